@@ -96,11 +96,11 @@ def walk_recipe(number, folder, fathom, write_docs):
     busy = others.percent()
     checks = recipe_checks.Checks(number, folder, environment)
     recipe_checks.RECIPES[number](checks)
-    print(f"  other programs used {busy:.0f} % of the machine meanwhile", flush=True)
+    print(f"  other programs used {busy:.0f} % of the machine during the run", flush=True)
     if write_docs:
         # Without the commit: the one that will hold this text has no name yet.
         machine = common.machine().rsplit(", commit", 1)[0]
-        measured = f"Measured: {machine}; other programs used {busy:.0f} % of the machine meanwhile.\n"
+        measured = f"Measured: {machine}; other programs used {busy:.0f} % of the machine during the run.\n"
         # Where the tree lies is of no use to a reader.
         text = MEASURED.sub(lambda _: measured, text).replace(common.ROOT + "/", "")
         with open(guide(number), "w") as file:

@@ -1,7 +1,7 @@
-//! Single accesses of bursts, for drawings of address over time.
+//! Single accesses of bursts, for plots of address over time.
 //!
-//! What for: a drawing shows patterns that no figure tells: blocks, sweeps back and forth, two streams at once. What not:
-//! figures; the points are a few of the accesses (the first ones of each burst), chosen to be looked at, not to be summed.
+//! What for: a plot shows patterns that no figure shows: blocks, sweeps back and forth, two streams at once.
+//! What not: figures. The points are a few of the accesses (the first ones of each burst); do not sum them.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! The machine code of one function, with the CPU time of each instruction.
 //!
-//! What for: bursts leave the bytes of the code that they ran in the recording, so a function can be read where neither its
-//! source nor its file is at hand. Where the file is, its code is complete. What not: decoding (`x86`), reading files.
-//! Assumption: what calls itself a function's code is an allegation; it is shown, and nothing is computed from it.
+//! What for: bursts store the bytes of the code that they ran, so a function can be read without its source or its file. With
+//! the file, the code is complete. What not: decoding (`x86`), reading files.
+//! Assumption: what claims to be a function's code is an allegation. It is shown, and nothing is computed from it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use facts::Module;
 use x86::disassemble;
 
 use crate::profile::Profile;
-use crate::stack::{FunctionId, NO_STACK, NodeIndex, PlaceId};
+use crate::stack::{FunctionId, LocationId, NO_STACK, NodeIndex};
 
 /// Code of a whole function, as its module's file has it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -63,9 +63,9 @@ pub fn assembly(
     (function, module): (&str, &str),
     file: &dyn Fn(&Module, FileOffset) -> Option<FunctionCode>,
 ) -> Option<Assembly> {
-    let seen = Seen::new(profile);
+    let seen = SampledCode::new(profile);
     let traced = traced(profile);
-    let named = |place: PlaceId| {
+    let named = |place: LocationId| {
         let found = profile.stacks.function_of(place);
         found.name == function && profile.stacks.module_of(place).name == module
     };
@@ -90,15 +90,15 @@ pub fn assembly(
 struct Leaf {
     weight: u64,
     /// The function there and those it was inlined into.
-    places: Vec<PlaceId>,
+    places: Vec<LocationId>,
 }
 
-struct Seen {
+struct SampledCode {
     leaves: BTreeMap<CodeAddress, Leaf>,
 }
 
-impl Seen {
-    fn new(profile: &Profile<'_>) -> Seen {
+impl SampledCode {
+    fn new(profile: &Profile<'_>) -> SampledCode {
         let mut weights: BTreeMap<u32, u64> = BTreeMap::new();
         for sample in &profile.recording.samples {
             if let Some(stack) = sample.stack {
@@ -114,7 +114,7 @@ impl Seen {
                 .or_insert_with(|| Leaf { weight: 0, places: places(profile, found) });
             leaf.weight = leaf.weight.saturating_add(*weight);
         }
-        Seen { leaves }
+        SampledCode { leaves }
     }
 
     /// The compiled function at an address.
@@ -147,7 +147,7 @@ impl Seen {
 }
 
 /// The frames of one address: up to the first that was not inlined.
-fn places(profile: &Profile<'_>, leaf: Option<NodeIndex>) -> Vec<PlaceId> {
+fn places(profile: &Profile<'_>, leaf: Option<NodeIndex>) -> Vec<LocationId> {
     let mut found = Vec::new();
     for place in profile.stacks.frames(leaf) {
         found.push(place);
@@ -160,7 +160,7 @@ fn places(profile: &Profile<'_>, leaf: Option<NodeIndex>) -> Vec<PlaceId> {
 
 fn of_file(
     profile: &Profile<'_>,
-    seen: &Seen,
+    seen: &SampledCode,
     module: ModuleId,
     code: &FunctionCode,
 ) -> Vec<AssemblyRow> {
@@ -194,7 +194,7 @@ fn traced(profile: &Profile<'_>) -> BTreeMap<CodeAddress, (String, Option<CodeAd
 
 fn of_bursts(
     profile: &Profile<'_>,
-    seen: &Seen,
+    seen: &SampledCode,
     traced: &BTreeMap<CodeAddress, (String, Option<CodeAddress>)>,
     (module, compiled): (ModuleId, FunctionId),
 ) -> Vec<AssemblyRow> {

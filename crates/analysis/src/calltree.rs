@@ -1,15 +1,15 @@
-//! Call trees: from the outermost functions down to what they call, or from functions up to their callers.
+//! Call trees: from the outermost functions down to their callees, or from functions up to their callers.
 //!
-//! With a filter on functions the tree starts at the chosen frames: what they call, or who calls them. Direct
-//! recursion is folded into one level, and every sample is counted once: downwards from the outermost chosen
-//! frame of its stack, upwards from the innermost.
+//! With a filter on functions the tree starts at the chosen frames. Direct recursion is folded into one level. Every sample
+//! counts once: downwards from the outermost chosen frame of its stack, upwards from the innermost.
+//! What not: columns and pruning for display (`report`).
 
 use std::collections::BTreeSet;
 
 use crate::index_map::IndexMap;
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
-use crate::stack::{FunctionId, PlaceId};
+use crate::stack::{FunctionId, LocationId};
 use crate::weight::Weight;
 
 /// Levels below a root that are kept; what lies deeper stays in the totals of its ancestors.
@@ -32,7 +32,7 @@ pub struct CallRow {
     /// The function.
     pub function: FunctionId,
     /// Where in it the heaviest stack passes: the line of the call, or the line that was executed.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Time of the samples that pass through this node.
     pub total_time: Weight,
     /// Time of the samples whose innermost frame is this node. In a tree of callers a node is only ever passed
@@ -55,7 +55,7 @@ struct Node {
     children: Vec<usize>,
     total_time: Weight,
     self_time: Weight,
-    place: Option<(u64, PlaceId)>,
+    place: Option<(u64, LocationId)>,
 }
 
 struct Tree {
@@ -123,11 +123,11 @@ fn own_times(
 
 /// The part of a stack (innermost first) that goes into the tree, and whether its innermost frame is the sample's.
 fn chosen_part(
-    path: &[PlaceId],
+    path: &[LocationId],
     selection: &Selection,
     direction: Direction,
 ) -> Option<(std::ops::Range<usize>, bool)> {
-    let chosen = |place: &PlaceId| selection.has_place(*place);
+    let chosen = |place: &LocationId| selection.has_place(*place);
     match direction {
         Direction::Callers => {
             let start = path.iter().position(chosen)?;
@@ -147,7 +147,7 @@ impl Tree {
         profile: &Profile<'_>,
         cell: &Cell,
         direction: Direction,
-        path: impl Iterator<Item = PlaceId>,
+        path: impl Iterator<Item = LocationId>,
         own: bool,
     ) {
         let mut at: Option<usize> = None;

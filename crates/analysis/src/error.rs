@@ -1,4 +1,4 @@
-//! What can be wrong with a question; a recording itself is never an error here, only thin.
+//! What can be wrong with a request. A recording is never an error here; it can only have too few data.
 
 /// Why a selection cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum AnalysisError {
         known: String,
     },
     /// The time range does not overlap the recording.
-    #[error("time {start}..{end} s lies outside of the recording, which is {elapsed} s long")]
+    #[error("time {start}..{end} s is outside the recording, which is {elapsed} s long")]
     TimeOutside {
         /// Start of the range, seconds.
         start: String,

@@ -1,12 +1,13 @@
 //! Page faults: how many, where, and what they cost.
 //!
-//! Rows are made for the innermost frame *outside* of the kernel: a fault inside a system call that fills a buffer
-//! belongs to the code that asked for it.
-//! With objects, a row is also of the memory object that the fault's address lies in.
+//! What for: rows are by the innermost frame *outside* the kernel: a fault inside a system call that fills a buffer belongs to
+//! the code that made the call. With objects, a row also has the memory object of the fault's address.
+//! What not: what huge pages would save (`findings::faults`).
 
 use std::collections::BTreeMap;
 
 use base::Nanos;
+use estimate::Bounds;
 use facts::host::Calibration;
 use facts::{CounterKind, Evidence, Fault, FaultKind, LostSource, Metric, Privilege, Recording};
 
@@ -14,7 +15,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{Grouping, ObjectId};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, PlaceId};
+use crate::stack::{CallPaths, LocationId};
 use crate::weight::{Scale, Weight};
 
 const NO_FAULT_RECORDS: &str = "no page faults were recorded";
@@ -25,7 +26,7 @@ pub struct FaultRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it with the most faults.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Minor and major faults.
     pub all: Weight,
     /// Those served from memory.
@@ -94,7 +95,7 @@ pub fn counted_faults(recording: &Recording) -> (Option<Metric>, Option<Metric>)
         }
         let middle = ((low + high) / 2.0).round();
         Metric::with_interval(Evidence::Counted, middle, "count", (low, high), 1)
-            .noted("less those of the burst tracer's own pages, between which the interval lies")
+            .noted("less the faults of the burst tracer's own pages; the interval covers their uncertainty")
     });
     (minor, major.map(|count| Metric::counted(count as f64, "count")))
 }
@@ -146,7 +147,7 @@ fn table(
 ) -> FaultTable {
     let keys = if keys.is_empty() { &[Key::Function] } else { keys };
     let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
-    let mut by_place: BTreeMap<(RowKey, PlaceId), FaultSums> = BTreeMap::new();
+    let mut by_place: BTreeMap<(RowKey, LocationId), FaultSums> = BTreeMap::new();
     let mut selected = FaultSums::default();
     for fault in &profile.recording.faults {
         let Some(thread) = profile.threads.find(fault.pid, fault.tid) else { continue };
@@ -179,7 +180,7 @@ fn table(
     FaultTable { rows, selected, paths }
 }
 
-fn merge_places(by_place: BTreeMap<(RowKey, PlaceId), FaultSums>) -> Vec<FaultRow> {
+fn merge_places(by_place: BTreeMap<(RowKey, LocationId), FaultSums>) -> Vec<FaultRow> {
     let mut rows: Vec<FaultRow> = Vec::new();
     let mut best = 0;
     for ((key, place), sums) in by_place {
@@ -266,10 +267,10 @@ fn estimated_cost(profile: &Profile<'_>) -> Option<FaultCost> {
     let (value, low, high) = (count.value?, count.low?, count.high?);
     let seconds = |faults: f64, nanos: f64| faults * nanos * 1e-9;
     let note = "minor faults times the calibrated cost of one on a fresh 4 KB page; kernel functions were not sampled";
-    let interval = (seconds(low, cost.1), seconds(high, cost.2));
+    let interval = (seconds(low, cost.low), seconds(high, cost.high));
     let time = Metric::with_interval(
         Evidence::Estimated,
-        seconds(value, cost.0),
+        seconds(value, cost.best),
         "s",
         interval,
         count.samples,
@@ -296,9 +297,9 @@ fn estimated_cost(profile: &Profile<'_>) -> Option<FaultCost> {
     Some(FaultCost { percent, time: time.noted(note) })
 }
 
-/// Calibrated cost of a minor fault: value, low, high in nanoseconds.
-fn fault_nanos(calibration: Option<&Calibration>) -> Option<(f64, f64, f64)> {
+/// Calibrated cost of a minor fault, nanoseconds.
+fn fault_nanos(calibration: Option<&Calibration>) -> Option<Bounds> {
     let cost = calibration?.page_fault_4k.as_ref()?;
     let value = cost.value.filter(|nanos| nanos.is_finite() && *nanos > 0.0)?;
-    Some((value, cost.low.unwrap_or(value), cost.high.unwrap_or(value)))
+    Some(Bounds { best: value, low: cost.low.unwrap_or(value), high: cost.high.unwrap_or(value) })
 }

@@ -1,12 +1,12 @@
 //! A figure with its replicates: what rules judge.
 //!
-//! What for: a [`Metric`] is what leaves this program, and its ends alone do not tell how it goes together with others. A rule
-//! asks how likely it is that several figures of the same bursts pass their limits, and sums parts of one whole. What not:
-//! replicates of figures that are shown and not judged.
+//! What for: a [`Metric`] leaves this program, but its ends alone do not show how it varies together with others. A rule asks for
+//! the probability that several figures of the same bursts pass their limits, and sums parts of a whole. What not: replicates
+//! of figures that are shown and not judged.
 //!
-//! Assumptions of a figure that has no replicates: it goes its own way. Of what was sampled, traced or calibrated as much of the
-//! interval lies above the value as below it, evenly on each side. Of what was estimated the ends are those of a formula over worst
-//! cases: it stands between them as an unknown does (`estimate::Draws`), mostly near one.
+//! Assumptions for a figure without replicates: it is independent of others. If it was sampled, traced or calibrated, as much of
+//! its interval lies above the value as below it, evenly on each side. If it was estimated, its ends are those of a formula
+//! over worst cases: it lies between them as an unknown does (`estimate::Draws`), mostly near one end.
 
 use std::ops::Deref;
 use std::sync::LazyLock;
@@ -58,7 +58,7 @@ impl Figure {
         self.metric
     }
 
-    /// Why it is not known better, and behind a colon what would help, where that is not more bursts.
+    /// Why it is not known better, and after a colon what would help, if that is not more bursts.
     #[must_use]
     pub fn sharper_by(self, what: &'static str) -> Figure {
         Figure { sharper: Some(what), ..self }
@@ -116,25 +116,25 @@ impl Figure {
     }
 }
 
-/// Between a low end, a likely value and a high end.
-pub(crate) fn spread([low, likely, high]: [f64; 3], number: usize) -> Estimate {
-    if low == likely && likely == high {
-        return Estimate::exactly(likely);
+/// Between a low end, a best value and a high end.
+pub(crate) fn spread([low, best, high]: [f64; 3], number: usize) -> Estimate {
+    if low == best && best == high {
+        return Estimate::exactly(best);
     }
     // 0.025 and 0.975 are the ends.
     let at = |place: &f64| {
         let (end, way) =
             if *place < 0.5 { (low, 1.0 - 2.0 * place) } else { (high, 2.0 * place - 1.0) };
-        likely + (end - likely) * way / 0.95
+        best + (end - best) * way / 0.95
     };
-    Estimate::new(likely, EVENLY[number % APART].iter().map(at).collect())
+    Estimate::new(best, EVENLY[number % APART].iter().map(at).collect())
 }
 
 /// The same of an unknown.
-fn between([low, likely, high]: [f64; 3], number: usize) -> Estimate {
-    let bounds = Bounds { likely, low, high };
+fn between([low, best, high]: [f64; 3], number: usize) -> Estimate {
+    let bounds = Bounds { best, low, high };
     let drawn = UNKNOWN[number % APART].iter().map(|place| bounds.at(*place));
-    Estimate::new(likely, drawn.collect())
+    Estimate::new(best, drawn.collect())
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! The heap: what was counted in total, and per row who allocated how much, for how long, and what is left.
+//! The heap: totals, and per row who allocated how much, for how long, and what is left.
 //!
-//! Totals are counted at every call. Rows come from recorded blocks: large ones all have a record and weigh 1, smaller ones
-//! were drawn with the probability p = 1 - exp(-size / every) and weigh 1/p, which makes sums unbiased (Horvitz and
-//! Thompson, 1952); the variance of a sum of x/p is the sum of x² (1-p)/p² over the drawn. A row whose small blocks were
-//! not drawn at all may hold up to 3 `every` bytes of them (95 %: exp(-3) is the chance to draw none), and no more than
-//! the program's small blocks have.
+//! Totals are counted at every call. Rows come from recorded blocks. Large ones all have a record and weigh 1. Smaller ones were
+//! drawn with the probability p = 1 - exp(-size / every) and weigh 1/p, which makes sums unbiased (Horvitz and Thompson, 1952);
+//! the variance of a sum of x/p is the sum of x² (1-p)/p² over the drawn. A row without any drawn small block may hold up to
+//! 3 `every` bytes of them (95 %: exp(-3) is the chance to draw none), and no more than the program's small blocks have.
 //! What not: blocks of an allocator that the program brings itself.
 
 mod call;
@@ -34,10 +33,10 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{asking_place, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, PlaceId};
+use crate::stack::{CallPaths, LocationId};
 
 const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
-const NOT_COUNTED_HERE: &str = "no heap blocks were seen: the notes of this result say why";
+const NOT_COUNTED_HERE: &str = "no heap blocks were recorded: the notes of this result say why";
 const NOT_EVERY_BLOCK: &str =
     "known where every block is recorded: `fathom collect memory-consumption -k stacks=all`";
 const TOTALS_LOST: &str = "the recording was cut off before the totals were written";
@@ -88,7 +87,7 @@ pub fn heap_sums(recording: &Recording) -> HeapSums {
     }
 }
 
-/// Why there are no totals. Whether they were to be is told by what was collected.
+/// Why there are no totals. The kind of collection decides whether they were expected.
 fn why_not_counted(recording: &Recording) -> &'static str {
     let run = &recording.run;
     let attached = matches!(run.target, Some(Target::Attached { .. }));
@@ -114,7 +113,7 @@ fn live_blocks(recording: &Recording) -> Metric {
     if totals.iter().all(|total| total.inherited == Bytes(0)) {
         return metric;
     }
-    metric.noted("at least: a child frees blocks that it had from its parent, and these are told by bytes alone")
+    metric.noted("at least: a child frees blocks of its parent, and only their bytes are known")
 }
 
 /// A sum over recorded blocks.
@@ -138,7 +137,7 @@ pub struct HeapRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it that allocated the most bytes.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Blocks allocated.
     pub allocations: Metric,
     /// Bytes in them.
@@ -184,7 +183,7 @@ struct Sums {
     freed: f64,
     lifetime: f64,
     temporary: f64,
-    places: BTreeMap<PlaceId, f64>,
+    places: BTreeMap<LocationId, f64>,
 }
 
 /// How the rows of a recording are to be read.
@@ -357,7 +356,13 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     HeapTable { rows, total, paths }
 }
 
-fn add(row: &mut Sums, block: &Allocation, release: Option<&Release>, weight: f64, place: PlaceId) {
+fn add(
+    row: &mut Sums,
+    block: &Allocation,
+    release: Option<&Release>,
+    weight: f64,
+    place: LocationId,
+) {
     let bytes = block.size.0 as f64;
     row.allocations.add(1.0, weight);
     row.bytes.add(bytes, weight);

@@ -1,7 +1,7 @@
 //! Self and total time per function, source line, module, thread, process or call stack, or combinations.
 //!
-//! *Self* is the time in which the innermost frame (inlined functions count as frames) belongs to the row;
-//! *total* the time in which any frame does. A recursive function counts once per sample, not once per frame.
+//! *Self* is the time in which the innermost frame (inlined functions count as frames) belongs to the row; *total* the time in
+//! which any frame does. A recursive function counts once per sample, not once per frame. What not: trees (`calltree`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use crate::heap::AskedBy;
 use crate::objects::{ObjectId, Piece};
 use crate::profile::{Cell, Profile, StackCell, over_threads};
 use crate::selection::Selection;
-use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, ModuleIndex, Place, PlaceId};
+use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, Location, LocationId, ModuleIndex};
 use crate::threads::ThreadIndex;
 use crate::traced::Site;
 use crate::types::{FieldId, SiteTypes, TypeId};
@@ -122,7 +122,7 @@ impl Key {
     }
 }
 
-/// What a row stands for: the parts that were grouped by are set.
+/// The key of a row: the parts that were grouped by are set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[expect(missing_docs, reason = "each field is named after the key it holds")]
 pub struct RowKey {
@@ -141,7 +141,7 @@ pub struct RowKey {
 
 impl RowKey {
     /// The part of the key that the code decides.
-    pub(crate) fn of_code(keys: &[Key], place: &Place, module: ModuleIndex) -> RowKey {
+    pub(crate) fn of_code(keys: &[Key], place: &Location, module: ModuleIndex) -> RowKey {
         RowKey {
             function: keys.contains(&Key::Function).then_some(place.function),
             line: keys.contains(&Key::SourceLine).then_some(place.source),
@@ -179,7 +179,7 @@ pub struct Hotspot {
     /// What it is.
     pub key: RowKey,
     /// The place in it with the most self time (total time when it has no self time).
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Time in it itself.
     pub self_time: Weight,
     /// Time in it and in what it called. With [`Key::CallStack`] the same as `self_time`.
@@ -264,7 +264,7 @@ struct Sums {
     total_time: Weight,
     /// The last cell that was counted into `total_time`: a cell counts once.
     stamp: usize,
-    best: Option<(u64, u64, PlaceId)>,
+    best: Option<(u64, u64, LocationId)>,
 }
 
 impl<'a> Rows<'a> {
@@ -272,8 +272,8 @@ impl<'a> Rows<'a> {
         let stacks = &profile.stacks;
         let mut known: HashMap<RowKey, u32> = HashMap::new();
         let mut codes = Vec::new();
-        let code = |(at, place): (usize, &Place)| {
-            if !selection.has_place(PlaceId::new(at)) {
+        let code = |(at, place): (usize, &Location)| {
+            if !selection.has_place(LocationId::new(at)) {
                 return NOT_CHOSEN;
             }
             let module = stacks.functions[place.function.index()].module;
@@ -314,7 +314,7 @@ impl<'a> Rows<'a> {
                     times.0 = times.0.saturating_add(cell.weight.amount());
                 }
                 let candidate = (times.0, times.1, place);
-                let better = |best: (u64, u64, PlaceId)| (best.0, best.1) < (times.0, times.1);
+                let better = |best: (u64, u64, LocationId)| (best.0, best.1) < (times.0, times.1);
                 if sum.best.is_none_or(better) {
                     sum.best = Some(candidate);
                 }
@@ -335,7 +335,7 @@ impl<'a> Rows<'a> {
     }
 
     fn add_paths(&mut self, context: RowKey, cells: &[StackCell], paths: &CallPaths) {
-        let mut sums: BTreeMap<RowKey, (Weight, PlaceId, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<RowKey, (Weight, LocationId, u64)> = BTreeMap::new();
         for cell in cells {
             let place = self.profile.stacks.innermost(cell.stack);
             let code = self.code_of_place[place.index()];

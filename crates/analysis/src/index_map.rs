@@ -1,8 +1,8 @@
 //! A hash map for keys that are indices handed out by this crate.
 //!
-//! Such keys are small and dense, so one multiplication spreads them well enough, at a fraction of the cost of
-//! the standard hash, and sums over 100,000 samples are dominated by it. What not: keys that a file chooses (ids,
-//! names); those stay with the standard hash, which cannot be made to collide on purpose.
+//! What for: such keys are small and dense, so one multiplication spreads them well enough, at a fraction of the cost of the
+//! standard hash, which dominates sums over 100,000 samples. What not: keys that a file chooses (ids, names): those keep the
+//! standard hash, in which a file cannot provoke collisions.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,12 +1,11 @@
 //! Entries into the kernel per cause, process, thread, CPU or bin of time.
 //!
-//! Counts and the times of system calls and interrupts are exact: the kernel added them up. So is the time of page faults
-//! where it was counted; else, and in bins with so many that they were not timed, it is sampled: their share of the clock's
-//! samples, by kernel stack.
-//! What not: what the times are a part of; that is the CPU time of the profile.
+//! Counts and times of system calls and interrupts are exact: the kernel added them up. So is the time of page faults where it
+//! was counted. Elsewhere, and in bins with too many faults to time, it is sampled: their share of the clock samples, by kernel
+//! stack. What not: the CPU time that these times are part of; the profile has it.
 //!
-//! Where one program was observed, process 0 stands for everybody else and for idle CPUs. Rows leave it out unless they
-//! are by process; events of the whole machine's memory are always shown.
+//! Where one program was observed, process 0 stands for all other processes and for idle CPUs. Rows leave it out unless they are
+//! by process; memory events of the whole machine are always shown.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ use crate::weight::Weight;
 const IN_PROGRAM: &str = "in program";
 const IN_KERNEL: &str = "in kernel";
 
-/// What a row stands for: the parts that were grouped by are set.
+/// The key of a row: the parts that were grouped by are set.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[expect(missing_docs, reason = "each field is named after the key it holds")]
 pub struct EntryKey {
@@ -212,7 +211,7 @@ impl Grouping<'_> {
         }
         let untimed = self.untimed_bins();
         for sample in &self.profile.recording.samples {
-            // The first bin that ends behind it, if it begins before it.
+            // The first bin that ends after it, if it begins before it.
             let bin = untimed.range(sample.time..).next();
             if bin.is_none_or(|(_, start)| *start > sample.time) {
                 continue;
@@ -255,7 +254,7 @@ pub fn observes_machine(profile: &Profile<'_>) -> bool {
     profile.recording.run.target == Some(Target::Machine)
 }
 
-/// Whether one program was observed, but its own entries cannot be told from those of the machine.
+/// Whether one program was observed, but its own entries cannot be separated from those of the machine.
 #[must_use]
 pub fn only_of_machine(profile: &Profile<'_>) -> bool {
     let entries = &profile.recording.kernel_entries;

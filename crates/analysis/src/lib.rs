@@ -1,17 +1,15 @@
 //! From a recording to plain figures: where the time and the page faults went, with intervals.
 //!
-//! What for: one place that knows how samples become shares, times and counts. Everything aggregates first by
-//! call stack, so that a recording of 100,000 samples is summarised in milliseconds.
+//! What for: one place that knows how samples become shares, times and counts. Everything is first summed by call stack, so
+//! that a recording of 100,000 samples is summarised in milliseconds.
 //! What not: no I/O, no clock, no text layout (that is `report`), no live process.
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
 //! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`],
-//! [`threading`], [`kernel`], [`pace`], [`stalls`].
-//! [`findings`].
+//! [`threading`], [`kernel`], [`pace`], [`stalls`], [`findings`].
 //!
-//! Assumptions: samples of a thread are a regular clock that does not run in step with the program; stack nodes
-//! come parents first. Whatever a file says against that (cycles, unknown ids, absurd depths) is dropped and
-//! counted in [`Problems`].
+//! Assumptions: samples of a thread are a regular clock that does not run in step with the program. Stack nodes come parents
+//! first. Data that contradict this (cycles, unknown ids, absurd depths) are dropped and counted in [`Problems`].
 
 #![forbid(unsafe_code)]
 
@@ -60,7 +58,7 @@ pub use overhead::Overhead;
 pub use profile::{Cell, Profile};
 pub use selection::{Filter, Selection, bare_function_name};
 pub use stack::{
-    CallPathId, Code, Function, FunctionId, LineId, ModuleIndex, NodeIndex, Place, PlaceId,
+    CallPathId, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex, NodeIndex,
     Problems, Stacks, is_page_fault_entry,
 };
 pub use thread_ends::count_thread_ends;

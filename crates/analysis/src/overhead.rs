@@ -1,6 +1,6 @@
 //! What the profiler cost: its own CPU time, and what bursts cost the program's threads.
 //!
-//! What not: what sampling costs inside of the program, which is calibrated, not measured (`summary`).
+//! What not: the cost of sampling inside the program, which is calibrated, not measured (`summary`).
 
 use base::Nanos;
 use facts::{Evidence, Metric};
@@ -46,7 +46,7 @@ pub(crate) fn overhead(profile: &Profile<'_>) -> Overhead {
     }
 }
 
-/// An estimate of which nobody knows how good it is.
+/// An estimate of unknown accuracy.
 fn estimated(metric: Metric) -> Metric {
     Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..metric }
 }
@@ -64,10 +64,9 @@ fn whole(profile: &Profile<'_>, own: Option<u64>) -> Metric {
     let metric = if slowdown > 0 { estimated(metric) } else { metric };
     if bursts > 0 {
         return metric.noted(
-            "CPU time of the profiler itself, which with idle CPUs does not slow the program down, and what bursts \
-             cost the program's threads",
+            "CPU time of the profiler, which does not slow the program down where CPUs are idle, plus the cost of \
+             bursts to the program's threads",
         );
     }
-    metric
-        .noted("CPU time of the profiler itself; with idle CPUs it does not slow the program down")
+    metric.noted("CPU time of the profiler; where CPUs are idle it does not slow the program down")
 }

@@ -1,22 +1,22 @@
 //! Work on several CPUs, with the result that one CPU would give.
 //!
-//! What for: long tables whose rows know nothing of each other, and figures that do not wait for each other. What not: sums of
-//! floats over several CPUs, which would depend on how the work was divided.
+//! What for: long tables with independent rows, and figures that do not wait for each other. What not: sums of floats over several
+//! CPUs, which would depend on how the work was divided.
 //!
-//! How many CPUs there are whoever starts all says ([`use_cpus`]); no result depends on it.
+//! The program that starts the analysis sets the number of CPUs ([`use_cpus`]); no result depends on it.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, ScopedJoinHandle, scope};
 
-/// CPUs; as many as the smallest machines have, until somebody says.
+/// CPUs; as many as the smallest machines have, until [`use_cpus`] sets the number.
 static CPUS: AtomicUsize = AtomicUsize::new(4);
 /// More threads are not started: each takes some megabytes.
 const MOST: usize = 64;
 /// Items that a thread takes at a time, of a long list; a thread is not worth its start for less.
 const TAKEN: usize = 256;
 
-/// From here on work is divided among so many CPUs.
+/// From here on work is divided among this many CPUs.
 pub fn use_cpus(cpus: usize) {
     CPUS.store(cpus.clamp(1, MOST), Ordering::Relaxed);
 }

@@ -1,4 +1,6 @@
-//! A recording made ready for questions: stacks expanded, threads named, samples summed per stack.
+//! A recording prepared for analysis: stacks expanded, threads named, samples summed per stack.
+//!
+//! What not: figures. Every view starts from a [`Profile`].
 
 use base::{FileOffset, ModuleId, Nanos};
 use facts::{CounterKind, LostSource, Privilege, Recording, SamplingMethod};
@@ -117,7 +119,7 @@ impl<'a> Profile<'a> {
         &self.whole
     }
 
-    /// How long the recording is. Longer than the manifest says when facts lie behind its end.
+    /// Length of the recording. It exceeds that of the manifest if facts come after its end.
     #[must_use]
     pub fn elapsed(&self) -> Nanos {
         Nanos(self.recording.run.elapsed_ns)
@@ -141,7 +143,7 @@ impl<'a> Profile<'a> {
         counted_cpu(self.recording).map(Nanos::seconds)
     }
 
-    /// How samples become CPU time: their share of all samples times the time that these stand for.
+    /// How samples become CPU time: their share of all samples times the time that all represent.
     ///
     /// That is the counted CPU time; or the counted user time, when the kernel's part was not sampled; or the sum
     /// of the samples' periods, when nothing was counted.

@@ -1,15 +1,15 @@
-//! Arithmetic against memory traffic: what a roofline is drawn from.
+//! Arithmetic against memory traffic: the data of a roofline plot.
 //!
-//! What for: per row the floating-point operations and the bytes that its loads and stores move between core and first
-//! level cache, exact for the time of bursts, and their ratio, the *arithmetic intensity*; and [`Peaks::roof`], the bound
-//! that an intensity implies (Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for
-//! multicore architectures", Communications of the ACM 52, 2009).
+//! What for: per row the floating-point operations and the bytes that its loads and stores move between core and first-level
+//! cache, exact for the time of bursts, and their ratio, the *arithmetic intensity*; and [`Peaks::roof`], the bound that an
+//! intensity implies (Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
+//! architectures", Communications of the ACM 52, 2009).
 //! What not: bytes from DRAM and native seconds. Both come from elsewhere: a row turns them into an intensity and a rate.
 //!
-//! Counted are what `x86::Flops` says; of masked instructions all lanes, so that a row with such is an upper bound.
-//! Instruction fetches and page walks are no bytes here, prefetches and flushes move none to the core. The operations of
-//! an instruction belong to its own function and line, which may be another than that of the load it waits for: intensity
-//! by function is sounder than by line.
+//! `x86::Flops` defines what counts; masked instructions count with all lanes, so a row with such is an upper bound. Instruction
+//! fetches and page walks have no bytes here; prefetches and flushes move none to the core. The operations of an instruction
+//! belong to its own function and line, which may differ from those of the load that it waits for: intensity by function is more
+//! reliable than by line.
 
 use facts::host::Calibration;
 use facts::{Burst, Evidence, Metric};
@@ -20,7 +20,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{Execution, Tool, Touch, TracedBlock, TracedCode, stream, traced_bursts};
 use estimate::interval::{ratio_interval, ratio_of_sums};
 
@@ -65,7 +65,7 @@ pub struct WorkRow {
     /// What it is.
     pub key: RowKey,
     /// A place in it.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Floating-point operations in all chosen bursts.
     pub flops: Metric,
     /// Of those of all bursts, percent.
@@ -99,7 +99,7 @@ impl WorkRow {
 /// a / b × factor, with the widest interval that both allow.
 fn quotient(a: &Metric, b: &Metric, factor: f64, unit: &str) -> Metric {
     let Some((a_value, b_value)) = a.value.zip(b.value).filter(|(_, b)| *b > 0.0) else {
-        return Metric::unavailable(unit, b.note.as_deref().unwrap_or("nothing to divide by"));
+        return Metric::unavailable(unit, b.note.as_deref().unwrap_or("the divisor is 0"));
     };
     let low = a.low.zip(b.high).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b * factor);
     let high = a.high.zip(b.low).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b * factor);
@@ -179,12 +179,12 @@ pub fn roofline(
 
 #[derive(Default)]
 struct Rows {
-    heads: Vec<(RowKey, PlaceId)>,
+    heads: Vec<(RowKey, LocationId)>,
     known: IndexMap<RowKey, usize>,
 }
 
 impl Rows {
-    fn find(&mut self, profile: &Profile<'_>, keys: &[Key], place: PlaceId) -> usize {
+    fn find(&mut self, profile: &Profile<'_>, keys: &[Key], place: LocationId) -> usize {
         let module = profile.stacks.function_of(place).module;
         let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module);
         let new = self.heads.len();
@@ -274,7 +274,13 @@ impl Tool for Worker<'_> {
     }
 }
 
-fn row(key: RowKey, place: PlaceId, sum: &Work, bursts: &[(Work, u64)], whole: &Whole) -> WorkRow {
+fn row(
+    key: RowKey,
+    place: LocationId,
+    sum: &Work,
+    bursts: &[(Work, u64)],
+    whole: &Whole,
+) -> WorkRow {
     let samples = bursts.len() as u64;
     let exact = |value: u64, unit: &str| Metric {
         evidence: Some(Evidence::Traced),
@@ -325,7 +331,7 @@ fn intensity(sum: &Work, pairs: &[(f64, f64)]) -> Metric {
 /// A ratio of sums over bursts.
 fn ratio(pairs: &[(f64, f64)], factor: f64, unit: &str) -> Metric {
     let Some((value, interval)) = ratio_of_sums(pairs) else {
-        return Metric::unavailable(unit, "nothing to divide by");
+        return Metric::unavailable(unit, "the divisor is 0");
     };
     let metric = Metric {
         low: interval.map(|interval| interval.0 * factor),

@@ -1,8 +1,8 @@
 //! Filters: which samples and which frames a view looks at.
 //!
-//! Filters on thread, process and time choose *samples*; filters on function, module and source file choose
-//! *frames*. So `function=main` asks how much time was spent in `main` itself and below it, and does not hide
-//! what `main` calls from the totals. Filters of one kind widen (either matches), of different kinds narrow.
+//! Filters on thread, process and time select *samples*; filters on function, module and source file select *frames*. So
+//! `function=main` asks how much time was spent in `main` itself and below it, and does not hide the callees of `main` from the
+//! totals. Filters of one kind widen (either matches), filters of different kinds narrow. What not: groupings.
 
 mod names;
 mod no_match;
@@ -15,7 +15,7 @@ use self::no_match::{listing, no_match};
 use crate::error::AnalysisError;
 use crate::objects::{Object, ObjectId, Objects};
 use crate::profile::Profile;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::{Thread, ThreadIndex};
 
 /// One condition.
@@ -172,7 +172,7 @@ impl Selection {
 
     /// Whether this frame was asked for.
     #[must_use]
-    pub fn has_place(&self, place: PlaceId) -> bool {
+    pub fn has_place(&self, place: LocationId) -> bool {
         self.places.as_ref().is_none_or(|chosen| chosen[place.index()])
     }
 

@@ -1,10 +1,10 @@
-//! Stack nodes expanded to the frames a user knows: function, file, line, module, with inlined functions as
-//! frames of their own.
+//! Stack nodes expanded to the frames that a user knows: function, file, line, module, with inlined functions as frames of their
+//! own.
 //!
-//! What not: no symbol lookup (that was done when the recording was written); an address without a frame gets a
-//! name made of its module and offset.
+//! What not: no symbol lookup (that was done when the recording was written). An address without a frame gets a name made of its
+//! module and offset.
 //!
-//! Assumptions: parents come before children. A parent that does not (a cycle, a damaged file) is cut off.
+//! Assumptions: parents come before children. Where they do not (a cycle, a damaged file), the outer part is cut off.
 
 mod build;
 
@@ -47,14 +47,14 @@ index!(/// A function of [`Stacks`].
 index!(/// A source line (file and line) of [`Stacks`].
     LineId);
 index!(/// A place in the code (function and line) of [`Stacks`].
-    PlaceId);
+    LocationId);
 index!(/// A stack node of [`Stacks`].
     NodeIndex);
 index!(/// A distinct sequence of functions from a leaf to its root.
     CallPathId);
 
 /// The place of samples that came without any frame.
-pub(crate) const NO_STACK: PlaceId = PlaceId(0);
+pub(crate) const NO_STACK: LocationId = LocationId(0);
 
 /// What kind of code a module holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ pub struct Function {
 
 /// A line in a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
+pub struct Location {
     /// The function.
     pub function: FunctionId,
     /// The line number, where debug information names it.
@@ -139,21 +139,21 @@ pub struct Stacks {
     /// Functions; 0 is `[no stack]`.
     pub functions: Vec<Function>,
     /// Places; 0 is that of `[no stack]`.
-    pub places: Vec<Place>,
+    pub places: Vec<Location>,
     /// Distinct (file, line) pairs.
     pub lines: Vec<(Option<String>, Option<u32>)>,
     /// What was unusable.
     pub problems: Problems,
     nodes: Vec<Node>,
-    pool: Vec<PlaceId>,
+    pool: Vec<LocationId>,
     ids: Vec<(StackId, NodeIndex)>,
     /// The innermost place at each address asked for.
-    at: HashMap<(ModuleId, FileOffset), PlaceId>,
+    at: HashMap<(ModuleId, FileOffset), LocationId>,
     /// The place in the compiled function, not in one inlined into it, at each of these.
-    compiled_at: HashMap<(ModuleId, FileOffset), PlaceId>,
+    compiled_at: HashMap<(ModuleId, FileOffset), LocationId>,
     /// What source lines assign to.
     variables: HashMap<LineId, String>,
-    /// Beginnings of the names of functions that only allocate, beside the known ones.
+    /// Beginnings of the names of functions that only allocate, in addition to the known ones.
     wrappers: Vec<String>,
     /// Of each place whether its function only allocates; asked for once.
     is_wrapper: OnceLock<Vec<bool>>,
@@ -171,13 +171,13 @@ impl Stacks {
 
     /// The innermost place at one of the addresses that were asked for.
     #[must_use]
-    pub fn place_at(&self, module: ModuleId, offset: FileOffset) -> PlaceId {
+    pub fn place_at(&self, module: ModuleId, offset: FileOffset) -> LocationId {
         self.at.get(&(module, offset)).copied().unwrap_or(NO_STACK)
     }
 
     /// What the line of a place assigns to.
     #[must_use]
-    pub fn variable_of(&self, place: PlaceId) -> Option<&str> {
+    pub fn variable_of(&self, place: LocationId) -> Option<&str> {
         self.variables.get(&self.places[place.index()].source).map(String::as_str)
     }
 
@@ -190,7 +190,7 @@ impl Stacks {
     /// Whether a place's function only allocates, as `judge` says by its name, its module and the added beginnings.
     pub(crate) fn is_wrapper(
         &self,
-        place: PlaceId,
+        place: LocationId,
         judge: impl Fn(&str, &str, &[String]) -> bool,
     ) -> bool {
         let all = self.is_wrapper.get_or_init(|| {
@@ -240,7 +240,7 @@ impl Stacks {
     }
 
     /// The frames of a stack, innermost first. Without a stack there is one: `[no stack]`.
-    pub fn frames(&self, leaf: Option<NodeIndex>) -> impl Iterator<Item = PlaceId> + '_ {
+    pub fn frames(&self, leaf: Option<NodeIndex>) -> impl Iterator<Item = LocationId> + '_ {
         let mut next = leaf;
         let nodes = std::iter::from_fn(move || {
             let node = &self.nodes[next?.index()];
@@ -254,26 +254,26 @@ impl Stacks {
 
     /// The innermost frame.
     #[must_use]
-    pub fn innermost(&self, leaf: Option<NodeIndex>) -> PlaceId {
+    pub fn innermost(&self, leaf: Option<NodeIndex>) -> LocationId {
         self.frames(leaf).next().unwrap_or(NO_STACK)
     }
 
     /// The innermost frame outside of the kernel, or the innermost frame when there is none.
     #[must_use]
-    pub fn innermost_user(&self, leaf: Option<NodeIndex>) -> PlaceId {
-        let user = |place: &PlaceId| self.module_of(*place).code == Code::User;
+    pub fn innermost_user(&self, leaf: Option<NodeIndex>) -> LocationId {
+        let user = |place: &LocationId| self.module_of(*place).code == Code::User;
         self.frames(leaf).find(user).unwrap_or_else(|| self.innermost(leaf))
     }
 
     /// The function of a place.
     #[must_use]
-    pub fn function_of(&self, place: PlaceId) -> &Function {
+    pub fn function_of(&self, place: LocationId) -> &Function {
         &self.functions[self.places[place.index()].function.index()]
     }
 
     /// The module of a place.
     #[must_use]
-    pub fn module_of(&self, place: PlaceId) -> &CodeModule {
+    pub fn module_of(&self, place: LocationId) -> &CodeModule {
         &self.modules[self.function_of(place).module.index()]
     }
 

@@ -1,13 +1,12 @@
-//! Figures per call stack, thread and coarse bin of time, small enough to be sent to a page that filters on its own.
+//! Figures per call stack, thread and coarse bin of time, small enough for a page that filters on its own.
 //!
-//! What for: one tree of call stacks with inlined frames, and cells that say how much of a figure belongs to a node of
-//! it, a thread and a bin. Bottom-up, top-down and flame graphs, and any grouping by function, line, module or thread,
-//! are sums of cells. What not: intervals; whoever sums knows the number of observations behind the whole.
+//! What for: one tree of call stacks with inlined frames, and cells that say how much of a figure belongs to a node of it, a thread
+//! and a bin. Bottom-up, top-down and flame graphs, and any grouping by function, line, module or thread, are sums of cells.
+//! What not: intervals; they need the number of observations behind a sum, which each figure states.
 //!
-//! Bounded: there are at most [`MOST_CELLS`] cells per figure, whatever the recording holds: bins of time are so wide that
-//! about so many come about, then threads are not told apart, then the smallest cells are left out, and their sum is told.
-//! Lanes, which are sums over all
-//! stacks, keep the finest bins and all amounts.
+//! Bounded: at most [`MOST_CELLS`] cells per figure, whatever the recording holds. Bins of time are made as wide as that needs. If
+//! that is not enough, threads are merged; then the smallest cells are left out, and their sum is stated. Lanes, which are sums
+//! over all stacks, keep the finest bins and all amounts.
 
 use std::collections::HashMap;
 
@@ -18,12 +17,12 @@ use crate::index_map::IndexMap;
 use crate::objects::{Objects, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{NO_STACK, NodeIndex, PlaceId};
+use crate::stack::{LocationId, NO_STACK, NodeIndex};
 use crate::threads::ThreadIndex;
 
 /// Cells per figure: about 1 MB of JSON.
 const MOST_CELLS: usize = 25_000;
-/// Bins of time, when there is room for so many.
+/// Bins of time, if there is room for them.
 const MOST_BINS: u32 = 128;
 /// Frames of a stack that are kept, from the outermost on.
 const DEEPEST: usize = 512;
@@ -47,7 +46,7 @@ pub struct StackTreeNode {
     /// Position of the caller, always before this; `None` for an outermost frame.
     pub parent: Option<u32>,
     /// Function and line.
-    pub place: PlaceId,
+    pub place: LocationId,
 }
 
 /// An amount at a node, in a thread, in a bin.
@@ -55,11 +54,11 @@ pub struct StackTreeNode {
 pub struct StackCell {
     /// Position in the tree.
     pub node: u32,
-    /// Who; `None` when there are too many stacks to tell threads apart.
+    /// The thread; `None` where there are too many stacks to distinguish threads.
     pub thread: Option<ThreadIndex>,
     /// When: number of the bin.
     pub bin: u32,
-    /// Whether the CPU was in the kernel; only CPU time tells.
+    /// Whether the CPU was in the kernel; only CPU time has this.
     pub kernel: bool,
     /// How much, in the unit of the figure.
     pub amount: f64,
@@ -85,7 +84,7 @@ pub struct FigureCells {
     pub figure: StackFigure,
     /// The cells, by node, thread and bin.
     pub cells: Vec<StackCell>,
-    /// How many observations stand behind them.
+    /// How many observations they come from.
     pub records: u64,
     /// Sum of all observations, those of cells left out included.
     pub whole: f64,
@@ -109,18 +108,18 @@ pub struct StackCells {
 }
 
 /// One observation before it is summed up.
-struct Seen {
+struct Observation {
     time: Nanos,
     thread: ThreadIndex,
     stack: Option<NodeIndex>,
     kernel: bool,
     amount: f64,
-    /// What it is about, where anybody said so.
+    /// The address that it concerns, where that is recorded.
     memory: Option<(Pid, RemoteAddr)>,
 }
 
-/// Hands every observation to whom it is given.
-type Pass<'a> = dyn Fn(&mut dyn FnMut(Seen)) + 'a;
+/// Passes every observation to its argument.
+type Pass<'a> = dyn Fn(&mut dyn FnMut(Observation)) + 'a;
 
 /// A cell before its stack is part of the tree.
 type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool);
@@ -129,7 +128,7 @@ type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool);
 /// not say which memory was used, so there are none of an object. Linear in the size of the recording.
 #[must_use]
 pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selection) -> StackCells {
-    let of_object = |one: &Seen| {
+    let of_object = |one: &Observation| {
         !selection.chooses_objects()
             || one.memory.is_some_and(|(pid, address)| {
                 selection.has_object(objects.at(pid, address, one.time).0)
@@ -138,8 +137,8 @@ pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selecti
     let mut tree = Tree::default();
     let mut figures = Vec::new();
     let mut add = |figure, pass: &Pass<'_>| {
-        let chosen = |take: &mut dyn FnMut(Seen)| {
-            pass(&mut |one: Seen| {
+        let chosen = |take: &mut dyn FnMut(Observation)| {
+            pass(&mut |one: Observation| {
                 if selection.has_time(one.time)
                     && selection.has_thread(one.thread)
                     && of_object(&one)
@@ -157,9 +156,9 @@ pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selecti
     StackCells { nodes: tree.nodes, figures }
 }
 
-fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
+fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + 'a {
     profile.recording.samples.iter().filter_map(|sample| {
-        Some(Seen {
+        Some(Observation {
             time: sample.time,
             thread: profile.threads.find(sample.pid, sample.tid)?,
             stack: sample.stack.and_then(|id| profile.stacks.find(id)),
@@ -170,9 +169,9 @@ fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
     })
 }
 
-fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
+fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + 'a {
     profile.recording.faults.iter().filter_map(|fault| {
-        Some(Seen {
+        Some(Observation {
             time: fault.time,
             thread: profile.threads.find(fault.pid, fault.tid)?,
             stack: fault.stack.and_then(|id| profile.stacks.find(id)),
@@ -183,11 +182,11 @@ fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Seen> + 'a {
     })
 }
 
-/// Blocks drawn by lot stand for others: the weights are those of the view `allocations`.
-fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Seen> + 'a {
+/// Blocks drawn at random represent others: the weights are those of the view `allocations`.
+fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Observation> + 'a {
     profile.recording.allocations.iter().filter_map(move |block| {
         let size = if bytes { block.size.0 as f64 } else { 1.0 };
-        Some(Seen {
+        Some(Observation {
             time: block.time,
             thread: profile.threads.find(block.pid, block.tid)?,
             stack: block.stack.and_then(|id| profile.stacks.find(id)),
@@ -268,7 +267,7 @@ fn sum_up(
 #[derive(Default)]
 struct Tree {
     nodes: Vec<StackTreeNode>,
-    children: HashMap<(Option<u32>, PlaceId), u32>,
+    children: HashMap<(Option<u32>, LocationId), u32>,
     known: HashMap<Option<NodeIndex>, u32>,
 }
 
@@ -277,7 +276,7 @@ impl Tree {
         if let Some(&known) = self.known.get(&stack) {
             return known;
         }
-        let frames: Vec<PlaceId> = profile.stacks.frames(stack).collect();
+        let frames: Vec<LocationId> = profile.stacks.frames(stack).collect();
         let mut at = None;
         for &place in frames.iter().rev().take(DEEPEST) {
             at = Some(self.child(at, place));
@@ -287,7 +286,7 @@ impl Tree {
         node
     }
 
-    fn child(&mut self, parent: Option<u32>, place: PlaceId) -> u32 {
+    fn child(&mut self, parent: Option<u32>, place: LocationId) -> u32 {
         let nodes = &mut self.nodes;
         *self.children.entry((parent, place)).or_insert_with(|| {
             nodes.push(StackTreeNode { parent, place });

@@ -1,4 +1,6 @@
-//! The figures of a whole recording: how long, how much CPU, spent on what, and how far to trust it.
+//! The figures of a whole recording: elapsed time, CPU time, what it was spent on, and how reliable that is.
+//!
+//! What not: memory figures (`memory`), text.
 
 mod disturbance;
 mod notes;
@@ -98,8 +100,8 @@ pub fn overview(profile: &Profile<'_>) -> Overview {
     let split = time_split(profile, &cpu_time, &kernel_time, &fault_cost);
     Overview {
         cpu_utilisation: utilisation(&cpu_time, profile.elapsed(), usable_cpus),
-        threads: count_or(profile.threads.all().len(), "no thread was seen"),
-        processes: count_or(profile.threads.process_count(), "no process was seen"),
+        threads: count_or(profile.threads.all().len(), "no thread was observed"),
+        processes: count_or(profile.threads.process_count(), "no process was observed"),
         usable_cpus,
         split,
         kernel_percent,
@@ -189,13 +191,14 @@ fn peak_resident(profile: &Profile<'_>) -> Metric {
         0 => Metric::unavailable("bytes", "the program's memory was not polled"),
         _ if is_counted && ours == 0 => Metric::counted(high, "bytes"),
         _ if is_counted => Metric::with_interval(Evidence::Counted, low, "bytes", (low, high), 1)
-            .noted("less the burst tracer's own pages; with them, if they came after the peak"),
+            .noted("less the burst tracer's own pages; the interval includes them, in case they came after the \
+                peak"),
         _ => Metric {
             low: Some(low),
             high: None,
             evidence: Some(Evidence::Sampled),
             ..Metric::counted(low, "bytes")
         }
-        .noted("polled: a short peak between two polls is not seen"),
+        .noted("polled: short peaks between two polls are missed"),
     }
 }

@@ -1,15 +1,15 @@
-//! CPU time of threads behind their last sample.
+//! CPU time of threads after their last sample.
 //!
-//! What for: the sampling clock of a thread starts with it, so its samples stand for full periods of its own, and what it
-//! runs behind the last of them is in none. Of a thread that lives for seconds that is nothing. Of threads that live for a
-//! few periods it is a good part, and all of those shorter than a period: threads that stay would seem to have had their
-//! time. What not: where in the program that time was; the thread's other samples speak for it, and where there are none
-//! those of threads that come and go like it.
+//! What for: the sampling clock of a thread starts with the thread, so its samples represent full periods of its own, and CPU time
+//! after the last of them is in no sample. For a thread that lives for seconds that is negligible. For threads that live for a
+//! few periods it is a good part, and for those shorter than a period all of it: long-lived threads would seem to have had their
+//! time. What not: where in the program that time was. The thread's other samples represent it; where there are none, those of
+//! threads with similarly short lifetimes.
 //!
-//! What the samples lack to the counted CPU time is spread over the threads, as long as each can have been behind its last
-//! sample, up to a period. Samples weigh more by that.
+//! The difference between samples and counted CPU time is distributed over the threads, each up to the time after its last sample
+//! and at most a period. Samples weigh more by that.
 //!
-//! Assumptions: threads run rather than wait behind their last sample, or wait alike.
+//! Assumptions: threads run rather than wait after their last sample, or wait alike.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::threads::ThreadTable;
 
 /// Of the CPU time, less than this may be missing for other reasons.
 const LEAST: f64 = 0.02;
-/// From this part on readers are told.
+/// From this part on a note reports it.
 const MUCH: f64 = 0.05;
 
 /// A thread and its samples.
@@ -29,11 +29,11 @@ const MUCH: f64 = 0.05;
 struct Clock {
     weight: f64,
     last: Option<Nanos>,
-    /// What may have been behind the last.
+    /// What may have been after the last.
     rest: f64,
 }
 
-/// Lets samples stand for what threads ran behind their last one. Once per recording.
+/// Lets samples represent what threads ran after their last one. Once per recording.
 pub fn count_thread_ends(recording: &mut Recording) {
     // Of most recordings next to nothing is missing, and their millions of samples need not be gone through.
     let found = missing(recording).filter(|(missing, all)| *missing >= LEAST * all);
@@ -46,23 +46,24 @@ pub fn count_thread_ends(recording: &mut Recording) {
     }
     let part = known / most;
     // Of threads without a sample, by process, and what those with samples have to take it in proportion to.
-    let mut silent: HashMap<Pid, (f64, f64)> = HashMap::new();
+    let mut unsampled: HashMap<Pid, (f64, f64)> = HashMap::new();
     for ((pid, _), clock) in &clocks {
-        let (without, with) = silent.entry(*pid).or_default();
+        let (without, with) = unsampled.entry(*pid).or_default();
         *(if clock.weight > 0.0 { with } else { without }) += clock.rest * part;
     }
     for sample in &mut recording.samples {
         let Some(clock) = clocks.get(&(sample.pid, sample.tid)) else { continue };
-        let (without, with) = silent.get(&sample.pid).copied().unwrap_or_default();
+        let (without, with) = unsampled.get(&sample.pid).copied().unwrap_or_default();
         let rest = clock.rest * part;
-        let of_silent = if with > 0.0 { without * rest / with } else { 0.0 };
-        let times = 1.0 + (rest + of_silent) / clock.weight.max(1.0);
+        let of_unsampled = if with > 0.0 { without * rest / with } else { 0.0 };
+        let times = 1.0 + (rest + of_unsampled) / clock.weight.max(1.0);
         sample.weight = Nanos((sample.weight.0 as f64 * times).round() as u64);
     }
     if known >= MUCH * all {
         recording.run.notes.push(format!(
-            "{:.0} % of the CPU time is of threads between their last sample and their end, or of threads too short for \
-             one: it counts where samples of such threads fell. -k sampling-interval=0.2 takes more of them.",
+            "{:.0} % of the CPU time is between the last samples of threads and their ends, or of threads too \
+             short for a sample. It is attributed to where samples of such threads fell. -k sampling-interval=0.2 \
+             takes more samples.",
             known / all * 100.0
         ));
     }
@@ -109,7 +110,7 @@ mod tests {
         ThreadEvent { time: Nanos(time), pid: Pid(1), tid: Tid(tid), kind, name: String::new() }
     }
 
-    /// A thread that stays for ten periods, and others one after the other, each for so many nanoseconds.
+    /// A thread that stays for ten periods, and others one after the other, each for this many nanoseconds.
     fn recorded(lives: &[u64], counted: u64) -> Recording {
         let mut recording = Recording::default();
         recording.run.elapsed_ns = 10 * PERIOD;

@@ -1,7 +1,7 @@
-//! Who ran: threads and processes with their names and lifetimes.
+//! Threads and processes, with their names and lifetimes.
 //!
-//! Assumption: a thread id is not reused by the same process within one recording; if it is, both lives are
-//! shown as one thread.
+//! Assumption: a process does not reuse a thread id within one recording; if it does, both lifetimes appear as one thread.
+//! What not: what threads did (`threading`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ pub struct Thread {
     pub pid: Pid,
     /// Its id.
     pub tid: Tid,
-    /// The last name it had; empty when it was never told.
+    /// The last name it had; empty when it was never reported.
     pub name: String,
     /// When it was seen first.
     pub start: Nanos,

@@ -1,7 +1,7 @@
-//! The recording cut into equal bins of time.
+//! The recording divided into equal bins of time.
 //!
-//! A bin's CPU time is the sum of its samples' periods, scaled to the counted total. A period belongs to the bin
-//! in which it ends, so a bin is off by up to one period per thread.
+//! A bin's CPU time is the sum of its samples' periods, scaled to the counted total. A period belongs to the bin in which it ends,
+//! so a bin is off by up to one period per thread. What not: traffic over time (`memory::bandwidth`).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::weight::Weight;
 /// More bins than anyone can look at; a bound on memory.
 const MAX_BINS: u64 = 10_000;
 
-/// A thread that runs all the time has at least so many samples in a bin; with fewer, bins show the clock's beat.
+/// A thread that runs all the time has at least this many samples in a bin; with fewer, bins alias with the sampling clock.
 const SAMPLES_PER_BIN: u64 = 10;
 /// A damaged period must not make one bin of everything.
 const LARGEST_LEAST: Nanos = Nanos(1_000_000_000);

@@ -1,23 +1,22 @@
 //! Whether a change makes a program faster, from runs with it and without.
 //!
-//! What for: `fathom try`. Each round runs the program as it is and with the change; the logarithm of the quotient of both
-//! times is one observation, so that what disturbs a whole round falls out. The mean of these, with Student's interval,
-//! is the change.
+//! What for: `fathom try`. Each round runs the program unchanged and with the change; the logarithm of the quotient of both times
+//! is one observation, so that disturbances of a whole round cancel. The mean of these, with Student's interval, is the change.
 //! What not: running programs.
 //!
-//! Looking again after each round until the answer pleases would find differences where there are none. So decisions fall
-//! only at the rounds of [`LOOKS`], and the 5 % for a false alarm are divided by the number of looks and of changes that are
-//! tried side by side (Bonferroni): in 95 of 100 trials *all* intervals hold the truth, at all looks.
+//! Testing again after each round until the answer pleases would find differences where there are none. So decisions are made only
+//! at the rounds of [`LOOKS`], and the 5 % for a false alarm are divided by the number of these and of changes that are tried
+//! together (Bonferroni): in 95 of 100 trials *all* intervals hold the truth, at all of these rounds.
 //!
-//! A change is given up early where it surely brings no gain of 1 %, be it slower or not: how much it loses nobody asks.
+//! A change is given up early if it certainly brings no gain of 1 %, be it slower or not: the size of a loss is not needed.
 //!
-//! Assumption: rounds are independent, and the logarithms near enough to normal.
+//! Assumption: rounds are independent, and the logarithms are close to normal.
 
 use facts::{Evidence, Metric};
 
 use estimate::student::quantile;
 
-/// After so many rounds it is decided whether more are needed.
+/// After these numbers of rounds the trial decides whether more are needed.
 pub const LOOKS: [usize; 7] = [4, 6, 9, 13, 19, 28, 41];
 /// A change of less than this makes no difference worth a line in a script.
 const NONE_BELOW: f64 = 0.01;
@@ -26,7 +25,7 @@ const FALSE_ALARM: f64 = 0.05;
 const WIDEST: f64 = 3.0;
 /// Of fewer rounds the scatter is not known well enough to say how many more it takes.
 const FEWEST_TO_SAY: usize = 3;
-/// More rounds than these nobody waits for.
+/// More rounds than these take too long.
 const MOST_MORE: usize = 200;
 
 /// What a change did.

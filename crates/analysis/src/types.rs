@@ -1,4 +1,4 @@
-//! What debug information says about traced accesses: the type and the member that each site touches.
+//! What debug information says about traced accesses: the type and the member that each site accesses.
 //!
 //! What for: rows by `type` and `field` in every view of sites, and how much of a type is used at all. What not: finding
 //! that out (`symbols::types`, at the end of a recording).
@@ -44,7 +44,7 @@ pub struct Field {
     pub name: String,
     /// Its type.
     pub of: TypeId,
-    /// Bytes of a value: from, and behind the last.
+    /// Bytes of a value: the first, and one past the last.
     pub range: (u64, u64),
     /// Bytes of a value of the type; 0 where none is known.
     pub bytes: u64,
@@ -54,7 +54,7 @@ pub struct Field {
 struct Known {
     of: TypeId,
     field: FieldId,
-    /// Bytes touched of a value: from, and behind the last.
+    /// Bytes touched of a value: the first, and one past the last.
     range: (u64, u64),
     bytes: u64,
 }

@@ -1,4 +1,6 @@
 //! Sums of weighted observations, and how a part of the whole becomes a figure with an interval.
+//!
+//! What not: which observations (views).
 
 use facts::{Evidence, Metric};
 
@@ -15,7 +17,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Adds one observation that stands for `amount`.
+    /// Adds one observation that represents `amount`.
     pub fn add(&mut self, amount: u64) {
         self.amount = self.amount.saturating_add(amount);
         self.squares = self.squares.saturating_add(u128::from(amount) * u128::from(amount));
@@ -47,7 +49,7 @@ impl Weight {
         self.records == 0
     }
 
-    /// How many equally weighted observations would tell as much.
+    /// How many equally weighted observations carry as much information.
     #[must_use]
     pub fn effective_records(&self) -> f64 {
         effective_count(self.amount as f64, self.squares as f64)
@@ -84,7 +86,7 @@ pub struct Scale {
 
 impl Scale {
     /// For CPU time: weights in nanoseconds, metrics in seconds. `total_seconds` is the counted CPU time that the
-    /// samples of `whole` stand for; `missing` says why there are none if there are none.
+    /// samples of `whole` represent; `missing` says why there are none if there are none.
     #[must_use]
     pub fn cpu_time(
         whole: Weight,

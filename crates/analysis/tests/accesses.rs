@@ -167,7 +167,7 @@ fn counted_at(bursts: &[Vec<u64>]) -> AccessRow {
     }
     let rows = all(&test.builder.build(), &[]).rows;
     let counter = |row: &AccessRow| row.kind.is_some_and(|kind| kind.name() == "read+write");
-    rows.into_iter().find(counter).expect("beside the return")
+    rows.into_iter().find(counter).expect("a row other than the return")
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn what_does_not_fit_is_counted_and_nothing_else() {
 }
 
 #[test]
-fn lost_bursts_and_refused_ones_are_told() {
+fn lost_and_refused_bursts_are_reported() {
     let mut test = Test::new();
     let block = test.block(0x1000, COUNTER);
     for _ in 0..97 {

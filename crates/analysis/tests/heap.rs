@@ -123,7 +123,7 @@ fn what_is_freed_and_what_is_not_adds_up() {
 }
 
 #[test]
-fn lifetimes_are_in_classes_and_what_is_left_beside_them() {
+fn lifetimes_are_in_classes_and_the_rest_is_separate() {
     let mut recording = recording();
     let grow = recording.heap_stacks[0].stack;
     let lived = |time, longest, frees| HeapLifetime {

@@ -172,7 +172,7 @@ fn time_is_the_share_of_the_counted_clock() {
     assert!((time.high.expect("has an interval") - high * 0.2).abs() < 1e-12);
     let note = overview(&profile).notes.join("\n");
     assert!(
-        note.contains("stand for 0.10 s of CPU time, the kernel counted 0.20 s (-50 %)"),
+        note.contains("represent 0.10 s of CPU time, the kernel counted 0.20 s (-50 %)"),
         "{note}"
     );
 }

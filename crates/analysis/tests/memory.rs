@@ -101,7 +101,7 @@ fn a_stream_moves_what_arithmetic_says() {
 
 /// Its loop alone would take a quarter of the time.
 #[test]
-fn the_core_floor_tells_the_memory_bound_share() {
+fn the_no_miss_time_gives_the_memory_bound_share() {
     let (test, block) = streaming();
     let mut recording = finished(test);
     let time = |picos| FloorTime { repetitions: 100, median: picos, low: picos, high: picos };
@@ -144,7 +144,7 @@ fn a_chase_that_fits_moves_nothing() {
     });
 }
 
-/// Lines that no burst sees twice: nobody knows whether they were in the last level, and the interval says so.
+/// Lines that no burst touches twice: whether they were in the last level is unknown, and the interval says so.
 #[test]
 fn what_no_burst_sees_twice_has_a_wide_interval_or_is_a_miss() {
     let mut test = Test::new();
@@ -211,7 +211,7 @@ fn samples(test: &mut Test, offset: u64, function: &str, count: u64) {
     test.builder.samples(PID, PID, stack, count);
 }
 
-/// The program begins with 300 ms of another function, in which no burst began: what it did nobody knows.
+/// The program begins with 300 ms of another function, in which no burst began: its work is unknown.
 #[test]
 fn functions_without_a_burst_leave_open_what_they_did() {
     let (mut test, _) = streaming();

@@ -1,4 +1,4 @@
-//! Memory objects: what is told apart sums up to the whole, and each object has its own part of it.
+//! Memory objects: they add up to the whole, and each object has its own part of it.
 
 mod common;
 
@@ -164,7 +164,7 @@ fn pieces_sum_up_to_the_same() {
 // mov rax,[rax]; dec rcx; jne
 const CHASE: &[u8] = &[0x48, 0x8b, 0x00, 0x48, 0xff, 0xc9, 0x75, 0xf8];
 
-/// Of 64-byte blocks that were drawn with p = 1 - exp(-64 / 128), four are recorded; ten accesses to each, a hundred beside.
+/// Of 64-byte blocks that were drawn with p = 1 - exp(-64 / 128), four are recorded; ten accesses to each, a hundred to others.
 #[test]
 fn drawn_blocks_speak_for_those_without_a_record() {
     let mut test = Test::new();

@@ -18,18 +18,18 @@ const RDI: usize = 7;
 const PERIOD: u64 = 1_000_000;
 
 /// Where a sample was taken, and rdi and rcx there.
-struct At {
+struct RegisterSample {
     offset: u64,
     rdi: u64,
     rcx: u64,
 }
 
-fn recording(samples: &[At]) -> Recording {
+fn recording(samples: &[RegisterSample]) -> Recording {
     clocked(samples, |_| 0)
 }
 
 /// The same, with CPU times that are off by so much.
-fn clocked(samples: &[At], off: impl Fn(u64) -> u64) -> Recording {
+fn clocked(samples: &[RegisterSample], off: impl Fn(u64) -> u64) -> Recording {
     let mut recording = Recording {
         modules: vec![Module {
             id: ModuleId(0),
@@ -107,19 +107,19 @@ fn clocked(samples: &[At], off: impl Fn(u64) -> u64) -> Recording {
 }
 
 /// A sample after so many whole iterations of a run, at one of three instructions.
-fn at(iterations: u64, place: u64) -> At {
+fn at(iterations: u64, place: u64) -> RegisterSample {
     let (rdi, rcx) = (0x10_0000 + 8 * iterations, 1_000_000_000 - iterations);
     match place % 3 {
-        0 => At { offset: 0x1000, rdi, rcx },
-        1 => At { offset: 0x1003, rdi, rcx },
+        0 => RegisterSample { offset: 0x1000, rdi, rcx },
+        1 => RegisterSample { offset: 0x1003, rdi, rcx },
         // Behind the increment, before the decrement.
-        _ => At { offset: 0x100b, rdi: rdi + 8, rcx },
+        _ => RegisterSample { offset: 0x100b, rdi: rdi + 8, rcx },
     }
 }
 
 #[test]
 fn iterations_between_samples_are_exact_wherever_in_the_body_they_were_taken() {
-    let samples: Vec<At> = (0..200).map(|number| at(number * 1000, number)).collect();
+    let samples: Vec<RegisterSample> = (0..200).map(|number| at(number * 1000, number)).collect();
     let found = analysis::pace::loops(&recording(&samples));
     assert_eq!(found.len(), 1);
     let row = &found[0];
@@ -137,7 +137,7 @@ fn iterations_between_samples_are_exact_wherever_in_the_body_they_were_taken() {
 /// The kernel adds the time of threads that ended, now and then.
 #[test]
 fn a_thread_uses_no_more_time_than_passes() {
-    let samples: Vec<At> = (0..200).map(|number| at(number * 1000, number)).collect();
+    let samples: Vec<RegisterSample> = (0..200).map(|number| at(number * 1000, number)).collect();
     let off = |number: u64| if number % 40 == 20 { 950_000_000 } else { 0 };
     let rate = &analysis::pace::loops(&clocked(&samples, off))[0].iterations_per_second;
     assert!((rate.value.unwrap() - 1e6).abs() < 1e3, "{rate:?}");
@@ -147,7 +147,8 @@ fn a_thread_uses_no_more_time_than_passes() {
 #[test]
 fn restarts_count_by_the_length_of_runs_and_bursts_are_no_pairs() {
     // Runs of 50,000 iterations over the same memory; nothing but the registers that move tells them apart.
-    let samples: Vec<At> = (0..1000).map(|number| at(number * 1300 % 50_000, number)).collect();
+    let samples: Vec<RegisterSample> =
+        (0..1000).map(|number| at(number * 1300 % 50_000, number)).collect();
     let mut restarting = recording(&samples);
     let row = &analysis::pace::loops(&restarting)[0];
     let rate = &row.iterations_per_second;
@@ -175,16 +176,17 @@ fn restarts_count_by_the_length_of_runs_and_bursts_are_no_pairs() {
 }
 
 #[test]
-fn registers_that_disagree_and_runs_that_cannot_be_told_apart_give_no_pace() {
+fn registers_that_disagree_and_runs_that_look_alike_give_no_pace() {
     // rcx counts another thing than rdi.
-    let samples: Vec<At> = (0..200)
-        .map(|number| At { rcx: 1_000_000_000 - number * 700, ..at(number * 1000, 0) })
+    let samples: Vec<RegisterSample> = (0..200)
+        .map(|number| RegisterSample { rcx: 1_000_000_000 - number * 700, ..at(number * 1000, 0) })
         .collect();
     let row = &analysis::pace::loops(&recording(&samples))[0];
     assert_eq!((row.iterations_per_second.value, row.odometer.clone()), (None, None));
     assert!(row.iterations_per_second.note.as_ref().is_some_and(|note| !note.is_empty()));
     // Runs of 100 iterations in a thousandth of the time between two samples.
-    let samples: Vec<At> = (0..1000).map(|number| at(number * 7919 % 101, number)).collect();
+    let samples: Vec<RegisterSample> =
+        (0..1000).map(|number| at(number * 7919 % 101, number)).collect();
     let row = &analysis::pace::loops(&recording(&samples))[0];
     assert_eq!(row.iterations_per_second.value, None, "{row:?}");
 }
@@ -251,7 +253,7 @@ fn called(slot: Option<i32>, damage: impl Fn(u64) -> u64) -> Recording {
 }
 
 #[test]
-fn a_loop_that_calls_is_told_by_the_callers_registers_or_its_words_of_the_stack() {
+fn a_loop_that_calls_is_read_from_the_callers_registers_or_stack_words() {
     for (slot, by) in [(None, "caller's rbx"), (Some(8), "caller's [rsp+8]")] {
         let rows = analysis::pace::loops(&called(slot, |went| went));
         assert_eq!(rows.len(), 1);
@@ -338,9 +340,9 @@ fn a_loop_without_odometer_has_the_pace_of_the_one_around_times_the_trips_of_bur
     let [outer, inner] = &rows[..] else { panic!("{rows:?}") };
     let rate = outer.iterations_per_second.value.unwrap();
     assert!((rate - 1e6).abs() < 1.0, "{rate}");
-    let told = &inner.iterations_per_second;
-    assert!((told.value.unwrap() / 4e6 - 1.0).abs() < 1e-6, "{told:?}");
-    assert_eq!((told.evidence, told.samples), (Some(Evidence::Estimated), 4));
+    let result = &inner.iterations_per_second;
+    assert!((result.value.unwrap() / 4e6 - 1.0).abs() < 1e-6, "{result:?}");
+    assert_eq!((result.evidence, result.samples), (Some(Evidence::Estimated), 4));
     assert!((inner.trip_count.value.unwrap() - 4.0).abs() < 1e-6, "{:?}", inner.trip_count);
     assert_eq!(inner.odometer.as_deref(), Some("rbx, 4.0000 trips in 4 bursts"));
     // A microsecond each, as natively; what follows from bursts does not speak for them.

@@ -138,7 +138,7 @@ fn true_curve(trace: &[u64], kib: &[usize]) -> Vec<f64> {
 
 /// A stream misses once per line in every cache that bursts can tell of: 1 in 8, and beyond that at most so much.
 #[test]
-fn a_stream_misses_once_per_line_and_nobody_knows_beyond() {
+fn a_stream_misses_once_per_line_and_further_distances_are_unknown() {
     let mut test = Test::new();
     let block = test.block(0x1000, TRIAD);
     test.name(0x1000, "triad", 10);
@@ -161,7 +161,7 @@ fn a_stream_misses_once_per_line_and_nobody_knows_beyond() {
     assert!(beyond.high.unwrap() > 12.4 && beyond.note.is_some(), "{beyond:?}");
     let fitting = row.curve.fitting();
     assert_eq!(fitting.value, None);
-    assert!(fitting.note.unwrap().contains("bursts do not see further"));
+    assert!(fitting.note.unwrap().contains("bursts are too short"));
     // Three pages of 512 doubles each.
     let pages = row.small_pages.pages.value.unwrap();
     assert!((586.0..=589.0).contains(&pages), "{pages}");

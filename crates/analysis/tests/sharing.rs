@@ -46,7 +46,7 @@ fn in_turn(test: &mut Test, rounds: usize, a: &[BurstRecord], b: &[BurstRecord])
 }
 
 #[test]
-fn counters_beside_each_other_are_false_sharing() {
+fn counters_of_one_line_are_false_sharing() {
     let mut test = Test::new();
     let block = test.block(0x1000, COUNTER);
     test.name(0x1000, "count", 7);

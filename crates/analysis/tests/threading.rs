@@ -191,7 +191,7 @@ fn threads_that_all_run_are_limited_elsewhere() {
         [(
             "balanced",
             "balanced, no waits: 2 threads ran 100 % of the time, the busiest 1.00 times the mean. The limit is \
-             elsewhere, look at memory bandwidth (`fathom run`)"
+             elsewhere: check memory bandwidth (`fathom run`)"
                 .to_owned()
         )]
     );
@@ -213,7 +213,7 @@ fn the_thread_that_others_wait_for_is_named() {
 }
 
 #[test]
-fn more_threads_than_cpus_are_told() {
+fn more_threads_than_cpus_are_oversubscribed() {
     let Program { mut builder, .. } = program(4);
     for tid in 2..6 {
         builder.ran((1, tid), (0.0, 1.0), 0.5, 0.5);
@@ -222,7 +222,7 @@ fn more_threads_than_cpus_are_told() {
     builder.at_once((0.0, 1.0), &[0.0, 0.0, 1.0]);
     let found = sentences(&builder.build(), 2.0);
     let expected =
-        "oversubscribed: 4 threads want to run on 2 CPUs; each waits 50 % of its time for one";
+        "oversubscribed: 4 threads compete for 2 CPUs; each waits 50 % of its time for one";
     assert_eq!(found, [("oversubscribed", expected.to_owned())]);
 }
 
@@ -235,13 +235,13 @@ fn threads_without_a_cpu_do_not_work_in_turn() {
     }
     builder.at_once((0.0, 1.0), &[0.0, 1.0]);
     let found = sentences(&builder.build(), 2.0);
-    let expected = "crowded out: 2 threads waited 50 % of the time for a CPU, though there are 2: other programs had them, so \
-                    what is said of waits and of threads side by side may be theirs";
+    let expected = "crowded out: 2 threads waited 50 % of the time for a CPU, although there are 2: other programs had them, \
+                    and may have caused other waits and the low concurrency";
     assert_eq!(found, [("crowded-out", expected.to_owned())]);
 }
 
 #[test]
-fn one_thread_alone_is_told() {
+fn one_thread_alone_is_single_threaded() {
     let Program { mut builder, work, .. } = program(0);
     builder.recording.waits.clear();
     builder.ran((1, 1), (0.0, 1.0), 1.0, 0.0).samples(1, 1, work, 1000);
@@ -251,7 +251,7 @@ fn one_thread_alone_is_told() {
 }
 
 #[test]
-fn waits_that_nobody_saw_are_not_called_balanced() {
+fn waits_without_a_record_are_not_called_balanced() {
     let Program { mut builder, .. } = program(1);
     builder.ran((1, 2), (0.0, 1.0), 0.5, 0.0);
     builder.waits((1, 2), WaitKind::Blocked, (None, None), (0.0, 1.0), (50, 0.5));

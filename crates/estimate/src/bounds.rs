@@ -1,14 +1,13 @@
-//! What a number may be where nobody sampled it.
+//! The range of a number that nobody sampled.
 //!
-//! What for: a line that a burst touched first was in the cache or was not; the trace does not tell. Such a number has a likely
-//! value and hard ends. What not: a 95 % interval. It becomes part of one when its replicates are drawn
-//! (`Draws::unknown`).
+//! What for: a line that a burst touched first was in the cache or was not; the trace does not show which. Such a number has a best
+//! value and hard ends. What not: a 95 % interval. It becomes part of one when its replicates are drawn (`Draws::unknown`).
 
 /// A value with ends that it cannot pass.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Bounds {
     /// The best single value.
-    pub likely: f64,
+    pub best: f64,
     /// No less.
     pub low: f64,
     /// No more.
@@ -19,14 +18,14 @@ impl Bounds {
     /// Known.
     #[must_use]
     pub const fn exactly(value: f64) -> Bounds {
-        Bounds { likely: value, low: value, high: value }
+        Bounds { best: value, low: value, high: value }
     }
 
     /// Of two that are high together.
     #[must_use]
     pub fn plus(self, other: Bounds) -> Bounds {
         Bounds {
-            likely: self.likely + other.likely,
+            best: self.best + other.best,
             low: self.low + other.low,
             high: self.high + other.high,
         }
@@ -47,14 +46,14 @@ impl Bounds {
     /// Each part by a function that does not fall.
     #[must_use]
     pub fn each(self, part: impl Fn(f64) -> f64) -> Bounds {
-        Bounds { likely: part(self.likely), low: part(self.low), high: part(self.high) }
+        Bounds { best: part(self.best), low: part(self.low), high: part(self.high) }
     }
 
-    /// Where it is when the unknown stands at `place`: -1 at the low end, 0 at the likely value, 1 at the high end.
+    /// The value at position `place` of the unknown: -1 is the low end, 0 the best value, 1 the high end.
     #[must_use]
     pub fn at(self, place: f64) -> f64 {
         let (end, part) = if place < 0.0 { (self.low, -place) } else { (self.high, place) };
         // Ends may be infinite, and the part of them nothing.
-        if part == 0.0 { self.likely } else { self.likely + (end - self.likely) * part }
+        if part == 0.0 { self.best } else { self.best + (end - self.best) * part }
     }
 }

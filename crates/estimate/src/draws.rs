@@ -1,11 +1,11 @@
 //! The random part of replicates.
 //!
-//! What for: each call gives one random number for each replicate. The quantiles of its distribution are taken evenly, in an
-//! order of their own (Latin hypercube sampling: M. D. McKay, R. J. Beckman, W. J. Conover, "A comparison of three methods for
-//! selecting values of input variables", Technometrics 21 (1979) 239-245): a mean of all is exact, and ends of intervals have
+//! What for: each call gives one random number for each replicate. They are evenly spaced quantiles of their distribution, in a
+//! random order (Latin hypercube sampling: M. D. McKay, R. J. Beckman, W. J. Conover, "A comparison of three methods for
+//! selecting values of input variables", Technometrics 21 (1979) 239-245). So a mean of all is exact, and ends of intervals have
 //! little noise. What not: what the numbers are used for.
 //!
-//! The same seed gives the same numbers, on each machine: two reports of one result are alike.
+//! The same seed gives the same numbers on every machine: two reports of one result are alike.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::estimate::REPLICATES;
 use crate::normal;
 use crate::parameters::{COMMON, ENDS};
 
-/// From so many degrees of freedom on the tails are those of a normal distribution: 1.98 instead of 1.96 at 95 %.
+/// From this many degrees of freedom on, the tails are those of a normal distribution: 1.98 instead of 1.96 at 95 %.
 const MANY: f64 = 100.0;
 
 /// The quantiles of the normal distribution that its replicates take.
@@ -69,7 +69,7 @@ impl Draws {
     }
 
     /// Factors that make normal numbers those of Student's t: the root of freedom / chi squared. Units whose variance is known
-    /// with so many degrees of freedom share one.
+    /// with as many degrees of freedom share one.
     #[must_use]
     pub fn tails(&mut self, freedom: f64) -> Vec<f64> {
         if freedom >= MANY {
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn unknowns_fill_their_bounds_and_go_together_in_part() {
         let mut draws = Draws::new(4);
-        let bounds = Bounds { likely: 2.0, low: 1.0, high: 5.0 };
+        let bounds = Bounds { best: 2.0, low: 1.0, high: 5.0 };
         let mut unknown = || draws.unknown();
         let (a, b) = (unknown(), unknown());
         let of = |places: &[f64]| {

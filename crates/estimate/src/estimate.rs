@@ -1,10 +1,11 @@
 //! A number with its replicates.
 //!
-//! What for: see the head of the crate. What not: how replicates are drawn (`draws`).
+//! What for: arithmetic and intervals of uncertain numbers (see the head of the crate). What not: how replicates are drawn
+//! (`draws`).
 //!
 //! Assumption: the 2.5 and 97.5 % quantiles of the replicates are the ends of the interval. Replicates of few units are drawn
-//! with Student's tails, and each random part takes its quantiles evenly ([`crate::Draws`]), so that 256 suffice: the ends of
-//! a normal number lie within 1 % of where they belong.
+//! with Student's tails, and each random part takes evenly spaced quantiles ([`crate::Draws`]), so that 256 suffice: the ends of
+//! a normal number are within 1 % of their true position.
 
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -45,6 +46,7 @@ impl Estimate {
     /// Where it lies with 95 %. The point is in it.
     #[must_use]
     pub fn interval(&self) -> (f64, f64) {
+        // A replicate that divides 0 by 0 has no value: it says nothing about where the number lies.
         let mut sorted: Vec<f64> =
             self.replicates.iter().copied().filter(|one| !one.is_nan()).collect();
         if sorted.is_empty() {
@@ -62,6 +64,7 @@ impl Estimate {
                 sorted[below] + (sorted[above] - sorted[below]) * part
             }
         };
+        // The point of a skewed number may lie outside its quantiles.
         (at(TAIL).min(self.point), at(1.0 - TAIL).max(self.point))
     }
 
@@ -85,6 +88,7 @@ impl Estimate {
     /// Several of them by a function.
     #[must_use]
     pub fn of<const N: usize>(parts: [&Estimate; N], part: impl Fn([f64; N]) -> f64) -> Estimate {
+        // A certain number has no replicates: it enters each with its point.
         let all = parts.iter().map(|one| one.replicates.len()).max().unwrap_or(0);
         let at =
             |at: usize| part(parts.map(|one| one.replicates.get(at).copied().unwrap_or(one.point)));

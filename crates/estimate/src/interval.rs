@@ -1,7 +1,8 @@
-//! 95 % intervals for shares and counts.
+//! 95 % intervals for shares, counts, medians and ratios in closed form.
 //!
-//! Assumption: observations are independent. Clock samples are a systematic sample in time; for a program that
-//! does not run in step with the clock these intervals are slightly too wide, never too narrow.
+//! What not: estimates with replicates (`estimate`).
+//! Assumption: observations are independent. Clock samples are a systematic sample in time; for a program that does not run in
+//! step with the clock these intervals are slightly too wide, never too narrow.
 
 use crate::student::quantile_95;
 

@@ -1,31 +1,31 @@
-//! Numbers that nobody sampled and that widen intervals: one table.
+//! Numbers that were chosen, not sampled, and that widen intervals: one table.
 //!
-//! What for: each has a value, where it comes from, and what a change of it does to the scores of drawn programs. One without
-//! both does not go in. `docs/glossary/README.md` has the same rows; a test compares them. What not: constants that follow from
-//! a measurement of the machine, or that change no interval.
+//! What for: each has a value, its source, and its effect on the scores of drawn programs. A number without both does not go in.
+//! `docs/glossary/README.md` has the same rows; a test compares them. What not: constants that follow from a measurement of the
+//! machine, or that change no interval.
 
 /// A number that was chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Parameter {
-    /// As the glossary has it.
+    /// Its name in the glossary.
     pub name: &'static str,
-    /// What is used.
+    /// The value in use.
     pub value: f64,
     /// What it means.
     pub meaning: &'static str,
     /// Why this value.
     pub source: &'static str,
-    /// What other values do: coverage and median half-width of bytes and counts of 28 drawn programs (`bench/drawn.py`, seeds
+    /// Effect of other values: coverage and median half-width of bytes and counts of 28 drawn programs (`bench/drawn.py`, seeds
     /// 927331132 and 1621121990, 117 figures), which are 87 % and 42 % with this one.
     pub sensitivity: &'static str,
 }
 
-/// Correlation of what is unknown in two places of the code.
+/// Correlation of what is unknown in two regions of the code.
 pub const COMMON: Parameter = Parameter {
     name: "common part of unknowns",
     value: 0.5,
     meaning: "correlation of how high two unknown amounts of different code are",
-    source: "half of why a cache model is off is common to all code (the sizes of caches, what they share), half is each place's \
+    source: "half of the error of a cache model is common to all code (the sizes of caches, what they share), half is each region's \
              own (how far back its data was used); no measurement",
     sensitivity: "0.2: 88 %, 41 %; 0.8: 87 %, 42 %",
 };
@@ -39,30 +39,30 @@ pub const ENDS: Parameter = Parameter {
     sensitivity: "1 (none at an end): 85 %, 42 %",
 };
 
-/// By which factor code without bursts may differ from that with.
+/// Factor by which code without bursts may differ from code with bursts.
 pub const UNLIKE: Parameter = Parameter {
     name: "unlike code",
     value: 30.0,
-    meaning: "a place without bursts that is unlike all others does up to so many times as much as one of them, or as little",
+    meaning: "a region without bursts that is unlike all others does up to this many times as much as one of them, or as little",
     source: "loads take from 0.3 ns to 10 ns each where they are not one chain through memory",
     sensitivity: "10: 87 %, 41 %; 100: 88 %, 50 %",
 };
 
-/// Of what no other code does, the least that code without bursts does.
+/// Least work of a kind that no other code does, in code without bursts.
 pub const LEAST_PART: Parameter = Parameter {
     name: "least part",
     value: 1e-3,
-    meaning: "of what places with bursts do not do, one without does up to as much as a core can, and down to this part of it",
-    source: "a prior for a scale (H. Jeffreys, Theory of Probability, 3rd ed. 1961, 3.1) needs ends; less is seen by nobody",
+    meaning: "work that no region with bursts does: a region without bursts does up to what a core can, and down to this part of that",
+    source: "a prior for a scale (H. Jeffreys, Theory of Probability, 3rd ed. 1961, 3.1) needs ends; smaller parts have no visible effect",
     sensitivity: "1e-2: 88 %, 44 %; 1e-4: 86 %, 41 %",
 };
 
-/// Standard deviation of what a stratum with a single look did, as a part of it.
+/// Standard deviation of the work of a stratum with a single observation, as a part of it.
 pub const SINGLE: Parameter = Parameter {
-    name: "single look",
+    name: "single observation",
     value: 1.0 / 1.96,
-    meaning: "standard deviation of what a stratum with one look did, as a part of it",
-    source: "half of its 95 % interval is all of it: one look tells the order of magnitude",
+    meaning: "standard deviation of the work of a stratum with one observation, as a part of it",
+    source: "half of its 95 % interval is all of it: one observation gives the order of magnitude",
     sensitivity: "a half of it: 87 %, 42 %",
 };
 
@@ -70,7 +70,7 @@ pub const SINGLE: Parameter = Parameter {
 pub const PREDICTORS_DIFFER: Parameter = Parameter {
     name: "predictors differ",
     value: 0.5,
-    meaning: "part by which a processor mispredicts more or fewer branches than our predictor does, where its own was not asked",
+    meaning: "part by which a processor mispredicts more or fewer branches than our predictor, where that was not measured",
     source: "directions of 120 bursts of gapbs and XSBench run again on AMD Zen 4: 0.9 to 1.2 times as many for each program, \
              0.5 to 1.6 for nine bursts of ten",
     sensitivity: "memory's share of gapbs bfs is 38 to 70 %; 0: 41 to 63 %",
@@ -80,7 +80,7 @@ pub const PREDICTORS_DIFFER: Parameter = Parameter {
 pub const REPLAY_OFF: Parameter = Parameter {
     name: "replay off",
     value: 0.15,
-    meaning: "part by which branches that are run again are mispredicted more or less often than in the program",
+    meaning: "part by which replayed branches are mispredicted more or less often than in the program",
     source: "they lie elsewhere, calls are left out, and the predictor forgets between lists only what it has no room for: the same \
              lists, run again behind 500,000 other branches, lost 0.85 to 1.05 times as much (AMD Zen 4)",
     sensitivity: "0: memory's share of gapbs cc is 30 to 60 %, of tc 31 to 74 %; 0.5: 27 to 68 % and 24 to 81 %",

@@ -1,7 +1,7 @@
 //! Student's t distribution with any number of degrees of freedom, at any confidence.
 //!
-//! What for: intervals of few observations, Welch's test, and trials that are looked at several times. What not: the numbers
-//! that replicates are drawn with (`draws`).
+//! What for: intervals of few observations, Welch's test, and sequential trials. What not: the numbers that replicates are drawn
+//! with (`draws`).
 
 /// Probability that |t| is at least this large, for `freedom` > 0 degrees of freedom.
 ///

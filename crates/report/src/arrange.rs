@@ -1,11 +1,11 @@
-//! Rows in another order and columns of choice: the same for every view.
+//! Rows in another order, and a selection of columns: the same for every view.
 //!
 //! What not: figures. Assumption: rows of a tree have a column `level` and come parents first; there, siblings are sorted.
 
 use std::cmp::Ordering;
 
 use crate::ReportError;
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// The column that makes rows a tree.
 const LEVEL: &str = "level";
@@ -29,8 +29,8 @@ impl Table {
     /// One is not there.
     pub(crate) fn with_columns(mut self, keys: &[String]) -> Result<Table, ReportError> {
         let kept: Vec<usize> = keys.iter().map(|key| self.find(key)).collect::<Result<_, _>>()?;
-        let looks = kept.iter().map(|at| (self.look(*at), self.heading(*at)));
-        self.looks = looks.collect();
+        let text_columns = kept.iter().map(|at| self.style(*at).titled(self.heading(*at)));
+        self.text_columns = text_columns.collect();
         let pick = |row: &Vec<Cell>| kept.iter().map(|at| row[*at].clone()).collect::<Vec<Cell>>();
         self.rows = self.rows.iter().map(pick).collect();
         self.total = pick(&self.total);
@@ -50,33 +50,34 @@ impl Table {
     }
 
     /// As the view shows the column, or as its unit asks for.
-    fn look(&self, at: usize) -> Look {
+    fn style(&self, at: usize) -> CellStyle {
         let Column { key, unit, .. } = self.columns[at];
-        let own = self.looks.iter().map(|(look, _)| *look).find(|look| look.key() == Some(key));
+        let own =
+            self.text_columns.iter().map(|one| one.style).find(|style| style.key() == Some(key));
         if let Some(own) = own {
             // Its level may not be there.
-            return if let Look::Function(key, _) = own { Look::Text(key) } else { own };
+            return if let CellStyle::Function(key, _) = own { CellStyle::Text(key) } else { own };
         }
         match unit {
-            Some("s") => Look::Time(key),
-            Some("percent") => Look::Percent(key),
-            Some("count") => Look::Count(key),
-            Some("bytes") => Look::Bytes(key),
-            Some(_) => Look::Measure(key),
+            Some("s") => CellStyle::Time(key),
+            Some("percent") => CellStyle::Percent(key),
+            Some("count") => CellStyle::Count(key),
+            Some("bytes") => CellStyle::Bytes(key),
+            Some(_) => CellStyle::Measure(key),
             None => match self.rows.iter().map(|row| &row[at]).find(|cell| **cell != Cell::Missing)
             {
-                Some(Cell::Number(_)) => Look::Number(key),
-                Some(Cell::Stack(_)) => Look::Stack(key),
-                Some(Cell::Seconds(_)) => Look::Start(key),
-                _ => Look::Text(key),
+                Some(Cell::Number(_)) => CellStyle::Number(key),
+                Some(Cell::Stack(_)) => CellStyle::Stack(key),
+                Some(Cell::Seconds(_)) => CellStyle::Start(key),
+                _ => CellStyle::Text(key),
             },
         }
     }
 
     fn heading(&self, at: usize) -> &'static str {
         let Column { key, label, .. } = self.columns[at];
-        let own = self.looks.iter().find(|(look, _)| look.key() == Some(key));
-        own.map_or(label, |(_, heading)| heading)
+        let own = self.text_columns.iter().find(|one| one.style.key() == Some(key));
+        own.map_or(label, |one| one.title)
     }
 }
 
@@ -159,7 +160,7 @@ mod tests {
             total: vec![Cell::Missing, Cell::Missing, Cell::Missing],
             notes: Vec::new(),
             title: String::new(),
-            looks: vec![(Look::Function("name", Some("level")), "who")],
+            text_columns: vec![CellStyle::Function("name", Some("level")).titled("who")],
             page: 9,
             empty: String::new(),
         }
@@ -199,7 +200,10 @@ mod tests {
         let keys = ["size".to_owned(), "name".to_owned()];
         let found = table(&[("a", Some(1.0), 0)]).with_columns(&keys).unwrap();
         assert_eq!(found.columns.iter().map(|column| column.key).collect::<Vec<_>>(), keys);
-        assert_eq!(found.looks, [(Look::Bytes("size"), "size"), (Look::Text("name"), "who")]);
+        assert_eq!(
+            found.text_columns,
+            [CellStyle::Bytes("size").titled("size"), CellStyle::Text("name").titled("who")]
+        );
         assert_eq!((found.rows[0].len(), found.total.len()), (2, 2));
     }
 }

@@ -32,12 +32,11 @@ struct Row {
 }
 
 const FROM_FILE: &str = "From the module's file, which has the build-id that was recorded.";
-const FROM_BURSTS: &str =
-    "Only the instructions that bursts ran: the module's file is not here, or is another build.";
+const FROM_BURSTS: &str = "Only the instructions that bursts ran: the module's file is missing here, or is another build.";
 /// Interrupts are taken between instructions, and what is stored is the one to go on with (Intel SDM, volume 3, 6.6). Of a
 /// loop whose first instruction is a load that misses all caches, the second has 95 % of the samples.
-pub(crate) const SKID: &str = "A sample is at the instruction that the thread was to execute next: often the one behind that which \
-                    took the time.";
+pub(crate) const SKID: &str = "Samples have skid: they are at the next instruction to execute, often one after the \
+                instruction that took the time.";
 
 /// The document as JSON on one line, for a function and the last part of its module's path; `None` when no code of it is
 /// known. `file`: see [`analysis::assembly::assembly`].

@@ -1,10 +1,10 @@
 //! One truth per fact: what must hold between the views of one recording.
 //!
-//! What for: two views that show the same fact, or a whole and its parts, must not contradict each other, whatever the program
-//! does. `fathom verify` asks this of every result behind the invariants of its files, and so do the tests that make results.
-//! What not: whether figures are true. Each check is a row of [`CHECKS`]; one that needs a figure that is not available passes.
+//! What for: two views of the same fact, or a whole and its parts, must not contradict each other, whatever the program does.
+//! `fathom verify` checks this in every result after the invariants of its files, and so do the tests that make results.
+//! What not: whether figures are true. Each check is a row of [`CHECKS`]; one that needs an unavailable figure passes.
 //!
-//! Assumption: figures are rounded to six digits, and sums of many of them stray by [`ROUNDED`].
+//! Assumption: figures are rounded to six digits, and sums of many of them deviate by [`ROUNDED`].
 
 use analysis::memory::{BOUND_PERCENT, IMPOSSIBLE};
 use facts::{Metric, Recording};
@@ -18,7 +18,7 @@ const ROUNDED: f64 = 0.005;
 /// No mean of loads is shorter than a hit by more than the ladder errs.
 const HIT: f64 = 0.9;
 
-/// In percent of something that they are no part of: of what so many threads mostly reach, of one CPU, of the program's time.
+/// In percent of something that they are no part of: of what as many threads mostly reach, of one CPU, of the program's time.
 const NO_PARTS: [&str; 4] =
     ["dram_bandwidth.of_reachable", "cpu_utilisation", "overhead", "sampling_cost"];
 
@@ -40,7 +40,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "parts-within-wholes",
-        says: "a share is at most all of it, and so is the sum of those of objects and of functions",
+        says: "no share exceeds 100 %, and neither do the sums over objects and functions",
         finds: shares,
     },
     Check { name: "levels-add-up", says: "each load hits in one level", finds: levels },
@@ -224,7 +224,7 @@ fn levels(views: &Views) -> Vec<String> {
     let crate::summary::Levels { l1, l2, l3, dram } = &views.summary.levels;
     let parts: Option<f64> = [l1, l2, l3, dram].into_iter().map(|level| level.value).sum();
     let astray = parts.filter(|sum| (sum - 100.0).abs() > 100.0 * ROUNDED);
-    astray.map(|sum| format!("the levels serve {sum:.2} % of the loads")).into_iter().collect()
+    astray.map(|sum| format!("the hit levels have {sum:.2} % of the loads")).into_iter().collect()
 }
 
 fn objects(views: &Views) -> Vec<String> {

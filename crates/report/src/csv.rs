@@ -1,4 +1,6 @@
 //! CSV as in RFC 4180, except that lines end in `\n`.
+//!
+//! What not: which rows (views).
 
 use facts::Metric;
 

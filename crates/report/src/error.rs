@@ -1,4 +1,4 @@
-//! What can be wrong with a request; each sentence lists what is possible instead.
+//! What can be wrong with a request. Each message lists what is possible instead.
 
 /// Why a view cannot be made. All of them are the user's to correct.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,9 +12,7 @@ pub enum ReportError {
         possible: String,
     },
     /// Bands of bandwidth that are none.
-    #[error(
-        "'{text}' are no bands: two rising shares of the peak in percent are needed, such as 30,70"
-    )]
+    #[error("'{text}' are not bands: give two rising shares of the peak in percent, such as 30,70")]
     BadBands {
         /// What was typed.
         text: String,
@@ -60,7 +58,7 @@ pub enum ReportError {
         possible: &'static str,
     },
     /// The view has no figures by object.
-    #[error("the view '{view}' cannot be filtered by object; 'objects' and 'accesses' can")]
+    #[error("the view '{view}' takes no filter by object; 'objects' and 'accesses' do")]
     NotByObject {
         /// The view.
         view: &'static str,
@@ -80,7 +78,8 @@ pub enum ReportError {
     SummaryNotArranged,
     /// The summary has no filters.
     #[error(
-        "the summary is always of the whole recording and takes no filter, and so are findings; use `fathom report hotspots --filter ...`"
+        "the summary and the findings are of the whole recording and take no filter; use `fathom report hotspots \
+         --filter ...`"
     )]
     SummaryNotFiltered,
     /// A filter names something that the recording does not have.
@@ -96,8 +95,8 @@ pub enum ReportError {
     },
     /// A gate that is none.
     #[error(
-        "'{text}' is no gate: write FIGURE<=N% or FIGURE>=N%, with a figure of the summary's JSON or function:NAME, such \
-         as elapsed<=3%, dram_bandwidth.average>=-5% or function:main<=10%"
+        "'{text}' is not a gate: write FIGURE<=N% or FIGURE>=N%, with a figure of the summary's JSON or \
+         function:NAME, such as elapsed<=3%, dram_bandwidth.average>=-5% or function:main<=10%"
     )]
     BadGate {
         /// What was typed.

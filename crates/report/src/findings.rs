@@ -66,7 +66,7 @@ pub(crate) fn undecided(judged: &Findings) -> Vec<UndecidedSummary> {
             known.rules.push(rule.id);
             continue;
         }
-        // A reason ends with what to do, behind a colon.
+        // A reason ends with what to do, after a colon.
         let by = rule.why.rsplit_once(": ").map(|(_, by)| by.to_owned());
         reasons.push(UndecidedSummary {
             rules: vec![rule.id],
@@ -82,7 +82,7 @@ pub(crate) fn undecided(judged: &Findings) -> Vec<UndecidedSummary> {
 pub(crate) fn nothing_found(undecided: &[UndecidedSummary]) -> String {
     let open = undecided.iter().filter(|one| !one.elsewhere).flat_map(|one| &one.rules).count();
     match open {
-        0 => "Nothing is known to be slow for a reason that the rules look for.".to_owned(),
+        0 => "No rule found a cause.".to_owned(),
         1 => "No cause was found, but 1 rule is undecided.".to_owned(),
         open => format!("No cause was found, but {open} rules are undecided."),
     }

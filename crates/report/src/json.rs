@@ -65,7 +65,7 @@ pub(crate) fn significant(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
     }
-    // Through text: the nearest number with so many digits, which prints as such.
+    // Through text: the nearest number with this many digits, which prints as such.
     format!("{value:.*e}", (DIGITS - 1) as usize).parse().unwrap_or(value)
 }
 

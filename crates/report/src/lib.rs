@@ -1,7 +1,7 @@
 //! View models, and their text, JSON and CSV: what a user or a program reads of a recording.
 //!
 //! What for: the API boundary. [`build`] makes a [`Document`] of plain data; the command line, the web page and tests render it.
-//! What not: files (source text comes through a closure), clocks, terminals (width and colour are arguments).
+//! What not: files (a closure supplies source text), clocks, terminals (width and colour are arguments).
 //!
 //! Reports are byte-stable: the same recording and options give the same bytes.
 

@@ -1,11 +1,13 @@
-//! `fathom machine`: what the machine is and what it was measured to do.
+//! `fathom machine`: what the machine is, and its measured performance.
+//!
+//! What not: measuring (`calibrate`).
 
 use base::Bytes;
 use facts::Metric;
 use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint, SampleDistance};
 use serde::Serialize;
 
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
 
 /// Width of the names before figures.
@@ -99,9 +101,9 @@ fn distances(calibration: &Calibration) -> String {
         let (distance, share) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
         let by = match distance {
             0 => "at it",
-            1 => "one instruction behind it",
-            2 => "two behind it",
-            _ => "three behind it",
+            1 => "one instruction after it",
+            2 => "two after it",
+            _ => "three after it",
         };
         Some(format!("{}: {} % {by}", found.kind, text::percent(share)))
     };
@@ -187,8 +189,8 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
     out
 }
 
-/// A table without title; its columns are `(key, look, label)`.
-fn table(looks: Vec<(Look, &'static str)>, keys: &[&'static str], rows: Vec<Vec<Cell>>) -> Table {
+/// A table without title; its columns are `(key, style, label)`.
+fn table(text_columns: Vec<TextColumn>, keys: &[&'static str], rows: Vec<Vec<Cell>>) -> Table {
     let columns: Vec<Column> =
         keys.iter().map(|key| Column { key, label: key, unit: None }).collect();
     Table {
@@ -199,7 +201,7 @@ fn table(looks: Vec<(Look, &'static str)>, keys: &[&'static str], rows: Vec<Vec<
         rows,
         notes: Vec::new(),
         title: String::new(),
-        looks,
+        text_columns,
         page: usize::MAX,
         empty: String::new(),
     }
@@ -224,15 +226,15 @@ fn bandwidth(calibration: &Calibration) -> Table {
             Cell::Metric(point.bus.clone()),
         ]
     };
-    let looks = vec![
-        (Look::Text("kernel"), "kernel"),
-        (Look::Number("threads"), "threads"),
-        (Look::Figure("program"), "program GB/s"),
-        (Look::Figure("bus"), "bus GB/s"),
-        (Look::Bar("bar"), ""),
+    let text_columns = vec![
+        CellStyle::Text("kernel").titled("kernel"),
+        CellStyle::Number("threads").titled("threads"),
+        CellStyle::Figure("program").titled("program GB/s"),
+        CellStyle::Figure("bus").titled("bus GB/s"),
+        CellStyle::Bar("bar").titled(""),
     ];
     let keys = ["kernel", "threads", "program", "bus", "bar"];
-    table(looks, &keys, calibration.bandwidth.iter().map(row).collect())
+    table(text_columns, &keys, calibration.bandwidth.iter().map(row).collect())
 }
 
 fn caches(host: &Host, calibration: &Calibration) -> Table {
@@ -259,13 +261,13 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
     if let Some(latency) = &calibration.dram_latency {
         rows.push(vec![Cell::text("DRAM"), rate(latency), Cell::Missing, Cell::Missing]);
     }
-    let looks = vec![
-        (Look::Text("level"), "level"),
-        (Look::Figure("latency"), "ns per load"),
-        (Look::Figure("effective"), "measured size"),
-        (Look::Text("reported"), "size that the system reports"),
+    let text_columns = vec![
+        CellStyle::Text("level").titled("level"),
+        CellStyle::Figure("latency").titled("ns per load"),
+        CellStyle::Figure("effective").titled("measured size"),
+        CellStyle::Text("reported").titled("size reported by the system"),
     ];
-    table(looks, &["level", "latency", "effective", "reported"], rows)
+    table(text_columns, &["level", "latency", "effective", "reported"], rows)
 }
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.
@@ -293,14 +295,14 @@ fn ladder(calibration: &Calibration) -> Table {
         }
         cells
     };
-    let mut looks = vec![(Look::Figure("size"), "size")];
+    let mut text_columns = vec![CellStyle::Figure("size").titled("size")];
     let mut keys = vec!["size"];
     for ((key, bar), page) in &measured {
-        looks.push((Look::Figure(key), page_heading(*page)));
-        looks.push((Look::Bar(bar), ""));
+        text_columns.push(CellStyle::Figure(key).titled(page_heading(*page)));
+        text_columns.push(CellStyle::Bar(bar).titled(""));
         keys.extend([*key, *bar]);
     }
-    table(looks, &keys, sizes.iter().map(row).collect())
+    table(text_columns, &keys, sizes.iter().map(row).collect())
 }
 
 /// Headings of columns are fixed words: one per page size of x86-64 and aarch64.
@@ -326,13 +328,13 @@ fn flops(calibration: &Calibration) -> Table {
             Cell::Metric(point.rate.clone()),
         ]
     };
-    let looks = vec![
-        (Look::Text("simd"), "instructions"),
-        (Look::Text("precision"), "precision"),
-        (Look::Number("threads"), "threads"),
-        (Look::Figure("rate"), "GFLOP/s"),
-        (Look::Bar("bar"), ""),
+    let text_columns = vec![
+        CellStyle::Text("simd").titled("instructions"),
+        CellStyle::Text("precision").titled("precision"),
+        CellStyle::Number("threads").titled("threads"),
+        CellStyle::Figure("rate").titled("GFLOP/s"),
+        CellStyle::Bar("bar").titled(""),
     ];
     let keys = ["simd", "precision", "threads", "rate", "bar"];
-    table(looks, &keys, calibration.flops.iter().map(row).collect())
+    table(text_columns, &keys, calibration.flops.iter().map(row).collect())
 }

@@ -1,4 +1,4 @@
-//! What can be asked for: views, groupings and filters, by the names a user types; and whether they go together.
+//! What can be requested: views, groupings and filters, by the names that a user types; and whether they go together.
 
 mod parse;
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! `points`: single accesses of bursts by object, for drawings of address over time.
+//! `points`: single accesses of bursts by object, for plots of address over time.
 //!
-//! What not: a view of the command line; nothing can be summed of it.
+//! What not: a view of the command line; the points must not be summed.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub fn points(prepared: &Prepared<'_>, result: &str) -> String {
         }
     }
     let notes = vec![
-        "The first accesses of each burst: they show patterns, and cannot be summed.".to_owned(),
+        "The first accesses of each burst: they show patterns. Do not add them up.".to_owned(),
     ];
     let document =
         PointsDocument { view: "points", result: result.to_owned(), bursts, objects, notes };

@@ -1,7 +1,7 @@
-//! A recording made ready for many views.
+//! A recording prepared for many views.
 //!
-//! What for: the work that all views share (stacks, sums of samples, decoded bursts, objects, bursts in the cache model) is
-//! done once, when the first view needs it, and a server answers each question from it. What not: a cache of views.
+//! What for: the work that all views share (stacks, sums of samples, decoded bursts, objects, bursts in the cache model) is done
+//! once, when the first view needs it, and a server answers each question from it. What not: a cache of views.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};

@@ -6,7 +6,7 @@
 use analysis::faults::fault_scales;
 use analysis::heap::heap_sums;
 use analysis::stack_cells::{FigureCells, StackCells, StackFigure, stack_cells};
-use analysis::{PlaceId, Profile, Selection};
+use analysis::{LocationId, Profile, Selection};
 use facts::Metric;
 use serde::Serialize;
 
@@ -120,10 +120,10 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
     let notes = found.figures.iter().zip(&figures).flat_map(|(cells, figure)| {
         let label = figure.label;
         let merged = cells.cells.iter().any(|cell| cell.thread.is_none());
-        let merged = merged.then(|| format!("{label}: too many stacks to tell threads apart here."));
+        let merged = merged.then(|| format!("{label}: too many stacks to distinguish threads here."));
         let share = cells.left_out / cells.whole * 100.0;
         let left_out = (cells.left_out > 0.0).then(|| {
-            format!("{label}: {share:.1} % of it is in stacks too small to be shown, which are left out here.")
+            format!("{label}: {share:.1} % of it is in stacks too small to be shown. They are left out here.")
         });
         merged.into_iter().chain(left_out)
     });
@@ -181,7 +181,7 @@ struct Names {
 }
 
 impl Names {
-    fn function(&mut self, profile: &Profile<'_>, place: PlaceId) -> usize {
+    fn function(&mut self, profile: &Profile<'_>, place: LocationId) -> usize {
         let id = profile.stacks.places[place.index()].function.index();
         if let Some(&known) = self.known.get(&id) {
             return known;

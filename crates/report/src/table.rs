@@ -1,4 +1,6 @@
-//! The model of every view but the summary.
+//! The model of every view but the summary: columns, rows, notes.
+//!
+//! What not: layout (`text`), figures (`analysis`).
 
 use facts::Metric;
 use serde::ser::{SerializeMap, SerializeStruct};
@@ -63,9 +65,9 @@ impl Serialize for Cell {
     }
 }
 
-/// How a column looks in text: it may join two columns of the model.
+/// How a column appears in text: it may join two columns of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
+pub(crate) enum CellStyle {
     /// A percentage with its half interval.
     Percent(&'static str),
     /// A time.
@@ -85,7 +87,7 @@ pub(crate) enum Look {
     /// A function, indented by the level in the other column if there is one.
     Function(&'static str, Option<&'static str>),
     /// `file:line`.
-    Place,
+    SourceLine,
     /// Any text.
     Text(&'static str),
     /// Text that is a figure: aligned at the right.
@@ -100,25 +102,39 @@ pub(crate) enum Look {
     Bar(&'static str),
 }
 
-impl Look {
+/// A column of a table in text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TextColumn {
+    /// What it shows.
+    pub(crate) style: CellStyle,
+    /// Its heading.
+    pub(crate) title: &'static str,
+}
+
+impl CellStyle {
+    /// A column of this style.
+    pub(crate) const fn titled(self, title: &'static str) -> TextColumn {
+        TextColumn { style: self, title }
+    }
+
     /// The column of the model that it shows, or shows first.
     pub(crate) fn key(self) -> Option<&'static str> {
         match self {
-            Look::Percent(key)
-            | Look::Time(key)
-            | Look::Count(key)
-            | Look::Bytes(key)
-            | Look::Ratio(key)
-            | Look::Measure(key)
-            | Look::Change(key, _)
-            | Look::Start(key)
-            | Look::Function(key, _)
-            | Look::Text(key)
-            | Look::Figure(key)
-            | Look::Number(key)
-            | Look::Code(key)
-            | Look::Stack(key) => Some(key),
-            Look::Place | Look::Bar(_) => None,
+            CellStyle::Percent(key)
+            | CellStyle::Time(key)
+            | CellStyle::Count(key)
+            | CellStyle::Bytes(key)
+            | CellStyle::Ratio(key)
+            | CellStyle::Measure(key)
+            | CellStyle::Change(key, _)
+            | CellStyle::Start(key)
+            | CellStyle::Function(key, _)
+            | CellStyle::Text(key)
+            | CellStyle::Figure(key)
+            | CellStyle::Number(key)
+            | CellStyle::Code(key)
+            | CellStyle::Stack(key) => Some(key),
+            CellStyle::SourceLine | CellStyle::Bar(_) => None,
         }
     }
 }
@@ -141,7 +157,7 @@ pub struct Table {
     /// Text only: the heading.
     pub(crate) title: String,
     /// Text only: the columns shown, with their headings.
-    pub(crate) looks: Vec<(Look, &'static str)>,
+    pub(crate) text_columns: Vec<TextColumn>,
     /// Text only: most rows without `--limit`.
     pub(crate) page: usize,
     /// What to say when there are no rows; in JSON only then.
@@ -160,7 +176,7 @@ impl Table {
         if let Some(limit) = limit.filter(|limit| *limit < self.rows.len()) {
             self.notes.push(format!("{limit} of {} rows; the total is of all.", self.rows.len()));
             self.rows.truncate(limit);
-            self.empty = "No rows were asked for.".to_owned();
+            self.empty = "A limit of 0 shows no rows.".to_owned();
             self.page = usize::MAX;
         } else if limit.is_some() {
             self.page = usize::MAX;

@@ -1,6 +1,7 @@
-//! `fathom try`: what each remedy brought.
+//! `fathom try`: what each remedy gained.
 //!
-//! What for: the table of a trial and its text. What not: the statistics (`analysis::trial`), what fits (`analysis::remedies`).
+//! What for: the table of a trial and its text. What not: the statistics (`analysis::trial`), which remedies fit
+//! (`analysis::remedies`).
 
 use analysis::trial::{Effect, Verdict};
 use estimate::interval::{median, median_interval};
@@ -8,7 +9,7 @@ use facts::{Evidence, Metric};
 
 use crate::Document;
 use crate::summary::quoted;
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// A remedy that was tried.
 pub struct Tried {
@@ -68,7 +69,7 @@ pub fn trials(trials: &Trials) -> Document {
     });
     let mut notes: Vec<String> = advice.collect();
     if notes.is_empty() && !trials.tried.is_empty() {
-        notes.push("No remedy made it faster beyond doubt.".to_owned());
+        notes.push("No remedy made the program significantly faster.".to_owned());
     }
     notes.extend(trials.notes.iter().cloned());
     notes.extend(not_tried(&trials.not_tried));
@@ -80,12 +81,12 @@ pub fn trials(trials: &Trials) -> Document {
         total: vec![Cell::Missing; COLUMNS.len()],
         rows,
         notes,
-        looks: vec![
-            (Look::Text("remedy"), "Remedy"),
-            (Look::Text("what"), "What it does"),
-            (Look::Time("time"), "Time"),
-            (Look::Percent("change"), "Change %"),
-            (Look::Text("verdict"), "Verdict"),
+        text_columns: vec![
+            CellStyle::Text("remedy").titled("Remedy"),
+            CellStyle::Text("what").titled("What it does"),
+            CellStyle::Time("time").titled("Time"),
+            CellStyle::Percent("change").titled("Change %"),
+            CellStyle::Text("verdict").titled("Verdict"),
         ],
         page: usize::MAX,
         empty: String::new(),
@@ -134,7 +135,7 @@ fn time(seconds: &[f64]) -> Cell {
     let mut sorted = seconds.to_vec();
     sorted.sort_by(f64::total_cmp);
     let Some(middle) = median(&sorted) else {
-        return Cell::metric(Metric::unavailable("s", "no run ended well"));
+        return Cell::metric(Metric::unavailable("s", "no run ended successfully"));
     };
     let count = sorted.len() as u64;
     Cell::metric(match median_interval(&sorted) {

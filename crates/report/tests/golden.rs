@@ -375,7 +375,7 @@ fn requests_that_do_not_fit_are_refused() {
     );
     assert!(
         refuse("summary --filter function=main")
-            .starts_with("the summary is always of the whole recording")
+            .starts_with("the summary and the findings are of the whole recording")
     );
     assert_eq!(
         refuse("hotspots --filter function=mian"),

@@ -1,6 +1,6 @@
 //! How much of the running time could be traced.
 //!
-//! What for: figures from bursts speak only for code in which bursts can begin. Attempts are made at regular moments of
+//! What for: figures from bursts represent only code in which bursts can begin. Attempts are made at regular moments of
 //! running threads, so their shares are shares of running time. What not: what a burst recorded.
 
 use std::collections::BTreeMap;
@@ -27,8 +27,9 @@ pub struct Coverage {
     pub refused: Vec<(String, Metric)>,
 }
 
-const NO_CLOCK: &str = "the kernel did not tell the CPU time of every burst";
-const NO_ATTEMPT: &str = "no burst was attempted: none was asked for, or the program ended too soon or was always found waiting";
+const NO_CLOCK: &str = "the kernel did not report the CPU time of every burst";
+const NO_ATTEMPT: &str = "no burst was attempted: none was requested, the program ended too soon, or its threads \
+                were always waiting";
 
 /// Counts attempts.
 #[must_use]
@@ -37,7 +38,7 @@ pub fn coverage(recording: &Recording) -> Coverage {
     for refused in &recording.burst_refusals {
         *reasons.entry(&refused.reason).or_default() += 1;
     }
-    // The others follow traces, and their refusals are not told.
+    // The other flavours follow traces, and their refusals are not stored.
     let traces = || recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Trace);
     let begun = traces().count() as u64;
     let attempts = begun + recording.burst_refusals.len() as u64;

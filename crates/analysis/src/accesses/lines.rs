@@ -1,11 +1,11 @@
-//! Distinct cache lines and bytes of many accesses, without going through them one by one.
+//! Distinct cache lines and bytes of many accesses, without visiting them one by one.
 //!
-//! What for: a loop that runs a million times is one *run*: an address, a stride, a count. Any run splits into at most
-//! 64 runs whose stride is a multiple of the line, each with a fixed place in its lines; runs with the same stride in
-//! lines and the same remainder then overlap like intervals, and are counted by one sweep. Short runs and single
-//! accesses go into a table of lines.
-//! Exactness: exact as long as all long runs have one stride in lines; otherwise the lines of each stride are exact and
-//! the union is bounded by the largest and the sum.
+//! What for: a loop that runs a million times is one *run*: an address, a stride, a count. Any run splits into at most 64 runs
+//! whose stride is a multiple of the line size, each with a fixed offset in its lines. Runs with the same stride in lines and
+//! the same remainder then overlap like intervals, and one sweep counts them. Short runs and single accesses go into a table
+//! of lines.
+//! Exactness: exact as long as all long runs have one stride in lines. Otherwise the lines of each stride are exact, and the
+//! union lies between the largest of them and their sum.
 //! What not: which lines a cache holds.
 
 use std::collections::{BTreeMap, HashMap};
@@ -51,7 +51,7 @@ pub(super) struct LineSet {
 }
 
 impl LineSet {
-    /// Adds `bytes` bytes at `address`. What lies behind the end of the address space is left out.
+    /// Adds `bytes` bytes at `address`. Bytes beyond the end of the address space are left out.
     pub(super) fn add(&mut self, address: u64, bytes: u32) {
         for (line, mask) in lines_of(address, u64::from(bytes)) {
             if self.last.0 == line && self.last.1 & mask == mask {

@@ -1,22 +1,21 @@
-//! What the traced memory accesses look like: how many, how wide, in which pattern, over how many cache lines.
+//! The traced memory accesses: how many, how wide, in which pattern, over how many cache lines.
 //!
 //! What for: bursts recorded the addresses of all accesses of a thread for a short time. Each access of an instruction
-//! (a *site*) becomes a row, or the sites of a function, line or module together. What not: which cache level served an
-//! access, how long it took (a cache model over the same addresses), and rates: time in a burst is not native time.
+//! (a *site*) becomes a row, or the sites of a function, line or module together. What not: hit levels and latencies (a cache
+//! model over the same addresses), and rates: time in a burst is not native time.
 //!
-//! Patterns, by the distances between successive addresses of a site in one burst:
-//! * one distance that makes up at least half of all decides: 0 is *constant*, the access's own size up or down *unit*,
-//!   any other *strided*;
-//! * without one, where half of the distances are as long as the one before, it goes in *runs* whose stride changes;
-//! * else it is *irregular*;
-//! * a site without a distance that a prefetcher follows, most of whose addresses stand at the end of a chain of at least
-//!   four loads, each of which gave the next one's address, is a *pointer chase* (`chain`), also where the chain hops
-//!   equally far each time; and so is one of which half lies in the first lines of stretches that such chains lead
-//!   to, as the keys of a node do.
+//! Patterns, by the strides between successive addresses of a site in one burst:
+//! * a stride that makes up at least half of all decides: 0 is *constant*, the access's own size up or down is *unit*, any
+//!   other is *strided*;
+//! * without one, if half of the strides equal the one before, the site goes in *runs* whose stride changes;
+//! * otherwise it is *irregular*;
+//! * a site is a *pointer chase* (`chain`) if no prefetcher follows its strides, and most of its addresses are at the end of a
+//!   chain of at least four loads, each of which gave the address of the next; also where the chain has a constant stride. So
+//!   is a site with half of its accesses in the first lines of blocks that such chains lead to, as the keys of a node do.
 //!
-//! Figures over bursts: a count of lines is the median over the bursts in which the row occurs, since sums over bursts
-//! would mix reuse within a burst with that between them. Shares are of all accesses of all bursts, and bursts are the
-//! independent observations behind their intervals: accesses within one are not.
+//! Figures over bursts: a count of lines is the median over the bursts in which the row occurs, because sums over bursts would
+//! mix reuse within a burst with reuse between bursts. Shares are of all accesses of all bursts. Bursts are the independent
+//! observations of their intervals; accesses within a burst are not.
 //!
 //! Assumptions: bursts sample the running time of threads evenly; where they could not begin is in [`coverage`].
 
@@ -37,7 +36,7 @@ use crate::index_map::IndexMap;
 use crate::objects::{First, Grouping, Part, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{Damage, Site, SiteIndex, TracedCode};
 use estimate::interval::{median, median_interval, ratio_interval};
 
@@ -53,13 +52,13 @@ pub enum Pattern {
     Constant,
     /// Neighbours, upwards or downwards.
     Unit,
-    /// Every so many bytes; negative downwards.
+    /// A constant number of bytes apart; negative downwards.
     Strided(i64),
     /// No frequent distance.
     Irregular,
     /// Each address comes from the load before, and no prefetcher foresees it.
     PointerChase,
-    /// Every so many bytes for a while, and then every so many others: the stride in the middle of all.
+    /// In runs of different strides: the median stride.
     Runs(i64),
 }
 
@@ -82,7 +81,7 @@ pub struct AccessRow {
     /// Without grouping: the site.
     pub site: Option<Site>,
     /// The place in it with the most accesses.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// What all its sites do; `None` when they differ.
     pub kind: Option<AccessKind>,
     /// Bytes of one access; a mean where they differ.
@@ -304,7 +303,7 @@ pub(crate) fn is_chosen(profile: &Profile<'_>, selection: &Selection, burst: &Bu
 pub(crate) struct Head {
     pub(crate) key: RowKey,
     pub(crate) site: Option<Site>,
-    pub(crate) place: PlaceId,
+    pub(crate) place: LocationId,
     kind: Option<AccessKind>,
 }
 
@@ -404,8 +403,7 @@ fn count(sums: &RowSums) -> Metric {
     let value = sums.accesses as f64;
     if sums.at_least {
         let at_least = Metric { low: Some(value), ..traced(value, "count", None, sums.accesses) };
-        return at_least
-            .noted("at least: how often a repeated instruction compared is not recorded");
+        return at_least.noted("at least: the repetitions of a repeated compare are not recorded");
     }
     exact(value, "count", sums.accesses)
 }
@@ -431,9 +429,9 @@ fn share(sums: &RowSums, all: &AllBursts) -> Metric {
 /// Longer strides no prefetcher follows: "up to 2K bytes" (Intel 64 and IA-32 Architectures Optimization Reference Manual,
 /// data prefetching to L1: the IP-based stride prefetcher), and the others stay in a page.
 const PREFETCHED: u64 = 2048;
-const NONE_FREQUENT: &str = "no distance makes up half of them";
+const NONE_FREQUENT: &str = "no stride has half of the accesses";
 const CHASED: &str = "each address comes from the load before";
-const CHANGES: &str = "it changes from run to run: the one in the middle, and those of nine tenths";
+const CHANGES: &str = "it differs between runs: the median, and the range of nine tenths";
 const NOT_TWICE: &str = "no instruction of it ran twice in a burst";
 
 /// The pattern, the dominant distance and its share.
@@ -490,7 +488,7 @@ fn over_bursts(sums: &RowSums, unit: &str, figure: impl Fn(&Share) -> (f64, f64)
     };
     let (lows, highs) = (sorted(|bounds| bounds.0), sorted(|bounds| bounds.1));
     let (Some(low), Some(high)) = (median(&lows), median(&highs)) else {
-        return Metric::unavailable(unit, "no burst has it");
+        return Metric::unavailable(unit, "no burst has an access of it");
     };
     let interval = median_interval(&lows).zip(median_interval(&highs));
     let interval = interval.map(|(lows, highs)| (lows.0, highs.1));

@@ -1,11 +1,11 @@
-//! The distances between successive addresses of one access in one thread and burst, in bounded memory.
+//! The strides between successive addresses of one access in one thread and burst, in bounded memory.
 //!
-//! What for: the pattern of an access. Distances 0 and ± its own size are counted exactly, the others by the algorithm
-//! of Misra and Gries ("Finding repeated elements", Science of Computer Programming 2, 1982): a distance that makes up
-//! more than 1/9 of all is found, and its count is too low by at most what was dropped. So a share has bounds.
-//! A walk whose distance changes from time to time, as that of a transform by halves, has no frequent one, but runs: steps
-//! as long as the one before. These are counted by powers of two, each with the first distance that it got, so that what
-//! is said of their length is right within a factor of two, and exact for a few distances.
+//! What for: the pattern of an access. Strides 0 and ± its own size are counted exactly, the others by the algorithm of Misra
+//! and Gries ("Finding repeated elements", Science of Computer Programming 2, 1982). It finds every stride that makes up more
+//! than 1/9 of all, and its count is too low by at most what was dropped: so a share has bounds.
+//! A walk whose stride changes from time to time, as in a transform by halves, has no frequent stride, but runs of equal ones.
+//! These are counted by powers of two, each with the first stride that it got. So their length is right within a factor of
+//! two, and exact for a few strides.
 
 use std::collections::BTreeMap;
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_changing_length_are_told_by_their_lengths() {
+    fn runs_of_changing_length_have_their_lengths() {
         let mut strides = Strides::default();
         // Ten lengths, each a thousand steps: none is frequent.
         for power in 6..16 {

@@ -1,9 +1,9 @@
-//! From records to sums: every burst's records in order, each access filed under its row.
+//! From records to sums: every burst's records in order, each access added to its row.
 //!
-//! What for: one pass over all records in bounded memory: what a row keeps are counts, distances, and the lines of the
-//! burst at hand. What not: figures (`mod`).
-//! Cost: 31 ns per access of a record, 85 ns where each is in another line; a loop that is summarised costs as much as
-//! one iteration (`cargo run --release -p analysis --example accesses_bench`; VM with 2 CPUs, Xeon).
+//! What for: one pass over all records in bounded memory. A row keeps counts, strides, and the lines of the current burst.
+//! What not: figures (`mod`).
+//! Cost: 31 ns per access of a record, 85 ns where each is in another line; a summarised loop costs as much as one iteration
+//! (`cargo run --release -p analysis --example accesses_bench`; VM with 2 CPUs, Xeon).
 
 use facts::{Burst, Recording};
 
@@ -64,7 +64,7 @@ impl RowSums {
         self.bursts.extend(later.bursts);
     }
 
-    /// An access of so many bytes was seen; 0: none was.
+    /// Size of the accesses so far, bytes; 0: there was none.
     fn add_bytes(&mut self, bytes: u32) {
         if bytes > 0 {
             self.smallest = if self.largest == 0 { bytes } else { self.smallest.min(bytes) };

@@ -1,15 +1,14 @@
 //! Whether a figure of some runs differs from that of others, and by how much.
 //!
-//! What for: the statistics behind `fathom diff`. [`runs`] compares repeated runs, [`paired`] those that were recorded in
-//! turn, [`single`] one run with another by the errors that their figures state; [`holm`] makes many such tests into one
-//! question.
-//! What not: no alignment of functions (that is `report`), no figures are computed here.
+//! What for: the statistics of `fathom diff`. [`runs`] compares repeated runs, [`paired`] runs that were recorded alternately,
+//! [`single`] one run with another by the errors that their figures state. [`holm`] adjusts many such tests.
+//! What not: no alignment of functions (that is `report`); no figures are computed here.
 //!
-//! Assumptions of [`runs`]: runs are independent of each other, and the two sides were measured under the same
-//! conditions, best alternating: a machine that slows down between the sides is a change like any other. The test is that
-//! of Yuen, Biometrika 61 (1974) 165-170: Welch's t test (Biometrika 34 (1947) 28-35) on means from which the smallest and
-//! largest fifth was trimmed. How much is trimmed follows from the number of runs alone, never from their values, so
-//! trimming adds no false alarms; below [`TRIM_FROM`] runs nothing is, and it is Welch's test.
+//! Assumptions of [`runs`]: runs are independent of each other, and both sides were measured under the same conditions, best
+//! alternately: a machine that slows down between the sides is a change like any other. The test is that of Yuen, Biometrika 61
+//! (1974) 165-170: Welch's t test (Biometrika 34 (1947) 28-35) on means without the smallest and largest fifth. The number of
+//! runs alone decides how much is trimmed, never their values, so trimming adds no false alarms. Below [`TRIM_FROM`] runs
+//! nothing is trimmed, and it is Welch's test.
 
 mod paired;
 mod single;
@@ -23,7 +22,7 @@ use estimate::student::{quantile_95, two_sided_p};
 /// surroundings than it gains in noisy ones.
 pub const TRIM_FROM: usize = 10;
 
-/// How many of so many runs are trimmed at either end.
+/// How many of this many runs are trimmed at either end.
 fn trimmed(runs: usize) -> usize {
     if runs >= TRIM_FROM { runs / 5 } else { 0 }
 }

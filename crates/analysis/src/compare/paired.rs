@@ -1,12 +1,12 @@
-//! Runs of both sides that were recorded in turn: each against its neighbour, so that what both had to bear falls out.
+//! Runs of both sides that were recorded alternately: each against its neighbour, so that common disturbances cancel.
 //!
-//! Why: neighbours on a shared machine, a processor that becomes hot, files that leave the cache make runs slower for
-//! seconds to minutes. Between runs of 1.7 s on a virtual machine with 2 CPUs that was the larger part: 10 runs against 10 told
-//! a change to within 5.5 %, in pairs to within 2.9 % (`bench/results/diff.md`).
-//! How: the logarithm of the quotient of a pair is one observation; their mean, trimmed as in [`Side`], by Student's t
-//! (Tukey and McLaughlin, Sankhya A 25 (1963) 331-352). Whether runs are compared in pairs follows from when they were
-//! recorded and how many there are, never from whether it makes a change visible.
-//! Assumption: disturbances act alike on both of a pair, in proportion to its time.
+//! Why: neighbours on a shared machine, a hot processor, or files that leave the cache slow runs down for seconds to minutes.
+//! Between runs of 1.7 s on a virtual machine with 2 CPUs that was the larger part: 10 runs against 10 resolved a change of
+//! 5.5 %, in pairs of 2.9 % (`bench/results/diff.md`).
+//! How: the logarithm of the quotient of a pair is one observation. Their mean, trimmed as in [`Side`], is judged by Student's t
+//! (Tukey and McLaughlin, Sankhya A 25 (1963) 331-352). Only the times of recording and the number of runs decide whether runs
+//! are paired, never whether that makes a change visible.
+//! Assumption: disturbances act alike on both runs of a pair, in proportion to their time.
 
 use super::{Comparison, Side};
 use estimate::student::{quantile_95, two_sided_p};
@@ -33,7 +33,7 @@ pub fn pairs_in_turn<T: Ord + Copy>(base: &[T], new: &[T]) -> Option<Vec<(usize,
     in_turn.then_some(pairs)
 }
 
-/// Compares runs of which the n-th of both sides belong together, and says how much runs vary beside what a pair has in
+/// Compares runs of which the n-th of both sides belong together, and says how much runs vary apart from what a pair has in
 /// common, as a standard deviation in shares of the mean. `None` when values are missing or not above 0: then they have no
 /// quotient. `quantum` as in [`Side::of`].
 #[must_use]

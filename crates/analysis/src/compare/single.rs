@@ -1,6 +1,6 @@
-//! One run against one other: what the errors that their figures state say of the difference.
+//! One run against one other: what the stated errors of their figures say about the difference.
 //!
-//! What not: a test. How much two runs of the same program differ is not in one run, so no `p` comes out of this.
+//! What not: a test. One run does not show how much two runs of the same program differ, so there is no `p`.
 
 use facts::Metric;
 

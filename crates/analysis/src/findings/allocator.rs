@@ -1,16 +1,16 @@
 //! `allocator-churn`: time in malloc, free and their relatives.
 //!
-//! Gain: of blocks that are used again. Between half and all of that time goes; what remains is the bookkeeping of the program's
-//! own reuse. Who counts the program's blocks (`libfathom_agent`) stands between it and its allocator, and a part of the time
-//! that samples find there is the allocator's ([`BEHIND`]). Where memory is given back and taken anew (`fault-churn`) the
-//! kernel's part belongs to that.
+//! Gain: of reusing blocks. Between half and all of that time goes; the bookkeeping of the program's own reuse remains. The
+//! library that counts heap blocks (`libfathom_agent`) runs between the program and its allocator, and a part of the time that
+//! samples show there is the allocator's ([`BEHIND`]). Where memory is released and faulted in again (`fault-churn`), that rule
+//! has the kernel's part. What not: which blocks (`heap`).
 
 use super::gain::judged;
 use super::{Draft, Figures, Part, Proof};
 
 const GOES: Part<'static> = Part::Assumed([0.5, 0.9, 1.0]);
 /// Of the time that samples find in the counting of blocks, the part that the program takes without it: clock samples stand
-/// behind what a core waits for, and what both do at a time alone takes longer.
+/// after what a core waits for, and what overlaps here takes longer alone.
 const BEHIND: Part<'static> = Part::Assumed([0.0, 0.25, 0.5]);
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -24,11 +24,12 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let gain = judged(figures, [seconds, counting, GOES, BEHIND], |_| true, saves);
     let name = spent.place.function.as_deref().unwrap_or("the program");
     Ok(vec![Draft {
-        title: format!("Allocating and freeing takes much time, most of it for {name}"),
+        title: format!("Allocating and freeing takes much time, most of it in {name}"),
         evidence: vec![Proof::new("CPU time in the allocator", time)],
         place: spent.place.clone(),
-        advice: "Allocate less often: reuse buffers, reserve before growing, put what lives together into one block \
-                 (an arena), or keep small things on the stack. `fathom collect memory-consumption` says which blocks."
+        advice: "Allocate less often: reuse buffers, reserve before growing, put objects of the same lifetime into \
+                one block (an arena), or keep small things on the stack. `fathom collect memory-consumption` shows \
+                which blocks."
             .to_owned(),
         gain,
         next: super::try_remedy(figures, None),

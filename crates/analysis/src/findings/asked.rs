@@ -1,7 +1,7 @@
-//! What rules want to know of all traced accesses, whichever function they look at.
+//! What rules need to know of all traced accesses, in whatever function.
 //!
-//! What for: these questions are answered in the pass of the cache model ([`Asking`]), so that records are decoded once for all of
-//! them. What not: what rules make of it, and questions that only some recordings raise (`figures::traced`).
+//! What for: these questions are answered in the pass of the cache model ([`Asking`]), so that records are decoded once for all.
+//! What not: what rules conclude, and questions that only some recordings raise (`figures::traced`).
 
 use facts::Burst;
 

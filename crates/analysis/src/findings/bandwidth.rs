@@ -1,10 +1,10 @@
 //! `bandwidth-saturated`: the threads of a function move as much as memory delivers.
 //!
-//! Fires when its rate is at least [`SATURATED`] of what so many threads reach on this machine, and it
-//! waits; or of [`STREAMED`], where it waits most of its time for streams that it loads: prefetchers run ahead of
-//! those, so that there is nothing to wait for but the rate at which memory delivers, and what is missing others on
-//! the same memory take. Gain: of fusing or blocking, so that a part of the bytes is left ([`BYTES_LEFT`]); what is left takes
-//! as long as it takes now, and the rest what its instructions need, one after the other or beside each other.
+//! Fires when the function waits and its rate is at least [`SATURATED`] of what as many threads reach on this machine. [`STREAMED`]
+//! suffices where it waits most of its time for streams that it loads: prefetchers run ahead of those, so the only thing left
+//! to wait for is the bandwidth, and other programs take the rest of it. Gain: of fusing or blocking, so that a part of the
+//! bytes is left ([`BYTES_LEFT`]). These take as long per byte as now; the instructions take their no-miss time, before, after
+//! or concurrently.
 
 use facts::Metric;
 
@@ -13,7 +13,7 @@ use crate::accesses::Pattern;
 use super::gain::{Gain, OVERLAP, judged};
 use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, size, view};
 
-/// Of what so many threads reach. The calibration is a median of quiet passes: a program stays some way below.
+/// Share of what as many threads reach. The calibration is a median of quiet passes: a program stays below it.
 pub(super) const SATURATED: f64 = 0.6;
 /// A function that waits less is not held up.
 const WAITS: f64 = 0.2;
@@ -33,7 +33,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 }
 
 /// Whether it likely is; asked before the reuse of a function is computed, which only some need.
-pub(super) fn likely(function: &HotFunction) -> bool {
+pub(super) fn is_probable(function: &HotFunction) -> bool {
     let share = |metric: &Metric| metric.value.unwrap_or(0.0) / 100.0;
     holds(function, share(&function.waits), share(&function.of_reach))
 }
@@ -65,21 +65,24 @@ fn streamed(function: &HotFunction) -> f64 {
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {
     let name = function.place.function.as_deref().unwrap_or("a function");
     let mut evidence = vec![
-        Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
-        Proof::new("time beyond what its instructions need", &function.waits),
+        Proof::new("bandwidth, as a share of what as many threads reach", &function.of_reach),
+        Proof::new("time beyond its no-miss time", &function.waits),
         Proof::new("CPU time in it", &function.time),
     ];
     if blocking(function).is_some() {
-        evidence.push(Proof::new("cache that would hold what it comes back to", &function.fitting));
+        evidence.push(Proof::new(
+            "cache size that would hold the data that it reuses",
+            &function.fitting,
+        ));
     }
     Draft {
         title: format!("{name} uses all of the memory bandwidth that its threads can reach"),
         evidence,
         place: function.place.clone(),
         advice: format!(
-            "Move fewer bytes: do more with each element while it is in a cache (fuse loops over the same arrays, block \
-             them), use smaller types, leave out what is not needed.{} More threads will not help. The gain is that of \
-             a half to an eighth of the bytes.",
+            "Move fewer bytes: do more with each element while it is in a cache (fuse loops over the same arrays, \
+             block them), use smaller types, leave out what is not needed.{} More threads will not help. The \
+             predicted gain assumes an eighth to a half fewer bytes.",
             blocking(function).unwrap_or_default()
         ),
         gain: saved(figures, function),
@@ -96,8 +99,8 @@ fn blocking(function: &HotFunction) -> Option<String> {
     let bytes = function.fitting.value.filter(|bytes| *bytes > TILE)?;
     let side = (TILE / NUMBER).sqrt() as u64;
     Some(format!(
-        " By the miss-ratio curve it comes back to what it used after {}: block its loops into tiles of at most {side} x \
-         {side} numbers of 8 bytes ({}), and use each often before the next.",
+        " By the miss-ratio curve it reuses its data after {}: block its loops into tiles of at most {side} x \
+         {side} numbers of 8 bytes ({}), and use each tile often before the next.",
         size(bytes),
         size(TILE)
     ))

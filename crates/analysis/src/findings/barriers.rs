@@ -1,9 +1,9 @@
-//! `barrier-waits`: between two barriers one thread has more to do than the others, each time another one.
+//! `barrier-waits`: between two barriers one thread has more work than the others, each time a different one.
 //!
-//! With even work no thread would wait, so a phase would take the mean of its threads instead of the longest: the gain is
-//! the time at barriers over the threads that work. What `load-imbalance` says of it, that one thread has more work in
-//! all, is taken off; off the low end also CPU time that others took, for who is kept from running keeps the others
-//! waiting. Only for a recording that followed every switch of threads.
+//! With even work no thread would wait, so a phase would take the mean of its threads instead of the longest. The gain is the
+//! time at barriers over the working threads, less the part of `load-imbalance` (one thread has more work in total). The low
+//! end also excludes CPU time that other programs took: a thread without a CPU keeps the others waiting. Only for a recording
+//! that followed every thread switch.
 
 use super::gain::stated;
 use super::{Draft, Figures, Proof, exactly, imbalance, of_lives, without_waits};
@@ -20,15 +20,15 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     gain.low = gain.low.map(|low| (low - figures.displaced).max(0.0));
     let percent = of_lives(&barriers.time, waits);
     Ok(vec![Draft {
-        title: format!("Threads wait {percent:.0} % of their time at barriers, now this one, now that one"),
+        title: format!("Threads wait {percent:.0} % of their time at barriers, each of them in turn"),
         evidence: vec![
-            Proof::new("waited at barriers, all threads together", &barriers.time),
+            Proof::new("waited at barriers, summed over threads", &barriers.time),
             Proof::new("of the threads' time", &exactly(percent)),
         ],
         place: barriers.place.clone(),
-        advice: "Between two barriers all wait for the slowest. Hand the work of such a step out in small pieces \
-                 (schedule(dynamic) or guided), let steps that do not need each other run on (nowait), or join several \
-                 parallel loops into one."
+        advice: "At each barrier all threads wait for the slowest. Distribute the work of a step in small pieces \
+                (schedule(dynamic) or guided), drop barriers between independent steps (nowait), or merge parallel \
+                loops."
             .to_owned(),
         gain: stated(figures, gain),
         next: ["report", "timeline", "-g", "thread"].map(str::to_owned).to_vec(),

@@ -1,8 +1,8 @@
-//! `pointer-chase`: each load brings the address of the next, and none of them is in a near cache.
+//! `pointer-chase`: each load returns the address of the next, and none of them hits in a near cache.
 //!
-//! Fires when sites of that pattern together have most of the function's waits, and it waits much: fields of one node lie
-//! in several lines. Gain: of nodes that lie in the order in which they are visited: what is left is what others wait for, the
-//! chain with its data near, and what memory needs for the same lines at its peak.
+//! Fires when sites of that pattern together have most of the function's waits, and it waits much: fields of one node may lie
+//! in several lines. Gain: of nodes stored in the order in which they are visited. What remains: the waits of other sites, the
+//! chain with its data in L1, and the transfer of the same lines at memory's peak bandwidth.
 
 use super::gain::{OVERLAP, busy, judged, left};
 use super::{Draft, Figures, HotFunction, Part, Proof, about, view};
@@ -33,7 +33,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     Some(Draft {
         title: format!("{name} follows pointers, and each load waits for the one before"),
         evidence: [
-            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("time beyond its no-miss time", &function.waits),
             Proof::new("part of these loads in it", &part),
             Proof::new("CPU time in it", &function.time),
         ]

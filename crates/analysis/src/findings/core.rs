@@ -1,11 +1,11 @@
 //! `core-bound`: memory is not the problem.
 //!
-//! Said when bursts show that the program's time is that of its instructions, and no rule found anything to gain.
+//! Reported when bursts show that the program's time is that of its instructions, and no rule found a gain.
 
 use facts::{Evidence, Metric};
 
-use super::gain::told;
-use super::{Draft, Figures, Finding, Proof, Traced, Where, high};
+use super::gain::unquantified;
+use super::{Draft, Figures, Finding, NamedLocation, Proof, Traced, high};
 use crate::memory::Class;
 
 pub(super) const ID: &str = "core-bound";
@@ -18,34 +18,33 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
     if !found.is_empty() || figures.shared.is_err() {
         return None;
     }
-    let (why, proof) = by_floor(traced).or_else(|| by_ceiling(traced))?;
+    let (why, proof) = by_no_miss_time(traced).or_else(|| by_ceiling(traced))?;
     let hottest = traced.functions.first();
     Some(Draft {
-        title: "Core-bound: memory is not what holds this program up".to_owned(),
+        title: "Core-bound: memory does not limit this program".to_owned(),
         evidence: vec![proof],
-        place: hottest.map_or_else(Where::default, |one| one.place.clone()),
+        place: hottest.map_or_else(NamedLocation::default, |one| one.place.clone()),
         advice: format!(
-            "{why}. Look at the instructions: a better algorithm, vector instructions (-O3 -march=native), fewer \
+            "{why}. Improve the instructions: a better algorithm, vector instructions (-O3 -march=native), fewer \
              divisions and branches, more threads."
         ),
-        gain: told("nothing to gain from memory"),
+        gain: unquantified("nothing to gain from memory"),
         next: ["report", "hotspots"].map(str::to_owned).to_vec(),
     })
 }
 
 /// Its loops take as long with all their data in the first level.
-fn by_floor(traced: &Traced) -> Option<(String, Proof)> {
+fn by_no_miss_time(traced: &Traced) -> Option<(String, Proof)> {
     let (class, why) = traced.class.as_ref()?;
     let bound = traced.memory_bound.as_ref()?;
     let core = *class == Class::Core && high(bound) <= BOUND;
-    core.then(|| (why.clone(), Proof::new("time beyond what its instructions need", bound)))
+    core.then(|| (why.clone(), Proof::new("time beyond its no-miss time", bound)))
 }
 
 /// It does too little with memory for that to matter, wherever its data are.
 fn by_ceiling(traced: &Traced) -> Option<(String, Proof)> {
     let most = traced.ceiling.filter(|percent| *percent <= BOUND)?;
     let metric = Metric::with_interval(Evidence::Estimated, most, "percent", (0.0, most), 1);
-    let why =
-        "It loads and stores too little for memory to matter, even if every access waited for it";
+    let why = "It has too few loads and stores for memory to matter, even if every access waited for memory";
     Some((why.to_owned(), Proof::new("time for memory, at most", &metric)))
 }

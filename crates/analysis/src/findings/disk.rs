@@ -1,7 +1,7 @@
-//! `disk-faults`: major faults, for pages of a mapped file. Those for pages of swap are those of `swap`.
+//! `disk-faults`: major faults for pages of a mapped file. Major faults for swapped pages belong to `swap`.
 //!
-//! Fires when as many as there were, at the quickest that a disk answers, fill a good part of the elapsed time. Gain: that
-//! time, but no more than threads existed without running.
+//! Fires when the faults, at the shortest time in which a disk answers, fill a good part of the elapsed time. Gain: that time,
+//! but no more than the lifetime of threads without running.
 
 use facts::{Evidence, Metric};
 
@@ -23,17 +23,17 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         title: format!("{count:.0} pages were read from a disk while the program waited"),
         evidence: vec![
             Proof::new("major faults", &faults.major),
-            Proof::new("threads existed without running", &figures.waiting),
+            Proof::new("lifetime of threads without running", &figures.waiting),
         ],
         place: faults.place.clone(),
-        advice: "Read the mapped file in order, or ask ahead with madvise(..., MADV_WILLNEED) or readahead()."
+        advice: "Read the mapped file in order, or prefetch it with madvise(..., MADV_WILLNEED) or readahead()."
             .to_owned(),
         gain: stated(figures, reads(figures, count)),
         next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
     }])
 }
 
-/// Elapsed seconds for reading so many pages, each when it is needed.
+/// Elapsed seconds for reading these pages, each when it is needed.
 pub(super) fn reads(figures: &Figures, count: f64) -> Metric {
     let most = high(&figures.waiting).min(figures.waiting.value.unwrap_or(figures.elapsed));
     let seconds = |each: f64| (count * each).min(most).min(figures.elapsed);

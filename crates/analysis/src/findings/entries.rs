@@ -1,12 +1,13 @@
-//! `kernel-entries`: a kind of system call takes much time, or page faults do.
+//! `kernel-entries`: one kind of system call takes much time, or page faults do.
 //!
-//! Gain of system calls: between what the entries alone cost and all of their time; half of it is the guess. That of page
-//! faults is said by `fault-startup` and `fault-churn`; here stand their exact number and how many huge pages would do.
+//! Gain of fewer system calls: between the cost of the entries alone and all of their time; half of it is the best value. The
+//! gain of page faults is that of `fault-startup` and `fault-churn`; this rule adds their exact number and how many huge
+//! pages would do.
 
 use facts::{Evidence, KernelCause, Metric};
 
-use super::gain::{stated, told};
-use super::{Draft, EntryFigure, Figures, LEAST_GAIN, Proof, Where, faults, try_remedy};
+use super::gain::{stated, unquantified};
+use super::{Draft, EntryFigure, Figures, LEAST_GAIN, NamedLocation, Proof, faults, try_remedy};
 
 /// Seconds of a system call that does nothing: 50 ns on processors without mitigations for Meltdown and Spectre, several
 /// hundred with them (lmbench's `lat_syscall null` on servers of these years).
@@ -43,11 +44,11 @@ fn calls(figures: &Figures, one: &EntryFigure) -> Draft {
         }
     };
     Draft {
-        title: format!("{:.0} calls of {} go into the kernel", one.count, one.name),
+        title: format!("{:.0} calls of {} enter the kernel", one.count, one.name),
         evidence: proofs(one, "calls"),
-        place: Where::default(),
-        advice: "Make fewer and larger calls: buffer what is read and written, ask for several things at once (readv, \
-                 recvmmsg, io_uring), keep what the kernel answered, and wait with a futex instead of asking again."
+        place: NamedLocation::default(),
+        advice: "Make fewer and larger calls: buffer reads and writes, batch requests (readv, recvmmsg, io_uring), \
+                cache the kernel's answers, and wait with a futex instead of polling."
             .to_owned(),
         gain: stated(figures, gain),
         next: ["report", "kernel", "-g", "thread,cause"].map(str::to_owned).to_vec(),
@@ -58,11 +59,11 @@ fn page_faults(figures: &Figures, one: &EntryFigure) -> Option<Draft> {
     let worth = LEAST_GAIN * figures.elapsed * figures.running;
     one.time.value.filter(|seconds| *seconds >= worth)?;
     Some(Draft {
-        title: format!("{:.0} page faults {} go into the kernel", one.count, one.name),
+        title: format!("{:.0} page faults {} enter the kernel", one.count, one.name),
         evidence: proofs(one, "page faults"),
         place: figures.faults.place.clone(),
         advice: faults::huge_pages(&figures.faults),
-        gain: told("fault-startup and fault-churn say how much"),
+        gain: unquantified("see fault-startup and fault-churn"),
         next: match figures.faults.may_be_huge() {
             true => try_remedy(figures, Some("huge-pages")),
             false => ["report", "kernel"].map(str::to_owned).to_vec(),

@@ -1,13 +1,13 @@
 //! `fault-churn` and `fault-startup`: time in minor page faults.
 //!
-//! Churn: faults of one process on more pages than [`TIMES`] times the largest resident size: the same memory was given
-//! back and taken anew; a fault that took a large page counts as 512. Otherwise it is first touch.
+//! Churn: one process has faults on more pages than [`TIMES`] times its largest resident size, so the same memory was released
+//! and faulted in again. A fault that took a huge page counts as 512. Otherwise it is first touch.
 //!
-//! Gain of churn: of memory that is kept. The time in faults goes, that of giving the memory back, and what faults cost the
-//! program beside ([`BESIDE`]); lines that the kernel had just cleared come from memory then, if they are in no cache
-//! ([`FETCHED`]). Of first touch: of huge pages, by the calibrated costs, 1 - (cost of a 2 MiB page) / (512 × cost of a 4 KiB
-//! page) of the time; of the time, only what as many small pages cost counts: a program that has huge pages already spends the rest
-//! on clearing them. Where a hypervisor must find memory for large pages that it had for small ones, it costs instead
+//! Gain of churn: of keeping the memory. It saves the time in faults, the time of releasing the memory, and what faults cost the
+//! program afterwards ([`REFETCH`]). Against that, lines that the kernel had just zeroed now come from memory if they are in no
+//! cache ([`FETCHED`]). Gain of first touch: of huge pages, by the calibrated costs: 1 - (cost of a 2 MiB page) / (512 × cost of
+//! a 4 KiB page) of the time. Of that time only the cost of as many small pages counts: a program with huge pages spends the
+//! rest on zeroing them. Where a hypervisor must find memory for large pages that it had for small ones, they cost instead
 //! ([`BACKED`]).
 
 use facts::{Evidence, Metric};
@@ -20,9 +20,9 @@ const TIMES: f64 = 2.5;
 const PAGES: f64 = 512.0;
 /// Bytes of a small one.
 const PAGE: f64 = 4096.0;
-/// Of the time in the kernel what a fault costs outside of it: the core has to begin anew behind an exception, and the page that
+/// Cost of a fault outside the kernel, as a share of its time there: the pipeline restarts after an exception, and the page that
 /// was cleared has displaced 4 KiB of a first level of 32. Nobody measures it: it is assumed.
-const BESIDE: Part<'static> = Part::Assumed([0.0, 0.05, 0.15]);
+const REFETCH: Part<'static> = Part::Assumed([0.0, 0.05, 0.15]);
 /// Of the cleared bytes, those that are fetched when memory is kept: none where it fits into a cache, else all.
 const FETCHED: Part<'static> = Part::Assumed([0.0, 0.5, 1.0]);
 /// What a hypervisor takes to find a small page, over what the guest does, where the guest gets memory that it did not have
@@ -86,7 +86,7 @@ fn draft(
 
 /// Whether memory is given back and taken anew, as far as that is known.
 pub(super) fn churns(figures: &Figures) -> bool {
-    // Pages that come back from swap fault as well, and nobody gave them back.
+    // Pages that come back from swap fault as well, but the program did not release them.
     known(figures).is_ok_and(|rounds| rounds >= TIMES) && !super::swap::explains(figures)
 }
 
@@ -95,22 +95,22 @@ pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
     if !churns(figures) {
         return Ok(Vec::new());
     }
-    let title = format!("Memory is given back and faulted in anew, {rounds:.0} times over");
-    let advice = "Keep the memory: reuse a buffer instead of mapping and unmapping it. If malloc does it: \
-                  GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776 keeps \
-                  freed blocks in the program."
+    let title = format!("Memory is released and faulted in again, {rounds:.0} times over");
+    let advice = "Keep the memory: reuse a buffer instead of mapping and unmapping it. Where malloc does it: \
+                GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776 keeps freed \
+                blocks in the program."
         .to_owned();
     let faults = &figures.faults;
     // Read for the store, and written back once.
     let bytes = 2.0 * PAGE * (faults.minor.value.unwrap_or(0.0) + faults.huge * (PAGES - 1.0));
     let fetch = figures.store_rate.map_or(0.0, |rate| bytes / (rate * 1e9) / figures.running);
     let [time, release] = [&faults.time, &faults.release].map(Part::Seconds);
-    let saves = |[time, release, beside, fetched]: [f64; 4]| {
-        (time * (1.0 + beside) + release - fetched * fetch).max(0.0)
+    let saves = |[time, release, refetch, fetched]: [f64; 4]| {
+        (time * (1.0 + refetch) + release - fetched * fetch).max(0.0)
     };
-    let gain = judged(figures, [time, release, BESIDE, FETCHED], |_| true, saves);
+    let gain = judged(figures, [time, release, REFETCH, FETCHED], |_| true, saves);
     let mut draft = draft(figures, title, advice, gain, Some("keep-memory"));
-    draft.evidence.push(Proof::new("CPU time of giving it back", &faults.release));
+    draft.evidence.push(Proof::new("CPU time of releasing it", &faults.release));
     Ok(vec![draft])
 }
 
@@ -120,7 +120,7 @@ pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
     }
     let faults = &figures.faults;
     let (Some(small), Some(large)) = &faults.cost else {
-        return Err("what huge pages would cost was not measured, or they cannot be had here: run `fathom machine`"
+        return Err("the cost of huge pages was not measured, or they are not available here: run `fathom machine`"
             .to_owned());
     };
     let saves = |large: Option<f64>, small: Option<f64>| {
@@ -161,8 +161,8 @@ pub(super) fn huge_pages(faults: &FaultFigures) -> String {
     });
     let how = match faults.transparent.as_deref() {
         Some("always") => {
-            "The system gives them by itself to aligned blocks of 2 MiB and more: allocate large blocks at once \
-             (aligned_alloc(2097152, ...)), instead of growing by small steps."
+            "The system uses them for aligned blocks of 2 MiB and more: allocate large blocks at once \
+             (aligned_alloc(2097152, ...)) instead of growing in small steps."
         }
         Some("madvise") => {
             "Ask for them with madvise(..., MADV_HUGEPAGE) before the first touch, or, for malloc of glibc 2.35 and \

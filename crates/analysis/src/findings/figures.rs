@@ -1,7 +1,7 @@
-//! What rules judge: plain figures with their intervals and places by name.
+//! What rules judge: plain figures with their intervals, and locations by name.
 //!
 //! What for: one struct that a test can write by hand; [`Figures::new`] fills it from the analyses. What not: conditions.
-//! Assumption: a place without a line or file is one whose debug information is missing.
+//! Assumption: a location without a line or file is one whose debug information is missing.
 
 mod build;
 mod nodes;
@@ -28,10 +28,10 @@ pub use self::system::{EntryFigure, SystemFigures};
 pub use self::waits::{LockWait, WaitFigures, Waited};
 pub use self::walks::Walk;
 
-/// A place in the program.
+/// A location in the program, by names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "as in the summary's JSON")]
-pub struct Where {
+pub struct NamedLocation {
     /// Which function: others, of other files and modules, may have its name.
     pub id: Option<FunctionId>,
     pub function: Option<String>,
@@ -40,8 +40,8 @@ pub struct Where {
     pub object: Option<String>,
 }
 
-impl Where {
-    pub(super) fn same_function(&self, other: &Where) -> bool {
+impl NamedLocation {
+    pub(super) fn same_function(&self, other: &NamedLocation) -> bool {
         (self.id, &self.function) == (other.id, &other.function)
     }
 }
@@ -50,7 +50,7 @@ impl Where {
 #[derive(Clone, PartialEq, Debug)]
 pub struct HotSite {
     /// Its line.
-    pub place: Where,
+    pub place: NamedLocation,
     /// It reads.
     pub reads: bool,
     /// It writes.
@@ -97,12 +97,12 @@ impl HotSite {
 #[derive(Clone, PartialEq, Debug)]
 pub struct HotFunction {
     /// Where its heaviest site is, and the object from which all of them fetch most.
-    pub place: Where,
+    pub place: NamedLocation,
     /// CPU time in it, seconds.
     pub time: Metric,
     /// Of that what its instructions do not need, percent.
     pub waits: Figure,
-    /// Bandwidth, percent of what so many threads reach.
+    /// Bandwidth, percent of what as many threads reach.
     pub of_reach: Figure,
     /// Bytes that are fetched for stores alone and not read again in the burst, percent of all.
     pub overwritten: Figure,
@@ -118,9 +118,9 @@ pub struct HotFunction {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RepeatedFunction {
     /// The function.
-    pub place: Where,
+    pub place: NamedLocation,
     /// The line that calls it, or into which it is inlined, most.
-    pub caller: Where,
+    pub caller: NamedLocation,
     /// CPU time in it alone, seconds.
     pub time: Metric,
     /// Its loads that repeat themselves: instructions.
@@ -129,17 +129,17 @@ pub struct RepeatedFunction {
     pub per_burst: Metric,
 }
 
-/// A loop that loads the same places in each iteration, to which nobody else stores.
+/// A loop that loads the same addresses in each iteration, to which nothing else stores.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReloadedLoop {
     /// The line with most of these loads, and the object that they are about.
-    pub place: Where,
+    pub place: NamedLocation,
     /// What is loaded, as far as types are known: `writer.position`.
     pub fields: Vec<String>,
     /// CPU time in the loop, seconds.
     pub time: Metric,
     /// Of that what it would not take with registers for these places, percent.
-    pub spared: Figure,
+    pub saved: Figure,
     /// Of the rest what vectors would leave, at best: 1 where what else it accesses does not lie in a row.
     pub vectors: f64,
     /// An iteration with its data near, nanoseconds, and with these registers.
@@ -150,7 +150,7 @@ pub struct ReloadedLoop {
     pub stores: bool,
 }
 
-/// What bursts tell.
+/// Figures from bursts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Traced {
     /// The whole program, with the place of the function that has most of its time.
@@ -183,7 +183,7 @@ pub struct SharedFigure {
     /// Of that what their instructions do not need, percent; of the function with most of the visits.
     pub waits: Figure,
     /// The code with most of the visits to the first of them; the object is that at this line's address, and the address.
-    pub place: Where,
+    pub place: NamedLocation,
     /// How many threads.
     pub threads: usize,
 }
@@ -202,7 +202,7 @@ pub struct FaultFigures {
     /// Major ones.
     pub major: Metric,
     /// Where most are.
-    pub place: Where,
+    pub place: NamedLocation,
     /// Of all those there, percent.
     pub place_percent: f64,
     /// Largest resident size of a process over the size of a page.
@@ -231,7 +231,7 @@ pub struct Spent {
     /// Seconds that counting the program's blocks took in the program, by this profiler.
     pub counting: Metric,
     /// On whose behalf.
-    pub place: Where,
+    pub place: NamedLocation,
 }
 
 /// A thread.
@@ -248,7 +248,7 @@ pub struct ThreadTime {
     /// It spends a good part of it in the functions in which the most busy thread of its process does.
     pub alike: bool,
     /// The function in which it spends most of its time.
-    pub place: Where,
+    pub place: NamedLocation,
     /// Lifetime, seconds from the start of the recording.
     pub life: (f64, f64),
 }
@@ -268,8 +268,8 @@ pub struct Figures {
     pub quota: Option<f64>,
     /// CPU time of others, percent of the machine.
     pub other_percent: Metric,
-    /// CPU seconds that others may have kept this program's threads from having: what they used less what nobody used, for
-    /// a CPU that is idle keeps nobody waiting. 0 where it is not known what others used.
+    /// CPU seconds that others may have taken from this program's threads: what they used less the idle time, for
+    /// no thread waits for an idle CPU. 0 where the use by others is unknown.
     pub displaced: f64,
     /// Threads that existed without running, seconds.
     pub waiting: Metric,
@@ -279,7 +279,7 @@ pub struct Figures {
     pub store_rate: Option<f64>,
     /// A hypervisor has the machine.
     pub virtualised: bool,
-    /// What bursts tell, or why they do not.
+    /// Figures from bursts, or why there are none.
     pub traced: Result<Traced, String>,
     /// Lines that threads share; an error when too few bursts could be compared.
     pub shared: Result<Vec<SharedFigure>, String>,
@@ -289,17 +289,17 @@ pub struct Figures {
     pub allocator: Result<Spent, String>,
     /// Threads; an error without samples.
     pub threads: Result<Vec<ThreadTime>, String>,
-    /// Threads that ran or waited for a CPU at a time, on average over looks; unavailable where nobody looked.
+    /// Runnable threads at a time, on average over polls; unavailable without polls.
     pub runnable: Metric,
     /// Rounds of threads that are started anew for each step, per process.
     pub rounds: Vec<Rounds>,
-    /// What threads waited for; an error where nobody followed them.
+    /// What threads waited for; an error where switches were not recorded.
     pub waits: Result<WaitFigures, String>,
     /// What the system did to the program.
     pub system: SystemFigures,
-    /// Entries into the kernel, most time first; an error where nobody counted them.
+    /// Entries into the kernel, most time first; an error where they were not counted.
     pub entries: Result<Vec<EntryFigure>, String>,
-    /// Functions whose memory lies on known NUMA nodes, most CPU time first; an error where nobody asked for them.
+    /// Functions whose memory is on known NUMA nodes, most CPU time first; an error where nodes were not recorded.
     pub remote: Result<Vec<RemoteFigure>, String>,
     /// The program and its arguments.
     pub command: Vec<String>,

@@ -1,16 +1,16 @@
-//! Whether a rule holds, and what a cure saves: a condition and a formula over parts, each with its replicates.
+//! Whether a rule holds, and what its remedy saves: a condition and a formula over parts, each with its replicates.
 //!
-//! What for: the one place where rules compare uncertain figures. A rule says when it [holds](judged) for plain numbers and what
-//! it saves then; both are computed in each replicate anew, so what figures of the same bursts have in common counts by itself.
+//! What for: the one place where rules compare uncertain figures. A rule states when it [holds](judged) for plain numbers and
+//! what it saves then. Both are computed in each replicate, so the common errors of figures from the same bursts cancel.
 //!
 //! ```text
 //! true       it holds and saves at least LEAST_GAIN of the elapsed time, in SURE of the replicates
 //! undecided  in fewer, but more than 1 - SURE: with the part that would decide it, were it known
 //! false      else
 //! ```
-//! What is assumed ([`Part::Assumed`]: nobody measured it) has its likely value for that, and its range for the interval of the
-//! gain, so that `min`, `max` and signs are no special cases (JCGM 101:2008, propagation of distributions). Every gain is also
-//! unsure by [`RUNS`]: that of the next runs is asked for, and this one is known. What not: which formula (rules).
+//! A part that is assumed, not measured ([`Part::Assumed`]), has its best value in the condition, and its range in the interval
+//! of the gain, so that `min`, `max` and signs are no special cases (JCGM 101:2008, propagation of distributions). [`RUNS`]
+//! widens every gain: it is for the next runs, and this run is only one of them. What not: which formula (rules).
 
 use estimate::Estimate;
 use facts::{Evidence, Metric};
@@ -39,7 +39,7 @@ pub(super) enum Part<'a> {
     Share(&'a Figure),
     /// Any other figure.
     Value(&'a Figure),
-    /// Low end, likely value, high end of what is not measured.
+    /// Low end, best value, high end of what is not measured.
     Assumed([f64; 3]),
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Part<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Truth {
     Yes,
-    /// Why that cannot be told, and behind a colon what would.
+    /// Why that is undecided, and after a colon what would decide it.
     Undecided(String),
     No,
 }
@@ -67,7 +67,7 @@ impl Gain {
 }
 
 /// What is so, and why no gain is stated.
-pub(super) fn told(why: &str) -> Gain {
+pub(super) fn unquantified(why: &str) -> Gain {
     Gain { metric: Metric::unavailable("s", why), truth: Truth::Yes }
 }
 
@@ -114,7 +114,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Why a rule is undecided for want of it, and behind a colon what would make it known.
+    /// Why a rule is undecided without it, and after a colon what would make it known.
     fn wanted(&self) -> &'a str {
         let metric = self.metric();
         let why = match self {
@@ -125,21 +125,21 @@ impl<'a> Part<'a> {
         let why = why.or(missing.and_then(|metric| metric.note.as_deref()));
         why.unwrap_or_else(|| match metric.and_then(|metric| metric.evidence) {
             Some(Evidence::Calibrated) => {
-                "what the machine costs is not known well enough: run `fathom machine` while nothing else runs"
+                "the machine's costs are not known well enough: run `fathom machine` while nothing else runs"
             }
             Some(Evidence::Sampled) => {
-                "its time is not known well enough: run the program for longer, or several times with --repeat"
+                "its time is not known well enough: run the program for longer, or repeat it with --repeat"
             }
             _ => {
-                "bursts were too few to be sure: run the program for longer, or several times with --repeat, or allow more \
-                 bursts with -k overhead=10"
+                "there were too few bursts: run the program for longer, repeat it with --repeat, or allow more \
+                bursts with -k overhead=10"
             }
         })
     }
 }
 
 /// Whether `holds` is true of the parts, in their order, and what `saves` makes of them, in elapsed seconds. The gain is
-/// unavailable if a measured part is, and what is so whatever that part may be is told without.
+/// unavailable if a measured part is, and what holds for any value of that part is reported without it.
 pub(super) fn judged<const N: usize>(
     figures: &Figures,
     parts: [Part<'_>; N],
@@ -166,7 +166,7 @@ fn judged_over<const N: usize>(
     let all: [&Estimate; N] = std::array::from_fn(|at| &all[at]);
     let formula = |values| saves(values).min(elapsed);
     let known = |at: usize| Estimate::exactly(all[at].point());
-    let likely: [Estimate; N] = std::array::from_fn(|at| match parts[at] {
+    let best: [Estimate; N] = std::array::from_fn(|at| match parts[at] {
         Part::Assumed(_) => known(at),
         _ => all[at].clone(),
     });
@@ -177,7 +177,7 @@ fn judged_over<const N: usize>(
         let enough = Estimate::of(parts, |values| f64::from(u8::from(enough(values))));
         enough.probability(|holds| holds > 0.0)
     };
-    let probably = probability(likely.each_ref());
+    let probably = probability(best.each_ref());
     let truth = if probably >= SURE {
         Truth::Yes
     } else if probably <= 1.0 - SURE {
@@ -185,7 +185,7 @@ fn judged_over<const N: usize>(
     } else {
         // The part that leaves least doubt, were it known.
         let without = |at: usize| {
-            let mut parts = likely.each_ref();
+            let mut parts = best.each_ref();
             let known = known(at);
             parts[at] = &known;
             (probability(parts) - 0.5).abs()
@@ -207,7 +207,7 @@ fn judged_over<const N: usize>(
 
 /// What is left of a function's time, of 1, when accesses that have `part` of its waits move their lines in order and only a
 /// part of the bytes: what others wait for, what instructions take, and what memory needs for the bytes that are left at the
-/// peak of this mix of reads and writes and so many threads. `overlap`: 1 where memory and core work at the same time.
+/// peak of this mix of reads and writes with as many threads. `overlap`: 1 where memory and core work at the same time.
 pub(super) fn left(waits: f64, part: f64, core: f64, memory: f64, overlap: f64) -> f64 {
     let (waits, part) = (waits.clamp(0.0, 1.0), part.clamp(0.0, 1.0));
     let core = (1.0 - waits) * core;
@@ -272,7 +272,7 @@ mod tests {
         assert!(matches!(truth(0.58), Truth::Undecided(_)));
         let all = share(99.0, 99.0, 99.0);
         assert_eq!(of([Part::Share(&all)], |_| true, |[part]| part * 0.02).2, Truth::No);
-        // What nobody knows is no all-clear; what is so all the same is told.
+        // An unknown part is no all-clear; a finding that holds without it is reported.
         let unknown = Figure::from(Metric::unavailable("percent", "not seen: run it"));
         let truth = |least| of([Part::Share(&unknown)], |[part]| part >= least, |[part]| part).2;
         assert_eq!(truth(0.3), Truth::Undecided("not seen: run it".to_owned()));

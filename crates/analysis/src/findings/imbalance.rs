@@ -1,11 +1,11 @@
-//! `load-imbalance`: threads that live side by side, do the same work, and compute for very different times.
+//! `load-imbalance`: threads that live at the same time, do the same work, and compute for very different times.
 //!
-//! Judged are all threads of the busiest one's process that spend their time in the same functions as it; a thread that
-//! does something else, or that sleeps, has no part of the work. The first thread of the process counts only if it
-//! computes as well. Fires when they live together and the most busy one computed longer than their mean. Gain: the
-//! difference, if work were even. Of threads that are started anew for each step: the same per step, summed; the one that
-//! a step ends with is the most busy one. What other programs, or locks, may have kept the others from computing counts as computed;
-//! what one computed before the others were there does not count.
+//! The rule looks at all threads of the busiest one's process that spend their time in the same functions. A thread that does
+//! something else, or sleeps, has no part of the work. The first thread of the process counts only if it computes as well.
+//! Fires when they live together and the busiest one computed longer than their mean. Gain: the difference. Of threads that
+//! are started anew for each step: the same per step, summed; the last thread of a step counts as the busiest. Time in which
+//! other programs or locks may have kept the others from computing counts as computed. Time before the others existed does not
+//! count.
 
 use estimate::Estimate;
 use facts::{Evidence, Metric};
@@ -19,10 +19,11 @@ const WORKS: f64 = 0.2;
 /// Threads that live together share this part of the longest life.
 const TOGETHER: f64 = 0.5;
 /// What to do.
-const ADVICE: &str = "Give the threads equal parts of the work, not of the data, or hand it out in small pieces: \
-                      schedule(dynamic) or guided, a queue, work stealing.";
+const ADVICE: &str = "Give the threads equal parts of the work rather than of the data, or distribute it in small \
+                pieces: schedule(dynamic) or guided, a queue, work stealing.";
 /// What would decide it.
-const UNEVEN: &str = "how long each thread computed is not known well enough: run it for longer, while nothing else runs";
+const UNEVEN: &str = "the computing time of each thread is not known well enough: run it for longer, while nothing \
+                else runs";
 /// Where to look.
 const NEXT: [&str; 4] = ["report", "timeline", "-g", "thread"];
 
@@ -36,7 +37,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     Ok(drafts)
 }
 
-/// Threads that live beside each other all the time.
+/// Threads that live at the same time all along.
 fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
     let of = |cpu: &Metric| cpu.value.unwrap_or(0.0);
     let value = |thread: &ThreadTime| of(&thread.cpu);
@@ -93,7 +94,7 @@ fn since(thread: &ThreadTime, second: f64) -> Metric {
 }
 
 /// Of the seconds that threads computed less than the busiest one, those for which they may have waited for locks: no more
-/// than barriers do not explain. 0 where nobody followed the threads.
+/// than barriers do not explain. 0 where switches were not recorded.
 fn locked(figures: &Figures, less: f64) -> f64 {
     let Ok(waits) = &figures.waits else { return 0.0 };
     let locks: f64 = waits.locks.iter().map(|lock| lock.time.value.unwrap_or(0.0)).sum();
@@ -113,11 +114,11 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
     let times = longest / ((longest + rest) / count).max(1e-9);
     Some(Draft {
         title: format!(
-            "In {} rounds of {count:.0} threads one has {times:.1} times the mean work of all",
+            "In {} rounds of {count:.0} threads, one thread has {times:.1} times the mean work",
             found.rounds
         ),
         evidence: vec![
-            Proof::new("CPU time of the thread that each round ends with", last),
+            Proof::new("CPU time of the last thread of each round", last),
             Proof::new("CPU time of the others", others),
         ],
         place: found.place.clone(),
@@ -127,7 +128,7 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
     })
 }
 
-/// What the longest computed beyond the mean of all `count`, some of which may have been kept from it for so many seconds in all.
+/// What the longest computed beyond the mean of all `count`, of which some may have been without a CPU for `kept` seconds.
 fn beyond_mean(
     figures: &Figures,
     longest: &Metric,
@@ -149,7 +150,7 @@ fn beyond_mean(
 fn together(workers: &[&ThreadTime]) -> bool {
     let from = workers.iter().map(|thread| thread.life.0).fold(f64::MIN, f64::max);
     let longest = workers.iter().map(|thread| thread.life.1 - thread.life.0).fold(0.0, f64::max);
-    // One that is done earlier for want of work lived beside the others, if it began with them.
+    // A thread that ends earlier for want of work lived with the others, if it began with them.
     let start = workers.iter().map(|thread| thread.life.0).fold(f64::MAX, f64::min);
     from - start <= (1.0 - TOGETHER) * longest
 }

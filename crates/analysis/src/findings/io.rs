@@ -1,20 +1,21 @@
-//! `io-bound`: the threads that work wait for files, pipes, sockets or disks.
+//! `io-bound`: the working threads wait for files, pipes, sockets or disks.
 //!
-//! Where every switch of threads was followed, the waits are known. Gain: what could be done at the same time, the smaller
-//! of waiting and computing, over the threads. Elsewhere idle CPUs of the machine during reads and writes are a sign only,
-//! and no gain is stated; and none at all where other programs were busy, which may have read and written.
+//! Where every thread switch was recorded, the waits are known. Gain: what can overlap, the smaller of waiting and computing,
+//! over the threads. Elsewhere idle CPUs during reads and writes are only a sign, and no gain is stated. Nothing is reported
+//! where other programs were busy: the reads and writes may be theirs.
 
-use super::gain::{stated, told};
+use super::gain::{stated, unquantified};
 use super::{
-    Draft, Figures, LEAST_GAIN, Proof, WaitFigures, Where, at_least_half, exactly, of_lives,
+    Draft, Figures, LEAST_GAIN, NamedLocation, Proof, WaitFigures, at_least_half, exactly, of_lives,
 };
 
 /// Of the elapsed time, what CPUs must idle for a disk, without more knowledge.
 const IDLE: f64 = 0.1;
 /// Of the machine, what others may use without being suspected of the reads and writes, percent.
 const OTHERS: f64 = 10.0;
-const ADVICE: &str = "Read ahead while computing (a thread for it, io_uring, posix_fadvise(..., POSIX_FADV_WILLNEED)), \
-                      read and write large blocks, and write behind; look whether all of it is needed.";
+const ADVICE: &str = "Read ahead while computing (a separate thread, io_uring, posix_fadvise(..., \
+                POSIX_FADV_WILLNEED)). Read and write large blocks, and write asynchronously. Check whether all of \
+                it is needed.";
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     if let Ok(waits) = &figures.waits {
@@ -28,19 +29,19 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     }
     if let Some(others) = figures.other_percent.value.filter(|others| *others > OTHERS) {
         return Err(format!(
-            "CPUs idled during reads and writes, but other programs used {others:.0} % of the machine meanwhile: `fathom \
-             collect threading` tells whose they were"
+            "CPUs were idle during reads and writes, but other programs used {others:.0} % of the machine: `fathom \
+             collect threading` shows which program waited"
         ));
     }
     Ok(vec![Draft {
-        title: format!("CPUs idled for {seconds:.1} s while a disk was read or written"),
+        title: format!("CPUs were idle for {seconds:.1} s while a disk was read or written"),
         evidence: vec![
-            Proof::new("idle while a read or write was under way, whole machine", idle),
-            Proof::new("threads existed without running", &figures.waiting),
+            Proof::new("idle during a read or write, whole machine", idle),
+            Proof::new("lifetime of threads without running", &figures.waiting),
         ],
-        place: Where::default(),
-        advice: format!("See by whom: `fathom collect threading`. {ADVICE}"),
-        gain: told("whether it was the program that waited is not known"),
+        place: NamedLocation::default(),
+        advice: format!("`fathom collect threading` shows which threads. {ADVICE}"),
+        gain: unquantified("it is not known whether the program waited"),
         next: ["collect", "threading", "--"]
             .map(str::to_owned)
             .into_iter()
@@ -57,13 +58,13 @@ fn by_waits(figures: &Figures, waits: &WaitFigures) -> Draft {
     Draft {
         title: format!("Threads wait {percent:.0} % of their time for files, pipes or sockets"),
         evidence: vec![
-            Proof::new("waited for them, all threads together", &waits.io.time),
+            Proof::new("waited for them, summed over threads", &waits.io.time),
             Proof::new("of the threads' time", &exactly(percent)),
         ],
         place: waits.io.place.clone(),
         advice: ADVICE.to_owned(),
         gain: match hopeless {
-            true => told("it computes too little to do so meanwhile"),
+            true => unquantified("it computes too little to overlap with the waits"),
             false => stated(figures, at_least_half(gain, 1)),
         },
         next: ["report", "waits"].map(str::to_owned).to_vec(),

@@ -1,11 +1,11 @@
-//! `lock-contention`: threads wait for a lock that others of them have.
+//! `lock-contention`: threads wait for a lock that others of them hold.
 //!
-//! Gain: the time waited for it, over the threads that work. Only for a recording that followed every switch of threads.
+//! Gain: the time waited for it, over the working threads. Only for a recording that followed every thread switch.
 
 use super::gain::stated;
 use super::{Draft, Figures, Proof, exactly, of_lives, without_waits};
 
-/// Locks that are told, at most.
+/// Locks that are reported, at most.
 const MOST: usize = 3;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -18,13 +18,14 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         Draft {
             title: format!("Threads wait {percent:.0} % of their time for the lock {name}{by}"),
             evidence: vec![
-                Proof::new("waited for it, all threads together", &lock.time),
+                Proof::new("waited for it, summed over threads", &lock.time),
                 Proof::new("waits", &lock.waits),
                 Proof::new("of the threads' time", &exactly(percent)),
             ],
             place: lock.place.clone(),
-            advice: "Hold it for less: compute outside of it and only store the result under it. Or share less: a lock per \
-                     part of the data, a copy per thread that is merged at the end, an atomic for a single counter."
+            advice: "Hold it for a shorter time: compute outside it and store only the result under it. Or share \
+                less: a lock per part of the data, a copy per thread that is merged at the end, an atomic for a \
+                single counter."
                 .to_owned(),
             gain: stated(figures, without_waits(figures, &lock.time, waits)),
             next: ["report", "waits"].map(str::to_owned).to_vec(),

@@ -1,12 +1,12 @@
-//! Findings: what is slow for a known reason, with evidence, place, advice and what it would gain.
+//! Findings: what is slow for a known reason, with evidence, location, advice and predicted gain.
 //!
-//! What for: [`RULES`] is the table, one file per rule. A rule is a pure function from [`Figures`], which are computed
-//! before, to findings. What not: measuring; a rule adds no figure of its own but the gain.
+//! What for: [`RULES`] is the table, one file per rule. A rule is a pure function from [`Figures`] to findings. What not:
+//! measuring; a rule adds no figure but the gain.
 //!
-//! A rule says of each of its subjects whether it is so: yes, no, or undecided, by the probability that its condition holds and that
-//! it saves at least [`LEAST_GAIN`] of the elapsed time, so that noise and trifles stay silent ([`gain`], the one place that
-//! compares). The interval of the gain itself is wider: what nobody measured is in it, and it may hold 0. What is undecided is said
-//! ([`Unjudged`]), with what would decide it. A finding is what it is about: its rule and its place.
+//! A rule decides for each of its subjects: yes, no, or undecided, by the probability that its condition holds and that it saves
+//! at least [`LEAST_GAIN`] of the elapsed time ([`gain`], the one place that compares). So noise and trifles are not reported.
+//! The interval of the gain itself is wider: it contains what nobody measured, and may contain 0. An undecided rule is reported
+//! ([`Unjudged`]), with what would decide it. A finding is identified by its rule and its location.
 //!
 //! Formulas of the gains: `docs/findings/README.md`. All are of elapsed time: CPU seconds are divided by the number of
 //! threads that run at a time.
@@ -46,9 +46,9 @@ use crate::selection::bare_function_name;
 
 pub(crate) use self::asked::{Answers, Asked, Asking, stored};
 pub use self::figures::{
-    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, ReloadedLoop, RemoteFigure,
-    RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures, ThreadTime, Traced, WaitFigures,
-    Waited, Walk, Where,
+    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation,
+    ReloadedLoop, RemoteFigure, RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures,
+    ThreadTime, Traced, WaitFigures, Waited, Walk,
 };
 pub use self::steps::Restarts;
 
@@ -60,8 +60,8 @@ const HIGH: f64 = 0.25;
 /// Names in a reason.
 const MOST_NAMES: usize = 3;
 
-/// Bytes that a tile may take: half of a usual second-level cache of 512 KiB and more; the other half is for the arrays
-/// beside.
+/// Bytes that a tile may take: half of a usual second-level cache of 512 KiB and more; the other half is for other
+/// arrays.
 const TILE: f64 = 256.0 * 1024.0;
 
 /// How much there is to gain.
@@ -117,7 +117,7 @@ pub struct Finding {
     /// What it rests on.
     pub evidence: Vec<Proof>,
     /// Where.
-    pub place: Where,
+    pub place: NamedLocation,
     /// What to do.
     pub advice: String,
     /// Elapsed seconds that this would save; `value` is `None` where nothing is to be gained.
@@ -130,7 +130,7 @@ pub struct Finding {
 struct Draft {
     title: String,
     evidence: Vec<Proof>,
-    place: Where,
+    place: NamedLocation,
     advice: String,
     gain: Gain,
     next: Vec<String>,
@@ -149,22 +149,22 @@ pub struct Rule {
 pub const RULES: [Rule; 22] = [
     Rule {
         id: "bandwidth-saturated",
-        about: "memory delivers as fast as it can",
+        about: "the memory bandwidth is saturated",
         judge: bandwidth::judge,
     },
     Rule {
         id: "non-temporal-stores",
-        about: "lines are fetched only to be overwritten",
+        about: "lines are fetched only to be overwritten (write-allocate)",
         judge: stores::judge,
     },
     Rule {
         id: "pointer-chase",
-        about: "each load waits for the address that the one before brings",
+        about: "each load needs the address that the load before it returns",
         judge: chase::judge,
     },
     Rule {
         id: "strided-walk",
-        about: "a loop steps from line to line and comes back for the neighbours",
+        about: "a loop steps from line to line and returns later for the neighbours",
         judge: strided::judge,
     },
     Rule {
@@ -174,7 +174,7 @@ pub const RULES: [Rule; 22] = [
     },
     Rule {
         id: "repeated-loads",
-        about: "a helper or a loop reads the same addresses for each element",
+        about: "a function or a loop reads the same addresses for each element",
         judge: repeated::judge,
     },
     Rule { id: "tlb-bound", about: "address translation needs page walks", judge: tlb::judge },
@@ -185,12 +185,12 @@ pub const RULES: [Rule; 22] = [
     },
     Rule {
         id: "true-sharing",
-        about: "threads write the same bytes all the time",
+        about: "threads write the same bytes again and again",
         judge: sharing::judge_true,
     },
     Rule {
         id: "fault-churn",
-        about: "memory is given back and faulted in anew",
+        about: "memory is released and faulted in again",
         judge: faults::judge_churn,
     },
     Rule {
@@ -201,7 +201,7 @@ pub const RULES: [Rule; 22] = [
     Rule { id: "disk-faults", about: "pages come from a disk", judge: disk::judge },
     Rule {
         id: "allocator-churn",
-        about: "much time goes into allocating and freeing",
+        about: "allocating and freeing take much time",
         judge: allocator::judge,
     },
     Rule {
@@ -211,16 +211,16 @@ pub const RULES: [Rule; 22] = [
     },
     Rule {
         id: "oversubscribed",
-        about: "more threads compute than CPUs may be used",
+        about: "more threads compute than there are usable CPUs",
         judge: oversubscribed::judge,
     },
     Rule { id: "lock-contention", about: "threads wait for a lock", judge: locks::judge },
     Rule {
         id: "barrier-waits",
-        about: "threads wait at barriers though their work is even in all",
+        about: "threads wait at barriers although their total work is even",
         judge: barriers::judge,
     },
-    Rule { id: "cpu-quota", about: "a CPU quota makes threads stand still", judge: quota::judge },
+    Rule { id: "cpu-quota", about: "a CPU quota stops threads", judge: quota::judge },
     Rule { id: "swapping", about: "the machine has too little memory", judge: swap::judge },
     Rule { id: "io-bound", about: "the program waits for files or disks", judge: io::judge },
     Rule {
@@ -230,7 +230,7 @@ pub const RULES: [Rule; 22] = [
     },
     Rule {
         id: "remote-memory",
-        about: "memory lies on another NUMA node than the threads that use it",
+        about: "memory is on another NUMA node than the threads that use it",
         judge: remote::judge,
     },
 ];
@@ -299,7 +299,7 @@ fn doubts(drafts: &[Draft]) -> Vec<String> {
     let said = reasons.into_iter().map(|(why, mut names)| {
         let more = names.split_off(names.len().min(MOST_NAMES)).len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("it may concern {}{more}, but {why}", names.join(", "))
+        format!("it may apply to {}{more}, but {why}", names.join(", "))
     });
     said.collect()
 }
@@ -366,7 +366,7 @@ fn of_lives(seconds: &Metric, waits: &WaitFigures) -> f64 {
 }
 
 /// The words of a command that shows a view of one function.
-fn view(name: &str, place: &Where) -> Vec<String> {
+fn view(name: &str, place: &NamedLocation) -> Vec<String> {
     let mut words = vec!["report".to_owned(), name.to_owned()];
     if let Some(function) = place.function.as_deref().filter(|name| !name.starts_with('[')) {
         let function = bare_function_name(function);

@@ -1,13 +1,13 @@
 //! `oversubscribed`: more threads compute at a time than there are CPUs, or than the quota allows.
 //!
-//! Fires when the CPUs are busy, or threads queue for them, and clearly more threads than CPUs have a good part of the most busy one's CPU time; or, of
-//! teams that live too shortly for that, when clearly more want to run at a time (looks at the threads' states).
-//! What it costs depends on what threads wait for each other: no gain is stated. Where other programs kept the threads from
-//! running, it is also asked whether they would be as many at a time on a machine of their own: a thread per request piles up
-//! for want of CPUs, a pool does not.
+//! Fires when the CPUs are busy, or threads queue for them, and clearly more threads than CPUs have a good part of the busiest
+//! one's CPU time. For teams that live too briefly for that: when clearly more are runnable at a time (polls of thread states).
+//! The cost depends on what threads wait for each other, so no gain is stated. Where other programs kept the threads from
+//! running, the rule also asks whether as many would run on a machine of their own: a thread per request piles up for want of
+//! CPUs, a pool does not.
 
-use super::gain::told;
-use super::{Draft, Figures, Proof, ThreadTime, Where, low};
+use super::gain::unquantified;
+use super::{Draft, Figures, NamedLocation, Proof, ThreadTime, low};
 
 /// Threads per CPU: one more than CPUs may be the one that prepared the others' work.
 const MANY: f64 = 2.0;
@@ -44,7 +44,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         return Ok(Vec::new());
     }
     let (count, do_what) = match figures.runnable.value {
-        Some(runnable) if !stay => (runnable.round() as usize, "want to compute at a time"),
+        Some(runnable) if !stay => (runnable.round() as usize, "are runnable at a time"),
         _ => (working.len(), "compute"),
     };
     // Part of a CPU is one that stands still now and then.
@@ -55,21 +55,20 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     };
     let mut evidence = vec![
         Proof::new("CPU time", &figures.cpu_time),
-        Proof::new("threads existed without running", &figures.waiting),
+        Proof::new("lifetime of threads without running", &figures.waiting),
     ];
     if figures.runnable.value.is_some() {
-        evidence
-            .push(Proof::new("threads that ran or waited for a CPU at a time", &figures.runnable));
+        evidence.push(Proof::new("runnable threads at a time", &figures.runnable));
     }
     Ok(vec![Draft {
         title: format!("{count} threads {do_what} on {most_at_once} CPUs{quota}"),
         evidence,
-        place: Where::default(),
+        place: NamedLocation::default(),
         advice: format!(
-            "Start no more threads than may run, {most_at_once} here (OMP_NUM_THREADS, or what the program has for it): more \
-             only wait for each other, and throw each other's data out of the caches."
+            "Start at most {most_at_once} threads, as many as can run here (OMP_NUM_THREADS, or the program's own \
+             option). More threads only wait for each other and evict each other's data from the caches."
         ),
-        gain: told("depends on what the threads wait for"),
+        gain: unquantified("depends on what the threads wait for"),
         next: ["report", "threads"].map(str::to_owned).to_vec(),
     }])
 }

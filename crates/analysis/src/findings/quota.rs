@@ -1,11 +1,11 @@
-//! `cpu-quota`: threads stood still because the control group had used up its CPU time.
+//! `cpu-quota`: threads were stopped because the control group had used up its CPU time.
 //!
-//! Gain: the time that was counted, by the threads that compute, if there were no quota: each of them stood still on a CPU
-//! of its own; no more than leaves each of them running all the time. At least half of it is said to be the program's:
-//! others may be in its group.
+//! Gain: the counted time over the threads that would compute without a quota: each of them was stopped on a CPU of its own. It
+//! leaves at most the time in which all of them run. At least half of the time is taken to be the program's, because other
+//! programs may be in its group.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, Where, at_least_half};
+use super::{Draft, Figures, NamedLocation, Proof, at_least_half};
 
 /// A thread computes if it has this part of the most busy one's CPU time.
 const WORKS: f64 = 0.3;
@@ -20,17 +20,15 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let ran = figures.cpu_time.value.unwrap_or(0.0) / threads;
     let gain = (seconds / threads).min((figures.elapsed - ran).max(0.0));
     Ok(vec![Draft {
-        title: format!(
-            "The quota of {quota:.1} CPUs made threads stand still for {seconds:.1} s in all"
-        ),
+        title: format!("The quota of {quota:.1} CPUs stopped threads for {seconds:.1} s in total"),
         evidence: vec![
-            Proof::new("stood still for the quota, over all CPUs", throttled),
+            Proof::new("stopped by the quota, summed over CPUs", throttled),
             Proof::new("CPU time", &figures.cpu_time),
         ],
-        place: Where::default(),
+        place: NamedLocation::default(),
         advice: format!(
-            "Ask for more CPUs (`cpu.max` of its control group, `--cpus` of a container), or start no more than {:.0} \
-             threads: more only use up the quota together and then stand still together.",
+            "Ask for more CPUs (`cpu.max` of its control group, `--cpus` of a container), or start no more than \
+             {:.0} threads: more threads only use up the quota sooner.",
             quota.ceil()
         ),
         gain: stated(figures, at_least_half(gain, 1)),

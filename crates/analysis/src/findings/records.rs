@@ -1,9 +1,9 @@
 //! `low-line-use`: a loop steps through records and uses few bytes of the lines that it fetches.
 //!
-//! Fires when the sites of one stride together use at most [`USED`] of their lines, and have a good part
-//! of the waits; not in functions in which threads take lines from each other, for which they wait then. Neighbours count as
-//! a stride: with gaps between groups of them lines are used in part as well. Gain: of packing what is used:
-//! as of `strided`, with the bytes that are used of those that are fetched.
+//! Fires when the sites of one stride together use at most [`USED`] of their lines and have a good part of the waits. Not in
+//! functions in which threads take lines from each other: then the waits are for that. Neighbouring accesses count as a stride:
+//! with gaps between groups of them, lines are used in part as well. Gain: of packing the used bytes, as in `strided`, by used
+//! bytes over fetched bytes.
 
 use super::gain::{OVERLAP, REORDERED, busy, judged, left};
 use super::strided::walks;
@@ -53,7 +53,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         ),
         evidence: [
             Proof::new("bytes used of the lines fetched", &used),
-            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("time beyond its no-miss time", &function.waits),
             Proof::new("part of these accesses in it", &part),
         ]
         .into_iter()
@@ -62,13 +62,13 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         place: site.place.clone(),
         advice: match site.pattern {
             Pattern::Unit => {
-                "It goes through neighbours and then leaves a gap, again and again. Keep what this loop uses together: rows \
-                 without padding, or hot fields apart from those that are rarely used."
+                "It reads neighbouring bytes and then skips a gap, again and again. Store the data that this loop \
+                uses together: rows without padding, or hot fields separate from those that are rarely used."
                     .to_owned()
             }
             _ => format!(
-                "It steps {stride:+} bytes at a time. Keep what this loop uses together: an array per field instead of an \
-                 array of records, or hot fields apart from those that are rarely used."
+                "It steps {stride:+} bytes at a time. Store the data that this loop uses together: an array per \
+                field instead of an array of records, or hot fields separate from those that are rarely used."
             ),
         },
         gain,

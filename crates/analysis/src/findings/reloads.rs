@@ -1,10 +1,10 @@
-//! Whether a loop might keep in registers what it loads again and again.
+//! Whether a loop could keep in registers what it loads again and again.
 //!
-//! What for: a loop was timed with registers for places whose addresses stay, in symbols (`x86::keep`). Traces tell whether
-//! that would have been the same program: in each run of the loop that a burst saw, every such access has the one address of
-//! its place, no other access of the loop touches a byte of a place that changes, none stores to any, and no burst of another
-//! thread stores there. What not: how long it took.
-//! Assumption: what no burst saw did not happen often enough to forbid it; a thread that seldom stores there goes unseen.
+//! What for: a loop was timed with registers for memory whose address stays the same, in symbols (`x86::keep`). Traces show
+//! whether that would have been the same program: in each run of the loop in a burst, every such access has its one address, no
+//! other access of the loop touches a byte of memory that changes, none stores to any of it, and no burst of another thread
+//! stores there. What not: how long it took.
+//! Assumption: what no burst recorded did not happen often enough to forbid it. A thread that rarely stores there is missed.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -223,7 +223,7 @@ fn overlap(a: Range, b: Range) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
-/// From the lowest to behind the highest byte; everything where nobody knows.
+/// From the lowest byte to the one after the highest; everything where that is unknown.
 fn range(touch: Touch) -> Range {
     match touch {
         Touch::Run { start, stride, count, bytes } => {
@@ -278,7 +278,7 @@ mod tests {
     fn places_that_nothing_else_touches_may_be_kept() {
         let run = [0, 1, 2, 3].map(|position| (WRITER, position, BUFFER));
         assert!(is_free(&run, None));
-        // Beside the places, and what the thread itself does elsewhere.
+        // Other addresses, and what the thread itself does elsewhere.
         assert!(is_free(&run, Some(WRITER + 16)));
         assert!(is_free(&run, Some(BUFFER)));
     }

@@ -1,9 +1,9 @@
-//! `remote-memory`: what a function goes through lies on another NUMA node than the thread that does.
+//! `remote-memory`: the data that a function accesses is on another NUMA node than its thread.
 //!
-//! Fires when a good part of its lines is remote, and this is no accident of memory that was spread on purpose: most of the
-//! lines lie on one node (a thread touched all of it first), or more of them are remote than would be by chance. Gain:
-//! what the waits for remote lines take longer than for local ones. Where a hot function may wait most of its time, and
-//! nobody knows how much of it (its loops have no core floor, or bursts were few), it is said without a gain.
+//! Fires when a good part of its lines is remote, unless the memory was interleaved on purpose: most of the lines are on one node
+//! (one thread touched all of it first), or more of them are remote than by chance. Gain: by how much the waits for remote lines
+//! exceed those for local ones. Where a hot function may wait most of its time, but how much is unknown (its loops have no
+//! no-miss time, or bursts were few), the finding has no gain.
 
 use super::gain::{Gain, Truth, judged};
 use super::{Draft, Figures, Part, Proof, RemoteFigure, high, try_remedy};
@@ -12,16 +12,16 @@ use super::{Draft, Figures, Part, Proof, RemoteFigure, high, try_remedy};
 const LEAST: f64 = 0.25;
 /// Of the time.
 const WAITS: f64 = 0.2;
-/// Percent of the lines on one node: so many were not spread on purpose.
+/// Percent of the lines on one node: more than this is not interleaved memory.
 const FULLEST: f64 = 75.0;
 /// Beyond chance.
 const MARGIN: f64 = 0.1;
-/// What is told without a gain takes this part of the CPU time.
+/// A finding without a gain must take this part of the CPU time.
 const WORTH: f64 = 0.1;
 
 /// How much longer a load from another node takes than one from the own. Some 1.5 times between two sockets (Lameter,
 /// "NUMA: an overview", ACM Queue 11(7), 2013); 1.2 within a package that shows its halves as nodes, 2.1 what firmware
-/// tells of two sockets (ACPI SLIT: 21 to 10) and Intel's Memory Latency Checker measures on some.
+/// states for two sockets (ACPI SLIT: 21 to 10) and Intel's Memory Latency Checker measures on some.
 const SLOWER: [f64; 3] = [1.2, 1.5, 2.1];
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
@@ -35,7 +35,7 @@ fn is_misplaced(one: &RemoteFigure, remote: f64) -> bool {
     remote >= LEAST && (one.fullest >= FULLEST || remote >= by_chance + MARGIN)
 }
 
-/// Where a hot function may wait most of its time, and nobody knows how much of it, no gain is stated.
+/// Where a hot function may wait most of its time, but how much is unknown, no gain is stated.
 fn saved(figures: &Figures, one: &RemoteFigure) -> Gain {
     let [waits, remote] = [&one.waits, &one.remote].map(Part::Share);
     let parts = [Part::Seconds(&one.time), waits, remote, Part::Assumed(SLOWER)];
@@ -49,7 +49,7 @@ fn saved(figures: &Figures, one: &RemoteFigure) -> Gain {
         return gain;
     }
     let misplaced = |[remote]: [f64; 1]| is_misplaced(one, remote);
-    let why = "how much it waits for memory is not known well enough";
+    let why = "its memory-bound share is not known well enough";
     judged(figures, [remote], misplaced, |_| f64::INFINITY).unstated(why)
 }
 
@@ -58,18 +58,18 @@ fn draft(figures: &Figures, one: &RemoteFigure) -> Option<Draft> {
     let (fullest, node) = (one.fullest, one.fullest_node);
     Some(Draft {
         title: format!(
-            "{percent:.0} % of what it goes through lies on another NUMA node than its thread; {fullest:.0} % of all lies on \
-             node {node}"
+            "{percent:.0} % of the data that it accesses is on another NUMA node than its thread; {fullest:.0} % \
+             of all data is on node {node}"
         ),
         evidence: vec![
-            Proof::new("of its lines, those on another node", &one.remote),
-            Proof::new("of its time, waits", &one.waits),
+            Proof::new("share of its lines on another node", &one.remote),
+            Proof::new("memory-bound share of its time", &one.waits),
         ],
         place: one.place.clone(),
-        advice: "Memory lies on the node of the thread that touches it first. Let each thread initialise what it will use, \
-                 with the same division of the work and threads bound to CPUs (OMP_PROC_BIND=true). If the program fits \
-                 into one node, bind it: numactl --cpunodebind=N --membind=N. What all threads use alike is better spread: \
-                 numactl --interleave=all."
+        advice: "A page is allocated on the node of the thread that touches it first. Let each thread initialise \
+                the data that it will use, with the same division of work and threads bound to CPUs \
+                (OMP_PROC_BIND=true). If the program fits into one node, bind it: numactl --cpunodebind=N \
+                --membind=N. Interleave data that all threads use equally: numactl --interleave=all."
             .to_owned(),
         gain: saved(figures, one),
         next: try_remedy(figures, Some("numa-interleave")),

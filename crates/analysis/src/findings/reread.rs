@@ -1,11 +1,11 @@
 //! Which stored lines are read again in the same burst.
 //!
-//! What for: a store past the caches spares fetching the line, but who reads it soon has to fetch it then: nothing is saved.
-//! What not: lines that are read before they are stored to; these are no store's alone.
+//! What for: a non-temporal store saves the fetch of its line, but a read soon after has to fetch it: then nothing is saved.
+//! What not: lines that are read before they are stored to; these are not fetched for the store alone.
 //!
-//! One line of each page is followed, at a place that differs from page to page, so that a stream of gigabytes costs little.
-//! Assumptions: what a burst of some milliseconds reads again would have stayed in a cache until then; of a larger buffer
-//! than that too much is said to be read again, and the rule stays silent. Stores near the end of a burst are read later.
+//! One line of each page is followed, at an offset that differs from page to page, so that a stream of gigabytes costs little.
+//! Assumptions: what a burst of some milliseconds reads again would have stayed in a cache until then. With a buffer larger than
+//! that, too much counts as read again, and the rule does not fire. Stores near the end of a burst are read later.
 
 use std::collections::hash_map::Entry;
 
@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 /// Of a run with long steps no more are looked at: enough to follow one line in 64.
 const LONGEST: u64 = 1 << 16;
 
-/// Lines that a site stored to before anybody read them in the burst.
+/// Lines that a site stored to before the burst read them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stored {
     pub(super) lines: u64,

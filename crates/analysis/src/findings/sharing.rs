@@ -1,15 +1,15 @@
 //! `false-sharing` and `true-sharing`: a line that threads take from each other.
 //!
-//! Fires when the turns that bursts leave room for would fill a good part of the time, with the low end: some ten thousand
-//! visits from each side in a few milliseconds, which no chance brings about. Gain: turns per second × what one costs, of the CPU time of the threads in this code, but
-//! no more than that code waits. A turn needs both sides: half of the possible turns is the likely number, a quarter the
-//! least. CPUs that are threads of one core share its cache, and the line stays there: then there is nothing to gain
-//! *here*, and the finding says so.
+//! Fires when the possible transfers of the line between cores would fill a good part of the time, at the low end: some ten
+//! thousand visits from each side in a few milliseconds are not chance. Gain: transfers per second × cost of one, of the CPU
+//! time of the threads in this code, but no more than that code waits. A transfer needs both sides: half of the possible ones
+//! is the best value, a quarter the least. Hardware threads of one core share its cache, and the line stays there: then there
+//! is nothing to gain *here*, and the finding says so.
 
 use facts::{Evidence, Metric};
 
 use super::gain::{Gain, Truth, judged};
-use super::{Draft, Figures, Part, Proof, SharedFigure, Where};
+use super::{Draft, Figures, NamedLocation, Part, Proof, SharedFigure};
 use crate::figure::Figure;
 
 /// Of the time: what turns must be able to fill.
@@ -18,10 +18,10 @@ const ROOM: f64 = 0.03;
 /// years (core-to-core latency within a socket).
 const TURN: (f64, f64, f64) = (40e-9, 80e-9, 150e-9);
 /// Of the turns beyond what the code is seen to wait, those that it waits for: a loop that loads what it has just stored has no
-/// core floor to trust, for how soon a store is forwarded depends on where both lie (Intel optimization manual, 3.6.5; Fog,
+/// no-miss time to trust, for how soon a store is forwarded depends on where both lie (Intel optimization manual, 3.6.5; Fog,
 /// "Microarchitecture", 22.19: 0 to 8 cycles on Zen).
 const HIDDEN: Part<'static> = Part::Assumed([0.0, 0.3, 1.0]);
-/// Of the turns that it is seen to wait, those that come back: for the same reason the floor may be too short as well, and threads
+/// Of the turns that it is seen to wait, those that come back: for the same reason the no-miss time may be too short as well, and threads
 /// of one core, that take turns at its units, are timed without each other.
 const BACK: Part<'static> = Part::Assumed([0.4, 0.85, 1.0]);
 /// A thread that waits for a line does little else, percent.
@@ -47,7 +47,7 @@ fn judge(figures: &Figures, different_bytes: bool) -> Result<Vec<Draft>, String>
 }
 
 /// Whether threads take lines from each other in this function.
-pub(super) fn concerns(figures: &Figures, place: &Where) -> bool {
+pub(super) fn concerns(figures: &Figures, place: &NamedLocation) -> bool {
     let of_it = |line: &&SharedFigure| line.place.same_function(place);
     let lines = figures.shared.as_ref().map_or(&[][..], Vec::as_slice);
     lines.iter().filter(of_it).any(|line| draft(figures, line).gain.truth == Truth::Yes)
@@ -73,22 +73,22 @@ fn draft(figures: &Figures, line: &SharedFigure) -> Draft {
     let (title, advice) = if line.different_bytes {
         (
             format!("{threads} threads use different bytes of one line in {name}"),
-            "Put what different threads write at least 64 bytes apart (128 where lines are fetched in pairs): \
-             `alignas(64)` on the element, or a copy per thread that is added up at the end.",
+            "Put data that different threads write at least 64 bytes apart (128 where lines are fetched in pairs): \
+             `alignas(64)` on the element, or a copy per thread that is summed at the end.",
         )
     } else {
         (
-            format!("{threads} threads write to the same place all the time in {name}"),
-            "Write there less often: a counter or a part per thread, added up at the end; where it is a lock, hold it \
-             for less, or have more of them.",
+            format!("{threads} threads keep writing to the same bytes in {name}"),
+            "Write there less often: use a counter or a part per thread, summed at the end. If it is a lock, hold \
+             it for a shorter time, or use several locks.",
         )
     };
     Draft {
         title,
         evidence: vec![
-            Proof::new("turns that are possible per second", rate),
+            Proof::new("possible line transfers per second", rate),
             Proof::new("CPU time of these threads in this code", &line.time),
-            Proof::new("of that beyond what its instructions need", &line.waits),
+            Proof::new("share of that beyond its no-miss time", &line.waits),
         ],
         place: line.place.clone(),
         advice: advice.to_owned(),
@@ -116,7 +116,7 @@ fn saved(figures: &Figures, line: &SharedFigure, part: Metric) -> Gain {
     if gain.truth == Truth::Yes {
         return gain;
     }
-    let why = "this code was not seen to wait for the line: CPUs that are threads of one core share their caches; on others it \
-               would wait";
+    let why = "this code does not wait for the line here: hardware threads of one core share their caches. On \
+               different cores it would wait";
     judged(figures, [shares[1]], |[turns]| turns >= ROOM, |_| f64::INFINITY).unstated(why)
 }

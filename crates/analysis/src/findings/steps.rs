@@ -1,12 +1,11 @@
-//! How a site goes on where its stride ends, and which loads read the same place all the time.
+//! How a site continues where its stride ends, and which loads always read the same address.
 //!
-//! What for: two questions that a stride alone leaves open. A walk with a long stride through a matrix comes back for the
-//! next column: each run starts near the one before. One through the records of an array starts elsewhere, or at the
-//! same place again. Where bursts end before runs do, no start is seen, but that columns are one element apart; a field of
-//! a record is at the same place of each, whatever the loop is unrolled by. And a load of one address repeats itself only if nobody writes there meanwhile.
-//! What not: patterns (`accesses`).
-//! Assumption: who writes to one place all the time does so from a site that has one address in a burst; a stream that
-//! passes the place once is overlooked.
+//! What for: two questions that a stride leaves open. A long stride through a matrix returns for the next column: each run
+//! starts next to the one before. A walk through the records of an array starts elsewhere, or at the same address again. Where
+//! bursts end before runs do, no start is recorded, but columns are one element apart, and a field of a record has the same
+//! offset in each record, however the loop is unrolled. And a load of one address is repeated only if nothing writes there
+//! in between. What not: patterns (`accesses`).
+//! Assumption: a site that keeps writing to an address has that one address in a burst; a stream that passes it once is missed.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +27,12 @@ pub struct Restarts {
     pub near: u64,
     /// All.
     pub all: u64,
-    /// Of long walks with the same stride through the same memory, in all bursts, those beside the first one, not on its
+    /// Of long walks with the same stride through the same memory, in all bursts, those next to the first one, not on its
     /// steps.
     pub moved: u64,
     /// Those on its steps.
     pub stayed: u64,
-    /// All of the former are so many bytes, or a multiple, beside it.
+    /// All of the former are this many bytes, or a multiple, away from it.
     pub apart: u64,
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct Steps {
 }
 
 impl Restarts {
-    /// Whether the walks are columns, of elements of so many bytes.
+    /// Whether the walks are columns of elements of this size.
     pub(super) fn columns(&self, bytes: f64) -> bool {
         self.moved >= FEWEST_COLUMNS && self.moved > self.stayed && self.apart as f64 <= bytes
     }
@@ -65,9 +64,9 @@ pub(crate) struct Passage {
     high: u64,
 }
 
-/// In the burst at hand.
+/// A site in the current burst.
 #[derive(Clone, Default)]
-struct Now {
+struct SiteState {
     steps: Steps,
     passages: Vec<Passage>,
     seen: bool,
@@ -119,8 +118,8 @@ impl Steps {
 
 pub(crate) struct Watcher<'a> {
     code: &'a TracedCode,
-    /// In the burst at hand.
-    now: Vec<Now>,
+    /// A site in the current burst.
+    now: Vec<SiteState>,
     touched: Vec<SiteIndex>,
 }
 
@@ -169,7 +168,7 @@ impl Tool for Watcher<'_> {
     }
 }
 
-impl Now {
+impl SiteState {
     /// A run of steps ends here: a long one is kept.
     fn end_run(&mut self) {
         let start = self.start_of_run;
@@ -183,7 +182,7 @@ impl Now {
     }
 }
 
-/// Where a run is, beside the first one that went the same way.
+/// Position of a run relative to the first one that went the same way.
 fn compare(first: &mut Option<Passage>, here: &Passage, restarts: &mut Restarts) {
     let Passage { stride, low, high, .. } = *here;
     let Some(first) = first else {
@@ -196,9 +195,9 @@ fn compare(first: &mut Option<Passage>, here: &Passage, restarts: &mut Restarts)
     (first.low, first.high) = (first.low.min(low), first.high.max(high));
     match here.start.abs_diff(first.start) % stride.unsigned_abs() {
         0 => restarts.stayed += 1,
-        beside => {
+        distance => {
             restarts.moved += 1;
-            restarts.apart = common_divisor(restarts.apart, beside);
+            restarts.apart = common_divisor(restarts.apart, distance);
         }
     }
 }
@@ -210,7 +209,7 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 
 impl<'a> Watcher<'a> {
     pub(super) fn new(code: &'a TracedCode) -> Watcher<'a> {
-        Watcher { code, now: vec![Now::default(); code.sites.len()], touched: Vec::new() }
+        Watcher { code, now: vec![SiteState::default(); code.sites.len()], touched: Vec::new() }
     }
 
     fn touch(&mut self, site: SiteIndex, touch: Touch) {
@@ -263,8 +262,12 @@ mod tests {
             let (mut first, mut restarts) = (None, Restarts::default());
             for start in starts {
                 let last = start + 512 * 1000;
-                let mut now =
-                    Now { stride: Some(512), start_of_run: *start, last, ..Now::default() };
+                let mut now = SiteState {
+                    stride: Some(512),
+                    start_of_run: *start,
+                    last,
+                    ..SiteState::default()
+                };
                 now.end_run();
                 compare(&mut first, &now.passages[0], &mut restarts);
             }

@@ -1,14 +1,15 @@
 //! `non-temporal-stores`: a loop overwrites lines that it did not read, and each is fetched first.
 //!
-//! Fires when stores alone fetch a good part of a function's bytes that nobody reads again soon, from sites that write neighbours in order, and either it
-//! waits at high bandwidth, or memory is at its limit: then the bytes are the time, whatever else the instructions do beside.
+//! Fires when stores alone fetch a good part of a function's bytes that are not read again soon, from sites that write in order.
+//! Also, either the function waits at high bandwidth, or memory is saturated: then the bytes are the time, whatever else the
+//! instructions do.
 //!
 //! ```text
 //!   gain = time × min(waits, busy × (1 - (1 - overwritten) / faster))
 //! ```
-//! `busy` is the bandwidth over what so many threads reach: so long is memory at work. The bytes that remain take less of
-//! that, and go `faster`, because memory need not turn from reading to writing as often: by what non-temporal stores were
-//! measured to reach; low end: no faster.
+//! `busy` is the bandwidth over what as many threads reach: the share of the time in which memory works. The remaining bytes
+//! take less of that, and move `faster`, because memory switches between reading and writing less often: by the measured speed
+//! of non-temporal stores; low end: no faster.
 
 use super::bandwidth::SATURATED;
 use super::gain::{Gain, judged};
@@ -62,16 +63,16 @@ fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft
         title: format!("{name} fetches lines from memory only to overwrite them"),
         evidence: vec![
             Proof::new(
-                "bytes fetched for stores alone and not read again soon, of all it moves",
+                "share of its traffic that is fetched for stores only and not read again soon",
                 &function.overwritten,
             ),
-            Proof::new("bandwidth, of what so many threads reach", &function.of_reach),
-            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("bandwidth, as a share of what as many threads reach", &function.of_reach),
+            Proof::new("time beyond its no-miss time", &function.waits),
         ],
         place: store.place.clone(),
-        advice: "Write past the caches: `_mm_stream_pd` and its relatives with an `sfence` at the end, or \
-                 `#pragma omp simd nontemporal(...)` where the compiler knows it, or memcpy and memset for plain copies. \
-                 Only where the data are not read again soon."
+        advice: "Use non-temporal stores: `_mm_stream_pd` and its relatives with an `sfence` at the end, `#pragma \
+                omp simd nontemporal(...)` where the compiler supports it, or memcpy and memset for plain copies. \
+                Only where the data are not read again soon."
             .to_owned(),
         gain: fetching(figures, function, faster),
         next: view("bandwidth", &store.place)

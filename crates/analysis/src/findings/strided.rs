@@ -1,10 +1,10 @@
-//! `strided-walk`: a loop takes one element of each line and comes back later for the neighbours.
+//! `strided-walk`: a loop takes one element of each line and returns later for the neighbours.
 //!
-//! Fires for sites with a stride of a line or more, or with runs of such strides, that together have a good part of the
-//! waits, when their runs start beside each other, or are columns beside each other; where no second run was seen, when the
-//! stride is at least a page. Gain: of loops that are interchanged: what is left is
-//! what others wait for, what instructions take that go along lines (`gain::REORDERED`), and what memory needs for each line once
-//! (element over line) at its peak. The size to block for is that of `figures::walks`.
+//! Fires for sites with a stride of a line or more, or with runs of such strides, that together have a good part of the waits.
+//! Their runs must start next to each other, or be adjacent columns; where no second run was recorded, the stride must be at
+//! least a page. Gain: of interchanging the loops. What remains: the waits of others, the instructions of a loop along lines
+//! (`gain::REORDERED`), and the transfer of each line once (element over line) at memory's peak bandwidth. The block size is
+//! that of `figures::walks`.
 
 use super::gain::{OVERLAP, REORDERED, busy, judged, left};
 use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, Walk, about, size, view};
@@ -15,8 +15,8 @@ const LINE: f64 = x86::LINE_BYTES as f64;
 const PAGE: u64 = 4096;
 const WAITS: f64 = 0.25;
 const PART: f64 = 0.3;
-/// Of all restarts, those beside the run before.
-const BESIDE: f64 = 0.5;
+/// Of all restarts, those next to the run before.
+const ADJACENT: f64 = 0.5;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
@@ -26,12 +26,12 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
 /// Whether a site walks so; `records` asks as well, because then it is none of its own.
 pub(super) fn walks(site: &HotSite) -> Option<u64> {
     let step = site.pattern.stride()?.unsigned_abs();
-    let beside = match site.restarts.all {
+    let adjacent = match site.restarts.all {
         0 => step >= PAGE,
-        all => site.restarts.near as f64 >= BESIDE * all as f64,
+        all => site.restarts.near as f64 >= ADJACENT * all as f64,
     };
-    let beside = beside || site.restarts.columns(site.bytes);
-    (step >= u64::from(x86::LINE_BYTES) && beside && site.keeps_its_step()).then_some(step)
+    let adjacent = adjacent || site.restarts.columns(site.bytes);
+    (step >= u64::from(x86::LINE_BYTES) && adjacent && site.keeps_its_step()).then_some(step)
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
@@ -41,14 +41,17 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let part = Figure::sum(&site.share, walking.map(|site| &site.share), 100.0);
     let name = site.place.function.as_deref().unwrap_or("a function");
     let mut evidence = vec![
-        Proof::new("time beyond what its instructions need", &function.waits),
+        Proof::new("time beyond its no-miss time", &function.waits),
         Proof::new("part of these accesses in it", &part),
-        Proof::new("of all its steps those of one stride", &site.stride_share),
+        Proof::new("share of its steps with one stride", &site.stride_share),
     ];
     if let Some(walk) = &site.walk {
-        evidence.push(Proof::new("cache that keeps its lines until it comes back", &walk.keeps));
+        evidence.push(Proof::new("cache size that keeps its lines until it returns", &walk.keeps));
         evidence.push(Proof::new("second-level cache", &walk.second_level));
-        evidence.push(Proof::new("of its lines fit there with what is used beside", &walk.lines));
+        evidence.push(Proof::new(
+            "of its lines that fit there together with the other data in use",
+            &walk.lines,
+        ));
     }
     evidence.extend(about(site));
     let once = (site.bytes / LINE).min(1.0);
@@ -80,16 +83,16 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
 }
 
 fn advice(site: &HotSite) -> String {
-    let interchange = "Interchange the loops so that the inner one goes along the lines.";
+    let interchange = "Interchange the loops so that the inner loop goes along the cache lines.";
     let data = site.place.object.as_deref().map_or(String::new(), |name| format!(" of {name}"));
     let Some(block) = site.walk.as_ref().and_then(|walk| block(walk, site.bytes)) else {
         return format!(
-            "{interchange} Where that cannot be, block them, so that the part{data} that is in use at a time fits into the \
-             second-level cache; `fathom report reuse` shows what fits where."
+            "{interchange} If that is impossible, block them so that the part{data} in use at a time fits into the \
+             second-level cache; `fathom report reuse` shows which sizes fit."
         );
     };
     format!(
-        "{interchange} Where that cannot be, block them: {block} at a time{data} stay in the second-level cache."
+        "{interchange} If that is impossible, block them: {block} at a time{data} stay in the second-level cache."
     )
 }
 

@@ -1,7 +1,7 @@
-//! `swapping`: the machine has not enough memory, and the program's pages come back from swap.
+//! `swapping`: the machine has too little memory, and the program's pages come back from swap.
 //!
-//! Fires when the machine swapped at least as many pages as the program read by major faults. Gain: as that of
-//! `disk-faults`. Pages that were only written out cost the program nothing that is known.
+//! Fires when the machine swapped at least as many pages as the program read by major faults. Gain: as in `disk-faults`. Pages
+//! that were only written out have no known cost for the program.
 
 use super::gain::stated;
 use super::{Draft, Figures, Proof};
@@ -22,15 +22,15 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         return Ok(Vec::new());
     }
     Ok(vec![Draft {
-        title: format!("The machine swaps: {pages:.0} pages, and the program waited for {major:.0}"),
+        title: format!("The machine swapped {pages:.0} pages, and the program waited for {major:.0} of them"),
         evidence: vec![
             Proof::new("pages that the machine swapped", &system.swapped),
             Proof::new("major faults", &figures.faults.major),
-            Proof::new("threads existed without running", &figures.waiting),
+            Proof::new("lifetime of threads without running", &figures.waiting),
         ],
         place: figures.faults.place.clone(),
-        advice: "The program needs less memory, the machine more, or others on it less: what swaps is as slow as its disk, \
-                 and no other finding is worth anything before."
+        advice: "Reduce the memory of the program or of others on this machine, or add memory. A program that \
+                swaps is as slow as the disk: solve this before any other finding."
             .to_owned(),
         gain: stated(figures, super::disk::reads(figures, major)),
         next: ["report", "timeline"].map(str::to_owned).to_vec(),

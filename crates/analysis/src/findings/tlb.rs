@@ -1,10 +1,10 @@
-//! `tlb-bound`: accesses whose translation is in no TLB, on small pages.
+//! `tlb-bound`: accesses that miss in every TLB, on small pages.
 //!
-//! Fires when a function waits, and page walks at the cost that the latency ladder shows for small pages fill a good part
-//! of its time. Sites that stay in a page for several accesses do not count: the next page's walk is done ahead, once in many
-//! accesses. Gain: walks × (latency with 4 KiB pages - with 2 MiB pages), as far as they are waited for: as much of that is
-//! hidden as of the latencies of all accesses, one after the other; of accesses that do not wait for each other more ([`SEEN`]).
-//! What it costs to get the memory in large pages is `fault-startup`'s.
+//! Fires when a function waits, and page walks, at the cost that the latency ladder shows for small pages, fill a good part of
+//! its time. Sites that stay in a page for several accesses do not count: the next page's walk is done ahead. Gain: walks ×
+//! (latency with 4 KiB pages - with 2 MiB pages), as far as they stall: the hidden share is that of the latencies of all
+//! accesses in sequence; more for accesses that do not wait for each other ([`SEEN`]). The cost of getting the memory in large
+//! pages belongs to `fault-startup`.
 
 use facts::Metric;
 
@@ -16,7 +16,7 @@ use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, view};
 
 const PAGE: u64 = 4096;
 const WAITS: f64 = 0.25;
-/// Of what walks take, the part that independent accesses wait for: nothing where walks are done beside the misses of others
+/// Of what walks take, the part that independent accesses wait for: nothing where walks overlap with the misses of others
 /// (Intel has had two walkers since Broadwell, AMD six since Zen 3; optimization manuals), up to all, as a chain does.
 const SEEN: Part<'static> = Part::Assumed([0.0, 0.4, 1.0]);
 /// Of anonymous memory, percent: with more there are few small pages left to replace.
@@ -26,7 +26,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;
     let Some(cost) = &figures.walk_cost else {
         return Err(
-            "what a page walk costs was not measured, or 2 MiB pages cannot be had: run `fathom machine`"
+            "the cost of a page walk was not measured, or 2 MiB pages are not available: run `fathom machine`"
                 .to_owned(),
         );
     };
@@ -50,9 +50,9 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
     let first = far().next()?;
     let walks = Figure::sum(&first.walks, far().map(|site| &site.walks), f64::INFINITY);
     let serial = function.serial.value?;
-    let likely = |metric: &Metric| metric.value.unwrap_or(0.0);
+    let best = |metric: &Metric| metric.value.unwrap_or(0.0);
     // Walks and accesses are more or fewer alike: their ratio is the likely one.
-    let percent = likely(&walks) * likely(cost) * 1e-9 * 100.0;
+    let percent = best(&walks) * best(cost) * 1e-9 * 100.0;
     let part = percent / (percent + serial).max(1e-9);
     let chased = far().any(|site| site.pattern == Pattern::PointerChase);
     let seen = if chased { Part::Assumed([1.0; 3]) } else { SEEN };
@@ -66,11 +66,11 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
     });
     let name = first.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
-        title: format!("{name} waits for the translation of addresses"),
+        title: format!("{name} waits for address translation (page walks)"),
         evidence: [
             Proof::new("page walks per second", &walks),
-            Proof::new("what a walk costs here", cost),
-            Proof::new("time beyond what its instructions need", &function.waits),
+            Proof::new("cost of a page walk here", cost),
+            Proof::new("time beyond its no-miss time", &function.waits),
             Proof::new("anonymous memory in huge pages", &figures.faults.huge_percent),
         ]
         .into_iter()

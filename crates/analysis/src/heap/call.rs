@@ -1,4 +1,4 @@
-//! The function that a block was asked from, with C++'s `new` told apart from the `malloc` that it calls.
+//! The function that allocated a block, with C++'s `new` distinguished from the `malloc` that it calls.
 
 use facts::AllocationCall;
 
@@ -15,7 +15,7 @@ pub enum AskedBy {
 }
 
 impl AskedBy {
-    /// By the call and the innermost frame outside of the agent: whoever called `malloc` for somebody else.
+    /// By the call and the innermost frame outside the agent: a function that called `malloc` for its caller.
     fn of(stacks: &Stacks, stack: Option<NodeIndex>, call: AllocationCall) -> AskedBy {
         let place = stacks.innermost(stack);
         if is_new(&stacks.function_of(place).name) { AskedBy::New } else { AskedBy::Call(call) }

@@ -1,9 +1,9 @@
 //! Rows from sums over every block: what exact mode records ([`facts::HeapStack`]).
 //!
-//! What for: the same table as for recorded blocks, but counted. Rows of one call chain are differences and are added, except
-//! what was live at the process's peak, of which the last row holds.
-//! What not: threads; sums are per process, so that a filter counts for processes of which it chooses every thread. A filter
-//! on time chooses rows by when they were summed up, to the second.
+//! What for: the same table as for recorded blocks, but counted. Rows of one call chain are differences and are added, except for
+//! what was live at the process's peak: the last row holds that.
+//! What not: threads. Sums are per process, so a filter counts only for processes of which it selects every thread. A filter on
+//! time selects rows by when they were summed up, to the second.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use super::{AskedBy, HeapRow, HeapTable, asking_place, heap_sums, live_blocks, p
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 
 /// Whether every block of a recording was summed up.
 #[must_use]
@@ -31,7 +31,7 @@ struct Sums {
     temporary: u64,
     lifetime: f64,
     at_peak: u64,
-    places: BTreeMap<PlaceId, u64>,
+    places: BTreeMap<LocationId, u64>,
 }
 
 pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) -> HeapTable {

@@ -1,8 +1,8 @@
-//! Who frees the blocks that somebody asked for: sums over every block ([`facts::HeapFree`]).
+//! What frees the blocks that code allocated: sums over every block ([`facts::HeapFree`]).
 //!
-//! What for: rows part the blocks of whoever asked by whoever freed, and what nobody freed; so they add up.
-//! What not: recordings of some blocks, which hold no stack of a free; threads (as in `exact`). With a filter on time there is
-//! no row of what nobody freed: blocks freed in that time may have come before.
+//! What for: rows divide the blocks of an allocation site by free stack, with a row for blocks that were not freed; so they add
+//! up. What not: recordings of some blocks, which hold no stack of a free; threads (as in `exact`). With a filter on time there
+//! is no row of blocks that were not freed: blocks freed in that time may have been allocated before.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use super::{asking_place, heap_sums, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPathId, CallPaths, PlaceId};
+use crate::stack::{CallPathId, CallPaths, LocationId};
 
 /// What became of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Freed {
-    /// Freed by code that was called so.
-    By(CallPathId),
+    /// Freed by this call stack.
+    Stack(CallPathId),
     /// Live at the end.
     Never,
 }
 
-/// Blocks that one row of code asked for and one call stack freed.
+/// Blocks that one row of code allocated and one call stack freed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FreeRow {
-    /// Who asked.
+    /// The allocation site.
     pub key: RowKey,
     /// The place in it with the most bytes.
-    pub place: PlaceId,
-    /// Who freed.
+    pub place: LocationId,
+    /// The code that freed.
     pub freed: Freed,
     /// Blocks.
     pub allocations: Metric,
@@ -47,7 +47,7 @@ pub struct FreeTable {
     pub rows: Vec<FreeRow>,
     /// Blocks and bytes of all rows, and the share.
     pub total: Option<[Metric; 3]>,
-    /// What [`Freed::By`] and [`RowKey::stack`] point to.
+    /// What [`Freed::Stack`] and [`RowKey::stack`] point to.
     pub paths: CallPaths,
 }
 
@@ -55,7 +55,7 @@ pub struct FreeTable {
 struct Sums {
     blocks: u64,
     bytes: u64,
-    places: BTreeMap<PlaceId, u64>,
+    places: BTreeMap<LocationId, u64>,
 }
 
 /// What is left of blocks: allocated less freed, by the same key. May be negative on the way.
@@ -63,11 +63,11 @@ struct Sums {
 struct Left {
     blocks: i128,
     bytes: i128,
-    places: BTreeMap<PlaceId, i128>,
+    places: BTreeMap<LocationId, i128>,
 }
 
 impl Left {
-    fn add(&mut self, place: PlaceId, blocks: i128, bytes: i128) {
+    fn add(&mut self, place: LocationId, blocks: i128, bytes: i128) {
         self.blocks += blocks;
         self.bytes += bytes;
         *self.places.entry(place).or_default() += bytes;
@@ -100,7 +100,7 @@ pub fn free_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     for fact in recording.heap_frees.iter().filter(|fact| selection.has_time(fact.time)) {
         let Some((key, place)) = who(fact.pid, fact.stack) else { continue };
         let by = paths.of(fact.free_stack.and_then(|id| profile.stacks.find(id)));
-        let sum = sums.entry((key, Freed::By(by))).or_default();
+        let sum = sums.entry((key, Freed::Stack(by))).or_default();
         sum.blocks = sum.blocks.saturating_add(fact.frees);
         sum.bytes = sum.bytes.saturating_add(fact.freed.0);
         let of_place = sum.places.entry(place).or_default();
@@ -120,7 +120,7 @@ pub fn free_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     rows(profile, sums, selection.chooses_anything(), paths)
 }
 
-/// What nobody freed, if anything.
+/// Blocks that were not freed, if any.
 fn rest(left: Left) -> Option<Sums> {
     let count = |sum: i128| u64::try_from(sum.max(0)).unwrap_or(u64::MAX);
     let places = left.places.into_iter().map(|(place, bytes)| (place, count(bytes))).collect();

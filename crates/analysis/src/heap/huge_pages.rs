@@ -1,7 +1,7 @@
 //! How many huge pages would hold so many bytes.
 //!
-//! Formula: bytes / size of a page, rounded up. What not: that the allocator can lay blocks side by side without gaps; it
-//! needs some pages more.
+//! Formula: bytes / page size, rounded up. What not: gaps. The allocator cannot place blocks without gaps, so it needs some
+//! more pages.
 
 use base::Bytes;
 use facts::Metric;

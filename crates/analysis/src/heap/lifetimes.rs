@@ -1,10 +1,10 @@
-//! How long blocks lived: per row of code, in classes of lifetimes with as many binary digits in nanoseconds.
+//! How long blocks lived: per row of code, in classes of lifetimes with the same number of binary digits in nanoseconds.
 //!
-//! What for: many short lives of one row are an allocation that a reused block would save.
-//! Where every block was recorded, all are counted ([`facts::HeapLifetime`]). Else only blocks that have a record for their
-//! size: of those drawn by lot too few end for a distribution.
-//! What not: threads (as in `exact`). With a filter on time there is no row of what nobody freed where sums are of frees:
-//! blocks freed in that time may have come before.
+//! What for: many short lifetimes in one row are an allocation that a reused block would save.
+//! Where every block was recorded, all are counted ([`facts::HeapLifetime`]). Otherwise only blocks whose size guarantees a
+//! record: too few blocks drawn at random end for a distribution.
+//! What not: threads (as in `exact`). With a filter on time there is no row of blocks that were not freed where sums are of frees:
+//! blocks freed in that time may have been allocated before.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use super::{AskedBy, TEMPORARY, asking_place, heap_sums, is_exact, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, NO_STACK, PlaceId};
+use crate::stack::{CallPaths, LocationId, NO_STACK};
 
 /// A class of lifetimes; the longer ones are greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,7 +47,7 @@ pub struct LifetimeRow {
     /// Who asked.
     pub key: RowKey,
     /// The place in it with the most bytes.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// How long they lived.
     pub lived: Lived,
     /// Blocks.
@@ -77,11 +77,11 @@ struct Sums {
     blocks: u64,
     bytes: u64,
     temporary: u64,
-    places: BTreeMap<PlaceId, u64>,
+    places: BTreeMap<LocationId, u64>,
 }
 
 impl Sums {
-    fn add(&mut self, place: PlaceId, [blocks, bytes, temporary]: [u64; 3]) {
+    fn add(&mut self, place: LocationId, [blocks, bytes, temporary]: [u64; 3]) {
         self.blocks = self.blocks.saturating_add(blocks);
         self.bytes = self.bytes.saturating_add(bytes);
         self.temporary = self.temporary.saturating_add(temporary);

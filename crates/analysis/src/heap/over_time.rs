@@ -1,8 +1,8 @@
 //! The heap per second: what was allocated and freed, and what was live at its end.
 //!
-//! Where every block was recorded, seconds end when sums were written (about one after the other), and all is counted. Else
-//! rows come from recorded blocks, weighted as in the table by code, in whole seconds from the start.
-//! What not: peaks inside of a second. A second in which nothing changed has no row.
+//! Where every block was recorded, seconds end when sums were written (about once a second), and all is counted. Otherwise rows
+//! come from recorded blocks, weighted as in the table by code, in whole seconds from the start.
+//! What not: peaks within a second. A second without a change has no row.
 
 use std::collections::{BTreeMap, HashMap};
 

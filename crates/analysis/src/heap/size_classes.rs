@@ -1,7 +1,7 @@
-//! Blocks by size: counted at every call, whatever is recorded beside.
+//! Blocks by size: counted at every call, independent of recorded blocks.
 //!
-//! What not: code, threads and time, of which the counts know nothing. A filter on them leaves no rows; one that chooses
-//! whole processes does.
+//! What not: code, threads and time, which the counts do not have. A filter on them leaves no rows; a filter that selects whole
+//! processes does.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::selection::Selection;
 /// The blocks whose sizes have as many binary digits.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SizeClassRow {
-    /// The process, where they are told apart.
+    /// The process, where processes are distinguished.
     pub process: Option<Pid>,
     /// The smallest size of the class.
     pub smallest: Bytes,
@@ -30,7 +30,7 @@ pub struct SizeClassRow {
     pub bytes_percent: Metric,
 }
 
-/// Whether sizes can be told for a selection: it chooses neither code nor time.
+/// Whether sizes are known for a selection: it selects neither code nor time.
 fn fits(selection: &Selection) -> bool {
     !selection.chooses_places() && selection.time().is_none()
 }
@@ -54,7 +54,7 @@ pub fn size_class_table(
     }
     let row = |process, smallest, largest, (blocks, bytes): (u64, u64)| {
         let share = |part: u64, whole: u64| match whole {
-            0 => Metric::unavailable("percent", "all blocks are of no bytes"),
+            0 => Metric::unavailable("percent", "all blocks have 0 bytes"),
             whole => Metric::counted(part as f64 / whole as f64 * 100.0, "percent"),
         };
         SizeClassRow {

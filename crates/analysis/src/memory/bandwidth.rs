@@ -1,13 +1,14 @@
 //! DRAM bandwidth: totals, over time, and how long each rate lasted.
 //!
-//! What for: the figures that a counter of the memory controller would give for one program, from bursts: bytes that miss
-//! all caches per second of native time, times the CPU time of the code. What not: traffic of the kernel, of other
-//! programs, and of instruction fetch and page walks.
+//! What for: the figures that a counter of the memory controller would give for one program, from bursts: bytes that miss all
+//! caches per second of native time, times the CPU time of the code. What not: traffic of the kernel, of other programs, of
+//! instruction fetch and of page walks.
 //!
-//! Over time, bursts near a moment tell how the total of the run is shared out; the bins add up to it.
+//! Over time, bursts near a moment decide how the total of the run is divided; the bins add up to it.
 //!
-//! Definitions: the *observed maximum* is the largest mean over three bins in a row, so that the scatter of one bin is
-//! no record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of what as many threads reach.
+//! Definitions: the *observed maximum* is the largest mean over three bins in a row, so that the scatter of one bin sets no
+//! record. *Bound time* is the share of elapsed time in bins whose rate is at least [`Bands::high`] of what as many threads
+//! reach.
 
 use base::Nanos;
 use estimate::Estimate;
@@ -95,7 +96,7 @@ pub struct Bandwidth {
 }
 
 /// Computes it from what each burst read and wrote. `strata` are of what the selection has of time and threads; `reach` is
-/// what so many threads can move when this part of it is written.
+/// what as many threads can move when this part of it is written.
 pub(crate) fn bandwidth(
     profile: &Profile<'_>,
     (strata, selection): (&Strata, &Selection),
@@ -252,12 +253,12 @@ fn histogram(bins: &[BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec
     let mut times = [(0.0, 0.0, 0.0); STEPS];
     for (bin, rate) in bins.iter().zip(rates) {
         let seconds = (bin.end - bin.start).seconds();
-        let (Some(likely), Some(low), Some(high)) =
+        let (Some(best), Some(low), Some(high)) =
             (step(rate.value), step(rate.low), step(rate.high))
         else {
             continue;
         };
-        times[likely].0 += seconds;
+        times[best].0 += seconds;
         // For certain where the whole interval is in one step, perhaps in each that it reaches.
         if low == high {
             times[low].1 += seconds;
@@ -267,9 +268,8 @@ fn histogram(bins: &[BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec
     let samples = rates.first().map_or(0, |rate| rate.samples);
     (0..STEPS)
         .map(|at| {
-            let (likely, low, high) = times[at];
-            let time =
-                Metric::with_interval(Evidence::Estimated, likely, "s", (low, high), samples);
+            let (best, low, high) = times[at];
+            let time = Metric::with_interval(Evidence::Estimated, best, "s", (low, high), samples);
             BandwidthStep { from: at as f64 * width, to: (at + 1) as f64 * width, time }
         })
         .collect()

@@ -27,7 +27,7 @@ impl Bins {
         self.start(bin + 1).min(self.length)
     }
 
-    /// The bin of a moment. Facts a little behind the end go into the last one.
+    /// The bin of a moment. Facts shortly after the end go into the last one.
     pub(super) fn index(&self, time: Nanos) -> Option<usize> {
         let last = self.count().checked_sub(1)?;
         Some(((time.0 / self.width.0.max(1)) as usize).min(last))

@@ -1,15 +1,14 @@
 //! How much of the time is memory's, and what the program is bound by.
 //!
-//! What for: two witnesses, and what both allow. Clock samples stand where the core waits (`waits`). And a loop's own
-//! instructions were timed with all their data in the first-level cache (its *core floor*); what the loop takes natively
-//! beyond that is the wait for memory. What not: stalls on code fetch, which count as memory, and mispredicted branches,
-//! which widen the interval.
+//! What for: two independent estimates, and the range that both allow. Clock samples show where the core waits (`waits`). And
+//! loops were timed with all their data in the first-level cache (their *no-miss time*); native time beyond that is stall time.
+//! What not: stalls on code fetch, which count as memory, and mispredicted branches, which widen the interval.
 //!
 //! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata; `core_time` has the first.
 //!
-//! Assumptions: one start of a loop stands for all (`collect::floor`); hit rates of the first level do not matter to the
-//! core. If all data were in the first level the program would take elapsed × (core time / native time), had it the
-//! same threads and no kernel time.
+//! Assumptions: one start of a loop represents all (`collect::floor`); hit rates of the first level do not change the core time.
+//! With all data in the first level the program would take elapsed × (core time / native time), given the same threads and no
+//! kernel time.
 
 use estimate::Bounds;
 use facts::host::BandwidthPoint;
@@ -17,11 +16,12 @@ use facts::{Evidence, Metric};
 
 use super::Memory;
 use super::bandwidth::Bandwidth;
+use super::core_time::CoreTimes;
 use super::quantity::Quantity;
 use super::waits::Waited;
 use super::work::BurstWork;
 
-/// A floor above the native time by this factor measured something else.
+/// A no-miss time above the native time by this factor measured something else.
 const TOO_MUCH: f64 = 1.15;
 /// A wider interval says nothing, percent.
 const WIDE: f64 = 80.0;
@@ -37,21 +37,22 @@ pub const NEAR_PEAK: f64 = 0.7;
 
 /// A lower bound below this share of the peak leaves that open.
 const NOT_NEAR: f64 = 0.35;
-/// A rate that is surely more than this is none that memory has: a share of the best that so many threads ever reached.
+/// A rate certainly above this cannot be memory's: as a share of the highest that as many threads ever reached.
 pub const IMPOSSIBLE: f64 = 1.1;
 /// What such a rate means.
-pub const WHY_IMPOSSIBLE: &str = "it moves more than this many threads reach on this machine: some of it came from a cache that the model \
-     does not know, or the machine was busy when `fathom machine` measured it";
+pub const WHY_IMPOSSIBLE: &str = "its traffic exceeds what this many threads reach on this machine: part of it \
+                came from a cache that the model does not know, or the machine was busy when `fathom machine` \
+                measured it";
 /// Page walks per second of one thread, at most: one in 10 ns.
 const MOST_WALKS: f64 = 1e8;
 
-/// No load takes so many times the latency of memory: queues at the limit of bandwidth lengthen it by some times.
+/// No load takes this many times the latency of memory: queues at the bandwidth limit lengthen it a few times.
 const MOST_LATENCIES: f64 = 20.0;
 /// Of the time that memory takes, the part that page walks must explain to be its reason.
 const WALKS_MATTER: f64 = 0.1;
 
 /// Why there is no share of time.
-pub(super) const NO_TIME: &str = "no time in its bursts";
+pub(super) const NO_TIME: &str = "its bursts have no time";
 
 /// Whether a kernel stores without fetching.
 fn past_caches(point: &BandwidthPoint) -> bool {
@@ -122,7 +123,7 @@ fn by_samples(waited: &Waited) -> Metric {
 }
 
 /// What both witnesses allow, percent. Where they have nothing in common the samples count, which are of the program as it
-/// ran: a loop is timed alone, when nobody shares its core.
+/// ran: a loop is timed alone, when no other thread shares its core.
 fn together(floors: &Metric, waited: &Waited) -> Metric {
     let samples = by_samples(waited);
     let ends = |metric: &Metric| metric.low.zip(metric.high);
@@ -131,7 +132,7 @@ fn together(floors: &Metric, waited: &Waited) -> Metric {
     if low > high {
         let rest = |value: f64| (100.0 - value).clamp(0.0, 100.0);
         let note = format!(
-            "loops timed without their memory say {:.0} to {:.0} % instead",
+            "by the no-miss times of its loops it is {:.0} to {:.0} % instead",
             rest(b),
             rest(a)
         );
@@ -151,7 +152,7 @@ impl Memory<'_> {
         let waited = self.waited();
         let times = self.core_times();
         let percent = self.timed_percent(self.passed.bursts.iter());
-        let core = match (self.core_by_floors(&times), &waited) {
+        let core = match (self.core_by_no_miss_times(&times), &waited) {
             (Ok(core), Some(waited)) => together(&core, waited),
             (Ok(core), None) => core,
             (Err(_), Some(waited)) => by_samples(waited),
@@ -160,8 +161,8 @@ impl Memory<'_> {
         let wide = |(high, low): &(f64, f64)| high - low > WIDE;
         if let Some((high, low)) = core.high.zip(core.low).filter(wide) {
             return Err(format!(
-                "memory's share lies between {:.0} and {:.0} %, by {} bursts; {percent:.0} % of their instructions could be \
-                 timed without their memory",
+                "memory's share is {:.0} to {:.0} %, from {} bursts; the no-miss time is measured for {percent:.0} \
+                % of their instructions",
                 (100.0 - high).max(0.0),
                 (100.0 - low).max(0.0),
                 self.strata.bursts()
@@ -192,13 +193,16 @@ impl Memory<'_> {
     }
 
     /// What the program's instructions need of its time, by loops that were timed without their memory, percent.
-    fn core_by_floors(&self, (core, native): &(Quantity, Quantity)) -> Result<Metric, String> {
-        let least: f64 = self.passed.bursts.iter().map(|burst| burst.floor.1).sum();
+    fn core_by_no_miss_times(
+        &self,
+        CoreTimes { core, native }: &CoreTimes,
+    ) -> Result<Metric, String> {
+        let least: f64 = self.passed.bursts.iter().map(|burst| burst.no_miss_time.low).sum();
         let in_all = native.sum();
         if least > in_all * TOO_MUCH {
             return Err(format!(
-                "the loops took {:.0} % longer alone than in the program: they wait for their own stores when all data \
-                 lie in one place",
+                "the measured no-miss time of the loops is {:.0} % longer than their native time: on repeated data \
+                they wait for their own stores",
                 (least / in_all - 1.0) * 100.0
             ));
         }
@@ -207,7 +211,7 @@ impl Memory<'_> {
 
     /// Elapsed time if bandwidth had no limit: bursts near what memory delivers would take their core time, at least, and
     /// no longer than now; others what they take.
-    fn without_limit(&self, (core, native): &(Quantity, Quantity)) -> Metric {
+    fn without_limit(&self, CoreTimes { core, native }: &CoreTimes) -> Metric {
         let running = self.running();
         let Some(reach) = self.reachable(running, self.written()) else {
             return Metric::unavailable("s", "this machine's bandwidth was not measured");
@@ -215,7 +219,8 @@ impl Memory<'_> {
         let moved = self.all.read.plus(&self.all.write);
         let kept = native.0.iter().zip(core.0.iter().zip(&moved.0));
         let kept = kept.map(|(native, (core, moved))| {
-            let rate = moved.likely / native.likely.max(1e-9) / 1e9 * running;
+            let rate = moved.best / native.best.max(1e-9) / 1e9 * running;
+            // Bandwidth does not slow down bursts far from its limit: they keep their time.
             let near = rate >= NEAR_PEAK * reach;
             if near { Bounds { high: native.high, ..*core } } else { *native }
         });
@@ -246,7 +251,7 @@ impl Memory<'_> {
             loads.zip(l1).map(|(loads, l1)| loads * (100.0 - l1) / 100.0)
         };
         if beyond(loads.value, levels.l1.value).is_none_or(|beyond| beyond < 1.0) {
-            return Metric::unavailable("ns", "no load went beyond the first-level cache");
+            return Metric::unavailable("ns", "no load missed the first-level cache");
         }
         let nanos = |percent: Option<f64>, beyond: Option<f64>| {
             let (percent, beyond) = percent.zip(beyond.filter(|beyond| *beyond >= 1.0))?;
@@ -256,8 +261,8 @@ impl Memory<'_> {
         if nanos(memory.value, beyond(loads.value, levels.l1.value)).is_some_and(|ns| ns > most) {
             return Metric::unavailable(
                 "ns",
-                "it waits for more than its loads beyond the first level of cache: lines that threads take from each other, \
-                 or stores",
+                "it waits for more than its loads that miss L1: for lines that threads take from each other, or \
+                for stores",
             );
         }
         // The more loads, the less each: the bounds of one are those of the other, reversed.
@@ -291,7 +296,7 @@ impl Memory<'_> {
             }
             let (most, least) = (100.0 * of_reach, 100.0 * least);
             return Err(open(format!(
-                "it moves {most:.0} % of what memory delivers, but perhaps only {least:.0} %"
+                "it may use {least:.0} to {most:.0} % of the memory bandwidth"
             )));
         }
         let Bound { memory, .. } = bound.as_ref().map_err(String::clone)?;
@@ -303,13 +308,13 @@ impl Memory<'_> {
             return Err(wide());
         }
         if share >= BOUND_PERCENT {
-            let why = format!("{share:.0} % of its time is beyond what its instructions need");
+            let why = format!("{share:.0} % of its time exceeds its no-miss time");
             let seconds = share / 100.0 * self.strata.seconds;
             return Ok(match self.walk_share(seconds).filter(|_| !self.is_chase()) {
                 Some(walks) if walks > 0.5 => {
                     let walks = (walks * 100.0).min(100.0);
                     let why =
-                        format!("{why}; {walks:.0} % of the loads beyond L2 need a page walk");
+                        format!("{why}; {walks:.0} % of the loads that miss L2 need a page walk");
                     (Class::Tlb, why)
                 }
                 _ => (Class::Latency, why),
@@ -318,10 +323,7 @@ impl Memory<'_> {
         if high >= UNDECIDED_PERCENT {
             return Err(wide());
         }
-        Ok((
-            Class::Core,
-            format!("{:.0} % of its time is what its instructions need", 100.0 - share),
-        ))
+        Ok((Class::Core, format!("{:.0} % of its time is no-miss time", 100.0 - share)))
     }
 
     /// Threads of the program that run at a time, while it runs; at least 1.
@@ -362,10 +364,16 @@ impl Memory<'_> {
             for site in &burst.sites {
                 let accesses = (site.loads + site.stores) as f64;
                 self.add(&mut walks, number, self.model.walks(site.site).times(accesses));
-                let served = self.model.served(burst.place, site.site);
-                let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
+                let hit_levels = self.model.hit_levels(burst.place, site.site);
+                let touches = hit_levels
+                    .l1
+                    .plus(hit_levels.l2)
+                    .plus(hit_levels.l3)
+                    .plus(hit_levels.dram)
+                    .best;
                 if site.loads > 0 && touches > 0.0 {
-                    let beyond = served.l3.plus(served.dram).times(site.loads as f64 / touches);
+                    let beyond =
+                        hit_levels.l3.plus(hit_levels.dram).times(site.loads as f64 / touches);
                     self.add(&mut far, number, beyond);
                 }
             }
@@ -415,7 +423,7 @@ impl Memory<'_> {
         }
     }
 
-    /// What so many threads can move when this part of it is written, GB/s: the best of what was measured with at most that
+    /// What as many threads can move when this part of it is written, GB/s: the best of what was measured with at most that
     /// many threads, and with as large a part or less. Reads alone reach less than a mixture: writes need not be waited for.
     pub(super) fn reachable(&self, running: f64, written: f64) -> Option<f64> {
         let calibration = self.profile.recording.run.calibration.as_ref()?;
@@ -434,7 +442,7 @@ impl Memory<'_> {
         like.filter_map(|point| point.bus.value).reduce(f64::max)
     }
 
-    /// The best that was measured with so many threads at most, whatever they did, GB/s.
+    /// The highest measured bandwidth with at most this many threads, whatever they did, GB/s.
     pub(super) fn best(&self, running: f64) -> Option<f64> {
         let points = self.profile.recording.run.calibration.as_ref()?.bandwidth.iter();
         let fewest = points.clone().map(|point| point.threads).min()?;

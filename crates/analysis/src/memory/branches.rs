@@ -1,16 +1,15 @@
 //! How many branches of a burst were mispredicted.
 //!
-//! What for: time that is neither memory's nor in a floor, where every branch is predicted. What not: what one costs
+//! What for: time that is neither memory's nor in a no-miss time, in which every branch is predicted. What not: the cost of one
 //! (`core_time`).
 //!
-//! *Likely*: those that a predictor of our own misses, which goes by the longest of several path histories that it has met
-//! before (as in A. Seznec and P. Michaud, A case for (partially) tagged geometric history length branch prediction, Journal of
-//! Instruction-Level Parallelism 8, 2006). It begins each burst with nothing known, and what it meets for the first time does not count.
-//! *At most*: a branch that always went to the place where it went most often would be mispredicted whenever it went elsewhere. No
-//! predictor of these years does worse over a burst, so that is the bound. Returns are predicted by a stack of their own and
-//! do not count. A loop that was summarised is left once; one that runs as often as the last time, and that is at most
-//! [`SHORT`] times, is predicted: predictors remember that many branches and more (Fog, The microarchitecture of Intel, AMD and
-//! VIA CPUs, 3: since Haswell and Zen, long patterns that repeat).
+//! *Best value*: those that a predictor of our own misses. It uses the longest of several path histories that it has met before
+//! (as in A. Seznec and P. Michaud, A case for (partially) tagged geometric history length branch prediction, Journal of
+//! Instruction-Level Parallelism 8, 2006). It starts each burst empty, and a first encounter does not count.
+//! *At most*: every execution of a branch that does not go to its most frequent target. No current predictor does worse over a
+//! burst, so that is the bound. Returns have a predictor stack of their own and do not count. A summarised loop is left once.
+//! One that iterates as often as the last time, and at most [`SHORT`] times, is predicted: predictors remember that many branches
+//! and more (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 3: since Haswell and Zen, long patterns that repeat).
 
 use std::collections::HashMap;
 
@@ -49,13 +48,13 @@ pub(super) struct Branches {
 #[derive(Debug)]
 struct Predictor {
     tables: [Vec<Entry>; HISTORIES.len()],
-    /// Bursts are passed in any order, on several CPUs: what one left behind is none of the next one's.
+    /// Bursts are passed in any order, on several CPUs: so no state passes from one to the next.
     burst: BurstId,
     /// Of branches that went to more than one place: the last step in the lowest bits.
     path: u128,
 }
 
-/// Where a branch went with this path behind it.
+/// Where a branch went after this path.
 #[derive(Clone, Copy, Default, Debug)]
 struct Entry {
     /// Of branch and path; 0: nothing was here.
@@ -121,7 +120,7 @@ impl Branches {
         (self.predictor.burst, self.predictor.path) = (burst, 0);
     }
 
-    /// How many were likely mispredicted on the way there.
+    /// Best value of the mispredicted branches on the way there.
     pub(super) fn pass(&mut self, block: &TracedBlock, execution: &Execution<'_>) -> u32 {
         let returns = block.returns && execution.way() == 0;
         self.step(execution.block(), execution.way(), returns, execution.iterations())

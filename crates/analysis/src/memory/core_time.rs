@@ -1,20 +1,20 @@
-//! What the instructions of a burst take when all their data are in the first level.
+//! The no-miss time of a burst: what its instructions take with all their data in the first-level cache.
 //!
-//! What for: the core part of a burst's time, with bounds. What not: the program's share of it, and what that means
-//! (`bound`, `function`).
+//! What for: the core part of a burst's time, with bounds. What not: the program's share of it, and what that means (`bound`,
+//! `function`).
 //!
-//! Instructions in loops with a *core floor* take that. Others take what paths through such code took, drawn in bursts that
-//! began in the same function, or in any where these are too few (`collect::floor`, [`together`]). Where too few were timed they
-//! take [`USUAL`], with [`QUICKEST`] and their latencies one after the other as bounds. To these come the branches that were
-//! mispredicted (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: as much as samples say of the
-//! function (`silent`). No more than the burst leaves, however short it was natively.
+//! Instructions in loops take the measured no-miss time of the loop. Others take what paths through such code took, drawn in
+//! bursts that began in the same function, or in any where these are too few (`collect::one`, [`together`]). Where too few
+//! were timed they take [`USUAL`], with [`QUICKEST`] and the sum of their latencies as bounds. To these come mispredicted
+//! branches (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: the share
+//! that samples show for the function (`unrecorded`). The sum is at most the native time of the burst.
 //!
-//! Lower bound of a program with one thread: its time outside of the kernel less all waits that its accesses can be, one
-//! after the other, each from the level that serves it. With more threads lines may come from another core, which the cache
-//! model does not know.
+//! Lower bound of a program with one thread: its time outside the kernel less all possible waits of its accesses, in sequence,
+//! each with the latency of its hit level. With more threads lines may come from another core, which the cache model does not
+//! know.
 //!
-//! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the
-//! base clock (SDM vol. 3, 18.17). Latency under load is at most [`LOADED`] times that of one load alone.
+//! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the base
+//! clock (SDM vol. 3, 18.17). Latency under load is at most [`LOADED`] times that of one load alone.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,12 +36,12 @@ use crate::traced::{Execution, SiteIndex, Tool, TracedBlock, TracedCode, stream}
 const USUAL: f64 = 0.17e-9;
 /// No processor of these years is quicker: eight per cycle at 5 GHz.
 const QUICKEST: f64 = 0.025e-9;
-/// Cycles per second where the machine does not tell.
+/// Cycles per second where the machine does not report it.
 const SLOW_CLOCK: f64 = 2e9;
 /// Seconds that a mispredicted branch costs where the machine was not measured, usually, at least and at most: 18, 10 and 25
 /// cycles at 4, 5 and 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA CPUs: 15 to 20 on Intel since Haswell, 18 on Zen;
 /// fewer where the way back is in the cache of decoded instructions).
-const MISPREDICTED: Seconds = (4.5e-9, 2e-9, 8e-9);
+const MISPREDICTED: Bounds = Bounds { best: 4.5e-9, low: 2e-9, high: 8e-9 };
 /// By so much the cost in a program is off that of the loop that was measured: code that is not decoded yet takes some cycles
 /// more, and what goes on meanwhile some less.
 const MISPREDICTED_OFF: f64 = 0.25;
@@ -53,92 +53,95 @@ const TIMED_PART: f64 = 0.5;
 pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
 const WALK: f64 = 250.0;
-/// Up to so many threads at a time it is one.
+/// Up to this mean concurrency the program counts as one thread.
 const ONE_THREAD: f64 = 1.05;
-
-/// Seconds: likely, low, high.
-pub(crate) type Seconds = (f64, f64, f64);
 
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
 /// (Kendall & Stuart, The Advanced Theory of Statistics, 10.12). Repetitions of one turn are alike and count as one.
-pub(crate) fn seconds(time: &FloorTime) -> Seconds {
+pub(crate) fn seconds(time: &FloorTime) -> Bounds {
     const IN_TURN: f64 = 16.0;
     let turns = (f64::from(time.repetitions) / IN_TURN).max(1.0);
     let part = (1.96 * 1.2533 / (1.2816 * turns.sqrt())).min(1.0);
     let seconds = |picos: base::Picos| picos.0 as f64 * 1e-12;
     let [median, low, high] = [time.median, time.low, time.high].map(seconds);
-    (median, median - (median - low) * part, median + (high - median) * part)
+    Bounds {
+        best: median,
+        low: median - (median - low) * part,
+        high: median + (high - median) * part,
+    }
 }
 
 /// Of a burst's likely native seconds those that are the core's, with the bounds of how long it took natively: in a quicker one the
 /// same core time is a larger part, but no more than all of it.
 fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
-    let high = (core.high * speed.high / speed.likely).min(seconds).max(core.low);
-    let likely = core.likely.clamp(core.low, high);
-    Bounds { likely, low: core.low * speed.low / speed.likely, high }
+    let high = (core.high * speed.high / speed.best).min(seconds).max(core.low);
+    let best = core.best.clamp(core.low, high);
+    Bounds { best, low: core.low * speed.low / speed.best, high }
 }
 
-/// Floors of loops by block, per iteration.
-pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Seconds> {
-    let loops = recording.core_floors.iter().filter(|floor| floor.path.is_none());
-    let measured = loops.filter_map(|floor| match &floor.outcome {
-        FloorOutcome::Measured(time) => Some((floor.block, seconds(time))),
+/// No-miss times of loops by block, seconds per iteration.
+pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Bounds> {
+    let loops = recording.core_floors.iter().filter(|one| one.path.is_none());
+    let measured = loops.filter_map(|one| match &one.outcome {
+        FloorOutcome::Measured(time) => Some((one.block, seconds(time))),
         FloorOutcome::Refused(_) => None,
     });
     measured.collect()
 }
 
-/// What instructions outside of loops with a floor take each, by the function in which bursts began; and of all.
+/// Seconds per instruction outside of loops with a no-miss time, by the function in which bursts began; and of all.
 #[derive(Debug, Default)]
 pub(super) struct Paces {
-    by_function: HashMap<FunctionId, Seconds>,
-    all: Option<Seconds>,
+    by_function: HashMap<FunctionId, Bounds>,
+    all: Option<Bounds>,
 }
 
 impl Paces {
     pub(super) fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Paces {
         let recording = profile.recording;
         let began = Began::read(profile, code, works);
-        let mut paths: BTreeMap<FunctionId, Vec<Option<Seconds>>> = BTreeMap::new();
-        for floor in &recording.core_floors {
-            let Some((function, pace)) = began.pace(floor) else { continue };
+        let mut paths: BTreeMap<FunctionId, Vec<Option<Bounds>>> = BTreeMap::new();
+        for one in &recording.core_floors {
+            let Some((function, pace)) = began.pace(one) else { continue };
             paths.entry(function).or_default().push(pace);
         }
-        let all: Vec<Option<Seconds>> = paths.values().flatten().copied().collect();
+        let all: Vec<Option<Bounds>> = paths.values().flatten().copied().collect();
         // Another function is a further path, of many.
         let all = together(&all, 1.0);
         let mean = |(function, paths): (_, Vec<_>)| Some((function, together(&paths, 0.0)?));
         Paces { by_function: paths.into_iter().filter_map(mean).collect(), all }
     }
 
-    fn of(&self, burst: &BurstWork) -> Option<Seconds> {
+    fn of(&self, burst: &BurstWork) -> Option<Bounds> {
         self.by_function.get(&burst.function).copied().or(self.all)
     }
 }
 
-/// The mean of paths, each of which is there by the instructions that ran (`collect::floor`). Bounds: Student's interval of the
+/// The mean of paths, each of which is there by the instructions that ran (`collect::one`). Bounds: Student's interval of the
 /// mean, for `further` paths besides, by as much again as repetitions of one path differ, on the median (that of a single path tells more
 /// about the machine's other work). Those that could not be timed may all be as quick as the quickest, or as slow as the slowest.
 /// `None` where too few could.
-fn together(paths: &[Option<Seconds>], further: f64) -> Option<Seconds> {
-    let timed: Vec<Seconds> = paths.iter().copied().flatten().collect();
+fn together(paths: &[Option<Bounds>], further: f64) -> Option<Bounds> {
+    let timed: Vec<Bounds> = paths.iter().copied().flatten().collect();
     let part = timed.len() as f64 / paths.len().max(1) as f64;
     if timed.len() < FEWEST_PATHS || part < TIMED_PART {
         return None;
     }
-    let ratio = |of: fn(&Seconds) -> f64| {
+    let ratio = |of: fn(&Bounds) -> f64| {
         let mut ratios: Vec<f64> = timed.iter().map(of).collect();
         ratios.sort_by(f64::total_cmp);
         median(&ratios).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
     };
-    let likely: Vec<f64> = timed.iter().map(|path| path.0).collect();
-    let (mean, half) = mean_and_half(&likely, further)?;
+    let best: Vec<f64> = timed.iter().map(|path| path.best).collect();
+    let (mean, half) = mean_and_half(&best, further)?;
     let ends = |(low, high): (f64, f64), one: &f64| (low.min(*one), high.max(*one));
-    let (quickest, slowest) = likely.iter().fold((f64::INFINITY, 0.0f64), ends);
+    let (quickest, slowest) = best.iter().fold((f64::INFINITY, 0.0f64), ends);
     let with_others = |bound: f64, others: f64| bound * part + others * (1.0 - part);
-    let low = with_others((mean - half).max(quickest), quickest) * ratio(|path| path.1 / path.0);
-    let high = with_others((mean + half).min(slowest), slowest) * ratio(|path| path.2 / path.0);
-    Some((mean, low, high))
+    let low =
+        with_others((mean - half).max(quickest), quickest) * ratio(|path| path.low / path.best);
+    let high =
+        with_others((mean + half).min(slowest), slowest) * ratio(|path| path.high / path.best);
+    Some(Bounds { best: mean, low, high })
 }
 
 /// In which function the bursts of paths began.
@@ -149,7 +152,7 @@ struct Began {
 impl Began {
     fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Began {
         let recording = profile.recording;
-        let paths = recording.core_floors.iter().filter_map(|floor| floor.path);
+        let paths = recording.core_floors.iter().filter_map(|one| one.path);
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
         // Those that the pass left out are looked at here.
         let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
@@ -167,14 +170,11 @@ impl Began {
     }
 
     /// What an instruction of the path took, and in which function its burst began.
-    fn pace(&self, floor: &CoreFloor) -> Option<(FunctionId, Option<Seconds>)> {
-        let path = floor.path.filter(|path| path.instructions > 0)?;
+    fn pace(&self, one: &CoreFloor) -> Option<(FunctionId, Option<Bounds>)> {
+        let path = one.path.filter(|path| path.instructions > 0)?;
         let each = |time: f64| time / path.instructions as f64;
-        let pace = match &floor.outcome {
-            FloorOutcome::Measured(time) => {
-                let (likely, low, high) = seconds(time);
-                Some((each(likely), each(low), each(high)))
-            }
+        let pace = match &one.outcome {
+            FloorOutcome::Measured(time) => Some(seconds(time).each(each)),
             FloorOutcome::Refused(_) => None,
         };
         Some((*self.by_burst.get(&path.burst)?, pace))
@@ -206,53 +206,66 @@ impl Tool for First<'_> {
     }
 }
 
+/// Times of each burst, seconds.
+pub(super) struct CoreTimes {
+    /// With all data in L1.
+    pub(super) core: Quantity,
+    /// As in the program.
+    pub(super) native: Quantity,
+}
+
 impl Memory<'_> {
-    /// Core time and native time of each burst, seconds.
-    pub(super) fn core_times(&self) -> (Quantity, Quantity) {
+    pub(super) fn core_times(&self) -> CoreTimes {
         let bursts = self.passed.bursts.len();
-        let mut core = Quantity::none(bursts);
+        let mut core_times = Quantity::none(bursts);
         let mut native = Quantity::none(bursts);
-        let (own, covered, all) = self.floored();
+        let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
         let (latency, timed) = (self.latencies(), self.timed.means());
         let miss = self.branch_miss();
-        let predictors = Predictors::read(self.profile.recording, &self.passed, miss.0);
+        let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             let seconds = self.strata.seconds_of(number);
-            let other = (burst.instructions - burst.floor_instructions).max(0.0);
+            let other = (burst.instructions - burst.no_miss_instructions).max(0.0);
             let slowest = burst.slowest_cycles * cycle;
-            let pace = self.paces.of(burst).unwrap_or((usual, QUICKEST, f64::INFINITY));
-            let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
-            let other = (other * pace.0, other * pace.1, most);
+            let unknown = Bounds { best: usual, low: QUICKEST, high: f64::INFINITY };
+            let pace = self.paces.of(burst).unwrap_or(unknown);
+            let most = if other > 0.0 { (other * pace.high).min(slowest) } else { 0.0 };
+            let other = Bounds { best: other * pace.best, low: other * pace.low, high: most };
             let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
             let predictor = predictors.of(burst.function);
             let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
-            let mispredicted = (
-                missed(predictor.0) * miss.0,
-                missed(predictor.1) * miss.1,
-                missed(predictor.2) * miss.2,
-            );
-            let low = (burst.floor.1 + other.1 + mispredicted.1).max(least).min(seconds);
+            let mispredicted = Bounds {
+                best: missed(predictor.best) * miss.best,
+                low: missed(predictor.low) * miss.low,
+                high: missed(predictor.high) * miss.high,
+            };
+            let core = burst.no_miss_time.plus(other).plus(mispredicted);
+            let low = core.low.max(least).min(seconds);
             // Of loops without accesses a burst has no records.
-            let (silent, most_silent) = self.silent.share(burst.function);
-            let high = burst.floor.2 + other.2 + mispredicted.2 + most_silent * seconds;
-            let likely = burst.floor.0 + other.0 + mispredicted.0 + silent * seconds;
-            let bounds = Bounds { likely, low, high };
-            core.add(number, of_native_time(bounds, &self.speeds[number], seconds));
+            let (unrecorded, most_unrecorded) = self.unrecorded.share(burst.function);
+            let high = core.high + most_unrecorded * seconds;
+            let best = core.best + unrecorded * seconds;
+            let bounds = Bounds { best, low, high };
+            core_times.add(number, of_native_time(bounds, &self.speeds[number], seconds));
             native.add(number, Bounds::exactly(seconds));
         }
-        (core, native)
+        CoreTimes { core: core_times, native }
     }
 
     /// Seconds that a mispredicted branch costs.
-    fn branch_miss(&self) -> Seconds {
+    fn branch_miss(&self) -> Bounds {
         let calibration = self.profile.recording.run.calibration.as_ref();
         let measured = calibration.and_then(|found| found.branch_miss.as_ref()?.value);
         measured.filter(|nanos| *nanos > 0.0).map_or(MISPREDICTED, |nanos| {
             let of = |part: f64| nanos * part * 1e-9;
-            (of(1.0), of(1.0 - MISPREDICTED_OFF), of(1.0 + MISPREDICTED_OFF))
+            Bounds {
+                best: of(1.0),
+                low: of(1.0 - MISPREDICTED_OFF),
+                high: of(1.0 + MISPREDICTED_OFF),
+            }
         })
     }
 
@@ -275,11 +288,15 @@ impl Memory<'_> {
         burst.sites.iter().map(nanos).sum::<f64>() * 1e-9
     }
 
-    /// Seconds and instructions in loops with a floor, and all instructions.
-    fn floored(&self) -> (f64, f64, f64) {
+    /// Seconds and instructions in loops with a no-miss time, and all instructions.
+    fn no_miss_sums(&self) -> (f64, f64, f64) {
         let bursts = self.passed.bursts.iter();
         bursts.fold((0.0, 0.0, 0.0), |(own, covered, all), burst| {
-            (own + burst.floor.0, covered + burst.floor_instructions, all + burst.instructions)
+            (
+                own + burst.no_miss_time.best,
+                covered + burst.no_miss_instructions,
+                all + burst.instructions,
+            )
         })
     }
 
@@ -287,7 +304,7 @@ impl Memory<'_> {
     pub(super) fn timed_percent<'b>(&self, bursts: impl Iterator<Item = &'b BurstWork>) -> f64 {
         let (timed, all) = bursts.fold((0.0, 0.0), |(timed, all), burst| {
             let known =
-                self.paces.of(burst).map_or(burst.floor_instructions, |_| burst.instructions);
+                self.paces.of(burst).map_or(burst.no_miss_instructions, |_| burst.instructions);
             (timed + known, all + burst.instructions)
         });
         if all > 0.0 { timed / all * 100.0 } else { 0.0 }
@@ -300,8 +317,8 @@ mod tests {
 
     #[test]
     fn no_more_than_all_of_the_time_is_the_core_s() {
-        let speed = Speed { likely: 2.0, low: 1.0, high: 5.0 };
-        let bounds = |likely, low, high| Bounds { likely, low, high };
+        let speed = Speed { best: 2.0, low: 1.0, high: 5.0 };
+        let bounds = |best, low, high| Bounds { best, low, high };
         assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 20.0), bounds(4.0, 1.5, 15.0));
         assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 10.0), bounds(4.0, 1.5, 10.0));
         assert_eq!(of_native_time(bounds(40.0, 3.0, 60.0), &speed, 10.0), bounds(10.0, 1.5, 10.0));
@@ -309,21 +326,22 @@ mod tests {
 
     #[test]
     fn paths_stand_for_what_was_not_timed() {
-        let path = |likely: f64| Some((likely, likely, likely));
+        let path = |time: f64| Some(Bounds::exactly(time));
         assert_eq!(together(&[path(1.0), path(3.0)], 0.0), None, "too few");
-        let (mean, low, high) = together(&[path(2.0), path(2.0), path(2.0)], 0.0).unwrap();
+        let Bounds { best: mean, low, high } =
+            together(&[path(2.0), path(2.0), path(2.0)], 0.0).unwrap();
         assert_eq!((mean, low, high), (2.0, 2.0, 2.0));
         // sd 1, of 9: 2.306 / 3 on both sides; for a further one 2.306 times the root of 1 + 1/9, but no path was so quick.
         let nine: Vec<_> = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 2.0, 1.0, 3.0].map(path).to_vec();
         let sd = (6.0f64 / 8.0).sqrt();
-        let (mean, low, high) = together(&nine, 0.0).unwrap();
+        let Bounds { best: mean, low, high } = together(&nine, 0.0).unwrap();
         assert!((mean - 2.0).abs() < 1e-9 && (high - 2.0 - 2.306 * sd / 3.0).abs() < 1e-3);
         assert!((low - 2.0 + 2.306 * sd / 3.0).abs() < 1e-3);
-        let (_, low, high) = together(&nine, 1.0).unwrap();
+        let Bounds { low, high, .. } = together(&nine, 1.0).unwrap();
         assert_eq!((low, high), (1.0, 3.0));
         // A third could not be timed.
         let some = [path(1.0), path(1.0), path(4.0), path(4.0), None, None];
-        let (mean, low, high) = together(&some, 0.0).unwrap();
+        let Bounds { best: mean, low, high } = together(&some, 0.0).unwrap();
         assert!((mean - 2.5).abs() < 1e-9 && (low - 1.0).abs() < 1e-9 && (high - 4.0).abs() < 1e-9);
         assert_eq!(together(&[path(1.0), path(1.0), path(1.0), None, None, None, None], 0.0), None);
     }

@@ -1,17 +1,17 @@
-//! What their counters cost the windows that count all blocks.
+//! What block counters cost in count windows.
 //!
-//! What for: behind such a window comes a sparse one, in the same visit, in which only blocks count that run seldom. These run as
-//! often for the same work in both, so the time between two of their runs, of the sparse window over that of the full one, is
-//! the share of the full window's time that is native. What not: look-ups of where returns and indirect branches lead, which
+//! What for: after a count window comes a sparse one, in the same visit, in which only rarely executed blocks count. For the same
+//! work these blocks run equally often in both. So the time between two of their runs, of the sparse window over that of the full
+//! one, is the native share of the full window's time. What not: look-ups of the targets of returns and indirect branches, which
 //! both have; the speed of bursts (`native`).
 //!
-//! The sparse window has some counters too: where ν of the full window's counts are of blocks that count in both, its time is
-//! native time plus ν of what counters take. So of the full window's time r - (1 - r) ν / (1 - ν) is native, r being
-//! that of the sparse window for the same work.
-//! A function's share is the mean of the logarithms of its pairs of windows, with Student's interval; of a function with few
-//! pairs, that of all pairs, as wide as one more pair may be from them.
+//! The sparse window has some counters, too: where ν of the full window's counts are of blocks that count in both, its time is
+//! native time plus ν of the cost of counters. So r - (1 - r) ν / (1 - ν) of the full window's time is native, where r is the
+//! sparse window's time over the full window's for the same work.
+//! A function's share is the mean of the logarithms over its pairs of windows, with Student's interval. A function with few pairs
+//! has that of all pairs, as wide as one more pair may be from them.
 //!
-//! Assumption: the program does the same in both windows, in the mean; one comes a millisecond behind the other.
+//! Assumption: the program does on average the same in both windows; one comes a millisecond after the other.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use estimate::interval::mean_and_half;
 
 use crate::stack::FunctionId;
 
-/// Fewer counts do not tell how much work a window did.
+/// Fewer counts do not show how much work a window did.
 const FEWEST_COUNTS: f64 = 100.0;
 /// With fewer pairs of windows, those of all functions speak.
 const FEWEST: usize = 3;
@@ -31,7 +31,7 @@ const MOST: f64 = 2.0;
 /// Of a window's time what is native, 0 to 1; a little more where counters happen to make code quicker.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct NativeShare {
-    pub(super) likely: f64,
+    pub(super) best: f64,
     pub(super) low: f64,
     pub(super) high: f64,
 }
@@ -95,7 +95,7 @@ fn mean(logs: &[f64], another: f64) -> Option<NativeShare> {
     }
     let (mean, half) = mean_and_half(logs, another)?;
     let share = |log: f64| log.exp().clamp(LEAST, MOST);
-    Some(NativeShare { likely: share(mean), low: share(mean - half), high: share(mean + half) })
+    Some(NativeShare { best: share(mean), low: share(mean - half), high: share(mean + half) })
 }
 
 #[cfg(test)]
@@ -127,9 +127,9 @@ mod tests {
         let pairs = [(1, 0.8), (1, 0.8), (1, 0.8), (2, 0.4)];
         let shares = NativeShares::new(pairs.into_iter().map(|(one, share)| (of(one), share)));
         let known = shares.of(of(1)).unwrap();
-        assert!((known.likely - 0.8).abs() < 1e-9 && known.high - known.low < 1e-9);
+        assert!((known.best - 0.8).abs() < 1e-9 && known.high - known.low < 1e-9);
         let other = shares.of(of(2)).unwrap();
-        assert!(other.low < 0.4 && other.high > 0.8 && other.likely < 0.8, "{other:?}");
+        assert!(other.low < 0.4 && other.high > 0.8 && other.best < 0.8, "{other:?}");
         assert_eq!(NativeShares::new(std::iter::empty()).of(of(1)), None);
     }
 }

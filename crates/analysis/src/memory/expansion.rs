@@ -1,23 +1,23 @@
-//! What each look of a burst stands for: from what bursts saw to totals of the program, with replicates.
+//! What each observation represents: from bursts to totals of the program, with replicates.
 //!
-//! What for: a *look* is what a burst saw in one place of the code. It stands for a part of the program's time, so a total is the
-//! sum over looks of (what was seen) x (what the look stands for), in each replicate anew. What not: which looks stand for
-//! which time (`strata`).
+//! What for: an *observation* is what one burst did in one region of the code. It represents a part of the program's time, so a
+//! total is the sum over observations of (amount) x (what it represents), computed in each replicate. What not: which
+//! observations represent which time (`strata`).
 //!
 //! ```text
-//! look i of stratum h stands for  c_i = w_i T_h / S_h            T_h: CPU time of the stratum
-//! and in replicate r for          c_i (1 + t_hr) (1 + d_ir - D_hr)   S_h: sum over its looks of w_i s_i
-//!                                 D_hr = sum of d_ir w_i s_i / S_h   w_i: weight, s_i: native seconds
+//! observation i of stratum h represents  c_i = w_i T_h / S_h            T_h: CPU time of the stratum
+//! and in replicate r                     c_i (1 + t_hr) (1 + d_ir - D_hr)   S_h: sum over its observations of w_i s_i
+//!                                        D_hr = sum of d_ir w_i s_i / S_h   w_i: weight, s_i: native seconds
 //! ```
-//! t: scatter of T, from samples. d: scatter of looks. They are a systematic sample in time, so from
-//! [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: a program that does one thing first and another then has looks
-//! that differ more than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a ratio, linearised
-//! (Cochran 1977, 6.10). Tails are Student's, with n - 1 degrees of freedom, in order 2 (n - 1)^2 / (3 n - 4) (J. von Neumann
-//! et al., "The mean square successive difference", Ann. Math. Stat. 12 (1941) 153-162).
+//! t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in time, so from [`FEWEST_IN_ORDER`] on
+//! it is that of differences of neighbours: in a program that does one thing first and another then, observations differ more
+//! than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a ratio, linearised (Cochran 1977, 6.10).
+//! Tails are Student's, with n - 1 degrees of freedom, in order 2 (n - 1)^2 / (3 n - 4) (J. von Neumann et al., "The mean square
+//! successive difference", Ann. Math. Stat. 12 (1941) 153-162).
 //!
-//! Amounts with bounds stand, in each replicate, somewhere between these; all of a place at the same part of the way.
+//! In each replicate, amounts with bounds lie somewhere between these; all of a region at the same fraction.
 //!
-//! Assumptions: a single look says of its stratum no more than the order of magnitude ([`SINGLE`]).
+//! Assumptions: a single observation gives only the order of magnitude of its stratum ([`SINGLE`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use estimate::parameters::SINGLE;
 use estimate::{Draws, Estimate, REPLICATES};
 use facts::{Evidence, Metric};
 
-use super::places::Place;
+use super::code_regions::CodeRegion;
 use super::quantity::Quantity;
 use crate::figure::Figure;
 
-/// With fewer looks the order of time tells less about their scatter than they do without it.
+/// With fewer observations, their order in time estimates the scatter worse than their variance does.
 const FEWEST_IN_ORDER: usize = 6;
 /// The random parts of looks, and of what the model does not know of places.
 #[derive(Debug, Default)]
@@ -43,10 +43,10 @@ pub(super) struct Chances {
 }
 
 impl Chances {
-    pub(super) fn new(places: impl Iterator<Item = Place>) -> Chances {
+    pub(super) fn new(places: impl Iterator<Item = CodeRegion>) -> Chances {
         let mut draws = Draws::new(0);
         let mut chances = Chances::default();
-        let mut numbers: HashMap<Place, usize> = HashMap::new();
+        let mut numbers: HashMap<CodeRegion, usize> = HashMap::new();
         for place in places {
             chances.scatter.push(draws.normal());
             let next = numbers.len();
@@ -60,7 +60,7 @@ impl Chances {
     }
 }
 
-/// Random numbers of strata with so many looks: the tails of their scatter, and the scatter of their time.
+/// Random numbers of strata with this many observations: the tails of their scatter, and the scatter of their time.
 #[derive(Debug, Default)]
 pub(super) struct Lots {
     known: HashMap<(u64, usize), (Vec<f64>, Vec<f64>)>,
@@ -68,7 +68,7 @@ pub(super) struct Lots {
 
 impl Lots {
     fn of(&mut self, stratum: &Stratum<'_>) -> &(Vec<f64>, Vec<f64>) {
-        let count = stratum.looks.len();
+        let count = stratum.observations.len();
         self.known.entry((stratum.seed, count)).or_insert_with(|| {
             let (mut draws, n) = (Draws::new(stratum.seed | 1 << 63), count as f64);
             let freedom = match count {
@@ -80,7 +80,7 @@ impl Lots {
     }
 }
 
-/// A part of the program's time, and the looks that speak for it.
+/// A part of the program's time, and the observations that represent it.
 #[derive(Clone, Copy)]
 pub(super) struct Stratum<'a> {
     /// Random numbers that go with it.
@@ -90,17 +90,17 @@ pub(super) struct Stratum<'a> {
     /// Half of the 95 % interval of it, as a part.
     pub(super) scatter: f64,
     /// In the order of time.
-    pub(super) looks: &'a [usize],
+    pub(super) observations: &'a [usize],
 }
 
-/// What a look stands for.
+/// What an observation represents.
 #[derive(Clone, Debug)]
 struct Factor {
     point: f64,
     replicates: Vec<f64>,
 }
 
-/// What looks stand for; those that stand for nothing have no factor.
+/// What observations represent; those that represent nothing have no factor.
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     factors: Vec<Option<Factor>>,
@@ -121,55 +121,61 @@ impl Expansion {
         lots: &mut Lots,
         weighted: impl Fn(usize) -> (f64, f64),
     ) {
-        let all: f64 = stratum.looks.iter().map(|look| weighted(*look).1).sum();
+        let all: f64 =
+            stratum.observations.iter().map(|observation| weighted(*observation).1).sum();
         if all <= 0.0 || stratum.seconds <= 0.0 {
             return;
         }
         let (tails, time) = lots.of(stratum);
-        let scatter = self.scatter(stratum.looks, tails);
+        let scatter = self.scatter(stratum.observations, tails);
         let mut mean = vec![0.0; REPLICATES];
-        for (look, scatter) in stratum.looks.iter().zip(&scatter) {
-            let part = weighted(*look).1 / all;
+        for (observation, scatter) in stratum.observations.iter().zip(&scatter) {
+            let part = weighted(*observation).1 / all;
             mean.iter_mut().zip(scatter).for_each(|(sum, one)| *sum += part * one);
         }
-        let own = if stratum.looks.len() == 1 { SINGLE.value } else { 0.0 };
+        let own = if stratum.observations.len() == 1 { SINGLE.value } else { 0.0 };
         let relative = (stratum.scatter / 1.96).hypot(own);
         let time: Vec<f64> = time.iter().map(|z| (1.0 + relative * z).max(0.0)).collect();
-        for (look, scatter) in stratum.looks.iter().zip(&scatter) {
-            let point = weighted(*look).0 * stratum.seconds / all;
+        for (observation, scatter) in stratum.observations.iter().zip(&scatter) {
+            let point = weighted(*observation).0 * stratum.seconds / all;
             let replicates =
                 (0..REPLICATES).map(|at| point * time[at] * (1.0 + scatter[at] - mean[at]));
-            self.stand(*look, point, replicates);
+            self.stand(*observation, point, replicates);
         }
     }
 
-    /// A look stands for so much more.
-    pub(super) fn stand(&mut self, look: usize, point: f64, replicates: impl Iterator<Item = f64>) {
-        let factor = self.factor(look);
+    /// An observation represents this much more.
+    pub(super) fn stand(
+        &mut self,
+        observation: usize,
+        point: f64,
+        replicates: impl Iterator<Item = f64>,
+    ) {
+        let factor = self.factor(observation);
         factor.point += point;
         factor.replicates.iter_mut().zip(replicates).for_each(|(sum, one)| *sum += one);
     }
 
     /// The same in one replicate alone.
-    pub(super) fn stand_in(&mut self, look: usize, replicate: usize, part: f64) {
-        self.factor(look).replicates[replicate] += part;
+    pub(super) fn stand_in(&mut self, observation: usize, replicate: usize, part: f64) {
+        self.factor(observation).replicates[replicate] += part;
     }
 
-    fn factor(&mut self, look: usize) -> &mut Factor {
+    fn factor(&mut self, observation: usize) -> &mut Factor {
         let none = || Factor { point: 0.0, replicates: vec![0.0; REPLICATES] };
-        self.factors[look].get_or_insert_with(none)
+        self.factors[observation].get_or_insert_with(none)
     }
 
     /// By how much more each of these looks counts, by chance.
-    fn scatter(&self, looks: &[usize], tails: &[f64]) -> Vec<Vec<f64>> {
-        let n = looks.len() as f64;
-        let of = |at: usize| self.chances.scatter[looks[at]].as_slice();
-        match looks.len() {
-            0 | 1 => vec![vec![0.0; REPLICATES]; looks.len()],
+    fn scatter(&self, observations: &[usize], tails: &[f64]) -> Vec<Vec<f64>> {
+        let n = observations.len() as f64;
+        let of = |at: usize| self.chances.scatter[observations[at]].as_slice();
+        match observations.len() {
+            0 | 1 => vec![vec![0.0; REPLICATES]; observations.len()],
             2..FEWEST_IN_ORDER => {
                 let factor = (n / (n - 1.0)).sqrt();
                 let one = |at| (0..REPLICATES).map(|r| of(at)[r] * tails[r] * factor).collect();
-                (0..looks.len()).map(one).collect()
+                (0..observations.len()).map(one).collect()
             }
             count => {
                 let factor = (n / (n - 1.0) / 2.0).sqrt();
@@ -189,19 +195,20 @@ impl Expansion {
     /// The total of an amount; no less than nothing.
     pub(crate) fn total(&self, quantity: &Quantity) -> Estimate {
         let (mut point, mut replicates) = (0.0, Vec::new());
-        for (look, amount) in quantity.0.iter().enumerate() {
-            let Some(factor) = self.factors[look].as_ref().filter(|_| amount.high != 0.0) else {
+        for (observation, amount) in quantity.0.iter().enumerate() {
+            let Some(factor) = self.factors[observation].as_ref().filter(|_| amount.high != 0.0)
+            else {
                 continue;
             };
             if replicates.is_empty() {
                 replicates.resize(REPLICATES, 0.0);
             }
-            point += factor.point * amount.likely;
+            point += factor.point * amount.best;
             let parts = replicates.iter_mut().zip(&factor.replicates);
             if amount.low == amount.high {
-                parts.for_each(|(sum, factor)| *sum += factor * amount.likely);
+                parts.for_each(|(sum, factor)| *sum += factor * amount.best);
             } else {
-                let unknown = &self.chances.unknown[self.chances.place[look]];
+                let unknown = &self.chances.unknown[self.chances.place[observation]];
                 let parts = parts.zip(unknown);
                 parts.for_each(|((sum, factor), place)| *sum += factor * amount.at(*place));
             }
@@ -213,10 +220,10 @@ impl Expansion {
         Estimate::new(point, replicates)
     }
 
-    /// The likely total alone, of the amounts of some looks.
+    /// The best total alone, of the amounts of some observations.
     pub(crate) fn sum(&self, amounts: impl Iterator<Item = (usize, f64)>) -> f64 {
-        let part = |(look, amount): (usize, f64)| {
-            self.factors[look].as_ref().map_or(0.0, |factor| factor.point * amount)
+        let part = |(observation, amount): (usize, f64)| {
+            self.factors[observation].as_ref().map_or(0.0, |factor| factor.point * amount)
         };
         amounts.map(part).sum()
     }
@@ -279,12 +286,13 @@ mod tests {
 
     use super::*;
 
-    /// So many looks in places by turns, each of a millisecond, which stand for so many seconds of one stratum.
-    fn expansion(looks: usize, places: u32, seconds: f64) -> Expansion {
-        let chances = Chances::new((0..looks).map(|at| Place::Loop(at as u32 % places)));
-        let mut expansion = Expansion::new(Arc::new(chances), looks);
-        let all: Vec<usize> = (0..looks).collect();
-        let stratum = Stratum { seed: 1, seconds, scatter: 0.0, looks: &all };
+    /// `looks` observations in regions by turns, each of a millisecond, which represent some seconds of one stratum.
+    fn expansion(observations: usize, places: u32, seconds: f64) -> Expansion {
+        let chances =
+            Chances::new((0..observations).map(|at| CodeRegion::Loop(at as u32 % places)));
+        let mut expansion = Expansion::new(Arc::new(chances), observations);
+        let all: Vec<usize> = (0..observations).collect();
+        let stratum = Stratum { seed: 1, seconds, scatter: 0.0, observations: &all };
         expansion.add(&stratum, &mut Lots::default(), |_| (1.0, 1e-3));
         expansion
     }
@@ -295,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_in_all_looks_is_certain() {
+    fn what_is_alike_in_all_observations_is_certain() {
         let expansion = expansion(10, 1, 2.0);
         let total = expansion.total(&Quantity::exactly([5.0; 10].into_iter()));
         assert!((total.point() - 10_000.0).abs() < 1e-6 && half(&total) < 1e-6);
@@ -304,7 +312,7 @@ mod tests {
     /// By hand: 1 and 3 by turns, 10 looks of 1 ms, two seconds: variance of their sum 9 x 4 / 2 x 10 / 9 = 20, and 2000 s / 10 ms
     /// of each; Student's quantile for 6.2 degrees of freedom is 2.43.
     #[test]
-    fn looks_in_order_scatter_by_their_differences() {
+    fn observations_in_order_scatter_by_their_differences() {
         let turns = expansion(10, 1, 2.0);
         let by_turns = (0..10).map(|at| if at % 2 == 0 { 1.0 } else { 3.0 });
         let total = turns.total(&Quantity::exactly(by_turns));
@@ -318,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_look_tells_the_order_of_magnitude() {
+    fn a_single_observation_gives_the_order_of_magnitude() {
         let total = expansion(1, 1, 2.0).total(&Quantity::exactly([5.0].into_iter()));
         assert!((half(&total) / total.point() - 1.0).abs() < 0.05);
     }
@@ -340,7 +348,7 @@ mod tests {
     /// Unknown amounts of one place go together, those of many places in part.
     #[test]
     fn unknowns_of_many_places_average_out_in_part() {
-        let amount = Bounds { likely: 2.0, low: 1.0, high: 3.0 };
+        let amount = Bounds { best: 2.0, low: 1.0, high: 3.0 };
         let wide = |places| half(&expansion(60, places, 1.0).total(&Quantity(vec![amount; 60])));
         let (one, many) = (wide(1), wide(60));
         assert!((one / 1000.0 - 1.0).abs() < 0.03, "{one}");

@@ -1,44 +1,43 @@
-//! How much data code goes through, from bursts that each see a part of it.
+//! How much data code uses, from bursts that each record a part of it.
 //!
-//! What for: a line that is touched for the first time in a burst may be in a cache from before. When all data that the
-//! code goes through fit into the cache, it is; when they are many times the cache, it is not. Bursts at random moments
-//! are samples of that data: how often two of them see the same line tells how much there is.
-//! What not: order. Which lines are in the cache when the data are somewhat larger than it depends on the order in which
-//! they are used: there the answer is an interval.
+//! What for: a line that a burst touches for the first time may be in a cache from before. It is, if all data that the code uses
+//! fit into the cache; it is not, if they are many times the cache. Bursts at random moments are samples of that data: how often
+//! two of them touch the same line shows how much there is.
+//! What not: order. If the data are somewhat larger than the cache, the order of their use decides which lines are in it: there
+//! the answer is an interval.
 //!
-//! The estimate is Chao's lower bound of the number of kinds: seen + f1 (f1 - 1) / (2 (f2 + 1)), of f1 lines seen in
-//! one burst only and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population",
-//! Scand. J. Statist. 11 (1984) 265-270, bias-corrected form.
+//! Bursts that meet give Chao's lower bound of the number of kinds: seen + f1 (f1 - 1) / (2 (f2 + 1)), with f1 lines in one burst
+//! only and f2 in two. Source: A. Chao, "Nonparametric estimation of the number of classes in a population", Scand. J. Statist. 11
+//! (1984) 265-270, bias-corrected form. Its interval: meetings are a Poisson count. Two bursts that use data in order meet in many
+//! lines at once, two at random in one or two. So f2 lines are f2 / c meetings, where c is the number of lines that a pair
+//! of bursts shares, averaged over the lines (Kish's effective count).
 //!
-//! Its interval: bursts that meet are a Poisson count. Two bursts that go through data in order meet in many lines at once, two at
-//! random in one or two. So f2 lines count as f2 / c meetings, where c is how many lines a pair of bursts shares, in the
-//! mean over the lines (Kish's effective count).
+//! Clock samples with the address they waited for are a second sample: single lines, at many more moments. The share of them
+//! that bursts touched is the share of all data that bursts touched (Lincoln and Petersen; D. G. Chapman, "Some properties of
+//! the hypergeometric distribution with applications to zoological sample censuses", Univ. Calif. Publ. Stat. 1 (1951)
+//! 131-160). Its interval is Wilson's. Samples in a row may be in the same data, so their number is divided by the design effect:
+//! the variance between [`BATCHES`] batches of them over that of independent ones. The estimate with more meetings is used.
 //!
-//! Clock samples that name the line they waited for are a second sample, of single lines at many more moments: the part of them that
-//! bursts have touched, too, is the part of all data that bursts have touched (the estimate of Lincoln and Petersen; D. G.
-//! Chapman, "Some properties of the hypergeometric distribution with applications to zoological sample censuses", Univ.
-//! Calif. Publ. Stat. 1 (1951) 131-160). Its interval is Wilson's; samples that follow each other may stand in the same
-//! data, so they count as many as the scatter between [`BATCHES`] batches of them in a row says (Kish's design effect). The
-//! estimate with more meetings is the one that is used.
+//! Lines in constant use (in three bursts or samples, or in both of two bursts) are part of the data, but show nothing of what
+//! bursts did not touch.
 //!
-//! Both leave aside lines that the code uses again and again: those that more than two bursts, or all of two, or more than two
-//! samples met. They are part of the data, but say nothing about how much more there is.
-//!
-//! Assumptions: where there are many lines, those are looked at that a hash of their address draws; the code goes through the same
-//! data again and again while the bursts are taken. Where it goes on to new data instead, these come from memory the first
-//! time, which is what a large estimate says too.
+//! Assumptions: of many lines, a hash of the address selects those that are kept; the code uses the same data again and
+//! again while the bursts are taken. Where it moves on to new data instead, these come from memory the first time, which is what
+//! a large estimate says as well.
 
 use std::collections::HashMap;
 
-use super::times::is_one_in;
-use crate::index_map::IndexMap;
+use estimate::Bounds;
 use estimate::interval::{effective_count, poisson, wilson};
 
-/// More lines are not kept: half of them go, and one in twice as many is looked at from then on.
+use super::times::is_one_in;
+use crate::index_map::IndexMap;
+
+/// More lines are not kept: half of them go, and one in twice as many is kept from then on.
 const MOST: usize = 1 << 16;
-/// Fewer lines tell nothing about the amount.
+/// Fewer lines, or samples, give no estimate of the amount.
 const FEWEST: u64 = 16;
-/// Of samples that met no burst, so many count as one: that they depend on each other cannot be seen.
+/// The design effect of samples of which none met a burst: their variance does not show it.
 const ALIKE: f64 = 4.0;
 /// Batches of samples in a row.
 const BATCHES: usize = 16;
@@ -73,7 +72,7 @@ impl Default for Footprint {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Extent {
     /// Estimated; infinite when no line was seen twice.
-    pub(crate) likely: f64,
+    pub(crate) best: f64,
     /// As few as may be, and as many, with 95 %.
     pub(crate) least: f64,
     pub(crate) most: f64,
@@ -143,8 +142,8 @@ impl Footprint {
         let (by_samples, met) = self.by_samples().unzip();
         let lines = if met >= meetings { by_samples.or(by_bursts) } else { by_bursts };
         let bytes = |lines: f64| lines * self.one_in as f64 * f64::from(x86::LINE_BYTES);
-        lines.map(|[likely, least, most]| Extent {
-            likely: bytes(likely),
+        lines.map(|[best, least, most]| Extent {
+            best: bytes(best),
             least: bytes(least),
             most: bytes(most),
         })
@@ -179,9 +178,9 @@ impl Footprint {
             false => (once / f64::from(self.bursts) / 2.0).max(1.0),
         };
         let (few, many) = poisson(meetings);
-        let likely = if twice + more > 0.0 { twice + 1.0 } else { 0.0 };
-        let least = all((many * shared).max(likely));
-        Some(([all(likely), least, all((few * shared).min(likely))], meetings))
+        let best = if twice + more > 0.0 { twice + 1.0 } else { 0.0 };
+        let least = all((many * shared).max(best));
+        Some(([all(best), least, all((few * shared).min(best))], meetings))
     }
 
     /// The same by samples that meet bursts.
@@ -217,23 +216,23 @@ impl Footprint {
         let (low, high) = wilson(share, all / effect);
         let rest = self.lines.len() as f64 - marked;
         let lines = |share: f64| rest + marked / share.min(1.0);
-        let likely = if share > 0.0 { (hits(&met) + 1.0) / (all + 1.0) } else { 0.0 };
-        Some(([lines(likely), lines(high), lines(low)], hits(&met) / effect))
+        let best = if share > 0.0 { (hits(&met) + 1.0) / (all + 1.0) } else { 0.0 };
+        Some(([lines(best), lines(high), lines(low)], hits(&met) / effect))
     }
 }
 
 impl Extent {
     /// The chance that a line of this data is not in a cache of `bytes` when it is used again, and bounds: data up to four
     /// fifths of the cache stay in it; of more, in random order the share that fits is found (LRU), in cyclic order nothing.
-    pub(crate) fn miss(&self, bytes: f64) -> (f64, (f64, f64)) {
+    pub(crate) fn miss(&self, bytes: f64) -> Bounds {
         let fits = |extent: f64| extent <= FITS * bytes;
         let random = |extent: f64| 1.0 - (bytes / extent).min(1.0);
         let high = if fits(self.most) { 0.2 } else { 1.0 };
-        if fits(self.likely) {
-            return (0.0, (0.0, high));
+        if fits(self.best) {
+            return Bounds { best: 0.0, low: 0.0, high };
         }
         let low = if fits(self.least) { 0.0 } else { random(self.least) };
-        (f64::midpoint(random(self.likely), 1.0), (low, high))
+        Bounds { best: f64::midpoint(random(self.best), 1.0), low, high }
     }
 }
 
@@ -264,7 +263,7 @@ mod tests {
         let extent = bursts(lines, 1 << 16, 20).extent().expect("many lines");
         let truth = lines as f64 * 64.0;
         assert!(
-            extent.least < truth * 1.1 && (extent.likely / truth - 1.0).abs() < 0.15,
+            extent.least < truth * 1.1 && (extent.best / truth - 1.0).abs() < 0.15,
             "{extent:?}"
         );
     }
@@ -301,7 +300,7 @@ mod tests {
         }
         let extent = footprint.extent().expect("many lines");
         let seen = 10.0 * each as f64 * f64::from(x86::LINE_BYTES);
-        assert!(extent.likely.is_infinite() && extent.most.is_infinite());
+        assert!(extent.best.is_infinite() && extent.most.is_infinite());
         // 3.7 meetings at most, each of half a burst: 10^2 / 3.7 bursts of data, and those seen.
         let least = extent.least / seen;
         assert!((2.5..4.5).contains(&least), "{least}");
@@ -322,7 +321,7 @@ mod tests {
         }
         let both = footprint.extent().expect("samples");
         let truth = lines as f64 * 64.0;
-        assert!((both.likely / truth - 1.0).abs() < 0.3, "{both:?}");
+        assert!((both.best / truth - 1.0).abs() < 0.3, "{both:?}");
         assert!(both.least < truth && truth < both.most, "{both:?}");
         assert!(both.most - both.least < alone.most - alone.least, "{alone:?} {both:?}");
     }
@@ -334,17 +333,17 @@ mod tests {
         (0..400).for_each(|line| footprint.sample(1 << 30 | line << 8));
         let extent = footprint.extent().expect("samples");
         let seen = footprint.lines.len() as f64 * 64.0;
-        assert!(extent.likely.is_infinite() && extent.least > 20.0 * seen, "{extent:?}");
+        assert!(extent.best.is_infinite() && extent.least > 20.0 * seen, "{extent:?}");
     }
 
     #[test]
     fn data_that_fit_are_found_and_larger_ones_are_not() {
         let mib = f64::from(1 << 20);
         let small = bursts(1 << 16, 1 << 15, 10).extent().expect("4 MiB");
-        assert_eq!(small.miss(12.0 * mib).0, 0.0);
+        assert_eq!(small.miss(12.0 * mib).best, 0.0);
         let large = bursts(1 << 24, 1 << 15, 20).extent().expect("1 GiB");
-        let (likely, (low, high)) = large.miss(12.0 * mib);
-        assert!(likely > 0.95 && low > 0.6 && high == 1.0, "{large:?}: {likely} {low}");
+        let Bounds { best, low, high } = large.miss(12.0 * mib);
+        assert!(best > 0.95 && low > 0.6 && high == 1.0, "{large:?}: {best} {low}");
         assert_eq!(bursts(1 << 16, 1, 10).extent(), None);
     }
 }

@@ -1,18 +1,17 @@
 //! What memory does to each function, as compiled with all that is inlined into it.
 //!
-//! What for: rules that name a place. Bursts that began in a function speak for its CPU time, as in `strata`; a function
-//! with fewer than [`FEWEST`] of them is left out. What not: which rule applies (`findings`).
+//! What for: rules that name a location. Bursts that began in a function represent its CPU time, as in `strata`; a function with
+//! fewer than [`FEWEST`] of them is left out. What not: which rule applies (`findings`).
 //!
-//! Weight of a site: its loads beyond the first level, each times the latency of the level that serves it. So the shares
-//! of sites say where waits come from, as far as loads do not overlap and prefetchers do not hide them; stores count by
-//! the lines that they fetch.
+//! Weight of a site: its loads that miss L1, each times the latency of its hit level. So the shares of sites show where waits come
+//! from, as far as loads do not overlap and prefetchers do not hide them. Stores count by the lines that they fetch.
 //!
-//! Accesses of a burst wait no longer than it takes: where they would take longer one after the other they overlapped, and its
-//! sites count in proportion. So a phase whose accesses are independent does not outweigh, by how far they overlap, one in
-//! which each waits for the one before.
+//! Accesses of a burst wait no longer than the burst takes: if their latencies add up to more, they overlapped, and its sites
+//! count in proportion. So a phase with independent accesses does not outweigh, by its overlap, a phase in which each access
+//! waits for the one before.
 //!
-//! Waits are of the time outside of the kernel. Lines of pages that the kernel has just cleared are not waited for (`cleared`). The whole
-//! program's figures are stratified by the functions in which bursts began (`strata`): what it does first, while bursts are
+//! Waits are of the time outside the kernel. Lines of pages that the kernel has just zeroed are not waited for (`zeroed`). The
+//! whole program's figures are stratified by the functions in which bursts began (`strata`): the program's start, when bursts are
 //! frequent, has more than its part of them.
 
 use std::collections::BTreeMap;
@@ -23,11 +22,11 @@ use facts::{Evidence, Metric};
 use x86::Kind;
 
 use super::bound::{IMPOSSIBLE, NO_TIME, WHY_IMPOSSIBLE};
-use super::cleared::{Cleared, no_less_than_rest};
-use super::core_time::LOADED;
+use super::core_time::{CoreTimes, LOADED};
 use super::expansion::Expansion;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
+use super::zeroed::{Zeroed, no_less_than_rest};
 use super::{LINE, Memory};
 use crate::figure::Figure;
 use crate::stack::FunctionId;
@@ -63,7 +62,7 @@ pub struct FunctionMemory {
     pub time: Metric,
     /// Of that time, what its instructions do not need when all data are in the first level, percent.
     pub waits: Figure,
-    /// Bytes to and from memory per second, in percent of what so many threads reach on this machine.
+    /// Bytes to and from memory per second, in percent of what as many threads reach on this machine.
     pub of_reach: Figure,
     /// Of these bytes, those that were fetched for a store alone, percent.
     pub overwritten: Figure,
@@ -71,7 +70,7 @@ pub struct FunctionMemory {
     /// it, percent of its time.
     pub serial: Metric,
     /// Of its instructions those whose time without their memory is known, percent.
-    pub floored: f64,
+    pub timed_percent: f64,
     /// By how much its loops took longer alone, without their memory, than in the program, which they cannot; 1 where they
     /// did not.
     pub excess: f64,
@@ -79,7 +78,7 @@ pub struct FunctionMemory {
     pub sites: Vec<SiteWeight>,
 }
 
-/// The bursts that figures are of, in the order of time, and what they stand for.
+/// The bursts of the figures, in the order of time, and what they represent.
 #[derive(Clone, Copy)]
 struct Bursts<'a> {
     numbers: &'a [usize],
@@ -109,15 +108,15 @@ impl Memory<'_> {
             bursts.entry(burst.function).or_default().push(at);
         }
         let times = self.function_times();
-        let (core, native) = self.core_times();
-        let cleared = self.cleared();
+        let CoreTimes { core, native } = self.core_times();
+        let zeroed = self.zeroed();
         let mut found: Vec<FunctionMemory> = bursts
             .into_iter()
             .filter(|(_, bursts)| bursts.len() >= FEWEST)
             .map(|(function, mut bursts)| {
                 bursts.sort_by_key(|at| self.strata.time_of(*at));
                 let time = times.get(&function).copied().unwrap_or_default();
-                let cleared = cleared.get(&function).cloned().unwrap_or_default();
+                let zeroed = zeroed.get(&function).cloned().unwrap_or_default();
                 let expansion = self.strata.expansion_of(&bursts);
                 let seconds = expansion.total(&native);
                 let bursts = Bursts {
@@ -126,7 +125,7 @@ impl Memory<'_> {
                     native: &native,
                     seconds: &seconds,
                 };
-                self.function((function, time, &cleared), bursts, &core)
+                self.function((function, time, &zeroed), bursts, &core)
             })
             .collect();
         found.sort_by(|a, b| b.time.value.unwrap_or(0.0).total_cmp(&a.time.value.unwrap_or(0.0)));
@@ -136,11 +135,11 @@ impl Memory<'_> {
         let busiest = times.iter().max_by_key(|(_, time)| time.amount()).map(|(of, _)| *of);
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
-        let cleared = Cleared::all(&cleared);
+        let zeroed = Zeroed::all(&zeroed);
         let seconds = self.expansion().total(&native);
         let (expansion, native) = (self.expansion(), &native);
         let all = Bursts { numbers: &all, expansion, native, seconds: &seconds };
-        let whole = self.function((busiest, time, &cleared), all, &core);
+        let whole = self.function((busiest, time, &zeroed), all, &core);
         Ok((whole, found))
     }
 
@@ -156,46 +155,46 @@ impl Memory<'_> {
 
     fn function(
         &self,
-        (function, time, cleared): (FunctionId, Weight, &Cleared),
+        (function, time, zeroed): (FunctionId, Weight, &Zeroed),
         bursts: Bursts<'_>,
         core: &Quantity,
     ) -> FunctionMemory {
         let Bursts { expansion, native, .. } = bursts;
         let numbers = bursts.numbers;
-        let floors: f64 = numbers.iter().map(|at| self.passed.bursts[*at].floor.0).sum();
+        let no_miss: f64 = numbers.iter().map(|at| self.passed.bursts[*at].no_miss_time.best).sum();
         let sums = self.sums(numbers);
         let time = self.profile.cpu_scale().quantity(&time);
         let seconds = time.value.unwrap_or(0.0);
-        let looks: Vec<(Nanos, f64)> =
-            numbers.iter().map(|at| (self.strata.time_of(*at), native.0[*at].likely)).collect();
-        let cleared_in = cleared.in_bursts(&looks, seconds);
-        let weighed = self.site_weights(bursts, &cleared_in);
+        let observations: Vec<(Nanos, f64)> =
+            numbers.iter().map(|at| (self.strata.time_of(*at), native.0[*at].best)).collect();
+        let zeroed_in = zeroed.in_bursts(&observations, seconds);
+        let weighed = self.site_weights(bursts, &zeroed_in);
         let core = no_less_than_rest(core, native, &weighed.waited);
         let core = expansion.percent(&core, bursts.seconds, Evidence::Estimated, NO_TIME);
         let waits = core.map(|core| (100.0 - core).max(0.0));
         let of_reach = self.part_of_reach(bursts, &sums);
         let nothing = "it moves no data to or from memory";
-        let measured: f64 = numbers.iter().map(|at| native.0[*at].likely).sum();
+        let measured: f64 = numbers.iter().map(|at| native.0[*at].best).sum();
         let fetched = sums.overwritten.sum() / measured.max(1e-9) * seconds;
         let moved = expansion.total(&sums.moved);
         let overwritten =
             expansion.percent(&sums.overwritten, &moved, Evidence::Estimated, nothing);
         // What is fetched because the kernel cleared it would be fetched anyway.
-        let not_cleared = (1.0 - cleared.bytes() / fetched.max(1.0)).max(0.0);
+        let not_zeroed = (1.0 - zeroed.bytes() / fetched.max(1.0)).max(0.0);
         FunctionMemory {
             function,
             time,
             waits,
             of_reach,
-            overwritten: overwritten.map(|share| share * not_cleared),
-            excess: (floors / measured.max(1e-9)).max(1.0),
-            floored: self.timed_percent(numbers.iter().map(|at| &self.passed.bursts[*at])),
+            overwritten: overwritten.map(|share| share * not_zeroed),
+            excess: (no_miss / measured.max(1e-9)).max(1.0),
+            timed_percent: self.timed_percent(numbers.iter().map(|at| &self.passed.bursts[*at])),
             sites: weighed.sites,
             serial: weighed.serial,
         }
     }
 
-    /// Bytes to and from memory per second of the whole program, percent of what so many threads reach.
+    /// Bytes to and from memory per second of the whole program, percent of what as many threads reach.
     #[must_use]
     pub fn of_reach(&self) -> Metric {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
@@ -212,7 +211,7 @@ impl Memory<'_> {
         let none = || Quantity::none(self.passed.bursts.len());
         let (mut needed, mut least) = (none(), none());
         for burst in bursts.numbers {
-            let running = self.strata.running_beside(*burst).unwrap_or_else(|| self.running());
+            let running = self.strata.concurrency(*burst).unwrap_or_else(|| self.running());
             let reached = self.reachable(running, written).zip(self.best(running));
             let Some((reach, best)) = reached else {
                 return Metric::unavailable(
@@ -255,24 +254,24 @@ impl Memory<'_> {
     }
 
     /// What accesses would wait one after the other; of each burst with the bytes that were cleared in it.
-    fn site_weights(&self, bursts: Bursts<'_>, cleared: &[f64]) -> Weighed {
+    fn site_weights(&self, bursts: Bursts<'_>, zeroed: &[f64]) -> Weighed {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
         let mut sites: BTreeMap<SiteIndex, SiteSums> = BTreeMap::new();
         let (mut executed, mut kept) = (0.0, none());
         let (mut serial, mut waited) = (none(), none());
-        for (number, cleared) in bursts.numbers.iter().zip(cleared) {
+        for (number, zeroed) in bursts.numbers.iter().zip(zeroed) {
             let burst = &self.passed.bursts[*number];
             let weights = burst.sites.iter().map(|site| self.weight(burst, site, &latency));
             let weights: Vec<Bounds> = weights.collect();
             let all = weights.iter().fold(Bounds::default(), |all, one| all.plus(*one));
-            let most = all.likely.min(bursts.native.0[*number].likely * 1e9);
+            let most = all.best.min(bursts.native.0[*number].best * 1e9);
             kept.add(*number, Bounds::exactly(most));
-            let part = if all.likely > 0.0 { most / all.likely } else { 0.0 };
-            let cleared = self.line_by_line(*cleared) * 1e9;
+            let part = if all.best > 0.0 { most / all.best } else { 0.0 };
+            let zeroed = self.line_by_line(*zeroed) * 1e9;
             self.add(&mut serial, *number, all);
-            let most = match cleared > 0.0 {
-                true => all.less(cleared).times(LOADED * 1e-9),
+            let most = match zeroed > 0.0 {
+                true => all.less(zeroed).times(LOADED * 1e-9),
                 // What its accesses can be waited for is known from its core time alone.
                 false => Bounds::exactly(f64::INFINITY),
             };
@@ -284,14 +283,14 @@ impl Memory<'_> {
                 let sums = sites.entry(site.site).or_insert_with(nothing);
                 sums.executed += accesses;
                 // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
-                sums.kept.add(*number, Bounds::exactly(weight.likely * part));
+                sums.kept.add(*number, Bounds::exactly(weight.best * part));
                 let walks = self.model.walks(site.site).times(accesses);
                 self.add(&mut sums.walks, *number, walks);
                 self.add(&mut sums.serial, *number, weight);
                 executed += accesses;
             }
         }
-        let nothing = "none of its accesses goes beyond the first-level cache";
+        let nothing = "none of its accesses misses the first-level cache";
         let kept = bursts.expansion.total(&kept);
         let of_time =
             |part: &Quantity| bursts.per_second(part, (100e-9, "percent"), Evidence::Simulated);
@@ -313,12 +312,13 @@ impl Memory<'_> {
 
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
     pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Bounds {
-        let served = self.model.served(burst.place, site.site);
-        let touches = served.l1.plus(served.l2).plus(served.l3).plus(served.dram).likely;
+        let hit_levels = self.model.hit_levels(burst.place, site.site);
+        let touches =
+            hit_levels.l1.plus(hit_levels.l2).plus(hit_levels.l3).plus(hit_levels.dram).best;
         let accesses = (site.loads + site.stores) as f64;
         let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };
-        let near = served.l2.times(latency[0]).plus(served.l3.times(latency[1]));
-        near.plus(served.dram.times(latency[2])).times(per_touch)
+        let near = hit_levels.l2.times(latency[0]).plus(hit_levels.l3.times(latency[1]));
+        near.plus(hit_levels.dram.times(latency[2])).times(per_touch)
     }
 
     /// Nanoseconds of the second level, the third and memory.
@@ -339,7 +339,7 @@ impl Memory<'_> {
 /// One site, per burst.
 struct SiteSums {
     executed: f64,
-    /// Nanoseconds that it is likely waited for, of those that the burst took.
+    /// Best value of the nanoseconds that the burst waits for it.
     kept: Quantity,
     walks: Quantity,
     /// Nanoseconds, one access after the other.
@@ -352,7 +352,7 @@ struct Weighed {
     sites: Vec<SiteWeight>,
     /// One after the other, percent of its time.
     serial: Metric,
-    /// Seconds of each burst that they can be waited for at most, where lines were cleared.
+    /// Seconds of each burst that they can be waited for at most, where lines were zeroed.
     waited: Quantity,
 }
 

@@ -1,17 +1,17 @@
-//! The capacity of the last level of cache that gives the model the latency ladder of the machine.
+//! The capacity of the last-level cache that gives the model the measured latency ladder of the machine.
 //!
-//! What for: what a program gets of the last level is not what CPUID claims: neighbours and partitions take a part. The ladder
-//! tells (`machine::ladder`), but the size up to which a chase stays on the level's plateau is not its capacity: lines fall
-//! on sets by chance, so some sets are full, and miss, well before the cache is. So the capacity is fitted: with it a chase in
-//! the model misses as often as the ladder says. What not: the first two levels, whose lines lie by virtual page offsets or
+//! What for: a program does not get the size that CPUID reports: neighbours and partitions take a part. The ladder shows what it
+//! gets (`machine::ladder`), but the size up to which a chase stays on the level's plateau is not its capacity: lines fall on
+//! sets by chance, so some sets are full, and miss, well before the cache is. So the capacity is fitted: with it, a chase in the
+//! model misses as often as the ladder shows. What not: the first two levels, whose sets follow from virtual page offsets, or
 //! nearly so.
 //!
-//! Model of the chase: it visits each line once in a lap, in a fixed random order, so in a set with more lines than ways all
-//! miss (LRU). Sets are chosen by a hash, so the other lines of a line's set are Poisson distributed with the mean
+//! Model of the chase: it visits each line once per round, in a fixed random order, so in a set with more lines than ways all miss
+//! (LRU). A hash selects sets, so the other lines of a line's set are Poisson distributed with the mean
 //! `ways × size / capacity`.
 //!
-//! Assumptions: between the two plateaus latency is a mean of both, by the share of misses. Other replacement than LRU makes
-//! the slope flatter and moves its middle little.
+//! Assumptions: between the two plateaus the latency is a mean of both, weighted by the miss ratio. Other replacement than LRU
+//! makes the slope flatter and hardly moves its middle.
 
 use facts::host::{Calibration, LatencyPoint};
 
@@ -19,7 +19,7 @@ use facts::host::{Calibration, LatencyPoint};
 const STEPS: f64 = 8.0;
 /// With fewer points beyond the second level, the plateau is all there is.
 const FEWEST: usize = 4;
-/// Points beyond so many times the claimed size tell of page walks.
+/// Points beyond this multiple of the claimed size show page walks.
 const FARTHEST: u64 = 2;
 
 /// Bytes; `None` where the level was not measured. Never below the size that a chase fits in, nor above `claimed` where the

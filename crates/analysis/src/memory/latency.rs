@@ -1,17 +1,17 @@
-//! How long loads take, from those that were timed.
+//! How long loads take, from timed loads.
 //!
-//! What for: distribution of load latencies, of the whole program and by code. In bursts of their own, one load of each
-//! block stands between two readings of the time-stamp counter, fenced, so that nothing overlaps it.
-//! What not: how much of that time the processor hides by doing other things meanwhile (`bound`). Prefetchers have more
-//! time to run ahead than they have natively, so that streams look like hits in the first level.
+//! What for: distribution of load latencies, of the whole program and by code. In bursts of their own, one load of each block is
+//! timed by two readings of the time-stamp counter, fenced, so that nothing overlaps it.
+//! What not: how much of that time the processor hides by overlap (`bound`). Prefetchers have more time to run ahead than
+//! natively, so streams look like hits in the first level.
 //!
-//! latency = cycles between the readings - the same for a load that hits the first level + that level's latency.
-//! Every timed load of a site stands for (loads of the site) / (timed loads of the site) loads. Intervals take bursts as
-//! clusters (Cochran 1977, 9A.2); those of quantiles are Woodruff's (J. Am. Stat. Assoc. 47 (1952) 635-646) with the
-//! design effect of the mean.
+//! latency = cycles between the readings - the same for a load that hits in L1 + L1's latency.
+//! Every timed load of a site represents (loads of the site) / (timed loads of the site) loads. Intervals take bursts as clusters
+//! (Cochran 1977, 9A.2); those of quantiles are Woodruff's (J. Am. Stat. Assoc. 47 (1952) 635-646) with the design effect of
+//! the mean.
 //!
-//! Assumptions: the time-stamp counter runs at one rate; steps of it (10 ns on AMD's Zen) blur single values, not means
-//! ([`Blur`]); an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
+//! Assumptions: the time-stamp counter runs at one rate; its steps (10 ns on AMD's Zen) make single values uncertain, not means
+//! ([`TimerStep`]); an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,20 +20,20 @@ use estimate::Bounds;
 use facts::{BurstFlavour, Evidence, Metric, decode_records};
 
 use super::Memory;
-use super::blur::{Blur, Within};
 use super::levels::LevelShares;
 use super::rows::MemoryRow;
+use super::timer_step::{TimerStep, Within};
 use crate::hotspots::{Key, RowKey};
 use crate::objects::{Objects, Part, Pieces, Units};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{SiteIndex, TracedCode};
 use estimate::interval::{Z_95, effective_count, wilson};
 
 /// Longer is no memory access, nanoseconds.
 const LONGEST: f64 = 20_000.0;
-/// Fewer beyond the second level do not tell which share came from memory.
+/// Fewer beyond the second level do not show which share came from memory.
 const FEWEST_FAR: f64 = 20.0;
 /// A hit in the first level, nanoseconds, where the machine was not measured.
 const FIRST_LEVEL: f64 = 1.5;
@@ -48,7 +48,7 @@ const STEPS: [f64; 14] =
 struct Timed {
     burst: BurstId,
     nanos: f64,
-    /// What it loaded from, where objects are told apart.
+    /// What it loaded from, where objects are distinguished.
     part: Option<Part>,
 }
 
@@ -64,8 +64,8 @@ struct Raw {
 #[derive(Debug, Default)]
 pub(super) struct TimedLoads {
     by_site: BTreeMap<SiteIndex, Vec<Timed>>,
-    blur: Blur,
-    /// A hit in the first level, nanoseconds: no load is quicker. Where times seem so, their floor was measured too high.
+    timer_step: TimerStep,
+    /// A hit in the first level, nanoseconds: no load is faster. Where times seem so, the overhead of a reading was measured too high.
     hit: f64,
 }
 
@@ -92,14 +92,14 @@ pub struct LatencyRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it with the most loads.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Loads executed.
     pub loads: Metric,
     /// Of the time of all loads, percent.
     pub share: Metric,
     /// Their latency.
     pub latency: Latency,
-    /// Who served them, simulated.
+    /// Their hit levels, simulated.
     pub levels: LevelShares,
     /// Loads that took longer than the second level does, percent, to compare with the simulated levels.
     pub beyond_l2: Metric,
@@ -135,12 +135,13 @@ impl TimedLoads {
                 raw.push(Raw { site: load.site, burst: records.burst, cycles, part });
             });
         }
-        let floor = recording.run.collector.timed_load_floor_cycles;
+        let overhead = recording.run.collector.timed_load_floor_cycles;
         let nanos_per_cycle = 1e9 / hertz;
-        loads.blur = Blur::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
-        let step = loads.blur.step();
-        let measured =
-            floor.map(|floor| floor.mean.filter(|_| step > 0.0).unwrap_or(f64::from(floor.median)));
+        loads.timer_step = TimerStep::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
+        let step = loads.timer_step.step();
+        let measured = overhead.map(|overhead| {
+            overhead.mean.filter(|_| step > 0.0).unwrap_or(f64::from(overhead.median))
+        });
         let hit = hit_cycles(&raw, measured, step / nanos_per_cycle);
         let first = level_nanos(profile, 1).unwrap_or(FIRST_LEVEL);
         loads.hit = first;
@@ -155,7 +156,13 @@ impl TimedLoads {
 
     /// None of them yet.
     fn none(&self) -> Weighted {
-        Weighted { loads: Vec::new(), sum: 0.0, all: 0.0, blur: self.blur, hit: self.hit }
+        Weighted {
+            loads: Vec::new(),
+            sum: 0.0,
+            all: 0.0,
+            timer_step: self.timer_step,
+            hit: self.hit,
+        }
     }
 
     /// The mean latency of the loads of each site that were timed, nanoseconds.
@@ -168,22 +175,25 @@ impl TimedLoads {
 
     /// Of the loads of each site that went beyond the second level, the share that went to memory, where enough were
     /// timed: the timed answer to what the model leaves open.
-    pub(super) fn served_by_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
+    pub(super) fn hits_in_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
         let dram = profile.recording.run.calibration.as_ref();
         let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
         let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);
         let (Some(l2), Some(l3), Some(dram)) = levels else { return BTreeMap::new() };
         let beyond = |loads: &[Timed], from: f64, to: f64| {
             let from = (from * to).sqrt();
-            loads.iter().map(|one| self.blur.within(one.nanos, from, f64::INFINITY)).sum::<Within>()
+            loads
+                .iter()
+                .map(|one| self.timer_step.within(one.nanos, from, f64::INFINITY))
+                .sum::<Within>()
         };
         let share = |loads: &Vec<Timed>| {
             let (far, farthest) = (beyond(loads, l2, l3), beyond(loads, l3, dram));
-            (far.likely >= FEWEST_FAR).then(|| {
+            (far.best >= FEWEST_FAR).then(|| {
                 // Neighbours in time are alike: a quarter of them counts.
                 let between = |part: f64, all: f64| wilson((part / all).min(1.0), all / 4.0);
                 Bounds {
-                    likely: (farthest.likely / far.likely).min(1.0),
+                    best: (farthest.best / far.best).min(1.0),
                     low: between(farthest.sure, far.possible).0,
                     high: between(farthest.possible, far.sure.max(1.0)).1,
                 }
@@ -216,13 +226,13 @@ pub(super) struct Weighted {
     sum: f64,
     /// Loads of all sites, timed or not.
     all: f64,
-    blur: Blur,
+    timer_step: TimerStep,
     /// The least that a load takes.
     hit: f64,
 }
 
 impl Weighted {
-    /// Adds code that executes so many loads over the run, of which these were timed.
+    /// Adds code that executes `loads` loads over the run, of which these were timed.
     fn add<'a>(&mut self, executed: f64, timed: impl ExactSizeIterator<Item = &'a Timed>) {
         self.all += executed;
         let weight = executed / timed.len().max(1) as f64;
@@ -269,7 +279,7 @@ impl Weighted {
         Metric::with_interval(Evidence::Timed, value, unit, interval, self.loads.len() as u64)
     }
 
-    /// How many independent loads tell as much.
+    /// How many independent loads carry as much information.
     fn effective(&self, effect: f64) -> f64 {
         let squares: f64 = self.loads.iter().map(|(_, weight, _)| weight * weight).sum();
         effective_count(self.sum, squares) / effect
@@ -290,19 +300,19 @@ impl Weighted {
     fn quantile(&self, share: f64, effective: f64) -> Metric {
         let half = Z_95 * (share * (1.0 - share) / effective.max(1.0)).sqrt();
         let (low, high) = (self.at(share - half), self.at(share + half));
-        let interval = ((low - self.blur.step()).max(0.0), high + self.blur.step());
+        let interval = ((low - self.timer_step.step()).max(0.0), high + self.timer_step.step());
         self.metric(self.at(share).max(self.hit), "ns", interval)
     }
 
     /// Share of loads that take from `from` on and less than `to` nanoseconds, percent.
     fn share(&self, effective: f64, from: f64, to: f64) -> Metric {
         let within = |(nanos, weight, _): &(f64, f64, BurstId)| {
-            self.blur.within(*nanos, from, to).times(weight / self.sum)
+            self.timer_step.within(*nanos, from, to).times(weight / self.sum)
         };
         let share = self.loads.iter().map(within).sum::<Within>();
         let interval = |share: f64| wilson(share.min(1.0), effective);
         let (low, high) = (interval(share.sure).0, interval(share.possible).1);
-        self.metric(share.likely.min(1.0) * 100.0, "percent", (low * 100.0, high * 100.0))
+        self.metric(share.best.min(1.0) * 100.0, "percent", (low * 100.0, high * 100.0))
     }
 
     fn latency(&self) -> Latency {
@@ -386,7 +396,7 @@ impl Memory<'_> {
     fn enough(&self, weighted: &Weighted) -> Result<Latency, String> {
         let count = weighted.loads.len();
         if self.profile.recording.run.host.tsc_hz.is_none() {
-            return Err("the rate of the time-stamp counter is not known here".to_owned());
+            return Err("the frequency of the time-stamp counter is unknown here".to_owned());
         }
         if count < FEWEST {
             return Err(format!("only {count} loads were timed, {FEWEST} are needed"));

@@ -1,13 +1,13 @@
-//! Which cache level served the loads, and which sizes the model has.
+//! Hit levels of loads, and the cache sizes of the model.
 //!
-//! What for: shares of loads by level, simulated. What not: how long they took (`latency`).
+//! What for: shares of loads by hit level, simulated. What not: how long they took (`latency`).
 //!
-//! Sizes: the first two levels as the system describes them; the last one as the latency ladder measured it, because a
-//! virtual machine gets another part of a shared cache than its CPUID says. A last level that several CPUs share is
-//! divided by the mean number of the program's threads that ran at a time.
+//! Sizes: the first two levels as the system describes them; the last one as the latency ladder measured it, because a virtual
+//! machine gets another part of a shared cache than its CPUID reports. A last level that several CPUs share is divided by the
+//! mean number of the program's threads that ran at a time.
 //!
-//! Assumptions: threads' data are disjoint, so that each has its part of the shared level; where the pages of the program's
-//! memory lie is a matter of chance, in pieces of 2 MiB where most of it is in huge pages, else of 4 KiB.
+//! Assumptions: threads' data are disjoint, so that each has its part of the shared level. The program's pages are at random
+//! physical addresses, in pieces of 2 MiB where most of its memory is in huge pages, else of 4 KiB.
 
 use base::Bytes;
 use cachesim::{
@@ -29,7 +29,7 @@ use crate::traced::SiteIndex;
 
 /// Of the second-level TLB.
 pub(super) const STLB_WAYS: u32 = 12;
-/// Of a last level whose associativity nobody tells.
+/// Assumed for a last level of unknown associativity.
 const WAYS: u32 = 16;
 /// More are not kept apart in the model.
 const MOST_WAYS: u32 = cachesim::DEPTHS as u32;
@@ -48,19 +48,21 @@ impl Sizes {
     pub(crate) fn of(profile: &Profile<'_>) -> Sizes {
         let run = &profile.recording.run;
         let mut notes = Vec::new();
-        let told = |level: u32| {
+        let cache_of = |level: u32| {
             let data = |kind: CacheKind| kind != CacheKind::Instruction;
             run.host.caches.iter().find(|cache| cache.level == level && data(cache.kind))
         };
         let levels = [1u32, 2, 3].map(|level| {
             let (bytes, ways) = USUAL[level as usize - 1];
-            let (bytes, ways) = told(level).map_or((bytes, ways), |cache| {
+            let (bytes, ways) = cache_of(level).map_or((bytes, ways), |cache| {
                 (cache.bytes, cache.ways.unwrap_or(ways).clamp(1, MOST_WAYS))
             });
             Geometry { bytes: Bytes(bytes), ways, line_bytes: x86::LINE_BYTES }
         });
         if run.host.caches.is_empty() {
-            notes.push("the system does not describe its caches: usual sizes are taken".to_owned());
+            notes.push(
+                "the system does not describe its caches: usual sizes are assumed".to_owned(),
+            );
         }
         let huge = huge_page_share(profile).value.is_some_and(|percent| percent > 50.0);
         let page = if huge { PageSize::Huge } else { PageSize::Small };
@@ -76,7 +78,7 @@ impl Sizes {
         match calibration.and_then(|found| last_level::capacity(found, ways, claimed.0)) {
             Some(bytes) => self.levels[2].bytes = Bytes(bytes as u64),
             None => self.notes.push(
-                "the size of the last cache level was not measured here: the system's figure is taken".to_owned(),
+                "the size of the last-level cache was not measured here: the size that the system reports is used".to_owned(),
             ),
         }
         let elapsed = profile.elapsed().seconds();
@@ -141,20 +143,20 @@ impl LevelShares {
 }
 
 impl Memory<'_> {
-    /// Levels that served the loads of the whole program.
+    /// Hit levels of the loads of the whole program.
     #[must_use]
     pub fn all_levels(&self) -> LevelShares {
         self.levels(self.passed.sites.keys().copied())
     }
 
-    /// Levels that served the loads of some sites.
+    /// Hit levels of the loads of some sites.
     pub(super) fn levels(&self, sites: impl Iterator<Item = SiteIndex>) -> LevelShares {
         self.levels_of(sites.map(|site| {
             (site, self.works_of(site).map(|(number, burst, work)| (number, burst, work.loads)))
         }))
     }
 
-    /// Levels that served some loads of some sites: of each site the numbers of bursts, these, and how many loads.
+    /// Hit levels of some loads of some sites: of each site the numbers of bursts, these, and how many loads.
     pub(super) fn levels_of<'b, W: Iterator<Item = (usize, &'b BurstWork, u64)>>(
         &self,
         sites: impl Iterator<Item = (SiteIndex, W)>,
@@ -163,7 +165,7 @@ impl Memory<'_> {
             return LevelShares::unavailable(why);
         }
         let bursts = self.passed.bursts.len();
-        let mut served: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
+        let mut hit_levels: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
         let mut loads = Quantity::none(bursts);
         for (site, works) in sites {
             let mut known = None;
@@ -171,21 +173,21 @@ impl Memory<'_> {
                 // The answer is that of all that bursts did in a place.
                 let outcome = match known {
                     Some((place, outcome)) if place == burst.place => outcome,
-                    _ => self.model.served(burst.place, site),
+                    _ => self.model.hit_levels(burst.place, site),
                 };
                 known = Some((burst.place, outcome));
                 let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
-                let touches: f64 = parts.iter().map(|part| part.likely).sum();
+                let touches: f64 = parts.iter().map(|part| part.best).sum();
                 if touches <= 0.0 {
                     continue;
                 }
                 loads.add(number, Bounds::exactly(executed as f64));
-                for (quantity, part) in served.iter_mut().zip(parts) {
+                for (quantity, part) in hit_levels.iter_mut().zip(parts) {
                     quantity.add(number, part.times(executed as f64 / touches));
                 }
             }
         }
-        let [l1, l2, l3, dram] = served.map(|part| self.share(&part, &loads));
+        let [l1, l2, l3, dram] = hit_levels.map(|part| self.share(&part, &loads));
         LevelShares { l1, l2, l3, dram }
     }
 

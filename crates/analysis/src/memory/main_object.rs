@@ -1,7 +1,7 @@
-//! The object that some accesses are about: the one from which they fetch most lines.
+//! The main object of some accesses: the one from which they fetch most lines.
 //!
-//! What for: findings name data beside code. What not: rows of objects (`parts`), and totals of the run: the sums here are
-//! of the bursts as they are, for only their proportions count.
+//! What for: findings name data as well as code. What not: rows of objects (`parts`), and totals of the run: the sums here are
+//! those of the bursts, because only their proportions count.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::types::SiteTypes;
 
 impl Memory<'_> {
     /// The object from which these sites fetch most lines, with its share of all that they fetch, percent; of sites that
-    /// fetch none, the one that they use most. `None` where objects are not told apart.
+    /// fetch none, the one that they use most. `None` where objects are not distinguished.
     pub(crate) fn main_object(&self, sites: &[SiteIndex]) -> Option<(ObjectId, f64)> {
         let mut sums: BTreeMap<ObjectId, (f64, f64)> = BTreeMap::new();
         for (site, part) in sites.iter().flat_map(|site| self.parts_of(*site)) {
             let sum = sums.entry(part.object).or_default();
             for (_, burst, work, part) in self.works_of_part(site, part) {
                 let expected = (&part.fills, work.firsts.as_slice());
-                sum.0 += self.model.lines(burst.place, site, expected).likely;
+                sum.0 += self.model.lines(burst.place, site, expected).best;
                 sum.1 += part.loads.saturating_add(part.stores) as f64;
             }
         }

@@ -1,22 +1,21 @@
-//! What memory does to the program: traffic, bandwidth, cache levels, latency.
+//! What memory does to the program: traffic, bandwidth, hit levels, latency.
 //!
-//! What for: traced bursts go through a cache model once ([`Memory::new`]); everything else are sums over its outcomes.
+//! What for: traced bursts go through a cache model once ([`Memory::new`]); everything else is sums over its outcomes.
 //!
 //! ```text
-//! replay of bursts -> pass (cachesim) -> model: survival, footprint -> Quantity per burst and place
-//!          samples -> places, paces of loops; native: seconds of a burst -> strata -> totals, rates, intervals
+//! replay of bursts -> pass (cachesim) -> model: survival, footprint -> Quantity per burst and region
+//!          samples -> code regions, paces of loops; native: seconds of a burst -> strata -> totals, rates, intervals
 //! ```
 //! What not: time of the kernel, traffic of other programs. No hardware counter is used.
 //!
-//! Assumptions are at the head of each file. That which holds for all: what bursts saw of a place is typical of it.
+//! Each file states its assumptions. One holds for all: the bursts of a region are typical of it.
 
 mod bandwidth;
-mod beside;
 mod bins;
-mod blur;
 mod bound;
 mod branches;
-mod cleared;
+mod code_regions;
+mod concurrency;
 mod core_time;
 mod counters;
 mod expansion;
@@ -25,24 +24,25 @@ mod function;
 mod last_level;
 mod latency;
 mod levels;
-mod looks;
 mod main_object;
 mod model;
 mod native;
+mod observations;
 mod parts;
 mod pass;
-mod places;
 mod predictors;
 mod quantity;
 mod rows;
-mod silent;
 mod simulated;
 mod strata;
 mod survival;
+mod timer_step;
 mod times;
+mod unrecorded;
 mod unseen;
 mod waits;
 mod work;
+mod zeroed;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -54,18 +54,18 @@ use cachesim::{Hierarchy, Tlb};
 use estimate::Bounds;
 use facts::{Analysis, Evidence, Metric};
 
+use self::code_regions::CodeRegions;
 use self::core_time::Paces;
 use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
-use self::looks::looks;
 use self::model::Model;
 use self::native::{Speed, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
+use self::observations::observations;
 use self::pass::{Passed, pass};
-use self::places::Places;
 use self::quantity::Quantity;
-use self::silent::Silent;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
+use self::unrecorded::Unrecorded;
 use self::work::{
     BurstWork, PartWork, SiteWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };
@@ -82,7 +82,7 @@ use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{BOUND_PERCENT, Bound, Class, IMPOSSIBLE, NEAR_PEAK, WHY_IMPOSSIBLE};
-pub(crate) use self::core_time::{Seconds, seconds};
+pub(crate) use self::core_time::seconds;
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
 pub use self::levels::LevelShares;
@@ -119,7 +119,7 @@ pub struct Memory<'a> {
     pub notes: Vec<String>,
 }
 
-/// Bursts that went through the cache model, with objects told apart, and what follows for the whole program: nearly all of
+/// Bursts that went through the cache model, with objects distinguished, and what follows for the whole program: nearly all of
 /// the work behind a [`Memory`], to be done once where several are asked for.
 pub struct Replayed {
     passed: Passed,
@@ -139,9 +139,9 @@ pub struct Replayed {
     timed: TimedLoads,
     /// What clock samples waited for.
     stalls: Stalls,
-    /// What instructions outside of loops with a floor take.
+    /// What instructions outside of loops with a no-miss time take.
     paces: Paces,
-    silent: Silent,
+    unrecorded: Unrecorded,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
     /// What findings ask of all accesses.
@@ -168,7 +168,7 @@ pub(crate) struct Amounts {
 }
 
 impl Replayed {
-    /// Simulates all bursts, with objects told apart as finely as is said, if any were recorded. Takes about 10 ns per access
+    /// Simulates all bursts, with objects distinguished as finely as requested, if any were recorded. Takes about 10 ns per access
     /// that is not part of a summarised loop. `judges`: findings will be asked for, whose questions go along.
     #[must_use]
     pub fn new(
@@ -189,12 +189,13 @@ impl Replayed {
         judges: bool,
     ) -> Replayed {
         let sizes = Sizes::of(profile);
-        // What bursts tell beside accesses does not wait for samples to be sorted by place.
-        let beside = || {
+        // What bursts show apart from accesses does not depend on the code regions of samples.
+        let other_facts = || {
             let timed = TimedLoads::read(profile, code, objects);
-            (timed, Stalls::new(profile), Silent::read(profile, code))
+            (timed, Stalls::new(profile), Unrecorded::read(profile, code))
         };
-        let ((timed, stalls, silent), places) = both(beside, || Places::new(profile, code));
+        let ((timed, stalls, unrecorded), places) =
+            both(other_facts, || CodeRegions::new(profile, code));
         let (mut answers, asked) = (Answers::default(), OnceLock::new());
         let asking = judges.then(|| Asking::new(profile, code));
         let asker = || asking.as_ref().map(Asking::asker);
@@ -236,30 +237,31 @@ impl Replayed {
         });
         let works = works(profile, &passed.bursts);
         let parts = native_parts(&passed.bursts, &works, &speeds, &places);
-        let looks = looks(profile.recording, &places, &passed.bursts, &parts);
-        let strata = Strata::new(profile, Arc::new(places), looks);
+        let observations = observations(profile.recording, &places, &passed.bursts, &parts);
+        let strata = Strata::new(profile, Arc::new(places), observations);
         let speeds = parts.iter().map(|part| part.speed).collect();
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(
-                "no burst began in functions with {:.0} % of the CPU time; for these the mean of all others is taken",
+                "no burst began in functions with {:.0} % of the CPU time; the mean of all other code represents \
+                them",
                 strata.unseen() * 100.0
             ));
         }
         if !code.left_out.is_empty() {
             notes.push(format!(
-                "{} bursts were enough work for the cache model; {} more, evenly spread, are left out",
+                "the cache model used {} bursts; {} more, evenly spread, are left out to save time",
                 strata.bursts(),
                 code.left_out.len()
             ));
         }
         if !tracing.is_empty() {
             let (plural, they) = match tracing.len() {
-                1 => ("", "it tells no rates and is"),
-                _ => ("s", "they tell no rates and are"),
+                1 => ("", "it shows no rates and is"),
+                _ => ("s", "they show no rates and are"),
             };
             notes.push(format!(
-                "{} burst{plural} met new code again and again and had little time for the program: {they} left out",
+                "{} burst{plural} met new code repeatedly and ran little of the program: {they} left out",
                 tracing.len()
             ));
         }
@@ -267,7 +269,7 @@ impl Replayed {
         if damaged > 0 {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
-        let model = Model::new(&passed, sizes.levels(), &timed.served_by_memory(profile));
+        let model = Model::new(&passed, sizes.levels(), &timed.hits_in_memory(profile));
         let (works, parts) = (works_by_site(&passed.bursts), works_by_part(&passed.bursts));
         let paces = Paces::read(profile, code, &passed.bursts);
         let mut replayed = Replayed {
@@ -282,7 +284,7 @@ impl Replayed {
             timed,
             stalls,
             paces,
-            silent,
+            unrecorded,
             bandwidth: OnceLock::new(),
             asked,
             missing,
@@ -354,8 +356,8 @@ impl Replayed {
     /// Adds what a burst did; bounds of its native time are bounds of its rate.
     fn add(&self, quantity: &mut Quantity, burst: usize, amount: Bounds) {
         let speed = self.speeds[burst];
-        let low = amount.low * speed.low / speed.likely;
-        let high = amount.high * speed.high / speed.likely;
+        let low = amount.low * speed.low / speed.best;
+        let high = amount.high * speed.high / speed.best;
         quantity.add(burst, Bounds { low, high, ..amount });
     }
 }
@@ -367,7 +369,7 @@ impl<'a> Memory<'a> {
         Memory::of(profile, code, Arc::new(Replayed::by_part(profile, code, None, false)))
     }
 
-    /// The same, with objects told apart, as finely as is said: [`Memory::part_rows`]. All other figures are the same.
+    /// The same, with objects distinguished, as finely as requested: [`Memory::part_rows`]. All other figures are the same.
     #[must_use]
     pub fn with_objects(
         profile: &'a Profile<'a>,
@@ -424,10 +426,11 @@ impl<'a> Memory<'a> {
             })
         };
         let missing = replayed.missing.clone().or_else(too_few);
-        notes.push(format!("{} bursts speak for the selected time and threads", strata.bursts()));
+        notes.push(format!("{} bursts represent the selected time and threads", strata.bursts()));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(
-                "none of these began in functions with {:.0} % of the selected CPU time; for these their mean is taken",
+                "none of these began in functions with {:.0} % of the selected CPU time; their mean represents \
+                that code",
                 strata.unseen() * 100.0
             ));
         }
@@ -435,7 +438,7 @@ impl<'a> Memory<'a> {
         Memory { profile, code, replayed, selection, bursts, strata, loads, missing, notes }
     }
 
-    /// Which objects bursts saw each site use. Where the memory was asked for with whole objects told apart.
+    /// Which objects each site used in bursts. Only where the memory was built with whole objects distinguished.
     #[must_use]
     pub fn objects_of_sites(&self) -> ObjectsOfSites {
         let mut found = ObjectsOfSites::new();
@@ -534,15 +537,14 @@ impl<'a> Memory<'a> {
     /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the
     /// machine.
     fn most_flops(&self, flops: &Quantity) -> f64 {
-        let rates =
-            (0..).zip(&flops.0).map(|(at, flops)| flops.likely / self.strata.seconds_of(at));
+        let rates = (0..).zip(&flops.0).map(|(at, flops)| flops.best / self.strata.seconds_of(at));
         let busiest = rates.fold(0.0, f64::max);
         let calibration = self.profile.recording.run.calibration.as_ref();
         let peak = calibration.and_then(|found| found.flops_peak.as_ref()?.value);
         if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
     }
 
-    /// What each look of a burst stands for.
+    /// What each observation of a burst represents.
     fn expansion(&self) -> &Expansion {
         self.strata.expansion()
     }
@@ -611,7 +613,7 @@ fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
     if profile.recording.bursts.is_empty() {
         let why = match profile.recording.run.analysis {
             Analysis::MemoryAccess => "no burst was taken: see coverage for the reasons",
-            _ => "accesses are traced by `fathom run` (memory-access), not by this collection",
+            _ => "this collection does not trace accesses: use `fathom run` (memory-access)",
         };
         return Some(why.to_owned());
     }

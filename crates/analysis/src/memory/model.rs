@@ -1,25 +1,24 @@
-//! What the unknown outcomes of the cache model come to.
+//! What the unknown outcomes of the cache model amount to.
 //!
-//! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with
-//! the chance that accesses of the same site have whose outcome is known (`survival`); where no access was observed deep
-//! enough, loads of an irregular site that were timed decide (`latency`), or else the amount of data that its place in the code goes
-//! through (`footprint`).
+//! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with the
+//! probability of the same site's accesses whose outcome is known (`survival`). Where no access was observed deep enough, timed
+//! loads of an irregular site decide (`latency`), else the amount of data that its region uses (`footprint`).
 //! What not: rates.
 //!
-//! Where the last level's sets were seen full, their depths tell (`by_sets`); where bursts were too short for that, the
-//! times between touches do (`by_times`). A fill that is unknown in the last level was mostly unknown in the first two as well. So the chance that it missed is
-//! the product over the levels: of a fills' unknown touches, as many as the level above had unknown ones count with that
-//! level's chance.
+//! If the last level's sets filled up in bursts, their depths decide (`by_sets`); if bursts were too short for that, the times
+//! between touches (`by_times`). A fill with an unknown outcome in the last level was mostly unknown in the first two as well. So
+//! the probability of a miss is the product over the levels: of a fill's unknown touches, as many as were unknown in the level
+//! above count with that level's probability.
 
 use std::collections::{BTreeMap, HashMap};
 
 use cachesim::LevelTally;
 use estimate::Bounds;
 
+use super::code_regions::CodeRegion;
 use super::footprint::{Extent, Footprint};
 use super::levels::STLB_WAYS;
 use super::pass::{Passed, SiteOutcomes};
-use super::places::Place;
 use super::survival::Survival;
 use super::times::BINS;
 use super::work::{Partly, listed};
@@ -49,15 +48,15 @@ struct Chances {
 /// Chances of all sites, and the data of all places.
 pub(crate) struct Model {
     sites: BTreeMap<SiteIndex, Chances>,
-    extents: HashMap<Place, Option<Extent>>,
+    extents: HashMap<CodeRegion, Option<Extent>>,
     levels: [Level; 3],
     /// What `reached_last` says of a site in a place: asked again for each part of each object.
-    reached: IndexMap<(Place, SiteIndex), Bounds>,
+    reached: IndexMap<(CodeRegion, SiteIndex), Bounds>,
 }
 
-/// Where the loads of a site were served, in touches.
+/// Hit levels of the loads of a site, in touches.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct HitLevels {
     pub(crate) l1: Bounds,
     pub(crate) l2: Bounds,
     pub(crate) l3: Bounds,
@@ -103,7 +102,7 @@ impl Model {
     /// first touches in it, by time.
     pub(crate) fn lines(
         &self,
-        place: Place,
+        place: CodeRegion,
         site: SiteIndex,
         (lines, firsts): (&Partly, &[(u8, u64)]),
     ) -> Bounds {
@@ -119,7 +118,7 @@ impl Model {
     }
 
     /// The chance that a touch of unknown outcome missed all levels, where they were not.
-    fn by_times(&self, place: Place, chances: &Chances, firsts: &[(u8, u64)]) -> Bounds {
+    fn by_times(&self, place: CodeRegion, chances: &Chances, firsts: &[(u8, u64)]) -> Bounds {
         let open = self.open_at(place, chances, 2);
         let all: u64 = firsts.iter().map(|(_, count)| count).sum();
         if all == 0 {
@@ -136,12 +135,12 @@ impl Model {
 
     /// The chance that what no access of a site reached misses a level. Timed loads and the amount of data are two
     /// opinions; where both are there, their middle, between the bounds of both.
-    fn open_at(&self, place: Place, chances: &Chances, level: usize) -> Bounds {
+    fn open_at(&self, place: CodeRegion, chances: &Chances, level: usize) -> Bounds {
         let known = self.extents.get(&place).is_some_and(Option::is_some);
         let data = self.open(place, level);
         match chances.from_memory.filter(|_| level == 2) {
             Some(timed) if known => Bounds {
-                likely: f64::midpoint(timed.likely, data.likely),
+                best: f64::midpoint(timed.best, data.best),
                 low: timed.low.min(data.low),
                 high: timed.high.max(data.high),
             },
@@ -151,18 +150,15 @@ impl Model {
     }
 
     /// The chance that what no access reached misses a level, from the amount of data.
-    fn open(&self, place: Place, level: usize) -> Bounds {
+    fn open(&self, place: CodeRegion, level: usize) -> Bounds {
         match self.extents.get(&place).copied().flatten() {
-            Some(extent) => {
-                let (likely, (low, high)) = extent.miss(self.levels[level].bytes);
-                Bounds { likely, low, high }
-            }
-            None => Bounds { likely: 0.5, low: 0.0, high: 1.0 },
+            Some(extent) => extent.miss(self.levels[level].bytes),
+            None => Bounds { best: 0.5, low: 0.0, high: 1.0 },
         }
     }
 
     /// The chance that a touch of unknown outcome in the last level came there at all.
-    fn reached_last(&self, place: Place, chances: &Chances) -> Bounds {
+    fn reached_last(&self, place: CodeRegion, chances: &Chances) -> Bounds {
         let of = &chances.outcomes;
         let first = self.passed_on(&of.l1, &chances.l1, self.open(place, 0));
         let (n1, n2, n3) = (unknown(&of.l1), unknown(&of.l2), unknown(&of.llc));
@@ -176,7 +172,7 @@ impl Model {
         };
         let chain = |first: f64, second: f64| then(then(1.0, first, n1, n2), second, n2, n3);
         Bounds {
-            likely: chain(first.likely, second.likely),
+            best: chain(first.best, second.best),
             low: chain(first.low, second.low),
             high: chain(first.high, second.high),
         }
@@ -197,13 +193,13 @@ impl Model {
         let of = &chances.outcomes;
         let executed = (of.loads + of.stores).max(1) as f64;
         let known = of.stlb.absent.misses as f64;
-        let open = Bounds { likely: 0.5, low: 0.0, high: 1.0 };
+        let open = Bounds { best: 0.5, low: 0.0, high: 1.0 };
         open.each(|open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
     }
 
-    /// Where the touches of a site were served, over all bursts.
-    pub(crate) fn served(&self, place: Place, site: SiteIndex) -> Served {
-        let Some(chances) = self.sites.get(&site) else { return Served::default() };
+    /// Hit levels of the touches of a site, over all bursts.
+    pub(crate) fn hit_levels(&self, place: CodeRegion, site: SiteIndex) -> HitLevels {
+        let Some(chances) = self.sites.get(&site) else { return HitLevels::default() };
         let of = &chances.outcomes;
         let ratio = |tally: &LevelTally, survival: &Survival, level: usize| {
             let touches = tally.touches() as f64;
@@ -217,7 +213,7 @@ impl Model {
         let (m1, m2) = (ratio(&of.l1, &chances.l1, 0), ratio(&of.l2, &chances.l2, 1));
         let touches = of.l1.touches() as f64;
         let behind = |a: Bounds, b: Bounds| Bounds {
-            likely: a.likely * b.likely,
+            best: a.best * b.best,
             low: a.low * b.low,
             high: a.high * b.high,
         };
@@ -226,17 +222,17 @@ impl Model {
         let fills = Partly::of(&of.llc.absent);
         let dram = self.lines(place, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
         let least = |a: Bounds, b: Bounds| Bounds {
-            likely: a.likely.min(b.likely),
+            best: a.best.min(b.best),
             low: a.low.min(b.high),
             high: a.high.min(b.high),
         };
         let three = least(dram, two);
         let minus = |a: Bounds, b: Bounds| Bounds {
-            likely: (a.likely - b.likely).max(0.0),
+            best: (a.best - b.best).max(0.0),
             low: (a.low - b.high).max(0.0),
             high: (a.high - b.low).max(0.0),
         };
-        Served {
+        HitLevels {
             l1: minus(Bounds::exactly(1.0), m1).times(touches),
             l2: minus(m1, two).times(touches),
             l3: minus(two, three).times(touches),
@@ -246,16 +242,16 @@ impl Model {
 }
 
 /// The data of each place; of a loop of which bursts saw too little, those of its function.
-fn extents(passed: &Passed) -> HashMap<Place, Option<Extent>> {
-    let mut extents: HashMap<Place, Option<Extent>> =
+fn extents(passed: &Passed) -> HashMap<CodeRegion, Option<Extent>> {
+    let mut extents: HashMap<CodeRegion, Option<Extent>> =
         passed.footprints.iter().map(|(of, data)| (*of, data.extent())).collect();
-    let functions: HashMap<Place, FunctionId> =
+    let functions: HashMap<CodeRegion, FunctionId> =
         passed.bursts.iter().map(|burst| (burst.place, burst.function)).collect();
     let mut whole: HashMap<FunctionId, Option<Extent>> = HashMap::new();
     for (place, extent) in extents.iter_mut().filter(|(_, extent)| extent.is_none()) {
         let Some(function) = functions.get(place) else { continue };
         *extent = *whole.entry(*function).or_insert_with(|| {
-            let same = |place: &&Place| functions.get(place) == Some(function);
+            let same = |place: &&CodeRegion| functions.get(place) == Some(function);
             let mut all = Footprint::default();
             let parts = passed.footprints.iter().filter(|(place, _)| same(place));
             parts.for_each(|(_, data)| all.merge(data.clone()));
@@ -275,7 +271,7 @@ fn by_sets(above: Bounds, chances: &Chances, unknown: &[(u8, u64)]) -> Bounds {
     above.times(missed)
 }
 
-/// Whether the timing of its loads tells where they are served natively: prefetchers run ahead of regular ones, the more
+/// Whether the timing of its loads shows their native hit level: prefetchers run ahead of regular ones, the more
 /// so when each is fenced. Irregular accesses are mostly in another line than the time before, and not at the same
 /// distance as then.
 fn is_irregular(outcomes: &SiteOutcomes) -> bool {

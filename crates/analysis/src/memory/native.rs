@@ -1,33 +1,33 @@
 //! How much faster code runs natively than in a burst that records addresses.
 //!
-//! What for: rates. A burst's own time is too long where recording slows the code down. Directly after some of them, a
-//! window of the same thread only counts blocks, which costs far less; the program is in the same phase. Instructions
-//! per second in those windows over those in the bursts in front of them is by how much bursts are slower.
+//! What for: rates. A burst's own time is too long where recording slows the code down. Directly after some bursts, a count window
+//! of the same thread only counts blocks, which costs far less, in the same phase of the program. Instructions per second in
+//! those windows, over those in the bursts before them, is the slow-down of bursts.
 //! What not: the time of single instructions.
 //!
-//! The rule: native seconds of a burst with a window behind it = its instructions / instructions per second in that. Of
-//! others = its CPU time / max(1, ratio), the ratio being one of sums over the pairs of a
-//! function, or of all where a function has few. At least 1, for both are slower than native code: loops that are
-//! summarised run at native speed in a burst, and slower in a window, which counts each iteration.
-//! A window's time is taken without what its counters cost, which a sparse window behind it tells (`counters`), else what they
-//! usually do, and without what look-ups usually cost.
-//! A burst in several places: its time is divided by the instructions that it ran in each, times what an instruction takes
-//! there, which samples of the whole run tell.
+//! The rule: native seconds of a burst with a window after it = its instructions / instructions per second in that window. Of
+//! others = its CPU time / max(1, ratio), where the ratio is one of sums over the pairs of a function, or of all where a
+//! function has few. At least 1, because both are slower than native code: summarised loops run at native speed in a burst, and
+//! slower in a window, which counts each iteration.
+//! A window's time is taken without the cost of its counters, which a sparse window after it shows (`counters`), else their usual
+//! cost, and without the usual cost of look-ups.
+//! A burst in several regions: its time is divided by the instructions that it ran in each, times what an instruction takes
+//! there, which samples of the whole run show.
 //! Bounds: the scatter of the pairs, and not below 1. Not above the ratio with [`MOST_PER_COUNT`] for each counted block
 //! taken off the window's time, and not above the burst's time without [`MOST_PER_CALLING_RECORD`] for each record, by
-//! [`BESIDES`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
+//! [`EXTRA`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
 //! [`MOST_PER_BURST`].
 //!
-//! Assumptions: instructions of one function take the same time in both; CPU time is schedstat's, which has the thread's
-//! own part of stops in it, alike in both.
+//! Assumptions: instructions of one function take the same time in both. CPU time is schedstat's, which includes the thread's own
+//! part of stops, alike in both.
 
 use std::collections::HashMap;
 
 use base::{BlockId, BurstId, Nanos, Tid};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
+use super::code_regions::{CodeRegion, CodeRegions};
 use super::counters::{NativeShare, NativeShares, native_share};
-use super::places::{Place, Places};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
 use crate::stack::FunctionId;
@@ -49,7 +49,7 @@ const MOST_PER_RECORD: f64 = 2.5e-9;
 const MOST_PER_CALLING_RECORD: f64 = 6e-9;
 /// Factor by which a burst may be slower besides: caches and TLBs that it shares with its records (the same results: a chase
 /// through memory, upper end).
-const BESIDES: f64 = 1.2;
+const EXTRA: f64 = 1.2;
 /// Seconds that entering, leaving and warming up a burst take at most. Where the tracer measured what the first two usually
 /// take and took that off, as much again: one stop in ten takes twice the usual (bench/results/stop-parts).
 const MOST_PER_BURST: f64 = 60e-6;
@@ -59,14 +59,14 @@ const USUAL_PER_BURST: f64 = 15e-6;
 /// machine, 17 to 24 where other programs have its CPUs and caches meanwhile. The larger: bursts with many stops are left out
 /// rather than taken for slow code.
 const PER_STOP: f64 = 20e-6;
-/// A burst of which more than this share may be the tracer's tells no rates.
+/// A burst of which more than this share may be the tracer's gives no rates.
 const MOST_TRACING: f64 = 0.5;
 /// More than this is no comparison of the same code.
 const MOST: f64 = 30.0;
-/// Seconds that a counter usually takes: the middle of nothing and [`MOST_BESIDE`]. Where its loop waits for a chain of its own
-/// it runs beside that: with loops whose pace is known 0.05, 0.4 and 0.5 ns were seen (AMD Zen 4), in tight ones 0.8 (Xeon).
+/// Seconds that a counter usually takes: the middle of nothing and [`MOST_UNCHAINED`]. Where its loop waits for a chain of its own
+/// it overlaps with that chain: in loops whose pace is known 0.05, 0.4 and 0.5 ns were seen (AMD Zen 4), in tight ones 0.8 (Xeon).
 const USUAL_PER_COUNT: f64 = 0.4e-9;
-/// In code of short blocks counters run beside other instructions: of a window's time they usually take no more than this,
+/// In code of short blocks counters overlap with other instructions: of a window's time they usually take no more than this,
 /// and at most that.
 const USUAL_SHARE: f64 = 0.35;
 const MOST_SHARE: f64 = 0.7;
@@ -87,7 +87,7 @@ const MOST_PER_COUNT: f64 = 1.5e-9;
 /// A block that runs no more often than once in so many times that does not wait for its own counter.
 const CHAINS: f64 = 1.5;
 /// Seconds that a counter takes at most in other code: see [`USUAL_PER_COUNT`].
-const MOST_BESIDE: f64 = 0.8e-9;
+const MOST_UNCHAINED: f64 = 0.8e-9;
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
 /// With fewer pairs, those of all functions speak.
@@ -112,7 +112,7 @@ pub(crate) struct Work {
 /// Factor by which native code is faster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Speed {
-    pub(crate) likely: f64,
+    pub(crate) best: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
@@ -130,20 +130,20 @@ pub(crate) fn native_parts(
     all: &[BurstWork],
     works: &[Work],
     speeds: &Speeds,
-    places: &Places,
+    places: &CodeRegions,
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(all.len());
     let bursts = || all.chunk_by(|one, next| one.burst == next.burst).zip(works);
-    let native = |whole: &Work| whole.seconds / speeds.of(whole).likely;
+    let native = |whole: &Work| whole.seconds / speeds.of(whole).best;
     // Instructions of each place in a second of all: bursts begin at random moments, and each counts alike.
-    let mut instructions: HashMap<Place, f64> = HashMap::new();
+    let mut instructions: HashMap<CodeRegion, f64> = HashMap::new();
     for (of_burst, whole) in bursts() {
         let seconds = native(whole).max(SHORTEST);
         for work in of_burst {
             *instructions.entry(work.place).or_default() += work.instructions / seconds;
         }
     }
-    let mean = |place: Place| {
+    let mean = |place: CodeRegion| {
         let Some(share) = places.share(place) else { return 1.0 };
         let of = instructions.get(&place).copied().filter(|count| *count > 0.0);
         of.map_or(0.0, |count| share / count)
@@ -164,7 +164,7 @@ pub(crate) fn native_parts(
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
         let rest = (native - paced).max(LEAST_REST * native * part(others, whole));
         let part = |work: &BurstWork| match exact(work) {
-            Some(seconds) => Part { seconds, speed: Speed { likely: 1.0, low: 1.0, high: 1.0 } },
+            Some(seconds) => Part { seconds, speed: Speed { best: 1.0, low: 1.0, high: 1.0 } },
             None => {
                 let seconds = rest * part(long(work), others);
                 Part { seconds: seconds * places.own_share(work.place), speed }
@@ -175,7 +175,7 @@ pub(crate) fn native_parts(
     parts
 }
 
-/// A burst and the window behind it, or sums of many.
+/// A burst and the window after it, or sums of many.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     /// Instructions and seconds in the burst.
@@ -184,18 +184,18 @@ struct Pair {
     counted: (f64, f64),
     /// Counted blocks.
     blocks: f64,
-    /// Of these, those behind which the copy looked up where the program goes on.
+    /// Of these, those after which the copy looked up the branch target.
     looked_up: f64,
     /// Of the one that ran most often.
     most: f64,
-    /// What the sparse window behind it says.
+    /// The native share by the sparse window after it.
     share: Option<f64>,
 }
 
 /// How many times quicker windows were.
 #[derive(Clone, Copy, Debug)]
 struct Ratio {
-    likely: f64,
+    best: f64,
     /// With counters that take nothing, in code that waits for nothing.
     lowest: f64,
     /// With the most that they can take.
@@ -207,7 +207,7 @@ struct Ratio {
 /// Speeds by function.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
-    /// Of bursts with a window right behind them.
+    /// Of bursts with a window right after them.
     own: HashMap<BurstId, Speed>,
     of: HashMap<FunctionId, Ratio>,
     all: Option<Ratio>,
@@ -228,7 +228,7 @@ impl Speeds {
         pairs.retain(|(work, pair)| {
             pair.is_long() || long.get(&work.function).is_none_or(|count| *count < FEWEST)
         });
-        // These would tell how much slower they were for other reasons.
+        // Their ratio would show other reasons for being slow.
         let warm = || pairs.iter().filter(|(work, _)| !work.is_untimed);
         let all: Vec<Pair> = warm().map(|(_, pair)| *pair).collect();
         let mut by_function: HashMap<FunctionId, Vec<Pair>> = HashMap::new();
@@ -258,7 +258,7 @@ impl Speeds {
         self.own.get(&work.burst).copied().unwrap_or_else(|| self.by_windows(work))
     }
 
-    /// Whether a window tells a burst's own speed.
+    /// Whether a window gives a burst's own speed.
     pub(super) fn is_counted(&self, burst: BurstId) -> bool {
         self.own.contains_key(&burst)
     }
@@ -267,7 +267,7 @@ impl Speeds {
     fn slowest(&self, work: &Work) -> f64 {
         let stops = f64::from(work.stops.saturating_sub(2)) * PER_STOP;
         let ours = work.records * MOST_PER_CALLING_RECORD + stops + self.most_per_burst;
-        (BESIDES * work.seconds / (work.seconds - ours).max(work.seconds / MOST)).min(MOST)
+        (EXTRA * work.seconds / (work.seconds - ours).max(work.seconds / MOST)).min(MOST)
     }
 
     fn by_windows(&self, work: &Work) -> Speed {
@@ -277,12 +277,12 @@ impl Speeds {
             Some(ratio) => {
                 // A burst of summarised loops runs at native speed, whatever a window says that counts each iteration.
                 let limit = if is_slowed(work) { self.slowest(work) } else { most };
-                let likely = ratio.likely.clamp(1.0, limit);
-                let low = (ratio.lowest / ratio.scatter).clamp(1.0, likely);
-                let high = (ratio.highest * ratio.scatter).min(limit).max(likely);
-                Speed { likely, low, high }
+                let best = ratio.best.clamp(1.0, limit);
+                let low = (ratio.lowest / ratio.scatter).clamp(1.0, best);
+                let high = (ratio.highest * ratio.scatter).min(limit).max(best);
+                Speed { best, low, high }
             }
-            None => Speed { likely: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
+            None => Speed { best: f64::midpoint(1.0, most.min(1.1)), low: 1.0, high: most },
         }
     }
 }
@@ -388,7 +388,7 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
     pairs
 }
 
-/// Seconds of a counter and of a look-up, of which so much is not hidden behind waits.
+/// Seconds of a counter and of a look-up, with the share that waits do not hide.
 fn usual(shown: f64) -> (f64, f64) {
     (USUAL_PER_COUNT * shown, USUAL_PER_LOOK_UP * shown)
 }
@@ -401,10 +401,10 @@ impl Pair {
     }
 
     /// Seconds of the window if counters took the most that they can: where one block runs again and again, each waits for the
-    /// one before; else they take what they take beside other instructions.
+    /// one before; else they overlap with other instructions.
     fn without_most(&self) -> f64 {
         let chained = self.counted.1 < self.most * CHAINS * MOST_PER_COUNT;
-        let each = if chained { MOST_PER_COUNT } else { MOST_BESIDE };
+        let each = if chained { MOST_PER_COUNT } else { MOST_UNCHAINED };
         self.without_counters((each, MOST_PER_LOOK_UP), MOST_SHARE)
     }
 
@@ -420,12 +420,12 @@ impl Pair {
             let native = self.counted.1 * share;
             native - (self.looked_up * look_up).min(native * most)
         };
-        let likely = without(share.likely, USUAL_PER_LOOK_UP * shown, USUAL_SHARE);
+        let best = without(share.best, USUAL_PER_LOOK_UP * shown, USUAL_SHARE);
         let high = without(share.low, MOST_PER_LOOK_UP, MOST_SHARE);
-        [likely, self.counted.1 * share.high, high]
+        [best, self.counted.1 * share.high, high]
     }
 
-    /// The part of its counters' time that is not hidden behind waits, 0 to 1.
+    /// The part of its counters' time that waits do not hide, 0 to 1.
     fn shown(&self) -> f64 {
         (HIDING * self.blocks / self.counted.1).min(1.0)
     }
@@ -436,17 +436,17 @@ impl Pair {
         let shown = self.shown();
         let speed = match share {
             Some(share) => {
-                let [likely, low, high] = self.native_by(share, shown).map(rate);
-                Speed { likely, low, high }
+                let [best, low, high] = self.native_by(share, shown).map(rate);
+                Speed { best, low, high }
             }
             None => Speed {
-                likely: rate(self.without_counters(usual(shown), USUAL_SHARE)),
+                best: rate(self.without_counters(usual(shown), USUAL_SHARE)),
                 low: rate(self.counted.1) * (1.0 - QUICKER * (1.0 - shown)),
                 high: rate(self.without_most()),
             },
         };
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
-        [speed.low, speed.likely, speed.high].into_iter().all(is_one).then_some(speed)
+        [speed.low, speed.best, speed.high].into_iter().all(is_one).then_some(speed)
     }
 
     fn plus(self, other: &Pair) -> Pair {
@@ -489,7 +489,7 @@ fn ratio(pairs: &[Pair], share: Option<NativeShare>) -> Option<Ratio> {
         let squares: f64 = pairs.iter().map(|pair| pair.residual(&sums).powi(2)).sum();
         (quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST)
     };
-    let [likely, lowest, highest] = match share {
+    let [best, lowest, highest] = match share {
         Some(share) => sums.native_by(share, shown).map(rate),
         None => [
             rate(without(usual(shown), USUAL_SHARE)),
@@ -497,5 +497,5 @@ fn ratio(pairs: &[Pair], share: Option<NativeShare>) -> Option<Ratio> {
             rate(sums.without_most()),
         ],
     };
-    Some(Ratio { likely, lowest, highest, scatter })
+    Some(Ratio { best, lowest, highest, scatter })
 }

@@ -1,8 +1,8 @@
 //! Traffic, loads and latency by memory object.
 //!
-//! What for: the estimates of `rows` and `latency` with parts of objects as the key: the same bursts, the same model of
-//! what the caches leave open, the same scaling to the run and the same intervals. So rows over all objects sum up to the
-//! figures of the whole program. What not: what the objects are (`objects`).
+//! What for: the estimates of `rows` and `latency` with parts of objects as the key: the same bursts, the same model of unknown
+//! outcomes, the same scaling to the run and the same intervals. So rows over all objects add up to the figures of the whole
+//! program. What not: what the objects are (`objects`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -257,7 +257,7 @@ impl Memory<'_> {
         };
         let moved = works().map(|(number, burst, site, part)| {
             let (fills, written) = self.moved_by(burst, site, part);
-            (number, fills.likely + written.likely)
+            (number, fills.best + written.best)
         });
         let loads = works().map(|(number, _, _, part)| (number, part.loads as f64));
         (self.expansion().sum(moved), self.expansion().sum(loads))

@@ -1,22 +1,23 @@
 //! One pass over all bursts through the cache model.
 //!
-//! What for: what each burst did at each site, level by level, and which data each function goes through. What not: what
-//! unknown outcomes come to (`model`).
+//! What for: what each burst did at each site, level by level, and which data each function uses. What not: what unknown outcomes
+//! amount to (`model`).
 //!
-//! Assumptions: a burst starts with caches of unknown contents, and nothing is kept between bursts (a model that keeps
-//! its contents would find lines that the time between has long thrown out). Of a loop that is summarised, an access
-//! whose addresses are no progression (masked, repeated, 32-bit) goes in behind the loop, not interleaved with it.
+//! Assumptions: a burst starts with caches of unknown contents, and nothing is kept between bursts: a model that keeps its
+//! contents would find lines that were evicted in the time between. In a summarised loop, an access whose addresses are no
+//! progression (masked, repeated, 32-bit) enters after the loop, not interleaved with it.
 
 use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
+use estimate::Bounds;
 use facts::Burst;
 
 use super::branches::Branches;
-use super::core_time::{Seconds, loops};
+use super::code_regions::{CodeRegion, CodeRegions};
+use super::core_time::loops;
 use super::footprint::Footprint;
-use super::places::{Place, Places};
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
 use super::work::{BurstWork, PartWork, SiteWork, listed};
@@ -73,26 +74,26 @@ pub(crate) struct Passed {
     /// In the order of bursts; of each, in the order in which it came to its places.
     pub(crate) bursts: Vec<BurstWork>,
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
-    pub(crate) footprints: HashMap<Place, Footprint>,
+    pub(crate) footprints: HashMap<CodeRegion, Footprint>,
     /// Of bursts whose branches were replayed, by their number: those that our own predictor misses in the same records.
     pub(crate) foreseen: BTreeMap<usize, f64>,
     pub(crate) damage: Damage,
 }
 
-/// Runs all bursts through `caches`, which forgets everything between them. `beside` sees them at the same time; its tools are returned.
+/// Runs all bursts through `caches`, which forgets everything between them. `extra` sees them at the same time; its tools are returned.
 pub(crate) fn pass<T: Tool + Send>(
     profile: &Profile<'_>,
-    (code, places): (&TracedCode, &Places),
+    (code, places): (&TracedCode, &CodeRegions),
     caches: &Hierarchy,
     pages: (&Tlb, PageSize),
     objects: Option<(&Objects, Pieces)>,
-    (beside, mut take): (impl Fn() -> T + Sync, impl FnMut(T::OfBurst) + Send),
+    (extra, mut take): (impl Fn() -> T + Sync, impl FnMut(T::OfBurst) + Send),
 ) -> (Passed, Vec<T>) {
     let bursts: Vec<_> = traced_bursts(profile.recording, code).collect();
     let walker = || {
         let simulated =
             Simulated::new(caches.clone(), (pages.0.clone(), pages.1), code.sites.len(), objects);
-        (Walker::new(profile, (code, places), simulated), beside())
+        (Walker::new(profile, (code, places), simulated), extra())
     };
     let (damage, tools) = stream(profile.recording, code, &bursts, walker, |_, ((), of)| take(of));
     let (walkers, others): (Vec<Walker<'_>>, Vec<T>) = tools.into_iter().unzip();
@@ -103,8 +104,13 @@ pub(crate) fn pass<T: Tool + Send>(
 }
 
 impl Passed {
-    /// Takes note of the lines that clock samples waited for, as part of the data of their places.
-    pub(crate) fn note_sampled(&mut self, stalls: &Stalls, code: &TracedCode, places: &Places) {
+    /// Adds the lines that clock samples waited for to the data of their regions.
+    pub(crate) fn note_sampled(
+        &mut self,
+        stalls: &Stalls,
+        code: &TracedCode,
+        places: &CodeRegions,
+    ) {
         let sites = code.sites.iter().enumerate();
         let sites: HashMap<SiteName, SiteIndex> = sites
             .map(|(at, site)| ((site.module, site.offset, site.number), SiteIndex::new(at)))
@@ -112,7 +118,7 @@ impl Passed {
         for waited in &stalls.waited {
             let place = sites.get(&waited.site).and_then(|site| places.of_site(*site));
             let footprint = place.and_then(|place| self.footprints.get_mut(&place));
-            if let (Some(footprint), Data::At(address)) = (footprint, waited.data) {
+            if let (Some(footprint), Data::Address(address)) = (footprint, waited.data) {
                 footprint.sample(address.0 / u64::from(x86::LINE_BYTES));
             }
         }
@@ -134,9 +140,9 @@ impl Passed {
 struct Walker<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
-    places: &'a Places,
+    places: &'a CodeRegions,
     simulated: Simulated<'a>,
-    floors: HashMap<BlockId, Seconds>,
+    no_miss_times: HashMap<BlockId, Bounds>,
     branches: Branches,
     /// Records of bursts that were replayed; of this one, and how many of its records passed.
     replayed: HashMap<u32, u64>,
@@ -193,10 +199,10 @@ impl Tool for Walker<'_> {
         if self.of_burst.is_some_and(|records| self.records <= records) {
             *self.passed.foreseen.entry(self.number).or_default() += missed;
         }
-        if let Some((likely, low, high)) = self.floors.get(&execution.block()) {
-            let (times, floor) = (instructions / length.max(1.0), &mut work.floor);
-            *floor = (floor.0 + likely * times, floor.1 + low * times, floor.2 + high * times);
-            work.floor_instructions += instructions;
+        if let Some(time) = self.no_miss_times.get(&execution.block()) {
+            let times = instructions / length.max(1.0);
+            work.no_miss_time = work.no_miss_time.plus(time.times(times));
+            work.no_miss_instructions += instructions;
         } else {
             work.slowest_cycles += execution.slowest(block);
         }
@@ -223,7 +229,7 @@ impl Tool for Walker<'_> {
         let most = self.branches.take(self.code) / instructions.max(1.0);
         for work in &mut works {
             work.burst = self.number;
-            // Whose they were nobody knows.
+            // Which site they belong to is unknown.
             work.most_mispredicted = (most * work.instructions).max(work.mispredicted);
         }
         let divides = self.simulated.divides();
@@ -251,7 +257,7 @@ impl Tool for Walker<'_> {
 impl<'a> Walker<'a> {
     fn new(
         profile: &'a Profile<'a>,
-        (code, places): (&'a TracedCode, &'a Places),
+        (code, places): (&'a TracedCode, &'a CodeRegions),
         simulated: Simulated<'a>,
     ) -> Walker<'a> {
         Walker {
@@ -259,7 +265,7 @@ impl<'a> Walker<'a> {
             code,
             places,
             simulated,
-            floors: loops(profile.recording),
+            no_miss_times: loops(profile.recording),
             branches: Branches::default(),
             replayed: profile
                 .recording
@@ -302,8 +308,8 @@ impl<'a> Walker<'a> {
             return known;
         }
         let function = match place {
-            Place::Function(function) => function,
-            Place::Loop(_) => function_of(self.profile, self.code, site),
+            CodeRegion::Function(function) => function,
+            CodeRegion::Loop(_) => function_of(self.profile, self.code, site),
         };
         self.passed.footprints.entry(place).or_default().begin();
         self.works.push(BurstWork::new(place, function));
@@ -332,7 +338,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, place: Place) {
+    fn run(&mut self, block: &TracedBlock, execution: &Execution<'_>, place: CodeRegion) {
         let footprint = self.passed.footprints.entry(place).or_default();
         let loops = execution.iterations() > 1;
         self.body.clear();

@@ -1,19 +1,19 @@
-//! By how much this machine's branch predictor misses more, or less, than ours.
+//! How many more, or fewer, branches this machine's predictor mispredicts than our model.
 //!
-//! What for: `branches` models a predictor. Of the beginnings of some bursts it was measured what their branches cost
-//! (`collect::floor`); over what the model says of the same records that is a factor, for each function and for all. What not:
-//! what one mispredicted branch costs in a program (`core_time`).
+//! What for: `branches` models a predictor. For the beginnings of some bursts the real cost of their branches was measured
+//! (`collect::floor`). Over the model's cost for the same records that is a factor, for each function and for all. What not: the
+//! cost of one mispredicted branch in a program (`core_time`).
 //!
 //! Bounds: the scatter of the bursts (a ratio of sums, linearised: Cochran 1977, 6.4), and [`REPLAY_OFF`]. Without replays
 //! [`PREDICTORS_DIFFER`].
 
 use std::collections::{BTreeMap, HashMap};
 
+use estimate::Bounds;
 use estimate::interval::ratio_and_half;
 use estimate::parameters::{PREDICTORS_DIFFER, REPLAY_OFF};
 use facts::Recording;
 
-use super::core_time::Seconds;
 use super::pass::Passed;
 use crate::stack::FunctionId;
 
@@ -22,13 +22,13 @@ const FEWEST: usize = 3;
 /// With fewer branches that ours misses, any factor may be chance.
 const FEWEST_MISSED: f64 = 100.0;
 
-/// What a burst's branches cost by replay, and by our model, seconds.
+/// Cost of a burst's branches by replay, and by our model, seconds.
 type Pair = (f64, f64);
 
-/// Factors: likely, low, high.
+/// Factors on the branches that our model mispredicts.
 pub(super) struct Predictors {
-    by_function: HashMap<FunctionId, Seconds>,
-    all: Seconds,
+    by_function: HashMap<FunctionId, Bounds>,
+    all: Bounds,
 }
 
 impl Predictors {
@@ -52,7 +52,8 @@ impl Predictors {
             }
         }
         let all: Vec<Pair> = pairs.values().flatten().copied().collect();
-        let unknown = (1.0, 1.0 - PREDICTORS_DIFFER.value, 1.0 + PREDICTORS_DIFFER.value);
+        let differ = PREDICTORS_DIFFER.value;
+        let unknown = Bounds { best: 1.0, low: 1.0 - differ, high: 1.0 + differ };
         let of = |(function, pairs): (_, Vec<Pair>)| Some((function, factor(&pairs, cost, 0.0)?));
         Predictors {
             by_function: pairs.into_iter().filter_map(of).collect(),
@@ -61,13 +62,13 @@ impl Predictors {
         }
     }
 
-    pub(super) fn of(&self, function: FunctionId) -> Seconds {
+    pub(super) fn of(&self, function: FunctionId) -> Bounds {
         self.by_function.get(&function).copied().unwrap_or(self.all)
     }
 }
 
-/// The sum of the ones over that of the others, for `further` bursts besides; `None` where they tell too little.
-fn factor(pairs: &[Pair], cost: f64, further: f64) -> Option<Seconds> {
+/// The sum of the measured over that of the modelled costs, for `further` more bursts; `None` with too few data.
+fn factor(pairs: &[Pair], cost: f64, further: f64) -> Option<Bounds> {
     let modelled: f64 = pairs.iter().map(|pair| pair.1).sum();
     if pairs.len() < FEWEST || modelled < FEWEST_MISSED * cost {
         return None;
@@ -75,7 +76,11 @@ fn factor(pairs: &[Pair], cost: f64, further: f64) -> Option<Seconds> {
     let (ratio, half) = ratio_and_half(pairs, further)?;
     let half = half?;
     let off = REPLAY_OFF.value;
-    Some((ratio, (ratio - half).max(0.0) * (1.0 - off), (ratio + half) * (1.0 + off)))
+    Some(Bounds {
+        best: ratio,
+        low: (ratio - half).max(0.0) * (1.0 - off),
+        high: (ratio + half) * (1.0 + off),
+    })
 }
 
 #[cfg(test)]
@@ -87,16 +92,18 @@ mod tests {
         let cost = 4e-9;
         let alike = [(150.0 * cost, 100.0 * cost); 4];
         let off = REPLAY_OFF.value;
-        let near = |a: Seconds, b: Seconds| {
-            [(a.0, b.0), (a.1, b.1), (a.2, b.2)].iter().all(|(a, b)| (a - b).abs() < 1e-9)
+        let near = |a: Bounds, b: Bounds| {
+            [(a.best, b.best), (a.low, b.low), (a.high, b.high)]
+                .iter()
+                .all(|(a, b)| (a - b).abs() < 1e-9)
         };
-        let expected = (1.5, 1.5 * (1.0 - off), 1.5 * (1.0 + off));
+        let expected = Bounds { best: 1.5, low: 1.5 * (1.0 - off), high: 1.5 * (1.0 + off) };
         assert!(near(factor(&alike, cost, 0.0).unwrap(), expected));
         assert!(near(factor(&alike, cost, 1.0).unwrap(), expected));
         let mixed = [1.0, 2.0, 1.0, 2.0].map(|one| (one * 100.0 * cost, 100.0 * cost));
-        let (likely, low, high) = factor(&mixed, cost, 0.0).unwrap();
-        assert!((likely - 1.5).abs() < 1e-9 && low < 0.7 && high > 2.4, "{low} {high}");
-        assert!(factor(&mixed, cost, 1.0).unwrap().2 > high);
+        let Bounds { best, low, high } = factor(&mixed, cost, 0.0).unwrap();
+        assert!((best - 1.5).abs() < 1e-9 && low < 0.7 && high > 2.4, "{low} {high}");
+        assert!(factor(&mixed, cost, 1.0).unwrap().high > high);
         assert_eq!(factor(&alike[..2], cost, 0.0), None);
         assert_eq!(factor(&[(cost, 9.0 * cost); 5], cost, 0.0), None, "too few are missed");
     }

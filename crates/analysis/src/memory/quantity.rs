@@ -1,6 +1,6 @@
-//! An amount per burst and place, with bounds for what the cache model cannot know.
+//! An amount per burst and region, with bounds for what the cache model cannot know.
 //!
-//! What for: what bursts saw, to be expanded to the program's time (`expansion`). What not: the scatter of bursts.
+//! What for: amounts of bursts, to be expanded to the program's time (`expansion`). What not: the scatter of bursts.
 
 use estimate::Bounds;
 
@@ -9,9 +9,9 @@ use estimate::Bounds;
 pub(crate) struct Quantity(pub(crate) Vec<Bounds>);
 
 impl Quantity {
-    /// 0 in each of so many looks.
-    pub(crate) fn none(looks: usize) -> Quantity {
-        Quantity(vec![Bounds::default(); looks])
+    /// 0 in each of this many observations.
+    pub(crate) fn none(observations: usize) -> Quantity {
+        Quantity(vec![Bounds::default(); observations])
     }
 
     /// Known amounts.
@@ -20,8 +20,8 @@ impl Quantity {
     }
 
     /// Adds to one look.
-    pub(crate) fn add(&mut self, look: usize, amount: Bounds) {
-        self.0[look] = self.0[look].plus(amount);
+    pub(crate) fn add(&mut self, observation: usize, amount: Bounds) {
+        self.0[observation] = self.0[observation].plus(amount);
     }
 
     pub(crate) fn plus(&self, other: &Quantity) -> Quantity {
@@ -30,6 +30,6 @@ impl Quantity {
 
     /// Likely, of all looks together.
     pub(crate) fn sum(&self) -> f64 {
-        self.0.iter().map(|one| one.likely).sum()
+        self.0.iter().map(|one| one.best).sum()
     }
 }

@@ -1,6 +1,6 @@
-//! Traffic and cache levels per function, line, module or instruction.
+//! Traffic and hit levels per function, line, module or instruction.
 //!
-//! What for: what no counter of a memory controller can say. What not: over time (`bandwidth`).
+//! What for: what no counter of a memory controller can show. What not: over time (`bandwidth`).
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use super::{Memory, NOTHING_MOVED, any_line, most_per_second};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 use crate::traced::SiteIndex;
 
@@ -23,7 +23,7 @@ pub struct MemoryRow {
     /// What it is.
     pub key: RowKey,
     /// The place in it with the most traffic.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Bytes read from memory.
     pub read: Metric,
     /// Bytes written to memory.
@@ -36,7 +36,7 @@ pub struct MemoryRow {
     pub loads: Metric,
     /// Stores executed.
     pub stores: Metric,
-    /// Who served the loads.
+    /// Hit levels of the loads.
     pub levels: LevelShares,
     pub(super) sites: Vec<SiteIndex>,
 }
@@ -91,7 +91,7 @@ impl Memory<'_> {
     ) -> Result<Vec<(ThreadIndex, Metric, Metric)>, &str> {
         self.available()?;
         if self.profile.whole().is_empty() {
-            return Err("without samples nobody knows how long each thread ran");
+            return Err("the running time of each thread is unknown without samples");
         }
         let all = &self.all;
         let row = |thread| {
@@ -135,7 +135,7 @@ impl Memory<'_> {
         groups
     }
 
-    pub(crate) fn place(&self, site: SiteIndex) -> PlaceId {
+    pub(crate) fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
         self.profile.stacks.place_at(site.module, site.offset)
     }

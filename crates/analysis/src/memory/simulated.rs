@@ -1,9 +1,9 @@
-//! Caches and TLB with a tally per unit: a site, and the part of an object that it goes to.
+//! Caches and TLB with a tally per unit: a site, and the part of an object that it accesses.
 //!
-//! What for: what a site fetches from memory is told apart by object. What not: what the tallies mean (`pass`).
+//! What for: fetches of a site are counted by object. What not: what the tallies mean (`pass`).
 //!
-//! A run of a loop that goes through several parts is simulated in pieces; between them nothing is forgotten, so that the
-//! sum over parts is what the whole run would have given.
+//! A run of a loop over several parts is simulated in pieces. The state is kept between them, so that the sum over parts equals
+//! the outcome of the whole run.
 
 use base::RemoteAddr;
 use cachesim::{
@@ -46,7 +46,7 @@ impl<'a> Simulated<'a> {
         self.units.begin(burst);
     }
 
-    /// Whether objects are told apart.
+    /// Whether objects are distinguished.
     pub(super) fn divides(&self) -> bool {
         self.units.divides()
     }

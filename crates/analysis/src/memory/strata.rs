@@ -1,20 +1,18 @@
 //! From bursts to totals of the whole program: stratified ratio estimates.
 //!
-//! What for: a burst is a look at a random moment of the program's CPU time. What it saw in a place of the code per second of
-//! native time there is multiplied by the CPU time that the samples give to that place: what bursts did in one place is a
-//! *stratum*. Samples are many and bursts few, so this is closer to the truth than bursts alone, and functions to which
-//! bursts do not come show up as time that nothing is known about. Of a loop with a pace a burst's seconds are its
-//! iterations, by the pace: so its total is that of its iterations, each as bursts saw it.
-//! Bursts begin at random moments, but many end with a number of records: where code is quick they are short. So each counts
-//! for the same time, however long it was; of a loop with a pace, each iteration counts alike.
-//! What not: what a burst saw.
-//!
-//! Totals and their scatter: `expansion`.
+//! What for: a burst is an observation at a random moment of the program's CPU time. Its amounts in a code region, per second of
+//! native time there, are multiplied by the CPU time that samples attribute to that region: a region is a *stratum*. Samples are
+//! many and bursts few, so this is more accurate than bursts alone, and functions without a burst show up as time of which
+//! nothing is known. In a loop with a pace, a burst's seconds are its iterations divided by the pace; so the loop's total is that
+//! of its iterations, each as in bursts.
+//! Bursts begin at random moments, but many end at a number of records: in fast code they are short. So each counts for the same
+//! time, however long it was; in a loop with a pace, each iteration counts alike.
+//! What not: the amounts of a burst; totals and their scatter (`expansion`).
 //!
 //! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 6.10 (separate ratio estimate).
 //!
-//! Assumptions: bursts of one place are spread over its time as that is; time in the kernel does nothing that is counted
-//! here (it copies and clears memory: that traffic is left out).
+//! Assumptions: bursts of a region are spread over its time evenly. Time in the kernel does nothing that is counted here (it copies
+//! and zeroes memory: that traffic is left out).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,44 +21,45 @@ use base::Nanos;
 use estimate::interval::Z_95;
 use facts::{Evidence, Metric, Privilege, Sample};
 
-use super::beside::running_beside;
 use super::bins::Bins;
+use super::code_regions::{CodeRegion, CodeRegions};
+use super::concurrency::concurrency;
 use super::expansion::{Chances, Expansion, Lots, Stratum};
-use super::places::{Place, Places};
 use super::quantity::Quantity;
-use super::unseen::{Seen, Unseen};
+use super::unseen::{RegionWeights, Unseen};
 use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
 use crate::weight::Weight;
 
-/// With fewer bursts, a place shares a stratum with others; and a loop with a pace, in which the time of bursts does not
+/// With fewer bursts, a region shares a stratum with others; and so does a loop with a pace, in which the time of bursts does not
 /// matter.
 const FEWEST: usize = 4;
 const FEWEST_OF_LOOP: usize = 2;
 /// With fewer bursts in all, nothing is said.
 pub(crate) const FEWEST_IN_ALL: usize = 3;
-/// The stratum of places with few bursts.
+/// The stratum of regions with few bursts.
 const REST: usize = 0;
-/// That of places with none.
+/// That of regions with none.
 const UNSEEN: usize = 1;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
-/// Seconds that a burst counts for. It stands beside loops with a pace, of which longer bursts count for more.
+/// Seconds that a burst counts for, so that its weight is comparable with that of loops with a pace, in which longer
+/// bursts count for more.
 const EVEN: f64 = 100e-6;
-/// Seconds: a burst that left our code at once tells little.
+/// Seconds: a burst that left our code at once says little.
 pub(super) const SHORTEST: f64 = 1e-6;
-/// Bursts that speak for a moment: the nearest in time.
+/// Number of bursts that represent a moment: the nearest in time.
 const NEAREST: usize = 7;
 
-/// What a burst saw in one place, for estimates.
+/// One burst in one region, for estimates.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Observation {
     /// Which burst.
     pub(crate) burst: usize,
     /// When.
     pub(crate) time: Nanos,
     /// Where.
-    pub(crate) place: Place,
+    pub(crate) place: CodeRegion,
     /// Native seconds of the program's own time.
     pub(crate) seconds: f64,
     /// The same of all that the burst did, in whatever places.
@@ -85,29 +84,29 @@ impl Share {
 /// Strata with their CPU time and bursts.
 #[derive(Debug)]
 pub(crate) struct Strata {
-    places: Arc<Places>,
-    stratum_of: BTreeMap<Place, usize>,
+    places: Arc<CodeRegions>,
+    stratum_of: BTreeMap<CodeRegion, usize>,
     shares: Vec<Share>,
     /// Of strata that are loops with a pace: by how much their number of iterations may be off, relative.
     relative: Vec<Option<f64>>,
-    /// Looks of each stratum, in the order of time.
-    looks_of: Vec<Vec<usize>>,
-    /// All looks, in the order of time.
+    /// Observations of each stratum, in the order of time.
+    observations_of: Vec<Vec<usize>>,
+    /// All observations, in the order of time.
     in_order: Vec<usize>,
-    looks: Vec<Look>,
+    observations: Vec<Observation>,
     chances: Arc<Chances>,
     expansion: Expansion,
-    /// Threads that run at the time of each burst; `None` where nobody sampled them.
+    /// Threads that run at the time of each burst; `None` without samples.
     running: Option<Vec<f64>>,
     /// Seconds per nanosecond of sample weight.
     scale: f64,
     all_samples: f64,
     /// How many bursts these are.
     distinct: usize,
-    /// What places without bursts may do besides.
+    /// What regions without bursts may do in addition.
     unlike: Unseen,
-    /// CPU time of each place to which no burst came, seconds; and of all of them.
-    unseen_places: BTreeMap<Place, f64>,
+    /// CPU time of each region without bursts, seconds; and of all of them.
+    unseen_places: BTreeMap<CodeRegion, f64>,
     pub(crate) unseen_seconds: f64,
     /// CPU time in the program, seconds.
     pub(crate) seconds: f64,
@@ -115,14 +114,20 @@ pub(crate) struct Strata {
 
 impl Strata {
     /// Sorts bursts and samples.
-    pub(crate) fn new(profile: &Profile<'_>, places: Arc<Places>, looks: Vec<Look>) -> Strata {
+    pub(crate) fn new(
+        profile: &Profile<'_>,
+        places: Arc<CodeRegions>,
+        observations: Vec<Observation>,
+    ) -> Strata {
         let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
-        let in_order = (0..looks.len()).collect();
+        let in_order = (0..observations.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let chances = Arc::new(Chances::new(looks.iter().map(|look| look.place)));
-        let mut strata = Strata::sorted(profile, (places, chances), looks, (in_order, true), time);
-        let moments = strata.looks.iter().map(|look| look.time);
-        strata.running = running_beside(profile.recording, moments, strata.scale);
+        let chances =
+            Arc::new(Chances::new(observations.iter().map(|observation| observation.place)));
+        let mut strata =
+            Strata::sorted(profile, (places, chances), observations, (in_order, true), time);
+        let moments = strata.observations.iter().map(|observation| observation.time);
+        strata.running = concurrency(profile.recording, moments, strata.scale);
         strata
     }
 
@@ -133,27 +138,28 @@ impl Strata {
         cells: &[Cell],
         chosen: impl Fn(usize) -> bool,
     ) -> Strata {
-        let in_order = (0..self.looks.len()).filter(|burst| chosen(*burst)).collect();
+        let in_order = (0..self.observations.len()).filter(|burst| chosen(*burst)).collect();
         let cells = cells.iter().filter(|cell| !cell.kernel);
         let time = cells.map(|cell| (cell.stack, &cell.weight));
         let of = (Arc::clone(&self.places), Arc::clone(&self.chances));
-        let strata = Strata::sorted(profile, of, self.looks.clone(), (in_order, false), time);
+        let strata =
+            Strata::sorted(profile, of, self.observations.clone(), (in_order, false), time);
         Strata { running: self.running.clone(), ..strata }
     }
 
-    /// Of all these looks some; what they speak for are times of stacks.
+    /// Some of these observations; they represent times of stacks.
     fn sorted<'w>(
         profile: &Profile<'_>,
-        (places, chances): (Arc<Places>, Arc<Chances>),
-        looks: Vec<Look>,
+        (places, chances): (Arc<CodeRegions>, Arc<Chances>),
+        observations: Vec<Observation>,
         (in_order, is_whole): (Vec<usize>, bool),
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) -> Strata {
-        let mut by_place: BTreeMap<Place, usize> = BTreeMap::new();
-        let seen = in_order.iter().map(|look| looks[*look].place);
+        let mut by_place: BTreeMap<CodeRegion, usize> = BTreeMap::new();
+        let seen = in_order.iter().map(|observation| observations[*observation].place);
         seen.for_each(|place| *by_place.entry(place).or_default() += 1);
         let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None; 2]);
-        let mut has_own = |place: Place, count: usize| {
+        let mut has_own = |place: CodeRegion, count: usize| {
             let paced = places.paced(place).map(|paced| paced.relative);
             let enough = count >= if paced.is_some() { FEWEST_OF_LOOP } else { FEWEST };
             if enough {
@@ -163,8 +169,9 @@ impl Strata {
             enough
         };
         // A loop with few bursts shares a stratum with the rest of its function.
-        let is_function = |(place, _): &(Place, usize)| matches!(place, Place::Function(_));
-        let mut functions: BTreeMap<Place, usize> =
+        let is_function =
+            |(place, _): &(CodeRegion, usize)| matches!(place, CodeRegion::Function(_));
+        let mut functions: BTreeMap<CodeRegion, usize> =
             by_place.iter().map(|(place, count)| (*place, *count)).filter(is_function).collect();
         let mut joined = Vec::new();
         for (place, function) in places.loops() {
@@ -186,13 +193,14 @@ impl Strata {
         for place in by_place.keys() {
             stratum_of.entry(*place).or_insert(REST);
         }
-        let mut distinct: Vec<usize> = in_order.iter().map(|look| looks[*look].burst).collect();
+        let mut distinct: Vec<usize> =
+            in_order.iter().map(|observation| observations[*observation].burst).collect();
         distinct.sort_unstable();
         distinct.dedup();
         let mut strata = Strata {
             places,
             shares: vec![Share::default(); relative.len()],
-            looks_of: vec![Vec::new(); relative.len()],
+            observations_of: vec![Vec::new(); relative.len()],
             relative,
             expansion: Expansion::new(Arc::clone(&chances), distinct.len()),
             unlike: Unseen::none(Expansion::new(Arc::clone(&chances), 0)),
@@ -200,7 +208,7 @@ impl Strata {
             distinct: distinct.len(),
             in_order,
             stratum_of,
-            looks,
+            observations,
             running: None,
             scale: 0.0,
             all_samples: 0.0,
@@ -208,10 +216,10 @@ impl Strata {
             unseen_seconds: 0.0,
             seconds: 0.0,
         };
-        strata.in_order.sort_by_key(|index| strata.looks[*index].time);
+        strata.in_order.sort_by_key(|index| strata.observations[*index].time);
         for index in &strata.in_order {
-            let stratum = strata.stratum(strata.looks[*index].place);
-            strata.looks_of[stratum].push(*index);
+            let stratum = strata.stratum(strata.observations[*index].place);
+            strata.observations_of[stratum].push(*index);
         }
         strata.add_time(profile, time);
         let mut expansion = strata.expand(&strata.shares, is_whole);
@@ -231,13 +239,13 @@ impl Strata {
         if amount <= 0.0 {
             // Without samples bursts alone say where the time went.
             let seconds = profile.counted_cpu_seconds().unwrap_or(0.0);
-            let looks = self.looks.len().max(1) as f64;
-            for (share, bursts) in self.shares.iter_mut().zip(&self.looks_of) {
+            let observations = self.observations.len().max(1) as f64;
+            for (share, bursts) in self.shares.iter_mut().zip(&self.observations_of) {
                 let samples = bursts.len() as f64;
-                *share = Share { seconds: seconds * samples / looks, samples };
+                *share = Share { seconds: seconds * samples / observations, samples };
             }
             let chosen = self.in_order.len() as f64;
-            (self.seconds, self.all_samples) = (seconds * (chosen / looks), chosen.max(1.0));
+            (self.seconds, self.all_samples) = (seconds * (chosen / observations), chosen.max(1.0));
             return;
         }
         self.scale = whole / amount;
@@ -256,7 +264,7 @@ impl Strata {
         }
     }
 
-    fn stratum(&self, place: Place) -> usize {
+    fn stratum(&self, place: CodeRegion) -> usize {
         self.stratum_of.get(&place).copied().unwrap_or(UNSEEN)
     }
 
@@ -272,17 +280,17 @@ impl Strata {
 
     /// Native seconds of a burst in a place.
     pub(crate) fn seconds_of(&self, burst: usize) -> f64 {
-        self.looks[burst].seconds
+        self.observations[burst].seconds
     }
 
     /// Threads of the program that run their own code while a burst is taken.
-    pub(crate) fn running_beside(&self, burst: usize) -> Option<f64> {
+    pub(crate) fn concurrency(&self, burst: usize) -> Option<f64> {
         self.running.as_ref().map(|running| running[burst])
     }
 
     /// When a burst was.
     pub(crate) fn time_of(&self, burst: usize) -> Nanos {
-        self.looks[burst].time
+        self.observations[burst].time
     }
 
     /// How many bursts speak.
@@ -295,7 +303,7 @@ impl Strata {
         (self.unseen_seconds / self.seconds.max(1e-9)).min(1.0)
     }
 
-    /// What looks stand for.
+    /// What observations represent.
     pub(crate) fn expansion(&self) -> &Expansion {
         &self.expansion
     }
@@ -357,21 +365,22 @@ impl Strata {
 
     /// The looks of a stratum in the order of time; all of them for one without any.
     fn speaking_for(&self, stratum: usize) -> &[usize] {
-        match self.looks_of[stratum].as_slice() {
+        match self.observations_of[stratum].as_slice() {
             [] => &self.in_order,
             some => some,
         }
     }
 
-    /// What looks stand for over these times of strata, but that of places without any.
+    /// What observations represent over these times of strata, without regions that have none.
     fn expand(&self, shares: &[Share], is_whole: bool) -> Expansion {
         let mut lots = Lots::default();
         let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
         for (stratum, share) in shares.iter().enumerate().filter(|(at, _)| *at != UNSEEN) {
             let scatter = self.scatter(stratum, share, self.all_samples, is_whole);
-            let looks = self.speaking_for(stratum);
-            let part = Stratum { seed: stratum as u64, seconds: share.seconds, scatter, looks };
-            expansion.add(&part, &mut lots, |look| self.weighted(look));
+            let observations = self.speaking_for(stratum);
+            let part =
+                Stratum { seed: stratum as u64, seconds: share.seconds, scatter, observations };
+            expansion.add(&part, &mut lots, |observation| self.weighted(observation));
         }
         expansion
     }
@@ -390,29 +399,33 @@ impl Strata {
         expansion
     }
 
-    /// Some looks alone, in the order of time, which stand for their own seconds: each second counts alike.
-    pub(crate) fn expansion_of(&self, looks: &[usize]) -> Expansion {
-        let mut expansion = Expansion::new(Arc::clone(&self.chances), looks.len());
-        let seconds = looks.iter().map(|look| self.looks[*look].seconds).sum();
-        let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, looks };
-        expansion.add(&part, &mut Lots::default(), |look| (1.0, self.looks[look].seconds));
+    /// Some observations alone, in the order of time, which represent their own seconds: each second counts alike.
+    pub(crate) fn expansion_of(&self, observations: &[usize]) -> Expansion {
+        let mut expansion = Expansion::new(Arc::clone(&self.chances), observations.len());
+        let seconds =
+            observations.iter().map(|observation| self.observations[*observation].seconds).sum();
+        let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, observations };
+        expansion.add(&part, &mut Lots::default(), |observation| {
+            (1.0, self.observations[observation].seconds)
+        });
         expansion
     }
 
     /// What places without a burst do, like others and unlike them.
     fn unseen_places(&self, expansion: &mut Expansion) -> Unseen {
         let more = Expansion::new(Arc::clone(&self.chances), self.distinct);
-        let mut sums: BTreeMap<Place, f64> = BTreeMap::new();
-        let mut seen = Seen::new();
-        for look in &self.in_order {
-            let (place, (weight, weighted)) = (self.looks[*look].place, self.weighted(*look));
+        let mut sums: BTreeMap<CodeRegion, f64> = BTreeMap::new();
+        let mut seen = RegionWeights::new();
+        for observation in &self.in_order {
+            let (place, (weight, weighted)) =
+                (self.observations[*observation].place, self.weighted(*observation));
             if weighted > 0.0 {
                 *sums.entry(place).or_default() += weighted;
-                seen.entry(place).or_default().push((*look, weight));
+                seen.entry(place).or_default().push((*observation, weight));
             }
         }
-        for (place, looks) in &mut seen {
-            looks.iter_mut().for_each(|(_, weight)| *weight /= sums[place]);
+        for (place, observations) in &mut seen {
+            observations.iter_mut().for_each(|(_, weight)| *weight /= sums[place]);
         }
         if seen.is_empty() {
             return Unseen::none(more);
@@ -420,7 +433,7 @@ impl Strata {
         Unseen::new(self.unseen_places.values().copied(), &seen, expansion, more)
     }
 
-    /// What the mean of all looks stands for in a second.
+    /// What the mean of all observations represents in a second.
     pub(crate) fn mean_second(&self) -> Expansion {
         let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
         self.add_mean(&mut expansion, 1.0);
@@ -429,14 +442,14 @@ impl Strata {
 
     /// Time of which the mean of all looks speaks.
     fn add_mean(&self, expansion: &mut Expansion, seconds: f64) {
-        let (seed, looks) = (UNSEEN as u64, self.in_order.as_slice());
-        let part = Stratum { seed, seconds, scatter: 0.0, looks };
-        expansion.add(&part, &mut Lots::default(), |look| self.weighted(look));
+        let (seed, observations) = (UNSEEN as u64, self.in_order.as_slice());
+        let part = Stratum { seed, seconds, scatter: 0.0, observations };
+        expansion.add(&part, &mut Lots::default(), |observation| self.weighted(observation));
     }
 
     /// What a look counts for in its place, by how much it saw there; and that times its seconds.
-    fn weighted(&self, look: usize) -> (f64, f64) {
-        let of = &self.looks[look];
+    fn weighted(&self, observation: usize) -> (f64, f64) {
+        let of = &self.observations[observation];
         let weight = match self.places.paced(of.place) {
             Some(_) => 1.0,
             None => EVEN / of.of_burst.max(SHORTEST),
@@ -457,9 +470,9 @@ impl Strata {
         let mut shares = vec![vec![Share::default(); self.shares.len()]; bins.count()];
         if self.scale <= 0.0 {
             // Without samples bursts alone say when it was, as they say where.
-            for look in self.in_order.iter().map(|burst| &self.looks[*burst]) {
-                let Some(bin) = bins.index(look.time) else { continue };
-                let share = &mut shares[bin][self.stratum(look.place)];
+            for observation in self.in_order.iter().map(|burst| &self.observations[*burst]) {
+                let Some(bin) = bins.index(observation.time) else { continue };
+                let share = &mut shares[bin][self.stratum(observation.place)];
                 share.seconds += self.seconds / self.in_order.len() as f64;
                 share.samples += 1.0;
             }
@@ -483,11 +496,11 @@ impl Strata {
             let mut expansion = Expansion::new(Arc::clone(&self.chances), self.distinct);
             let seen = |(at, one): &(usize, &Share)| *at != UNSEEN && one.seconds > 0.0;
             for (stratum, share) in shares.iter().enumerate().filter(seen) {
-                let looks = self.nearest(stratum, middle);
+                let observations = self.nearest(stratum, middle);
                 let scatter = self.scatter(stratum, share, samples, false);
                 let (seed, seconds) = (stratum as u64, share.seconds);
-                let part = Stratum { seed, seconds, scatter, looks: &looks };
-                expansion.add(&part, &mut lots, |look| self.weighted(look));
+                let part = Stratum { seed, seconds, scatter, observations: &observations };
+                expansion.add(&part, &mut lots, |observation| self.weighted(observation));
             }
             each(&expansion, shares[UNSEEN].seconds);
         }
@@ -497,12 +510,12 @@ impl Strata {
     /// either side come into question.
     fn nearest(&self, stratum: usize, time: Nanos) -> Vec<usize> {
         let all = self.speaking_for(stratum);
-        let behind = all.partition_point(|index| self.looks[*index].time < time);
+        let behind = all.partition_point(|index| self.observations[*index].time < time);
         let around = behind.saturating_sub(NEAREST)..all.len().min(behind + NEAREST);
-        let mut looks = all[around].to_vec();
-        looks.sort_by_key(|index| self.looks[*index].time.0.abs_diff(time.0));
-        looks.truncate(NEAREST);
-        looks.sort_by_key(|index| self.looks[*index].time);
-        looks
+        let mut observations = all[around].to_vec();
+        observations.sort_by_key(|index| self.observations[*index].time.0.abs_diff(time.0));
+        observations.truncate(NEAREST);
+        observations.sort_by_key(|index| self.observations[*index].time);
+        observations
     }
 }

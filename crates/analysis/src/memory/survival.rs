@@ -1,24 +1,24 @@
 //! How often accesses miss a cache whose contents were unknown when the trace began.
 //!
-//! What for: in a set of a cache, a line is at a *depth*: how many other lines of the set were used since. A trace that
-//! begins somewhere sees the depth of a line that it has touched before; of others it knows only that the depth is at
-//! least the number of lines seen in that set so far (*age*). That is right-censored data, for which the estimator of
-//! Kaplan and Meier is the maximum-likelihood one: the chance to be deeper than d is the product over all depths up to d
-//! of (1 - found at it / those at risk).
-//! What not: depths that no observation reached. There the chance stays open, and the caller must say what it believes.
+//! What for: in a set of a cache, a line has a *depth*: the number of other lines of the set used since its last use. A trace that
+//! begins somewhere has the depth of a line that it touched before. For other lines it only has a lower bound, the number of
+//! lines in that set so far (*age*). That is right-censored data, for which the estimator of Kaplan and Meier is the
+//! maximum-likelihood one: the probability to be deeper than d is the product over all depths up to d of
+//! (1 - found at it / those at risk).
+//! What not: depths that no observation reached. There the probability stays open, and the caller must supply an assumption.
 //!
 //! Source: E. L. Kaplan, P. Meier, "Nonparametric estimation from incomplete observations", J. Am. Stat. Assoc. 53 (1958)
 //! 457-481. That a set is full before its misses count: D. A. Wood, M. D. Hill, R. E. Kessler, "A model for estimating
 //! trace-sample miss ratios", SIGMETRICS 1991.
 //!
-//! Assumptions: what was in the cache when the trace began does not depend on how long the trace is; replacement is LRU.
+//! Assumptions: the contents of the cache at the start do not depend on the length of the trace; replacement is LRU.
 
 use cachesim::{DEPTHS, LevelTally};
 
 /// Fewer at risk say nothing about a depth.
 const FEWEST: u64 = 20;
 
-/// The chance of a miss that remains behind each age.
+/// The probability of a miss that remains after each age.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Survival {
     /// Of an access that is deeper than `age` lines, the chance to be deeper than all depths that were observed.
@@ -29,11 +29,11 @@ pub(crate) struct Survival {
 }
 
 impl Survival {
-    /// From the outcomes at one site, for a level of so many ways (more than [`DEPTHS`] count as so many).
+    /// From the outcomes at one site, for a level with `ways` ways (at most [`DEPTHS`] count).
     pub(crate) fn of(outcomes: &LevelTally, ways: usize) -> Survival {
         let ways = ways.min(DEPTHS);
         let unknown = &outcomes.absent.unknown;
-        // At depth d those are at risk that are found there or deeper, miss, or were censored behind it.
+        // At depth d those are at risk that are found there or deeper, miss, or were censored after it.
         let mut at_risk: Vec<u64> = vec![0; ways];
         let mut sum = outcomes.absent.misses;
         for depth in (0..ways).rev() {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn depths_that_nobody_reached_stay_open() {
+    fn depths_that_no_burst_reached_stay_open() {
         let survival = Survival::of(&look_ups(&[0, 0], &[1000, 500, 100], 0), 16);
         assert_eq!(survival.observed, 2);
         assert_eq!(

@@ -1,26 +1,25 @@
 //! When lines are touched again, within a burst.
 //!
-//! What for: a line that is touched for the first time in a burst was perhaps touched shortly before the burst began. How
-//! likely that is follows from the times between touches that the burst saw: of an instruction whose lines mostly come
-//! back after 4,000 accesses, a first touch 1,000 accesses into the burst says little, one after 100,000 says that the
-//! line has not been used for long (`survival`). Sets of a large cache fill too slowly, and too unevenly, to tell that.
-//! What not: the times between bursts.
+//! What for: a line that a burst touches for the first time was perhaps touched shortly before the burst. The times between
+//! touches in the burst give the probability (`survival`). If most lines of an instruction return after 4,000 accesses, a first
+//! touch 1,000 accesses into the burst means little; one after 100,000 means that the line has not been used for long. Sets of a
+//! large cache fill too slowly, and too unevenly, to show that. What not: the times between bursts.
 //!
-//! Time is counted in accesses of the thread, and kept in [`BINS`] steps of a factor of 1.6. One line in [`ONE_IN`] is
-//! followed, chosen by a hash of its address.
+//! Time is counted in accesses of the thread, and kept in [`BINS`] steps of a factor of 1.6. One line in [`ONE_IN`] is followed,
+//! selected by a hash of its address.
 
 use cachesim::{DEPTHS, LevelTally};
 
 use crate::index_map::IndexMap;
 
-/// One line in so many is followed.
+/// One line in this many is followed.
 const ONE_IN: u64 = 16;
 /// Steps of time.
 pub(crate) const BINS: usize = DEPTHS;
 /// Steps per factor of two.
 const PER_OCTAVE: f64 = 1.5;
 
-/// Whether a line is one in so many (a power of two). Multiplicative hashing, top bits (Knuth, The Art of Computer
+/// Whether a line is one in this many (a power of two). Multiplicative hashing, top bits (Knuth, The Art of Computer
 /// Programming vol. 3, 6.4).
 pub(crate) fn is_one_in(line: u64, one_in: u64) -> bool {
     one_in == 1 || line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - one_in.trailing_zeros()) == 0
@@ -53,7 +52,7 @@ impl Times {
         }
         let time = self.now.saturating_add(later);
         match self.last.insert(line, time) {
-            // Of the accesses of one loop, one comes behind the other here, whatever their order was.
+            // Here the accesses of one loop are in sequence, whatever their real order was.
             Some(before) => {
                 tally.hits[bin(time.abs_diff(before))] += 1;
                 None
@@ -75,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn touches_are_told_apart_by_time() {
+    fn touches_are_distinguished_by_time() {
         let line = (0..).find(|line| is_one_in(*line, ONE_IN)).expect("one in 16");
         let (mut times, mut tally) = (Times::default(), LevelTally::default());
         times.restart();

@@ -1,10 +1,11 @@
-//! Code to which no burst came.
+//! Code without a burst.
 //!
-//! What for: samples tell that it has time, and nobody knows what it did. Each of its places does what one of those with
-//! bursts does, each of which is as likely: it is one more place, and not one more second. With k of these, one more lies outside of what they span with a chance of 2 / (k + 1)
-//! (order statistics: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed. 2003, 7.1). Then it is *unlike* them: it does
-//! up to [`UNLIKE`] times as much as one of them, or as little, each factor as likely; of what it does any part may be one thing (loads that hit the
-//! first level, say); and half of the time it does what none of the others does. What not: places with bursts (`strata`).
+//! What for: samples show that it has time, but its work is unknown. Each of its regions behaves like one with bursts, drawn at
+//! random: it is one more region, not one more second. With k of these, one more lies outside their span with probability
+//! 2 / (k + 1) (order statistics: H. A. David, H. N. Nagaraja, "Order Statistics", 3rd ed. 2003, 7.1). Then it is *unlike* them.
+//! It does up to [`UNLIKE`] times as much as one of them, or as little, each factor with equal probability. Any part of its work
+//! may be of one kind (loads that hit in L1, say). Half of the time it does what none of the others does.
+//! What not: regions with bursts (`strata`).
 
 use std::collections::BTreeMap;
 
@@ -12,19 +13,19 @@ use estimate::parameters::{LEAST_PART, UNLIKE};
 use estimate::{Draws, Estimate, REPLICATES};
 use facts::{Evidence, Metric};
 
+use super::code_regions::CodeRegion;
 use super::expansion::Expansion;
-use super::places::Place;
 use super::quantity::Quantity;
 
-/// More places are taken for one: each has little time.
+/// More regions are merged into one: each has little time.
 const MOST: usize = 64;
 /// Random numbers of their own.
 const SEED: u64 = 0x0075_6e73_6565_6e00;
 
-/// Places with bursts: what each of their looks stands for per second.
-pub(super) type Seen = BTreeMap<Place, Vec<(usize, f64)>>;
+/// Regions with bursts: what each of their observations represents per second.
+pub(super) type RegionWeights = BTreeMap<CodeRegion, Vec<(usize, f64)>>;
 
-/// What places without bursts may have done, if they are unlike all others.
+/// What regions without bursts may have done, if they are unlike all others.
 #[derive(Debug)]
 pub(super) struct Unseen {
     /// Seconds of them.
@@ -44,10 +45,10 @@ impl Unseen {
         Unseen { seconds: none(), more: like, anything: none(), part: none() }
     }
 
-    /// Adds what places without bursts, of so many seconds each, do like others; `more` stands for nothing yet.
+    /// Adds what regions without bursts, of these seconds each, do like others; `more` represents nothing yet.
     pub(super) fn new(
         places: impl Iterator<Item = f64>,
-        seen: &Seen,
+        seen: &RegionWeights,
         expansion: &mut Expansion,
         mut more: Expansion,
     ) -> Unseen {
@@ -55,8 +56,8 @@ impl Unseen {
         let count = seen.len() as f64;
         let mut times: Vec<f64> = places.collect();
         let unseen: f64 = times.iter().sum();
-        for (look, part) in seen.iter().flat_map(|looks| looks.iter()) {
-            expansion.stand(*look, unseen / count * part, std::iter::empty());
+        for (observation, part) in seen.iter().flat_map(|observations| observations.iter()) {
+            expansion.stand(*observation, unseen / count * part, std::iter::empty());
         }
         let outside = 2.0 / (count + 1.0);
         times.sort_by(|a, b| b.total_cmp(a));
@@ -68,14 +69,14 @@ impl Unseen {
         for seconds in times.into_iter().filter(|seconds| *seconds > 0.0) {
             let (which, luck, scale) = (draws.even(), draws.even(), draws.even());
             for replicate in 0..REPLICATES {
-                let looks = seen[(which[replicate] * count) as usize];
+                let observations = seen[(which[replicate] * count) as usize];
                 let (luck, scale) = (luck[replicate], scale[replicate]);
                 let (to, factor) = match luck < outside {
                     true => (&mut more, UNLIKE.value.powf(2.0 * scale - 1.0)),
                     false => (&mut *expansion, 1.0),
                 };
-                for (look, part) in looks {
-                    to.stand_in(*look, replicate, seconds * factor * part);
+                for (observation, part) in observations {
+                    to.stand_in(*observation, replicate, seconds * factor * part);
                 }
                 if luck < outside {
                     unlike[replicate] += seconds;
@@ -99,7 +100,7 @@ impl Unseen {
         expansion.total(quantity) + &more
     }
 
-    /// The same of the whole program, with what nobody else does.
+    /// The same for the whole program, with what no other region does.
     pub(super) fn total(&self, expansion: &Expansion, quantity: &Quantity, most: f64) -> Estimate {
         self.amount(expansion, quantity, most) + &(self.anything.clone() * most)
     }

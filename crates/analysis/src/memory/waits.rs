@@ -1,17 +1,17 @@
 //! Memory's share of the time, from clock samples alone.
 //!
-//! What for: a sample that stands behind a load waits for it, or finds it there by chance. Of what stands behind the loads of
-//! a site no more is the core's than their number times what a hit in the first level takes; and what stands where no
-//! access can be waited for is none of memory's. What not: loops timed without their memory (`core_time`), the other witness.
+//! What for: a sample after a load waits for it, or is there by chance. Of the samples after the loads of a site, at most the
+//! number of loads times the latency of an L1 hit is core time; and samples where no access can be waited for are not memory's.
+//! What not: loops timed without their memory (`core_time`), the other estimate.
 //!
 //! ```text
 //! sum over sites (W - N x quick) / T  <=  memory's share  <=  1 - (samples where nothing can be waited for) / T
 //! ```
-//! W: time that stands behind the accesses of a site; N: how often they ran, by bursts; T: CPU time of the program's code.
-//! Where no burst tells N, nothing of W is surely memory's.
+//! W: time of samples after the accesses of a site; N: executions of these, from bursts; T: CPU time of the program's code.
+//! Where no burst has N, no part of W is certain to be memory's.
 //!
-//! Assumption: while a load that hits is on its way, no longer is stood behind it than [`QUICK`] times its latency, whatever
-//! else the core does; [`LOCKED`] times where it locks.
+//! Assumption: a load that hits takes no more samples than [`QUICK`] times its latency, whatever else the core does; [`LOCKED`]
+//! times for a locked access.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,7 +32,7 @@ const QUICK: f64 = 2.0;
 const LOCKED: f64 = 5.0;
 /// Nanoseconds of a hit in the first level, where the machine was not measured: 5 cycles at 3.3 GHz.
 const USUAL_FIRST: f64 = 1.5;
-/// Fewer samples tell nothing.
+/// Fewer samples give no estimate.
 const FEWEST: f64 = 30.0;
 
 /// Shares of the program's time, 0 to 1.
@@ -44,7 +44,7 @@ pub(super) struct Waited {
 }
 
 impl Memory<'_> {
-    /// What samples say of memory's share; `None` where too few tell, or only a part of the run is asked for.
+    /// Memory's share by samples; `None` with too few of them, or for a part of the run.
     pub(super) fn waited(&self) -> Option<Waited> {
         let stalls = &self.replayed.stalls;
         let totals = &stalls.totals;

@@ -1,12 +1,13 @@
 //! What a burst did, by site and by part of an object.
 //!
-//! What for: what the pass over bursts leaves behind. What not: what unknown outcomes come to (`model`).
+//! What for: the output of the pass over bursts. What not: what unknown outcomes amount to (`model`).
 
 use std::collections::BTreeMap;
 
 use cachesim::{FillTally, SiteTally};
+use estimate::Bounds;
 
-use super::places::Place;
+use super::code_regions::CodeRegion;
 use crate::objects::Part;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
@@ -23,7 +24,7 @@ pub(crate) struct SiteWork {
     pub(crate) dirtied: Partly,
     /// First touches of the lines that are followed, by the time since the burst began.
     pub(crate) firsts: Vec<(u8, u64)>,
-    /// The same by part of an object, where objects are told apart.
+    /// The same by part of an object, where objects are distinguished.
     pub(crate) parts: Vec<PartWork>,
 }
 
@@ -52,16 +53,16 @@ pub(crate) struct BurstWork {
     /// Position in the recording.
     pub(crate) burst: usize,
     /// What of it: a burst has one of these for each place in the code that it came to.
-    pub(crate) place: Place,
+    pub(crate) place: CodeRegion,
     /// The function that did it.
     pub(crate) function: FunctionId,
     pub(crate) instructions: f64,
     pub(crate) records: f64,
     pub(crate) flops: f64,
-    /// Core time of loops whose floor was measured, seconds: likely, low, high.
-    pub(crate) floor: (f64, f64, f64),
+    /// Core time of loops whose no-miss time was measured, seconds.
+    pub(crate) no_miss_time: Bounds,
     /// Instructions in them.
-    pub(crate) floor_instructions: f64,
+    pub(crate) no_miss_instructions: f64,
     /// Cycles of all others at most, one after the other.
     pub(crate) slowest_cycles: f64,
     /// Branches that were mispredicted, likely and at most.
@@ -74,7 +75,7 @@ pub(crate) struct BurstWork {
 
 impl BurstWork {
     /// Nothing yet.
-    pub(super) fn new(place: Place, function: FunctionId) -> BurstWork {
+    pub(super) fn new(place: CodeRegion, function: FunctionId) -> BurstWork {
         BurstWork {
             burst: 0,
             place,
@@ -82,8 +83,8 @@ impl BurstWork {
             instructions: 0.0,
             records: 0.0,
             flops: 0.0,
-            floor: (0.0, 0.0, 0.0),
-            floor_instructions: 0.0,
+            no_miss_time: Bounds::default(),
+            no_miss_instructions: 0.0,
             slowest_cycles: 0.0,
             mispredicted: 0.0,
             most_mispredicted: 0.0,

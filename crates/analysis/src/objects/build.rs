@@ -1,6 +1,6 @@
 //! From facts to objects: which ranges there are, and what each is called.
 //!
-//! What for: [`Objects::new`]. What not: look-ups (`index`), and who asks (`sites`).
+//! What for: [`Objects::new`]. What not: look-ups (`index`), and allocation sites (`sites`).
 //!
 //! Assumption: ids, times and ranges are allegations: a release of an unknown block is ignored, a range that overflows is
 //! cut off.
@@ -13,7 +13,7 @@ use facts::{Recording, Region, RegionEnd, RegionKind, Target, ThreadEventKind};
 use super::sites::{asking_place, is_by_malloc, is_thread_local, name_of};
 use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
 use crate::profile::Profile;
-use crate::stack::{NodeIndex, PlaceId};
+use crate::stack::{LocationId, NodeIndex};
 
 const EVER: Nanos = Nanos(u64::MAX);
 /// Allocators give smaller blocks no mapping of their own (DEFAULT_MMAP_THRESHOLD_MIN of glibc's malloc).
@@ -22,7 +22,7 @@ const LEAST_MAPPED: Bytes = Bytes(128 << 10);
 /// What makes two ranges one object.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Identity {
-    Site(ObjectKind, PlaceId),
+    Site(ObjectKind, LocationId),
     Name(ObjectKind, String),
 }
 
@@ -166,7 +166,7 @@ impl Builder<'_> {
                     false => (ObjectKind::Unseen, "memory mapped before the attach".to_owned()),
                 }
             }
-            _ => (ObjectKind::Unseen, "mapped memory, by whom was not seen".to_owned()),
+            _ => (ObjectKind::Unseen, "mapped memory (caller not recorded)".to_owned()),
         };
         self.object(Identity::Name(kind, name.clone()), || name)
     }
@@ -185,7 +185,7 @@ impl Builder<'_> {
     fn site(&mut self, kind: ObjectKind, stack: Option<NodeIndex>) -> ObjectId {
         let stacks = &self.profile.stacks;
         let Some(stack) = stack else {
-            let name = "heap blocks, by whom was not seen".to_owned();
+            let name = "heap blocks (caller not recorded)".to_owned();
             return self.object(Identity::Name(kind, name.clone()), || name);
         };
         if is_thread_local(stacks, stack) {
@@ -257,7 +257,7 @@ fn is_attached(recording: &Recording) -> bool {
 ///
 /// Larger blocks do not count: they may be mappings of their own, in the place of something that was unmapped unseen.
 /// Assumption: what the kernel shows as one mapping was mapped for one purpose. It joins neighbours that are alike; where the
-/// program mapped memory right beside the allocator's, that goes by the allocator's name.
+/// program mapped memory directly next to the allocator's, that goes by the allocator's name.
 fn older_heaps(recording: &Recording) -> HashSet<(Pid, RemoteAddr)> {
     if !is_attached(recording) {
         return HashSet::new();

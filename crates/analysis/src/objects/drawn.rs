@@ -1,10 +1,10 @@
-//! Shares of accesses that objects have with those of their blocks that have no record.
+//! Shares of accesses that include an object's blocks without a record.
 //!
-//! What for: small blocks are drawn by lot. The accesses of a block that was drawn with the probability p stand for 1/p as
-//! many (D. G. Horvitz, D. J. Thompson, J. Am. Stat. Assoc. 47 (1952) 663-685), with the variance Σ x² (1 - p) / p² over
-//! the drawn blocks. What not: which accesses those are; they stay in the class of small blocks.
+//! What for: small blocks are drawn at random. The accesses of a block that was drawn with probability p represent 1/p as many
+//! (D. G. Horvitz, D. J. Thompson, J. Am. Stat. Assoc. 47 (1952) 663-685), with the variance Σ x² (1 - p) / p² over the drawn
+//! blocks. What not: which accesses those are; they stay in the class of small blocks.
 //!
-//! Assumption: blocks at one address that one place asked for one after the other count as one.
+//! Assumption: successive blocks of one allocation site at one address count as one.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ use estimate::interval::Z_95;
 /// Accesses of an object.
 #[derive(Default)]
 struct Count {
-    /// In blocks that stand for themselves.
+    /// In blocks that represent only themselves.
     certain: u64,
-    /// In each drawn block, and how many blocks it stands for.
+    /// In each drawn block, and how many blocks it represents.
     drawn: BTreeMap<(Pid, RemoteAddr), (u64, f64)>,
 }
 
@@ -120,7 +120,7 @@ impl Tool for Counter<'_> {
             let is_asked =
                 self.chosen && self.grouping.selection.has_place(self.grouping.place(access.site));
             execution.touches(access).for_each(|touch| {
-                // Small blocks are left at once: the first address of a run tells.
+                // A run leaves a small block at once, so its first address suffices.
                 let (start, count) = match touch {
                     Touch::Run { start, count, .. } => (start, count),
                     Touch::AtLeast { start, .. } => (start, 1),

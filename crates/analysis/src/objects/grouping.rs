@@ -1,7 +1,6 @@
 //! Which row an access of a site to a part of an object belongs to.
 //!
-//! What for: all figures of objects are grouped by one rule, so that their rows can be put side by side. What not:
-//! figures.
+//! What for: one rule groups all figures of objects, so that their rows can be joined. What not: figures.
 
 use base::{Nanos, Pid, RemoteAddr};
 
@@ -9,7 +8,7 @@ use super::{Objects, Part, Pieces, Window};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{SiteIndex, TracedCode};
 
 /// What is asked for of which objects.
@@ -40,7 +39,7 @@ impl Grouping<'_> {
         }
     }
 
-    pub(crate) fn place(&self, site: SiteIndex) -> PlaceId {
+    pub(crate) fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
         self.profile.stacks.place_at(site.module, site.offset)
     }
@@ -52,7 +51,7 @@ impl Grouping<'_> {
     }
 
     /// The row of code that uses a part of an object; `None` when it is not asked for.
-    pub(crate) fn key(&self, place: PlaceId, part: Part) -> Option<RowKey> {
+    pub(crate) fn key(&self, place: LocationId, part: Part) -> Option<RowKey> {
         if !self.selection.has_place(place) || !self.selection.has_object(part.object) {
             return None;
         }
@@ -66,7 +65,7 @@ impl Grouping<'_> {
     /// The row of code that used an address at a time.
     pub(crate) fn row_at(
         &self,
-        place: PlaceId,
+        place: LocationId,
         (pid, address): (Pid, RemoteAddr),
         time: Nanos,
     ) -> Option<RowKey> {

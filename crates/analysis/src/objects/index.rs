@@ -1,16 +1,16 @@
-//! What lies at an address at a time, among ranges that come and go.
+//! What is at an address at a time, among ranges that come and go.
 //!
-//! What for: one [`Layer`] per kind of range (heap blocks, variables, regions): millions of look-ups over millions of
-//! ranges. What not: which layer comes first (`space`).
+//! What for: one [`Layer`] per kind of range (heap blocks, variables, regions): millions of look-ups over millions of ranges.
+//! What not: which layer comes first (`space`).
 //!
-//! The rule: of all ranges that hold the address and began before the end of the time asked for, the last one tells: it
-//! is there, or it ended before. An older one below it is gone, whether or not its end was seen: two things do not lie at
-//! one address at once. A range without content is a hole: what was mapped there was taken away.
+//! The rule: of all ranges that hold the address and began before the end of the requested time, the last one decides: it is there,
+//! or it ended before. An older one below it is gone, whether or not its end was recorded: two things are not at one address at
+//! once. A range without content is a hole: an unmapping.
 //!
 //! How: the ends of all ranges cut the addresses into pieces; a segment tree over the pieces (J. L. Bentley, "Solutions to
 //! Klee's rectangle problems", Carnegie-Mellon University 1977) keeps each range in at most two nodes per level, sorted by
-//! time. A look-up goes from a piece to the root, with one binary search per node: O(log² n), and O(n log n) memory,
-//! whatever overlaps.
+//! time. A look-up goes from a piece to the root, with one binary search per node: O(log² n), and O(n log n) memory, whatever
+//! overlaps.
 
 use base::{Nanos, RemoteAddr};
 
@@ -19,14 +19,14 @@ use base::{Nanos, RemoteAddr};
 pub(super) struct Entry {
     /// First address.
     pub(super) start: RemoteAddr,
-    /// First address behind it. Ranges without an address are dropped.
+    /// First address after it. Empty ranges are dropped.
     pub(super) end: RemoteAddr,
     pub(super) from: Nanos,
     /// When it ended; `Nanos(u64::MAX)` when that was not seen.
     pub(super) until: Nanos,
     /// `None` for a hole.
     pub(super) what: Option<super::ObjectId>,
-    /// How many ranges it stands for.
+    /// How many ranges it represents.
     pub(super) weight: f64,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Layer {
     entries: Vec<Entry>,
     /// Where the pieces begin. The last piece ends with the addresses.
     points: Vec<RemoteAddr>,
-    /// The entries of tree node n are `items[bounds[n]..bounds[n + 1]]`, by time. Leaves are behind the inner nodes.
+    /// The entries of tree node n are `items[bounds[n]..bounds[n + 1]]`, by time. Leaves come after the inner nodes.
     bounds: Vec<u32>,
     items: Vec<u32>,
 }

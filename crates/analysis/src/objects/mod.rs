@@ -1,17 +1,16 @@
-//! Memory objects: what the addresses that a program uses are parts of.
+//! Memory objects: what the addresses that a program uses belong to.
 //!
-//! What for: an address of a process at a time leads to a heap block, variable, stack or mapping ([`Objects::locate`]);
-//! all blocks that one place in the code asked for are one object, as are all stacks of threads of one name. What is
-//! known of what was done to them is a grouping of the other estimates (`units`), not a second one.
+//! What for: an address of a process at a time leads to a heap block, variable, stack or mapping ([`Objects::locate`]). All blocks
+//! of one allocation site are one object, as are all stacks of threads of one name. Figures of objects are a grouping of the
+//! other estimates (`units`), not a second estimate.
 //! What not: figures. `table` joins them.
 //!
-//! The choice at an address: a recorded heap block; else a variable of a module; else the region. In regions that
-//! `malloc` fills, what has no record is a small block: a class of its own, as is memory of which nobody saw who asked
-//! for it, and addresses that lie in nothing that was recorded.
+//! The choice at an address: a recorded heap block; else a variable of a module; else the region. In regions that `malloc` fills,
+//! memory without a record is a small block: a class of its own, as are memory whose caller was not recorded, and addresses that
+//! no record covers.
 //!
-//! Assumptions: an access has the time of its burst, some milliseconds. A block that is freed, and its address given
-//! away again within these, gets the accesses of both if the later one is recorded. Ranges of a process end when it
-//! executes another program.
+//! Assumptions: an access has the time of its burst, some milliseconds. If a block is freed and its address reused within these,
+//! the later block, if recorded, gets the accesses of both. Ranges of a process end when it executes another program.
 
 mod build;
 mod drawn;
@@ -60,7 +59,7 @@ pub enum ObjectKind {
     Mapping,
     /// Heap memory outside of all recorded blocks.
     SmallBlocks,
-    /// Memory of which nobody saw who asked for it.
+    /// Memory whose caller was not recorded.
     Unseen,
     /// Addresses that lie in nothing that was recorded.
     Unknown,
@@ -104,7 +103,7 @@ pub struct Object {
     pub name: String,
     /// Ranges of it that were recorded: blocks, stacks, mappings.
     pub ranges: u64,
-    /// Blocks that these stand for: more than [`Object::ranges`] when some were drawn by lot.
+    /// Blocks that these represent: more than [`Object::ranges`] when some were drawn at random.
     pub blocks: f64,
     /// Bytes in those, as asked for.
     pub bytes: f64,
@@ -125,7 +124,7 @@ pub(crate) struct Located {
     pub(crate) object: ObjectId,
     /// Where its block, variable or region begins; the address itself when it lies in nothing.
     pub(crate) start: RemoteAddr,
-    /// How many blocks it stands for: more than 1 where it was drawn by lot.
+    /// How many blocks it represents: more than 1 where it was drawn at random.
     pub(crate) weight: f64,
 }
 
@@ -203,7 +202,7 @@ impl Objects {
     }
 }
 
-/// How many blocks a recorded one stands for.
+/// How many blocks a recorded one represents.
 pub(crate) fn weight(block: &Allocation) -> f64 {
     if block.sample_every == Bytes(0) {
         return 1.0;

@@ -1,11 +1,11 @@
-//! What lies behind the memory of objects: huge pages, and NUMA nodes.
+//! The pages behind the memory of objects: huge pages, and NUMA nodes.
 //!
-//! What for: shares of each object's memory, from pages that were drawn at random at looks at the program. Of an object
-//! those of the last look count at which it had any: what the kernel gave it by then. What not: memory that was never
-//! touched, which lies nowhere; objects of less than a page, unless one begins on it.
+//! What for: shares of each object's memory, from pages drawn at random in snapshots of the program. An object has the pages of the
+//! last snapshot in which it had any: what the kernel gave it by then. What not: memory that was never touched, which has no
+//! page; objects of less than a page, unless one begins on it.
 //!
-//! Interval: Wilson's for as many draws as tell as much (Kish: a page stands for the stretch it was drawn from). The pages of
-//! one huge page are alike, so that of these only as many draws count as there are huge pages among them.
+//! Interval: Wilson's with the effective number of draws (Kish: a page represents the stretch it was drawn from). The pages of one
+//! huge page are alike, so only as many draws count as there are huge pages among them.
 //! Assumption: a huge page has 2 MiB, as on x86-64 and on AArch64 with base pages of 4 KiB.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +20,14 @@ use estimate::interval::{effective_count, wilson};
 /// Bytes of a huge page.
 pub const HUGE_PAGE: u64 = 2 << 20;
 /// Why a result has no pages at all.
-const NO_LOOK: &str = "its pages were not looked at: the program ended within milliseconds, or may not be looked at, or the \
-                       result is of an earlier version";
-const NOT_DRAWN: &str = "no page of it was drawn: it is small, or has no memory behind it";
-const NOT_TOLD: &str = "the kernel does not tell: Linux 6.7 and later do";
+const NO_LOOK: &str = "its pages were not sampled: the program ended within milliseconds, reading them was not \
+                permitted, or the result is of an earlier version";
+const NOT_DRAWN: &str = "none of its pages was sampled: it is small, or has no resident memory";
+const NOT_REPORTED: &str = "this kernel does not report it: Linux 6.7 and later do";
 const NO_NODES: &str =
-    "the kernel does not tell: it has no support for NUMA, or does not permit the question";
+    "the kernel does not report it: it has no NUMA support, or does not permit the call";
 
-/// What lies behind the memory of an object.
+/// The pages behind the memory of an object.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ObjectPages {
     /// Of its memory what is in huge pages, percent.
@@ -57,21 +57,21 @@ pub(super) fn object_pages(
     }
     let mut last: BTreeMap<ObjectId, Vec<&Page>> = BTreeMap::new();
     for ((object, _), mut pages) in drawn {
-        let look = pages.iter().map(|page| page.time).max();
-        pages.retain(|page| Some(page.time) == look);
+        let snapshot = pages.iter().map(|page| page.time).max();
+        pages.retain(|page| Some(page.time) == snapshot);
         last.entry(object).or_default().extend(pages);
     }
     last.into_iter().map(|(object, pages)| (object, of_pages(&pages))).collect()
 }
 
 fn of_pages(pages: &[&Page]) -> ObjectPages {
-    let told: Vec<&Page> = pages.iter().copied().filter(|page| page.huge.is_some()).collect();
-    let huge = match told.is_empty() {
-        true => Metric::unavailable("percent", NOT_TOLD),
+    let known: Vec<&Page> = pages.iter().copied().filter(|page| page.huge.is_some()).collect();
+    let huge = match known.is_empty() {
+        true => Metric::unavailable("percent", NOT_REPORTED),
         false => {
             let areas: BTreeSet<(Pid, u64)> =
-                told.iter().map(|page| (page.pid, page.address.0 / HUGE_PAGE)).collect();
-            share(&told, areas.len(), |page| page.huge == Some(true))
+                known.iter().map(|page| (page.pid, page.address.0 / HUGE_PAGE)).collect();
+            share(&known, areas.len(), |page| page.huge == Some(true))
         }
     };
     let placed: Vec<&Page> = pages.iter().copied().filter(|page| page.node.is_some()).collect();
@@ -85,7 +85,7 @@ fn of_pages(pages: &[&Page]) -> ObjectPages {
     ObjectPages { huge, nodes }
 }
 
-/// Of what some pages stand for the share of those chosen, percent; they tell no more than `most` independent ones.
+/// The share of the chosen pages, by what they represent, percent; they count as at most `most` independent ones.
 fn share(pages: &[&Page], most: usize, chosen: impl Fn(&Page) -> bool) -> Metric {
     let weight = |page: &&&Page| page.stands_for.0 as f64;
     let all: f64 = pages.iter().map(|page| weight(&page)).sum();
@@ -94,10 +94,10 @@ fn share(pages: &[&Page], most: usize, chosen: impl Fn(&Page) -> bool) -> Metric
     let share = part / all.max(1.0);
     let (low, high) = wilson(share, effective_count(all, squares).min(most as f64));
     let interval = (low * 100.0, high * 100.0);
-    let look = pages.iter().map(|page| page.time).max().unwrap_or(Nanos(0));
+    let snapshot = pages.iter().map(|page| page.time).max().unwrap_or(Nanos(0));
     let (value, count) = (share * 100.0, pages.len() as u64);
     Metric::with_interval(Evidence::Sampled, value, "percent", interval, count)
-        .noted(&format!("of its memory {:.1} s after the start", look.seconds()))
+        .noted(&format!("of its memory {:.1} s after the start", snapshot.seconds()))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((nodes[0].1.value, nodes[1].1.value), (Some(75.0), Some(25.0)));
     }
 
-    /// 512 pages of one huge page tell as much as one of them; of 512 nodes of pages each is an answer.
+    /// 512 pages of one huge page count as one observation of huge pages, but as 512 of their nodes.
     #[test]
     fn pages_of_one_huge_page_are_one_draw() {
         let pages: Vec<Page> =
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_the_kernel_does_not_tell_is_not_available() {
         let found = of_pages(&[&page(9, 0, None, None)]);
-        assert_eq!(found.huge, Metric::unavailable("percent", NOT_TOLD));
+        assert_eq!(found.huge, Metric::unavailable("percent", NOT_REPORTED));
         assert_eq!(found.nodes, Err(NO_NODES.to_owned()));
     }
 }

@@ -1,21 +1,22 @@
-//! Who asked for memory: the innermost function of a stack that is not there only to allocate.
+//! Allocation sites: the innermost function of a stack that does more than allocate.
 //!
-//! What for: blocks that one line asked for are one object, and `operator new`, `std::vector` or `xmalloc` are the line of
-//! nobody. What not: where the blocks lie.
+//! What for: blocks of one allocation site are one object; a frame of `operator new`, `std::vector` or `xmalloc` is not the site.
+//! What not: where the blocks are.
 //!
-//! Both rules are one table each. Assumption: names are demangled. What a C library, a C++ or Fortran runtime allocates, it does for its caller.
+//! Both rules are one table each. Assumption: names are demangled. A C library, or a C++ or Fortran runtime, allocates for its
+//! caller.
 
 use crate::selection::bare_function_name;
-use crate::stack::{NodeIndex, PlaceId, Stacks};
+use crate::stack::{LocationId, NodeIndex, Stacks};
 
-/// By what frames are known.
+/// What a rule compares a frame with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum By {
+enum NameMatch {
     /// The beginning of its module's name.
     Module,
     /// The beginning of its name, without parameters and template arguments.
     Beginning,
-    /// That name as a whole, also behind a word of [`CHECKED`] and as a C library's own (`__libc_malloc`).
+    /// That name as a whole, also after a word of [`CHECKED`] and as a C library's own (`__libc_malloc`).
     Name,
     /// The end of that name, whatever its capitals.
     End,
@@ -23,11 +24,11 @@ enum By {
     Method,
 }
 
-/// Who asks for memory on behalf of callers, and is not the line that people look for. `fathom report --wrappers` adds
+/// Functions that allocate on behalf of their callers, and are not the line that people look for. `fathom report --wrappers` adds
 /// beginnings of names.
-const WRAPPERS: [(By, &[&str]); 5] = [
+const WRAPPERS: [(NameMatch, &[&str]); 5] = [
     (
-        By::Module,
+        NameMatch::Module,
         &[
             "libc.so",
             "libc-",
@@ -44,7 +45,7 @@ const WRAPPERS: [(By, &[&str]); 5] = [
         ],
     ),
     (
-        By::Beginning,
+        NameMatch::Beginning,
         &[
             "operator new",
             "std::",
@@ -84,7 +85,7 @@ const WRAPPERS: [(By, &[&str]); 5] = [
         ],
     ),
     (
-        By::Name,
+        NameMatch::Name,
         &[
             "malloc",
             "calloc",
@@ -113,7 +114,7 @@ const WRAPPERS: [(By, &[&str]); 5] = [
         ],
     ),
     (
-        By::End,
+        NameMatch::End,
         &[
             "malloc",
             "calloc",
@@ -129,7 +130,7 @@ const WRAPPERS: [(By, &[&str]); 5] = [
         ],
     ),
     (
-        By::Method,
+        NameMatch::Method,
         &[
             "resize",
             "reserve",
@@ -165,14 +166,14 @@ const START_UP: [&str; 3] =
 const CHECKED: [&str; 6] = ["x", "xx", "safe_", "check_", "checked_", "my_"];
 
 /// The place that asked, or the innermost when all frames are wrappers.
-pub(crate) fn asking_place(stacks: &Stacks, stack: Option<NodeIndex>) -> PlaceId {
-    let asks = |place: &PlaceId| !stacks.is_wrapper(*place, is_wrapper);
+pub(crate) fn asking_place(stacks: &Stacks, stack: Option<NodeIndex>) -> LocationId {
+    let asks = |place: &LocationId| !stacks.is_wrapper(*place, is_wrapper);
     stacks.frames(stack).find(asks).unwrap_or_else(|| stacks.innermost(stack))
 }
 
 /// Whether `malloc` or a relative of it is on a stack: memory mapped from there is for small blocks.
 pub(super) fn is_by_malloc(stacks: &Stacks, stack: NodeIndex) -> bool {
-    let allocates = |place: PlaceId| {
+    let allocates = |place: LocationId| {
         let name = bare(&stacks.function_of(place).name);
         ["malloc", "calloc", "realloc", "memalign"].iter().any(|one| name.ends_with(one))
             || name.starts_with("operator new")
@@ -183,7 +184,7 @@ pub(super) fn is_by_malloc(stacks: &Stacks, stack: NodeIndex) -> bool {
 /// Whether the loader asks on a stack for thread-local variables (names of glibc's `elf/dl-tls.c`).
 pub(super) fn is_thread_local(stacks: &Stacks, stack: NodeIndex) -> bool {
     const INNERMOST: usize = 6;
-    let asks = |place: PlaceId| {
+    let asks = |place: LocationId| {
         let name = stacks.function_of(place).name.trim_start_matches('_');
         ["dl_allocate_tls", "allocate_dtv", "tls_get_addr", "dl_resize_dtv"]
             .iter()
@@ -199,12 +200,12 @@ fn is_wrapper(name: &str, module: &str, more: &[String]) -> bool {
     let lower = || bare.to_ascii_lowercase();
     let checked = || CHECKED.iter().filter_map(|word| bare.strip_prefix(word));
     let method = method_of_template(name);
-    let is = |by: By, what: &str| match by {
-        By::Module => module.starts_with(what),
-        By::Beginning => bare.starts_with(what),
-        By::Name => bare == what || checked().any(|rest| rest == what),
-        By::End => lower().ends_with(what),
-        By::Method => method == Some(what),
+    let is = |by: NameMatch, what: &str| match by {
+        NameMatch::Module => module.starts_with(what),
+        NameMatch::Beginning => bare.starts_with(what),
+        NameMatch::Name => bare == what || checked().any(|rest| rest == what),
+        NameMatch::End => lower().ends_with(what),
+        NameMatch::Method => method == Some(what),
     };
     WRAPPERS.iter().any(|(by, all)| all.iter().any(|what| is(*by, what)))
         || method.is_some_and(|method| bare.ends_with(&format!("{method}::{method}")))
@@ -218,10 +219,11 @@ fn method_of_template(name: &str) -> Option<&str> {
     of.ends_with('>').then_some(method)
 }
 
-/// Without what does not tell functions apart here; leading underscores are other names of the same.
+/// Without parts that do not distinguish functions here; leading underscores are other names of the same function.
 fn bare(name: &str) -> String {
     let bare = bare_function_name(name);
-    let names = WRAPPERS.iter().filter(|(by, _)| *by == By::Name).flat_map(|(_, names)| *names);
+    let names =
+        WRAPPERS.iter().filter(|(by, _)| *by == NameMatch::Name).flat_map(|(_, names)| *names);
     match bare.strip_prefix("__libc_").or_else(|| bare.strip_prefix("__")) {
         Some(rest) if names.into_iter().any(|name| *name == rest) => rest.to_owned(),
         _ => bare,
@@ -229,7 +231,7 @@ fn bare(name: &str) -> String {
 }
 
 /// `cells: build grid.c:12` where the line says what it assigns to, else `build grid.c:12`, as far as it is known.
-pub(super) fn name_of(stacks: &Stacks, place: PlaceId, variable: Option<&str>) -> String {
+pub(super) fn name_of(stacks: &Stacks, place: LocationId, variable: Option<&str>) -> String {
     let function = stacks.function_of(place);
     let file = function.file.as_deref().and_then(|path| path.rsplit('/').next());
     let line = match (file, stacks.places[place.index()].line) {

@@ -1,7 +1,7 @@
-//! Rows of objects: everything that is known of each, side by side.
+//! Rows of objects: everything that is known of each.
 //!
-//! What for: one row per key with traced accesses (`accesses`), loads, stores, traffic and latency over the run
-//! (`memory`), page faults and lines that threads take from each other (`sharing`). What not: any estimate of its own.
+//! What for: one row per key with traced accesses (`accesses`), loads, stores, traffic and latency over the run (`memory`), page
+//! faults, and lines that threads take from each other (`sharing`). What not: any estimate of its own.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::faults::fault_scales;
 use crate::hotspots::{Key, RowKey};
 use crate::memory::{Memory, PartRow};
 use crate::sharing::{SharedLines, Sharing};
-use crate::stack::{NO_STACK, PlaceId};
+use crate::stack::{LocationId, NO_STACK};
 use crate::stalls::{StallRow, StallRows, Stalls, stall_rows};
 use crate::traced::{Site, SiteIndex};
 use crate::types::UsedBytes;
@@ -41,13 +41,13 @@ pub struct ObjectRow {
     /// Clock samples that waited for it.
     pub stall: Option<StallRow>,
     /// A place of its code.
-    pub place: Option<PlaceId>,
+    pub place: Option<LocationId>,
 }
 
 impl ObjectRow {
     /// The place of its code with the most accesses.
     #[must_use]
-    pub fn place(&self) -> PlaceId {
+    pub fn place(&self) -> LocationId {
         self.accesses.as_ref().map(|row| row.place).or(self.place).unwrap_or(NO_STACK)
     }
 
@@ -81,7 +81,7 @@ pub struct ObjectTable {
     pub fault_scale: crate::Scale,
     /// Shares of accesses of objects with small blocks, those without a record included, percent.
     pub with_unrecorded: BTreeMap<ObjectId, Metric>,
-    /// What lies behind the memory of objects.
+    /// The pages behind the memory of objects.
     pub pages: BTreeMap<ObjectId, ObjectPages>,
     /// The type that most accesses to an object are to.
     pub element_types: BTreeMap<ObjectId, String>,
@@ -106,7 +106,7 @@ impl ObjectTable {
     }
 }
 
-/// Puts everything together. `memory` must tell apart what the grouping does; `shared` finds the lines that threads share in
+/// Joins everything. `memory` must distinguish what the grouping does; `shared` finds the lines that threads share in
 /// its selection.
 #[must_use]
 pub fn object_table<'s>(
@@ -144,7 +144,7 @@ pub fn object_table<'s>(
         row.stall = Some(stall);
         row.place = row.place.or(stall.place);
     }
-    // A fault and a shared line are of an object, but of no field: an address alone does not tell it.
+    // A fault and a shared line belong to an object, but to no field: an address alone has no field.
     if grouping.keys.contains(&Key::Field) || grouping.keys.contains(&Key::Type) {
         add_used_bytes(grouping, &users, &mut rows);
     } else {

@@ -1,4 +1,4 @@
-//! Look-ups against a plain reference: a program that allocates, frees, maps and unmaps at random, with addresses used again.
+//! Look-ups against a plain reference: a program that allocates, frees, maps and unmaps at random and reuses addresses.
 
 use std::collections::BTreeMap;
 
@@ -143,7 +143,7 @@ impl Program {
     fn at(&self, address: u64) -> (ObjectKind, String) {
         let holds = |start: u64, bytes: u64| start <= address && address < start + bytes;
         if self.blocks.iter().any(|(start, bytes, _)| holds(*start, *bytes)) {
-            return (ObjectKind::Heap, "heap blocks, by whom was not seen".into());
+            return (ObjectKind::Heap, "heap blocks (caller not recorded)".into());
         }
         if self.variable.is_some_and(|(start, bytes)| holds(start, bytes)) {
             return (ObjectKind::Global, "variable".into());

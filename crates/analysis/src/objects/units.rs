@@ -1,12 +1,12 @@
 //! Sites × parts: which part of which object an access of a site goes to.
 //!
-//! What for: passes over traced accesses keep sums per site; with objects, they keep them per *unit*, that is a site and
-//! a part of an object. Without objects units are sites, and nothing is looked up.
+//! What for: passes over traced accesses keep sums per site. With objects, they keep them per *unit*: a site and a part of an
+//! object. Without objects units are sites, and nothing is looked up.
 //! What not: sums.
 //!
-//! Parts: whole objects, or pieces of their ranges: cache lines, or single bytes where an access begins; of large objects
-//! wider ones, a power of two of bytes, so that no range has more than [`MOST_PIECES`]. Pieces at one distance from their
-//! range's start are one part, whichever of the object's blocks it is: offsets in nodes of a list.
+//! Parts: whole objects, or pieces of their ranges: cache lines, or single bytes where an access begins. Large objects have wider
+//! pieces, a power of two of bytes, so that no range has more than [`MOST_PIECES`]. Pieces at one distance from their range's
+//! start are one part, whichever of the object's blocks it is: offsets in nodes of a list.
 //!
 //! Cost: an access near to the last one of its site costs two comparisons.
 
@@ -80,7 +80,7 @@ pub(crate) struct Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    /// For so many sites.
+    /// For this many sites.
     pub(crate) fn new(sites: usize, objects: Option<(&'a Objects, Pieces)>) -> Units<'a> {
         let mut units = Units {
             objects,
@@ -165,7 +165,7 @@ pub(crate) struct UnitRows<'a> {
     burst: usize,
 }
 
-/// Where a unit came up first: the position of the burst, and how many units whoever asks had met before.
+/// Where a unit came first: the position of the burst, and the number of units before it in this pass.
 pub(crate) type First = (usize, usize);
 
 /// Says which row a site and a part belong to.
@@ -178,7 +178,7 @@ impl<'a> UnitRows<'a> {
         UnitRows { units, row_of_unit: row_of_site, new_unit: Box::new(|_, _, _| None), burst: 0 }
     }
 
-    /// Of so many sites and of parts of objects; `new_unit` says which row a site and a part belong to.
+    /// For this many sites and for parts of objects; `new_unit` gives the row of a site and a part.
     pub(crate) fn of_objects(
         sites: usize,
         objects: (&'a Objects, Pieces),

@@ -1,10 +1,10 @@
-//! What bursts saw of loops: iterations per second of their own time, and iterations per iteration of the loop around.
+//! Loops in bursts: iterations per second of their own time, and iterations per iteration of the enclosing loop.
 //!
-//! What for: a second opinion on the pace that shares nothing with registers but the thread's CPU clock; and where a loop has
-//! no odometer but one around it has, how many iterations one of that has.
-//! What not: a correction. Translated code runs somewhat slower than the native one, the shorter its iterations the more.
-//! For a speed only bursts count whose blocks all lie in the loop: in others nobody knows the loop's share of the time. For a
-//! trip count all do.
+//! What for: a second estimate of the pace that shares nothing with registers but the thread's CPU clock. And where a loop has no
+//! odometer but its enclosing loop has one, the trip count.
+//! What not: a correction. Translated code runs somewhat slower than native code, the more so the shorter its iterations are.
+//! For a speed only bursts count whose blocks all lie in the loop: in others the loop's share of the time is unknown. For a trip
+//! count all do.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -49,9 +49,9 @@ struct Speeds {
     touched: BTreeMap<LoopId, Speed>,
 }
 
-/// What bursts saw.
+/// Iterations of loops in bursts and count windows.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct BurstCounts {
     windows: Speeds,
     traced: Speeds,
     /// Iterations of each loop, by burst, and whether blocks were counted in it that access no memory.
@@ -76,8 +76,8 @@ struct Translated {
     ways: Vec<usize>,
 }
 
-impl Seen {
-    pub(super) fn new(recording: &Recording, code: &Code) -> Seen {
+impl BurstCounts {
+    pub(super) fn new(recording: &Recording, code: &Code) -> BurstCounts {
         let flavours = [BurstFlavour::Count, BurstFlavour::Trace];
         let blocks = recording.blocks.iter().filter(|block| flavours.contains(&block.flavour));
         let mut reader = Reader::new();
@@ -91,13 +91,13 @@ impl Seen {
         let mut runs: HashMap<BurstId, IndexMap<(BlockId, u32), f64>> = HashMap::new();
         for records in &recording.records {
             let counts = runs.entry(records.burst).or_default();
-            // What does not decode is left out; `verify` tells.
+            // What does not decode is left out; `verify` reports it.
             let _ = decode_records(&records.bytes, |record| {
                 let count = counts.entry((record.block, record.way)).or_default();
                 *count += record.iterations as f64;
             });
         }
-        let mut seen = Seen::default();
+        let mut seen = BurstCounts::default();
         for burst in recording.bursts.iter().filter(|burst| !burst.records_lost) {
             let ran = runs.get(&burst.id).into_iter().flatten();
             let ran: Vec<(&Translated, u32, f64)> = ran
@@ -138,8 +138,8 @@ impl Seen {
         passes.get(&one).copied().filter(|_| !all_counted)
     }
 
-    /// How the pace compares with what was counted otherwise, in words.
-    pub(super) fn beside(&self, one: LoopId, rate: f64) -> Option<String> {
+    /// How the pace compares with bursts and count windows, in words.
+    pub(super) fn in_words(&self, one: LoopId, rate: f64) -> Option<String> {
         let kinds = [(&self.traced, "burst"), (&self.windows, "window")];
         let words = kinds.iter().filter_map(|(speeds, name)| {
             let speed =
@@ -153,12 +153,13 @@ impl Seen {
     }
 
     /// Iterations per second where translated code ran, at least: it is no quicker than native code, and other code took a part
-    /// of the time. The quicker of traces and windows. `None` where few bursts tell.
+    /// of the time. The faster of traces and windows. `None` with too few bursts.
     pub(super) fn at_least(&self, one: LoopId) -> Option<f64> {
         let kinds = [&self.traced, &self.windows];
         let kinds = kinds.into_iter().filter_map(|speeds| speeds.touched.get(&one));
-        let told = kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
-        told.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
+        let observed =
+            kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
+        observed.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
     }
 
     /// Passes of one loop over those of one around it: a ratio of sums over bursts, its variance linearised (Cochran, Sampling
@@ -179,7 +180,7 @@ impl Seen {
     }
 }
 
-/// The loops whose iterations an instruction tells.
+/// The loops whose iterations an instruction counts.
 struct Telling(HashMap<(ModuleId, FileOffset), Vec<LoopId>>);
 
 impl Telling {

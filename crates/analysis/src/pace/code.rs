@@ -1,4 +1,4 @@
-//! The functions in which samples fell, their loops, and what a sample tells of one.
+//! The functions in which samples fell, their loops, and what a sample shows of a loop.
 //!
 //! What not: pairs of samples (`pairs`).
 
@@ -113,26 +113,26 @@ impl Code {
         found
     }
 
-    /// What a sample tells of a loop around it.
+    /// The snapshot of a loop around a sample.
     pub(super) fn snapshot(&self, one: LoopId, state: &SampledState<'_>) -> Snapshot {
         let readings = self.readings(one, state.place);
         let mut snapshot = Snapshot::default();
-        let told = readings.iter().filter_map(|reading| {
+        let read = readings.iter().filter_map(|reading| {
             let value = match reading.carrier {
                 Variable::Register(register) => state.register(register.number())?,
                 Variable::Slot(slot) => state.slot(slot)?,
             };
             Some((reading, value))
         });
-        let told: Vec<(&Reading, u64)> = told.collect();
-        for (reading, value) in &told {
+        let read: Vec<(&Reading, u64)> = read.collect();
+        for (reading, value) in &read {
             if reading.step.known() == Some(0) && !reading.value.terms.is_empty() {
                 let key = (reading.value.terms.clone(), reading.value.bits);
                 let value = cut(value.wrapping_sub(reading.value.constant), reading.value.bits);
                 snapshot.stays.insert(key, value);
             }
         }
-        for (reading, value) in told {
+        for (reading, value) in read {
             let Some(step) = snapshot.step(&reading.step).filter(|step| *step != 0) else {
                 continue;
             };
@@ -171,7 +171,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A step's value; `None` where it is made of what the sample does not tell.
+    /// A step's value; `None` where it depends on values that the sample does not have.
     fn step(&self, step: &Linear) -> Option<i64> {
         let mut sum = step.constant;
         for (variable, factor) in &step.terms {
@@ -187,13 +187,13 @@ pub(super) fn cut(value: u64, bits: u32) -> u64 {
     if bits >= 64 { value } else { value & ((1 << bits) - 1) }
 }
 
-/// A number of so many bits as one with a sign.
+/// A number of this many bits, sign-extended.
 pub(super) fn signed(value: u64, bits: u32) -> i64 {
     let unused = 64 - bits.clamp(1, 64);
     (value << unused).cast_signed() >> unused
 }
 
-/// A multiple of one variable as that variable, so that 8 x i and i tell the same. `None` where the value is no multiple.
+/// A multiple of one variable as that variable, so that 8 x i and i compare equal. `None` where the value is no multiple.
 fn by_one(value: &Linear, moving: Moving) -> Option<(Terms, Moving)> {
     let [(variable, factor)] = value.terms[..] else {
         let value_of = cut(moving.value, moving.bits);

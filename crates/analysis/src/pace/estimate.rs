@@ -1,14 +1,15 @@
 //! From pairs of samples to a pace with its interval.
 //!
-//! The pace is the sum of iterations over the sum of CPU time. Its interval comes from batches of pairs in order of time
-//! (batch means: Law, Simulation Modeling and Analysis, 9.5.3), for the machine's speed changes slowly and neighbours
-//! resemble each other; what of the loop's time lies in pairs is known exactly, so only the rest is uncertain (finite
-//! population correction: Cochran, Sampling Techniques, 2.6). To that comes what a timer's interrupt is late at the two ends
-//! of each chain of pairs.
+//! The pace is the sum of iterations over the sum of CPU time. Its interval comes from batches of pairs in order of time (batch
+//! means: Law, Simulation Modeling and Analysis, 9.5.3), because the machine's speed changes slowly and neighbours resemble each
+//! other. The part of the loop's time that lies in pairs is known exactly, so only the rest is uncertain (finite population
+//! correction: Cochran, Sampling Techniques, 2.6). To that comes the delay of the timer's interrupt at the two ends of each chain
+//! of pairs.
 //!
-//! Pairs alone leave out the begin and the end of each run, the more of it the shorter it is, and a run is often slower there
-//! (caches are cold, pages are new). So runs that last some samples count from end to end (`runs`), and what of the time
-//! between two was spent elsewhere is told by the samples elsewhere.
+//! Pairs alone leave out the beginning and the end of each run, which matters more the shorter it is, and a run is often slower
+//! there (caches are cold, pages are new). So runs that last some samples count from end to end (`runs`), and samples elsewhere
+//! show how much of the time between two runs was spent elsewhere.
+//! What not: which samples are a pair (`pairs`).
 
 use base::Nanos;
 
@@ -26,10 +27,10 @@ const MOST_BATCHES: usize = 20;
 /// How late a timer's interrupt may be, seconds: 1 to 5 us were measured (`docs/decisions`); as a standard deviation.
 const LATE: f64 = 2.5e-6;
 
-/// Where runs of a loop cannot be told apart, and more than this share of pairs goes backwards, an advance may hide one.
+/// Where runs of a loop cannot be distinguished, and more than this share of pairs goes backwards, an advance may hide one.
 const MOST_BACKWARDS: f64 = 0.35;
 
-/// Of the pairs that begin far from the end, so many may go backwards all the same.
+/// This share of the pairs that begin far from the end may go backwards nevertheless.
 const STRAY: f64 = 0.02;
 
 /// A half-width of more than this share of the pace says nothing: the figure is absent instead.
@@ -87,9 +88,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let outside_half = Z_95 * outside * rate / seconds;
     let half = batch_half.hypot(late_half).hypot(outside_half).hypot(Z_95 * unsure / seconds);
     if half > TOO_WIDE * rate {
-        return Err(
-            "the advances between samples scatter so much that they may hide other runs of it",
-        );
+        return Err("the advances between samples scatter so much that further runs may be hidden");
     }
     Ok(Pace { rate, half, pairs: pairs.len() })
 }
@@ -122,7 +121,7 @@ fn usable(found: &Found, cpu_time: f64) -> Result<Used, &'static str> {
         .collect();
     let uneven = found.pairs.iter().filter(|pair| !is_even(pair.group)).copied().collect();
     let mut pairs = one_run(uneven, &backwards, found, fastest, longest)?;
-    // Which pairs count is told by how long they took, not by how far they came.
+    // Their duration decides which pairs count, not their advance: that would select for a pace.
     let short = |pair: &&Pair| pair.seconds <= LONG * period;
     pairs.extend(found.pairs.iter().filter(|pair| is_even(pair.group)).filter(short));
     let (mut outside, mut restarts) = (0, 0);
@@ -157,7 +156,7 @@ fn one_run(
     let all = pairs.len() + backwards.len();
     if backwards.len() as f64 > MOST_BACKWARDS * all as f64 {
         return Err(
-            "its runs are shorter than the time between two samples, and nothing tells them apart",
+            "its runs are shorter than the time between two samples and cannot be distinguished",
         );
     }
     let far = |group: usize, from: f64, seconds: f64| {
@@ -169,7 +168,7 @@ fn one_run(
     let stray = backwards.iter().filter(|(group, from)| far(*group, *from, longest)).count();
     if stray as f64 > STRAY * (kept.len() + stray) as f64 {
         return Err(
-            "its runs are shorter than the time between two samples, and nothing tells them apart",
+            "its runs are shorter than the time between two samples and cannot be distinguished",
         );
     }
     Ok(kept)
@@ -227,7 +226,7 @@ mod tests {
         }
         let pace = pace(&found, 0.3).unwrap();
         assert!((pace.rate / 1.25e6 - 1.0).abs() < 0.02, "{pace:?}");
-        // Where as many go back as forth, nobody knows.
+        // Where as many go back as forth, the direction is unknown.
         found
             .restarts
             .extend((0..300).map(|number| restart(number, number as f64, number as f64 - 1.0)));

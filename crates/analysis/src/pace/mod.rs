@@ -1,10 +1,10 @@
 //! The native pace of loops, from the registers of ordinary clock samples.
 //!
-//! What for: iterations per second of every loop in which samples fell, whether a burst ever began there or not: two samples
-//! of one thread in one run of a loop, with an induction register that moved by a constant times the number of iterations.
-//! What not: what an iteration does (bursts tell), code without a file or without unwind information.
-//! Which register counts follows from the code alone (`x86::loops`), never from which one scatters least. Where all are
-//! silent, the figure is absent with the reason.
+//! What for: iterations per second of every loop in which samples fell, with or without bursts. Two samples of one thread in one
+//! run of a loop, with an induction register that moved by a constant times the number of iterations, give the pace.
+//! What not: what an iteration does (bursts show that); code without a file or without unwind information.
+//! The code alone decides which register counts (`x86::loops`), never which one scatters least. Where none counts, the figure is
+//! absent with the reason.
 
 mod agreement;
 mod code;
@@ -20,14 +20,14 @@ use base::{FileOffset, ModuleId};
 use facts::{Evidence, Frame, Metric, Recording, SlotBase};
 use x86::Variable;
 
-use self::agreement::Seen;
+use self::agreement::BurstCounts;
 use self::code::{Code, LoopId};
 use self::estimate::{TOO_WIDE, pace, seconds};
 pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
 use ::estimate::interval::Z_95;
 
-/// A loop with less of all CPU time is left out: a few samples tell nothing.
+/// A loop with a smaller share of the CPU time is left out: it has too few samples.
 const LEAST_SHARE: f64 = 0.005;
 
 /// Translated code is no quicker than native code. Where it went round so many times more often than registers tell, some
@@ -57,9 +57,9 @@ pub struct LoopPace {
     pub iterations: Metric,
     /// Iterations per iteration of the loop around it.
     pub trip_count: Metric,
-    /// How it compares with what was counted otherwise.
+    /// How it compares with bursts and count windows.
     pub agreement: Option<String>,
-    /// What tells its progress: a register or a word of the stack. `None` where nothing does.
+    /// Where its progress is read: a register or a word of the stack. `None` where nothing shows it.
     pub odometer: Option<String>,
 }
 
@@ -67,17 +67,17 @@ pub struct LoopPace {
 #[must_use]
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
-    let seen = Seen::new(recording, &code);
-    let found = told(recording, &code, &seen);
+    let seen = BurstCounts::new(recording, &code);
+    let found = paced_loops(recording, &code, &seen);
     let mut rows: Vec<(LoopId, LoopPace)> =
         found.into_iter().map(|(one, row, _)| (one, row)).collect();
     let iterations: BTreeMap<LoopId, Metric> =
         rows.iter().map(|(one, row)| (*one, row.iterations.clone())).collect();
     for (one, row) in &mut rows {
-        // What follows from bursts does not speak for them.
+        // A pace that comes from bursts cannot be compared with bursts.
         let own = row.iterations_per_second.evidence == Some(Evidence::Sampled);
         let rate = row.iterations_per_second.value.filter(|_| own);
-        row.agreement = rate.and_then(|rate| seen.beside(*one, rate));
+        row.agreement = rate.and_then(|rate| seen.in_words(*one, rate));
         if let Some(position) = code.get(*one).parent {
             let outer = LoopId { position, ..*one };
             row.trip_count = trip_count(&row.iterations, iterations.get(&outer));
@@ -85,7 +85,7 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
                 let words = row.agreement.take().map_or(String::new(), |words| words + ", ");
                 let disagree = match half_share(&row.trip_count).zip(row.trip_count.value) {
                     Some((half, own)) if (own - trips.ratio).abs() > half * own + trips.half => {
-                        ", not so by pace"
+                        ", unlike the pace"
                     }
                     _ => "",
                 };
@@ -104,14 +104,18 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
 
 /// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and their times. Where
 /// no register tells a pace, that of a loop around does, with the trips that bursts saw.
-fn told(recording: &Recording, code: &Code, seen: &Seen) -> Vec<(LoopId, LoopPace, Time)> {
+fn paced_loops(
+    recording: &Recording,
+    code: &Code,
+    seen: &BurstCounts,
+) -> Vec<(LoopId, LoopPace, Time)> {
     let mut found = found(recording, code);
     for (one, row, _) in &mut found {
         let rate = row.iterations_per_second.value;
         if rate.zip(seen.at_least(*one)).is_some_and(|(own, bursts)| bursts > MISSES_RUNS * own) {
             *row = without_pace(
                 row.clone(),
-                "in bursts it went round more often: samples miss runs of it",
+                "it iterates more often in bursts: samples miss runs of it",
             );
         }
     }
@@ -150,7 +154,7 @@ fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace, Time)> {
         let found = found.get(&one).unwrap_or(&empty);
         let (function, file, line) = names.of(code, one, &time.places);
         let share = (time.seconds / whole).clamp(0.0, 1.0);
-        // The standard error of a share of so many samples.
+        // The standard error of a share of this many samples.
         let error = Z_95 * (share * (1.0 - share) / all).sqrt() * whole;
         let interval = ((time.seconds - error).max(0.0), time.seconds + error);
         let cpu_time =
@@ -165,7 +169,7 @@ fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace, Time)> {
             iterations_per_second: Metric::unavailable("count/s", ""),
             iteration_time: Metric::unavailable("s", ""),
             iterations: Metric::unavailable("count", ""),
-            trip_count: Metric::unavailable("count", "there is no loop around it in its function"),
+            trip_count: Metric::unavailable("count", "its function has no enclosing loop"),
             agreement: None,
             cpu_time,
             odometer: None,
@@ -183,7 +187,7 @@ const WITHIN: f64 = 0.99;
 fn by_trips(
     one: LoopId,
     known: &BTreeMap<LoopId, (LoopPace, &Time)>,
-    (code, seen): (&Code, &Seen),
+    (code, seen): (&Code, &BurstCounts),
 ) -> Option<LoopPace> {
     let (row, time) = known.get(&one)?;
     let within = |inner: &Time, outer: &LoopId| {
@@ -204,7 +208,7 @@ fn by_trips(
     let trips = seen.trips(code, one, outer)?;
     let rate =
         outer_row.iterations_per_second.value? * trips.ratio * outer_time.seconds / time.seconds;
-    // Which samples of the outer loop's lie in the inner one is chance: a share of so many.
+    // It is chance which samples of the outer loop are in the inner one: a binomial share.
     let share = (time.seconds / outer_time.seconds).clamp(0.0, 1.0);
     let chance = Z_95 * ((1.0 - share) / share / (outer_time.samples.max(1) as f64)).sqrt();
     let per_iteration =
@@ -242,7 +246,7 @@ fn trip_count(inner: &Metric, around: Option<&Metric>) -> Metric {
     let (Some(value), Some((outer, per))) = (inner.value, outer) else {
         return Metric::unavailable(
             "count",
-            "the pace of this loop, or of the one around it, is not known",
+            "the pace of this loop, or of the enclosing one, is unknown",
         );
     };
     let relative = |metric: &Metric| half_share(metric).unwrap_or(0.0);

@@ -1,16 +1,16 @@
-//! Loops as parts of a program's code, for whoever takes the amounts of a run from what is done in each.
+//! Loops as code regions, for estimates of a run's amounts by region.
 //!
-//! What for: which loop an instruction belongs to, whether the program stays in it for long, how often it went round in the
-//! whole run, and how often in each burst. What not: what an iteration does (`memory`).
+//! What for: which loop an instruction belongs to, whether the program stays in it for long, its iterations in the whole run, and
+//! in each burst. What not: what an iteration does (`memory`).
 
 use std::collections::HashMap;
 
 use base::{BurstId, FileOffset, ModuleId};
 use facts::{Burst, Recording};
 
-use super::agreement::{FEWEST_ITERATIONS, Seen};
+use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
 use super::code::{Code, LoopId};
-use super::told;
+use super::paced_loops;
 
 /// A pace that is known worse than this tells less than bursts do, whose own times are a quarter off: half of its interval,
 /// as a part of it.
@@ -20,7 +20,7 @@ const SLOWEST: f64 = 50e-6;
 
 /// Of the samples of a loop, this part must be followed by another one in it, if the program stays there.
 const STAYS: f64 = 0.8;
-/// Fewer samples do not tell.
+/// Fewer samples do not show it.
 const FEWEST_SAMPLES: u64 = 10;
 
 /// How often one loop went round.
@@ -55,10 +55,10 @@ impl LoopsInCode {
     /// Looks for them.
     pub(crate) fn read(recording: &Recording) -> LoopsInCode {
         let code = Code::read(&recording.sampled_code);
-        let seen = Seen::new(recording, &code);
+        let seen = BurstCounts::new(recording, &code);
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
         let mut in_bursts = HashMap::new();
-        for (id, row, time) in told(recording, &code, &seen) {
+        for (id, row, time) in paced_loops(recording, &code, &seen) {
             let traced = |burst: &Burst| Some((burst.id, seen.traced(burst.id, id)?));
             let traced: Vec<(BurstId, f64)> = recording.bursts.iter().filter_map(traced).collect();
             let is_met = traced.iter().map(|(_, count)| count).sum::<f64>() >= FEWEST_ITERATIONS;

@@ -1,11 +1,11 @@
 //! Pairs of samples of one thread in one run of a loop: how many iterations lie between them, in how much CPU time. And pairs
-//! around the end of a run and the begin of the next.
+//! around the end of a run and the start of the next.
 //!
-//! What is no pair: samples in different runs, told by what stays in one (bounds, bases, the stack pointer, counters of
-//! loops around, of callers too where they are in registers that callees leave alone); samples around a burst; samples whose
-//! registers disagree.
-//! A loop of a caller is told by the caller's registers, restored when the sample was taken. Where a loop has several frames
-//! in one sample (recursion), that sample tells nothing of it.
+//! No pair are: samples in different runs, which values that stay constant within a run distinguish (bounds, bases, the stack
+//! pointer, counters of enclosing loops, also of callers where they are in callee-saved registers); samples around a burst;
+//! samples whose registers disagree.
+//! The pace of a caller's loop comes from the caller's registers, restored when the sample was taken. If a loop has several frames
+//! in one sample (recursion), that sample does not count for it. What not: the pace (`estimate`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -87,7 +87,7 @@ pub(super) struct Found {
 /// Thread, what stays, and what was read.
 pub(super) type Group = (Pid, Tid, Vec<((Terms, u32), u64)>, Terms);
 
-/// The last sample that told something of a loop.
+/// The last sample with a snapshot of a loop.
 struct Last {
     snapshot: Snapshot,
     cpu_time: Option<Nanos>,
@@ -98,7 +98,7 @@ struct Last {
     long_gaps: u64,
 }
 
-/// What a clock sample tells without registers.
+/// A clock sample without registers.
 #[derive(Clone, Copy)]
 struct Plain {
     time: Nanos,
@@ -107,11 +107,11 @@ struct Plain {
     stack: Option<StackId>,
 }
 
-/// One sample of a thread. A loop that has two frames in it tells nothing.
-struct Seen {
+/// One sample of a thread. A loop with two frames in it has no snapshot.
+struct SampledFrames {
     time: Nanos,
     cpu_time: Option<Nanos>,
-    told: BTreeMap<LoopId, Option<(Snapshot, bool)>>,
+    snapshots: BTreeMap<LoopId, Option<(Snapshot, bool)>>,
 }
 
 /// Finds the pairs of all loops.
@@ -157,8 +157,8 @@ pub(super) fn find(
             before: None,
         };
         for piece in pieces {
-            let mut seen: Option<Seen> = None;
-            // What does not decode ends the piece there; `verify` tells.
+            let mut seen: Option<SampledFrames> = None;
+            // Damaged bytes end the piece there; `verify` reports them.
             let _ = decode_registers(&piece.bytes, |state| {
                 if state.place.frame != SampledFrame::Caller
                     && let Some(whole) = seen.take()
@@ -166,7 +166,11 @@ pub(super) fn find(
                     walk.see(whole);
                 }
                 let SampledState { time, cpu_time, .. } = *state;
-                let seen = seen.get_or_insert(Seen { time, cpu_time, told: BTreeMap::new() });
+                let seen = seen.get_or_insert(SampledFrames {
+                    time,
+                    cpu_time,
+                    snapshots: BTreeMap::new(),
+                });
                 seen.add(code, state);
             });
             if let Some(whole) = seen {
@@ -177,7 +181,7 @@ pub(super) fn find(
     found
 }
 
-impl Seen {
+impl SampledFrames {
     fn add(&mut self, code: &Code, state: &SampledState<'_>) {
         let (module, offset) = (state.place.module, state.place.offset);
         let caller = state.place.frame == SampledFrame::Caller;
@@ -186,9 +190,9 @@ impl Seen {
             false => code.around(module, offset),
         };
         for one in around {
-            let told = self.told.entry(one);
+            let known = self.snapshots.entry(one);
             let snapshot = || Some((code.snapshot(one, state), caller));
-            told.and_modify(|known| *known = None).or_insert_with(snapshot);
+            known.and_modify(|known| *known = None).or_insert_with(snapshot);
         }
     }
 }
@@ -212,7 +216,7 @@ struct Walk<'a, 's, 'r> {
 }
 
 impl Walk<'_, '_, '_> {
-    fn see(&mut self, seen: Seen) {
+    fn see(&mut self, seen: SampledFrames) {
         while let Some(plain) =
             self.plain.get(self.next).copied().filter(|one| one.time < seen.time)
         {
@@ -221,13 +225,13 @@ impl Walk<'_, '_, '_> {
         }
         let plain = self.plain.get(self.next).copied().filter(|one| one.time == seen.time);
         self.next += usize::from(plain.is_some());
-        let told: Vec<LoopId> = seen.told.keys().copied().collect();
+        let sampled: Vec<LoopId> = seen.snapshots.keys().copied().collect();
         let weight = plain.map_or(self.period, |plain| plain.weight);
-        self.pass(seen.time, seen.cpu_time, weight, plain, &told);
-        for (one, snapshot) in seen.told {
+        self.pass(seen.time, seen.cpu_time, weight, plain, &sampled);
+        for (one, snapshot) in seen.snapshots {
             let known = self.found.entry(one).or_default();
             known.samples += 1;
-            // Where it is silent, the next that tells something makes a pair with the last that did.
+            // A sample without a snapshot is skipped: the next with one makes a pair with the last that had one.
             let Some((snapshot, caller)) = snapshot else { continue };
             if snapshot.moves.is_empty() {
                 continue;
@@ -262,7 +266,7 @@ impl Walk<'_, '_, '_> {
         cpu_time: Option<Nanos>,
         weight: Nanos,
         plain: Option<Plain>,
-        told: &[LoopId],
+        sampled: &[LoopId],
     ) {
         let gap = self.before.map(|(before, before_cpu)| match (before_cpu, cpu_time) {
             (Some(before_cpu), Some(now)) => (now - before_cpu).min(time - before),
@@ -273,12 +277,12 @@ impl Walk<'_, '_, '_> {
             u64::from(gap.is_some_and(|gap| seconds(gap) > LONG * seconds(self.period)));
         self.spent = (self.spent.0 + seconds(weight), self.spent.1 + 1);
         let stack = plain.and_then(|plain| plain.stack).map(|stack| self.stacks.around(stack));
-        let mut inside: Vec<LoopId> = told.to_vec();
+        let mut inside: Vec<LoopId> = sampled.to_vec();
         if let Some(stack) = &stack {
             inside.extend(&stack.loops);
         }
         // Of the kernel alone it is not known who called.
-        let in_kernel = told.is_empty() && plain.is_some_and(|plain| plain.kernel);
+        let in_kernel = sampled.is_empty() && plain.is_some_and(|plain| plain.kernel);
         if in_kernel || stack.is_none_or(|stack| stack.truncated) {
             let may_call = |one: &&LoopId| in_kernel || self.code.get(**one).calls;
             inside.extend(self.last.keys().filter(may_call));
@@ -292,16 +296,17 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// CPU time between two samples. Where the kernel does not tell it, the time on the clock, if the two are neighbours: so far
+/// CPU time between two samples. Where the kernel does not report it, the elapsed time, if the two are neighbours: as far
 /// apart as the timer's period, which runs with the thread only. A thread does not use more than passes: the time of an
 /// inherited event may have that of threads that ended (`child_total_time_enabled`, kernel/events/core.c) in one sample, and
 /// not in the next.
 fn used(last: &Last, now: &Last, period: Nanos) -> Option<Nanos> {
     let apart = now.time.0.checked_sub(last.time.0)?;
-    let told = last.cpu_time.zip(now.cpu_time);
-    let told = told.and_then(|(before, now)| now.0.checked_sub(before.0));
-    if let Some(told) = told.filter(|told| *told <= apart.saturating_add(period.0 / 20)) {
-        return Some(Nanos(told));
+    let counted = last.cpu_time.zip(now.cpu_time);
+    let counted = counted.and_then(|(before, now)| now.0.checked_sub(before.0));
+    if let Some(counted) = counted.filter(|counted| *counted <= apart.saturating_add(period.0 / 20))
+    {
+        return Some(Nanos(counted));
     }
     // A twentieth: what a timer is late, and no time slice of another thread.
     let late = apart.abs_diff(period.0) > period.0 / 20;
@@ -318,15 +323,15 @@ impl Found {
     /// Takes two samples that follow one another; whether they are a pair in one run.
     fn pair(&mut self, thread: (Pid, Tid), last: &Last, now: &Last, used: Nanos) -> bool {
         let (before, after) = (&last.snapshot, &now.snapshot);
-        let told = before.moves.iter().filter_map(|(terms, from)| {
+        let moved = before.moves.iter().filter_map(|(terms, from)| {
             let to = after.moves.get(terms)?;
             let bits = from.bits.min(to.bits);
             Some((terms, *from, *to, bits, cut(to.value.wrapping_sub(from.value), bits)))
         });
-        let told: Vec<_> = told.collect();
+        let moved: Vec<_> = moved.collect();
         // By the code alone: what wraps around last, then by order of registers.
         let Some((terms, from, to, bits, went)) =
-            told.iter().copied().min_by_key(|(.., bits, _)| std::cmp::Reverse(*bits))
+            moved.iter().copied().min_by_key(|(.., bits, _)| std::cmp::Reverse(*bits))
         else {
             return false;
         };
@@ -336,8 +341,8 @@ impl Found {
             before.stays.iter().filter_map(|(key, held)| Some((held, after.stays.get(key)?)));
         let one_kind = known && common.all(|(held, other)| held == other);
         let iterations = signed(went, bits).checked_div(from.step).unwrap_or(0);
-        // All of them must tell the same, as far as they can.
-        let agree = told.iter().all(|(_, from, to, bits, went)| {
+        // All registers must agree, as far as their bits allow.
+        let agree = moved.iter().all(|(_, from, to, bits, went)| {
             let expected = iterations.wrapping_mul(from.step).cast_unsigned();
             from.step == to.step && cut(expected, *bits) == *went
         });

@@ -1,13 +1,12 @@
-//! Runs of a loop from end to end: what is left of one and done of the next between two samples.
+//! Runs of a loop from end to end: what remains of one and is done of the next between two samples.
 //!
-//! How long runs of one kind are is told by the nearest and the furthest place at which a sample ever was. A run's first
-//! sample lies anywhere within the advance between two samples, so of `n` runs the nearest is on average an `n+1`th of that
-//! behind the begin (order statistics of an even distribution: David and Nagaraja, Order Statistics, 2.3); its end likewise.
-//! Kinds differ by what stays in a run, which may be a counter of the caller that has no say in the length: kinds of one
-//! thread whose outermost places differ by no more than chance has it are one.
-//! What not: runs of fewer than three samples; runs in step with the sampling clock, whose first samples always lie at the same
-//! place; kinds whose runs are not of one length: they would have to run faster around
-//! restarts than anywhere else.
+//! The nearest and the furthest position of any sample give the length of runs of one kind. A run's first sample lies anywhere
+//! within the advance between two samples, so of `n` runs the nearest is on average an `n+1`th of that after the start (order
+//! statistics of a uniform distribution: David and Nagaraja, Order Statistics, 2.3); the same holds for the end. Kinds differ by
+//! what stays constant in a run, which may be a caller's counter that has no effect on the length. Kinds of one thread are merged
+//! if their outermost positions differ by no more than chance.
+//! What not: runs of fewer than three samples; runs in step with the sampling clock, whose first samples are always at the same
+//! position; kinds whose runs differ in length: they would seem to run faster around restarts than anywhere else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +21,7 @@ const SAMPLES_OF_RUN: u64 = 3;
 /// a millisecond.
 const FASTER: f64 = 0.01;
 
-/// Of the restarts of a kind, so many may look faster all the same.
+/// This share of the restarts of a kind may look faster nevertheless.
 const STRAY: f64 = 0.02;
 
 /// Standard errors by which outermost places of one kind may differ more than they do on average.
@@ -98,7 +97,7 @@ impl Runs {
             let kinds: Vec<Kind> =
                 groups.iter().filter_map(|group| self.kinds.get(group).copied()).collect();
             let Some(whole) = kinds.iter().copied().reduce(Kind::with) else { continue };
-            // The nearer of so many is behind the nearest of all by an exponential number of shares of the advance.
+            // The nearest of these is after the nearest of all by an exponentially distributed share of the advance.
             let behind = |kind: &Kind| {
                 (kind.reach.nearest - whole.reach.nearest) * (kind.begins + 1.0)
                     + (whole.reach.furthest - kind.reach.furthest) * (kind.ends + 1.0)
@@ -185,7 +184,7 @@ impl Runs {
     }
 }
 
-/// Standard deviation of the nearest of so many places drawn evenly from one.
+/// Standard deviation of the nearest of this many uniform positions in an interval of 1.
 fn scatter(count: f64) -> f64 {
     (count / (count + 2.0)).sqrt() / (count + 1.0)
 }
@@ -218,7 +217,7 @@ impl Kind {
         (advance / (self.begins + 1.0)).max(0.5)
     }
 
-    /// How far they end behind the furthest.
+    /// How far they end after the furthest.
     fn behind(&self, advance: f64) -> f64 {
         (advance / (self.ends + 1.0)).max(0.5)
     }

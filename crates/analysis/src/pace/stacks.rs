@@ -1,4 +1,6 @@
 //! Which loops a sample's stack lies in, and the CPU time of each loop.
+//!
+//! What not: registers (`pairs`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -14,7 +16,7 @@ const MOST_FRAMES: usize = 2048;
 
 /// The loops of one stack.
 #[derive(Default, Debug)]
-pub(super) struct Around {
+pub(super) struct EnclosingLoops {
     /// With the innermost frame's first; each once.
     pub loops: Vec<LoopId>,
     /// The frames in them.
@@ -27,7 +29,7 @@ pub(super) struct Around {
 pub(super) struct Stacks<'a> {
     code: &'a Code,
     nodes: HashMap<StackId, &'a StackNode>,
-    known: HashMap<StackId, Rc<Around>>,
+    known: HashMap<StackId, Rc<EnclosingLoops>>,
 }
 
 impl<'a> Stacks<'a> {
@@ -36,11 +38,11 @@ impl<'a> Stacks<'a> {
         Stacks { code, nodes, known: HashMap::new() }
     }
 
-    pub(super) fn around(&mut self, stack: StackId) -> Rc<Around> {
+    pub(super) fn around(&mut self, stack: StackId) -> Rc<EnclosingLoops> {
         if let Some(known) = self.known.get(&stack) {
             return Rc::clone(known);
         }
-        let mut around = Around::default();
+        let mut around = EnclosingLoops::default();
         let (mut at, mut depth) = (Some(stack), 0);
         while let Some(node) = at.and_then(|id| self.nodes.get(&id)) {
             for one in self.code.around_byte(node.module, node.offset) {

@@ -1,8 +1,10 @@
-//! Other allocators, other settings of the C library's, and how it copies.
+//! Other allocators, other settings of the C library's allocator, and how it copies.
+//!
+//! What not: whether they help (`trial`).
 
 use super::{Behaviour, Change, Fit, Means, Remedy, fit, needs_glibc, other_heap};
 
-/// Up to so many blocks per second the allocator does not matter: at 50 ns each they are half a percent of the time.
+/// Up to this many blocks per second the allocator does not matter: at 50 ns each they are 0.5 % of the time.
 const FEW_BLOCKS: f64 = 100_000.0;
 /// Up to this share of CPU time copying does not matter.
 const LITTLE_COPYING: f64 = 2.0;
@@ -46,12 +48,15 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
         },
         Remedy {
             name: "nontemporal-copies",
-            what: "copies from 1 MB on go past the caches",
+            what: "copies of 1 MB or more bypass the caches",
             fit: fit(
                 Change::tunables(&["glibc.cpu.x86_non_temporal_threshold=0x100000"]),
                 needs_glibc(means, (2, 26), "its tunables"),
                 (program.copy_percent < LITTLE_COPYING).then(|| {
-                    format!("memcpy and its kin take {:.1} % of its CPU time", program.copy_percent)
+                    format!(
+                        "memcpy and similar functions take {:.1} % of its CPU time",
+                        program.copy_percent
+                    )
                 }),
             ),
         },

@@ -1,9 +1,9 @@
 //! Remedies that need no change of the program: what each sets, and whether it fits a machine and a program.
 //!
 //! What for: `fathom try` runs those that fit. A remedy is a row of [`remedies`]: environment, tunables of the C library, or a
-//! program in front. What not: running them (`fathom try`), judging them (`trial`), remedies in source code (findings).
+//! prefix command. What not: running them (`fathom try`), judging them (`trial`), remedies in source code (findings).
 //!
-//! Whoever asks for a remedy by name gets it if the machine allows it, whatever the program looks like.
+//! A remedy that is named explicitly runs if the machine allows it, whatever the program looks like.
 //!
 //! Sources: glibc's manual (chapter "Tunables") and NEWS (2.34: malloc hooks removed; 2.35: `glibc.malloc.hugetlb`); OpenMP 5.2,
 //! chapter 21 (environment variables); numactl(8).
@@ -39,7 +39,7 @@ pub enum Heap {
     Other,
 }
 
-/// What is known about the program from a recording. `None` where the recording does not tell.
+/// What is known about the program from a recording. `None` where the recording does not have it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Behaviour {
     /// Threads.

@@ -1,4 +1,6 @@
-//! Huge pages, and memory that is kept instead of given back.
+//! Huge pages, and memory that is kept instead of released.
+//!
+//! What not: whether they help (`trial`).
 
 use super::{Behaviour, Change, Fit, Heap, Means, Remedy, fit, needs_glibc, other_heap};
 
@@ -26,14 +28,15 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
         },
         Remedy {
             name: "keep-memory",
-            what: "freed memory is reused, never given back",
+            what: "freed memory is reused, never released",
             fit: keep(means, program),
         },
         Remedy {
             name: "prefault",
-            what: "have the kernel fill memory at once",
+            what: "have the kernel populate memory at once",
             fit: Fit::Impossible(
-                "it needs a line in the program: madvise(..., MADV_POPULATE_WRITE) behind the allocation, or mmap with MAP_POPULATE"
+                "it needs a line in the program: madvise(..., MADV_POPULATE_WRITE) after the allocation, or mmap \
+                with MAP_POPULATE"
                     .to_owned(),
             ),
         },
@@ -95,7 +98,7 @@ fn reserved(means: &Means<'_>, program: &Behaviour) -> Fit {
 fn morecore(means: &Means<'_>, program: &Behaviour) -> Fit {
     let possible = match means.glibc {
         Some((major, minor)) if (major, minor) >= (2, 34) => Err(format!(
-            "the GNU C library has no hook for it any more since 2.34 (this is {major}.{minor}): take huge-pages or hugetlb"
+            "the GNU C library has no hook for it since 2.34 (this is {major}.{minor}): use huge-pages or hugetlb"
         )),
         Some(_) => free_pages(means),
         None => Err("it is for the GNU C library; this machine has another one".to_owned()),

@@ -1,4 +1,6 @@
-//! How many threads, and where they and their memory are.
+//! The number of threads, and the placement of threads and their memory.
+//!
+//! What not: whether they help (`trial`).
 
 use super::{Behaviour, Change, Fit, Means, Remedy, fit};
 
@@ -42,7 +44,7 @@ fn not_openmp(program: &Behaviour) -> Option<String> {
     let why = match program {
         _ if program.threads < 2.0 => "the program has one thread",
         Behaviour { openmp: false, .. } => {
-            "its threads are not OpenMP's: no variable says where they run"
+            "its threads are not OpenMP's: no environment variable sets where they run"
         }
         _ => return None,
     };

@@ -1,11 +1,11 @@
-//! Touched units (lines or pages) in the order of the program, from runs of addresses.
+//! Touched units (lines or pages) in program order, from runs of addresses.
 //!
-//! What for: a loop that was summarised is a handful of runs that go on side by side. Going through them access by
-//! access would take seconds per burst; a run of 8-byte loads enters a new line only every eighth time. So only those
-//! *events* are merged in order; the accesses between them are *repeats*: their unit was touched one iteration before, so
-//! that at most as many others lie in between as the loop has accesses.
-//! Assumption: the order of units is that of their events; a repeat does not move its unit. That displaces a unit by at
-//! most the number of the loop's accesses.
+//! What for: a summarised loop is a handful of concurrent runs. Visiting every access would take seconds per burst; a run of
+//! 8-byte loads enters a new line only every eighth time. So only those *events* are merged in order. The accesses between them
+//! are *repeats*: their unit was touched one iteration before, so at most as many other units lie in between as the loop has
+//! accesses.
+//! Assumption: the order of units is that of their events; a repeat does not move its unit. That displaces a unit by at most the
+//! number of the loop's accesses.
 //! What not: what a distance means.
 
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 /// Accesses of one instruction, from `start` on every `stride` bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stream {
-    /// Whose they are; `None` when nobody asks, but others' distances depend on them.
+    /// Their row; `None` where no row was requested, but distances of others depend on them.
     pub(super) row: Option<usize>,
     pub(super) start: u64,
     pub(super) stride: i64,
@@ -225,12 +225,12 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Seen {
+    struct Recorder {
         touches: Vec<(usize, u64)>,
         totals: Vec<Totals>,
     }
 
-    impl Sink for Seen {
+    impl Sink for Recorder {
         fn follows(&self, _: u64) -> bool {
             true
         }
@@ -271,7 +271,7 @@ mod tests {
 
     fn check(streams: &[Stream]) {
         for shift in [6, 12] {
-            let mut seen = Seen::default();
+            let mut seen = Recorder::default();
             let mut budget = 1 << 40;
             run(streams, shift, &mut budget, &mut seen);
             assert_eq!(seen.touches, by_hand(streams, shift), "{streams:?} {shift}");
@@ -293,7 +293,7 @@ mod tests {
         let late = Stream { iteration: 7, ..stream(1, 0x4000, 64, 20, 8) };
         check(&[stream(0, 0x1000, 16, 100, 8), late]);
         let other = Stream { group: 1, ..stream(0, 0x1030, 0, 1, 32) };
-        let mut seen = Seen::default();
+        let mut seen = Recorder::default();
         run(&[stream(0, 0x1000, 64, 3, 8), other], 6, &mut 100, &mut seen);
         assert_eq!(seen.touches.iter().map(|one| one.1).collect::<Vec<_>>(), [64, 65, 66, 64, 65]);
     }
@@ -307,11 +307,11 @@ mod tests {
         assert!(!stream(0, u64::MAX - 3, 0, 1, 8).is_sound());
         for one in [stream(0, 0, 8, 1 << 60, 8), stream(0, u64::MAX - 63, 0, 1 << 60, 64)] {
             assert!(one.is_sound());
-            let mut seen = Seen::default();
+            let mut seen = Recorder::default();
             run(&[one, stream(0, 0, 8, 1000, 8)], 6, &mut 1000, &mut seen);
             assert!(seen.touches.len() <= 1001, "{}", seen.touches.len());
         }
-        let mut seen = Seen::default();
+        let mut seen = Recorder::default();
         run(&[stream(0, 0, 64, 10, 8)], 6, &mut 4, &mut seen);
         assert_eq!((seen.totals[0].events, seen.totals[0].dropped), (4, 6));
         assert_eq!(seen.touches.len(), 4);

@@ -1,13 +1,13 @@
-//! Which memory a program works on, over time.
+//! Which memory a program uses, over time.
 //!
-//! What for: the distinct pages of each burst, those of all bursts so far, and an estimate of how many pages the thread
-//! works on at that time. A burst sees a part of them; how many pages two bursts have in common tells how large the whole
-//! is (capture and recapture: Chapman, "Some properties of the hypergeometric distribution", Univ. California Publ.
-//! Stat. 1, 1951; variance by Seber, "The Estimation of Animal Abundance", 2nd ed. 1982, section 3.2).
-//! Assumptions of the estimate: both bursts, of one thread and at most a quarter of a second apart, draw pages from the
-//! same set, and independently. Pages that are used more often than others make it too low; a program that moves through
-//! its memory makes it too high, up to finding nothing in common: below 7 common pages it is not made (Robson and Regier,
-//! Trans. Am. Fisheries Soc. 93, 1964), and what both bursts touched together is the lower bound.
+//! What for: the distinct pages of each burst, those of all bursts so far, and an estimate of the thread's working set at that
+//! time. A burst records a part of it; the number of pages that two bursts have in common shows how large the whole is (capture
+//! and recapture: Chapman, "Some properties of the hypergeometric distribution", Univ. California Publ. Stat. 1, 1951; variance
+//! by Seber, "The Estimation of Animal Abundance", 2nd ed. 1982, section 3.2).
+//! Assumptions of the estimate: both bursts, of one thread and at most 250 ms apart, draw pages from the same set, and
+//! independently. If some pages are used more often than others, the estimate is too low. If the program moves through its
+//! memory, it is too high, up to no common page. Below 7 common pages it is not made (Robson and Regier, Trans. Am. Fisheries
+//! Soc. 93, 1964), and the pages that both bursts touched together are the lower bound.
 //! What not: resident or allocated memory (`timeline` shows the resident size).
 
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! Stack distances: how many other keys were touched since a key was touched last.
 //!
-//! What for: a cache of n lines, fully associative, that evicts the least recently used line, holds a line exactly when
-//! its stack distance is below n (Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies", IBM
-//! Systems Journal 9, 1970). Only which of a few capacities hold a line is asked, so the stack is a list with a mark at
-//! each capacity: a touch moves the key to the top, and each mark that it passes by one entry. That costs one step per
-//! passed mark, where a tree over time stamps costs the logarithm of all keys at every touch, also at the top.
+//! What for: a fully associative cache of n lines that evicts the least recently used line holds a line exactly when its stack
+//! distance is below n (Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies", IBM Systems Journal 9,
+//! 1970). Callers only ask which of a few capacities hold a line, so the stack is a list with a mark at each capacity. A touch
+//! moves the key to the top, and moves each mark that it passes by one entry. That costs one step per passed mark, where a tree
+//! over time stamps costs the logarithm of all keys at every touch, also at the top.
 //!
 //! ```text
 //! top -> a b c | d e | f g h i      two marks, at c and e: 3 keys in segment 0, 2 in segment 1
@@ -53,7 +53,7 @@ pub(super) struct LruStack {
     capacities: Vec<usize>,
     /// The same for the keys that are followed.
     scaled: Vec<usize>,
-    /// Of each capacity the deepest node within it, once there are so many.
+    /// For each capacity the deepest node within it, once there are that many nodes.
     marks: Vec<u32>,
     nodes: Vec<Node>,
     known: IndexMap<u64, u32>,

@@ -1,15 +1,13 @@
-//! How much cache a piece of code would need: reuse distances of traced accesses, and what follows from them.
+//! How much cache code needs: reuse distances of traced accesses, and what follows from them.
 //!
-//! What for: per row the *miss ratio curve*: the share of accesses that a cache of each size would not hold. It tells
-//! the size to block a loop for, without trying. The same over pages tells the reach of a TLB, with 4 KB and with 2 MB
-//! pages; and the pages themselves tell the working set ([`Footprint`]).
-//! What not: the program's misses. The cache here is *modelled*: fully associative, least recently used goes first, of
-//! one thread alone, without prefetching. Real caches miss somewhat more by conflicts and sharing, and wait less because
-//! of prefetchers.
+//! What for: per row the *miss-ratio curve*: the share of accesses that a cache of each size would miss. It gives the block size
+//! of a loop without trying. The same curve over pages gives the reach of a TLB, with 4 KB and with 2 MB pages; and the pages
+//! themselves give the working set ([`Footprint`]).
+//! What not: the program's misses. The cache here is *modelled*: fully associative, least recently used, one thread, no
+//! prefetching. Real caches miss somewhat more because of conflicts and sharing, and wait less because of prefetchers.
 //!
-//! A burst sees only its own accesses, so long distances are known in part only; what follows from that is in
-//! `survival`. From the largest distance on that bursts could have seen a ratio is only known not to rise: it lies between
-//! 0 and the curve's last value.
+//! A burst has only its own accesses, so long distances are known only in part; `survival` deals with that. From the largest
+//! distance that bursts can contain, a ratio is only known not to rise: it lies between 0 and the curve's last value.
 //!
 //! Cost, bursts of 3 ms: 28 ms for a streaming loop of 6 million accesses, 42 ms for 300,000 single loads in 32 KB, 55 ms
 //! for as many in 64 MB (`cargo run --release -p analysis --example reuse_bench`; busy VM with 2 CPUs, Xeon).
@@ -33,7 +31,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{Grouping, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{Site, TracedCode};
 use estimate::interval::{median, median_interval};
 
@@ -84,10 +82,11 @@ pub fn cache_sizes(run: &Run) -> Vec<CacheSize> {
     let measured = measured.filter_map(|one| {
         Some(CacheSize { level: one.level, bytes: Bytes(one.bytes.value? as u64) })
     });
-    let told = run.host.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
-    let told = told.map(|cache| CacheSize { level: cache.level, bytes: Bytes(cache.bytes) });
+    let reported = run.host.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+    let reported =
+        reported.map(|cache| CacheSize { level: cache.level, bytes: Bytes(cache.bytes) });
     let mut sizes: Vec<CacheSize> = Vec::new();
-    for size in measured.chain(told) {
+    for size in measured.chain(reported) {
         if size.bytes.0 >= LINE && !sizes.iter().any(|known| known.level == size.level) {
             sizes.push(size);
         }
@@ -161,7 +160,8 @@ impl Curve {
     fn beyond(&self, last: &Survival) -> Metric {
         let last = self.metric(last);
         let high = last.high.or(last.value);
-        let why = "bursts are too short to see so much memory: at most what smaller sizes miss";
+        let why =
+            "bursts are too short for so much memory: at most the miss ratio of smaller sizes";
         if last.value.is_some_and(|value| value <= LOW_BOUND) {
             return Metric { low: Some(0.0), high, ..last }.noted(why);
         }
@@ -174,7 +174,7 @@ impl Curve {
         self.holding(FITTING_PERCENT)
     }
 
-    /// The smallest size that holds so many percent of the accesses, bytes.
+    /// The smallest size that holds this percentage of the accesses, bytes.
     #[must_use]
     pub fn holding(&self, percent: f64) -> Metric {
         let limit = 1.0 - percent / 100.0;
@@ -190,7 +190,7 @@ impl Curve {
                 .checked_sub(1)
                 .map(|last| Bytes(self.capacities[last] as u64 * self.unit.0));
             let why = seen.map_or("no burst has enough accesses".to_owned(), |seen| {
-                format!("no size up to {seen} would do; bursts do not see further")
+                format!("no size up to {seen} suffices; bursts are too short for larger ones")
             });
             return Metric { low, ..Metric::unavailable("bytes", &why) };
         };
@@ -205,7 +205,7 @@ impl Curve {
         match (high, self.bursts) {
             (_, 1) => Metric { low: None, high: None, ..metric }
                 .noted("of one burst: no interval can be stated"),
-            (None, _) => metric.noted("how large at most, bursts do not see"),
+            (None, _) => metric.noted("bursts are too short for an upper bound"),
             _ => metric,
         }
     }
@@ -230,7 +230,7 @@ pub struct ReuseRow {
     /// Without grouping: the site.
     pub site: Option<Site>,
     /// A place in it.
-    pub place: PlaceId,
+    pub place: LocationId,
     /// Miss ratios.
     pub curve: Curve,
     /// With 4 KB pages.
@@ -338,7 +338,7 @@ impl AskedSizes {
     }
 }
 
-/// The miss ratios of so many rows of sites, in their order, out of one pass over all bursts; `None` for sites of no row.
+/// The miss ratios of this many rows of sites, in order, from one pass over all bursts; `None` for sites of no row.
 pub(crate) fn curves(
     profile: &Profile<'_>,
     code: &TracedCode,
@@ -393,7 +393,7 @@ fn pages(tally: &Tally) -> Metric {
     let mut sorted = tally.units.clone();
     sorted.sort_by(f64::total_cmp);
     let Some(value) = median(&sorted) else {
-        return Metric::unavailable("count", "no burst has it");
+        return Metric::unavailable("count", "no burst has an access of it");
     };
     let interval = median_interval(&sorted);
     let bursts = sorted.len() as u64;

@@ -1,17 +1,18 @@
 //! The share of accesses whose distance exceeds a capacity, from distances of which many are only known to be large.
 //!
-//! What for: a burst is short and starts cold. A line that it touches for the first time has a distance that is at least
-//! the number of lines seen so far: a *censored* observation, which counts among those at risk up to there. The product
-//! limit (Kaplan and Meier, "Nonparametric estimation from incomplete observations", J. Am. Stat. Assoc. 53, 1958), on
-//! segments of distances as in a life table (those censored within a segment are at risk for half of it: Cutler and
-//! Ederer, "Maximum utilization of the life table method", J. Chronic Diseases 8, 1958), uses both. They may as well be
-//! at risk for none or all of their segment: the interval is widened by what that changes.
-//! Interval: Greenwood's variance takes observations as independent. Accesses of one burst are not, so it is taken over
-//! bursts, from the same linear form of log S (Williams, "Product-limit survival functions with correlated survival
-//! times", Lifetime Data Analysis 1, 1995), on the scale log(-log S), which stays within 0..1 (Kalbfleisch and Prentice,
-//! "The Statistical Analysis of Failure Time Data", 2nd ed. 2002, section 1.4), with Student's quantile.
-//! Assumption: what ends our sight (where in its burst an access lies) has nothing to do with its distance. Bursts begin
-//! at random moments, which makes it so but for code that itself runs in phases shorter than a burst.
+//! What for: a burst is short and starts cold. A line that it touches for the first time has a distance of at least the number of
+//! lines so far: a *censored* observation, which is at risk up to there. The product limit (Kaplan and Meier, "Nonparametric
+//! estimation from incomplete observations", J. Am. Stat. Assoc. 53, 1958) uses both, on segments of distances as in a life
+//! table (those censored within a segment are at risk for half of it: Cutler and Ederer, "Maximum utilization of the life table
+//! method", J. Chronic Diseases 8, 1958). They could also be at risk for none or all of their segment: the interval is widened
+//! by that difference.
+//! Interval: Greenwood's variance treats observations as independent. Accesses of one burst are not, so it is taken over bursts,
+//! from the same linear form of log S (Williams, "Product-limit survival functions with correlated survival times", Lifetime
+//! Data Analysis 1, 1995), on the scale log(-log S), which stays within 0..1 (Kalbfleisch and Prentice, "The Statistical
+//! Analysis of Failure Time Data", 2nd ed. 2002, section 1.4), with Student's quantile.
+//! Assumption: the censoring (the position of an access in its burst) is independent of its distance. Bursts begin at random
+//! moments, so that holds, except for code in phases shorter than a burst.
+//! What not: sets and ways (`memory::survival`).
 
 use estimate::interval::wilson;
 use estimate::student::quantile_95;
@@ -23,17 +24,17 @@ const LEAST_AT_RISK: f64 = 30.0;
 /// end. Segments without either are left out.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Observed {
-    pub(super) segments: Vec<(usize, Seen)>,
+    pub(super) segments: Vec<(usize, SegmentWeights)>,
 }
 
 /// Weights of a segment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SegmentWeights {
     pub(super) again: f64,
     pub(super) first: f64,
 }
 
-/// An estimate, with its interval where more than one burst stands behind it.
+/// An estimate, with an interval if it comes from more than one burst.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Survival {
     pub(super) value: f64,
@@ -49,7 +50,7 @@ pub(super) fn survival(bursts: &[Observed], capacities: usize) -> Vec<Survival> 
     let mut logs = Logs::default();
     let mut curve: Vec<Survival> = Vec::new();
     for segment in 0..capacities {
-        let seen: Vec<Seen> =
+        let seen: Vec<SegmentWeights> =
             bursts.iter().zip(&mut next).map(|(burst, next)| burst.take(segment, next)).collect();
         let exposed: Vec<f64> =
             at_risk.iter().zip(&seen).map(|(all, seen)| all - seen.first / 2.0).collect();
@@ -62,7 +63,7 @@ pub(super) fn survival(bursts: &[Observed], capacities: usize) -> Vec<Survival> 
         let censored: f64 = seen.iter().map(|seen| seen.first).sum();
         let hazard = (died / all).min(1.0);
         if hazard >= 1.0 {
-            // Nobody is left, so nothing larger is missed either; but another burst might have had somebody.
+            // Nothing is left at risk, so nothing larger misses here; but another burst might have had a larger distance.
             let last = curve.last().and_then(|last| last.interval).map_or(1.0, |(_, high)| high);
             let high = last * wilson(0.0, clusters as f64).1;
             let interval = (clusters > 1).then_some((0.0, high));
@@ -108,13 +109,13 @@ impl Observed {
         self.segments.iter().map(|(_, seen)| seen.again + seen.first).sum()
     }
 
-    fn take(&self, segment: usize, next: &mut usize) -> Seen {
+    fn take(&self, segment: usize, next: &mut usize) -> SegmentWeights {
         match self.segments.get(*next) {
             Some((at, seen)) if *at == segment => {
                 *next += 1;
                 *seen
             }
-            _ => Seen::default(),
+            _ => SegmentWeights::default(),
         }
     }
 }
@@ -138,8 +139,9 @@ mod tests {
     use super::*;
 
     fn observed(segments: &[(usize, f64, f64)]) -> Observed {
-        let seen =
-            |(at, again, first): &(usize, f64, f64)| (*at, Seen { again: *again, first: *first });
+        let seen = |(at, again, first): &(usize, f64, f64)| {
+            (*at, SegmentWeights { again: *again, first: *first })
+        };
         Observed { segments: segments.iter().map(seen).collect() }
     }
 

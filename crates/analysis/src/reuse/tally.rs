@@ -1,13 +1,13 @@
-//! Distances in units of one size (lines, small pages, large pages), filed under rows.
+//! Distances in units of one size (lines, small pages, large pages), by row.
 //!
-//! What for: one burst after the other goes through an [`LruStack`]; what each row saw in it becomes an [`Observed`].
-//! A sampled unit stands for many: the sampled events of a row and burst are weighted so that they add up to all its
-//! events, which are known (the correction of SHARDS_adj in Waldspurger et al., FAST 2015, section 3.4, here per row).
+//! What for: one burst after the other goes through an [`LruStack`]; the distances of each row in it become an [`Observed`]. A
+//! sampled unit represents many: the sampled events of a row and burst are weighted so that they add up to all its events, whose
+//! number is known (the correction of SHARDS_adj in Waldspurger et al., FAST 2015, section 3.4, here per row).
 //! What not: estimates.
 
 use super::events::{Sink, Totals};
 use super::lru::{Distance, KeySet, LruStack};
-use super::survival::{Observed, Seen};
+use super::survival::{Observed, SegmentWeights};
 
 /// What is gathered of a row.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Tally {
 /// The burst at hand.
 #[derive(Debug, Default)]
 struct AtHand {
-    sampled: Vec<Seen>,
+    sampled: Vec<SegmentWeights>,
     repeats: Vec<u64>,
     events: u64,
     units: KeySet,
@@ -82,7 +82,7 @@ impl Level {
         }
     }
 
-    /// Whether anybody wants to know: without a capacity there is nothing to tell.
+    /// Whether there is a capacity to compare with.
     pub(super) fn is_asked(&self) -> bool {
         !self.capacities.is_empty()
     }
@@ -104,7 +104,7 @@ impl Level {
         let at_hand = self.listed(row);
         if !at_hand.is_touched {
             at_hand.is_touched = true;
-            at_hand.sampled.resize(segments, Seen::default());
+            at_hand.sampled.resize(segments, SegmentWeights::default());
             at_hand.repeats.resize(segments, 0);
         }
         at_hand
@@ -137,8 +137,8 @@ impl AtHand {
         for (at, (seen, repeats)) in self.sampled.drain(..).zip(self.repeats.drain(..)).enumerate()
         {
             let again = seen.again * scale + repeats as f64;
-            let seen = Seen { again, first: seen.first * scale };
-            if seen != Seen::default() {
+            let seen = SegmentWeights { again, first: seen.first * scale };
+            if seen != SegmentWeights::default() {
                 observed.segments.push((at, seen));
             }
         }

@@ -1,10 +1,10 @@
 //! Every burst's accesses in order, through the stacks of lines, small pages and large pages.
 //!
-//! What for: turning records into runs ([`Stream`]) once per record, for all three. What not: estimates.
-//! Left out: flushes and non-temporal stores, which do not leave a line in a cache. Prefetches touch lines, but are
-//! nobody's accesses. Instruction fetches and page walks are not traced.
-//! Bounds: at most [`MOST_BURSTS`] bursts are gone through, evenly chosen, and [`MOST_EVENTS`] events of each, so that a
-//! recording of hours takes seconds, and a hostile one as well.
+//! What for: records become runs ([`Stream`]) once, for all three stacks. What not: estimates.
+//! Left out: flushes and non-temporal stores, which do not leave a line in a cache. Prefetches touch lines, but count as no row's
+//! accesses. Instruction fetches and page walks are not traced.
+//! Bounds: at most [`MOST_BURSTS`] bursts are used, evenly spaced, and [`MOST_EVENTS`] events of each, so that a recording of
+//! hours, or a hostile one, takes seconds.
 
 use base::{Nanos, Pid, Tid};
 use facts::{Burst, Recording};
@@ -20,9 +20,9 @@ use crate::traced::{
 
 /// Bursts that are gone through.
 pub(super) const MOST_BURSTS: usize = 400;
-/// Events of one burst and size of unit. A burst of 3 ms that entered a new line every 0.2 ns would not have so many.
+/// Events of one burst and size of unit. A burst of 3 ms that enters a new line every 0.2 ns has fewer.
 const MOST_EVENTS: u64 = 1 << 24;
-/// A summarised loop's irregular accesses are known for so many iterations (`traced::address`).
+/// A summarised loop's irregular accesses are known for this many iterations (`traced::address`).
 const EVALUATED: u64 = 256;
 /// Pages are followed without sampling up to here: 4 GB of small ones.
 const MOST_PAGES: usize = 1 << 20;
@@ -173,7 +173,7 @@ impl Tool for Walker<'_> {
 }
 
 impl Walker<'_> {
-    /// Of a site that is somebody's, or of none.
+    /// Of a site with a row, or of one without.
     fn add(&mut self, touch: Touch, owner: Option<SiteIndex>, group: usize) {
         let row = None;
         let (stream, unknown) = match touch {
@@ -227,7 +227,7 @@ impl Walker<'_> {
     }
 }
 
-/// The streams of one access of a loop: they go on beside those of the others, and where there are several (a gather's
+/// The streams of one access of a loop: they run concurrently with those of the others, and where there are several (a gather's
 /// lanes, a masked access that was off now and then) they are spread evenly over the iterations.
 fn spread(streams: &mut [Stream], iterations: u64) {
     let several = streams.len() as u64;

@@ -1,12 +1,12 @@
-//! How a program's time depends on its number of threads: laws fitted to measured times, where more threads stop to help,
-//! what the next one would bring.
+//! How a program's time depends on its number of threads: laws fitted to measured times, the number from which more threads do
+//! not help, and the gain of one more.
 //!
 //! What for: the figures of `fathom scale`. What not: no program is run here, no text.
 //!
-//! Intervals are those of a bootstrap of residuals (Davison and Hinkley, "Bootstrap Methods and their Application",
-//! Cambridge 1997, section 6.2.4): relative deviations of all runs from the median of their thread count, pooled over
-//! thread counts, since each has few runs. Assumption: runs vary by a similar share at every thread count. With one run
-//! per thread count there are no intervals.
+//! Intervals are those of a bootstrap of residuals (Davison and Hinkley, "Bootstrap Methods and their Application", Cambridge
+//! 1997, section 6.2.4): relative deviations of all runs from the median of their thread count, pooled over thread counts, since
+//! each has few runs. Assumption: runs vary by a similar share at every thread count. With one run per thread count there are
+//! no intervals.
 //!
 //! The random numbers have a fixed seed: the same times give the same figures.
 
@@ -68,7 +68,7 @@ pub struct NextThread {
     pub gain: Estimate,
 }
 
-/// Everything that times tell.
+/// All results of the measured times.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scaling {
     /// By rising number of threads.
@@ -252,7 +252,7 @@ pub(crate) fn estimate(value: f64, mut drawn: Vec<f64>) -> Estimate {
     drawn.sort_by(f64::total_cmp);
     let last = drawn.len().saturating_sub(1) as f64;
     let at = |share: f64| drawn[(last * share).round() as usize];
-    // Replicates of a skewed figure may all lie beside it: the interval holds the figure in any case.
+    // Replicates of a skewed figure may all be on one side of it: the interval includes the figure in any case.
     let interval = (drawn.len() > 1).then(|| (at(0.025).min(value), at(0.975).max(value)));
     Estimate { value, interval }
 }

@@ -1,4 +1,4 @@
-//! Curves with a known law and noise: what was put in must come out.
+//! Curves with a known law and noise: the fit must recover them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Whether a name is the one that a user typed.
+//! Whether a name matches what a user typed.
 
 pub(super) fn file_matches(file: &str, wanted: &str) -> bool {
     let ends = file.strip_suffix(wanted).is_some_and(|rest| rest.ends_with('/'));
@@ -37,7 +37,7 @@ pub fn bare_function_name(name: &str) -> String {
     if bare.is_empty() { name.to_owned() } else { bare }
 }
 
-/// Equality, or a match of a pattern in which `*` stands for any text.
+/// Equality, or a match of a pattern in which `*` matches any text.
 pub(super) fn name_matches(name: &str, wanted: &str) -> bool {
     if !wanted.contains('*') {
         return name == wanted;

@@ -1,9 +1,9 @@
-//! The error for a filter that matches nothing: it lists what would.
+//! The error for a filter that matches nothing: it lists the names that exist.
 
 use super::Filter;
 use crate::error::AnalysisError;
 use crate::profile::Profile;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::Thread;
 
 pub(super) fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError {
@@ -44,7 +44,7 @@ pub(super) fn listing(key: &'static str, value: &str, mut known: Vec<String>) ->
 /// Names by falling self time.
 fn heaviest(
     profile: &Profile<'_>,
-    name: impl Fn(&crate::stack::Stacks, PlaceId) -> Option<String>,
+    name: impl Fn(&crate::stack::Stacks, LocationId) -> Option<String>,
 ) -> Vec<String> {
     let mut sums: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
     for cell in profile.stack_cells() {

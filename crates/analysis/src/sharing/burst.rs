@@ -1,17 +1,17 @@
-//! The lines that a burst came back to often enough to matter to others.
+//! The lines to which a burst returned often enough to matter to other threads.
 //!
 //! What for: per line the bytes that were read and written, how often, and by which code. What not: other threads.
 //!
-//! How often: a *visit* is an access at an address that its loop does not move on from; a run through an array visits each
-//! of its lines once, however many elements lie there. So a stream over an array that another thread wrote earlier, or the
-//! line at the border of two threads' halves, has one visit per sweep.
+//! How often: a *visit* is an access at an address that its loop does not move on from; a run through an array visits each of its
+//! lines once, however many elements the line has. So a stream over an array that another thread wrote earlier, or the line at
+//! the border of two threads' halves, has one visit per sweep.
 //! Which lines: those with at least [`LEAST_VISITS`] visits, and one per [`RAREST`] of the burst's time. Fetching a line from
-//! another core takes some tenth of a microsecond, so what is visited more rarely costs less than 1 % of the time.
-//! Bound: a run over more than [`LONGEST_RUN`] lines is passed over: at 50 GB/s it takes longer than [`RAREST`], so that
-//! its lines are not visited often enough by it.
+//! another core takes some 0.1 µs, so a line that is visited more rarely costs less than 1 % of the time.
+//! Bound: a run over more than [`LONGEST_RUN`] lines is skipped: at 50 GB/s it takes longer than [`RAREST`], so it does not visit
+//! its lines often enough.
 //!
-//! Cost: what a loop streams over is kept as one span, however many lines it has, and only lines that turn out to matter
-//! are gone through: a burst of a matrix product visits millions of lines, of which a few hundred matter (`frequent`).
+//! Cost: the lines of a stream are kept as one span, however many there are, and only lines that turn out to matter are visited: a
+//! burst of a matrix product visits millions of lines, of which a few hundred matter (`frequent`).
 
 mod frequent;
 

@@ -1,18 +1,17 @@
 //! Lines that threads take from each other: false sharing, and true sharing.
 //!
-//! What for: a line that one thread writes while others use it travels between their cores at every turn. When they use
-//! different bytes of it (*false sharing*) the cure is to move these apart; when they use the same ones (*true sharing*)
-//! it is to share less often. What not: how often the line did travel (that depends on who came when), and what object
-//! lies there.
+//! What for: a line that one thread writes while others use it moves between their cores at every turn. If they use different
+//! bytes of it (*false sharing*), the remedy is to separate these; if they use the same bytes (*true sharing*), it is to share
+//! less often. What not: how often the line really moved (that depends on timing), and which object is there.
 //!
-//! The rule: two bursts of different threads of one process, at most a quarter of a second apart; one of these threads
-//! was seen to run on both sides of the other's burst, so that they took turns at least; both came back to the line often
-//! enough to matter (`burst`), and at least one of them wrote to it. Overlapping bytes, of which one thread writes, are
-//! true sharing, disjoint ones false sharing.
+//! The rule: two bursts of different threads of one process, at most 250 ms apart. Samples show that one of these threads ran both
+//! before and after the other's burst, so they at least took turns. Both returned to the line often enough to matter (`burst`),
+//! and at least one of them wrote to it. Overlapping bytes, written by one thread, are true sharing; disjoint ones are false
+//! sharing.
 //!
-//! Assumptions: an address means the same for both bursts, i.e. memory was not freed and given to the other meanwhile
-//! (a quarter of a second is short, but an allocator that hands a line around between threads would show). What bursts
-//! did not see is not known to be unshared.
+//! Assumptions: an address means the same in both bursts: the memory was not freed and reallocated to the other thread in between
+//! (250 ms is short, but an allocator that passes a line between threads would show). Lines outside bursts are not known to be
+//! unshared.
 
 mod burst;
 
@@ -26,7 +25,7 @@ use self::burst::{LineUse, lines_of_bursts};
 use crate::accesses::{Rows, is_chosen};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::traced::{SiteIndex, TracedCode};
 use estimate::interval::{median, median_interval};
 
@@ -75,7 +74,7 @@ pub struct LineThread {
     /// Visits per burst that write.
     pub writes: Metric,
     /// The code with most of the visits.
-    pub place: PlaceId,
+    pub place: LocationId,
 }
 
 /// A line that threads share.
@@ -174,7 +173,7 @@ fn activity(profile: &Profile<'_>, of: &[BurstLines]) -> BTreeMap<(Pid, Tid), Ve
     times
 }
 
-/// Whether the earlier burst's thread ran behind the later burst too, or the later one's before the earlier burst.
+/// Whether the earlier burst's thread also ran after the later burst, or the later one's before the earlier burst.
 fn took_turns(
     activity: &BTreeMap<(Pid, Tid), Vec<Nanos>>,
     earlier: &BurstLines,
@@ -285,7 +284,7 @@ fn thread(tid: Tid, uses: &[&LineUse], rows: &Rows) -> LineThread {
 fn over(mut values: Vec<f64>, of: &str) -> Metric {
     values.sort_by(f64::total_cmp);
     let Some(value) = median(&values) else {
-        return Metric::unavailable("count", "no burst has it");
+        return Metric::unavailable("count", "no burst has an access of it");
     };
     let interval = median_interval(&values);
     let metric = Metric {

@@ -1,4 +1,4 @@
-//! How stacks are expanded: each address once, parents before children, what is damaged cut off and counted.
+//! How stacks are expanded: each address once, parents before children; damaged parts are cut off and counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,8 +9,8 @@ use base::{FileOffset, ModuleId, StackId};
 use facts::{Frame, Module, ModuleKind, Recording, StackNode};
 
 use super::{
-    Code, CodeModule, Function, FunctionId, LineId, ModuleIndex, Node, NodeIndex, Place, PlaceId,
-    Problems, Stacks, is_page_fault_entry,
+    Code, CodeModule, Function, FunctionId, LineId, Location, LocationId, ModuleIndex, Node,
+    NodeIndex, Problems, Stacks, is_page_fault_entry,
 };
 
 /// Deeper stacks lose their outermost part. The kernel's own limit is 127 frames, our unwinder's is below this.
@@ -24,8 +24,8 @@ pub(super) struct Builder<'a> {
     module_ids: HashMap<ModuleId, ModuleIndex>,
     functions: Vec<Function>,
     function_ids: HashMap<Function, FunctionId>,
-    places: Vec<Place>,
-    place_ids: HashMap<(FunctionId, Option<u32>, bool), PlaceId>,
+    places: Vec<Location>,
+    place_ids: HashMap<(FunctionId, Option<u32>, bool), LocationId>,
     lines: Vec<(Option<String>, Option<u32>)>,
     line_ids: HashMap<(Option<String>, Option<u32>), LineId>,
     /// Frames by address, innermost first.
@@ -33,7 +33,7 @@ pub(super) struct Builder<'a> {
     /// A file for frames that have none, by module and function.
     files: HashMap<(ModuleId, &'a str), &'a str>,
     expanded: HashMap<(ModuleId, FileOffset), Range<u32>>,
-    pool: Vec<PlaceId>,
+    pool: Vec<LocationId>,
     problems: Problems,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Builder<'a> {
         line: Option<u32>,
         module: ModuleIndex,
         inlined: bool,
-    ) -> PlaceId {
+    ) -> LocationId {
         let function = Function { name, file: file.map(str::to_owned), module };
         let function = match self.function_ids.entry(function) {
             Entry::Occupied(known) => *known.get(),
@@ -118,8 +118,8 @@ impl<'a> Builder<'a> {
             lines.push(source.clone());
             LineId::new(lines.len() - 1)
         });
-        self.places.push(Place { function, line, source, inlined });
-        let id = PlaceId::new(self.places.len() - 1);
+        self.places.push(Location { function, line, source, inlined });
+        let id = LocationId::new(self.places.len() - 1);
         self.place_ids.insert((function, line, inlined), id);
         id
     }
@@ -161,7 +161,7 @@ impl<'a> Builder<'a> {
             ModuleKind::Kernel => "[kernel]".to_owned(),
             ModuleKind::Unknown => "[unknown]".to_owned(),
             ModuleKind::Vdso => format!("[vdso+{offset}]"),
-            // One row for all of it: the addresses of nameless generated code tell nobody anything.
+            // One row for all of it: addresses of generated code without names help no reader.
             ModuleKind::Anonymous { .. } => "[generated code]".to_owned(),
             ModuleKind::File => format!("[{name}+{offset}]"),
         }
@@ -225,7 +225,7 @@ impl<'a> Builder<'a> {
             self.problems.broken_parents += 1;
         }
         let frames = self.expand(fact.module, fact.offset);
-        let function = |place: &PlaceId| self.places[place.index()].function;
+        let function = |place: &LocationId| self.places[place.index()].function;
         let code = |function: FunctionId| {
             self.modules[self.functions[function.index()].module.index()].code
         };
@@ -234,7 +234,7 @@ impl<'a> Builder<'a> {
             code(function) == Code::Kernel
                 && is_page_fault_entry(&self.functions[function.index()].name)
         });
-        let is_compiled = |place: &&PlaceId| {
+        let is_compiled = |place: &&LocationId| {
             !self.places[place.index()].inlined && code(function(place)) == Code::User
         };
         let compiled = own.iter().find(is_compiled).map(function);

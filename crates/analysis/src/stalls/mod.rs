@@ -1,22 +1,22 @@
 //! What clock samples waited for: time by memory object, without any counter of the processor.
 //!
-//! What for: a sample stands some instructions behind the one that the core waited for. Its registers and the code bytes
-//! name that instruction's data, and so the object ([`Stalls::new`], [`stall_rows`]). What not: traffic, latencies.
+//! What for: samples have skid: they are some instructions after the one that the core waited for. Registers and code bytes of a
+//! sample identify that instruction's data, and so the object ([`Stalls::new`], [`stall_rows`]). What not: traffic, latencies.
 //!
 //! ```text
 //! sample's registers + code -> suspects at the usual distance -> address -> object, at the sample's time
 //! ```
-//! * *How far behind* is calibrated per machine and kind (`facts::host::SampleDistance`); of a kind that was not, the
-//!   instruction itself and the one before it are both possible.
+//! * *Skid* is calibrated per machine and kind (`facts::host::SampleDistance`); for a kind without calibration, the instruction
+//!   itself and the one before it are both possible.
 //! * *Several suspects* share the sample equally.
-//! * *Waiting or busy*: samples also stand behind loads that nobody waited for, as behind all instructions. As many as stand,
-//!   on average, at instructions of the same basic block behind which nothing can be waited for are taken off the value; the
-//!   upper end of the interval keeps them.
-//! * *Lost addresses*: the object is that of which bursts say that the site always uses it; else, of a chase, that of the
-//!   address which it takes next; of a gather, that of its base. Else the time is of no object, and that is said.
+//! * *Waiting or busy*: samples also follow loads that do not stall, as they follow any instruction. So the mean number of samples
+//!   at instructions of the same basic block after which nothing can be waited for is deducted from the value; the upper end of
+//!   the interval keeps it.
+//! * *Lost addresses*: if bursts show one object only for the site, it is that. Otherwise a chase has the object of its next
+//!   address, and a gather that of its base. Else the time belongs to no object, and a note says so.
 //!
-//! Assumptions: those of `x86::Surroundings`. What hypervisors and the kernel do is not waited for by an instruction. The
-//! facts are allegations: what does not decode is counted and left out.
+//! Assumptions: those of `x86::Surroundings`. Hypervisor and kernel time is no wait of an instruction. The facts are allegations:
+//! what does not decode is counted and left out.
 
 mod place;
 mod rows;
@@ -27,9 +27,9 @@ use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Privilege, Recording, SampledFrame, SampledState};
 use x86::{Access, Gpr, Operand, Suspect, Term, WaitKind, Whereabouts};
 
-use self::place::{At, Distances, Place, places};
+use self::place::{CodeAddress, Distances, SampledAddress, places};
 use crate::profile::Profile;
-use crate::stack::{NodeIndex, PlaceId};
+use crate::stack::{LocationId, NodeIndex};
 use crate::threads::ThreadIndex;
 use crate::weight::Weight;
 
@@ -39,11 +39,11 @@ pub use self::rows::{ObjectsOfSites, StallRow, StallRows, stall_rows};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Data {
     /// There.
-    At(RemoteAddr),
+    Address(RemoteAddr),
     /// Somewhere in what begins, or is, at this base of a gather.
-    From(RemoteAddr),
+    Base(RemoteAddr),
     /// It was lost; the load takes its next turn there.
-    Next(RemoteAddr),
+    NextTurn(RemoteAddr),
     /// Not known.
     Lost,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Waiting {
     pub(crate) thread: ThreadIndex,
     pub(crate) cpu: Option<CpuId>,
     /// Where the sample's stack ends.
-    pub(crate) at: PlaceId,
+    pub(crate) at: LocationId,
 }
 
 /// The access that a sample waited for, or one of those it may have.
@@ -80,16 +80,16 @@ pub type SiteName = (ModuleId, FileOffset, usize);
 pub struct StallTotals {
     /// Samples in the program's code with registers and known code.
     pub examined: Weight,
-    /// Those that stand behind an access.
+    /// Those after an access.
     pub waiting: Weight,
     /// Of these those whose address is known.
     pub addressed: Weight,
     /// Of these those with several suspects.
     pub shared: Weight,
-    /// Those that stand among accesses, at instructions behind which there is none: the core's own time, or waits that the clock
+    /// Those among accesses, at instructions that follow none: core time, or waits that the clock
     /// does not place.
     pub among: Weight,
-    /// Those that stand behind a division.
+    /// Those after a division.
     pub dividing: Weight,
     /// Those of which it is not known what ran before.
     pub unknown: Weight,
@@ -131,7 +131,7 @@ impl Stalls {
             return stalls;
         }
         let ticks = ticks(profile);
-        let mut weights: BTreeMap<At, u64> = BTreeMap::new();
+        let mut weights: BTreeMap<CodeAddress, u64> = BTreeMap::new();
         each_sample(recording, &ticks, |_, state, tick| {
             *weights.entry((state.place.module, state.place.offset)).or_default() += tick.weight;
         });
@@ -167,7 +167,7 @@ impl Stalls {
 
     fn add(
         &mut self,
-        place: &Place,
+        place: &SampledAddress,
         state: &SampledState<'_>,
         weight: u64,
         who: Waiting,
@@ -218,10 +218,10 @@ fn data(suspect: &Suspect, state: &SampledState<'_>, fs_base: Option<u64>) -> Da
         Term::Slot(slot) => state.slot(slot),
     };
     let data = match &suspect.place {
-        Whereabouts::At(operand) => resolve(operand).map(Data::At),
-        Whereabouts::Sum(sum) => sum.resolve(word, moved).map(Data::At),
-        Whereabouts::Lanes(operand) => resolve(operand).map(Data::From),
-        Whereabouts::Next(operand) => resolve(operand).map(Data::Next),
+        Whereabouts::At(operand) => resolve(operand).map(Data::Address),
+        Whereabouts::Sum(sum) => sum.resolve(word, moved).map(Data::Address),
+        Whereabouts::Lanes(operand) => resolve(operand).map(Data::Base),
+        Whereabouts::Next(operand) => resolve(operand).map(Data::NextTurn),
         Whereabouts::Lost(_) | Whereabouts::Nothing => None,
     };
     data.unwrap_or(Data::Lost)

@@ -1,4 +1,4 @@
-//! Addresses at which samples stand: what may be waited for there, worked out once each.
+//! Sampled addresses: what may be waited for at each, worked out once.
 //!
 //! What not: registers, objects.
 
@@ -11,24 +11,24 @@ use x86::{CodeBytes, FARTHEST, Occurrence, Surroundings, Suspect, WaitKind};
 
 /// With a smaller share of the calibration's samples at a distance, another one is three times as likely at least.
 const LEAST_PERCENT: f64 = 25.0;
-/// Where nothing was calibrated: a core stops at the instruction that waits, or behind it.
+/// Where nothing was calibrated: the sample is at the instruction that waits, or at the next one.
 const POSSIBLE: [u8; 2] = [0, 1];
 
 /// An address in a module's file.
-pub(super) type At = (ModuleId, FileOffset);
+pub(super) type CodeAddress = (ModuleId, FileOffset);
 
-/// An address at which samples stand.
+/// An address with samples.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct SampledAddress {
     /// What may be waited for; `None` where it is not known what ran before.
     pub(super) suspects: Option<Vec<Suspect>>,
-    /// Of the time that stands there the share that is more than what stands at any instruction of the block.
+    /// The share of its time that exceeds the usual time of an instruction of the block.
     pub(super) beyond: f64,
     /// There are accesses in its block.
     pub(super) near_access: bool,
 }
 
-/// Of each kind the distances at which samples stand behind it.
+/// For each kind of wait, the skid of its samples in instructions.
 pub(super) struct Distances(BTreeMap<WaitKind, Vec<u8>>);
 
 impl Distances {
@@ -70,8 +70,8 @@ impl Distances {
 pub(super) fn places(
     recording: &Recording,
     distances: &Distances,
-    weights: &BTreeMap<At, u64>,
-) -> HashMap<At, Place> {
+    weights: &BTreeMap<CodeAddress, u64>,
+) -> HashMap<CodeAddress, SampledAddress> {
     let mut found = HashMap::new();
     let mut rest = weights.iter().peekable();
     while let Some(((module, _), _)) = rest.peek().copied() {
@@ -94,7 +94,7 @@ pub(super) fn places(
             }
             let (beyond, near_access) = beyond(&block, &known, &own, *offset);
             let suspects = known[offset].clone();
-            found.insert((*module, *offset), Place { suspects, beyond, near_access });
+            found.insert((*module, *offset), SampledAddress { suspects, beyond, near_access });
         }
     }
     found

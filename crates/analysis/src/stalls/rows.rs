@@ -10,7 +10,7 @@ use facts::{Evidence, Metric};
 use super::{Data, SiteName, Stalls, Waited};
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, ObjectId, Part, Window};
-use crate::stack::{NO_STACK, PlaceId};
+use crate::stack::{LocationId, NO_STACK};
 use crate::traced::Site;
 use crate::weight::{Scale, Weight};
 use estimate::interval::wilson;
@@ -18,7 +18,7 @@ use estimate::interval::wilson;
 /// The time that waited for one row's data.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct StallRow {
-    /// All that stands behind its accesses.
+    /// All samples after its accesses.
     pub stood: Weight,
     /// The part beyond what stands at any instruction, ns.
     pub excess: f64,
@@ -27,7 +27,7 @@ pub struct StallRow {
     /// Those of them on different nodes.
     pub remote: Weight,
     /// A place of its code.
-    pub place: Option<PlaceId>,
+    pub place: Option<LocationId>,
 }
 
 impl StallRow {
@@ -63,7 +63,7 @@ impl StallRow {
             return unavailable("this machine has one NUMA node");
         }
         if self.placed.is_empty() {
-            return unavailable("of none of its pages that were waited for is the node known");
+            return unavailable("the NUMA nodes of the pages that it waited for are unknown");
         }
         let share = self.remote.amount() as f64 / self.placed.amount() as f64;
         let (low, high) = wilson(share, self.placed.effective_records());
@@ -103,7 +103,7 @@ pub fn stall_rows(grouping: &Grouping<'_>, stalls: &Stalls, seen: &ObjectsOfSite
         |one: &&Waited| selection.has_thread(one.who.thread) && selection.has_time(one.who.time);
     for one in stalls.waited.iter().filter(selected) {
         let Waited { who, site: (module, offset, number), access, .. } = *one;
-        // The access's own line, where bursts made it known; else that of the instruction behind it.
+        // The access's own line, if bursts have it; else that of the instruction after it.
         let traced = grouping.profile.stacks.place_at(module, offset);
         let place = if traced == NO_STACK { who.at } else { traced };
         let Some(part) = found.part(grouping, seen.get(&one.site), one) else {
@@ -150,7 +150,7 @@ impl StallRows {
         let only = seen.filter(|seen| seen.len() == 1).and_then(BTreeSet::first).copied();
         let only = only.filter(|object| grouping.objects.get(*object).kind.is_named());
         match (one.data, only) {
-            (Data::At(address), _) => {
+            (Data::Address(address), _) => {
                 let part = part(address);
                 if let Some(seen) = seen {
                     self.compared.add(one);
@@ -164,7 +164,7 @@ impl StallRows {
                 self.by_bursts.add(one);
                 Some(Part { object, piece: None })
             }
-            (Data::From(address) | Data::Next(address), None) => {
+            (Data::Base(address) | Data::NextTurn(address), None) => {
                 let part = part(address);
                 let named = grouping.objects.get(part.object).kind.is_named();
                 named.then(|| {
@@ -198,7 +198,7 @@ impl Nodes {
 
     /// Whether a sample waited for memory of another node than that of its CPU; `None` where that is not known.
     fn is_remote(&self, one: &Waited) -> Option<bool> {
-        let Data::At(RemoteAddr(address)) = one.data else { return None };
+        let Data::Address(RemoteAddr(address)) = one.data else { return None };
         let page = self.pages.get(&(one.who.pid, address / self.page))?;
         let own = self.cpus.get(&one.who.cpu?.0)?;
         Some(page != own)

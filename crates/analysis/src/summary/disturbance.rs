@@ -1,4 +1,4 @@
-//! What others on the machine, the hypervisor and the samples themselves took.
+//! CPU time that other programs, the hypervisor and the samples themselves took.
 
 use facts::{Evidence, GaugeKind, Metric};
 

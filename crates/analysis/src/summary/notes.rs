@@ -1,4 +1,4 @@
-//! What the reader must know before quoting a figure.
+//! Notes that a reader needs before quoting a figure.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) fn notes(profile: &Profile<'_>) -> Vec<String> {
     }
     if let Some(Target::Attached { pid }) = run.target {
         notes.push(format!(
-            "Attached to the running process {pid}: all figures are from then on, not from its start."
+            "Attached to the running process {pid}: all figures start at the attach."
         ));
     }
     match run.stopped_by.as_deref() {
@@ -50,7 +50,8 @@ fn few_samples(profile: &Profile<'_>) -> Option<String> {
     (1..100).contains(&records).then(|| {
         let (_, high) = estimate::interval::wilson(0.0, profile.whole().effective_records());
         let (noise, plural) = ((high * 100.0).max(1.0), if records == 1 { "" } else { "s" });
-        format!("Only {records} sample{plural}: shares below about {noise:.0} % are noise. Run longer, or more often.")
+        format!("Only {records} sample{plural}: shares below about {noise:.0} % are noise. Run for longer, or \
+                repeat with --repeat.")
     })
 }
 
@@ -74,7 +75,8 @@ fn uncovered_time(profile: &Profile<'_>) -> Option<String> {
     (off.abs() > tolerated).then(|| {
         let why = if off < 0.0 { short_processes(profile, counted) } else { "" };
         format!(
-            "The samples stand for {:.2} s of CPU time, the kernel counted {:.2} s ({:+.0} %): shares may be biased.{why}",
+            "The samples represent {:.2} s of CPU time, the kernel counted {:.2} s ({:+.0} %): shares may be \
+             biased.{why}",
             sampled * 1e-9,
             counted * 1e-9,
             off * 100.0
@@ -85,7 +87,7 @@ fn uncovered_time(profile: &Profile<'_>) -> Option<String> {
 /// The clock that takes samples begins anew in each process (`inherit_event`, kernel/events/core.c), so one that ends
 /// within a period has none, however many of them there are.
 fn short_processes(profile: &Profile<'_>, counted: f64) -> &'static str {
-    /// With so many periods each, half a period of them is left without a sample in the mean.
+    /// With this many periods per process, on average half a period has no sample.
     const PERIODS: f64 = 3.0;
     let period = profile.whole().amount() as f64 / profile.whole().records().max(1) as f64;
     match profile.threads.process_count() as f64 {
@@ -108,10 +110,10 @@ fn truncated_stacks(profile: &Profile<'_>) -> Option<String> {
         // Who chose a size knows the knob.
         let more = match profile.recording.run.knobs.contains_key("stack-size") {
             true => "",
-            false => " More of a deep stack is seen with -k stack-size=65000.",
+            false => " -k stack-size=65000 copies more of deep stacks.",
         };
         format!(
-            "{:.0} % of the stacks could not be followed to their start: total times and callers miss that part.{more}",
+            "{:.0} % of the stacks could not be unwound completely: total times and callers miss that part.{more}",
             share * 100.0
         )
     })

@@ -1,4 +1,4 @@
-//! How long, how much CPU, and where the time of all threads went.
+//! Elapsed time, CPU time, and how the time of all threads divides.
 
 use base::Nanos;
 use facts::{Evidence, Metric, RunState};
@@ -72,8 +72,8 @@ pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
     }
     match profile.recording.run.resource_use.as_ref() {
         Some(usage) if usage.user_ns.saturating_add(usage.system_ns) < TICKED.0 => {
-            let why = "the program ran for too short a time to tell the kernel's part: the kernel divides it by the ticks of \
-                       its clock";
+            let why = "the program ran too briefly for the kernel's part: the kernel divides CPU time by its clock \
+                ticks";
             (Metric::unavailable("percent", why), Metric::unavailable("s", why))
         }
         Some(usage) if usage.user_ns.saturating_add(usage.system_ns) > 0 => {
@@ -103,7 +103,7 @@ pub(super) fn time_split(
             low: None,
             high: None,
             evidence: Some(Evidence::Estimated),
-            note: Some("difference of the other figures; its interval is theirs".to_owned()),
+            note: Some("difference of the other figures, with their interval".to_owned()),
             ..like.clone()
         },
         None => Metric::unavailable("s", why),
@@ -126,10 +126,10 @@ pub(super) fn time_split(
     };
     let waiting = thread_time.value.zip(cpu.value).map(|(alive, cpu)| alive - cpu);
     TimeSplit {
-        user: part(user, cpu, "the kernel's part of the CPU time is not known"),
+        user: part(user, cpu, "the kernel's part of the CPU time is unknown"),
         kernel: part(other_kernel, kernel, kernel.note.as_deref().unwrap_or_default()),
         page_faults,
-        waiting: part(waiting, &thread_time, "the lifetimes of the threads are not known"),
+        waiting: part(waiting, &thread_time, "the lifetimes of the threads are unknown"),
         thread_time,
     }
 }

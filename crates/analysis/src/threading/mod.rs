@@ -1,14 +1,14 @@
 //! What threads did: ran, waited for a CPU, waited for something and for what, and how well that used the machine.
 //!
 //! ```text
-//!   life of a thread = running (of it: spinning) + ready + waiting, by reason + unknown
+//!   lifetime of a thread = running (of it: spinning) + ready + waiting, by reason + unknown
 //! ```
-//! Running and the time off the CPU are counted at every switch. *Ready* is what the kernel counts as waiting for a CPU; of
-//! it only preemptions are known one by one, so the rest is taken off all of the thread's waits alike. *Spinning* is the
-//! share of its samples in functions that only wait, of its running time. Waits whose stack was not copied are divided like
-//! those of the same thread and about the same length that have one. *Unknown* is what is left: records that were lost.
+//! Running and the time off the CPU are counted at every switch. *Ready* is the kernel's count of waiting for a CPU. Only
+//! preemptions are known one by one, so the rest is deducted from all of the thread's waits in proportion. *Spinning* is the share
+//! of its samples in functions that only wait, times its running time. Waits without a copied stack are divided like those of the
+//! same thread and about the same length that have one. *Unknown* is the rest: records that were lost.
 //!
-//! What not: what to do about it ([`verdicts`] says what limits), and no clock.
+//! What not: remedies ([`verdicts`] says what limits), and no clock.
 
 mod reason;
 mod strips;
@@ -22,7 +22,7 @@ use facts::{SamplingMethod, Wait, WaitKind};
 
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{NodeIndex, PlaceId};
+use crate::stack::{LocationId, NodeIndex};
 use crate::threads::ThreadIndex;
 use crate::weight::Weight;
 
@@ -83,7 +83,7 @@ pub struct WaitPlace {
     /// The process and the address of the futex; `None` for other reasons.
     pub object: Option<(Pid, RemoteAddr)>,
     /// The innermost frame that is the program's own.
-    pub caller: Option<PlaceId>,
+    pub caller: Option<LocationId>,
     /// Where exactly.
     pub stack: Option<NodeIndex>,
 }
@@ -115,7 +115,7 @@ pub struct Threading {
     pub threads: Vec<ThreadSplit>,
     /// Time waited per place.
     pub places: BTreeMap<WaitPlace, WaitSum>,
-    /// How long so many threads ran at once, nanoseconds. Of all threads of the program, whichever are selected.
+    /// How long each number of threads ran at once, nanoseconds. Of all threads of the program, whichever are selected.
     pub at_once: BTreeMap<u32, f64>,
 }
 
@@ -289,7 +289,7 @@ pub(crate) struct WaitRow<'a> {
     pub(crate) thread: ThreadIndex,
     /// How much of it is selected.
     pub(crate) share: f64,
-    /// As how many it counts: those with a stack stand for those alike without one, who count as none.
+    /// Its weight: waits with a stack represent similar ones without, which weigh 0.
     pub(crate) factor: f64,
     /// `None` of preemptions.
     pub(crate) blocked: Option<Blocked>,
@@ -301,7 +301,7 @@ pub(crate) struct WaitRow<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Blocked {
     pub(crate) reason: Reason,
-    caller: Option<PlaceId>,
+    caller: Option<LocationId>,
     stack: Option<NodeIndex>,
 }
 
@@ -379,7 +379,7 @@ impl Divided {
         self.sums.get(&(thread, digits(wait))).copied().unwrap_or_default()
     }
 
-    /// What the row counts as: those with a stack stand for the others, who then count as nothing.
+    /// The weight of the row: waits with a stack represent the others, which then weigh 0.
     fn factor(&self, thread: ThreadIndex, wait: &Wait, has_stack: bool) -> f64 {
         let alike = self.find(thread, wait);
         let seen: f64 = alike.seen.iter().sum();

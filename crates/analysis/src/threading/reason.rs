@@ -1,4 +1,4 @@
-//! Why a thread waited, from the names of the functions it waited in; and whether a function only waits while it runs.
+//! Why a thread waited, from the names of the functions on its stack; and whether a function only waits while it runs.
 //!
 //! What not: times. Assumptions: names are those of glibc 2.17 to 2.41 (`nptl/`, `sysdeps/`), libgomp (`config/linux/bar.c`,
 //! `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`) and Linux 4.x to 6.x (`kernel/futex/`,
@@ -6,12 +6,12 @@
 
 use base::RemoteAddr;
 
-use crate::stack::{Code, NodeIndex, PlaceId, Stacks};
+use crate::stack::{Code, LocationId, NodeIndex, Stacks};
 
 /// Why a thread did not run, or ran without getting further.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
-    /// A mutex, read-write lock or semaphore that somebody else has.
+    /// A mutex, read-write lock or semaphore that another thread holds.
     Lock,
     /// A condition variable.
     Condition,
@@ -220,7 +220,7 @@ const OPENMP_LIBRARIES: [&str; 3] = ["libgomp", "libomp", "libiomp5"];
 /// Libraries that programs wait in: the caller is who called them.
 const WAITING_LIBRARIES: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linux"];
 
-/// Without the underscores in front, the version behind `@`, and what compilers append (`.part.0`, `.constprop.0`).
+/// Without leading underscores, the version after `@`, and what compilers append (`.part.0`, `.constprop.0`).
 fn bare(name: &str) -> &str {
     let name = name.trim_start_matches('_').trim_start_matches("GI_").trim_start_matches('_');
     let name = name.strip_prefix("libc_").unwrap_or(name);
@@ -228,12 +228,12 @@ fn bare(name: &str) -> &str {
     name.trim_end_matches("64").trim_end_matches("_compat")
 }
 
-fn in_library(stacks: &Stacks, place: PlaceId, libraries: &[&str]) -> bool {
+fn in_library(stacks: &Stacks, place: LocationId, libraries: &[&str]) -> bool {
     let module = stacks.module_of(place);
     libraries.iter().any(|library| module.name.starts_with(library))
 }
 
-fn is_kernel(stacks: &Stacks, place: PlaceId) -> bool {
+fn is_kernel(stacks: &Stacks, place: LocationId) -> bool {
     stacks.module_of(place).code == Code::Kernel
 }
 
@@ -274,7 +274,7 @@ pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
 
 /// Whether a thread whose innermost frame in the program is this one spins. OpenMP libraries mostly come without names of
 /// their own functions: nameless code of theirs counts, for all that they do for long is to wait.
-pub(crate) fn spins(stacks: &Stacks, place: PlaceId) -> bool {
+pub(crate) fn spins(stacks: &Stacks, place: LocationId) -> bool {
     let name = stacks.function_of(place).name.as_str();
     let openmp = in_library(stacks, place, &OPENMP_LIBRARIES);
     let nameless = name.starts_with('[');
@@ -285,7 +285,7 @@ pub(crate) fn spins(stacks: &Stacks, place: PlaceId) -> bool {
 }
 
 /// The innermost frame that is the program's own, not that of a library it waits in.
-pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<PlaceId> {
+pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<LocationId> {
     stacks.frames(leaf).find(|place| {
         !is_kernel(stacks, *place)
             && !in_library(stacks, *place, &WAITING_LIBRARIES)

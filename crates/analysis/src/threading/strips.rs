@@ -1,7 +1,7 @@
 //! What threads did over time, in equal bins.
 //!
-//! Assumption: within a row's span its time is spread evenly; a row is a single wait, or no longer than a window of the
-//! collector (a thousandth of the time so far, 10 ms at least).
+//! Assumption: within a row's span its time is spread evenly; a row is a single wait, or no longer than a window of the collector
+//! (a thousandth of the time so far, 10 ms at least). What not: totals (`threading`).
 
 use base::Nanos;
 
@@ -11,7 +11,7 @@ use crate::selection::Selection;
 use crate::threads::ThreadIndex;
 use crate::timeline::bin_width;
 
-/// What a thread does for most of a bin; reasons to wait in groups that can be told apart at a glance.
+/// What a thread does for most of a bin; reasons to wait in groups that a reader can distinguish at a glance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
     /// On a CPU, getting further.
@@ -187,7 +187,7 @@ fn spin(
         let stack = sample.stack.and_then(|id| profile.stacks.find(id));
         let place = profile.stacks.innermost_user(stack);
         let spins = *known.entry(place).or_insert_with(|| reason::spins(&profile.stacks, place));
-        // A sample stands for the time before it.
+        // A sample represents the time before it.
         let bin = ((sample.time - all.start).0.saturating_sub(1) / all.width.0) as usize;
         let sums = &mut samples[thread.index()][bin.min(count - 1)];
         sums.0 += sample.weight.0 as f64;

@@ -1,7 +1,7 @@
 //! What limits a threaded program, in sentences with their evidence.
 //!
-//! What not: what to do about it. Assumption: the thresholds below are conventions, not measurements; each sentence carries
-//! the figures it was drawn from, so that a reader may judge otherwise.
+//! What not: remedies. Assumption: the thresholds below are conventions, not measurements; each sentence carries its figures, so
+//! that a reader may judge otherwise.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use base::{Pid, RemoteAddr};
 
 use super::{Reason, ThreadSplit, Threading};
 use crate::profile::Profile;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 
 /// From this share of the workers' time on something is worth a sentence, percent.
@@ -60,8 +60,8 @@ pub fn verdicts(profile: &Profile<'_>, found: &Threading, cpus: Option<f64>) -> 
         verdicts.push(Verdict {
             id: "balanced",
             sentence: format!(
-                "balanced, no waits: {} ran {:.0} % of the time, the busiest {:.2} times the mean. The limit is elsewhere, \
-                 look at memory bandwidth (`fathom run`)",
+                "balanced, no waits: {} ran {:.0} % of the time, the busiest {:.2} times the mean. The limit is \
+                elsewhere: check memory bandwidth (`fathom run`)",
                 plural(workers.threads.len()),
                 workers.percent(workers.sum.running - workers.sum.spinning),
                 workers.imbalance(),
@@ -144,10 +144,10 @@ fn one_at_a_time(found: &Threading, workers: &Workers<'_>, cpus: Option<f64>) ->
     let of = cpus.map_or_else(String::new, |cpus| format!(", of {cpus} CPUs"));
     let (id, who) = match workers.threads.len() {
         1 => ("single-threaded", "single-threaded: one thread does the work".to_owned()),
-        many => ("in-turn", format!("in turn: {many} threads work, hardly ever two at once")),
+        many => ("in-turn", format!("in turn: {many} threads work, rarely two at once")),
     };
     let sentence =
-        format!("{who}; in {of_running:.0} % of the time in which any ran only one did{of}");
+        format!("{who}; in {of_running:.0} % of the time with a running thread only one ran{of}");
     Some(Verdict { id, sentence, percent })
 }
 
@@ -174,7 +174,7 @@ fn imbalance(profile: &Profile<'_>, workers: &Workers<'_>) -> Option<Verdict> {
 /// Threads wait for what another has.
 fn contention(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Option<Verdict> {
     type Waited = (Reason, Option<(Pid, RemoteAddr)>);
-    let mut objects: BTreeMap<Waited, BTreeMap<Option<PlaceId>, f64>> = BTreeMap::new();
+    let mut objects: BTreeMap<Waited, BTreeMap<Option<LocationId>, f64>> = BTreeMap::new();
     for (place, sum) in &found.places {
         let locks = matches!(place.reason, Reason::Lock | Reason::Condition);
         if locks && workers.has(place.thread) {
@@ -199,7 +199,7 @@ fn contention(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -
     })
 }
 
-fn called_from(profile: &Profile<'_>, caller: Option<PlaceId>) -> String {
+fn called_from(profile: &Profile<'_>, caller: Option<LocationId>) -> String {
     let name = caller.map(|place| &profile.stacks.function_of(place).name);
     name.map_or_else(String::new, |name| format!(", called from {name}"))
 }
@@ -211,13 +211,14 @@ fn oversubscription(workers: &Workers<'_>, cpus: Option<f64>) -> Option<Verdict>
     let threads = workers.threads.len();
     let (id, sentence) = if threads as f64 > cpus {
         let sentence = format!(
-            "oversubscribed: {threads} threads want to run on {cpus} CPUs; each waits {percent:.0} % of its time for one"
+            "oversubscribed: {threads} threads compete for {cpus} CPUs; each waits {percent:.0} % of its time for \
+             one"
         );
         ("oversubscribed", sentence)
     } else {
         let sentence = format!(
-            "crowded out: {} waited {percent:.0} % of the time for a CPU, though there are {cpus}: other programs had them, \
-             so what is said of waits and of threads side by side may be theirs",
+            "crowded out: {} waited {percent:.0} % of the time for a CPU, although there are {cpus}: other \
+             programs had them, and may have caused other waits and the low concurrency",
             plural(threads)
         );
         ("crowded-out", sentence)
@@ -233,7 +234,7 @@ fn unexplained(workers: &Workers<'_>) -> Option<Verdict> {
     (percent >= WORTH).then(|| Verdict {
         id: "unexplained",
         sentence: format!(
-            "threads wait {percent:.0} % of their time for what is not known here: see `fathom report waits`"
+            "threads wait {percent:.0} % of their time for an unknown reason: see `fathom report waits`"
         ),
         percent,
     })
@@ -241,7 +242,7 @@ fn unexplained(workers: &Workers<'_>) -> Option<Verdict> {
 
 /// Threads wait for what is not in the program.
 fn outside(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Option<Verdict> {
-    let mut reasons: BTreeMap<Reason, BTreeMap<Option<PlaceId>, f64>> = BTreeMap::new();
+    let mut reasons: BTreeMap<Reason, BTreeMap<Option<LocationId>, f64>> = BTreeMap::new();
     for (place, sum) in &found.places {
         let outside =
             matches!(place.reason, Reason::Io | Reason::Poll | Reason::Sleep | Reason::Child);
@@ -256,7 +257,7 @@ fn outside(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> O
     (percent >= WORTH).then(|| Verdict {
         id: "waits-outside",
         sentence: format!(
-            "threads wait {percent:.0} % of their time outside of the program: {}{}",
+            "threads wait {percent:.0} % of their time outside the program: {}{}",
             reason.name(),
             called_from(profile, caller),
         ),

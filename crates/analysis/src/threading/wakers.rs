@@ -1,7 +1,6 @@
-//! Who ended waits: of the time at each place the parts that threads of the program were seen to end; the rest was ended
-//! by others.
+//! Which threads ended waits: of the time at each place, the parts that a thread of the program ended; other causes ended the rest.
 //!
-//! What not: which of a waker's acts it was; its innermost own function is mostly enough (the one that unlocks).
+//! What not: which action of the waker it was; its innermost own function mostly suffices (the one that unlocks).
 //! Assumption: the waits with a stack, whose parts are known, are like those without.
 
 use std::collections::BTreeMap;
@@ -12,14 +11,14 @@ use facts::{WaitKind, Wake};
 use super::{Reason, Threading, WaitPlace, WaitSum, reason, selected_share};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 
 /// Who ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WokenBy {
     /// A thread of the program, in this innermost frame of the program's own.
-    Thread(ThreadIndex, Option<PlaceId>),
+    Thread(ThreadIndex, Option<LocationId>),
     /// Nobody of the program: a timer, a device, another program.
     Others,
     /// It was not recorded, did not end within the recording, or the end of a thread did, which is not always seen.
@@ -42,7 +41,7 @@ pub fn by_waker(
         };
         let mut parts = at.wakers.clone();
         let known = |of: fn(&Part) -> f64| parts.values().map(of).sum::<f64>();
-        // Thinned records stand for others, a few more or less than there were.
+        // Thinned records represent others, a few more or less than there were.
         let all = Part {
             time: at.all.time.max(known(|part| part.time)),
             waits: at.all.waits.max(known(|part| part.waits)),
@@ -80,13 +79,13 @@ impl Part {
 
 /// The waits at a place, and those of them that are known to have been ended by whom.
 #[derive(Default)]
-struct At {
+struct PlaceWaits {
     all: Part,
     wakers: BTreeMap<WokenBy, Part>,
 }
 
-fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, At> {
-    let mut seen: BTreeMap<WaitPlace, At> = BTreeMap::new();
+fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, PlaceWaits> {
+    let mut seen: BTreeMap<WaitPlace, PlaceWaits> = BTreeMap::new();
     let recording = profile.recording;
     if recording.wakes.is_empty() {
         return seen;
@@ -100,7 +99,7 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, At>
         let part = Part { time: wait.waited.0 as f64 * share, waits: wait.waits as f64 * share };
         let at = seen.entry(place).or_default();
         at.all.add(&part);
-        // One that lasts until the end was ended by nobody. Those of a window are shorter than it.
+        // A wait that lasts until the end has no waker. Waits summed in a window are shorter than it.
         if wait.waited == wait.span && wait.time + wait.span >= end {
             at.wakers.entry(WokenBy::Unseen).or_default().add(&part);
         }

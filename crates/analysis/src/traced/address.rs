@@ -1,12 +1,12 @@
 //! Addresses of one access from the recorded words of its block.
 //!
-//! What for: nearly all addresses are a sum of recorded words times small factors: that takes a few nanoseconds per
-//! record. Gathers, masks, repeated strings, `xlat`, bit strings and 32-bit addresses go through `x86::evaluate`.
+//! What for: nearly all addresses are a sum of recorded words times small factors: a few nanoseconds per record. Gathers, masks,
+//! repeated strings, `xlat`, bit strings and 32-bit addresses go through `x86::evaluate`.
 //! What not: which block a record belongs to, and whether it has all its words (`code`, `walk`).
 //!
-//! Assumptions: the base of fs is the burst's, gs is not used and the direction flag is clear (both are what a
-//! translated block requires, `x86::translate`). Of a loop that is summarised, iteration i has the words of the first
-//! iteration plus i times what each advances by (`x86::self_loop`).
+//! Assumptions: the base of fs is the burst's, gs is not used and the direction flag is clear (a translated block requires both,
+//! `x86::translate`). In a summarised loop, iteration i has the words of the first iteration plus i times the advance of each
+//! (`x86::self_loop`).
 
 use facts::Record;
 use x86::translate::RecordLayout;
@@ -17,7 +17,7 @@ use x86::{
 
 use super::run::Run;
 
-/// Of an access that is evaluated one iteration after the other, so many are; the addresses of the rest are unknown.
+/// Iterations of an access that is evaluated one by one; the addresses of further ones are unknown.
 const MOST_EVALUATED: u64 = 256;
 
 /// Some addresses of one access.

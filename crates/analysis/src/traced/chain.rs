@@ -1,16 +1,15 @@
-//! How many loads, each of whose address needs what the one before loaded, stand behind an address.
+//! The length of the chain of loads behind an address: each load needs the value of the one before.
 //!
-//! What for: telling a pointer chase (list, tree, `i = next[i]`), whose loads wait for each other, from other irregular
-//! accesses (`a[index[i]]`: two in a row, then anew), which the processor overlaps.
+//! What for: distinguishes a pointer chase (list, tree, `i = next[i]`), whose loads wait for each other, from other irregular
+//! accesses (`a[index[i]]`: chains of two), which the processor overlaps.
 //!
-//! The rule: each register has a *depth*, 0 at the start of a burst, and the status flags together have one: an
-//! address may be found by comparing (`cmp` and `sbb`, `setcc` or `cmov` in a search tree), also many keys at a time
-//! (`pcmpgt`, `pmovmskb`). A load's own depth is the largest depth of the registers in its address. What an
-//! instruction writes gets the largest depth of what it reads and of (own depth + 1) of its loads. An access chases
-//! when it stands deeper than at its execution before: one through a pointer that was found by many loads, and then
-//! stays, does not ([`Chase`]). What not: conditional branches. The processor goes on by its guess, and waits for no
-//! load. Left out: values that pass through memory: a chase whose pointer is kept on the stack (code built without
-//! optimisation) is not seen. So a chase that is told is one; others may be missed.
+//! The rule: each register has a *depth*, 0 at the start of a burst, and so have the status flags together: an address may result
+//! from comparing (`cmp` and `sbb`, `setcc` or `cmov` in a search tree), also many keys at a time (`pcmpgt`, `pmovmskb`). A
+//! load's own depth is the largest depth of the registers in its address. What an instruction writes gets the largest depth of
+//! what it reads and of (own depth + 1) of its loads. An access chases if its depth is larger than at its execution before. A
+//! pointer that many loads found, and that then stays, does not chase ([`Chase`]). What not: conditional branches, on which the
+//! processor speculates without waiting for a load; and values that pass through memory: a chase whose pointer is kept on the
+//! stack (code built without optimisation) is missed. So every reported chase is one; others may be missed.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use x86::{Block, Flags, Gpr, Instruction, Kind, MaskRegister, Source, VectorRegi
 
 use super::code::{SiteIndex, TracedBlock, TracedCode};
 
-/// An address that needs so many loads, one after the other, is part of a chase.
+/// An address that needs this many loads in sequence is part of a chase.
 const CHASE_DEPTH: u32 = 4;
 
 /// Where the vector registers are among all that has a depth, the masks, and the flags.
@@ -39,7 +38,7 @@ pub(crate) struct Chase {
     burst: u32,
     /// Of each site: the last burst with it, and its depth there.
     last: Vec<(u32, u32)>,
-    /// The block before, where blocks without records may come behind it.
+    /// The block before, where blocks without records may follow it.
     before: Option<BlockId>,
 }
 
@@ -112,11 +111,11 @@ impl Depth {
 }
 
 /// The depths of all slots within a block; `None` where nothing wrote to one yet.
-type Now = [Option<Depth>; SLOTS];
+type SlotDepths = [Option<Depth>; SLOTS];
 
 /// Blocks without records that lead from one with records to the next.
 #[derive(Clone, Debug)]
-pub(crate) struct SilentWay {
+pub(crate) struct UnrecordedPath {
     /// Where the next begins.
     pub(crate) to: RemoteAddr,
     /// What they leave, in order.
@@ -128,13 +127,13 @@ pub(crate) struct SilentWay {
 pub(crate) struct Chains {
     /// In the order of the block's accesses.
     pub(crate) accesses: Vec<Depth>,
-    /// What changes, with its depth behind the block.
+    /// What changes, with its depth after the block.
     left: Vec<(u8, Depth)>,
 }
 
 impl Chains {
     pub(crate) fn of(block: &Block) -> Chains {
-        let mut now: Now = std::array::from_fn(|_| None);
+        let mut now: SlotDepths = std::array::from_fn(|_| None);
         let mut accesses = Vec::new();
         for instruction in &block.instructions {
             let mut written = own_depths(instruction, &now, &mut accesses);
@@ -153,7 +152,7 @@ impl Chains {
         Chains { accesses, left: changed.collect() }
     }
 
-    /// The depths behind the block.
+    /// The depths after the block.
     fn leave(&self, start: &Depths) -> Depths {
         let mut depths = *start;
         for (slot, depth) in &self.left {
@@ -194,7 +193,7 @@ fn bits(set: u32) -> impl Iterator<Item = usize> {
 }
 
 /// At least as deep as a slot is now.
-fn raise(depth: &mut Depth, now: &Now, slot: usize) {
+fn raise(depth: &mut Depth, now: &SlotDepths, slot: usize) {
     match &now[slot] {
         Some(written) => depth.raise(written, 0),
         None => depth.raise(&Depth::of(slot), 0),
@@ -202,7 +201,7 @@ fn raise(depth: &mut Depth, now: &Now, slot: usize) {
 }
 
 /// Adds the depths of the instruction's accesses to `accesses`; returns that of what it loads.
-fn own_depths(instruction: &Instruction, now: &Now, accesses: &mut Vec<Depth>) -> Depth {
+fn own_depths(instruction: &Instruction, now: &SlotDepths, accesses: &mut Vec<Depth>) -> Depth {
     let mut loaded = Depth::default();
     for access in instruction.accesses() {
         let mut own = Depth::default();

@@ -1,9 +1,9 @@
-//! Translated blocks read again: their memory accesses, how addresses follow from records, and their arithmetic.
+//! Translated blocks decoded again: their memory accesses, how addresses follow from records, and their arithmetic.
 //!
-//! What for: a [`Block`] carries its machine code and, as text, what its records hold. Both are decoded here, once.
+//! What for: a [`Block`] carries its machine code and, as text, the layout of its records. Both are decoded here, once.
 //! What not: records.
-//! Assumption: the block may be damaged or hostile. It is used only if its code reads as exactly the instructions that
-//! its pieces hold and every value that an address needs is in its record; otherwise it is counted as unusable.
+//! Assumption: the block may be damaged or hostile. It is used only if its code decodes to exactly the instructions of its pieces
+//! and every value that an address needs is in its record; otherwise it is counted as unusable.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,9 +16,9 @@ use x86::{
 };
 
 use super::address::Form;
-use super::chain::{Chains, SilentWay};
-use super::silent::{SilentBlock, by_start, silent_loops, targets, ways_through};
+use super::chain::{Chains, UnrecordedPath};
 use super::stream::too_many;
+use super::unrecorded::{UnrecordedBlock, by_start, targets, unrecorded_loops, ways_through};
 use crate::index_map::IndexMap;
 use crate::stack::index;
 
@@ -79,7 +79,7 @@ pub(crate) struct TracedBlock {
     /// Cycles that these take at most, one after the other (`x86::Instruction::slowest_cycles`), by way out; infinite where
     /// one repeats.
     pub(crate) slowest: Vec<f64>,
-    /// Its loop can be summarised: a record may stand for many iterations.
+    /// Its loop can be summarised: a record may represent many iterations.
     pub(crate) loops: bool,
     /// Its last instruction is `ret`.
     pub(crate) returns: bool,
@@ -90,7 +90,7 @@ pub(crate) struct TracedBlock {
     pub(crate) start: RemoteAddr,
     targets: Vec<RemoteAddr>,
     /// How it comes to others through blocks without records.
-    pub(crate) behind: Vec<SilentWay>,
+    pub(crate) behind: Vec<UnrecordedPath>,
 }
 
 /// The load of a block that is timed.
@@ -182,7 +182,7 @@ pub struct TracedCode {
     pub(crate) unusable_blocks: u64,
     /// Bursts that are not looked at, because the others are work enough: evenly spread.
     pub(crate) left_out: HashSet<BurstId>,
-    silent: Vec<SilentBlock>,
+    unrecorded: Vec<UnrecordedBlock>,
 }
 
 impl TracedCode {
@@ -208,9 +208,9 @@ impl TracedCode {
             };
             code.unusable_blocks += u64::from(usable.is_none());
         }
-        let silent = by_start(&code.silent);
+        let unrecorded = by_start(&code.unrecorded);
         for block in code.blocks.values_mut() {
-            block.behind = ways_through(&silent, (block.pid, block.start), &block.targets);
+            block.behind = ways_through(&unrecorded, (block.pid, block.start), &block.targets);
         }
         let kept: HashSet<BlockId> = recording.kept_floors.iter().map(|one| one.block).collect();
         for block in recording.blocks.iter().filter(|block| kept.contains(&block.id)) {
@@ -232,8 +232,8 @@ impl TracedCode {
     }
 
     /// Instructions in loops of which bursts have no records, for they access no memory.
-    pub(crate) fn silent_loops(&self) -> HashSet<(ModuleId, FileOffset)> {
-        silent_loops(&self.silent)
+    pub(crate) fn unrecorded_loops(&self) -> HashSet<(ModuleId, FileOffset)> {
+        unrecorded_loops(&self.unrecorded)
     }
 
     fn read_timed(&mut self, block: &Block, reader: &mut Reader, known: &mut Known) -> Option<()> {
@@ -272,7 +272,7 @@ impl TracedCode {
         let layout: RecordLayout = block.record.parse().ok()?;
         let (decoded, places) = instructions(&block.pieces, reader)?;
         if layout.words == 0 {
-            self.silent.push(SilentBlock::new(block.pid, &decoded, &places));
+            self.unrecorded.push(UnrecordedBlock::new(block.pid, &decoded, &places));
         }
         let roots = find_roots(&decoded);
         let back = layout.iterations.is_some().then(|| self_loop(&decoded, &roots)).flatten();

@@ -1,14 +1,14 @@
-//! What bursts recorded, made readable: code, addresses, and the order in which things happened.
+//! The records of bursts, decoded: code, addresses, and the order of events.
 //!
-//! What for: everything that is computed from traced accesses goes through here: [`TracedCode`] reads the blocks once,
-//! [`stream`] gives every record of every burst to tools. What not: what the accesses mean.
+//! What for: everything that uses traced accesses goes through here: [`TracedCode`] decodes the blocks once, [`stream`] gives
+//! every record of every burst to tools. What not: what the accesses mean.
 
 mod address;
 mod chain;
 mod code;
 mod run;
-mod silent;
 mod stream;
+mod unrecorded;
 
 pub(crate) use address::Touch;
 pub(crate) use chain::Chase;

@@ -1,7 +1,7 @@
-//! Addresses that one access goes through, and the lines that these lie in.
+//! Addresses of one access over a run, and the lines that they are in.
 //!
-//! What for: the one place where starts, strides and counts become ends, lines and bytes of lines. What not: whose they are.
-//! Assumption: a file may claim anything. What leaves the address space is told, or wraps around.
+//! What for: the one place where starts, strides and counts become ends, lines and bytes of lines. What not: which site's they are.
+//! Assumption: a file may claim anything. Addresses beyond the address space are reported, or wrap around.
 
 /// Bytes of a line.
 pub(crate) const LINE: u64 = x86::LINE_BYTES as u64;

@@ -1,11 +1,10 @@
-//! Every burst's records, decoded once for all that want to know something of them.
+//! Every burst's records, decoded once for all tools that need them.
 //!
-//! What for: a [`Tool`] sees each execution of a block with the addresses of its accesses; several see the same ones go by, for
-//! a pair of tools is one. Bursts have nothing to do with each other, so that several CPUs take one after the other, each
-//! with tools of its own; what a tool says of a burst is handed over in the order of bursts. So the result is the same however many
-//! CPUs there are. What not: sums.
-//! Assumption: a record that does not fit its block, names one that is not known, or claims more than a core can do in
-//! the burst's time, is left out and counted. So the work is bounded by the time that bursts took, whatever a file says.
+//! What for: a [`Tool`] gets each execution of a block with the addresses of its accesses; several tools share one pass, because a
+//! pair of tools is a tool. Bursts are independent, so several CPUs process them, each with tools of its own. Results are handed
+//! over in the order of bursts, so they do not depend on the number of CPUs. What not: sums.
+//! Assumption: a record that does not fit its block, names an unknown block, or claims more than a core can do in the burst's
+//! time, is left out and counted. So the time of bursts bounds the work, whatever a file claims.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -34,9 +33,9 @@ const MOST_WORK: f64 = 3.0;
 /// opening of the result and what else it needs: bench/results/after-end.md. A number of its own, and not measured where the
 /// report is made, for the report must not depend on that.
 const LINES_PER_SECOND: f64 = 16e6;
-/// An access of a record takes as long as so many lines of a loop, which are counted besides.
+/// An access of a record costs as much work as this many lines of a summarised loop, which are counted in addition.
 const LINES_OF_ACCESS: u64 = 8;
-/// Fewer bursts tell nothing of how much they differ.
+/// Fewer bursts do not show how much they differ.
 const FEWEST_BURSTS: usize = 5;
 
 /// Who sees the records of bursts go by.
@@ -134,7 +133,7 @@ impl Execution<'_> {
     }
 
     /// The addresses of one access of the block, over all iterations. Of a repeated string whose counter says more than fits
-    /// into the burst only the first: it was interrupted, nobody knows where.
+    /// into the burst only the first: it was interrupted at an unknown point.
     pub(crate) fn touches(&self, access: &TracedAccess) -> impl Iterator<Item = Touch> {
         let from = access.number.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.touches[from..self.ends[access.number]].iter().copied()
@@ -217,7 +216,7 @@ impl Tool for Counter {
 }
 
 /// In an order of which each beginning is spread evenly over all (van der Corput's sequence: bits of the position reversed).
-/// Of several threads, two that follow each other stay together: they tell what threads share.
+/// With several threads, two successive bursts stay together: they show what threads share.
 fn evenly_spread(bursts: Vec<&Burst>) -> Vec<&Burst> {
     let together = u32::from(bursts.iter().any(|burst| burst.tid != bursts[0].tid));
     let position = |at: u32| (at >> together).reverse_bits();
@@ -293,18 +292,18 @@ fn stream_until<'a, T: Tool + Send>(
 }
 
 /// What is said of bursts before the turn of these has come.
-struct Queue<Of, F> {
+struct Queue<Item, F> {
     next: usize,
-    early: BTreeMap<usize, (Damage, Of)>,
+    early: BTreeMap<usize, (Damage, Item)>,
     damage: Damage,
     take: F,
 }
 
-impl<Of, F> Queue<Of, F> {
+impl<Item, F> Queue<Item, F> {
     /// Whether more is wanted.
     fn hand_over<'a>(&mut self, bursts: &[&'a Burst]) -> bool
     where
-        F: FnMut(&'a Burst, Of) -> bool,
+        F: FnMut(&'a Burst, Item) -> bool,
     {
         while let Some((damage, of)) = self.early.remove(&self.next) {
             self.damage.add(damage);

@@ -3,8 +3,8 @@
 use analysis::Figure;
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    Figures, HotFunction, HotSite, ReloadedLoop, RepeatedFunction, Restarts, Severity,
-    SharedFigure, Traced, Walk, Where, findings,
+    Figures, HotFunction, HotSite, NamedLocation, ReloadedLoop, RepeatedFunction, Restarts,
+    Severity, SharedFigure, Traced, Walk, findings,
 };
 use facts::{Evidence, Metric};
 
@@ -31,12 +31,12 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
         assert!(!small.found[0].advice.contains("tile"), "{}", small.found[0].advice);
     }
     // Streams wait for nothing but the rate of memory, part of which others have; other accesses wait for themselves.
-    let beside = |site: HotSite| {
+    let adjacent = |site: HotSite| {
         let waits = share(60.0);
         ids(&with_function(HotFunction { of_reach: share(50.0), waits, ..hot(site) }))
     };
-    assert_eq!(beside(site(Pattern::Unit)), ["bandwidth-saturated"]);
-    assert_eq!(beside(site(Pattern::Irregular)), NOTHING);
+    assert_eq!(adjacent(site(Pattern::Unit)), ["bandwidth-saturated"]);
+    assert_eq!(adjacent(site(Pattern::Irregular)), NOTHING);
     let doubt = HotFunction { of_reach: doubtful(&busy.of_reach).into(), ..busy.clone() };
     assert_eq!(ids(&with_function(doubt)), NOTHING);
     // Two functions of a program that is saturated as a whole are one finding.
@@ -81,7 +81,7 @@ fn stores_that_fetch_what_they_overwrite() {
     let in_place = HotSite { reads: true, ..store };
     assert_eq!(ids(&with_function(HotFunction { sites: vec![in_place], ..copy.clone() })), NOTHING);
     assert_eq!(ids(&with_function(HotFunction { of_reach: share(10.0), ..copy.clone() })), NOTHING);
-    // At the limit of memory what the instructions need beside does not matter; short of it, it does.
+    // At the limit of memory the no-miss time does not matter; below it, it does.
     let unhurt = HotFunction { waits: share(12.0), ..copy.clone() };
     assert_eq!(ids(&with_function(unhurt.clone())), NOTHING);
     let limited = HotFunction { of_reach: share(80.0), ..unhurt };
@@ -106,7 +106,7 @@ fn a_chase_counts_where_it_waits() {
     let chase = hot(site(Pattern::PointerChase));
     let found = findings(&with_function(chase.clone()));
     assert_eq!(found.found[0].id, "pointer-chase");
-    // Of its waits 90 %, less what memory takes for the lines in order beside what the core takes: at most a fifth.
+    // Of its waits 90 %, less the transfer of the lines in order, next to the core time: at most a fifth.
     let gain = &found.found[0].gain;
     assert!((gain.value.expect("a gain") - (0.75 * 0.9 - 0.5 * 0.2)).abs() < 1e-9, "{gain:?}");
     assert!(gain.low.expect("a low end") < 0.5 && gain.high.expect("a high end") > 0.65);
@@ -120,7 +120,7 @@ fn a_chase_counts_where_it_waits() {
 }
 
 #[test]
-fn columns_and_records_are_told_apart_by_where_runs_start() {
+fn columns_and_records_differ_by_where_runs_start() {
     let walk = |stride, near, all| {
         let restarts = Restarts { near, all, ..Restarts::default() };
         ids(&with_function(hot(HotSite { restarts, ..site(Pattern::Strided(stride)) })))
@@ -137,7 +137,7 @@ fn columns_and_records_are_told_apart_by_where_runs_start() {
     assert_eq!(walk(64, 0, 0), ["low-line-use"]);
     assert_eq!(walk(256, 0, 5), ["low-line-use"]);
     assert_eq!(walk(256, 5, 5), ["strided-walk"]);
-    // Hops of pages that do not come back beside each other are neither.
+    // Hops of pages that do not return next to each other are neither.
     assert_eq!(walk(55_887_744, 0, 5), NOTHING);
     // All fields of the records together use the lines.
     let used_together = Metric::counted(100.0, "percent");
@@ -167,7 +167,7 @@ fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
     let helper = |seconds| {
         let one = RepeatedFunction {
             place: place("direct"),
-            caller: Where { line: Some(61), ..place("triad") },
+            caller: NamedLocation { line: Some(61), ..place("triad") },
             time: about(seconds, "s"),
             loads: 3,
             per_burst: Metric::counted(50_000.0, "count"),
@@ -181,12 +181,12 @@ fn a_helper_that_repeats_its_loads_is_named_with_the_line_that_calls_it() {
 
 #[test]
 fn a_loop_that_loads_again_is_named_with_its_fields() {
-    let with = |spared: Metric, stores| {
+    let with = |saved: Metric, stores| {
         let one = ReloadedLoop {
             place: place("stuff"),
             fields: vec!["writer.buffer".to_owned(), "writer.position".to_owned()],
             time: about(0.8, "s"),
-            spared: spared.into(),
+            saved: saved.into(),
             vectors: 1.0,
             iteration: (about(2.4, "ns"), about(0.8, "ns")),
             accesses: 5,
@@ -197,7 +197,7 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
     let found = findings(&with(percent(60.0), true)).found;
     assert_eq!((found[0].id, found[0].place.line), ("repeated-loads", Some(12)));
     assert_eq!(found[0].title, "a loop in stuff keeps writer.buffer, writer.position in memory");
-    assert!(found[0].advice.contains("store them behind it"), "{}", found[0].advice);
+    assert!(found[0].advice.contains("store them after it"), "{}", found[0].advice);
     let found = findings(&with(percent(60.0), false)).found;
     assert!(found[0].title.ends_with("again in each iteration"), "{}", found[0].title);
     assert_eq!(ids(&with(percent(2.0), true)), NOTHING);
@@ -209,7 +209,7 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
     let open = findings(&with(doubtful(&percent(40.0)), true));
     assert!(open.found.is_empty());
     let of_rule = open.unjudged.iter().find(|one| one.id == "repeated-loads").expect("in doubt");
-    assert!(of_rule.why.contains("concern stuff"), "{}", of_rule.why);
+    assert!(of_rule.why.contains("apply to stuff"), "{}", of_rule.why);
     // Threads that take its line from each other come first.
     let line = SharedFigure { place: place("stuff"), ..shared(true, 80.0) };
     let contended = Figures { shared: Ok(vec![line]), ..with(percent(60.0), true) };
@@ -267,7 +267,7 @@ fn a_walk_is_blocked_for_the_second_level_and_its_array_is_named() {
         second_level: Metric::counted(1_048_576.0, "bytes"),
         lines: about(14_563.0, "count"),
     };
-    let b = Where { object: Some("main matrix.c:155".to_owned()), ..place("loop") };
+    let b = NamedLocation { object: Some("main matrix.c:155".to_owned()), ..place("loop") };
     let column = HotSite {
         place: b,
         walk: Some(walk),
@@ -294,17 +294,20 @@ fn what_may_be_so_is_undecided_with_what_would_decide_it() {
         Figure::from(Metric::with_interval(Evidence::Estimated, value, "percent", interval, 20))
     };
     // What its figure says of itself, else more bursts.
-    let unfloored = waits(0.0, 60.0, 95.0).sharper_by("it could not be timed: try a small input");
-    let found = findings(&chase(unfloored));
+    let untimed = waits(0.0, 60.0, 95.0).sharper_by("it could not be timed: try a small input");
+    let found = findings(&chase(untimed));
     assert!(found.found.is_empty());
     assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
     let why = &found.unjudged[0].why;
-    assert_eq!(why, "it may concern loop, but it could not be timed: try a small input");
+    assert_eq!(why, "it may apply to loop, but it could not be timed: try a small input");
     let few = findings(&chase(waits(0.0, 20.0, 95.0)));
     assert!(few.found.is_empty());
     assert_eq!((few.unjudged.len(), few.unjudged[0].id), (1, "pointer-chase"));
     let why = &few.unjudged[0].why;
-    assert!(why.contains("loop, but bursts were too few") && why.contains("--repeat"), "{why}");
+    assert!(
+        why.contains("loop, but there were too few bursts") && why.contains("--repeat"),
+        "{why}"
+    );
     // One in forty is none; and what is found needs no doubt.
     assert!(findings(&chase(waits(0.0, 10.0, 30.0))).unjudged.is_empty());
     let sure = findings(&chase(share(75.0)));

@@ -1,6 +1,6 @@
 //! Each rule on figures written by hand: one set that it must speak on, and near-misses on which it must not.
 //!
-//! What for: the figures that all share, and what concerns no rule alone. What not: the rules, each beside its like.
+//! What for: the figures that all share, and what concerns no rule alone. What not: the rules, each in the file of its kind.
 
 mod accesses;
 mod system;
@@ -9,8 +9,8 @@ mod threads;
 use analysis::Figure;
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    FaultFigures, Figures, HotFunction, HotSite, LockWait, Restarts, Spent, SystemFigures, Traced,
-    WaitFigures, Waited, Where, findings,
+    FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation, Restarts, Spent,
+    SystemFigures, Traced, WaitFigures, Waited, findings,
 };
 use analysis::memory::Class;
 use facts::{Evidence, Metric};
@@ -36,10 +36,10 @@ fn doubtful(metric: &Metric) -> Metric {
     Metric { low: Some(0.0), high: Some(metric.value.unwrap_or(0.0) * 2.0), ..metric.clone() }
 }
 
-fn place(function: &str) -> Where {
+fn place(function: &str) -> NamedLocation {
     let file = Some("/src/program.c".to_owned());
     let function = Some(function.to_owned());
-    Where { function, file, line: Some(12), ..Where::default() }
+    NamedLocation { function, file, line: Some(12), ..NamedLocation::default() }
 }
 
 fn site(pattern: Pattern) -> HotSite {
@@ -131,7 +131,7 @@ fn quiet() -> Figures {
 /// Four threads that lived for a second each and ran when they did not wait: for one lock, at barriers, for files.
 fn waits_of(lock: f64, barriers: f64, io: f64) -> WaitFigures {
     let seconds = |seconds| Metric::counted(seconds, "s");
-    let lock_place = Where { object: Some("queue".to_owned()), ..place("push") };
+    let lock_place = NamedLocation { object: Some("queue".to_owned()), ..place("push") };
     WaitFigures {
         workers: 4.0,
         lived: 4.0,
@@ -165,7 +165,7 @@ fn nothing_is_found_where_nothing_is_slow() {
 #[test]
 fn core_bound_is_said_where_nothing_else_is() {
     let bound = |share| Traced {
-        class: Some((Class::Core, "93 % of its time is what its instructions need".to_owned())),
+        class: Some((Class::Core, "93 % of its time is no-miss time".to_owned())),
         memory_bound: Some(share),
         functions: vec![hot(site(Pattern::Unit))],
         ..Traced::default()

@@ -92,11 +92,11 @@ fn waits_for_files_count_as_far_as_there_is_something_to_do_meanwhile() {
     assert_eq!(ids(&idle(0.5, 0.0)), NOTHING);
     assert_eq!(ids(&idle(0.05, 0.5)), NOTHING);
     // Others that were busy may have been who read and wrote.
-    let beside =
+    let with_other_load =
         |others| Figures { other_percent: Metric::counted(others, "percent"), ..idle(0.5, 0.5) };
-    assert_eq!(ids(&beside(5.0)), ["io-bound"]);
-    assert_eq!(ids(&beside(30.0)), NOTHING);
-    let unjudged = findings(&beside(30.0)).unjudged;
+    assert_eq!(ids(&with_other_load(5.0)), ["io-bound"]);
+    assert_eq!(ids(&with_other_load(30.0)), NOTHING);
+    let unjudged = findings(&with_other_load(30.0)).unjudged;
     assert!(
         unjudged.iter().any(|rule| rule.id == "io-bound" && rule.why.contains("30 %")),
         "{unjudged:?}"
@@ -150,7 +150,7 @@ fn entries_into_the_kernel_by_cause() {
     let found = findings(&with(KernelCause::SystemCall, "read", 1e6, 0.4)).found;
     assert_eq!(
         (found[0].id, found[0].title.as_str()),
-        ("kernel-entries", "1000000 calls of read go into the kernel")
+        ("kernel-entries", "1000000 calls of read enter the kernel")
     );
     assert_eq!(found[0].gain.value, Some(0.2));
     // A million calls at 100 ns.
@@ -222,7 +222,7 @@ fn memory_on_another_node_seen_by_too_few_bursts() {
     let [unjudged] = &all.unjudged[..] else { panic!("{:?}", all.unjudged) };
     assert_eq!(unjudged.id, "remote-memory");
     assert!(
-        unjudged.why.starts_with("it may concern sum, but bursts were too few"),
+        unjudged.why.starts_with("it may apply to sum, but there were too few bursts"),
         "{}",
         unjudged.why
     );

@@ -84,7 +84,7 @@ fn unequal_threads_that_are_started_anew_for_each_step() {
     let with = |one| Figures { rounds: vec![one], ..quiet() };
     let found = findings(&with(rounds(2, 0.9, 0.1))).found;
     assert_eq!((found[0].id, found[0].gain.value), ("load-imbalance", Some(0.4)));
-    let title = "In 20 rounds of 2 threads one has 1.8 times the mean work of all";
+    let title = "In 20 rounds of 2 threads, one thread has 1.8 times the mean work";
     assert_eq!(found[0].title, title);
     assert_eq!(ids(&with(rounds(2, 0.5, 0.48))), NOTHING);
     assert_eq!(ids(&with(rounds(3, 0.33, 0.64))), NOTHING);
@@ -97,7 +97,7 @@ fn more_threads_than_cpus() {
     let eight: Vec<ThreadTime> = (1..=8).map(|number| thread(number, 0.48, whole)).collect();
     assert_eq!(ids(&with_threads(&eight)), ["oversubscribed"]);
     assert_eq!(ids(&with_threads(&eight[..4])), NOTHING);
-    // Teams that come and go, too shortly for samples to tell what each did; beside two that stay.
+    // Teams that come and go, too shortly for samples to tell what each did; next to two that stay.
     let team = |runnable: f64, displaced| {
         let member = |number: u32| {
             let start = f64::from(number) / 100.0;
@@ -112,7 +112,7 @@ fn more_threads_than_cpus() {
         }
     };
     let found = findings(&team(15.0, 0.0)).found;
-    let title = "15 threads want to compute at a time on 4 CPUs";
+    let title = "15 threads are runnable at a time on 4 CPUs";
     assert_eq!((found[0].id, found[0].title.as_str()), ("oversubscribed", title));
     assert_eq!(ids(&team(8.0, 0.0)), NOTHING);
     // Eight that start together, and wait for the last of them at the end of each step.

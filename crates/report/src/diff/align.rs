@@ -1,4 +1,4 @@
-//! Which row of one result is which of another, when the program was built again, elsewhere, or changed in between.
+//! Which row of one result corresponds to which of another, when the program was rebuilt, moved, or changed in between.
 //!
 //! | part | is the same when |
 //! |---|---|
@@ -120,7 +120,7 @@ fn entries<'a>(run: &'a RunFigures, metric: &str, by_line: bool) -> BTreeMap<Nam
             std::collections::btree_map::Entry::Vacant(free) => {
                 free.insert(Entry { metric: metric.clone(), row, table });
             }
-            // Rows come with the heaviest first: of what does not add up, that one stands for all.
+            // The heaviest row comes first: where figures do not add up, it represents all.
             std::collections::btree_map::Entry::Occupied(mut taken) if adds_up(&metric.unit) => {
                 let sum = sum(&taken.get().metric, metric);
                 taken.get_mut().metric = sum;
@@ -182,7 +182,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Without the version behind `.so`; the program itself has one name in all builds.
+/// Without the version after `.so`; the program itself has one name in all builds.
 fn plain_module<'a>(module: &'a str, program: Option<&str>) -> &'a str {
     if Some(module) == program {
         return "[program]";

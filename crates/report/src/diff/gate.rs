@@ -34,7 +34,7 @@ pub enum Outcome {
     Failed,
     /// The whole interval is within the limit.
     Holds,
-    /// The runs do not tell.
+    /// Undecided by these runs.
     Undecided,
 }
 
@@ -111,7 +111,7 @@ impl Gate {
             }
         };
         if comparison.p.is_none() {
-            let why = "one run a side does not tell how much runs differ";
+            let why = "one run a side does not show how much runs differ";
             return (Outcome::Undecided, format!("{shown}; {why}"));
         }
         // From a base of 0 any change is beyond any share of it.

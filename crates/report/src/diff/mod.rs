@@ -1,4 +1,4 @@
-//! `fathom diff`: what changed between two sets of results of a program, be they of different builds.
+//! `fathom diff`: what changed between two sets of results of a program, also of different builds.
 //!
 //! What for: [`RunFigures::of`] takes from each result its summary and one table, so that many results need not be in
 //! memory at once; [`Diff::new`] compares them. What not: no statistics (`analysis::compare`), no files.

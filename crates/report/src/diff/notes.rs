@@ -1,4 +1,4 @@
-//! What a reader must know of a diff before quoting it.
+//! Notes that a reader needs before quoting a diff.
 
 use analysis::compare::{LEVEL, PAIRS_FROM, TRIM_FROM, runs_to_decide};
 
@@ -26,8 +26,8 @@ pub(super) fn notes(
         notes.extend(elapsed.and_then(|elapsed| more_runs(elapsed, pairs)));
         if one_after_the_other(base, new) {
             notes.push(
-                "All runs of one side were recorded before all of the other: a machine that became slower in between \
-                 looks like a change. Recorded in turn, it does not."
+                "All runs of one side were recorded before those of the other. A machine that became slower in \
+                between looks like a change. Record the sides alternately to avoid that."
                     .to_owned(),
             );
         }
@@ -72,14 +72,14 @@ const DIFFERENCES: [(&str, Condition); 3] = [
 
 fn one_run(base: usize, new: usize, elapsed: Option<&Compared>) -> String {
     let mut note = format!(
-        "{base} against {new}: how much runs of the same program differ is not in one run, so nothing is called a change. \
-         Intervals here have only the error of each figure itself."
+        "{base} against {new}: one run does not show how much runs of the same program differ, so nothing is \
+         called a change. Intervals here have only the error of each figure itself."
     );
     let change = elapsed.and_then(|row| row.comparison?.ratio).map(|ratio| ratio - 1.0);
     if let Some(runs) = change.and_then(|change| runs_to_decide(change, USUAL_SPREAD)) {
         note += &format!(
-            " Were the spread of runs {:.0} %, some {runs} runs a side would decide whether the elapsed time changed: \
-             --base A1 A2 ... --new B1 B2 ...",
+            " If runs vary by {:.0} %, some {runs} runs a side decide whether the elapsed time changed: --base A1 \
+             A2 ... --new B1 B2 ...",
             USUAL_SPREAD * 100.0
         );
     }
@@ -101,8 +101,8 @@ fn test(base: usize, new: usize, pairs: &Pairs, totals: &[Compared], parts: &[Co
         (true, true) => "by Yuen's test (Welch's on means without the outer fifths)",
     };
     format!(
-        "{base} against {new} runs {how}; {tests} tests, adjusted so that all of them together call a change where there \
-         is none in at most {:.0} % of such comparisons (half for the elapsed time, half for the rest by Holm). Intervals are \
+        "{base} against {new} runs {how}; {tests} tests, adjusted: at most {:.0} % of comparisons of equal \
+         programs report any change (half of that for the elapsed time, half for the rest by Holm). Intervals are \
          95 % each.",
         LEVEL * 100.0
     )
@@ -117,14 +117,14 @@ fn more_runs(elapsed: &Compared, pairs: &Pairs) -> Option<String> {
     let percent = |share: f64| text::number(share.abs() * 100.0);
     let between = if pairs.are_none() { "from run to run" } else { "between runs side by side" };
     let mut note = format!(
-        "The elapsed time varies by {} % {between}: were the change of {} % real, some {runs} runs a side would be needed \
-         to see it.",
+        "The elapsed time varies by {} % {between}. To confirm a change of {} %, some {runs} runs a side are \
+         needed.",
         percent(spread),
         percent(change)
     );
     if pairs.are_none() {
         note += &format!(
-            " Fewer may do when they are recorded in turn (base, new, base, new ...; from {PAIRS_FROM} of each on)."
+            " Alternate recording (base, new, base, new ...; {PAIRS_FROM} or more of each) may need fewer."
         );
     }
     Some(note)

@@ -1,4 +1,4 @@
-//! Which runs were recorded next to each other, one of either side: these are compared with each other.
+//! Which runs were recorded next to each other, one of either side: these are compared pairwise.
 //!
 //! What not: the statistics of pairs (`analysis::compare`).
 

@@ -6,7 +6,7 @@ use facts::{Evidence, Metric};
 use super::align::Aligned;
 use super::pairs::Pairs;
 use super::{DiffOptions, RunFigures};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// A figure of both sides.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,7 +40,7 @@ impl Compared {
     pub(super) fn new(name: String, base: &[Metric], new: &[Metric], pairs: &Pairs) -> Compared {
         let quantum = match base[0].unit.as_str() {
             "count" => 1.0,
-            // The kernel tells sizes in pages.
+            // The kernel reports sizes in pages.
             "bytes" => 4096.0,
             _ => 0.0,
         };
@@ -299,12 +299,12 @@ pub(super) fn totals_table(totals: &[Compared], base: &[RunFigures], new: &[RunF
         rows: totals.iter().map(row).collect(),
         notes: Vec::new(),
         title: format!("{} -> {}: what changed", side_title(base), side_title(new)),
-        looks: vec![
-            (Look::Text("metric"), "whole run"),
-            (Look::Measure("base"), "base"),
-            (Look::Measure("new"), "new"),
-            (Look::Change("change", "difference"), "change %"),
-            (Look::Figure("verdict"), ""),
+        text_columns: vec![
+            CellStyle::Text("metric").titled("whole run"),
+            CellStyle::Measure("base").titled("base"),
+            CellStyle::Measure("new").titled("new"),
+            CellStyle::Change("change", "difference").titled("change %"),
+            CellStyle::Figure("verdict").titled(""),
         ],
         page: usize::MAX,
         empty: "The results have no figure in common.".to_owned(),
@@ -342,23 +342,23 @@ pub(super) fn parts_table(
         cells.extend(row.cells());
         cells
     };
-    let mut looks = vec![
-        (Look::Measure("base"), "base"),
-        (Look::Measure("new"), "new"),
-        (Look::Change("change", "difference"), "change %"),
-        (Look::Figure("verdict"), ""),
+    let mut text_columns = vec![
+        CellStyle::Measure("base").titled("base"),
+        CellStyle::Measure("new").titled("new"),
+        CellStyle::Change("change", "difference").titled("change %"),
+        CellStyle::Figure("verdict").titled(""),
     ];
     if has("stack") {
-        looks.push((Look::Stack("stack"), "call stack"));
+        text_columns.push(CellStyle::Stack("stack").titled("call stack"));
     } else {
-        let mut add = |wanted: bool, look, label| {
+        let mut add = |wanted: bool, style: CellStyle, label| {
             if wanted {
-                looks.push((look, label))
+                text_columns.push(style.titled(label))
             }
         };
-        add(has("function"), Look::Function("function", None), "function");
-        add(by_line || has("function"), Look::Place, "source");
-        add(has("module") && !has("function"), Look::Text("module"), "module");
+        add(has("function"), CellStyle::Function("function", None), "function");
+        add(by_line || has("function"), CellStyle::SourceLine, "source");
+        add(has("module") && !has("function"), CellStyle::Text("module"), "module");
     }
     let keys: Vec<&str> = options.table.group.iter().map(|key| key.name()).collect();
     let table = Table {
@@ -369,7 +369,7 @@ pub(super) fn parts_table(
         columns,
         notes: Vec::new(),
         title: format!("{} by {}", options.metric, keys.join(", ")),
-        looks,
+        text_columns,
         page: 20,
         empty: "No row is in any of the results.".to_owned(),
     };

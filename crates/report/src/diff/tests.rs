@@ -1,4 +1,4 @@
-//! Changes of figures that have hardly a base: a share of nothing is not shown.
+//! Changes of figures whose base is close to 0: a share of nothing is not shown.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ fn repeated_runs_that_scatter_around_nothing_have_no_percentage() {
 }
 
 #[test]
-fn runs_in_turn_are_compared_with_the_one_beside() {
+fn runs_in_turn_are_compared_pairwise() {
     let seconds = |values: [f64; 5]| values.map(|value| Metric::counted(value, "s"));
     let base = seconds([1.0, 1.5, 1.0, 2.0, 1.1]);
     let new = seconds([1.101, 1.65, 1.1, 2.2, 1.21]);

@@ -1,4 +1,4 @@
-//! Groupings, filters and bounds out of the text that a user types.
+//! Groupings, filters and bounds from the text that a user types.
 
 use analysis::memory::Bands;
 use analysis::{Filter, Key};

@@ -1,4 +1,4 @@
-//! Names that a user types, right and wrong.
+//! Names that a user types, valid and invalid.
 
 use analysis::{Filter, Key};
 

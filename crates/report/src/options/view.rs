@@ -1,4 +1,4 @@
-//! The list of all views: help texts, the page and the documents take their names and what each is for from here.
+//! The list of all views: help texts, the page and the documents take each name and purpose from here.
 //!
 //! What not: which groupings a view has (`Options::check`).
 
@@ -49,7 +49,8 @@ views! {
     Kernel = "kernel": "kernel entries per cause, process, thread or CPU, or over time: count and time";
     Findings = "findings": "known reasons for slowness: place, advice, predicted saving";
     Objects = "objects": "loads, stores, traffic, latency and strides per memory object; by function, line, cache line, offset or field";
-    Pace = "pace": "loops: native iterations per second, time per iteration, trip count, and the register that shows it";
+    Pace = "pace": "loops: native iterations per second, time per iteration, trip count, and the register that \
+                shows it";
 }
 
 impl View {

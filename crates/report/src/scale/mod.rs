@@ -1,7 +1,7 @@
 //! `fathom scale`: how time, bandwidth and arithmetic grow with the number of threads.
 //!
-//! What for: from measured times and collected results to a table, laws, plots. What not: nothing is run here; the laws
-//! are fitted in `analysis::scaling`.
+//! What for: from measured times and collected results to a table, laws and plots. What not: nothing is run here;
+//! `analysis::scaling` fits the laws.
 
 mod model;
 mod plot;
@@ -177,7 +177,7 @@ impl Scale {
             Some(threads) => Metric::counted(f64::from(threads), "count"),
             None => Metric::unavailable(
                 "count",
-                "no fewer threads than the most reach the largest traffic",
+                "only the largest number of threads reaches the largest traffic",
             ),
         };
         let mut notes = input.notes.clone();
@@ -194,9 +194,10 @@ impl Scale {
             laws: found.fits.iter().map(law).collect(),
             saturation: match &found.saturation {
                 Some(saturation) => metric(&saturation.threads, 1.0, "count"),
-                None => {
-                    Metric::unavailable("count", "the most threads that were measured still help")
-                }
+                None => Metric::unavailable(
+                    "count",
+                    "the largest number of threads measured still helps",
+                ),
             },
             bandwidth_saturation: bandwidth,
             next: found.next.as_ref().map(|next| Next {

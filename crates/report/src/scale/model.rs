@@ -1,4 +1,4 @@
-//! The table of `fathom scale`, and what must be known before quoting it.
+//! The table of `fathom scale`, and its notes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use estimate::interval::median;
 use facts::{Evidence, Metric};
 
 use super::{Collected, ScaleInput, ScalePoint, metric};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 /// Without repeats there are no intervals; below this many they come mostly from other numbers of threads.
 const FEW_REPEATS: usize = 3;
@@ -46,22 +46,22 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         cells.push(Cell::metric(middle(
             &point.printed,
             "",
-            "no figure of the program's own was asked for",
+            "no figure of the program's output was asked for",
         )));
         Some(cells)
     });
-    let mut looks = vec![
-        (Look::Number("threads"), "threads"),
-        (Look::Time("elapsed"), "time"),
-        (Look::Ratio("speedup"), "speed-up"),
-        (Look::Percent("efficiency"), "efficiency %"),
-        (Look::Ratio("flop_rate"), "GFLOP/s"),
-        (Look::Percent("flops_percent"), "% of peak"),
-        (Look::Measure("dram_bandwidth"), "bandwidth"),
-        (Look::Percent("bandwidth_percent"), "% of peak"),
+    let mut text_columns = vec![
+        CellStyle::Number("threads").titled("threads"),
+        CellStyle::Time("elapsed").titled("time"),
+        CellStyle::Ratio("speedup").titled("speed-up"),
+        CellStyle::Percent("efficiency").titled("efficiency %"),
+        CellStyle::Ratio("flop_rate").titled("GFLOP/s"),
+        CellStyle::Percent("flops_percent").titled("% of peak"),
+        CellStyle::Measure("dram_bandwidth").titled("bandwidth"),
+        CellStyle::Percent("bandwidth_percent").titled("% of peak"),
     ];
     if input.figure.is_some() {
-        looks.push((Look::Ratio("printed"), "printed"));
+        text_columns.push(CellStyle::Ratio("printed").titled("printed"));
     }
     Table {
         view: "scale",
@@ -71,7 +71,7 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         total: vec![Cell::Missing; COLUMNS.len()],
         notes: Vec::new(),
         title: format!("{}: {}", input.result, input.command.join(" ")),
-        looks,
+        text_columns,
         page: usize::MAX,
         empty: "Nothing was measured.".to_owned(),
     }
@@ -138,17 +138,20 @@ pub(super) fn notes(input: &ScaleInput, found: &Scaling) -> Vec<String> {
         None => notes.push("One run per number of threads: no intervals (--repeat 3 or more).".to_owned()),
     }
     if found.spread.is_some() && runs < FEW_REPEATS {
-        notes.push(format!("{runs} runs each are few: intervals assume that they vary alike at every number of threads."));
+        notes.push(format!(
+            "{runs} runs each are few: intervals assume the same variation at every number of \
+                threads."
+        ));
     }
     if let Some(figure) = &input.figure {
-        notes.push(format!("'printed' is the number behind '{figure}' in the program's output."));
+        notes.push(format!("'printed' is the number after '{figure}' in the program's output."));
     }
     let collected: Vec<_> =
         input.points.iter().filter_map(|point| point.collected.as_ref()).collect();
     if let (Some(first), Some(last)) = (collected.first(), collected.last()) {
         notes.push(format!(
-            "GB/s and GFLOP/s are the bytes and operations of one more run each under the collector ({} ... {}) in the \
-             time of the others.",
+            "GB/s and GFLOP/s are the bytes and operations of one further run each under the collector ({} ... {}) \
+             in the time of the others.",
             first.result, last.result
         ));
         for (name, rate) in [
@@ -164,8 +167,8 @@ pub(super) fn notes(input: &ScaleInput, found: &Scaling) -> Vec<String> {
         let seen: Vec<f64> = collected.iter().filter_map(|one| one.threads.value).collect();
         if seen.len() > 1 && seen.iter().all(|threads| *threads == seen[0]) {
             notes.push(format!(
-                "The program ran {} threads whatever number was asked for: does it read OMP_NUM_THREADS, or take {{threads}} \
-                 in its arguments?",
+                "The program ran {} threads at every number. Does it read OMP_NUM_THREADS, or take {{threads}} in \
+                its arguments?",
                 seen[0]
             ));
         }

@@ -1,4 +1,4 @@
-//! `fathom scale` for people: table, what it comes to, plots.
+//! `fathom scale` as text: table, conclusions, plots.
 
 use super::plot::{Series, plot};
 use super::{LawReport, Scale, by_law};
@@ -48,20 +48,22 @@ fn sentences(scale: &Scale) -> Vec<String> {
             said.push(format!("Saturated from {} threads on.", with_interval(&scale.saturation)))
         }
         None if most > 1 => {
-            said.push("Not saturated: the most threads that were measured still help.".to_owned());
+            said.push(
+                "Not saturated: the largest number of threads measured still helps.".to_owned(),
+            );
         }
         None => {}
     }
     if let Some(threads) = scale.bandwidth_saturation.value {
         let plural = if threads == 1.0 { "" } else { "s" };
         said.push(format!(
-            "Traffic with memory is at its largest from {} thread{plural} on.",
+            "Memory traffic is largest from {} thread{plural} on.",
             with_interval(&scale.bandwidth_saturation)
         ));
     }
     if let Some(next) = &scale.next {
         said.push(format!(
-            "One more thread, {} in all, would bring {} % by the best law: {}.",
+            "One more thread, {} in total, would gain {} % by the best law: {}.",
             next.threads,
             with_interval(&next.gain),
             seconds(next.elapsed.value.unwrap_or(0.0))

@@ -1,4 +1,6 @@
-//! From analysis to the model.
+//! Fills the summary's model from the analyses.
+//!
+//! What not: text.
 
 use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::Figures;
@@ -159,7 +161,7 @@ impl Summary {
             spread,
         };
         repeat::per_run(&mut summary, mean);
-        summary.notes.extend(repeat::advice(&summary).map(|(note, _)| note));
+        summary.notes.extend(repeat::advice(&summary).map(|advice| advice.note));
         super::verdict::judge(&mut summary);
         summary
     }
@@ -179,7 +181,7 @@ fn exit(exit: Option<ExitKind>) -> (Option<i32>, String) {
             (None, "still running when the collection stopped".to_owned())
         }
         Some(ExitKind::Unknown) => (None, "ended; its exit code is not known".to_owned()),
-        None => (None, "its end was not seen".to_owned()),
+        None => (None, "its end was not observed".to_owned()),
     }
 }
 
@@ -272,7 +274,7 @@ fn machine(calibration: Option<&Calibration>) -> MachineSummary {
         page_fault_2m: measured(
             part(|c| c.page_fault_2m.as_ref()),
             "ns",
-            "2 MB pages cannot be had here",
+            "2 MB pages are not available here",
         ),
     }
 }
@@ -312,7 +314,7 @@ fn in_library(profile: &Profile<'_>, found: &Overview) -> Option<Weight> {
 /// What it takes, in seconds of CPU time.
 fn heap_library(profile: &Profile<'_>, found: &Overview) -> Metric {
     if profile.recording.heap_totals.is_empty() {
-        return Metric::unavailable("s", "no library of Fathom counted heap blocks in the program");
+        return Metric::unavailable("s", "Fathom's heap library was not in the program");
     }
     found.scale.quantity(&in_library(profile, found).unwrap_or_default())
 }
@@ -334,8 +336,8 @@ fn whole_overhead(run: &Run, found: &Overview, heap_library: &Metric) -> Metric 
     let value = Some(percent + inside / elapsed * 100.0);
     let (low, high, evidence) = (None, None, Some(Evidence::Estimated));
     Metric { value, low, high, evidence, ..own.clone() }.noted(
-        "CPU time of the profiler itself, which with idle CPUs does not slow the program down, and what bursts, samples, \
-         switches between threads with their events, the counting of page faults and of heap blocks cost the program's threads",
+        "CPU time of the profiler, which does not slow the program down where CPUs are idle, plus the cost to the \
+         program's threads: bursts, samples, thread switches, page-fault and heap-block counting",
     )
 }
 

@@ -33,7 +33,7 @@ pub(super) fn first_checks(profile: &Profile<'_>) -> FirstChecks {
         clock_throttles: counted(
             CounterKind::ClockThrottles,
             "count",
-            "this processor or its hypervisor does not tell",
+            "this processor or its hypervisor does not report it",
             1.0,
         ),
     }

@@ -38,7 +38,7 @@ pub(super) struct MemoryPart {
     pub(super) notes: Vec<String>,
 }
 
-/// What the bursts of a recording tell.
+/// Figures from the bursts of a recording.
 pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> MemoryPart {
     let (loads, stores) = memory.executed();
     let (flops, intensity) = memory.arithmetic();
@@ -136,7 +136,7 @@ fn top_object(
     row: Option<PartRow>,
     missing: Option<&str>,
 ) -> TopObject {
-    let why = missing.unwrap_or("no burst saw an access to it");
+    let why = missing.unwrap_or("no burst recorded an access to it");
     let none = |unit| Metric::unavailable(unit, why);
     let latency = match row.as_ref().map(|row| &row.latency) {
         Some(Ok(latency)) => latency.mean.clone(),

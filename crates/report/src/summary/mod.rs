@@ -62,7 +62,7 @@ pub struct Summary {
     pub classification_certainty: Option<&'static str>,
     /// What limits the program and how surely, in a sentence or two.
     pub verdict: String,
-    /// What would make it sharper.
+    /// What would narrow its interval.
     pub verdict_decided_by: Option<String>,
     pub memory_bound: Metric,
     pub elapsed_without_misses: Metric,

@@ -1,8 +1,8 @@
-//! Several runs of the program in one recording: totals become those of one run, and it is said how far the runs differ,
-//! and how many would make figures sharp that are not.
+//! Several runs of the program in one recording: totals become those of one run, with the spread of the runs, and the number of
+//! runs that would narrow wide intervals.
 //!
-//! Assumption: a total of all runs divided by their number is that of one run on average; its interval, from what all runs
-//! showed, is divided alike. Largest sizes, rates, shares and times per access stay as they are.
+//! Assumption: the total of all runs divided by their number is the mean of one run, and so is its interval, which comes from all
+//! runs. Largest sizes, rates, shares and times per access stay unchanged.
 
 use estimate::student::quantile_95;
 use facts::{Evidence, ExitKind, Metric, Run};
@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::Summary;
 use crate::json::tidy;
 
-/// A figure whose interval reaches further than this part of it on either side is not sharp, and what repeated runs are to
-/// bring it to. A finding must differ from its neighbour by a multiple of this to be told from it.
+/// A figure whose interval reaches further than this part of it on either side is wide, and repeated runs are to bring it
+/// down to this. Differences between findings are usually a multiple of it.
 const SHARP: f64 = 0.25;
 /// More runs than this are not proposed: it takes a longer run then.
 const MOST_RUNS: f64 = 100.0;
@@ -52,7 +52,7 @@ pub(super) fn spread(run: &Run) -> (Option<Metric>, Spread) {
             Metric::with_interval(Evidence::Counted, mean, "s", interval, times.len() as u64);
         (elapsed, Metric { evidence: Some(Evidence::Estimated), ..counted(deviation) })
     } else {
-        (counted(mean), Metric::unavailable("s", "one run was seen to its end"))
+        (counted(mean), Metric::unavailable("s", "the end of only one run was observed"))
     };
     let spread = Spread {
         fastest: counted(times.iter().copied().fold(f64::INFINITY, f64::min)),
@@ -125,9 +125,17 @@ fn totals(summary: &mut Summary) -> Vec<&mut Metric> {
     all
 }
 
-/// Where the figure of the program's traffic is not sharp: what to know, and the command with so many runs as bring its
+/// How to narrow a wide interval.
+pub(super) struct Advice {
+    /// A sentence for the notes.
+    pub(super) note: String,
+    /// What to run, where more runs help.
+    pub(super) command: Option<String>,
+}
+
+/// Where the interval of the program's traffic is wide: a note, and the command with as many runs as bring its
 /// interval to [`SHARP`], as its width shrinks with the root of the observations.
-pub(super) fn advice(summary: &Summary) -> Option<(String, Option<String>)> {
+pub(super) fn advice(summary: &Summary) -> Option<Advice> {
     let figure = &summary.dram_bandwidth.average;
     let (value, low, high) = (figure.value?, figure.low?, figure.high?);
     let reach = (high - low) / 2.0 / value;
@@ -136,17 +144,20 @@ pub(super) fn advice(summary: &Summary) -> Option<(String, Option<String>)> {
     }
     let runs = (summary.runs.max(1) as f64 * (reach / SHARP).powi(2)).ceil();
     let bursts = crate::text::count(summary.coverage.bursts.value.unwrap_or(0.0));
-    let known =
-        format!("DRAM bandwidth is known to \u{b1}{:.0} % only, by {bursts} bursts", reach * 100.0);
+    let known = format!(
+        "DRAM bandwidth is known only to \u{b1}{:.0} %, from {bursts} bursts",
+        reach * 100.0
+    );
     let target = format!("\u{b1}{:.0} %", SHARP * 100.0);
     if runs > MOST_RUNS {
         let note = format!(
-            "{known}: {target} would take more than {MOST_RUNS:.0} runs like this; let it work for longer"
+            "{known}: {target} would take more than {MOST_RUNS:.0} runs like this one; use a longer run"
         );
-        return Some((note, None));
+        return Some(Advice { note, command: None });
     }
     let note =
-        format!("{known}; as far as that is chance, --repeat {runs:.0} would bring it to {target}");
+        format!("{known}; --repeat {runs:.0} would narrow the random part of that to {target}");
     let words: Vec<String> = summary.command.iter().map(|word| super::text::quoted(word)).collect();
-    Some((note, Some(format!("fathom run --repeat {runs:.0} -- {}", words.join(" ")))))
+    let command = format!("fathom run --repeat {runs:.0} -- {}", words.join(" "));
+    Some(Advice { note, command: Some(command) })
 }

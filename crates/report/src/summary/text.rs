@@ -1,4 +1,6 @@
-//! The summary as a person reads it: the first screen at the end of `fathom run`, or all of it with `--detail`.
+//! The summary as text: the first screen at the end of `fathom run`, or all of it with `--detail`.
+//!
+//! What not: figures; the model has them.
 
 mod faults;
 mod findings;
@@ -64,10 +66,10 @@ struct Page {
 impl Page {
     fn heading(&mut self, heading: &str, remark: &str) {
         self.out += &format!("\n{}", self.paint.bold(heading));
-        let beside = self.width.saturating_sub(heading.chars().count());
+        let room = self.width.saturating_sub(heading.chars().count());
         if remark.is_empty() {
-            // Nothing beside it.
-        } else if remark.chars().count() + 2 <= beside {
+            // Nothing next to it.
+        } else if remark.chars().count() + 2 <= room {
             self.out += &self.paint.faint(&format!("  {remark}"));
         } else {
             for line in wrap(remark, self.width.saturating_sub(2)) {
@@ -88,8 +90,8 @@ impl Page {
         }
     }
 
-    /// A name, a figure, and text beside it that continues below itself when it is too long.
-    fn beside(&mut self, label: &str, figure: &str, text: &str, warn: bool) {
+    /// A name, a figure, and text next to it that continues below itself when it is too long.
+    fn row(&mut self, label: &str, figure: &str, text: &str, warn: bool) {
         let start = format!("  {label:<LABEL$}{figure:<12}");
         let indent = start.chars().count();
         for (at, line) in wrap(text, self.width.saturating_sub(indent).max(20)).iter().enumerate() {
@@ -99,7 +101,7 @@ impl Page {
         }
     }
 
-    /// Where more is: a command on a line of its own when there is no room beside `what`, for it must survive being copied.
+    /// Where more is: a command, on a line of its own when there is no room next to `what`, because it must survive being copied.
     fn more(&mut self, what: &str, command: &str) {
         let room = what.chars().count() + command.chars().count() + 6 <= self.width;
         let line = match room {
@@ -139,7 +141,7 @@ fn headline(summary: &Summary, page: &mut Page) {
         if summary.state == "incomplete" { "; the recording is incomplete" } else { "" };
     let failed = summary.exit_code.is_some_and(|code| code != 0);
     let exit = format!("{}{}{incomplete}", runs(summary), summary.exit);
-    page.beside("Elapsed", &figure(&summary.elapsed, seconds), &exit, failed);
+    page.row("Elapsed", &figure(&summary.elapsed, seconds), &exit, failed);
     let of_cpus = summary.extra.usable_cpus.map(|cpus| format!("of {} CPUs", number_of(cpus)));
     let utilisation = match (summary.cpu_utilisation.value, of_cpus) {
         (Some(value), Some(cpus)) => format!("{} % {cpus}, ", percent(value)),
@@ -156,10 +158,10 @@ fn headline(summary: &Summary, page: &mut Page) {
     }
     let cpu = figure(&summary.cpu_time, seconds);
     if summary.cpu_time.evidence == Some(Evidence::Sampled) {
-        who += " (from samples: nothing was counted)";
+        who += " (from samples: no counter was available)";
     }
     if summary.cpu_time.value.is_some() {
-        page.beside("CPU time", &cpu, &format!("{utilisation}{who}"), false);
+        page.row("CPU time", &cpu, &format!("{utilisation}{who}"), false);
     } else if summary.extra.detail {
         page.entry("CPU time", &cpu);
     }
@@ -175,7 +177,7 @@ fn runs(summary: &Summary) -> String {
     let spread = &summary.spread;
     match (spread.fastest.value, spread.slowest.value) {
         (Some(fastest), Some(slowest)) if summary.runs > 1 => format!(
-            "{} runs ({} to {}), totals are of one of them, on average; ",
+            "{} runs ({} to {}), totals are means per run; ",
             summary.runs,
             seconds(fastest),
             seconds(slowest)
@@ -241,8 +243,8 @@ fn next(summary: &Summary, page: &mut Page) {
     if detail {
         add(format!("fathom report timeline -r {result}"), "");
     }
-    if let Some(command) = repeat::advice(summary).and_then(|(_, command)| command) {
-        add(command, "sharper figures");
+    if let Some(command) = repeat::advice(summary).and_then(|advice| advice.command) {
+        add(command, "narrower intervals");
     }
     if !summary.extra.calibrated {
         add("fathom machine".to_owned(), "measures this machine, in about 20 s");

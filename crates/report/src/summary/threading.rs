@@ -41,7 +41,7 @@ pub struct ReasonSummary {
     pub percent: Metric,
 }
 
-/// How long so many threads ran at once.
+/// How long each number of threads ran at once.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
 pub struct AtOnceSummary {

@@ -1,7 +1,7 @@
-//! The verdict in words: what limits the program, how surely, and what would decide it.
+//! The verdict in words: what limits the program, how certain that is, and what would decide it.
 //!
-//! What for: text, JSON and the page say the same sentence. What not: the class (`analysis::memory`) and its reason; what is
-//! added here is how far the intervals lie on its side, and that time in the kernel and waits are no matter of the class.
+//! What for: text, JSON and the page have the same sentence. What not: the class (`analysis::memory`) and its reason. The verdict
+//! adds how much of the interval is on the side of the class, and that kernel time and waits are outside the class.
 
 use analysis::memory::{BOUND_PERCENT, NEAR_PEAK};
 use facts::Metric;
@@ -9,12 +9,12 @@ use facts::Metric;
 use super::Summary;
 use crate::text::{percent, printable};
 
-/// A share between these two, surely: memory and instructions both have a part that is worth work. Less than the first is
+/// An interval between these two: memory and instructions both have a part that is worth work. Less than the first is
 /// seldom worth it; the second leaves the instructions a third.
 const MIXED: (f64, f64) = (20.0, 65.0);
-/// So much of an interval on one side is probable, not sure.
+/// This part of an interval on one side is probable, not certain.
 const MOST: f64 = 0.75;
-/// From this part on of what threads do, it stands in the verdict: what else is said is of less than the half of it.
+/// From this share on, time outside the program's own code is in the verdict: the rest of it is about less than half.
 const MUCH: f64 = 50.0;
 
 /// How surely.
@@ -66,7 +66,7 @@ fn may_saturate(of_reach: &Metric) -> bool {
     is_impossible || of_reach.value.is_some_and(|value| value >= NEAR_PEAK * 100.0)
 }
 
-/// `share` is memory's of the time, `of_reach` the traffic's of what so many threads reach, percent.
+/// `share` is memory's of the time, `of_reach` the traffic's of what as many threads reach, percent.
 fn certainty(class: Option<&str>, share: Option<Known>, of_reach: &Metric) -> Certainty {
     if class == Some("bandwidth-bound") {
         let sure = of_reach.low.is_some_and(|low| low >= NEAR_PEAK * 100.0);
@@ -98,7 +98,7 @@ fn sentence(summary: &Summary, certainty: Certainty) -> String {
         Some("tlb-bound") => "address translation (page walks)",
         _ => "its own instructions, not by memory",
     };
-    // Of a program at the limit of bandwidth the reason tells more than memory's share.
+    // For a program at the bandwidth limit the reason says more than memory's share.
     let by_rate = summary.classification == Some("bandwidth-bound")
         || (summary.classification.is_none() && may_saturate(&summary.dram_bandwidth.of_reachable));
     let range =
@@ -110,26 +110,26 @@ fn sentence(summary: &Summary, certainty: Certainty) -> String {
         return match certainty {
             Certainty::Is => format!("Limited by {what}: {}.", reason()),
             Certainty::Probably => format!("Probably limited by {what}: {}.", reason()),
-            _ => format!("What limits it cannot be told; {}.", reason()),
+            _ => format!("What limits the program is undecided; {}.", reason()),
         };
     };
     let memory = format!("memory takes {range} of its time");
     let is_memory = summary.memory_bound.value.is_some_and(|value| value >= BOUND_PERCENT);
     match (certainty, summary.classification) {
         (Certainty::Is, _) => format!("Limited by {what}: {memory}."),
-        (Certainty::Mixed, _) => format!("Mixed: {memory}, its own instructions the rest."),
+        (Certainty::Mixed, _) => format!("Mixed: {memory}, its own instructions take the rest."),
         (Certainty::Probably, Some(_)) => format!("Probably limited by {what}: {memory}."),
         (Certainty::Probably, None) if is_memory => {
             format!("Probably limited by memory: {memory}.")
         }
         (Certainty::Probably, None) => format!("Probably not limited by memory: {memory}."),
         (Certainty::Undecided, _) => {
-            format!("Whether memory limits it cannot be told: {memory}.")
+            format!("Undecided whether memory limits the program: {memory}.")
         }
     }
 }
 
-/// What the threads do beside the program's own code, where that is most of it.
+/// Time outside the program's own code, where that is most of it.
 fn outside(summary: &Summary) -> Vec<String> {
     let split = &summary.time_split;
     let of = |part: Option<f64>, whole: Option<f64>| {
@@ -138,10 +138,10 @@ fn outside(summary: &Summary) -> Vec<String> {
     };
     let kernel = Some(split.kernel.value.unwrap_or(0.0) + split.page_faults.value.unwrap_or(0.0));
     let kernel = of(kernel, summary.cpu_time.value).map(|share| {
-        format!("But the kernel has {} % of the CPU time, page faults included.", percent(share))
+        format!("But the kernel takes {} % of the CPU time, page faults included.", percent(share))
     });
     let waiting = of(split.waiting.value, split.thread_time.value)
-        .map(|share| format!("But its threads wait for {} % of their lives.", percent(share)));
+        .map(|share| format!("But its threads wait for {} % of their lifetime.", percent(share)));
     kernel.into_iter().chain(waiting).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Figures with human units, and names made to fit.
+//! Figures with human units, and names shortened to fit.
 
 use base::Bytes;
 use facts::Metric;
@@ -111,25 +111,26 @@ pub(crate) fn coverage<'a>(
     line
 }
 
-/// Why threads are refused bursts for a reason of which it does not speak for itself, and what the user can do about it.
+/// Explains reasons for refused bursts that are not obvious, and what the user can do about them.
 pub(crate) fn about_refusals(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "waits often" => {
-            "a thread that waits again within a millisecond (for clients, disks, other threads) is left alone: its wait could \
-             be cut short. More work between waits can be traced: larger requests, pipelining, more clients at a time"
+            "threads that wait again within a millisecond (for clients, disks, other threads) are not traced: a \
+             burst could cut a wait short. More work between waits can be traced: larger requests, pipelining, \
+             more clients at a time"
         }
         "jit code" => {
-            "code that the program itself wrote is left alone. Without its just-in-time compiler, where it has an option for \
-             that, the rest can be traced"
+            "code that the program itself wrote is not traced. If the program can run without its just-in-time \
+             compiler, the rest can be traced"
         }
         "system call filter" => {
-            "the program filters its system calls (seccomp), perhaps by an option or as a sandbox that can be left out"
+            "the program filters its system calls (seccomp). An option may turn that sandbox off"
         }
         "not allowed" => {
-            "somebody else traces it, or ptrace is not allowed: `fathom doctor` says which"
+            "another process traces it, or ptrace is not allowed: `fathom doctor` says which"
         }
         "shadow stack" => {
-            "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off in its environment starts it without one"
+            "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off in its environment starts it without a shadow stack"
         }
         _ => return None,
     })
@@ -425,7 +426,7 @@ mod tests {
         assert_eq!(wrap("it takes 68.1 ±3.7 % of it", 13), ["it takes", "68.1 ±3.7 %", "of it"]);
         assert_eq!(wrap("at most (<0.1 GB/s)", 14), ["at most", "(<0.1 GB/s)"]);
         // A name that ends in a digit is no number.
-        assert_eq!(wrap("served by L2 s", 12), ["served by L2", "s"]);
+        assert_eq!(wrap("hit level L2 s", 12), ["hit level L2", "s"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables in text: aligned columns that fit the width.
 //!
-//! Columns of figures keep their natural width; names, places and other text give way, the widest first. Where that is not
-//! enough, figures are left out, the last first, and named below the table: lines that wrap cannot be read.
+//! Columns of figures keep their natural width. Names, locations and other text shrink, the widest first. Where that is not
+//! enough, figures are left out, the last first, and named below the table: wrapped lines cannot be read.
 
 use facts::Metric;
 
@@ -9,7 +9,7 @@ use super::{
     PROSE, Paint, bytes, count, cut_middle, fit, measure, number, percent, plus_minus, printable,
     seconds, shorten_function, shorten_path, wrap,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 const GAP: usize = 2;
 const BAR_WIDTH: usize = 24;
@@ -47,8 +47,11 @@ pub(crate) fn table(table: &Table, width: usize, paint: Paint) -> String {
 
 fn grid(table: &Table, width: usize, paint: Paint) -> String {
     let shown = &table.rows[..table.rows.len().min(table.page)];
-    let mut columns: Vec<Drawn> =
-        table.looks.iter().map(|(look, label)| Drawn::new(table, shown, *look, label)).collect();
+    let mut columns: Vec<Drawn> = table
+        .text_columns
+        .iter()
+        .map(|one| Drawn::new(table, shown, one.style, one.title))
+        .collect();
     let left_out = make_room(&mut columns, width);
     let mut out = String::new();
     let headings = columns.iter().map(|column| vec![column.label.to_owned()]).collect();
@@ -65,8 +68,8 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
     }
     if table.total.iter().any(|cell| *cell != Cell::Missing) {
         // A bar of the sum would say nothing about the bars above it.
-        let of_total = |column: &Drawn| match column.look {
-            Look::Bar(_) => vec![String::new()],
+        let of_total = |column: &Drawn| match column.style {
+            CellStyle::Bar(_) => vec![String::new()],
             _ => column.cell(table, &table.total),
         };
         let cells = columns.iter().map(of_total).collect();
@@ -85,7 +88,7 @@ fn grid(table: &Table, width: usize, paint: Paint) -> String {
 
 /// Whether lines of code are left out before this row.
 fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
-    let is_code = table.looks.iter().any(|(look, _)| matches!(look, Look::Code(_)));
+    let is_code = table.text_columns.iter().any(|one| matches!(one.style, CellStyle::Code(_)));
     let line = table.column("line").filter(|_| is_code).map(|at| &row[at]);
     let Some(Cell::Number(line)) = line else { return false };
     let before = last.replace(*line);
@@ -94,7 +97,7 @@ fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
 
 /// A column of the text, with what it needs to draw its cells.
 struct Drawn {
-    look: Look,
+    style: CellStyle,
     label: &'static str,
     width: usize,
     /// The width that it would have with room for all.
@@ -105,12 +108,12 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(table: &Table, rows: &[Vec<Cell>], look: Look, label: &'static str) -> Drawn {
+    fn new(table: &Table, rows: &[Vec<Cell>], style: CellStyle, label: &'static str) -> Drawn {
         let mut column =
-            Drawn { look, label, width: usize::MAX, natural: 0, error_width: 0, largest: 0.0 };
+            Drawn { style, label, width: usize::MAX, natural: 0, error_width: 0, largest: 0.0 };
         let all = || rows.iter().chain([&table.total]);
         for row in all() {
-            if let Look::Percent(key) | Look::Bar(key) = look
+            if let CellStyle::Percent(key) | CellStyle::Bar(key) = style
                 && let Some(metric) = metric(table, row, key)
             {
                 column.error_width = column.error_width.max(plus_minus(metric).chars().count());
@@ -129,35 +132,35 @@ impl Drawn {
 
     /// The least width that still says something; `None` for columns that do not give way.
     fn least_width(&self) -> Option<usize> {
-        match self.look {
-            Look::Function(..) | Look::Stack(_) => Some(16),
-            Look::Place | Look::Code(_) => Some(12),
-            Look::Text(_) => Some(10),
+        match self.style {
+            CellStyle::Function(..) | CellStyle::Stack(_) => Some(16),
+            CellStyle::SourceLine | CellStyle::Code(_) => Some(12),
+            CellStyle::Text(_) => Some(10),
             _ => None,
         }
     }
 
     /// Columns with a larger share keep more of their width when room is short.
     fn share(&self) -> usize {
-        match self.look {
-            Look::Function(..) | Look::Stack(_) | Look::Code(_) => 3,
+        match self.style {
+            CellStyle::Function(..) | CellStyle::Stack(_) | CellStyle::Code(_) => 3,
             _ => 2,
         }
     }
 
     fn is_right_aligned(&self) -> bool {
         matches!(
-            self.look,
-            Look::Percent(_)
-                | Look::Time(_)
-                | Look::Count(_)
-                | Look::Bytes(_)
-                | Look::Ratio(_)
-                | Look::Measure(_)
-                | Look::Change(..)
-                | Look::Start(_)
-                | Look::Number(_)
-                | Look::Figure(_)
+            self.style,
+            CellStyle::Percent(_)
+                | CellStyle::Time(_)
+                | CellStyle::Count(_)
+                | CellStyle::Bytes(_)
+                | CellStyle::Ratio(_)
+                | CellStyle::Measure(_)
+                | CellStyle::Change(..)
+                | CellStyle::Start(_)
+                | CellStyle::Number(_)
+                | CellStyle::Figure(_)
         )
     }
 
@@ -169,8 +172,8 @@ impl Drawn {
             }
             _ => String::new(),
         };
-        let text = match self.look {
-            Look::Percent(key) => figure(key, &|metric, value| {
+        let text = match self.style {
+            CellStyle::Percent(key) => figure(key, &|metric, value| {
                 format!(
                     "{}{:<width$}",
                     percent(value),
@@ -178,34 +181,34 @@ impl Drawn {
                     width = self.error_width
                 )
             }),
-            Look::Time(key) => figure(key, &|_, value| seconds(value)),
-            Look::Count(key) => figure(key, &|_, value| count(value)),
-            Look::Bytes(key) => figure(key, &|_, value| bytes(value)),
-            Look::Ratio(key) => figure(key, &|_, value| number(value)),
-            Look::Measure(key) => figure(key, &|metric, value| measure(value, &metric.unit)),
-            Look::Change(key, difference) => match cell(key) {
+            CellStyle::Time(key) => figure(key, &|_, value| seconds(value)),
+            CellStyle::Count(key) => figure(key, &|_, value| count(value)),
+            CellStyle::Bytes(key) => figure(key, &|_, value| bytes(value)),
+            CellStyle::Ratio(key) => figure(key, &|_, value| number(value)),
+            CellStyle::Measure(key) => figure(key, &|metric, value| measure(value, &metric.unit)),
+            CellStyle::Change(key, difference) => match cell(key) {
                 Cell::Metric(Metric { value: None, .. }) => figure(difference, &no_percent),
                 _ => figure(key, &change),
             },
-            Look::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
-            Look::Start(key) => match cell(key) {
+            CellStyle::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
+            CellStyle::Start(key) => match cell(key) {
                 Cell::Seconds(at) => format!("{at:.3} s"),
                 _ => String::new(),
             },
-            Look::Number(key) => match cell(key) {
+            CellStyle::Number(key) => match cell(key) {
                 Cell::Number(number) => number.to_string(),
                 _ => String::new(),
             },
-            Look::Text(key) | Look::Figure(key) => match cell(key) {
+            CellStyle::Text(key) | CellStyle::Figure(key) => match cell(key) {
                 Cell::Text(text) => cut_middle(&printable(text), self.width),
                 Cell::Metric(_) => figure(key, &|_, value| number(value)),
                 _ => String::new(),
             },
-            Look::Code(key) => match cell(key) {
+            CellStyle::Code(key) => match cell(key) {
                 Cell::Text(text) => fit(&printable(text), self.width),
                 _ => String::new(),
             },
-            Look::Function(key, level) => {
+            CellStyle::Function(key, level) => {
                 let indent = match level.map(cell) {
                     // Deep trees would push the names out; the level is in JSON.
                     Some(Cell::Number(level)) => (*level as usize * 2).min(40),
@@ -215,8 +218,8 @@ impl Drawn {
                 let room = self.width.saturating_sub(indent).max(8);
                 " ".repeat(indent) + &shorten_function(&printable(name), room)
             }
-            Look::Place => place(cell("file"), cell("line"), self.width),
-            Look::Stack(key) => return self.stack(cell(key)),
+            CellStyle::SourceLine => place(cell("file"), cell("line"), self.width),
+            CellStyle::Stack(key) => return self.stack(cell(key)),
         };
         vec![text]
     }
@@ -282,12 +285,13 @@ fn place(file: &Cell, line: &Cell, width: usize) -> String {
 fn make_room(columns: &mut Vec<Drawn>, width: usize) -> Vec<&'static str> {
     let mut left_out = Vec::new();
     while !fit_widths(columns, width) {
-        let names = |column: &Drawn| matches!(column.look, Look::Number(_) | Look::Start(_));
+        let names =
+            |column: &Drawn| matches!(column.style, CellStyle::Number(_) | CellStyle::Start(_));
         let figure = |column: &Drawn| column.least_width().is_none() && !names(column);
         // The first says what rows are sorted by.
         let Some(last) = columns.iter().rposition(figure).filter(|last| *last > 0) else { break };
         let label = columns.remove(last).label;
-        // A bar has none, and tells nothing new.
+        // A bar has none, and adds no information.
         if !label.is_empty() {
             left_out.insert(0, label);
         }

@@ -11,10 +11,10 @@ use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
-    of_objects, short_looks,
+    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
+    of_objects, short_columns,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
@@ -71,19 +71,19 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     total.extend(total_cells(request, &found));
     total.extend(missing(columns.len() - total.len()));
     let mut shown = vec![
-        (Look::Percent("access_percent"), "share %"),
-        (Look::Text("kind"), "kind"),
-        (Look::Bytes("access_bytes"), "size"),
-        (Look::Figure("stride"), "stride"),
-        (Look::Count("lines_per_burst"), "lines"),
-        (Look::Count("line_use_percent"), "used %"),
+        CellStyle::Percent("access_percent").titled("share %"),
+        CellStyle::Text("kind").titled("kind"),
+        CellStyle::Bytes("access_bytes").titled("size"),
+        CellStyle::Figure("stride").titled("stride"),
+        CellStyle::Count("lines_per_burst").titled("lines"),
+        CellStyle::Count("line_use_percent").titled("used %"),
     ];
     if by_type {
-        shown.push((Look::Bytes("type_bytes_used"), "touched"));
-        shown.push((Look::Bytes("type_bytes"), "of"));
+        shown.push(CellStyle::Bytes("type_bytes_used").titled("touched"));
+        shown.push(CellStyle::Bytes("type_bytes").titled("of"));
     }
-    shown.extend(looks_of_objects(keys));
-    shown.extend(short_looks(place_keys, keys));
+    shown.extend(columns_of_objects(keys));
+    shown.extend(short_columns(place_keys, keys));
     let by = match keys {
         [] => "instruction".to_owned(),
         keys => names(keys),
@@ -96,7 +96,7 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         total,
         notes: notes(&found),
         title: request.title(&format!("memory accesses by {by}")) + &coverage_line(request),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: if let Some(why) = without {
             why
@@ -191,16 +191,16 @@ fn notes(found: &Accesses) -> Vec<String> {
     };
     noted(
         found.lost_bursts,
-        "more bursts have no records here: the consumer was behind, or the result at its limit.",
+        "more bursts have no records here: the consumer was late, or the result had reached its size limit.",
     );
     noted(
         found.unusable_blocks,
-        "blocks of code could not be read again: their accesses are missing.",
+        "blocks of code could not be decoded again: their accesses are missing.",
     );
-    noted(found.unusable_records, "records of such or unknown blocks were not used.");
+    noted(found.unusable_records, "records of these or of unknown blocks were not used.");
     noted(
         found.damaged_pieces,
-        "pieces of records were damaged: what lies behind the damage is missing.",
+        "pieces of records were damaged: the records after the damage are missing.",
     );
     notes
 }

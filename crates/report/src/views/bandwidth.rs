@@ -6,10 +6,10 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
+    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, name, names, of_keys,
     of_objects,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text::rate;
 
 /// Bins shown in text.
@@ -70,12 +70,12 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         total,
         notes,
         title: request.title("traffic with memory over time"),
-        looks: vec![
-            (Look::Start("start"), "from"),
-            (Look::Measure("read"), "read"),
-            (Look::Measure("write"), "write"),
-            (Look::Measure("total"), "both"),
-            (Look::Bar("total"), ""),
+        text_columns: vec![
+            CellStyle::Start("start").titled("from"),
+            CellStyle::Measure("read").titled("read"),
+            CellStyle::Measure("write").titled("write"),
+            CellStyle::Measure("total").titled("both"),
+            CellStyle::Bar("total").titled(""),
         ],
         page: PAGE,
         empty: nothing(memory),
@@ -114,16 +114,16 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         cells
     };
     let mut shown = vec![
-        (Look::Percent("dram_percent"), "traffic %"),
-        (Look::Bytes("dram_read"), "read"),
-        (Look::Bytes("dram_write"), "written"),
-        (Look::Count("loads"), "loads"),
-        (Look::Count("l1"), "L1 %"),
-        (Look::Count("l2"), "L2 %"),
-        (Look::Count("l3"), "L3 %"),
-        (Look::Count("dram"), "DRAM %"),
+        CellStyle::Percent("dram_percent").titled("traffic %"),
+        CellStyle::Bytes("dram_read").titled("read"),
+        CellStyle::Bytes("dram_write").titled("written"),
+        CellStyle::Count("loads").titled("loads"),
+        CellStyle::Count("l1").titled("L1 %"),
+        CellStyle::Count("l2").titled("L2 %"),
+        CellStyle::Count("l3").titled("L3 %"),
+        CellStyle::Count("dram").titled("DRAM %"),
     ];
-    shown.extend(looks_beside_objects(keys));
+    shown.extend(columns_next_to_objects(keys));
     let by = names(keys);
     Table {
         view: "bandwidth",
@@ -133,16 +133,17 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         columns,
         notes: levels_note(request).into_iter().chain(memory.notes.iter().cloned()).collect(),
         title: request.title(&format!("traffic with memory by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: without.unwrap_or_else(|| nothing(memory)),
     }
 }
 
-/// What rows by object do not tell.
+/// Limits of rows by object.
 pub(super) fn levels_note(request: &Request<'_>) -> Option<String> {
     request.by_object().then(|| {
-        "levels are those of the instructions: one that goes to several objects has the same in each".to_owned()
+        "hit levels are those of the instructions: an instruction that accesses several objects has the same \
+         levels in each".to_owned()
     })
 }
 
@@ -185,11 +186,11 @@ fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         total: missing(3),
         notes: memory.notes.clone(),
         title: request.title("traffic with memory by thread"),
-        looks: vec![
-            (Look::Bytes("dram_read"), "read"),
-            (Look::Bytes("dram_write"), "written"),
-            (Look::Bar("dram_read"), ""),
-            (Look::Text("thread"), "thread"),
+        text_columns: vec![
+            CellStyle::Bytes("dram_read").titled("read"),
+            CellStyle::Bytes("dram_write").titled("written"),
+            CellStyle::Bar("dram_read").titled(""),
+            CellStyle::Text("thread").titled("thread"),
         ],
         page: 25,
         empty,

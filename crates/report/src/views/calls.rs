@@ -7,7 +7,7 @@ use super::columns::{
     CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_place, missing, name, time_cells,
     total_cells,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 /// Smaller nodes are left out: they are noise, and there are many.
 const SMALLEST_SHARE: f64 = 0.005;
@@ -29,7 +29,7 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         (Direction::Callers, false) => ("callers", "functions and their callers (bottom-up)"),
         (Direction::Callers, true) => ("callers", "callers"),
         (Direction::Callees, false) => {
-            ("callees", "outermost functions and what they call (top-down)")
+            ("callees", "outermost functions and their callees (top-down)")
         }
         (Direction::Callees, true) => ("callees", "what is called"),
     };
@@ -70,13 +70,13 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         total,
         notes,
         title: request.title(what),
-        looks: vec![
-            (Look::Percent("total_percent"), "total %"),
-            (Look::Time("total_time"), "time"),
-            (Look::Percent("self_percent"), "self %"),
-            (Look::Function("function", Some("level")), "function"),
+        text_columns: vec![
+            CellStyle::Percent("total_percent").titled("total %"),
+            CellStyle::Time("total_time").titled("time"),
+            CellStyle::Percent("self_percent").titled("self %"),
+            CellStyle::Function("function", Some("level")).titled("function"),
             // No module: deep trees need the room for names.
-            (Look::Place, "source"),
+            CellStyle::SourceLine.titled("source"),
         ],
         page: 40,
         empty: request.empty("samples"),

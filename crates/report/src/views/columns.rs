@@ -1,10 +1,10 @@
-//! The columns that several views share: what a row is, and its time.
+//! The columns that several views share: the key of a row, and its time.
 
 use analysis::objects::Piece;
-use analysis::{Key, PlaceId, Profile, RowKey, Scale, Weight};
+use analysis::{Key, LocationId, Profile, RowKey, Scale, Weight};
 
 use super::Request;
-use crate::table::{Cell, Column, Look};
+use crate::table::{Cell, CellStyle, Column, TextColumn};
 
 /// A column of text.
 pub(crate) const fn name(key: &'static str, label: &'static str) -> Column {
@@ -43,33 +43,34 @@ pub(crate) fn of_keys(keys: &[Key]) -> Vec<Column> {
 }
 
 /// The same in text: a function's place and module after its name, the stack last.
-pub(crate) fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+pub(crate) fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     let has = |key| keys.contains(&key);
-    let mut looks = Vec::new();
-    let mut add = |wanted: bool, look, label| {
+    let mut text_columns = Vec::new();
+    let mut add = |wanted: bool, style: CellStyle, label| {
         if wanted {
-            looks.push((look, label));
+            text_columns.push(style.titled(label));
         }
     };
-    add(has(Key::Type), Look::Text("type"), "type");
-    add(has(Key::Field), Look::Text("field"), "field");
-    add(has(Key::Process), Look::Text("process"), "process");
-    add(has(Key::Thread), Look::Text("thread"), "thread");
+    add(has(Key::Type), CellStyle::Text("type"), "type");
+    add(has(Key::Field), CellStyle::Text("field"), "field");
+    add(has(Key::Process), CellStyle::Text("process"), "process");
+    add(has(Key::Thread), CellStyle::Text("thread"), "thread");
     // The function is the first of the stack.
     let function = has(Key::Function) && !has(Key::CallStack);
-    add(function, Look::Function("function", None), "function");
-    add(function || has(Key::SourceLine), Look::Place, "source");
-    add(function || has(Key::Module), Look::Text("module"), "module");
-    add(has(Key::CallStack), Look::Stack("stack"), "call stack");
-    looks
+    add(function, CellStyle::Function("function", None), "function");
+    add(function || has(Key::SourceLine), CellStyle::SourceLine, "source");
+    add(function || has(Key::Module), CellStyle::Text("module"), "module");
+    add(has(Key::CallStack), CellStyle::Stack("stack"), "call stack");
+    text_columns
 }
 
-/// The same beside many figures: the module is in JSON then, unless it was asked for; figures and names would not fit on a
+/// The same next to many figures: the module is in JSON then, unless it was asked for; figures and names would not fit on a
 /// line.
-pub(crate) fn short_looks(keys: &[Key], asked: &[Key]) -> Vec<(Look, &'static str)> {
-    let mut looks = looks(keys);
-    looks.retain(|(look, _)| *look != Look::Text("module") || asked.contains(&Key::Module));
-    looks
+pub(crate) fn short_columns(keys: &[Key], asked: &[Key]) -> Vec<TextColumn> {
+    let mut text_columns = text_columns(keys);
+    text_columns
+        .retain(|one| one.style != CellStyle::Text("module") || asked.contains(&Key::Module));
+    text_columns
 }
 
 /// `function, source-line`.
@@ -82,7 +83,7 @@ pub(crate) fn cells_of_key(
     profile: &Profile<'_>,
     keys: &[Key],
     key: &RowKey,
-    place: PlaceId,
+    place: LocationId,
     stack: Option<Vec<String>>,
 ) -> Vec<Cell> {
     let stacks = &profile.stacks;
@@ -119,7 +120,7 @@ pub(crate) fn cells_of_key(
 }
 
 /// Function, file, line and module of a place.
-pub(crate) fn cells_of_place(profile: &Profile<'_>, place: PlaceId) -> Vec<Cell> {
+pub(crate) fn cells_of_place(profile: &Profile<'_>, place: LocationId) -> Vec<Cell> {
     cells_of_key(profile, &[Key::Function], &RowKey::default(), place, None)
 }
 
@@ -137,23 +138,23 @@ pub(crate) fn of_objects(keys: &[Key]) -> Vec<Column> {
 }
 
 /// The same in text.
-pub(crate) fn looks_of_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
-    let look = |column: Column| match column.key {
-        "object" => Some((Look::Text("object"), "object")),
-        "object_offset" => Some((Look::Figure("object_offset"), "offset")),
+pub(crate) fn columns_of_objects(keys: &[Key]) -> Vec<TextColumn> {
+    let style = |column: Column| match column.key {
+        "object" => Some(CellStyle::Text("object").titled("object")),
+        "object_offset" => Some(CellStyle::Figure("object_offset").titled("offset")),
         _ => None,
     };
-    of_objects(keys).into_iter().filter_map(look).collect()
+    of_objects(keys).into_iter().filter_map(style).collect()
 }
 
-/// Objects, then code. Two names and a path do not fit into a line: beside objects, a function's place is in JSON.
-pub(crate) fn looks_beside_objects(keys: &[Key]) -> Vec<(Look, &'static str)> {
-    let objects = looks_of_objects(keys);
+/// Objects, then code. Two names and a path do not fit into a line: next to objects, a function's location is in JSON only.
+pub(crate) fn columns_next_to_objects(keys: &[Key]) -> Vec<TextColumn> {
+    let objects = columns_of_objects(keys);
     if objects.is_empty() {
-        return looks(keys);
+        return text_columns(keys);
     }
-    let mut code = short_looks(keys, keys);
-    code.retain(|(look, _)| *look != Look::Place || keys.contains(&Key::SourceLine));
+    let mut code = short_columns(keys, keys);
+    code.retain(|one| one.style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     objects.into_iter().chain(code).collect()
 }
 

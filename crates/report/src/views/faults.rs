@@ -8,10 +8,10 @@ use analysis::faults::{
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, names, of_keys,
+    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, names, of_keys,
     of_objects,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(crate) fn faults(request: &Request<'_>) -> Table {
@@ -63,11 +63,11 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
     }
     total.extend(sums);
     let mut shown = vec![
-        (Look::Count("page_faults"), "faults"),
-        (Look::Percent("fault_percent"), "share %"),
-        (Look::Count("major_faults"), "major"),
+        CellStyle::Count("page_faults").titled("faults"),
+        CellStyle::Percent("fault_percent").titled("share %"),
+        CellStyle::Count("major_faults").titled("major"),
     ];
-    shown.extend(looks_beside_objects(keys));
+    shown.extend(columns_next_to_objects(keys));
     let table = Table {
         view: "faults",
         result: request.options.result_name.clone(),
@@ -76,7 +76,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         total,
         notes: notes(request),
         title: request.title(&format!("page faults by {}", names(keys))),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: if let Some(why) = without {
             why
@@ -110,13 +110,13 @@ fn notes(request: &Request<'_>) -> Vec<String> {
     let cost = fault_cost(request.profile);
     match (cost.percent.value, cost.time.value) {
         (Some(percent), Some(time)) => notes.push(format!(
-            "Serving them took {} = {} % of the CPU time ({}).",
+            "Handling them took {} = {} % of the CPU time ({}).",
             text::seconds(time),
             text::percent(percent),
             cost.percent.evidence.map_or("", facts::Evidence::name)
         )),
         _ => notes.push(format!(
-            "What they cost is not available: {}.",
+            "Their cost is not available: {}.",
             cost.percent.note.unwrap_or_default()
         )),
     }

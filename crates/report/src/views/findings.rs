@@ -1,4 +1,4 @@
-//! `findings`: what is slow for a known reason, and the rules that could not be judged.
+//! `findings`: what is slow for a known reason, and the undecided rules.
 
 use analysis::findings::{Figures, RULES};
 use analysis::summary::overview;
@@ -7,7 +7,7 @@ use analysis::{Selection, parallel};
 use super::Request;
 use super::columns::{figure, missing, name};
 use crate::findings::{FindingSummary, UndecidedSummary, nothing_found, summaries, undecided};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn findings(request: &Request<'_>) -> Table {
     let Request { prepared, profile, .. } = *request;
@@ -31,10 +31,10 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         name("next_command", "Next"),
     ];
     let mut notes: Vec<String> = (1..).zip(&found).flat_map(|(at, one)| remarks(at, one)).collect();
-    let silent = RULES.len() - judged.unjudged.len();
-    notes.push(format!("{silent} of {} rules could be judged.", RULES.len()));
+    let judgeable = RULES.len() - judged.unjudged.len();
+    notes.push(format!("{judgeable} of {} rules could be judged.", RULES.len()));
     let line =
-        |one: &UndecidedSummary| format!("Not judged: {}: {}.", one.rules.join(", "), one.reason);
+        |one: &UndecidedSummary| format!("Undecided: {}: {}.", one.rules.join(", "), one.reason);
     let undecided = undecided(judged);
     notes.extend(undecided.iter().map(line));
     let table = Table {
@@ -45,12 +45,12 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         rows: found.iter().map(cells).collect(),
         notes,
         title: request.title("findings, by the elapsed time that they would save"),
-        looks: vec![
-            (Look::Text("severity"), "severity"),
-            (Look::Time("predicted_gain"), "saves"),
-            (Look::Text("id"), "finding"),
-            (Look::Function("function", None), "function"),
-            (Look::Place, "source"),
+        text_columns: vec![
+            CellStyle::Text("severity").titled("severity"),
+            CellStyle::Time("predicted_gain").titled("saves"),
+            CellStyle::Text("id").titled("finding"),
+            CellStyle::Function("function", None).titled("function"),
+            CellStyle::SourceLine.titled("source"),
         ],
         page: 25,
         empty: nothing_found(&undecided),

@@ -4,11 +4,11 @@ use analysis::Key;
 
 use super::Request;
 use super::columns::{
-    CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_key, looks, missing, names,
-    of_keys, time_cells, total_cells,
+    CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_key, missing, names, of_keys,
+    text_columns, time_cells, total_cells,
 };
 use crate::assembly::SKID;
-use crate::table::{Look, Table};
+use crate::table::{CellStyle, Table};
 
 pub(crate) fn hotspots(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -47,12 +47,14 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
     if with_total {
         total.extend(total_cells(&scale, &found.selected, request.everything()));
     }
-    let mut shown =
-        vec![(Look::Percent("self_percent"), "self %"), (Look::Time("cpu_time"), "time")];
+    let mut shown = vec![
+        CellStyle::Percent("self_percent").titled("self %"),
+        CellStyle::Time("cpu_time").titled("time"),
+    ];
     if with_total {
-        shown.push((Look::Percent("total_percent"), "total %"));
+        shown.push(CellStyle::Percent("total_percent").titled("total %"));
     }
-    shown.extend(looks(keys));
+    shown.extend(text_columns(keys));
     let mut notes = request.sampling_notes();
     if keys.contains(&Key::SourceLine) {
         notes.push(SKID.to_owned());
@@ -65,7 +67,7 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
         total,
         notes,
         title: request.title(&format!("CPU time by {}", names(keys))),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: request.empty("samples"),
     };

@@ -10,7 +10,7 @@ use facts::{KernelCause, LostSource, Metric};
 
 use super::Request;
 use super::columns::{figure, missing, name, names};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::text;
 
 /// Bins of time without `--limit`: about what fits a screen.
@@ -51,10 +51,10 @@ pub(crate) fn kernel(request: &Request<'_>) -> Table {
         total,
         notes: notes(request, &found),
         title: request.title(&format!("entries into the kernel by {}", names(keys))),
-        looks: looks(keys),
+        text_columns: text_columns(keys),
         page: if by_time { usize::MAX } else { 30 },
         empty: if request.everything() {
-            "No entries into the kernel were counted: `fathom collect system-overview` does."
+            "No entries into the kernel were counted: `fathom collect system-overview` counts them."
                 .to_owned()
         } else {
             "No entries into the kernel match the filter.".to_owned()
@@ -82,40 +82,46 @@ fn key_columns(keys: &[Key]) -> Vec<Column> {
     columns
 }
 
-fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     let has = |key| keys.contains(&key);
-    let mut looks = Vec::new();
+    let mut text_columns = Vec::new();
     if has(Key::Time) {
-        looks.push((Look::Start("start"), "from"));
+        text_columns.push(CellStyle::Start("start").titled("from"));
     }
-    looks.extend([
-        (Look::Count("entries"), "entries"),
-        (Look::Ratio("per_second"), "per s"),
-        (Look::Time("time"), "CPU time"),
+    text_columns.extend([
+        CellStyle::Count("entries").titled("entries"),
+        CellStyle::Ratio("per_second").titled("per s"),
+        CellStyle::Time("time").titled("CPU time"),
     ]);
     let both = has(Key::Time) && has(Key::Cause);
     if has(Key::Time) && !both {
-        looks.push((Look::Bar("entries"), ""));
+        text_columns.push(CellStyle::Bar("entries").titled(""));
     }
     if both {
         // Names need the room.
     } else if has(Key::Cause) {
-        looks.extend([(Look::Time("mean_time"), "mean"), (Look::Time("blocked"), "blocked")]);
+        text_columns.extend([
+            CellStyle::Time("mean_time").titled("mean"),
+            CellStyle::Time("blocked").titled("blocked"),
+        ]);
     } else {
-        looks.extend([(Look::Count("switches"), "switches"), (Look::Time("ready"), "no CPU")]);
+        text_columns.extend([
+            CellStyle::Count("switches").titled("switches"),
+            CellStyle::Time("ready").titled("no CPU"),
+        ]);
     }
-    for (key, look, label) in [
-        (Key::Process, Look::Text("process"), "process"),
-        (Key::Thread, Look::Text("thread"), "thread"),
-        (Key::Cpu, Look::Text("cpu"), "CPU"),
-        (Key::Cause, Look::Text("cause"), "cause"),
-        (Key::Cause, Look::Text("name"), "which"),
+    for (key, style, label) in [
+        (Key::Process, CellStyle::Text("process"), "process"),
+        (Key::Thread, CellStyle::Text("thread"), "thread"),
+        (Key::Cpu, CellStyle::Text("cpu"), "CPU"),
+        (Key::Cause, CellStyle::Text("cause"), "cause"),
+        (Key::Cause, CellStyle::Text("name"), "which"),
     ] {
         if has(key) {
-            looks.push((look, label));
+            text_columns.push(style.titled(label));
         }
     }
-    looks
+    text_columns
 }
 
 fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {
@@ -207,13 +213,15 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     let times = if found.total.timeless > 0 {
         "Counted, not timed."
     } else if found.total.untimed > 0 {
-        "CPU time is without interrupts inside of an entry. That of page faults is sampled where they were too many to be \
-         timed or could not be, and their time off the CPU is not known then; the rest is by the kernel's own clock; faults in the kernel are in the time of their system call too, and once in the total."
+        "CPU time excludes interrupts inside an entry and is by the kernel's own clock. Page faults that were too \
+         many to time are sampled instead, and their time off the CPU is unknown. Faults in the kernel are also in \
+         the time of their system call, but only once in the total."
     } else {
-        "CPU time is by the kernel's own clock, without other entries inside: interrupts, and page faults in system calls."
+        "CPU time is by the kernel's own clock. It excludes other entries inside: interrupts, and page faults in \
+         system calls."
     };
     notes.push(format!(
-        "{times} The total is of entries: switches, waits for a CPU, TLB flushes and events of memory are none."
+        "{times} The total has entries only, no switches, waits for a CPU, TLB flushes or memory events."
     ));
     if only_of_machine(request.profile) {
         notes.push(
@@ -223,8 +231,8 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     }
     if counts_together(request.profile) {
         notes.push(
-            "perf counted the program as a whole: its threads, the kinds of its calls and their time are not known. \
-             `-g process` adds the counts of the machine."
+            "perf counted the program as a whole: threads, kinds of calls and their time are unknown. `-g process` \
+             adds the counts of the machine."
                 .to_owned(),
         );
     }
@@ -233,7 +241,10 @@ fn notes(request: &Request<'_>, found: &EntryTable) -> Vec<String> {
     }
     let lost = request.profile.recording.lost(LostSource::KernelEntries);
     if lost > 0 {
-        notes.push(format!("{lost} entries were lost: the table in the kernel was full, or one came while one of its kind was counted."));
+        notes.push(format!(
+            "{lost} entries were lost: the table in the kernel was full, or an entry came while \
+                another of its kind was counted."
+        ));
     }
     notes
 }

@@ -8,10 +8,10 @@ use facts::Metric;
 use super::Request;
 use super::bandwidth::{levels_note, nothing};
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_beside_objects, missing, name, names, of_keys,
+    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, name, names, of_keys,
     of_objects,
 };
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn latency(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     let table = match request.options.group.as_slice() {
@@ -44,11 +44,11 @@ fn histogram(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         total: missing(3),
         notes,
         title: request.title("latency of loads, nanoseconds"),
-        looks: vec![
-            (Look::Figure("from"), "from ns"),
-            (Look::Figure("to"), "to ns"),
-            (Look::Percent("load_percent"), "loads %"),
-            (Look::Bar("load_percent"), ""),
+        text_columns: vec![
+            CellStyle::Figure("from").titled("from ns"),
+            CellStyle::Figure("to").titled("to ns"),
+            CellStyle::Percent("load_percent").titled("loads %"),
+            CellStyle::Bar("load_percent").titled(""),
         ],
         page: usize::MAX,
         empty,
@@ -67,12 +67,12 @@ fn remarks(memory: &Memory<'_>, found: &Latency) -> Vec<String> {
         [("mean", &found.mean), ("median", &found.p50), ("95 %", &found.p95), ("99 %", &found.p99)];
     let mut notes = vec![figures.map(|(name, metric)| one(name, metric)).join(", ")];
     notes.push(
-        "timed one at a time, each fenced: what the processor hides by overlap or prefetch in native code is not taken off"
+        "timed one at a time, each fenced: native code hides a part of this by overlap or prefetch"
             .to_owned(),
     );
     if let Some(covered) = found.covered.value.filter(|covered| *covered < 95.0) {
         notes.push(format!(
-            "{covered:.0} % of the loads are at places of which one was timed; this is of those"
+            "of {covered:.0} % of the loads, those at instructions with a timed load"
         ));
     }
     notes.extend(memory.notes.iter().cloned());
@@ -124,25 +124,25 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         cells
     };
     let mut shown = vec![
-        (Look::Percent("load_time_percent"), "load time %"),
-        (Look::Figure("latency"), "mean ns"),
-        (Look::Figure("latency_p50"), "median"),
-        (Look::Figure("latency_p95"), "95 %"),
-        (Look::Count("l1"), "L1 %"),
-        (Look::Count("l2"), "L2 %"),
-        (Look::Count("l3"), "L3 %"),
-        (Look::Count("dram"), "DRAM %"),
-        (Look::Count("beyond_l2"), "timed > L2 %"),
+        CellStyle::Percent("load_time_percent").titled("load time %"),
+        CellStyle::Figure("latency").titled("mean ns"),
+        CellStyle::Figure("latency_p50").titled("median"),
+        CellStyle::Figure("latency_p95").titled("95 %"),
+        CellStyle::Count("l1").titled("L1 %"),
+        CellStyle::Count("l2").titled("L2 %"),
+        CellStyle::Count("l3").titled("L3 %"),
+        CellStyle::Count("dram").titled("DRAM %"),
+        CellStyle::Count("beyond_l2").titled("timed > L2 %"),
     ];
-    shown.extend(looks_beside_objects(keys));
+    shown.extend(columns_next_to_objects(keys));
     let by = names(keys);
     let rows = found.as_ref().map_or(&[][..], Vec::as_slice);
     let mut notes: Vec<String> = levels_note(request).into_iter().collect();
     notes.extend(memory.notes.iter().cloned());
     if rows.iter().any(disagrees) {
         notes.push(
-            "where timed and simulated levels differ: a prefetcher that had time to run ahead makes timed loads quick; \
-             a cache smaller or more crowded than its measured size makes them slow"
+            "where timed and simulated levels differ: a prefetcher that had time to run ahead makes timed loads \
+             fast; a cache that is smaller or more contended than measured makes them slow"
                 .to_owned(),
         );
     }
@@ -154,7 +154,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         columns,
         notes,
         title: request.title(&format!("latency of loads by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: match (without, &found) {
             (Some(why), _) => why,

@@ -1,4 +1,4 @@
-//! `objects`: memory objects with what was done to them and what that cost, or parts of them and the code that uses them.
+//! `objects`: memory objects with their accesses and the cost of these, or parts of them and the code that uses them.
 
 mod figures;
 
@@ -16,10 +16,10 @@ use facts::{Evidence, Metric};
 use self::figures::{FIGURES, figures};
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
-    of_objects, short_looks,
+    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
+    of_objects, short_columns,
 };
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::text;
 
 pub(crate) use self::figures::{extent, object_bytes};
@@ -56,7 +56,7 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
         columns,
         notes: if rows.is_empty() { Vec::new() } else { notes(request, &found, &memory) },
         title: request.title(&format!("memory objects{}", by(&keys))),
-        looks: shown(request, &found, &keys, &rows),
+        text_columns: shown(request, &found, &keys, &rows),
         page: 25,
         empty: if !request.objects().any() {
             format!("n/a: {NOT_COLLECTED}.")
@@ -126,57 +126,59 @@ fn shown(
     found: &ObjectTable,
     keys: &[Key],
     rows: &[(RowKey, &ObjectRow)],
-) -> Vec<(Look, &'static str)> {
+) -> Vec<TextColumn> {
     let alone = keys == [Key::Object];
     let mut shown = Vec::new();
     if found.stalls.is_ok() {
-        shown
-            .extend([(Look::Time("stall_time"), "time"), (Look::Count("stall_percent"), "time %")]);
+        shown.extend([
+            CellStyle::Time("stall_time").titled("time"),
+            CellStyle::Count("stall_percent").titled("time %"),
+        ]);
     }
-    shown.push((Look::Count("dram_percent"), "DRAM %"));
+    shown.push(CellStyle::Count("dram_percent").titled("DRAM %"));
     if found.stalls.is_err() || !alone {
-        shown.insert(shown.len() - 1, (Look::Count("access_percent"), "share %"));
+        shown.insert(shown.len() - 1, CellStyle::Count("access_percent").titled("share %"));
     }
     if !alone {
-        shown.push((Look::Count("object_percent"), "of object"));
+        shown.push(CellStyle::Count("object_percent").titled("of object"));
     } else if found.stalls.is_err() {
-        shown.push((Look::Count("loads"), "loads"));
-        shown.push((Look::Count("stores"), "stores"));
+        shown.push(CellStyle::Count("loads").titled("loads"));
+        shown.push(CellStyle::Count("stores").titled("stores"));
     }
-    shown.push((Look::Figure("latency"), "ns"));
+    shown.push(CellStyle::Figure("latency").titled("ns"));
     if keys.contains(&Key::Field) || keys.contains(&Key::Type) {
-        shown.push((Look::Bytes("type_bytes_used"), "used"));
-        shown.push((Look::Bytes("type_bytes"), "of"));
+        shown.push(CellStyle::Bytes("type_bytes_used").titled("used"));
+        shown.push(CellStyle::Bytes("type_bytes").titled("of"));
     } else {
-        shown.push((Look::Figure("stride"), "stride"));
+        shown.push(CellStyle::Figure("stride").titled("stride"));
     }
     if rows.iter().any(|(_, row)| row.sharing.is_some()) {
-        shown.push((Look::Text("sharing"), "sharing"));
+        shown.push(CellStyle::Text("sharing").titled("sharing"));
     }
-    // Where there is nothing to tell apart, the columns are in JSON alone.
+    // Where all rows would be alike, the columns are in JSON only.
     if alone {
         let huge = |pages: &ObjectPages| pages.huge.value > Some(0.0);
         let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
         let huge = found.pages.values().any(huge);
         if huge {
-            shown.push((Look::Count("huge_pages"), "huge %"));
+            shown.push(CellStyle::Count("huge_pages").titled("huge %"));
         }
         if found.pages.values().any(many) {
             if found.stalls.is_ok() {
-                shown.push((Look::Count("remote_percent"), "remote %"));
+                shown.push(CellStyle::Count("remote_percent").titled("remote %"));
             }
-            shown.push((Look::Figure("numa_node"), "node"));
+            shown.push(CellStyle::Figure("numa_node").titled("node"));
         }
         // A line has no room for all; how many blocks there were is the least of it.
         if !huge {
-            shown.push((Look::Count("blocks"), "blocks"));
+            shown.push(CellStyle::Count("blocks").titled("blocks"));
         }
-        shown.push((Look::Bytes("object_bytes"), "size"));
+        shown.push(CellStyle::Bytes("object_bytes").titled("size"));
     }
-    let object = looks_of_objects(keys);
-    let mut code = short_looks(keys, &request.options.group);
+    let object = columns_of_objects(keys);
+    let mut code = short_columns(keys, &request.options.group);
     // Two names and a path do not fit; the function's place is in JSON.
-    code.retain(|(look, _)| *look != Look::Place || keys.contains(&Key::SourceLine));
+    code.retain(|one| one.style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     match keys.first() {
         Some(Key::Function | Key::SourceLine | Key::Module) => {
             shown.extend(code);
@@ -250,7 +252,7 @@ fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
             notes.push(format!("{} % of the CPU time {says}", text::percent(share(row))));
         }
     };
-    say(&rows.lost, "waits for data whose address was overwritten: it is of no object here.");
+    say(&rows.lost, "waits for data whose address was overwritten: it is in no object here.");
     say(&rows.by_bursts, "waits for data whose address was overwritten: by its object in bursts.");
     say(
         &rows.by_neighbour,
@@ -258,7 +260,7 @@ fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
     );
     say(
         &rows.disagree,
-        "waits, by its addresses, for another object than bursts saw at the same place.",
+        "waits, by its addresses, for another object than bursts recorded at the same instruction.",
     );
     let part = |weight: &analysis::Weight| scale.share(weight) * 100.0;
     if part(&stalls.totals.shared) >= 0.1 {
@@ -270,20 +272,22 @@ fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
     // From a twentieth on it is more than what sampling leaves open.
     if part(&stalls.totals.among) >= 5.0 {
         notes.push(format!(
-            "{} % of the CPU time stands among accesses, behind instructions that wait for none: the core's own time, or waits that the clock does not place; the upper end of each row's interval has it.",
+            "{} % of the CPU time is among accesses, at instructions that wait for none: core time, or waits that \
+             the clock cannot attribute. The upper end of each row's interval includes it.",
             text::percent(part(&stalls.totals.among))
         ));
     }
     if part(&stalls.totals.unknown) >= 1.0 {
         notes.push(format!(
-            "of {} % of the CPU time it is not known what ran before: it may have waited for objects too.",
+            "for {} % of the CPU time the instructions before are unknown: it may be waits for objects, too.",
             text::percent(part(&stalls.totals.unknown))
         ));
     }
     if !stalls.uncalibrated.is_empty() {
         let kinds: Vec<&str> = stalls.uncalibrated.iter().map(|kind| kind.name()).collect();
         notes.push(format!(
-            "how far behind what is waited for samples stand was not measured on this machine, of: {}; an instruction and the one before it share its time there (fathom machine --refresh).",
+            "the skid of samples was not measured on this machine for: {}; an instruction and the one before it \
+             share their time there (fathom machine --refresh).",
             kinds.join(", ")
         ));
     }
@@ -303,7 +307,7 @@ fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec
             let what = match kind {
                 ObjectKind::SmallBlocks => "in heap memory without a record of its own",
                 ObjectKind::Unseen => "in memory whose mapping was not observed",
-                _ => "at addresses of nothing that was recorded",
+                _ => "at addresses that no record covers",
             };
             format!("{} % {what}", text::percent(*share))
         })
@@ -311,7 +315,7 @@ fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec
     if found.accesses.total > 0 && request.everything() {
         let rest = if rest.is_empty() { String::new() } else { format!("; {}", rest.join(", ")) };
         notes.push(format!(
-            "{} % of all traced accesses are to objects with a name{rest}.",
+            "{} % of all traced accesses are to named objects{rest}.",
             text::percent(of(true))
         ));
     }

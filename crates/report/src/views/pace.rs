@@ -5,7 +5,7 @@ use facts::Evidence;
 
 use super::Request;
 use super::columns::{figure, missing};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 
 const fn plain(key: &'static str, label: &'static str) -> Column {
     Column { key, label, unit: None }
@@ -35,15 +35,15 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         total,
         notes: notes(&found),
         title: request.title("native pace of loops"),
-        looks: vec![
-            (Look::Time("cpu_time"), "CPU time"),
-            (Look::Measure("iterations_per_second"), "iterations/s"),
-            (Look::Time("iteration_time"), "each"),
-            (Look::Count("trip_count"), "trips"),
-            (Look::Text("odometer"), "by"),
-            (Look::Text("agreement"), "agreement"),
-            (Look::Function("function", Some("depth")), "function"),
-            (Look::Place, "loop at"),
+        text_columns: vec![
+            CellStyle::Time("cpu_time").titled("CPU time"),
+            CellStyle::Measure("iterations_per_second").titled("iterations/s"),
+            CellStyle::Time("iteration_time").titled("each"),
+            CellStyle::Count("trip_count").titled("trips"),
+            CellStyle::Text("odometer").titled("by"),
+            CellStyle::Text("agreement").titled("agreement"),
+            CellStyle::Function("function", Some("depth")).titled("function"),
+            CellStyle::SourceLine.titled("loop at"),
         ],
         page: 25,
         empty: empty(request),
@@ -70,8 +70,8 @@ fn cells(row: &LoopPace) -> Vec<Cell> {
 /// Why loops have no pace, each reason once.
 fn notes(found: &[LoopPace]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    let silent = found.iter().filter_map(|row| row.iterations_per_second.note.as_deref());
-    for why in silent {
+    let without_pace = found.iter().filter_map(|row| row.iterations_per_second.note.as_deref());
+    for why in without_pace {
         let note = format!("A loop without a pace: {why}.");
         if !notes.contains(&note) {
             notes.push(note);
@@ -80,11 +80,12 @@ fn notes(found: &[LoopPace]) -> Vec<String> {
     let estimated =
         |row: &LoopPace| row.iterations_per_second.evidence == Some(Evidence::Estimated);
     if found.iter().any(estimated) {
-        let says = "Estimated: iterations of the loop around it times the trips that bursts saw.";
+        let says = "Estimated: iterations of the enclosing loop times the trip count in bursts.";
         notes.push(says.to_owned());
     }
     if !found.is_empty() {
-        let says = "An iteration is one of the machine's loop: of an unrolled or vectorised one several of the source.";
+        let says = "An iteration is one of the machine code: several of the source where the loop is unrolled or \
+                vectorised.";
         notes.push(says.to_owned());
     }
     notes
@@ -95,8 +96,8 @@ fn empty(request: &Request<'_>) -> String {
     if recording.sample_registers.is_empty() {
         "n/a: the result has no registers at clock samples (recorded by an earlier Fathom, or without sampling).".to_owned()
     } else if recording.sampled_code.is_empty() {
-        "n/a: the code in which samples fell is not in the result (no file, or no unwind information).".to_owned()
+        "n/a: the sampled code is not in the result (no file, or no unwind information).".to_owned()
     } else {
-        "No loop had half a percent of the CPU time.".to_owned()
+        "No loop had 0.5 % of the CPU time.".to_owned()
     }
 }

@@ -1,4 +1,4 @@
-//! `reuse`: how much cache and how many translations code would need; `working-set`: which memory bursts touched.
+//! `reuse`: how much cache and how many translations code needs; `working-set`: which memory bursts touched.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, figure, looks_of_objects, missing, name, names, of_keys,
-    of_objects, short_looks,
+    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
+    of_objects, short_columns,
 };
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
 
 /// Columns of the miss ratio curve: every other of its sizes.
@@ -75,15 +75,15 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         rows.push(cells);
     }
     let mut shown = vec![
-        (Look::Percent("access_percent"), "share %"),
-        (Look::Percent("miss_l1"), "L1 miss %"),
-        (Look::Percent("miss_l2"), "L2 miss %"),
-        (Look::Bytes("fitting_bytes"), "block for"),
-        (Look::Count("line_use_percent"), "used %"),
-        (Look::Percent("tlb_4k_second_miss"), "TLB miss %"),
+        CellStyle::Percent("access_percent").titled("share %"),
+        CellStyle::Percent("miss_l1").titled("L1 miss %"),
+        CellStyle::Percent("miss_l2").titled("L2 miss %"),
+        CellStyle::Bytes("fitting_bytes").titled("block for"),
+        CellStyle::Count("line_use_percent").titled("used %"),
+        CellStyle::Percent("tlb_4k_second_miss").titled("TLB miss %"),
     ];
-    shown.extend(looks_of_objects(keys));
-    shown.extend(short_looks(keys, keys));
+    shown.extend(columns_of_objects(keys));
+    shown.extend(short_columns(keys, keys));
     let by = names(keys);
     let conclusion = heaviest.and_then(|(row, reused)| conclusion(request, keys, row, reused));
     let table = Table {
@@ -94,7 +94,7 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         rows,
         notes: conclusion.into_iter().chain(notes(&found, &caches, tlb)).collect(),
         title: request.title(&format!("reuse of memory by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: without.unwrap_or_else(|| empty(request)),
     };
@@ -131,7 +131,7 @@ fn own_columns() -> Vec<Column> {
 fn figures(row: &AccessRow, reused: &ReuseRow, caches: &[CacheSize]) -> Vec<Cell> {
     let at_level = |level: u32| match caches.iter().find(|cache| cache.level == level) {
         Some(cache) => reused.curve.miss(cache.bytes),
-        None => Metric::unavailable("percent", "the machine does not say that it has this cache"),
+        None => Metric::unavailable("percent", "the machine does not report this cache"),
     };
     let mut metrics = vec![row.accesses.clone(), row.share.clone()];
     metrics.extend(LEVELS.map(|(level, ..)| at_level(level)));
@@ -191,11 +191,11 @@ fn notes(found: &Reuse, caches: &[CacheSize], tlb: TlbSizes) -> Vec<String> {
     let sizes = if sizes.is_empty() { "no cache is known".to_owned() } else { sizes.join(", ") };
     notes.push(format!(
         "Modelled: fully associative, least recently used, one thread, no prefetching. {sizes}; TLB {} and {} \
-         translations. n/a: bursts are too short to see so far.",
+         translations. n/a: bursts are too short for distances of that size.",
         tlb.first_small, tlb.second
     ));
     if read < asked {
-        notes.push(format!("{read} of {asked} bursts were used, evenly chosen."));
+        notes.push(format!("{read} of {asked} bursts were used, evenly spaced."));
     }
     let unknown: u64 = found.rows.iter().map(|row| row.unknown).fold(0, u64::saturating_add);
     if unknown > 0 {
@@ -238,14 +238,14 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
     let mut notes = Vec::new();
     if !found.footprints.is_empty() {
         notes.push(
-            "Pages that bursts touched. The working set is estimated from what two bursts of a thread, at most \
-             250 ms apart, have in common."
+            "Pages that bursts touched. The working set is estimated from the pages that two bursts of a thread, \
+             at most 250 ms apart, have in common."
                 .to_owned(),
         );
     }
     let (read, asked) = found.bursts;
     if read < asked {
-        notes.push(format!("{read} of {asked} bursts were used, evenly chosen."));
+        notes.push(format!("{read} of {asked} bursts were used, evenly spaced."));
     }
     let table = Table {
         view: "working-set",
@@ -255,14 +255,14 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
         rows: rows.collect(),
         notes,
         title: request.title("memory touched by bursts"),
-        looks: vec![
-            (Look::Start("start"), "start"),
-            (Look::Count("pages_4k"), "4K pages"),
-            (Look::Count("pages_4k_so_far"), "so far"),
-            (Look::Count("working_set_pages"), "working set"),
-            (Look::Count("pages_2m"), "2M pages"),
-            (Look::Count("pages_2m_so_far"), "so far"),
-            (Look::Text("thread"), "thread"),
+        text_columns: vec![
+            CellStyle::Start("start").titled("start"),
+            CellStyle::Count("pages_4k").titled("4K pages"),
+            CellStyle::Count("pages_4k_so_far").titled("so far"),
+            CellStyle::Count("working_set_pages").titled("working set"),
+            CellStyle::Count("pages_2m").titled("2M pages"),
+            CellStyle::Count("pages_2m_so_far").titled("so far"),
+            CellStyle::Text("thread").titled("thread"),
         ],
         page: 40,
         empty: empty(request),

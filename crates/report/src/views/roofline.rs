@@ -8,8 +8,8 @@ use analysis::{Key, RowKey, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
-use crate::table::{Cell, Look, Table};
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_columns};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
@@ -41,16 +41,16 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         cells
     });
     let mut shown = vec![
-        (Look::Percent("flop_percent"), "share %"),
-        (Look::Count("flops"), "FLOP"),
-        (Look::Count("double_percent"), "double %"),
-        (Look::Ratio("intensity"), "FLOP/byte"),
-        (Look::Ratio("dram_intensity"), "of DRAM"),
-        (Look::Figure("flop_rate"), "GFLOP/s"),
-        (Look::Figure("roof"), "roof"),
-        (Look::Text("bound"), "bound by"),
+        CellStyle::Percent("flop_percent").titled("share %"),
+        CellStyle::Count("flops").titled("FLOP"),
+        CellStyle::Count("double_percent").titled("double %"),
+        CellStyle::Ratio("intensity").titled("FLOP/byte"),
+        CellStyle::Ratio("dram_intensity").titled("of DRAM"),
+        CellStyle::Figure("flop_rate").titled("GFLOP/s"),
+        CellStyle::Figure("roof").titled("roof"),
+        CellStyle::Text("bound").titled("bound by"),
     ];
-    shown.extend(short_looks(keys, keys));
+    shown.extend(short_columns(keys, keys));
     let by = names(keys);
     let table = Table {
         view: "roofline",
@@ -60,7 +60,7 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         rows: rows.collect(),
         notes: notes(request, found.bursts),
         title: request.title(&format!("arithmetic and memory traffic by {by}")),
-        looks: shown,
+        text_columns: shown,
         page: 25,
         empty: if request.everything() {
             "No floating-point operations were traced.".to_owned()
@@ -102,7 +102,7 @@ impl Native<'_> {
     /// Intensity, rate, roof, and what it is. The row's figures are of bursts, these of the whole run: the number of its
     /// loads and stores in both tells the factor.
     fn cells(&self, row: &WorkRow) -> [Cell; 4] {
-        let why = self.missing.unwrap_or("its accesses or samples are too few");
+        let why = self.missing.unwrap_or("too few accesses or samples");
         let none = |unit| Cell::metric(Metric::unavailable(unit, why));
         let missing = || [none("FLOP/byte"), none("GFLOP/s"), none("GFLOP/s"), Cell::Missing];
         let Some(whole) = self.rows.get(&row.key) else { return missing() };

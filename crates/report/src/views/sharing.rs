@@ -6,7 +6,7 @@ use base::{Bytes, RemoteAddr};
 
 use super::Request;
 use super::columns::{cells_of_place, figure, missing, name, of_keys};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn sharing(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -39,8 +39,8 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
     let pairs =
         if found.pairs == 1 { "1 pair".to_owned() } else { format!("{} pairs", found.pairs) };
     notes.push(format!(
-        "{pairs} of bursts of two threads, at most 250 ms apart, were compared. A line counts when both come back to it \
-         every 20 µs. Conflicts: how often it can change hands in a burst."
+        "{pairs} of bursts of two threads, at most 250 ms apart, were compared. A line counts when both threads \
+         return to it every 20 µs. Conflicts: how often it can move between cores in a burst."
     ));
     let table = Table {
         view: "sharing",
@@ -50,21 +50,21 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
         rows,
         notes,
         title: request.title("cache lines shared by threads"),
-        looks: vec![
-            (Look::Figure("line_address"), "line"),
-            (Look::Text("sharing"), "sharing"),
-            (Look::Count("conflicts_per_burst"), "conflicts"),
-            (Look::Text("thread"), "thread"),
-            (Look::Figure("bytes_read"), "reads bytes"),
-            (Look::Figure("bytes_written"), "writes bytes"),
-            (Look::Function("function", None), "function"),
-            (Look::Place, "source"),
+        text_columns: vec![
+            CellStyle::Figure("line_address").titled("line"),
+            CellStyle::Text("sharing").titled("sharing"),
+            CellStyle::Count("conflicts_per_burst").titled("conflicts"),
+            CellStyle::Text("thread").titled("thread"),
+            CellStyle::Figure("bytes_read").titled("reads bytes"),
+            CellStyle::Figure("bytes_written").titled("writes bytes"),
+            CellStyle::Function("function", None).titled("function"),
+            CellStyle::SourceLine.titled("source"),
         ],
         page: 25,
         empty: match found.pairs {
-            0 => "No two bursts of different threads of a process are near enough to compare."
+            0 => "No two bursts of different threads of a process are close enough in time to compare."
                 .to_owned(),
-            _ => "No line was seen to be shared.".to_owned(),
+            _ => "No shared line was observed.".to_owned(),
         },
     };
     table.limited(request.options.limit)
@@ -117,11 +117,9 @@ fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
     let mut functions: Vec<&str> = functions.into_iter().take(2).collect();
     functions.dedup();
     let cure = match line.sharing {
-        Sharing::False => {
-            "they use different bytes: apart by 64 bytes they would not disturb each other"
-        }
+        Sharing::False => "they use different bytes: 64 bytes apart they would not conflict",
         Sharing::True => "they use the same bytes: share less often, or keep a copy per thread",
-        Sharing::Both => "some use the same bytes, others different ones",
+        Sharing::Both => "some use the same bytes, others different bytes",
     };
     let object = line.threads.first().and_then(|thread| object(request, line, thread));
     let of = object.map_or(String::new(), |(name, _)| format!(" of {name}"));

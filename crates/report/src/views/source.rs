@@ -10,7 +10,7 @@ use super::columns::{
     CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, missing, name, time_cells,
 };
 use crate::assembly::SKID;
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 /// Lines around those with time that are shown for orientation.
 const CONTEXT: u32 = 3;
@@ -68,12 +68,12 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
         total,
         notes,
         title,
-        looks: vec![
-            (Look::Percent("self_percent"), "self %"),
-            (Look::Time("cpu_time"), "time"),
-            (Look::Percent("total_percent"), "total %"),
-            (Look::Number("line"), "line"),
-            (Look::Code("code"), "code"),
+        text_columns: vec![
+            CellStyle::Percent("self_percent").titled("self %"),
+            CellStyle::Time("cpu_time").titled("time"),
+            CellStyle::Percent("total_percent").titled("total %"),
+            CellStyle::Number("line").titled("line"),
+            CellStyle::Code("code").titled("code"),
         ],
         page: 200,
         empty: empty(request, &lines),
@@ -110,7 +110,7 @@ fn notes(request: &Request<'_>, file: Option<&str>, readable: bool, elsewhere: f
     }
     if elsewhere > 0.0 {
         notes.push(format!(
-            "{:.1} % of the CPU time is in other files: choose one with --filter source-file=...",
+            "{:.1} % of the CPU time is in other files: select one with --filter source-file=...",
             elsewhere * 100.0
         ));
     }

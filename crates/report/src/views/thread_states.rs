@@ -4,7 +4,7 @@ use analysis::threading::{Reason, State, ThreadSplit};
 use facts::{Evidence, Metric};
 
 use super::columns::figure;
-use crate::table::{Cell, Column, Look};
+use crate::table::{Cell, CellStyle, Column, TextColumn};
 
 /// Times, by what a thread did.
 pub(super) const TIMES: [Column; 8] = [
@@ -28,15 +28,15 @@ pub(super) fn columns() -> impl Iterator<Item = Column> {
 }
 
 /// [`TIMES`] in text.
-pub(super) const LOOKS: [(Look, &str); 8] = [
-    (Look::Time("running_time"), "running"),
-    (Look::Time("spin_time"), "of it spinning"),
-    (Look::Time("ready_time"), "no CPU"),
-    (Look::Time("lock_wait"), "lock"),
-    (Look::Time("barrier_wait"), "barrier"),
-    (Look::Time("io_wait"), "I/O"),
-    (Look::Time("sleep_wait"), "sleep"),
-    (Look::Time("other_wait"), "other"),
+pub(super) const TEXT_COLUMNS: [TextColumn; 8] = [
+    CellStyle::Time("running_time").titled("running"),
+    CellStyle::Time("spin_time").titled("of it spinning"),
+    CellStyle::Time("ready_time").titled("no CPU"),
+    CellStyle::Time("lock_wait").titled("lock"),
+    CellStyle::Time("barrier_wait").titled("barrier"),
+    CellStyle::Time("io_wait").titled("I/O"),
+    CellStyle::Time("sleep_wait").titled("sleep"),
+    CellStyle::Time("other_wait").titled("other"),
 ];
 
 /// The cells of [`columns`] for one thread, or for all.
@@ -63,8 +63,9 @@ pub(super) fn cells(split: &ThreadSplit) -> [Cell; 11] {
 }
 
 const READY: &str =
-    "the kernel's count of waiting for a CPU; a thread's last tenth of a second may lack";
-const DIVIDED: &str = "waits whose stack was not copied are divided like those that have one; time waiting for a CPU is taken off all alike";
+    "the kernel's count of waiting for a CPU; up to 0.1 s before a thread's end may be missing";
+const DIVIDED: &str = "waits without a stack are divided like those with one; time waiting for a CPU is deducted \
+                from all in proportion";
 
 /// A part of the time that threads of this split waited.
 pub(super) fn wait_time(nanos: f64, split: &ThreadSplit) -> Cell {

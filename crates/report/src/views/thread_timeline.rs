@@ -8,10 +8,10 @@ use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{missing, name};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
-/// Bins without `--limit`: what fits a line beside a thread's name.
+/// Bins without `--limit`: what fits a line next to a thread's name.
 const BINS: usize = 50;
 /// With more threads than this, threads of one name are one row.
 const MANY: usize = 40;
@@ -74,9 +74,12 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
             "In figures: `fathom report timeline -g thread`.".to_owned(),
         ],
         title: title(request, strips),
-        looks: vec![(Look::Text("thread"), "thread"), (Look::Code("states"), "over time")],
+        text_columns: vec![
+            CellStyle::Text("thread").titled("thread"),
+            CellStyle::Code("states").titled("over time"),
+        ],
         page: usize::MAX,
-        empty: "No thread was seen.".to_owned(),
+        empty: "No thread was observed.".to_owned(),
     }
 }
 
@@ -117,8 +120,9 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
             rows.push(cells);
         }
     }
-    let mut looks = vec![(Look::Start("start"), "from"), (Look::Text("thread"), "thread")];
-    looks.extend(super::thread_states::LOOKS);
+    let mut text_columns =
+        vec![CellStyle::Start("start").titled("from"), CellStyle::Text("thread").titled("thread")];
+    text_columns.extend(super::thread_states::TEXT_COLUMNS);
     Table {
         view: "timeline",
         result: request.options.result_name.clone(),
@@ -127,9 +131,9 @@ fn figures(request: &Request<'_>, strips: &Strips) -> Table {
         rows,
         notes: request.sampling_notes(),
         title: title(request, strips),
-        looks,
+        text_columns,
         page: usize::MAX,
-        empty: "No thread was seen.".to_owned(),
+        empty: "No thread was observed.".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `threads`: who ran, how long, and how much of that on a CPU.
+//! `threads`: lifetimes and CPU time of threads.
 
 use analysis::faults::fault_scales;
 use analysis::threading::{threading, was_recorded};
@@ -7,7 +7,7 @@ use facts::{Evidence, Metric};
 
 use super::columns::{CPU_TIME, SELF_PERCENT, figure, missing, name, time_cells, total_cells};
 use super::{Request, thread_states};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table, TextColumn};
 
 pub(crate) fn threads(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -83,30 +83,30 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         total,
         notes: request.sampling_notes(),
         title: request.title("threads"),
-        looks: looks(states.is_some()),
+        text_columns: text_columns(states.is_some()),
         page: 40,
-        empty: "No thread was seen.".to_owned(),
+        empty: "No thread was observed.".to_owned(),
     };
     table.limited(request.options.limit)
 }
 
 /// Where switches were followed, what threads did is shown, and the rest is in JSON.
-fn looks(followed: bool) -> Vec<(Look, &'static str)> {
-    let mut looks = vec![(Look::Text("thread"), "thread")];
+fn text_columns(followed: bool) -> Vec<TextColumn> {
+    let mut text_columns = vec![CellStyle::Text("thread").titled("thread")];
     if followed {
-        looks.extend(thread_states::LOOKS);
-        return looks;
+        text_columns.extend(thread_states::TEXT_COLUMNS);
+        return text_columns;
     }
-    looks.extend([
-        (Look::Start("start"), "from"),
-        (Look::Start("end"), "to"),
-        (Look::Time("cpu_time"), "CPU time"),
-        (Look::Percent("self_percent"), "share %"),
-        (Look::Percent("running_percent"), "running %"),
-        (Look::Time("kernel_time"), "in kernel"),
-        (Look::Count("page_faults"), "faults"),
+    text_columns.extend([
+        CellStyle::Start("start").titled("from"),
+        CellStyle::Start("end").titled("to"),
+        CellStyle::Time("cpu_time").titled("CPU time"),
+        CellStyle::Percent("self_percent").titled("share %"),
+        CellStyle::Percent("running_percent").titled("running %"),
+        CellStyle::Time("kernel_time").titled("in kernel"),
+        CellStyle::Count("page_faults").titled("faults"),
     ]);
-    looks
+    text_columns
 }
 
 /// CPU time in percent of the thread's life.

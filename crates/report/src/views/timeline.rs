@@ -8,7 +8,7 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{CPU_TIME, figure, missing, name};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 /// Bins without `--limit`: about what fits a screen.
@@ -54,18 +54,18 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
     }
     let mut total = missing(names);
     total.extend(figures(&sum, &time, &faults, per_thread));
-    let mut shown = vec![(Look::Start("start"), "from")];
+    let mut shown = vec![CellStyle::Start("start").titled("from")];
     if per_thread {
-        shown.push((Look::Text("thread"), "thread"));
+        shown.push(CellStyle::Text("thread").titled("thread"));
     }
     shown.extend([
-        (Look::Time("cpu_time"), "CPU time"),
-        (Look::Bar("cpu_time"), ""),
-        (Look::Time("kernel_time"), "in kernel"),
-        (Look::Count("page_faults"), "faults"),
+        CellStyle::Time("cpu_time").titled("CPU time"),
+        CellStyle::Bar("cpu_time").titled(""),
+        CellStyle::Time("kernel_time").titled("in kernel"),
+        CellStyle::Count("page_faults").titled("faults"),
     ]);
     if !per_thread {
-        shown.push((Look::Bytes("resident"), "resident"));
+        shown.push(CellStyle::Bytes("resident").titled("resident"));
     }
     let width = text::seconds(found.width.seconds());
     Table {
@@ -76,9 +76,9 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
         total,
         notes: request.sampling_notes(),
         title: request.title(&format!("over time, in steps of {width}")),
-        looks: shown,
+        text_columns: shown,
         page: usize::MAX,
-        empty: "The recording has no length: nothing to show over time.".to_owned(),
+        empty: "The recording has no length: there is nothing to show over time.".to_owned(),
     }
 }
 

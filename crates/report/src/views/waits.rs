@@ -1,24 +1,24 @@
-//! `waits`: what threads waited for, where, and who ended it.
+//! `waits`: what threads waited for, where, and which thread ended it.
 
 use std::collections::BTreeMap;
 
 use analysis::threading::{
     Reason, ThreadSplit, WaitSum, WokenBy, by_waker, object_name, threading, was_recorded,
 };
-use analysis::{CallPathId, Code, FunctionId, Key, PlaceId, ThreadIndex};
+use analysis::{CallPathId, Code, FunctionId, Key, LocationId, ThreadIndex};
 use base::{Pid, RemoteAddr};
 use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{figure, missing, name};
 use super::thread_states::wait_time;
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
     reason: Reason,
     object: Option<(Pid, RemoteAddr)>,
-    caller: Option<PlaceId>,
+    caller: Option<LocationId>,
     thread: Option<ThreadIndex>,
     stack: Option<CallPathId>,
     waker: Option<WokenBy>,
@@ -59,7 +59,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     }
     let mut rows: Vec<(RowKey, Row)> = sums.into_iter().collect();
     rows.sort_by(|a, b| b.1.sum.time.total_cmp(&a.1.sum.time));
-    let (mut columns, looks) = headings(request);
+    let (mut columns, text_columns) = headings(request);
     let keys = columns.len();
     columns.extend([
         figure("wait_time", "Waited", "s"),
@@ -89,7 +89,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     let empty = if was_recorded(profile) {
         "No thread waited for anything.".to_owned()
     } else {
-        "Waits were not recorded: `fathom collect threading` does.".to_owned()
+        "Waits were not recorded: `fathom collect threading` records them.".to_owned()
     };
     let table = Table {
         view: "waits",
@@ -99,7 +99,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         total: totals,
         notes: request.sampling_notes(),
         title: request.title("what threads waited for"),
-        looks,
+        text_columns,
         page: 25,
         empty,
     };
@@ -107,7 +107,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
 }
 
 /// The columns of names, and what of everything is shown in text.
-fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(Look, &'static str)>) {
+fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<TextColumn>) {
     let by = |key| request.options.group.contains(&key);
     let (by_thread, by_stack, by_whom) = (by(Key::Thread), by(Key::CallStack), by(Key::Waker));
     let mut columns = vec![
@@ -117,44 +117,47 @@ fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<(Look, &'static str)>) {
         name("file", "File"),
         name("line", "Line"),
     ];
-    let mut looks = vec![
-        (Look::Time("wait_time"), "waited"),
-        (Look::Percent("wait_percent"), "of life %"),
-        (Look::Count("waits"), "waits"),
-        (Look::Time("mean_wait"), "mean"),
-        (Look::Text("reason"), "reason"),
-        (Look::Text("object"), "object"),
+    let mut text_columns = vec![
+        CellStyle::Time("wait_time").titled("waited"),
+        CellStyle::Percent("wait_percent").titled("of time %"),
+        CellStyle::Count("waits").titled("waits"),
+        CellStyle::Time("mean_wait").titled("mean"),
+        CellStyle::Text("reason").titled("reason"),
+        CellStyle::Text("object").titled("object"),
     ];
     if by_whom {
-        // Beside so many names there is no room for it.
-        looks.retain(|(look, _)| *look != Look::Time("mean_wait"));
+        // Next to so many names there is no room for it.
+        text_columns.retain(|one| one.style != CellStyle::Time("mean_wait"));
     }
     let wakers = !request.profile.recording.wakes.is_empty();
     if !by_stack {
-        looks.push((Look::Function("function", None), "called from"));
+        text_columns.push(CellStyle::Function("function", None).titled("called from"));
     }
-    // Beside more names there is no room for it.
+    // Next to more names there is no room for it.
     if !(by_stack || by_thread || by_whom || wakers) {
-        looks.push((Look::Place, "source"));
+        text_columns.push(CellStyle::SourceLine.titled("source"));
     }
     if by_thread {
         columns.push(name("thread", "Thread"));
-        looks.push((Look::Text("thread"), "thread"));
+        text_columns.push(CellStyle::Text("thread").titled("thread"));
     }
     if by_stack {
         columns.push(name("stack", "Call stack"));
     }
     columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
     if by_whom {
-        looks.extend([(Look::Text("waker"), "ended by"), (Look::Text("waker_function"), "in")]);
+        text_columns.extend([
+            CellStyle::Text("waker").titled("ended by"),
+            CellStyle::Text("waker_function").titled("in"),
+        ]);
     } else if wakers && !by_stack {
-        looks.push((Look::Text("waker_function"), "mostly ended in"));
+        text_columns.push(CellStyle::Text("waker_function").titled("mostly woken by"));
     }
     // A stack takes several lines, so it comes last.
     if by_stack {
-        looks.push((Look::Stack("stack"), "call stack"));
+        text_columns.push(CellStyle::Stack("stack").titled("call stack"));
     }
-    (columns, looks)
+    (columns, text_columns)
 }
 
 fn is_kernel(request: &Request<'_>, function: FunctionId) -> bool {
@@ -224,7 +227,7 @@ fn divided(metric: Metric, total: &ThreadSplit) -> Metric {
 fn figures(sum: &WaitSum, total: &ThreadSplit) -> [Cell; 4] {
     let percent = match total.lived > 0.0 {
         true => Metric::counted(100.0 * sum.time / total.lived, "percent"),
-        false => Metric::unavailable("percent", "the threads' lives are not known"),
+        false => Metric::unavailable("percent", "the lifetimes of the threads are unknown"),
     };
     let mean = match sum.waits > 0.0 {
         true => wait_time(sum.time / sum.waits, total),

@@ -146,7 +146,7 @@ pub fn heap() -> Recording {
     finish(b, "all")
 }
 
-/// The same program, some blocks recorded: both of `build_index`, and of `grow` 3 drawn by lot in the first second, of
+/// The same program, some blocks recorded: both of `build_index`, and of `grow` 3 drawn at random in the first second, of
 /// which one was freed in the second.
 pub fn heap_by_lot() -> Recording {
     let mut b = RecordingBuilder::new();

@@ -11,7 +11,7 @@ use facts::{Evidence, FaultKind, GaugeKind, Metric};
 use super::rounds::Work;
 use super::shared::shared;
 use super::waits::computed;
-use super::{FaultFigures, Figures, RemoteFigure, Spent, ThreadTime, Traced, Where};
+use super::{FaultFigures, Figures, NamedLocation, RemoteFigure, Spent, ThreadTime, Traced};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
 use crate::memory::Memory;
@@ -19,7 +19,7 @@ use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::sharing::SharedLines;
-use crate::stack::{NodeIndex, PlaceId};
+use crate::stack::{LocationId, NodeIndex};
 use crate::summary::{Overview, huge_page_share};
 use crate::threading::Threading;
 use crate::traced::TracedCode;
@@ -50,11 +50,11 @@ const ALLOCATOR: [&str; 17] = [
     "malloc_consolidate",
 ];
 
-impl Where {
-    pub(super) fn of(profile: &Profile<'_>, place: PlaceId) -> Where {
+impl NamedLocation {
+    pub(super) fn of(profile: &Profile<'_>, place: LocationId) -> NamedLocation {
         let id = profile.stacks.places[place.index()].function;
         let function = &profile.stacks.functions[id.index()];
-        Where {
+        NamedLocation {
             id: Some(id),
             function: Some(function.name.clone()),
             file: function.file.clone(),
@@ -111,19 +111,19 @@ impl Figures {
 }
 
 fn runnable(profile: &Profile<'_>) -> Metric {
-    /// Fewer looks tell nothing.
+    /// Fewer polls give no mean.
     const FEWEST: usize = 5;
-    let mut looks: BTreeMap<Nanos, f64> = BTreeMap::new();
+    let mut snapshots: BTreeMap<Nanos, f64> = BTreeMap::new();
     let polled = profile.recording.gauges.iter();
     for gauge in polled.filter(|gauge| gauge.kind == GaugeKind::RunnableThreads) {
-        *looks.entry(gauge.time).or_default() += gauge.value as f64;
+        *snapshots.entry(gauge.time).or_default() += gauge.value as f64;
     }
-    let each: Vec<(f64, f64)> = looks.values().map(|threads| (*threads, 1.0)).collect();
+    let each: Vec<(f64, f64)> = snapshots.values().map(|threads| (*threads, 1.0)).collect();
     match ratio_of_sums(&each) {
         Some((mean, Some(interval))) if each.len() >= FEWEST => {
             Metric::with_interval(Evidence::Sampled, mean, "count", interval, each.len() as u64)
         }
-        _ => Metric::unavailable("count", "nobody looked how many threads want to run"),
+        _ => Metric::unavailable("count", "the number of runnable threads was not recorded"),
     }
 }
 
@@ -214,7 +214,7 @@ fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
         huge: huge.min(minor.value.unwrap_or(0.0)),
         minor,
         major: fault_total(major, &scales.major),
-        place: top.map_or_else(Where::default, |row| Where::of(profile, row.place)),
+        place: top.map_or_else(NamedLocation::default, |row| NamedLocation::of(profile, row.place)),
         place_percent: top.map_or(0.0, |row| scales.all.share(&row.all) * 100.0),
         resident_pages: resident.map(|bytes| bytes as f64 / page as f64),
         of_files_percent: of_files(profile, objects) * 100.0,
@@ -245,7 +245,7 @@ fn of_files(profile: &Profile<'_>, objects: &Objects) -> f64 {
 }
 
 /// Whether this is code of the dynamic loader, of glibc or musl.
-fn in_loader(profile: &Profile<'_>, place: PlaceId) -> bool {
+fn in_loader(profile: &Profile<'_>, place: LocationId) -> bool {
     let module = &profile.stacks.module_of(place).name;
     module.starts_with("ld-linux") || module.starts_with("ld-musl")
 }
@@ -265,7 +265,7 @@ fn of_one_process(profile: &Profile<'_>) -> Option<f64> {
 }
 
 /// Whether this frame belongs to the allocator.
-fn allocates(profile: &Profile<'_>, place: PlaceId) -> bool {
+fn allocates(profile: &Profile<'_>, place: LocationId) -> bool {
     let name = profile.stacks.function_of(place).name.as_str();
     ALLOCATOR.contains(&name)
         || name.starts_with("operator new")
@@ -277,7 +277,7 @@ fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
         return Err(profile.why_no_samples().to_owned());
     }
     let [mut all, mut in_program, mut counting] = [Weight::default(); 3];
-    let mut askers: BTreeMap<PlaceId, u64> = BTreeMap::new();
+    let mut askers: BTreeMap<LocationId, u64> = BTreeMap::new();
     for cell in profile.stack_cells() {
         // Page faults inside of the allocator are those of new memory: another rule's.
         if profile.stacks.in_page_fault(cell.stack) {
@@ -300,7 +300,7 @@ fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
         time: profile.cpu_scale().quantity(&all),
         in_program: profile.cpu_scale().quantity(&in_program),
         counting: profile.cpu_scale().quantity(&counting),
-        place: top.map_or_else(Where::default, |place| Where::of(profile, place)),
+        place: top.map_or_else(NamedLocation::default, |place| NamedLocation::of(profile, place)),
     })
 }
 
@@ -311,7 +311,7 @@ fn counts_blocks(profile: &Profile<'_>, stack: Option<NodeIndex>) -> bool {
 }
 
 /// Who called the allocator, if this stack is inside of it: the frame outside of its outermost one.
-fn asker(profile: &Profile<'_>, stack: Option<NodeIndex>) -> Option<PlaceId> {
+fn asker(profile: &Profile<'_>, stack: Option<NodeIndex>) -> Option<LocationId> {
     let mut asker = None;
     let mut inside = false;
     for place in profile.stacks.frames(stack) {

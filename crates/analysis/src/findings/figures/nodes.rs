@@ -1,11 +1,11 @@
-//! On which NUMA node the memory lies that functions go through, and on which their threads run.
+//! On which NUMA node the memory of functions is, and on which node their threads run.
 //!
 //! What for: joins three things: the lines that bursts touched, pages whose node the collector asked for, and the CPU of
 //! samples. What not: conditions, and how much longer a remote line takes.
 //!
-//! Assumptions: a page that was asked about stands for its stretch of memory; a thread is, during a burst, on the node of
-//! its sample that is nearest in time; a line counts once a burst, however often it was touched, because the caches serve
-//! the rest. A burst is of the function in which it began.
+//! Assumptions: a sampled page represents its stretch of memory. During a burst a thread is on the node of its sample nearest in
+//! time. A line counts once per burst, however often it was touched, because later accesses hit in caches. A burst belongs to
+//! the function in which it began.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use base::{Nanos, Pid, RemoteAddr, Tid};
 use facts::host::NumaNode;
 use facts::{Burst, Evidence, Metric, Page};
 
-use super::{HotFunction, Where};
+use super::{HotFunction, NamedLocation};
 use crate::figure::Figure;
 use crate::index_map::IndexMap;
 use crate::objects::{Objects, Window};
@@ -34,7 +34,7 @@ const NEAR: Nanos = Nanos(250_000_000);
 #[derive(Clone, PartialEq, Debug)]
 pub struct RemoteFigure {
     /// The function, and the object that has most of its remote lines.
-    pub place: Where,
+    pub place: NamedLocation,
     /// CPU time in it, seconds.
     pub time: Metric,
     /// Of that what its instructions do not need, percent.
@@ -61,8 +61,8 @@ pub(super) fn remote(
     if with_memory < 2 {
         return Ok(Vec::new());
     }
-    let looks = Looks::new(&profile.recording.pages);
-    if looks.0.is_empty() {
+    let snapshots = PageSnapshots::new(&profile.recording.pages);
+    if snapshots.0.is_empty() {
         return Err("on which NUMA nodes the program's pages lie was not recorded".to_owned());
     }
     let mut watcher = Watcher {
@@ -70,7 +70,7 @@ pub(super) fn remote(
         code,
         objects,
         threads: nodes_of_threads(profile, nodes),
-        looks,
+        snapshots,
         function: None,
         pages: IndexMap::default(),
         found: BTreeMap::new(),
@@ -83,7 +83,7 @@ pub(super) fn remote(
     let figures: Vec<RemoteFigure> = functions.iter().filter_map(figure).collect();
     match figures.is_empty() && !functions.is_empty() {
         true => {
-            Err("of no page that bursts touched the NUMA node is known: record for longer"
+            Err("the NUMA nodes of the pages that bursts touched are unknown: record for longer"
                 .to_owned())
         }
         false => Ok(figures),
@@ -106,29 +106,29 @@ fn nodes_of_threads(
     threads
 }
 
-/// By address: the bytes that a page stands for, and its node.
-type Look = BTreeMap<u64, (u64, u32)>;
+/// By address: the bytes that a page represents, and its node.
+type PageNodes = BTreeMap<u64, (u64, u32)>;
 
-/// The pages of each process, by the time of the look.
-struct Looks(HashMap<Pid, BTreeMap<Nanos, Look>>);
+/// The pages of each process, by the time of the snapshot.
+struct PageSnapshots(HashMap<Pid, BTreeMap<Nanos, PageNodes>>);
 
-impl Looks {
-    fn new(pages: &[Page]) -> Looks {
-        let mut looks = HashMap::new();
+impl PageSnapshots {
+    fn new(pages: &[Page]) -> PageSnapshots {
+        let mut snapshots = HashMap::new();
         for page in pages {
             let Some(node) = page.node else { continue };
-            let of_process: &mut BTreeMap<_, Look> = looks.entry(page.pid).or_default();
-            let look = of_process.entry(page.time).or_default();
-            look.insert(page.address.0, (page.stands_for.0, node.0));
+            let of_process: &mut BTreeMap<_, PageNodes> = snapshots.entry(page.pid).or_default();
+            let snapshot = of_process.entry(page.time).or_default();
+            snapshot.insert(page.address.0, (page.stands_for.0, node.0));
         }
-        Looks(looks)
+        PageSnapshots(snapshots)
     }
 
-    /// The node of an address: of the page nearest to it, at the look nearest in time that knows its stretch.
+    /// The node of an address: of the nearest page, in the snapshot nearest in time that has its stretch of memory.
     fn node(&self, pid: Pid, address: u64, time: Nanos) -> Option<u32> {
-        let looks = self.0.get(&pid)?;
-        let mut nearest: Vec<_> = looks.iter().collect();
-        nearest.sort_by_key(|(look, _)| look.0.abs_diff(time.0));
+        let snapshots = self.0.get(&pid)?;
+        let mut nearest: Vec<_> = snapshots.iter().collect();
+        nearest.sort_by_key(|(snapshot, _)| snapshot.0.abs_diff(time.0));
         nearest.into_iter().find_map(|(_, pages)| {
             let below = pages.range(..=address).next_back();
             let above = pages.range(address..).next();
@@ -144,7 +144,7 @@ impl Looks {
 
 /// Lines of a function's bursts.
 #[derive(Default)]
-struct Seen {
+struct RemoteLines {
     /// Of each burst: remote ones and all whose node is known.
     bursts: Vec<(f64, f64)>,
     by_node: BTreeMap<u32, f64>,
@@ -152,7 +152,7 @@ struct Seen {
     objects: BTreeMap<usize, f64>,
 }
 
-impl Seen {
+impl RemoteLines {
     fn figure(
         &self,
         function: &HotFunction,
@@ -172,7 +172,10 @@ impl Seen {
         let object = self.objects.iter().max_by(|a, b| largest(a.1, b.1));
         let object = object.map(|(id, _)| &objects.all()[*id]).filter(|one| one.kind.is_named());
         Some(RemoteFigure {
-            place: Where { object: object.map(|one| one.name.clone()), ..function.place.clone() },
+            place: NamedLocation {
+                object: object.map(|one| one.name.clone()),
+                ..function.place.clone()
+            },
             time: function.time.clone(),
             waits: function.waits.clone(),
             remote: Metric::with_interval(
@@ -195,11 +198,11 @@ struct Watcher<'a> {
     code: &'a TracedCode,
     objects: &'a Objects,
     threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>>,
-    looks: Looks,
+    snapshots: PageSnapshots,
     /// Of the burst at hand: where it began, and a bit for each line of a page that it touched.
     function: Option<FunctionId>,
     pages: IndexMap<u64, u64>,
-    found: BTreeMap<FunctionId, Seen>,
+    found: BTreeMap<FunctionId, RemoteLines>,
 }
 
 impl Tool for Watcher<'_> {
@@ -240,7 +243,7 @@ impl Tool for Watcher<'_> {
         let window = Window { start: burst.time, end: burst.time + burst.elapsed };
         for (page, lines) in self.pages.drain() {
             let first = page * PAGE + u64::from(lines.trailing_zeros()) * LINE;
-            let Some(node) = self.looks.node(burst.pid, first, burst.time) else { continue };
+            let Some(node) = self.snapshots.node(burst.pid, first, burst.time) else { continue };
             let lines = f64::from(lines.count_ones());
             known += lines;
             *seen.by_node.entry(node).or_default() += lines;

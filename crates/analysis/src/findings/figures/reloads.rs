@@ -1,34 +1,35 @@
-//! Loops that load the same places in each iteration, and what that costs.
+//! Loops that load the same addresses in each iteration, and what that costs.
 //!
-//! What for: figures of the second half of `repeated-loads`. Such a loop was timed with registers for these places beside its
-//! core floor. What not: whether that may be done (`findings::reloads`).
+//! What for: figures of the second half of `repeated-loads`. Such a loop was timed with registers for these loads, in addition to
+//! its no-miss time. What not: whether that is allowed (`findings::reloads`).
 //!
 //! ```text
-//! core    what the loop's instructions need, of its time     1 - waits of its function
-//! kept    time with registers / core floor
-//! spared  1 - core × kept - min(waits, exposed): what it waits for beyond what is exposed it waits for these loads, behind the
-//!           stores to their places, for how soon a store is forwarded depends on where both lie
+//! core    the no-miss share of the loop's time               1 - waits of its function
+//! kept    time with registers / no-miss time
+//! saved   1 - core × kept - min(waits, exposed): the waits beyond the exposed ones are for these loads, after the stores to
+//!           the same addresses, because both positions decide how soon a store is forwarded
 //!           at least core × (1 - kept), and no more than 1 - core × kept - exposed: what it may wait for instead
 //!           at most 1 - core × kept
-//! vectors size of what else it accesses in a row / 16 bytes, the least vector of this architecture
-//! exposed what its accesses take one after the other; of streams, which prefetchers run ahead of, the first lines of
-//!         each page, and what memory takes to deliver the rest
+//! vectors size of its other sequential accesses / 16 bytes, the smallest vector of this architecture
+//! exposed latency of its accesses in sequence; of streams, which prefetchers run ahead of, the first lines of each page, and
+//!           the transfer of the rest
 //! ```
-//! Where loops took longer alone than in the program, by `excess`, `kept` is larger by as much: the program's time is what a
-//! quicker loop is compared with.
+//! Where loops took longer alone than in the program, by `excess`, `kept` is larger by as much: a faster loop is compared with
+//! the program's time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::BlockId;
+use estimate::Bounds;
 use facts::{Evidence, FloorOutcome, FloorTime, KeptFloor, Metric, Recording};
 use x86::Kind;
 
-use super::{ReloadedLoop, Where};
+use super::{NamedLocation, ReloadedLoop};
 use crate::findings::reloads::free;
-use crate::memory::{FunctionMemory, Memory, Seconds, SiteWeight, seconds};
+use crate::memory::{FunctionMemory, Memory, SiteWeight, seconds};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
-use crate::stack::{FunctionId, PlaceId};
+use crate::stack::{FunctionId, LocationId};
 use crate::traced::{KeptLoop, SiteIndex, TracedCode};
 use crate::types::SiteTypes;
 use crate::weight::Weight;
@@ -56,8 +57,8 @@ struct Timed<'a> {
     /// See `ReloadedLoop`.
     vectors: f64,
     weight: Weight,
-    floor: Seconds,
-    kept: Seconds,
+    no_miss: Bounds,
+    kept: Bounds,
 }
 
 /// Most CPU time first.
@@ -74,7 +75,7 @@ pub(super) fn reloaded(
     let all = profile.counted_cpu_seconds().unwrap_or(0.0);
     timed.retain(|one| {
         let time = profile.cpu_scale().quantity(&one.weight).value.unwrap_or(0.0);
-        time * one.spared().value.unwrap_or(0.0) / 100.0 >= LEAST * all
+        time * one.saved().value.unwrap_or(0.0) / 100.0 >= LEAST * all
     });
     let asked: HashSet<BlockId> = timed.iter().map(|one| one.block).collect();
     let free = free(profile.recording, code, asked);
@@ -106,15 +107,15 @@ fn timed<'a>(
             exposed: exposed(function, &is_stream),
             vectors: vectors(all, block, code, &is_row),
             weight: *weights.get(&block)?,
-            floor: floor(recording, block)?,
+            no_miss: no_miss_time(recording, block)?,
             kept: seconds(&FloorTime { repetitions, median, low, high }),
         })
     });
     found.collect()
 }
 
-fn floor(recording: &Recording, block: BlockId) -> Option<Seconds> {
-    let of_loop = |floor: &&facts::CoreFloor| floor.block == block && floor.path.is_none();
+fn no_miss_time(recording: &Recording, block: BlockId) -> Option<Bounds> {
+    let of_loop = |one: &&facts::CoreFloor| one.block == block && one.path.is_none();
     match &recording.core_floors.iter().find(of_loop)?.outcome {
         FloorOutcome::Measured(time) => Some(seconds(time)),
         FloorOutcome::Refused(_) => None,
@@ -148,7 +149,7 @@ fn exposed(function: &FunctionMemory, is_stream: impl Fn(SiteIndex) -> bool) -> 
     site_by_site.min(most(&function.serial))
 }
 
-/// At best; only a loop that accesses nothing but rows beside what it loads again.
+/// Factor on the time with vector instructions, at best; 1 unless all other accesses of the loop are sequential.
 fn vectors(
     all: &TracedCode,
     block: BlockId,
@@ -168,30 +169,30 @@ fn vectors(
 
 impl Timed<'_> {
     /// Of its time what it would not take with registers, percent.
-    fn spared(&self) -> Metric {
+    fn saved(&self) -> Metric {
         let FunctionMemory { waits, excess, .. } = self.function;
         let share = |value: Option<f64>, unknown: f64| value.map_or(unknown, |value| value / 100.0);
-        let (floor, kept) = (self.floor, self.kept);
+        let no_miss = self.no_miss.best;
         // Both were timed in the same turns.
-        let kept = [kept.0, kept.1, kept.2].map(|time| time / floor.0 * excess);
-        let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept[2] - self.exposed;
+        let kept = self.kept.each(|time| time / no_miss * excess);
+        let least = 1.0 - (1.0 - share(waits.low, 0.0)) * kept.high - self.exposed;
         let core = |waits: Option<f64>, unknown: f64| 1.0 - share(waits, unknown);
-        let low = (core(waits.high, 1.0) * (1.0 - kept[2])).min(least);
+        let low = (core(waits.high, 1.0) * (1.0 - kept.high)).min(least);
         let waited = share(waits.value, 0.0);
-        let likely = 1.0 - (1.0 - waited) * kept[0] - waited.min(self.exposed);
-        let high = 1.0 - core(waits.high, 1.0) * kept[1];
+        let best = 1.0 - (1.0 - waited) * kept.best - waited.min(self.exposed);
+        let high = 1.0 - core(waits.high, 1.0) * kept.low;
         let percent = |part: f64| part.clamp(0.0, 1.0) * 100.0;
-        let (low, likely, high) = (percent(low), percent(likely), percent(high));
-        let interval = (low.min(likely), high.max(likely));
-        Metric::with_interval(Evidence::Estimated, likely, "percent", interval, waits.samples)
+        let (low, best, high) = (percent(low), percent(best), percent(high));
+        let interval = (low.min(best), high.max(best));
+        Metric::with_interval(Evidence::Estimated, best, "percent", interval, waits.samples)
     }
 
     fn figures(&self, source: Source<'_>, types: &SiteTypes) -> Option<ReloadedLoop> {
         let (profile, code, ..) = source;
         let sites = self.sites(code);
-        let nanos = |(likely, low, high): Seconds| {
-            let interval = (low * 1e9, high * 1e9);
-            Metric::with_interval(Evidence::Timed, likely * 1e9, "ns", interval, 1)
+        let nanos = |time: Bounds| {
+            let interval = (time.low * 1e9, time.high * 1e9);
+            Metric::with_interval(Evidence::Timed, time.best * 1e9, "ns", interval, 1)
         };
         let mut fields: Vec<String> = Vec::new();
         for site in &sites {
@@ -207,9 +208,9 @@ impl Timed<'_> {
             place: place(source, &sites)?,
             fields,
             time: profile.cpu_scale().quantity(&self.weight),
-            spared: self.spared().into(),
+            saved: self.saved().into(),
             vectors: self.vectors,
-            iteration: (nanos(self.floor), nanos(self.kept)),
+            iteration: (nanos(self.no_miss), nanos(self.kept)),
             accesses: sites.len(),
             stores: sites.iter().any(stores),
         })
@@ -225,8 +226,11 @@ impl Timed<'_> {
 }
 
 /// The line with most of them, and their object.
-fn place((profile, code, memory, objects): Source<'_>, sites: &[SiteIndex]) -> Option<Where> {
-    let mut lines: BTreeMap<PlaceId, usize> = BTreeMap::new();
+fn place(
+    (profile, code, memory, objects): Source<'_>,
+    sites: &[SiteIndex],
+) -> Option<NamedLocation> {
+    let mut lines: BTreeMap<LocationId, usize> = BTreeMap::new();
     for site in sites {
         let site = &code.sites[site.index()];
         *lines.entry(profile.stacks.place_at(site.module, site.offset)).or_default() += 1;
@@ -234,5 +238,8 @@ fn place((profile, code, memory, objects): Source<'_>, sites: &[SiteIndex]) -> O
     let (place, _) = lines.into_iter().max_by_key(|(_, count)| *count)?;
     let object = memory.main_object(sites).map(|(id, _)| objects.get(id));
     let known = object.filter(|one| !matches!(one.kind, ObjectKind::Unknown | ObjectKind::Unseen));
-    Some(Where { object: known.map(|one| one.name.clone()), ..Where::of(profile, place) })
+    Some(NamedLocation {
+        object: known.map(|one| one.name.clone()),
+        ..NamedLocation::of(profile, place)
+    })
 }

@@ -1,23 +1,22 @@
-//! Rounds: threads that a program starts anew for each step of its work, and whose end it awaits before the next step.
+//! Rounds: threads that a program starts for each step of its work, and whose end it awaits before the next step.
 //!
-//! What for: what the last of each round computed beyond the others, and which threads do the same work at all. What not:
-//! conditions; rounds of threads that stay (a pool that meets at a barrier), of which only waits tell.
+//! What for: what the last thread of each round computed more than the others, and which threads do the same work at all. What
+//! not: conditions; rounds of threads that stay (a pool that meets at a barrier), which only waits show.
 //!
-//! Laid over each other, the lives of such threads leave gaps in which none of them lives: a round is what lies between two
-//! gaps. A round has few samples. So the one that ends last is taken for the one with most work, not the one with most
-//! samples: who has most of these by chance would look busier than it is, in every round, and the sum would tell of
-//! imbalance that is none. Ends are known exactly.
-//! Assumption: that of `threads`, no thread id is given twice; one that is looks like a long life, and hides rounds.
+//! The lifetimes of such threads leave gaps in which none of them exists: a round lies between two gaps. A round has few samples.
+//! So the thread that ends last counts as the one with most work, not the one with most samples: in every round some thread has
+//! most samples by chance, and the sum would show an imbalance that does not exist. Ends are known exactly.
+//! Assumption: as in `threads`, no thread id is used twice. One that is looks like a long lifetime, and hides rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Nanos, Pid};
 use facts::Metric;
 
-use super::Where;
+use super::NamedLocation;
 use crate::index_map::IndexMap;
 use crate::profile::Profile;
-use crate::stack::{FunctionId, NodeIndex, PlaceId};
+use crate::stack::{FunctionId, LocationId, NodeIndex};
 use crate::threading::spins;
 use crate::threads::{Thread, ThreadIndex};
 use crate::weight::Weight;
@@ -28,7 +27,7 @@ const ALIKE: f64 = 0.25;
 const FEW: u64 = 8;
 /// Threads of a round begin within this part of the longest life among them.
 const TOGETHER: f64 = 0.25;
-/// A thread without samples says nothing about its work; it counts when it lived for less than so many sampling periods.
+/// A thread without samples does not show its work; it counts if it lived for less than this many sampling periods.
 const SHORT: u64 = 20;
 /// A function is one of the round's work from this share of its threads' time on.
 const WORTH: f64 = 0.1;
@@ -49,7 +48,7 @@ pub struct Rounds {
     /// That of all others.
     pub others: Metric,
     /// The function with most of their time.
-    pub place: Where,
+    pub place: NamedLocation,
 }
 
 /// CPU time per function, without what only waits.
@@ -67,7 +66,7 @@ impl Work {
     pub(super) fn of_threads(profile: &Profile<'_>) -> Vec<Work> {
         let mut threads = vec![Work::default(); profile.threads.all().len()];
         let stacks = &profile.stacks;
-        let mut waits: BTreeMap<PlaceId, bool> = BTreeMap::new();
+        let mut waits: BTreeMap<LocationId, bool> = BTreeMap::new();
         // Many threads have the same stacks, and the same functions many stacks.
         let mut functions: IndexMap<Option<NodeIndex>, Option<FunctionId>> = IndexMap::default();
         let mut sums: IndexMap<(ThreadIndex, FunctionId), u64> = IndexMap::default();
@@ -126,12 +125,12 @@ impl Work {
     }
 
     /// The function that has most of it.
-    pub(super) fn place(&self, profile: &Profile<'_>) -> Where {
+    pub(super) fn place(&self, profile: &Profile<'_>) -> NamedLocation {
         let top = self.functions.iter().max_by_key(|(_, amount)| **amount);
-        top.map_or_else(Where::default, |(function, _)| {
+        top.map_or_else(NamedLocation::default, |(function, _)| {
             let function = &profile.stacks.functions[function.index()];
             let (name, file) = (Some(function.name.clone()), function.file.clone());
-            Where { function: name, file, ..Where::default() }
+            NamedLocation { function: name, file, ..NamedLocation::default() }
         })
     }
 }
@@ -227,9 +226,9 @@ impl<'a> Process<'a> {
         let mut own: Vec<(ThreadIndex, &Thread)> = Vec::new();
         for (at, thread) in self.profile.threads.all().iter().enumerate() {
             let work = &self.work[at];
-            let silent = work.computed.is_empty() && thread.end - thread.start < short;
+            let idle = work.computed.is_empty() && thread.end - thread.start < short;
             let belongs = thread.pid == self.pid && !is_first(thread) && thread.start_known;
-            if belongs && (silent || work.is_like(&self.team)) {
+            if belongs && (idle || work.is_like(&self.team)) {
                 own.push((ThreadIndex::new(at), thread));
             }
         }
@@ -271,7 +270,7 @@ struct First {
     goes_on: bool,
 }
 
-/// The first thread of a process beside the others, which it starts.
+/// The first thread of a process, which starts the others.
 struct Along {
     /// By the start of the round.
     rounds: BTreeMap<Nanos, First>,
@@ -314,7 +313,7 @@ impl Along {
         self.rounds.get(&round.start).copied().unwrap_or_default()
     }
 
-    /// Whether it does what they do, in rounds of so many threads.
+    /// Whether it does what they do, in rounds of this many threads.
     fn works(&self, process: &Process<'_>, size: usize, usual: &[&Round]) -> bool {
         let own: u64 = usual.iter().map(|round| self.of(round).computed.amount()).sum();
         let threads = usual.iter().flat_map(|round| &round.threads);

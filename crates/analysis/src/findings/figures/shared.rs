@@ -1,7 +1,7 @@
 //! Lines that threads share, by the code that shares them.
 //!
-//! What for: a row of counters fills several lines, and threads take each of them from each other: what that costs is the
-//! sum. What not: which lines are shared (`crate::sharing`), whether that matters (`findings::sharing`).
+//! What for: a row of counters fills several lines, and threads take each of them from each other: the cost is their sum.
+//! What not: which lines are shared (`crate::sharing`), and whether that matters (`findings::sharing`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Nanos, RemoteAddr, Tid};
 use facts::Metric;
 
-use super::{SharedFigure, Traced, Where};
+use super::{NamedLocation, SharedFigure, Traced};
 use crate::figure::Figure;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::sharing::{SharedLine, SharedLines, Sharing};
-use crate::stack::{FunctionId, PlaceId};
+use crate::stack::{FunctionId, LocationId};
 use crate::traced::{TracedCode, traced_bursts};
 use crate::weight::Weight;
 
@@ -32,8 +32,8 @@ pub(super) fn shared<'s>(
     let found = lines();
     if found.pairs == 0 {
         return Err(
-            "no two bursts of different threads are near enough to compare: run for longer, \
-                    or more bursts with -k burst-interval"
+            "no two bursts of different threads are close enough in time to compare: run for longer, or take more \
+             bursts with -k burst-interval"
                 .to_owned(),
         );
     }
@@ -55,9 +55,9 @@ pub(super) fn shared<'s>(
                 conflicts: per_second(lines, length),
                 time: profile.cpu_scale().quantity(&time),
                 waits: waits(profile, traced, place),
-                place: Where {
+                place: NamedLocation {
                     object: Some(line_name(objects, line, lines.len())),
-                    ..Where::of(profile, place)
+                    ..NamedLocation::of(profile, place)
                 },
                 threads: line.threads.len(),
             }
@@ -69,7 +69,7 @@ pub(super) fn shared<'s>(
 }
 
 fn sharers(profile: &Profile<'_>, line: &SharedLine) -> Sharers {
-    let function = |place: PlaceId| profile.stacks.places[place.index()].function;
+    let function = |place: LocationId| profile.stacks.places[place.index()].function;
     (
         line.sharing == Sharing::False,
         line.threads.iter().map(|thread| function(thread.place)).collect(),
@@ -105,7 +105,7 @@ fn per_second(lines: &[&SharedLine], length: f64) -> Metric {
     }
 }
 
-/// `counters, line 0x7f00 and 2 more`; of what nobody saw only the address.
+/// `counters, line 0x7f00 and 2 more`; of unrecorded memory only the address.
 fn line_name(objects: &Objects, line: &SharedLine, lines: usize) -> String {
     // The first byte that is used: a line may begin in front of the object.
     let used = line.threads.iter().fold(0, |used, thread| used | thread.read | thread.written);
@@ -119,7 +119,7 @@ fn line_name(objects: &Objects, line: &SharedLine, lines: usize) -> String {
 }
 
 /// The waits of the function of a place.
-fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: PlaceId) -> Figure {
+fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: LocationId) -> Figure {
     let id = Some(profile.stacks.places[place.index()].function);
     let known = traced.as_ref().ok();
     let function = known.and_then(|traced| traced.functions.iter().find(|one| one.place.id == id));

@@ -1,7 +1,7 @@
 //! What the system did to the program: its quota, swap, disks, and entries into the kernel.
 //!
-//! What for: figures for rules. What not: conditions. Assumption: swap and I/O waits are the machine's, so they are the
-//! program's at most.
+//! What for: figures for rules. What not: conditions. Assumption: swap and I/O waits are those of the machine, so they are an
+//! upper bound for the program.
 
 use base::Nanos;
 use facts::{CounterKind, KernelCause, Metric};
@@ -53,7 +53,7 @@ pub(super) fn system(profile: &Profile<'_>) -> SystemFigures {
 pub(super) fn entries(profile: &Profile<'_>) -> Result<Vec<EntryFigure>, String> {
     if profile.recording.kernel_entries.is_empty() {
         return Err(
-            "entries into the kernel were not counted: `fathom collect system-overview` does"
+            "entries into the kernel were not counted: `fathom collect system-overview` counts them"
                 .to_owned(),
         );
     }

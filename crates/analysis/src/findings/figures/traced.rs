@@ -1,8 +1,8 @@
 //! Figures of traced accesses: hot functions with their sites, and functions that repeat their loads.
 //!
-//! Assumption of the latter: loads relative to the stack pointer say nothing (spilled registers, return addresses), and
-//! loads at fixed addresses may be constants of the program text, so that a helper counts as repeating only if one of
-//! its loads goes through a pointer or to thread-local data.
+//! What not: conditions. Assumption of repeated loads: loads relative to the stack pointer mean nothing (spilled registers,
+//! return addresses), and loads at fixed addresses may be constants of the program text. So a function counts as repeating only
+//! if one of its loads goes through a pointer or to thread-local data.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use x86::{Gpr, Kind, Segment};
 
 use super::reloads::reloaded;
 use super::walks::walk;
-use super::{HotFunction, HotSite, RepeatedFunction, Traced, Walk, Where};
+use super::{HotFunction, HotSite, NamedLocation, RepeatedFunction, Traced, Walk};
 use crate::accesses::{AccessRow, Pattern, line_uses};
 use crate::findings::bandwidth;
 use crate::findings::reread::Stored;
@@ -23,21 +23,21 @@ use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::reuse::curves;
 use crate::selection::Selection;
-use crate::stack::{Function, FunctionId, PlaceId};
+use crate::stack::{Function, FunctionId, LocationId};
 use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
 use crate::weight::Weight;
 
-/// Of successive addresses so many are the same, of a load that repeats itself.
+/// A load repeats itself if this share of its successive addresses is the same.
 const SAME: f64 = 0.98;
 /// Bytes in a row, on average, from which on prefetchers run ahead: they begin anew in each page.
 const STREAM: u64 = 4096;
 /// An object that accesses are about has this part of them, percent.
 const MAIN: f64 = 50.0;
-/// A function whose instructions have a core floor for less than this part has none, percent.
-const FLOORED: f64 = 50.0;
-/// What would tell how long such a function waits.
-const UNFLOORED: &str = "its loops could not be timed without their memory: see whether the time per element falls with an input that \
-                         fits into the cache";
+/// With a measured no-miss time for a smaller part of its instructions, a function counts as untimed, percent.
+const MOSTLY_TIMED: f64 = 50.0;
+/// What would show how long such a function waits.
+const UNTIMED: &str = "the no-miss time of its loops could not be measured: check whether the time per element \
+                falls with an input that fits into the cache";
 /// Executions per burst of a helper that is called in a loop.
 const LOOP: f64 = 100.0;
 
@@ -74,10 +74,10 @@ pub(super) fn traced(
     sites.add_uses(&mut functions);
     sites.take_off_reread(functions.iter_mut().chain([&mut whole]));
     // Where the whole program fires, no function is asked.
-    match bandwidth::likely(&whole.figures) {
+    match bandwidth::is_probable(&whole.figures) {
         true => sites.add_fitting(&mut [&mut whole]),
         false => {
-            let asked = functions.iter_mut().filter(|one| bandwidth::likely(&one.figures));
+            let asked = functions.iter_mut().filter(|one| bandwidth::is_probable(&one.figures));
             sites.add_fitting(&mut asked.collect::<Vec<_>>());
         }
     }
@@ -97,7 +97,7 @@ pub(super) fn traced(
 fn missing(profile: &Profile<'_>, why: String) -> String {
     match profile.recording.run.analysis {
         Analysis::MemoryAccess => why,
-        other => format!("`fathom collect {}` traces no accesses: `fathom run` does", other.name()),
+        other => format!("`fathom collect {}` traces no accesses: use `fathom run`", other.name()),
     }
 }
 
@@ -131,7 +131,7 @@ struct Sites<'a> {
 }
 
 impl Sites<'_> {
-    fn place(&self, site: SiteIndex) -> PlaceId {
+    fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
         self.profile.stacks.place_at(site.module, site.offset)
     }
@@ -143,20 +143,21 @@ impl Sites<'_> {
         let Function { name, file, .. } = self.profile.stacks.functions[function.index()].clone();
         let heaviest = sites.first().map(|site| site.place.clone());
         let (id, name) = (Some(function), Some(name));
-        let own = Where { id, function: name, file, ..Where::default() };
+        let own = NamedLocation { id, function: name, file, ..NamedLocation::default() };
         let place = heaviest.filter(|place| place.same_function(&own)).unwrap_or(own);
         let object = self.object(&numbers).0;
         let figures = HotFunction {
-            place: Where { object, ..place },
+            place: NamedLocation { object, ..place },
             time: memory.time.clone(),
-            waits: match memory.floored < FLOORED && memory.waits.low < memory.waits.high {
-                true => memory.waits.clone().sharper_by(UNFLOORED),
+            waits: match memory.timed_percent < MOSTLY_TIMED && memory.waits.low < memory.waits.high
+            {
+                true => memory.waits.clone().sharper_by(UNTIMED),
                 false => memory.waits.clone(),
             },
             of_reach: memory.of_reach.clone(),
             overwritten: memory.overwritten.clone(),
             serial: memory.serial.clone(),
-            fitting: Metric::unavailable("bytes", "it does not use all of the bandwidth"),
+            fitting: Metric::unavailable("bytes", "it does not saturate the bandwidth"),
             sites,
         };
         Numbered { function, sites: numbers, figures }
@@ -188,7 +189,7 @@ impl Sites<'_> {
         let kind = site.access.kind;
         let (object, of_object) = self.object(&[index]);
         Some(HotSite {
-            place: Where { object, ..Where::of(self.profile, self.place(index)) },
+            place: NamedLocation { object, ..NamedLocation::of(self.profile, self.place(index)) },
             reads: matches!(kind, Kind::Read | Kind::ReadWrite),
             writes: matches!(kind, Kind::Write | Kind::ReadWrite),
             pattern: row.pattern,
@@ -217,9 +218,7 @@ impl Sites<'_> {
                     ..Metric::counted(percent, "percent")
                 },
             ),
-            None => {
-                (None, Metric::unavailable("percent", "it is about no single object that is known"))
-            }
+            None => (None, Metric::unavailable("percent", "no single object is known for it")),
         }
     }
 
@@ -318,7 +317,7 @@ impl Sites<'_> {
             let named = !stacks.functions[function.index()].name.starts_with('[');
             if named && per_burst >= LOOP && self.repeats(sites) {
                 found.push(RepeatedFunction {
-                    place: Where::of(self.profile, row.place),
+                    place: NamedLocation::of(self.profile, row.place),
                     caller: self.caller(function),
                     time: self.profile.cpu_scale().quantity(&row.self_time),
                     loads: sites.len(),
@@ -349,9 +348,9 @@ impl Sites<'_> {
     }
 
     /// The frame outside of the function's own that has most of its samples.
-    fn caller(&self, function: FunctionId) -> Where {
+    fn caller(&self, function: FunctionId) -> NamedLocation {
         let stacks = &self.profile.stacks;
-        let mut callers: BTreeMap<PlaceId, Weight> = BTreeMap::new();
+        let mut callers: BTreeMap<LocationId, Weight> = BTreeMap::new();
         for cell in self.profile.stack_cells() {
             let mut frames = stacks.frames(cell.stack);
             let own = frames.next().map(|place| stacks.places[place.index()].function);
@@ -362,6 +361,6 @@ impl Sites<'_> {
             }
         }
         let top = callers.into_iter().max_by_key(|(_, weight)| weight.amount());
-        top.map_or_else(Where::default, |(place, _)| Where::of(self.profile, place))
+        top.map_or_else(NamedLocation::default, |(place, _)| NamedLocation::of(self.profile, place))
     }
 }

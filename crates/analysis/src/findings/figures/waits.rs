@@ -1,16 +1,16 @@
-//! What threads waited for, of those that do the program's work.
+//! What the working threads waited for.
 //!
-//! What for: figures for rules, of recordings that followed every switch of threads. What not: conditions.
+//! What for: figures for rules, of recordings that followed every thread switch. What not: conditions.
 
 use std::collections::BTreeMap;
 
 use base::{Nanos, Pid, RemoteAddr};
 use facts::{Evidence, Metric};
 
-use super::Where;
+use super::NamedLocation;
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::PlaceId;
+use crate::stack::LocationId;
 use crate::threading::{
     Reason, ThreadSplit, Threading, Workers, object_name, threading, was_recorded,
 };
@@ -20,7 +20,7 @@ use estimate::interval::wilson;
 #[derive(Clone, PartialEq, Debug)]
 pub struct LockWait {
     /// Who waited most, and the lock.
-    pub place: Where,
+    pub place: NamedLocation,
     /// Seconds, summed over threads.
     pub time: Metric,
     /// How often.
@@ -33,7 +33,7 @@ pub struct Waited {
     /// Seconds, summed over threads.
     pub time: Metric,
     /// Where most of it.
-    pub place: Where,
+    pub place: NamedLocation,
 }
 
 /// Waits of the threads that work.
@@ -63,9 +63,7 @@ pub(super) fn waits(
     found: Option<&Threading>,
 ) -> Result<WaitFigures, String> {
     let Some(found) = found else {
-        return Err(
-            "what threads wait for was not recorded: `fathom collect threading` does".to_owned()
-        );
+        return Err("waits were not recorded: `fathom collect threading` records them".to_owned());
     };
     let workers = Workers::new(found);
     if workers.threads.is_empty() {
@@ -110,11 +108,11 @@ fn time(nanos: f64, exact: bool) -> Metric {
     }
 }
 
-fn of(profile: &Profile<'_>, place: Option<PlaceId>) -> Where {
-    place.map_or_else(Where::default, |place| Where::of(profile, place))
+fn of(profile: &Profile<'_>, place: Option<LocationId>) -> NamedLocation {
+    place.map_or_else(NamedLocation::default, |place| NamedLocation::of(profile, place))
 }
 
-type Callers = BTreeMap<Option<PlaceId>, f64>;
+type Callers = BTreeMap<Option<LocationId>, f64>;
 
 fn callers(found: &Threading, workers: &Workers<'_>, reason: Reason) -> Callers {
     let mut callers = Callers::new();
@@ -139,7 +137,7 @@ fn locks(profile: &Profile<'_>, found: &Threading, workers: &Workers<'_>) -> Vec
             callers.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).and_then(|(place, _)| place);
         let object = object.map(|object| object_name(profile, object));
         LockWait {
-            place: Where { object, ..of(profile, top) },
+            place: NamedLocation { object, ..of(profile, top) },
             time: time(nanos, workers.sum.exact),
             waits: Metric::counted(waits.round(), "count"),
         }

@@ -1,12 +1,12 @@
 //! How much of a walk across lines fits into the second-level cache.
 //!
-//! What for: the size to block a loop for, from the miss-ratio curve of the access that walks. What not: whether to.
+//! What for: the block size of a loop, from the miss-ratio curve of the access that walks. What not: whether to block.
 //!
 //! ```text
 //!   lines of the walk that fit = L2 × steps of a run / K      (K / steps: bytes in use per step, a line at least)
 //! ```
-//! K is the smallest size of the curve that keeps the lines of a run until the next run comes for the neighbours: that
-//! holds 95 % of all accesses but those that enter a new line. All that is used beside is in it, for the curve is that of
+//! K is the smallest size of the curve that keeps the lines of a run until the next run returns for the neighbours: that size
+//! holds 95 % of all accesses but those that enter a new line. It includes all other data in use, because the curve is that of
 //! all accesses of the burst.
 
 use facts::{Evidence, Metric};
@@ -24,7 +24,7 @@ pub struct Walk {
     pub keeps: Metric,
     /// Size of the second-level cache, bytes.
     pub second_level: Metric,
-    /// Its lines that fit in there together with what is used beside: a count.
+    /// Its lines that fit in there together with the other data in use: a count.
     pub lines: Metric,
 }
 
@@ -42,8 +42,8 @@ fn second_level(profile: &Profile<'_>) -> Metric {
     let measured = run.calibration.iter().flat_map(|found| &found.effective_caches);
     let measured =
         measured.filter(|cache| cache.level == 2).find(|cache| cache.bytes.value.is_some());
-    let told = || crate::reuse::cache_sizes(run).into_iter().find(|cache| cache.level == 2);
-    match (measured, told()) {
+    let reported = || crate::reuse::cache_sizes(run).into_iter().find(|cache| cache.level == 2);
+    match (measured, reported()) {
         (Some(cache), _) => cache.bytes.clone(),
         (None, Some(cache)) => Metric::counted(cache.bytes.0 as f64, "bytes"),
         (None, None) => {
@@ -58,12 +58,12 @@ fn lines(keeps: &Metric, second_level: &Metric, steps: &Steps) -> Metric {
         return Metric::unavailable("count", note.as_deref().unwrap_or("not known"));
     };
     if steps.restarts.all == 0 {
-        return Metric::unavailable("count", "no burst sees where a run of it ends");
+        return Metric::unavailable("count", "no burst contains the end of one of its runs");
     }
     // The bursts cut runs off at both of their ends: what is left of one is there at the next.
     let run = steps.executions as f64 / steps.restarts.all as f64;
     let fit = |cache: f64, kept: f64| (cache / (kept / run).max(LINE)).max(1.0);
-    let end = |value: Option<f64>, likely: f64| value.unwrap_or(likely);
+    let end = |value: Option<f64>, best: f64| value.unwrap_or(best);
     let interval = (
         fit(end(second_level.low, cache), end(keeps.high, kept)),
         fit(end(second_level.high, cache), end(keeps.low, kept)),

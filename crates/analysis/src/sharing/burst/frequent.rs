@@ -1,7 +1,7 @@
 //! Lines that are visited often enough, from spans of many lines that were visited as a whole.
 //!
-//! What for: a sweep over where spans begin and end tells how often each line was visited, without going through the lines
-//! of each span. What not: by whom, and which bytes.
+//! What for: a sweep over the starts and ends of spans gives the visits of each line, without going through the lines of each
+//! span. What not: by which thread, and which bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::traced::{LINE, SiteIndex};
 pub(super) struct Span {
     pub(super) site: SiteIndex,
     pub(super) start: u64,
-    /// The first byte behind it; what lies behind the end of the address space is left out.
+    /// The first byte after it; what is beyond the end of the address space is left out.
     end: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Page faults, and what memory there was at most: resident, on the heap, in huge pages.
+//! Page faults, and the largest amounts of memory: resident, on the heap, in huge pages.
 
 use facts::{Evidence, Metric};
 
@@ -42,12 +42,12 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
     {
         let plural = if blocks == 1.0 { "" } else { "s" };
         let (blocks, total, peak) = (count(blocks), bytes(total), bytes(peak));
-        page.entry("Heap", &format!("{peak} at most; {total} in {blocks} block{plural} over time"));
+        page.entry("Heap", &format!("peak {peak}; {total} in {blocks} block{plural} in total"));
         let pages = |metric: &Metric| metric.value.filter(|pages| *pages > 0.0).map(count);
         if let (Some(small), Some(large)) =
             (pages(&heap.huge_pages_2mb), pages(&heap.huge_pages_1gb))
         {
-            let held = format!("{small} of 2 MB, or {large} of 1 GB, hold the most");
+            let held = format!("{small} of 2 MB, or {large} of 1 GB, would hold the peak");
             page.entry("  as huge pages", &held);
         }
     }

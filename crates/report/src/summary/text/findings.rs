@@ -1,4 +1,4 @@
-//! The findings at the end of the summary: what to do next, by the time that it would save.
+//! The findings at the end of the summary: what to do next, by predicted saving.
 
 use super::{Page, quoted};
 use crate::summary::Summary;

@@ -1,7 +1,7 @@
-//! The first screen: the verdict, at most [`FIGURES`] figures, where to look, what to change, and what is left open.
+//! The first screen: the verdict, at most [`FIGURES`] figures, where to look, what to change, and what is undecided.
 //!
-//! What for: a newcomer has the answer at once, in some forty lines. What not: figures that are not known, or so roughly that
-//! they mislead as numbers: they are ranges in words here, or left to `--detail`, which has everything.
+//! What for: a newcomer has the answer at once, in some forty lines. What not: figures that are unknown, or so uncertain that a
+//! number would mislead: they are ranges in words here, or left to `--detail`, which has everything.
 
 use facts::Metric;
 
@@ -41,7 +41,7 @@ pub(super) fn screen(summary: &Summary, page: &mut Page) {
     beware(summary, page);
 }
 
-/// The answer, and what would make it sharper.
+/// The answer, and what would narrow it down.
 pub(super) fn verdict(summary: &Summary, page: &mut Page) {
     if summary.verdict.is_empty() {
         return;
@@ -51,7 +51,7 @@ pub(super) fn verdict(summary: &Summary, page: &mut Page) {
         page.out += &format!("  {}\n", page.paint.bold(&line));
     }
     if let Some(by) = &summary.verdict_decided_by {
-        for line in wrap(&format!("To say more: {by}."), page.width - 2) {
+        for line in wrap(&format!("To decide: {by}."), page.width - 2) {
             page.out += &format!("  {line}\n");
         }
     }
@@ -115,7 +115,7 @@ fn time(summary: &Summary) -> Option<String> {
     });
     let shown = shown.collect::<Vec<_>>().join(", ");
     let of = match summary.time_split.thread_time.value {
-        Some(_) => "of the lives of its threads",
+        Some(_) => "of the lifetimes of its threads",
         None => "of the CPU time",
     };
     (!shown.is_empty()).then(|| format!("{shown} {of}"))
@@ -127,7 +127,7 @@ fn memory_share(summary: &Summary) -> Option<String> {
     let best = seconds(known(&summary.elapsed_without_misses)?);
     let (share, now) = (share(&summary.memory_bound)?, seconds(summary.elapsed.value?));
     Some(format!(
-        "{share} of the time of its own code; with all data in the first cache {best} instead of {now}"
+        "{share} of the time of its own code; {best} instead of {now} with all data in the first-level cache"
     ))
 }
 
@@ -146,7 +146,7 @@ fn traffic(summary: &Summary) -> Option<String> {
         (Metric { note: Some(why), value: None, .. }, Some(_)) => format!("; {why}"),
         (of, Some(reach)) => share(of).map_or_else(String::new, |of| {
             let reach = rate(reach, "GB/s");
-            format!("; while it runs {of} of the {reach} that so many threads reach here")
+            format!("; while it runs, {of} of the {reach} that as many threads reach here")
         }),
         _ => String::new(),
     };
@@ -163,7 +163,7 @@ fn loads(summary: &Summary) -> Option<String> {
     }
     if let Some(nanos) = known(&summary.exposed_load_latency) {
         let nanos = number(nanos);
-        parts.push(format!("each one beyond the first cache holds the program up for {nanos} ns"));
+        parts.push(format!("each miss in L1 stalls the program for {nanos} ns"));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }
@@ -192,7 +192,7 @@ fn memory(summary: &Summary) -> Option<String> {
     let heap = heap.peak_bytes.value.zip(heap.allocations.value);
     let heap = heap.filter(|(_, blocks)| *blocks > 0.0).map(|(most, blocks)| {
         let plural = if blocks == 1.0 { "" } else { "s" };
-        format!("{} on the heap, in {} block{plural} over time", bytes(most), count(blocks))
+        format!("{} on the heap, in {} block{plural} in total", bytes(most), count(blocks))
     });
     let parts: Vec<String> = resident.into_iter().chain(heap).collect();
     (!parts.is_empty()).then(|| format!("at most {}", parts.join(", ")))
@@ -210,7 +210,9 @@ fn objects(summary: &Summary, page: &mut Page) {
     let top: Vec<&TopObject> = summary.top_objects.iter().filter(worth).take(OBJECTS).collect();
     let Some(first) = top.first() else { return };
     let says = match first.stall_percent.value {
-        Some(_) => "share of the CPU time at their accesses: hits count here, not in the verdict",
+        Some(_) => {
+            "share of the CPU time at their accesses; hits count here, but not in the verdict"
+        }
         None => "share of the traffic with memory",
     };
     page.heading("Objects", says);
@@ -228,7 +230,7 @@ fn findings(summary: &Summary, page: &mut Page) {
     if summary.findings.is_empty() {
         page.item(&match summary.classification_certainty {
             Some("undecided") => {
-                "No cause was found, but too little was seen to say that there is none.".to_owned()
+                "No cause was found, but the data are too few to exclude one.".to_owned()
             }
             _ => nothing_found(&summary.undecided),
         });

@@ -1,4 +1,4 @@
-//! The first checks in words: only what is wrong. How busy others were stands with the times, stolen time with the method.
+//! The first checks in words: only problems. The load of other programs is with the times, stolen time with the method.
 
 use super::Page;
 use crate::summary::Summary;
@@ -24,21 +24,24 @@ pub(super) fn wrong(summary: &Summary) -> Vec<String> {
     let throttled = checks.quota_throttled.value;
     if let Some(time) = throttled.filter(|time| time * 100.0 > elapsed * THROTTLED) {
         wrong.push(format!(
-            "The CPU quota of the program's control group was reached: its threads stood still for {}, all together. \
+            "The program reached the CPU quota of its control group. Its threads were stopped for {} in total. \
              Raise the quota, or use fewer threads.",
             seconds(time)
         ));
     }
     if let Some(pages) = checks.swapped_pages.value.filter(|pages| *pages > 0.0) {
         let pages = count(pages);
-        wrong.push(format!("The machine swapped {pages} pages meanwhile: memory was too small."));
+        wrong.push(format!(
+            "The machine swapped {pages} pages during the run: memory was too small."
+        ));
     }
     if let Some(share) = checks.io_wait_percent.value.filter(|share| *share >= WAITING_FOR_DISKS) {
         let share = percent(share);
-        wrong.push(format!("CPUs idled {share} % of the time while somebody waited for I/O."));
+        wrong
+            .push(format!("CPUs were idle for {share} % of the time while a task waited for I/O."));
     }
     if let Some(times) = checks.clock_throttles.value.filter(|times| *times > 0.0) {
-        wrong.push(format!("Cores lowered their clock {} times for heat.", count(times)));
+        wrong.push(format!("Cores lowered their clock {} times because of heat.", count(times)));
     }
     wrong
 }

@@ -2,13 +2,13 @@
 
 use super::super::TopFunction;
 use super::{Page, Summary, quoted};
-use crate::table::{Cell, Column, Look, Table};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text;
 
-/// At most so many of them.
+/// At most `most` of them.
 pub(super) fn top_functions(summary: &Summary, page: &mut Page, most: usize) {
     let of = if summary.sampling.samples > 0 {
-        "share of the CPU time: in the function itself, and with what it calls"
+        "share of the CPU time: self, and total with the functions that it calls"
     } else {
         ""
     };
@@ -50,12 +50,12 @@ fn functions_table(functions: &[TopFunction]) -> Table {
         columns,
         notes: Vec::new(),
         title: String::new(),
-        looks: vec![
-            (Look::Percent("self_percent"), "self %"),
-            (Look::Percent("total_percent"), "total %"),
-            (Look::Function("function", None), "function"),
-            (Look::Place, "source"),
-            (Look::Text("module"), "module"),
+        text_columns: vec![
+            CellStyle::Percent("self_percent").titled("self %"),
+            CellStyle::Percent("total_percent").titled("total %"),
+            CellStyle::Function("function", None).titled("function"),
+            CellStyle::SourceLine.titled("source"),
+            CellStyle::Text("module").titled("module"),
         ],
         page: usize::MAX,
         empty: String::new(),

@@ -1,4 +1,4 @@
-//! Entries into the kernel, as a person reads them, and what huge pages would change.
+//! Entries into the kernel as text, and what huge pages would change.
 
 use super::{Page, figure, percent_with_error};
 use crate::summary::Summary;
@@ -49,8 +49,8 @@ fn huge_page_hint(summary: &Summary) -> Option<String> {
     let fills = faults / processes >= SMALL_PAGES_IN_A_HUGE_ONE * FILLED;
     (rate >= COSTLY_PER_SECOND && small_pages && fills).then(|| {
         format!(
-            "{} % of the CPU time goes to {} page faults a second. Huge pages of 2 MiB would make up to {} times fewer: \
-             {} instead of {} (madvise MADV_HUGEPAGE, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1).",
+            "{} % of the CPU time goes to {} page faults a second. With huge pages of 2 MiB there would be up to \
+             {} times fewer: {} instead of {} (madvise MADV_HUGEPAGE, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1).",
             percent(share),
             count(rate),
             count(SMALL_PAGES_IN_A_HUGE_ONE),

@@ -1,4 +1,4 @@
-//! What the machine's memory and arithmetic can do, as it was measured before.
+//! The measured performance of the machine's memory and arithmetic.
 
 use super::{Page, Summary, figure};
 use crate::text::{bytes, number, printable, rate, seconds};
@@ -30,7 +30,9 @@ pub(super) fn machine(summary: &Summary, page: &mut Page) {
         );
     }
     if !summary.extra.calibrated {
-        page.item("n/a: this machine was not measured. `fathom machine` does it in about 20 s.");
+        page.item(
+            "n/a: this machine was not measured. `fathom machine` measures it in about 20 s.",
+        );
         return;
     }
     let with = summary
@@ -54,7 +56,7 @@ pub(super) fn machine(summary: &Summary, page: &mut Page) {
     });
     page.entry(
         "Time per load",
-        &format!("{} (each waiting for the one before)", ladder.join(", ")),
+        &format!("{} (each load depends on the one before)", ladder.join(", ")),
     );
     let flops = |value| format!("{} in double precision", rate(value, "GFLOP/s"));
     page.entry("Peak arithmetic", &figure(&machine.flops_peak, flops));

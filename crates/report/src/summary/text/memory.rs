@@ -1,4 +1,4 @@
-//! What memory does to the program, for people.
+//! What memory does to the program, as text.
 
 use facts::Metric;
 
@@ -9,7 +9,7 @@ use crate::text::{count, number, percent, printable, rate, rates, seconds};
 /// Blocks of a full bar.
 const BAR: f64 = 24.0;
 
-/// Bandwidth, levels and latency; nothing where no burst told.
+/// Bandwidth, hit levels and latency; nothing without bursts.
 pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     let used = &summary.dram_bandwidth;
     if used.average.value.is_none() {
@@ -20,12 +20,12 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     page.entry("Class", &format!("{class}: {}", printable(&summary.classification_reason)));
     let bound = share_of(&summary.memory_bound, "of the program's time");
     let best = match summary.elapsed_without_misses.value {
-        Some(value) => format!("; {} if all data were in the first cache", seconds(value)),
+        Some(value) => format!("; {} with all data in the first-level cache", seconds(value)),
         None => String::new(),
     };
     let unlimited = match summary.elapsed_without_bandwidth_limit.value {
         Some(value) if summary.classification == Some("bandwidth-bound") => {
-            format!(", {} at best if bandwidth had no limit", seconds(value))
+            format!(", {} at best with unlimited bandwidth", seconds(value))
         }
         _ => String::new(),
     };
@@ -45,9 +45,12 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         (Some(most), Some(reach)) if reach > 0.0 => {
             let share = percent(most / reach * 100.0);
             let of =
-                format!(", {share} % of the {} that so many threads reach", rate(reach, "GB/s"));
+                format!(", {share} % of the {} that as many threads reach", rate(reach, "GB/s"));
             match most > reach {
-                true => format!("{of} when `fathom machine` measured it: rough, or from a cache"),
+                true => format!(
+                    "{of} by the measurement of `fathom machine`: the rate is rough, or part of it \
+                came from a cache"
+                ),
                 false => of,
             }
         }
@@ -68,14 +71,14 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         Some(_) => format!("{name} {}", percent_with_error(metric)),
         None => format!("{name} n/a"),
     });
-    page.entry("  served by", &format!("{} (simulated)", parts.join(", ")));
+    page.entry("  hit level", &format!("{} (simulated)", parts.join(", ")));
     let latency =
         figure(&summary.average_load_latency, |value| format!("{} ns on average", number(value)));
     let exposed = &summary.exposed_load_latency;
     let exposed = match exposed.value.filter(|_| says_something(exposed)) {
         Some(value) => {
             let (value, range) = (number(value), between(exposed, "ns"));
-            format!("; each one beyond L1 holds the program up for {value} ns{range}")
+            format!("; each miss in L1 stalls the program for {value} ns{range}")
         }
         None => String::new(),
     };
@@ -104,7 +107,7 @@ pub(super) fn top_objects(summary: &Summary, page: &mut Page) {
     }
     let timed = summary.top_objects.iter().any(|object| object.stall_percent.value.is_some());
     let says = match timed {
-        true => "share of the CPU time at their accesses, hits in the first cache included",
+        true => "share of the CPU time at their accesses, hits in L1 included",
         false => "share of the traffic with memory",
     };
     page.heading("Top objects", says);

@@ -1,4 +1,4 @@
-//! How good the figures are: what is not there, how it was measured, what was lost, and what that cost the program.
+//! How good the figures are: what is missing, the method, what was lost, and what the measurement cost the program.
 
 use facts::Metric;
 
@@ -14,7 +14,7 @@ pub(super) fn not_available(summary: &Summary, page: &mut Page) {
         ("DRAM bandwidth used", &summary.dram_bandwidth.average),
         ("time bound by memory", &summary.memory_bound),
         ("loads and stores with their latency", &summary.loads),
-        ("cache levels that served them", &summary.levels.l1),
+        ("hit levels of loads", &summary.levels.l1),
         ("arithmetic per byte", &summary.arithmetic_intensity),
         ("address translation (DTLB)", &summary.dtlb.misses),
     ];
@@ -49,10 +49,10 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
     };
     let method = match sampling.method {
         "perf-events" => "by the kernel (perf events)",
-        "ptrace" => "by stopping threads shortly (ptrace)",
+        "ptrace" => "by stopping threads briefly (ptrace)",
         // The method is written down at the end of a recording.
-        _ if sampling.samples > 0 => "the recording ended before it was noted how",
-        _ => "not possible here: only what /proc counts",
+        _ if sampling.samples > 0 => "the recording ended before the method was stored",
+        _ => "not possible here: only the counts of /proc",
     };
     page.entry("Samples", &format!("{}{rate}, {method}", count(sampling.samples as f64)));
     let lost = lost(summary);
@@ -64,7 +64,7 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
         let thinned = count(sampling.thinned_samples as f64);
         page.entry(
             "Thinned out",
-            &format!("{thinned} samples, to keep the size limit; the others weigh more"),
+            &format!("{thinned} samples, to keep the size limit; the others represent more time"),
         );
     }
     page.entry("Overhead", &overhead(summary));
@@ -121,7 +121,7 @@ pub(super) fn doubtful(summary: &Summary) -> Vec<String> {
         lines.push(format!("{share} % of the machine went to other virtual machines."));
     }
     if let Some(share) = much(&summary.other_cpu_percent) {
-        lines.push(format!("Other programs used {share} % of the machine meanwhile."));
+        lines.push(format!("Other programs used {share} % of the machine during the run."));
     }
     lines
 }
@@ -141,14 +141,14 @@ fn overhead(summary: &Summary) -> String {
         ),
         None => figure(&summary.overhead, percent),
     };
-    // Where no burst was taken, that is told beside the coverage.
+    // Without bursts the coverage has the reason.
     let has_bursts = summary.coverage.bursts.value.is_some_and(|bursts| bursts > 0.0);
     if let Some(time) = parts.stand_still.value.filter(|_| has_bursts) {
         let (time, share) = (seconds(time), of_elapsed(time));
-        text += &format!("; the program's threads stood still for {time} ({share} %) for bursts");
+        text += &format!("; bursts stopped the program's threads for {time} ({share} %)");
     }
     if let Some(time) = parts.slowdown.value.filter(|_| has_bursts) {
-        text += &format!(", which ran about {} longer than native code", seconds(time));
+        text += &format!(" and ran about {} longer than native code", seconds(time));
     }
     if let Some(cost) = summary.sampling_cost.value {
         let cost = percent(cost);

@@ -1,4 +1,4 @@
-//! What limits the threads, in text.
+//! What limits the threads, as text.
 
 use super::{Page, figure};
 use crate::summary::Summary;
@@ -20,7 +20,7 @@ pub(super) fn threads(summary: &Summary, page: &mut Page) {
         }
         page.item(&format!("{sentence}."));
     }
-    page.heading("What threads did", "percent of the time that all of them lived");
+    page.heading("What threads did", "percent of the lifetimes of all threads");
     let shown = |metric| figure(metric, |value| format!("{} %", percent(value)));
     page.entry(
         "Running",
@@ -51,7 +51,7 @@ pub(super) fn at_once(summary: &Summary, page: &mut Page) {
         return;
     };
     let cpus = figure(&threading.effective_cpus, number);
-    page.heading("Threads running at once", &format!("{cpus} CPUs used effectively in the mean"));
+    page.heading("Threads running at once", &format!("{cpus} CPUs in use on average"));
     for row in &threading.at_once {
         let value = row.percent.value.unwrap_or(0.0);
         let bar = "█".repeat((value / 100.0 * BAR).round() as usize);

@@ -36,12 +36,12 @@ pub(super) fn time_split(summary: &Summary, page: &mut Page) {
     let values = parts.map(|(_, _, metric)| metric.value.unwrap_or(0.0).max(0.0));
     let sum: f64 = values.iter().sum();
     let of = match split.thread_time.value {
-        Some(lived) => format!("of {} that all threads existed", seconds(lived)),
+        Some(lived) => format!("of {}, the summed lifetimes of all threads", seconds(lived)),
         None => "of the CPU time".to_owned(),
     };
     page.heading("Where the time goes", &of);
     if sum <= 0.0 {
-        page.item("n/a: neither samples nor counters tell it.");
+        page.item("n/a: neither samples nor counters have it.");
         return;
     }
     let bar_width = page.width.saturating_sub(4).min(72);
@@ -63,8 +63,8 @@ pub(super) fn time_split(summary: &Summary, page: &mut Page) {
     }
     if let Some(others) = summary.other_cpu_percent.value.filter(|value| *value >= DISTURBING) {
         page.item(&format!(
-            "Other programs used {} % of the machine meanwhile: part of the waiting is waiting for a CPU, and \
-             figures of this run may suffer.",
+            "Other programs used {} % of the machine. Part of the waiting may be for a CPU, and figures of this \
+             run are less reliable.",
             percent(others)
         ));
     }

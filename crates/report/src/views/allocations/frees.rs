@@ -1,17 +1,17 @@
-//! `allocations -g free-stack`: who freed the blocks that somebody asked for.
+//! `allocations -g free-stack`: which code freed the blocks of an allocation site.
 
 use analysis::Key;
 use analysis::heap::{Freed, free_table, is_exact};
 use facts::Metric;
 
-use super::super::columns::{cells_of_key, figure, name, names, of_keys, short_looks};
-use super::{Request, empty, keys_beside, notes, total};
-use crate::table::{Cell, Look, Table};
+use super::super::columns::{cells_of_key, figure, name, names, of_keys, short_columns};
+use super::{Request, empty, keys_without, notes, total};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = free_table(profile, request.selection, keys);
-    let keys = keys_beside(Key::FreeStack, keys);
+    let keys = keys_without(Key::FreeStack, keys);
     let mut columns = of_keys(&keys);
     columns.push(name("free_stack", "Freed by"));
     columns.extend([
@@ -27,20 +27,20 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         let asked = row.key.stack.map(stack_of);
         let mut cells = cells_of_key(profile, &keys, &row.key, row.place, asked);
         cells.push(Cell::Stack(match row.freed {
-            Freed::By(path) => stack_of(path),
+            Freed::Stack(path) => stack_of(path),
             Freed::Never => vec!["(not freed)".to_owned()],
         }));
         cells.extend(figures([&row.allocations, &row.bytes, &row.bytes_percent]));
         cells
     });
-    let mut looks = vec![
-        (Look::Percent("bytes_percent"), "share %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Count("allocations"), "blocks"),
+    let mut text_columns = vec![
+        CellStyle::Percent("bytes_percent").titled("share %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Count("allocations").titled("blocks"),
     ];
     // There is room for one stack: that of who asked is in JSON and CSV, its function in the text.
-    looks.extend(short_looks(&without_stack(&keys), &keys));
-    looks.push((Look::Stack("free_stack"), "freed by"));
+    text_columns.extend(short_columns(&without_stack(&keys), &keys));
+    text_columns.push(CellStyle::Stack("free_stack").titled("freed by"));
     Table {
         view: "allocations",
         result: request.options.result_name.clone(),
@@ -48,11 +48,11 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         total: total(columns.len(), found.total.as_ref().map(|row| figures(row.each_ref()))),
         columns,
         notes: remarks(request, &keys),
-        title: request.title(&format!("heap allocations by {} and who freed", names(&keys))),
-        looks,
+        title: request.title(&format!("heap allocations by {} and free stack", names(&keys))),
+        text_columns,
         page: 25,
         empty: if request.everything() && is_counted(request) {
-            "Who frees blocks is recorded with `fathom collect memory-consumption -k stacks=all`."
+            "`fathom collect memory-consumption -k stacks=all` records what frees blocks."
                 .to_owned()
         } else {
             empty(request)
@@ -75,7 +75,7 @@ fn remarks(request: &Request<'_>, keys: &[Key]) -> Vec<String> {
         return Vec::new();
     }
     let mut notes = vec![
-        "A row holds the blocks of its code that were freed by one call stack; what was live at the end is `(not freed)`."
+        "A row has the blocks of its code that one call stack freed. Blocks live at the end are `(not freed)`."
             .to_owned(),
     ];
     notes.extend(notes::of_freeing_time(request));

@@ -4,15 +4,15 @@ use analysis::Key;
 use analysis::heap::{LifetimeRow, Lived, is_exact, lifetime_table};
 use base::Nanos;
 
-use super::super::columns::{figure, name, names, short_looks};
-use super::{Request, empty, key_cells, key_columns, keys_beside, notes, total};
-use crate::table::{Cell, Look, Table};
+use super::super::columns::{figure, name, names, short_columns};
+use super::{Request, empty, key_cells, key_columns, keys_without, notes, total};
+use crate::table::{Cell, CellStyle, Table, TextColumn};
 use crate::text;
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = lifetime_table(profile, request.selection, keys);
-    let keys = keys_beside(Key::Lifetime, keys);
+    let keys = keys_without(Key::Lifetime, keys);
     let mut columns = key_columns(&keys);
     columns.extend([
         name("lifetime_class", "Lifetime"),
@@ -41,7 +41,7 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
         columns,
         notes: remarks(request),
         title: request.title(&format!("heap allocations by {} and lifetime", names(&keys))),
-        looks: looks(&keys),
+        text_columns: text_columns(&keys),
         page: 50,
         empty: if is_old(request) {
             "This result was recorded before lifetimes were kept.".to_owned()
@@ -51,19 +51,19 @@ pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     }
 }
 
-fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
-    let mut looks = vec![
-        (Look::Count("allocations"), "blocks"),
-        (Look::Percent("allocations_percent"), "of blocks %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Percent("temporary_percent"), "temporary %"),
-        (Look::Figure("lifetime_class"), "lived"),
+fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
+    let mut text_columns = vec![
+        CellStyle::Count("allocations").titled("blocks"),
+        CellStyle::Percent("allocations_percent").titled("of blocks %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Percent("temporary_percent").titled("temporary %"),
+        CellStyle::Figure("lifetime_class").titled("lived"),
     ];
     if keys.contains(&Key::Call) {
-        looks.push((Look::Text("call"), "call"));
+        text_columns.push(CellStyle::Text("call").titled("call"));
     }
-    looks.extend(short_looks(keys, keys));
-    looks
+    text_columns.extend(short_columns(keys, keys));
+    text_columns
 }
 
 /// The class in words, and its ends.
@@ -100,12 +100,13 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
         return Vec::new();
     }
     let mut remarks = vec![
-        "Each class ends at twice the lifetime of the one before; what was live at the end is `(not freed)`."
+        "Each class ends at twice the lifetime of the one before. Blocks live at the end are `(not freed)`."
             .to_owned(),
     ];
     if is_exact(recording) {
         remarks.push(
-            "Every block was recorded. Temporary: freed by the thread that asked for it before it asked for another."
+            "Every block was recorded. Temporary: freed by the thread that allocated it, before its next \
+             allocation."
                 .to_owned(),
         );
         remarks.push(
@@ -118,7 +119,8 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
         let least = recording.run.knobs.get("mem-object-size-min-thres");
         let least = least.map_or_else(String::new, |bytes| format!(" ({bytes} bytes or more)"));
         remarks.push(format!(
-            "Of large blocks alone{least}, which all have a record; `-k stacks=all` counts every block. Temporary: freed within 1 ms."
+            "Large blocks only{least}: each of them has a record. `-k stacks=all` counts every block. Temporary: \
+             freed within 1 ms."
         ));
     }
     remarks.extend(notes::of_processes(request));

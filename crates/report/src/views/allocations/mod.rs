@@ -1,4 +1,4 @@
-//! `allocations`: heap blocks per key, by who freed them, by size, by how long they lived, and over time.
+//! `allocations`: heap blocks per key, by free stack, by size, by lifetime, and over time.
 
 mod frees;
 mod lifetimes;
@@ -7,11 +7,11 @@ mod over_time;
 mod size_classes;
 
 use analysis::heap::{HeapRow, heap_sums, heap_table};
-use analysis::{Key, PlaceId, Profile, RowKey};
+use analysis::{Key, LocationId, Profile, RowKey};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_looks};
-use crate::table::{Cell, Column, Look, Table};
+use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_columns};
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 
 pub(crate) fn allocations(request: &Request<'_>) -> Table {
     let keys = request.options.group.as_slice();
@@ -60,7 +60,7 @@ fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
         rows: rows.collect(),
         notes: notes::of_code(request, keys, &found),
         title: request.title(&format!("heap allocations by {}", names(keys))),
-        looks: looks(keys),
+        text_columns: text_columns(keys),
         page: 25,
         empty: empty(request),
     }
@@ -77,7 +77,7 @@ fn key_cells(
     profile: &Profile<'_>,
     keys: &[Key],
     key: &RowKey,
-    place: PlaceId,
+    place: LocationId,
     stack: Option<Vec<String>>,
 ) -> Vec<Cell> {
     let call = key.call.map(|call| Cell::text(call.name()));
@@ -85,12 +85,12 @@ fn key_cells(
 }
 
 /// Of `keys`, those that say who asked for blocks, where rows are parted by `other` besides; functions when there is none.
-fn keys_beside(other: Key, keys: &[Key]) -> Vec<Key> {
+fn keys_without(other: Key, keys: &[Key]) -> Vec<Key> {
     let keys: Vec<Key> = keys.iter().copied().filter(|key| *key != other).collect();
     if keys.is_empty() { vec![Key::Function] } else { keys }
 }
 
-/// The row below the others of a table with so many columns, whose figures come last. Without rows there are none.
+/// The total row of a table with this many columns, whose figures come last. Without rows there are none.
 fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell> {
     let mut cells = missing(columns - N);
     match figures {
@@ -100,25 +100,25 @@ fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell
     cells
 }
 
-fn looks(keys: &[Key]) -> Vec<(Look, &'static str)> {
+fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     let mut shown = vec![
-        (Look::Percent("bytes_percent"), "share %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Count("allocations"), "blocks"),
-        (Look::Bytes("peak_bytes"), "peak"),
-        (Look::Bytes("live_at_end"), "at end"),
+        CellStyle::Percent("bytes_percent").titled("share %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Count("allocations").titled("blocks"),
+        CellStyle::Bytes("peak_bytes").titled("peak"),
+        CellStyle::Bytes("live_at_end").titled("at end"),
     ];
     // Where rows have short names, there is room.
     if keys.iter().all(|key| matches!(key, Key::Call | Key::Process | Key::Thread)) {
         shown.extend([
-            (Look::Time("lifetime"), "lifetime"),
-            (Look::Percent("temporary_percent"), "temporary %"),
+            CellStyle::Time("lifetime").titled("lifetime"),
+            CellStyle::Percent("temporary_percent").titled("temporary %"),
         ]);
     }
     if keys.contains(&Key::Call) {
-        shown.push((Look::Text("call"), "call"));
+        shown.push(CellStyle::Text("call").titled("call"));
     }
-    shown.extend(short_looks(keys, keys));
+    shown.extend(short_columns(keys, keys));
     shown
 }
 

@@ -1,4 +1,4 @@
-//! Remarks under the tables of heap blocks: how many huge pages, what may leak, what the figures lack.
+//! Notes under the tables of heap blocks: huge pages, possible leaks, limits of the figures.
 
 use analysis::Key;
 use analysis::heap::{HeapRow, HeapTable, heap_sums, huge_pages, is_exact};
@@ -38,7 +38,8 @@ pub(super) fn of_code(request: &Request<'_>, keys: &[Key], found: &HeapTable) ->
 /// What a filter on time means where every free was recorded.
 pub(super) fn of_freeing_time(request: &Request<'_>) -> Option<String> {
     request.selection.time().map(|_| {
-        "The filter on time chooses frees, by when they were summed up, about once a second: blocks that were not freed are left out."
+        "The filter on time selects frees by when they were summed up, about once a second. Blocks that were not \
+         freed are left out."
             .to_owned()
     })
 }
@@ -51,7 +52,8 @@ pub(super) fn of_processes(request: &Request<'_>) -> Vec<String> {
     let inherited = sum(|total| total.inherited.0);
     if inherited > 0 {
         notes.push(format!(
-            "{inherited} bytes were live when processes were forked: in the child they are in no row, and its frees of them neither."
+            "{inherited} bytes were live when processes were forked. In the child, neither they nor their frees \
+             are in any row."
         ));
     }
     let unknown = sum(|total| total.unknown_frees);
@@ -65,7 +67,10 @@ pub(super) fn of_processes(request: &Request<'_>) -> Vec<String> {
     }
     let forgotten = sum(|total| total.forgotten);
     if forgotten > 0 {
-        notes.push(format!("The sizes of {forgotten} blocks were not kept for want of memory: live bytes are too high."));
+        notes.push(format!(
+            "The sizes of {forgotten} blocks were not kept, because memory ran out: live bytes are \
+                too high."
+        ));
     }
     let lost = recording.lost(LostSource::Allocations);
     if lost > 0 {
@@ -84,7 +89,8 @@ fn pages(what: &str, bytes: &Metric, peak: &Metric) -> Option<String> {
     };
     let (all, peak) = (values(bytes)?, values(peak)?);
     Some(format!(
-        "Huge pages: {what} would fill {:.0} pages of 2 MB or {:.0} of 1 GB, the peak {:.0} of 2 MB or {:.0} of 1 GB.",
+        "Huge pages: {what} would fill {:.0} pages of 2 MB or {:.0} of 1 GB; the peak {:.0} of 2 MB or {:.0} of 1 \
+         GB.",
         all.0, all.1, peak.0, peak.1
     ))
 }
@@ -117,33 +123,33 @@ fn leaks(request: &Request<'_>, keys: &[Key], found: &HeapTable) -> Option<Strin
         0 => String::new(),
         others => format!(" and {others} more rows"),
     };
-    (!shown.is_empty()).then(|| {
-        format!("Never freed, which may be meant so or be a leak: {}{others}.", shown.join(", "))
-    })
+    (!shown.is_empty())
+        .then(|| format!("Never freed, by intention or as a leak: {}{others}.", shown.join(", ")))
 }
 
-/// How figures of a recording with every block differ, and what they cannot tell.
+/// How figures of a recording with every block differ, and their limits.
 fn of_every_block(request: &Request<'_>, keys: &[Key]) -> Vec<String> {
     let recording = request.profile.recording;
     if !is_exact(recording) {
         return Vec::new();
     }
     let mut notes = vec![
-        "Every block was recorded. Peak: what of a row was live when its process had the most. Temporary: freed by the thread that asked for it before it asked for another."
+        "Every block was recorded. Peak: the part of a row that was live at its process's peak. Temporary: freed \
+         by the thread that allocated it, before its next allocation."
             .to_owned(),
     ];
     notes.extend(nameless(recording));
     notes.extend(of_threads(request, keys));
     if request.selection.time().is_some() {
         notes.push(
-            "The filter on time goes by when blocks were summed up, about once a second."
+            "The filter on time selects by when blocks were summed up, about once a second."
                 .to_owned(),
         );
     }
     notes
 }
 
-/// What sums per process cannot tell of threads.
+/// Limits of sums per process for threads.
 pub(super) fn of_threads(request: &Request<'_>, keys: &[Key]) -> Option<String> {
     let profile = request.profile;
     if !is_exact(profile.recording) {
@@ -159,7 +165,7 @@ pub(super) fn of_threads(request: &Request<'_>, keys: &[Key]) -> Option<String> 
         !selection.has_whole_process(profile, total.pid) && threads.any(chooses)
     });
     let what = if has_part {
-        "one of which the filter chooses only some threads has no rows"
+        "a process of which the filter selects only some threads has no rows"
     } else if keys.contains(&Key::Thread) {
         "threads are not distinguished"
     } else {
@@ -174,7 +180,8 @@ fn nameless(recording: &Recording) -> Option<String> {
     let blocks = nameless.fold(0, |sum: u64, row| sum.saturating_add(row.allocations));
     (blocks > 0).then(|| {
         format!(
-            "{blocks} blocks are in a row without a name: their call stacks could not be followed, or were more than the recording has room for."
+            "{blocks} blocks are in a row without a name: their call stacks could not be unwound, or exceeded the \
+             room of the recording."
         )
     })
 }

@@ -4,7 +4,7 @@ use analysis::heap::{HeapBin, heap_over_time, is_exact};
 
 use super::super::columns::{figure, missing, name};
 use super::{Request, empty, notes};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>) -> Table {
     let bins = heap_over_time(request.profile, request.selection);
@@ -31,14 +31,14 @@ pub(super) fn table(request: &Request<'_>) -> Table {
         columns,
         notes: remarks(request),
         title: request.title("heap allocations over time"),
-        looks: vec![
-            (Look::Start("start"), "from"),
-            (Look::Count("allocations"), "blocks"),
-            (Look::Bytes("bytes_allocated"), "bytes"),
-            (Look::Count("frees"), "frees"),
-            (Look::Bytes("bytes_freed"), "freed"),
-            (Look::Bytes("live"), "live"),
-            (Look::Bar("live"), ""),
+        text_columns: vec![
+            CellStyle::Start("start").titled("from"),
+            CellStyle::Count("allocations").titled("blocks"),
+            CellStyle::Bytes("bytes_allocated").titled("bytes"),
+            CellStyle::Count("frees").titled("frees"),
+            CellStyle::Bytes("bytes_freed").titled("freed"),
+            CellStyle::Bytes("live").titled("live"),
+            CellStyle::Bar("live").titled(""),
         ],
         page: usize::MAX,
         empty: empty(request),
@@ -49,11 +49,15 @@ fn remarks(request: &Request<'_>) -> Vec<String> {
     let recording = request.profile.recording;
     let mut notes = Vec::new();
     if is_exact(recording) {
-        notes.push("Blocks were summed up about once a second; a second in which nothing changed has no row.".to_owned());
+        notes.push(
+            "Blocks were summed up about once a second. Seconds without a change have no row."
+                .to_owned(),
+        );
         notes.extend(notes::of_threads(request, &[]));
     } else if !recording.allocations.is_empty() {
         notes.push(
-            "From blocks that have a record: large ones, and smaller ones drawn at random. `-k stacks=all` counts."
+            "From blocks that have a record: large ones, and smaller ones drawn at random. `-k stacks=all` counts \
+             every block."
                 .to_owned(),
         );
     }

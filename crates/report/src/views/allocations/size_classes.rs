@@ -4,7 +4,7 @@ use analysis::heap::{SizeClassRow, size_class_table};
 
 use super::super::columns::{figure, name};
 use super::{Request, empty, total};
-use crate::table::{Cell, Look, Table};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
     let (rows, sums) = size_class_table(request.profile, request.selection, by_process);
@@ -24,17 +24,17 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         cells.extend(figures(row));
         cells
     };
-    let mut looks = vec![
-        (Look::Figure("size_class"), "bytes each"),
-        (Look::Count("allocations"), "blocks"),
-        (Look::Percent("allocations_percent"), "of blocks %"),
-        (Look::Bytes("bytes_allocated"), "bytes"),
-        (Look::Percent("bytes_percent"), "share %"),
+    let mut text_columns = vec![
+        CellStyle::Figure("size_class").titled("bytes each"),
+        CellStyle::Count("allocations").titled("blocks"),
+        CellStyle::Percent("allocations_percent").titled("of blocks %"),
+        CellStyle::Bytes("bytes_allocated").titled("bytes"),
+        CellStyle::Percent("bytes_percent").titled("share %"),
     ];
-    looks.push(if by_process {
-        (Look::Text("process"), "process")
+    text_columns.push(if by_process {
+        CellStyle::Text("process").titled("process")
     } else {
-        (Look::Bar("allocations"), "")
+        CellStyle::Bar("allocations").titled("")
     });
     let has_other = !request.everything() && rows.is_empty();
     Table {
@@ -45,14 +45,14 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         columns,
         notes: if sums.is_some() {
             vec![
-                "Counted at every call: classes hold the sizes with as many binary digits."
+                "Counted at every call. A class holds the sizes with the same number of binary digits."
                     .to_owned(),
             ]
         } else {
             Vec::new()
         },
         title: request.title("heap allocations by size"),
-        looks,
+        text_columns,
         page: usize::MAX,
         empty: if has_other {
             "Sizes are counted per process: filters on code, time or single threads do not apply to them."

@@ -19,7 +19,7 @@ const LEAST_STEP: f64 = 1.0;
 pub(super) const FIGURES: [(&str, &str, Option<&str>); 32] = [
     ("stall_time", "CPU time at its accesses", Some("s")),
     ("stall_percent", "Share of all CPU time", Some("percent")),
-    ("remote_percent", "Of it for another node", Some("percent")),
+    ("remote_percent", "Part for another node", Some("percent")),
     ("accesses", "Traced accesses", Some("count")),
     ("access_percent", "Share of accesses", Some("percent")),
     ("loads", "Loads", Some("count")),
@@ -106,14 +106,14 @@ fn with_unrecorded(found: &ObjectTable, key: &RowKey, row: &ObjectRow) -> Metric
     let whole = RowKey { object: key.object, ..RowKey::default() } == *key;
     let estimated = key.object.and_then(|object| found.with_unrecorded.get(&object));
     match (whole, estimated, &row.accesses) {
-        (false, ..) => Metric::unavailable("percent", "it is known of whole objects only"),
+        (false, ..) => Metric::unavailable("percent", "known for whole objects only"),
         (true, Some(estimated), _) => estimated.clone(),
         (true, None, Some(row)) => row.share.clone(),
         (true, None, None) => Metric::unavailable("percent", NOT_TRACED),
     }
 }
 
-const NOT_TRACED: &str = "no burst saw an access to it";
+const NOT_TRACED: &str = "no burst recorded an access to it";
 
 fn stalled(request: &Request<'_>, found: &ObjectTable, row: Option<StallRow>) -> [Cell; 3] {
     let row = match found.stalls {
@@ -153,7 +153,7 @@ fn moved(found: &ObjectTable, row: &ObjectRow, whole: f64) -> [Cell; 6] {
             low: None,
             high: None,
             evidence: Some(Evidence::Estimated),
-            note: Some("of two estimates, without an interval".to_owned()),
+            note: Some("ratio of two estimates, without an interval".to_owned()),
             ..Metric::counted(bytes / whole * 100.0, "percent")
         }
     } else {
@@ -249,11 +249,11 @@ fn main_node(pages: &ObjectPages) -> Metric {
         Err(why) => return Metric::unavailable("count", why),
     };
     nodes.first().map_or_else(
-        || Metric::unavailable("count", "no page of it was drawn"),
+        || Metric::unavailable("count", "none of its pages was sampled"),
         |(node, share)| {
             let percent = text::percent(share.value.unwrap_or(0.0));
             most(f64::from(node.0), "count", share)
-                .noted(&format!("{percent} % of its memory is there"))
+                .noted(&format!("{percent} % of its memory is resident"))
         },
     )
 }
@@ -291,7 +291,7 @@ pub(crate) fn object_bytes(object: &Object) -> Metric {
 
 fn estimated(object: &Object, value: f64, unit: &str) -> Metric {
     if object.kind == ObjectKind::Unknown {
-        return Metric::unavailable(unit, "it is no range of memory that was recorded");
+        return Metric::unavailable(unit, "its range of memory was not recorded");
     }
     if object.blocks == object.ranges as f64 {
         return Metric::counted(value, unit);

@@ -26,7 +26,7 @@ fn runs_touch_the_lines_of_their_pages() {
 }
 
 #[test]
-fn the_nearest_page_of_the_stretch_and_of_the_nearest_look_tells_the_node() {
+fn the_node_is_that_of_the_nearest_page_in_the_nearest_snapshot() {
     let page = |time, address, node| Page {
         time: Nanos(time),
         pid: Pid(7),
@@ -35,16 +35,19 @@ fn the_nearest_page_of_the_stretch_and_of_the_nearest_look_tells_the_node() {
         huge: None,
         node: Some(NodeId(node)),
     };
-    let looks =
-        Looks::new(&[page(10, 0x10_0000, 0), page(10, 0x11_0000, 1), page(90, 0x10_0000, 1)]);
-    let node = |address, time| looks.node(Pid(7), address, Nanos(time));
+    let snapshots = PageSnapshots::new(&[
+        page(10, 0x10_0000, 0),
+        page(10, 0x11_0000, 1),
+        page(90, 0x10_0000, 1),
+    ]);
+    let node = |address, time| snapshots.node(Pid(7), address, Nanos(time));
     assert_eq!(node(0x10_1000, 20), Some(0));
     assert_eq!(node(0x10_f000, 20), Some(1));
     assert_eq!(node(0x10_1000, 80), Some(1));
     // The later look does not know the second stretch.
     assert_eq!(node(0x11_8000, 80), Some(1));
     assert_eq!(node(0x13_0000, 80), None);
-    assert_eq!(looks.node(Pid(8), 0x10_0000, Nanos(10)), None);
+    assert_eq!(snapshots.node(Pid(8), 0x10_0000, Nanos(10)), None);
 }
 
 /// addsd xmm0,[rdi]; add rdi,64; cmp rdi,rsi; jne
@@ -86,7 +89,7 @@ fn figure_of(recording: &Recording, nodes: [u32; 2]) -> Result<Vec<RemoteFigure>
     let objects = Objects::new(&profile);
     let id = profile.stacks.functions.iter().position(|one| one.name == "sum");
     let function = HotFunction {
-        place: Where { id: id.map(FunctionId::new), ..Where::default() },
+        place: NamedLocation { id: id.map(FunctionId::new), ..NamedLocation::default() },
         time: Metric::counted(1.0, "s"),
         waits: Metric::counted(50.0, "percent").into(),
         of_reach: Metric::counted(0.0, "percent").into(),

@@ -25,7 +25,7 @@ fn program() -> Program {
 }
 
 impl Program {
-    /// A thread that lives for so many milliseconds from there on, and computes for all of it.
+    /// A thread that lives for this many milliseconds from there on, and computes all the time.
     fn lives(&mut self, tid: i32, start: u64, millis: u64) -> &mut Self {
         let (from, end) = (start as f64 * 1e-3, (start + millis) as f64 * 1e-3);
         self.builder.thread(1, tid, "draw", from, end);
@@ -46,7 +46,7 @@ impl Program {
     }
 
     /// How many rounds of how many threads, and the parts of the last and the others of the time of both, percent.
-    fn told(self) -> Option<(usize, usize, i64, i64)> {
+    fn summary(self) -> Option<(usize, usize, i64, i64)> {
         let found = self.rounds().pop()?;
         let (last, others) = (found.last.value?, found.others.value?);
         let percent = |part: f64| (100.0 * part / (last + others)).round() as i64;
@@ -63,7 +63,7 @@ fn two_threads_per_step_one_with_four_times_the_work() {
         let tid = 10 + 2 * step as i32;
         program.lives(tid, step * 100, one).lives(tid + 1, step * 100 + 1, two);
     }
-    assert_eq!(program.told(), Some((10, 2, 80, 20)));
+    assert_eq!(program.summary(), Some((10, 2, 80, 20)));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_first_thread_works_along_and_goes_on_when_the_other_has_ended() {
         program.lives(10 + step as i32, step * 100, 21);
         program.first(program.draw, step * 100, 81);
     }
-    assert_eq!(program.told(), Some((10, 2, 80, 20)));
+    assert_eq!(program.summary(), Some((10, 2, 80, 20)));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_first_thread_works_along_and_waits_for_the_other() {
         program.lives(10 + step as i32, step * 100, 99);
         program.first(program.draw, step * 100, 33);
     }
-    assert_eq!(program.told(), Some((10, 2, 75, 25)));
+    assert_eq!(program.summary(), Some((10, 2, 75, 25)));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn of_a_short_thread_few_samples_fell_anywhere() {
         program.builder.rewind(from).samples(1, tid, stack, 2);
         program.first(program.draw, start, 3);
     }
-    assert_eq!(program.told(), Some((10, 2, 50, 50)));
+    assert_eq!(program.summary(), Some((10, 2, 50, 50)));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn what_the_first_thread_does_between_two_steps_is_no_part_of_them() {
         program.lives(tid, step * 100, 41).lives(tid + 1, step * 100, 41);
         program.first(program.read, step * 100 + 50, 41);
     }
-    assert_eq!(program.told(), Some((10, 2, 50, 50)));
+    assert_eq!(program.summary(), Some((10, 2, 50, 50)));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn threads_for_requests_that_come_at_any_time_are_no_rounds() {
         let length = 10 + 37 * request % 60;
         program.lives(10 + request as i32, request * 49, length);
     }
-    assert_eq!(program.told(), None);
+    assert_eq!(program.summary(), None);
 }
 
 #[test]
@@ -133,5 +133,5 @@ fn a_thread_that_lives_all_the_time_and_does_something_else_hides_no_round() {
         let tid = 10 + 2 * step as i32;
         program.lives(tid, step * 100, 81).lives(tid + 1, step * 100, 21);
     }
-    assert_eq!(program.told(), Some((10, 2, 80, 20)));
+    assert_eq!(program.summary(), Some((10, 2, 80, 20)));
 }

@@ -1,8 +1,8 @@
 //! How many threads of the program run while a burst is taken.
 //!
-//! What for: what memory can deliver depends on how many ask for it. A program that reads its input with one thread and
-//! then computes with all of them has bursts in both parts, and the mean of the whole run fits neither.
-//! What not: how much so many threads reach (`bound`).
+//! What for: the bandwidth of memory depends on the number of threads that use it. A program that reads its input with one thread
+//! and then computes with all of them has bursts in both parts, and the mean of the whole run fits neither.
+//! What not: what as many threads reach (`bound`).
 //! Assumption: within some 100 ms the program does the same.
 
 use base::Nanos;
@@ -19,7 +19,7 @@ const AROUND: usize = 2;
 
 /// For each of these moments: threads that run their own code, on average; at least 1, the one that is seen. `scale`:
 /// seconds per nanosecond of sample weight. `None` without samples.
-pub(super) fn running_beside(
+pub(super) fn concurrency(
     recording: &Recording,
     moments: impl Iterator<Item = Nanos>,
     scale: f64,
@@ -35,14 +35,14 @@ pub(super) fn running_beside(
         let bin = bins.index(sample.time)?;
         used[bin] = used[bin].saturating_add(sample.weight.0);
     }
-    let beside = |time: Nanos| {
+    let concurrency = |time: Nanos| {
         let bin = bins.index(time).unwrap_or_default();
         let (first, last) = (bin.saturating_sub(AROUND), (bin + AROUND).min(used.len() - 1));
         let weight: u64 = used[first..=last].iter().fold(0, |sum, one| sum.saturating_add(*one));
         let length = bins.end(last).0.saturating_sub(bins.start(first).0).max(1);
         (weight as f64 * scale / (length as f64 * 1e-9)).max(1.0)
     };
-    Some(moments.map(beside).collect())
+    Some(moments.map(concurrency).collect())
 }
 
 #[cfg(test)]
@@ -70,8 +70,8 @@ mod tests {
             }
         }
         let moments = [100, 300, 700, 999].map(|ms| Nanos(ms * 1_000_000));
-        let found = running_beside(&recording, moments.into_iter(), 1e-9).expect("samples");
+        let found = concurrency(&recording, moments.into_iter(), 1e-9).expect("samples");
         assert_eq!(found, [1.0, 1.0, 2.0, 2.0]);
-        assert_eq!(running_beside(&recording, moments.into_iter(), 0.0), None);
+        assert_eq!(concurrency(&recording, moments.into_iter(), 0.0), None);
     }
 }

@@ -1,23 +1,23 @@
-//! What steps of the time-stamp counter hide.
+//! The uncertainty of one timed load from the steps of the time-stamp counter.
 //!
-//! What for: on some processors the counter goes by steps (AMD Zen: by what 10 ns are; the reading is that of a 100 MHz
-//! clock times a factor). Two readings then differ by a whole number of steps, one too few or too many as it falls: the mean
-//! of many is right, one alone is known to a step. What not: what one reading costs (`latency`).
+//! What for: on some processors the counter advances in steps (AMD Zen: of 10 ns; the reading is that of a 100 MHz clock times a
+//! factor). Two readings then differ by a whole number of steps, one too few or too many by chance: the mean of many is right,
+//! a single one is known to a step. What not: the cost of a reading (`latency`).
 //!
-//! Assumption: the first reading lies anywhere in a step, each place as likely. So the true time of one that shows t lies
-//! between t - step and t + step, with a triangle's density.
+//! Assumption: the first reading is anywhere in a step with equal probability. So the true time of a shown time t lies between
+//! t - step and t + step, with a triangular density.
 
 use std::collections::BTreeSet;
 use std::iter::Sum;
 
 const FEWEST: usize = 3;
-/// Finer steps blur nothing that is shown, nanoseconds.
+/// Finer steps change nothing that is shown, nanoseconds.
 const FINE: f64 = 1.0;
 
-/// How far single times are blurred.
+/// The uncertainty of single times.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Blur {
-    /// Nanoseconds; 0 where it is no matter.
+pub(super) struct TimerStep {
+    /// Nanoseconds; 0 where it does not matter.
     step: f64,
 }
 
@@ -27,24 +27,24 @@ pub(super) struct Within {
     /// Those that surely are.
     pub(super) sure: f64,
     /// By the triangle.
-    pub(super) likely: f64,
+    pub(super) best: f64,
     /// Those that may be.
     pub(super) possible: f64,
 }
 
-impl Blur {
-    /// By differences of readings, whose greatest common divisor the step is; fewer than [`FEWEST`] different ones tell none.
-    pub(super) fn of(cycles: impl Iterator<Item = u32>, nanos_per_cycle: f64) -> Blur {
+impl TimerStep {
+    /// From differences of readings: the step is their greatest common divisor. Fewer than [`FEWEST`] different ones give none.
+    pub(super) fn of(cycles: impl Iterator<Item = u32>, nanos_per_cycle: f64) -> TimerStep {
         let different: BTreeSet<u32> = cycles.collect();
         if different.len() < FEWEST {
-            return Blur::default();
+            return TimerStep::default();
         }
         let divisor = different.into_iter().fold(0, common_divisor);
         let step = f64::from(divisor) * nanos_per_cycle;
-        Blur { step: if step.is_finite() && step >= FINE { step } else { 0.0 } }
+        TimerStep { step: if step.is_finite() && step >= FINE { step } else { 0.0 } }
     }
 
-    /// Nanoseconds; 0 where it is no matter.
+    /// Nanoseconds; 0 where it does not matter.
     pub(super) fn step(self) -> f64 {
         self.step
     }
@@ -55,12 +55,12 @@ impl Blur {
         let share = |holds: bool| if holds { 1.0 } else { 0.0 };
         if self.step == 0.0 {
             let is_within = share(from <= nanos && nanos < to);
-            return Within { sure: is_within, likely: is_within, possible: is_within };
+            return Within { sure: is_within, best: is_within, possible: is_within };
         }
         let (least, most) = (nanos - self.step, nanos + self.step);
         Within {
             sure: share(from <= least && most < to),
-            likely: self.below(to - nanos) - self.below(from - nanos),
+            best: self.below(to - nanos) - self.below(from - nanos),
             possible: share(from <= most && least < to),
         }
     }
@@ -75,8 +75,8 @@ impl Blur {
 impl Within {
     /// Of a part that has this weight.
     pub(super) fn times(self, weight: f64) -> Within {
-        let Within { sure, likely, possible } = self;
-        Within { sure: sure * weight, likely: likely * weight, possible: possible * weight }
+        let Within { sure, best, possible } = self;
+        Within { sure: sure * weight, best: best * weight, possible: possible * weight }
     }
 }
 
@@ -84,7 +84,7 @@ impl Sum for Within {
     fn sum<I: Iterator<Item = Within>>(all: I) -> Within {
         all.fold(Within::default(), |sum, one| Within {
             sure: sum.sure + one.sure,
-            likely: sum.likely + one.likely,
+            best: sum.best + one.best,
             possible: sum.possible + one.possible,
         })
     }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_step_is_what_all_differences_share() {
-        let of = |cycles: &[u32]| Blur::of(cycles.iter().copied(), 1.0 / 2.6).step();
+        let of = |cycles: &[u32]| TimerStep::of(cycles.iter().copied(), 1.0 / 2.6).step();
         assert_eq!(of(&[52, 78, 26, 520]), 10.0);
         assert_eq!(of(&[52, 78, 26, 521]), 0.0, "every cycle shows");
         assert_eq!(of(&[52, 78, 26, 522]), 0.0, "steps of a nanosecond are no matter");
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn fine_times_are_what_they_show() {
-        let fine = Blur::default();
-        let yes = Within { sure: 1.0, likely: 1.0, possible: 1.0 };
+        let fine = TimerStep::default();
+        let yes = Within { sure: 1.0, best: 1.0, possible: 1.0 };
         assert_eq!(fine.within(2.0, 2.0, 5.0), yes);
         assert_eq!(fine.within(5.0, 2.0, 5.0), Within::default());
         assert_eq!(fine.within(-1.0, 0.0, 5.0), yes);
@@ -119,17 +119,17 @@ mod tests {
 
     #[test]
     fn a_time_is_spread_over_two_steps() {
-        let blur = Blur { step: 10.0 };
+        let timer_step = TimerStep { step: 10.0 };
         let parts = [0.0, 2.0, 10.0, 20.0, f64::INFINITY];
         let parts: Vec<Within> =
-            parts.windows(2).map(|ends| blur.within(10.0, ends[0], ends[1])).collect();
-        let likely: f64 = parts.iter().map(|part| part.likely).sum();
-        assert!((likely - 1.0).abs() < 1e-12);
-        assert!((parts[1].likely - 0.48).abs() < 1e-12, "{parts:?}");
-        assert!((parts[2].likely - 0.5).abs() < 1e-12, "{parts:?}");
+            parts.windows(2).map(|ends| timer_step.within(10.0, ends[0], ends[1])).collect();
+        let best: f64 = parts.iter().map(|part| part.best).sum();
+        assert!((best - 1.0).abs() < 1e-12);
+        assert!((parts[1].best - 0.48).abs() < 1e-12, "{parts:?}");
+        assert!((parts[2].best - 0.5).abs() < 1e-12, "{parts:?}");
         assert_eq!(parts.iter().map(|part| part.sure).sum::<f64>(), 0.0);
         assert!(parts.iter().all(|part| part.possible == 1.0));
-        let far = blur.within(100.0, 50.0, f64::INFINITY);
-        assert_eq!(far, Within { sure: 1.0, likely: 1.0, possible: 1.0 });
+        let far = timer_step.within(100.0, 50.0, f64::INFINITY);
+        assert_eq!(far, Within { sure: 1.0, best: 1.0, possible: 1.0 });
     }
 }

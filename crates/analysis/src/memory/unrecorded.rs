@@ -1,9 +1,9 @@
 //! How much of a function's time goes to loops that access no memory, and so leave no records in bursts.
 //!
-//! What for: a burst that went round such a loop has time that its records do not explain. Without this it would be called
-//! waiting for memory. Samples tell how much of the time of a function, with what it calls, such loops have.
-//! What not: a lower bound of the core time. An instruction in such a loop may be the first that needs what was loaded in
-//! front of it, and then a sample there is one of a wait.
+//! What for: a burst that ran such a loop has time that its records do not explain. Without this it would count as waiting for
+//! memory. Samples show the share of such loops in the time of a function and its callees.
+//! What not: a lower bound of the core time. An instruction in such a loop may be the first that needs an earlier load, and then
+//! a sample there is a wait.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,33 +17,35 @@ type Share = (f64, f64);
 
 /// Shares of time by compiled function; only of those that have any.
 #[derive(Debug, Default)]
-pub(super) struct Silent {
+pub(super) struct Unrecorded {
     shares: HashMap<FunctionId, Share>,
 }
 
-impl Silent {
-    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> Silent {
+impl Unrecorded {
+    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode) -> Unrecorded {
         let leaves = leaves(profile, code);
         if leaves.is_empty() {
-            return Silent::default();
+            return Unrecorded::default();
         }
         let mut sums: HashMap<FunctionId, (Weight, Weight)> = HashMap::new();
         for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
-            let is_silent = cell.stack.is_some_and(|node| leaves.contains(&node));
+            let is_unrecorded = cell.stack.is_some_and(|node| leaves.contains(&node));
             let places = profile.stacks.frames(cell.stack);
             let places = places.map(|place| profile.stacks.places[place.index()]);
             let functions: HashSet<FunctionId> =
                 places.filter(|place| !place.inlined).map(|place| place.function).collect();
             for function in functions {
-                let (silent, all) = sums.entry(function).or_default();
+                let (unrecorded, all) = sums.entry(function).or_default();
                 all.merge(&cell.weight);
-                if is_silent {
-                    silent.merge(&cell.weight);
+                if is_unrecorded {
+                    unrecorded.merge(&cell.weight);
                 }
             }
         }
-        let shares = sums.into_iter().filter(|(_, (silent, _))| !silent.is_empty());
-        Silent { shares: shares.map(|(of, (silent, all))| (of, share(&silent, &all))).collect() }
+        let shares = sums.into_iter().filter(|(_, (unrecorded, _))| !unrecorded.is_empty());
+        Unrecorded {
+            shares: shares.map(|(of, (unrecorded, all))| (of, share(&unrecorded, &all))).collect(),
+        }
     }
 
     /// Of the time in a function and what it calls.
@@ -53,20 +55,20 @@ impl Silent {
 }
 
 /// At most: two standard deviations of a count (Poisson), and three for a small one.
-fn share(silent: &Weight, all: &Weight) -> Share {
-    let likely = silent.amount() as f64 / all.amount().max(1) as f64;
-    let count = silent.records() as f64;
+fn share(unrecorded: &Weight, all: &Weight) -> Share {
+    let best = unrecorded.amount() as f64 / all.amount().max(1) as f64;
+    let count = unrecorded.records() as f64;
     let error = (3.0 + 2.0 * count.sqrt()) / all.records().max(1) as f64;
-    (likely, (likely + error).min(1.0))
+    (best, (best + error).min(1.0))
 }
 
 /// Stacks whose innermost instruction is in such a loop.
 fn leaves(profile: &Profile<'_>, code: &TracedCode) -> HashSet<NodeIndex> {
-    let silent = code.silent_loops();
-    if silent.is_empty() {
+    let unrecorded = code.unrecorded_loops();
+    if unrecorded.is_empty() {
         return HashSet::new();
     }
     let nodes = profile.recording.stack_nodes.iter();
-    let inside = nodes.filter(|node| silent.contains(&(node.module, node.offset)));
+    let inside = nodes.filter(|node| unrecorded.contains(&(node.module, node.offset)));
     inside.filter_map(|node| profile.stacks.find(node.id)).collect()
 }

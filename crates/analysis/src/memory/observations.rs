@@ -11,34 +11,34 @@ use std::collections::HashMap;
 
 use facts::Recording;
 
+use super::code_regions::{CodeRegion, CodeRegions};
 use super::native::Part;
-use super::places::{Place, Places};
-use super::strata::Look;
+use super::strata::Observation;
 use super::work::BurstWork;
 
 /// Of each burst in each place, in the order of `works`; `parts` are their native times.
-pub(super) fn looks(
+pub(super) fn observations(
     recording: &Recording,
-    places: &Places,
+    places: &CodeRegions,
     works: &[BurstWork],
     parts: &[Part],
-) -> Vec<Look> {
+) -> Vec<Observation> {
     let all: Vec<(&BurstWork, &Part)> = works.iter().zip(parts).collect();
-    let mut sums: HashMap<Place, (f64, f64)> = HashMap::new();
+    let mut sums: HashMap<CodeRegion, (f64, f64)> = HashMap::new();
     for (work, part) in &all {
         let sum = sums.entry(work.place).or_default();
         *sum = (sum.0 + part.seconds, sum.1 + work.instructions);
     }
     let usual = |(work, part): &(&BurstWork, &Part)| match (work.place, sums.get(&work.place)) {
-        (Place::Loop(_), Some((seconds, count))) if places.paced(work.place).is_none() => {
+        (CodeRegion::Loop(_), Some((seconds, count))) if places.paced(work.place).is_none() => {
             seconds / count.max(1.0) * work.instructions
         }
         _ => part.seconds,
     };
-    let mut looks = Vec::with_capacity(all.len());
+    let mut observations = Vec::with_capacity(all.len());
     for of_one in all.chunk_by(|(one, _), (next, _)| one.burst == next.burst) {
         let of_burst = of_one.iter().map(usual).sum();
-        looks.extend(of_one.iter().map(|(work, part)| Look {
+        observations.extend(of_one.iter().map(|(work, part)| Observation {
             burst: work.burst,
             time: recording.bursts[work.burst].time,
             place: work.place,
@@ -46,5 +46,5 @@ pub(super) fn looks(
             of_burst,
         }));
     }
-    looks
+    observations
 }

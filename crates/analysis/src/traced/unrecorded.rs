@@ -1,11 +1,11 @@
-//! Loops that leave no records: no instruction of theirs accesses memory, so how often they went round is in no burst.
+//! Loops that leave no records: none of their instructions accesses memory, so no burst has their iterations.
 //!
-//! What for: the time of a burst may be theirs as well as its accesses'; which it was only samples tell (`memory::silent`).
-//! And what blocks without records do to chains of loads, between two that have some (`chain`).
+//! What for: the time of a burst may be theirs as well as its accesses'; only samples distinguish these (`memory::unrecorded`). And
+//! what blocks without records do to chains of loads, between two that have some (`chain`).
 //! What not: loops with an access anywhere in them.
 //!
-//! A translated block without any word of records is a node, the places that it may go to are edges. What can be left over
-//! and over without getting out of these nodes is such a loop, or on the way from one to another.
+//! A translated block without any recorded word is a node; its possible successors are edges. A node is in such a loop, or on the
+//! way between two, if it can be entered from such nodes and left to such nodes again and again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use base::{FileOffset, ModuleId, Pid, RemoteAddr};
 use x86::{End, Flow};
 
-use super::chain::{Chains, SilentWay};
+use super::chain::{Chains, UnrecordedPath};
 
 /// From block to block without records, no further.
 const FURTHEST: usize = 3;
 
 /// A block without records.
 #[derive(Debug)]
-pub(super) struct SilentBlock {
+pub(super) struct UnrecordedBlock {
     pid: Pid,
     start: RemoteAddr,
     targets: Vec<RemoteAddr>,
@@ -28,19 +28,19 @@ pub(super) struct SilentBlock {
     places: Vec<(ModuleId, FileOffset)>,
 }
 
-impl SilentBlock {
+impl UnrecordedBlock {
     /// Of its code, and where its instructions lie.
     pub(super) fn new(
         pid: Pid,
         code: &x86::Block,
         places: &[(ModuleId, FileOffset)],
-    ) -> SilentBlock {
+    ) -> UnrecordedBlock {
         let (targets, chains) = (targets(code), Arc::new(Chains::of(code)));
-        SilentBlock { pid, start: code.start, targets, chains, places: places.to_vec() }
+        UnrecordedBlock { pid, start: code.start, targets, chains, places: places.to_vec() }
     }
 }
 
-/// Where control may go from a block, as far as its code tells.
+/// Possible successors of a block, as far as its code shows them.
 pub(super) fn targets(code: &x86::Block) -> Vec<RemoteAddr> {
     let left = code.instructions.iter().filter_map(|one| match one.flow() {
         Flow::Conditional(target) => Some(target),
@@ -55,30 +55,30 @@ pub(super) fn targets(code: &x86::Block) -> Vec<RemoteAddr> {
 }
 
 /// Blocks without records by where they begin.
-pub(super) type SilentPlaces<'a> = HashMap<(Pid, RemoteAddr), &'a SilentBlock>;
+pub(super) type UnrecordedBlocks<'a> = HashMap<(Pid, RemoteAddr), &'a UnrecordedBlock>;
 
-pub(super) fn by_start(blocks: &[SilentBlock]) -> SilentPlaces<'_> {
+pub(super) fn by_start(blocks: &[UnrecordedBlock]) -> UnrecordedBlocks<'_> {
     blocks.iter().map(|block| ((block.pid, block.start), block)).collect()
 }
 
 /// What lies between a block at `start`, which goes to `targets`, and those it comes to through blocks without
 /// records. Who goes round directly makes no second record.
 pub(super) fn ways_through(
-    silent: &SilentPlaces<'_>,
+    unrecorded: &UnrecordedBlocks<'_>,
     (pid, start): (Pid, RemoteAddr),
     targets: &[RemoteAddr],
-) -> Vec<SilentWay> {
+) -> Vec<UnrecordedPath> {
     let directly = |to: &RemoteAddr| *to != start && targets.contains(to);
-    let mut ways: Vec<SilentWay> = Vec::new();
+    let mut ways: Vec<UnrecordedPath> = Vec::new();
     let mut open: Vec<(RemoteAddr, Vec<Arc<Chains>>)> =
         targets.iter().map(|target| (*target, Vec::new())).collect();
     for _ in 0..FURTHEST {
         for (at, before) in std::mem::take(&mut open) {
-            let Some(block) = silent.get(&(pid, at)) else { continue };
+            let Some(block) = unrecorded.get(&(pid, at)) else { continue };
             let chains: Vec<_> = before.into_iter().chain([Arc::clone(&block.chains)]).collect();
             for to in &block.targets {
                 if !directly(to) && !ways.iter().any(|way| way.to == *to) {
-                    ways.push(SilentWay { to: *to, chains: chains.clone() });
+                    ways.push(UnrecordedPath { to: *to, chains: chains.clone() });
                     open.push((*to, chains.clone()));
                 }
             }
@@ -88,7 +88,7 @@ pub(super) fn ways_through(
 }
 
 /// Where the instructions of such loops lie.
-pub(super) fn silent_loops(blocks: &[SilentBlock]) -> HashSet<(ModuleId, FileOffset)> {
+pub(super) fn unrecorded_loops(blocks: &[UnrecordedBlock]) -> HashSet<(ModuleId, FileOffset)> {
     let numbers: HashMap<(Pid, RemoteAddr), usize> =
         blocks.iter().enumerate().map(|(at, block)| ((block.pid, block.start), at)).collect();
     let edges: Vec<Vec<usize>> = blocks
@@ -117,10 +117,10 @@ mod tests {
     use super::*;
 
     /// Blocks of one instruction each at these addresses, and where they go.
-    fn silent(blocks: &[(u64, &[u64])]) -> Vec<u64> {
-        let blocks: Vec<SilentBlock> = blocks
+    fn unrecorded(blocks: &[(u64, &[u64])]) -> Vec<u64> {
+        let blocks: Vec<UnrecordedBlock> = blocks
             .iter()
-            .map(|(start, targets)| SilentBlock {
+            .map(|(start, targets)| UnrecordedBlock {
                 pid: Pid(1),
                 start: RemoteAddr(*start),
                 targets: targets.iter().copied().map(RemoteAddr).collect(),
@@ -128,18 +128,18 @@ mod tests {
                 places: vec![(ModuleId(2), FileOffset(*start))],
             })
             .collect();
-        let mut found: Vec<u64> = silent_loops(&blocks).iter().map(|place| place.1.0).collect();
+        let mut found: Vec<u64> = unrecorded_loops(&blocks).iter().map(|place| place.1.0).collect();
         found.sort_unstable();
         found
     }
 
     #[test]
     fn what_can_go_round_without_a_record_is_found() {
-        assert_eq!(silent(&[(10, &[10, 20])]), [10]);
+        assert_eq!(unrecorded(&[(10, &[10, 20])]), [10]);
         // Two blocks in turn, with a way in and a way out.
-        assert_eq!(silent(&[(5, &[10]), (10, &[20]), (20, &[10, 30]), (30, &[40])]), [10, 20]);
+        assert_eq!(unrecorded(&[(5, &[10]), (10, &[20]), (20, &[10, 30]), (30, &[40])]), [10, 20]);
         // 20 has records: it is not among them.
-        assert_eq!(silent(&[(10, &[20]), (30, &[10])]), [0u64; 0]);
-        assert_eq!(silent(&[]), [0u64; 0]);
+        assert_eq!(unrecorded(&[(10, &[20]), (30, &[10])]), [0u64; 0]);
+        assert_eq!(unrecorded(&[]), [0u64; 0]);
     }
 }

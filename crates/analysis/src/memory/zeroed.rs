@@ -1,17 +1,17 @@
-//! Lines that the kernel has just cleared: no memory is waited for when a function touches them first.
+//! Lines that the kernel has just zeroed: a function that touches them first does not wait for memory.
 //!
-//! What for: code that fills new memory looks as if it fetched every line from memory. The kernel has written the whole page
-//! with zeros a moment before, in the page fault, with ordinary stores, so that it is in the caches (`clear_page_erms`,
-//! arch/x86/lib/clear_page_64.S: `rep stosb`). Its user time is that of entering faults; its line use or strides cost nothing.
+//! What for: code that fills new memory looks as if it fetched every line from memory. The kernel zeroed the whole page a moment
+//! before, in the page fault, with ordinary stores, so it is in the caches (`clear_page_erms`, arch/x86/lib/clear_page_64.S:
+//! `rep stosb`). The user time is that of entering faults; line use and strides cost nothing there.
 //! What not: page faults themselves (`findings::faults`).
 //!
-//! The rule: a fault clears one small page. The cache model takes its lines for ones from memory, so of what the accesses of a
-//! burst would wait one after the other as much is none as faults cleared lines in its time. It waits no longer than for twice
-//! the rest (`core_time`: latency under load). A fault for a file's page clears nothing, so this takes off too much from code
-//! that walks through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
+//! The rule: a fault zeroes one small page. The cache model counts its lines as coming from memory. So from the summed latencies of
+//! a burst's accesses, those of as many lines as faults zeroed in its time are deducted, and it waits at most for twice the rest
+//! (`core_time`: latency under load). A fault for a page of a file zeroes nothing, so this deducts too much from code that walks
+//! through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
 //!
-//! Faults are sampled, and a burst has few: those of the function within [`NEAR`] tell how they are spread over its bursts. A
-//! program that fills its memory first and then works on it has cleared lines in its first bursts only.
+//! Faults are sampled, and a burst has few. So the function's faults within [`NEAR`] decide how they are spread over its bursts. A
+//! program that fills its memory first and then works on it has zeroed lines in its first bursts only.
 
 use std::collections::BTreeMap;
 
@@ -25,22 +25,22 @@ use crate::faults::fault_scales;
 use crate::stack::FunctionId;
 use crate::weight::Weight;
 
-/// Bytes of a page where the machine does not tell.
+/// Bytes of a page where the machine does not report it.
 const USUAL_PAGE: u64 = 4096;
 
-/// Faults so near to a burst tell what the program did in it: a few bursts' distance.
+/// Faults this near to a burst show what the program did in it: a few bursts' distance.
 const NEAR: Nanos = Nanos(100_000_000);
 
-/// Faults of a function in the order of time: when, and how many bytes were cleared for all that each stands for.
+/// Faults of a function in the order of time: when, and how many bytes the kernel zeroed in all that each represents.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cleared(Vec<(Nanos, f64)>);
+pub(super) struct Zeroed(Vec<(Nanos, f64)>);
 
-impl Cleared {
-    pub(super) fn all(by_function: &BTreeMap<FunctionId, Cleared>) -> Cleared {
+impl Zeroed {
+    pub(super) fn all(by_function: &BTreeMap<FunctionId, Zeroed>) -> Zeroed {
         let mut faults: Vec<(Nanos, f64)> =
             by_function.values().flat_map(|one| one.0.iter().copied()).collect();
         faults.sort_by_key(|(time, _)| *time);
-        Cleared(faults)
+        Zeroed(faults)
     }
 
     pub(super) fn bytes(&self) -> f64 {
@@ -61,7 +61,7 @@ impl Cleared {
         let weighted: f64 = bursts.iter().zip(&near).map(|((_, native), near)| native * near).sum();
         let bytes = self.bytes();
         let one = |((_, native), near): (&(Nanos, f64), f64)| {
-            // Of faults that no burst is near nobody knows where they belong.
+            // Faults far from any burst are spread evenly: which burst they belong to is unknown.
             let part = if weighted > 0.0 { near * measured / weighted } else { 1.0 };
             bytes * part * native / seconds
         };
@@ -71,25 +71,25 @@ impl Cleared {
 
 impl Memory<'_> {
     /// What minor faults cleared, by the function that they interrupted.
-    pub(super) fn cleared(&self) -> BTreeMap<FunctionId, Cleared> {
+    pub(super) fn zeroed(&self) -> BTreeMap<FunctionId, Zeroed> {
         let recording = self.profile.recording;
         let page = Some(recording.run.host.page_bytes).filter(|bytes| *bytes > 0);
         let page = page.unwrap_or(USUAL_PAGE) as f64;
         let scale = fault_scales(recording).minor;
-        let mut cleared: BTreeMap<FunctionId, Cleared> = BTreeMap::new();
+        let mut zeroed: BTreeMap<FunctionId, Zeroed> = BTreeMap::new();
         for fault in recording.faults.iter().filter(|fault| fault.kind == FaultKind::Minor) {
             let stack = fault.stack.and_then(|id| self.profile.stacks.find(id));
             let mut weight = Weight::default();
             weight.add(fault.weight);
             let bytes = scale.quantity(&weight).value.unwrap_or(0.0) * page;
             let function = self.profile.stacks.compiled_user(stack);
-            cleared.entry(function).or_default().0.push((fault.time, bytes));
+            zeroed.entry(function).or_default().0.push((fault.time, bytes));
         }
-        cleared.values_mut().for_each(|one| one.0.sort_by_key(|(time, _)| *time));
-        cleared
+        zeroed.values_mut().for_each(|one| one.0.sort_by_key(|(time, _)| *time));
+        zeroed
     }
 
-    /// Seconds that so many bytes would take from memory, a line after the other.
+    /// Seconds that these bytes would take from memory, line after line.
     pub(super) fn line_by_line(&self, bytes: f64) -> f64 {
         bytes / LINE * self.latencies()[2] * 1e-9
     }
@@ -100,7 +100,7 @@ impl Memory<'_> {
 pub(super) fn no_less_than_rest(core: &Quantity, time: &Quantity, waited: &Quantity) -> Quantity {
     let ends = core.0.iter().zip(time.0.iter().zip(&waited.0));
     let most = ends.map(|(core, (time, waited))| Bounds {
-        likely: core.likely.max(time.likely - waited.likely),
+        best: core.best.max(time.best - waited.best),
         low: core.low.max(time.low - waited.high),
         high: core.high.max(time.high - waited.low),
     });
@@ -112,19 +112,19 @@ mod tests {
     use super::*;
 
     /// A page each.
-    fn faults(times: &[u64]) -> Cleared {
-        Cleared(times.iter().map(|ms| (Nanos(ms * 1_000_000), 4096.0)).collect())
+    fn faults(times: &[u64]) -> Zeroed {
+        Zeroed(times.iter().map(|ms| (Nanos(ms * 1_000_000), 4096.0)).collect())
     }
 
-    fn in_bursts(cleared: &Cleared, times: &[u64], seconds: f64) -> Vec<f64> {
+    fn in_bursts(zeroed: &Zeroed, times: &[u64], seconds: f64) -> Vec<f64> {
         let bursts: Vec<(Nanos, f64)> =
             times.iter().map(|ms| (Nanos(ms * 1_000_000), 0.01)).collect();
-        cleared.in_bursts(&bursts, seconds)
+        zeroed.in_bursts(&bursts, seconds)
     }
 
-    /// Of two seconds four bursts saw 40 ms, so each stands for half a second.
+    /// Four bursts have 40 ms of two seconds, so each represents half a second.
     #[test]
-    fn what_is_cleared_first_is_in_the_first_bursts() {
+    fn what_is_zeroed_first_is_in_the_first_bursts() {
         let first = faults(&[100, 110, 120, 130]);
         let found = in_bursts(&first, &[100, 150, 900, 1900], 2.0);
         assert_eq!(found, [2.0, 2.0, 0.0, 0.0].map(|pages| pages * 4096.0 * 0.04 / 2.0));
@@ -133,10 +133,10 @@ mod tests {
         assert_eq!(found, [1.0; 4].map(|pages| pages * 4096.0 * 0.04 / 2.0));
     }
 
-    /// Ten milliseconds of which one is the core's; of what else may be waited for, nobody knows, 3 (2 to 20), nothing.
+    /// Ten milliseconds of which one is the core's. The rest may be waits: unknown, 3 (2 to 20), or 0.
     #[test]
-    fn what_was_cleared_is_not_waited_for() {
-        let of = |likely, low, high| Bounds { likely, low, high };
+    fn what_was_zeroed_is_not_waited_for() {
+        let of = |best, low, high| Bounds { best, low, high };
         let core = Quantity(vec![of(1.0, 0.5, 2.0); 3]);
         let waited = [Bounds::exactly(f64::INFINITY), of(3.0, 2.0, 20.0), Bounds::default()];
         let time = Quantity::exactly([10.0; 3].into_iter());

@@ -1,12 +1,12 @@
 //! To which code the work of bursts and the time of samples belong.
 //!
-//! What for: what a burst did is told apart by the code that did it, not by where the burst began, and compared with the
-//! CPU time of the same code. Of a loop whose pace is known natively (`pace`) bursts then tell only what an iteration
-//! does, and how long they took for it does not matter. What not: amounts.
+//! What for: the work of a burst is attributed to the code that did it, not to where the burst began, and compared with the CPU
+//! time of the same code. Where a loop's native pace is known (`pace`), bursts only need to show what an iteration does; their
+//! own duration does not matter. What not: amounts.
 //!
-//! A place is a loop with a pace; or a loop without one in which the program stays from one sample to the next, so that a
-//! burst is mostly in it or not at all; or a function with all of its code that is in none of these. A function that runs
-//! (nearly) only below such a loop belongs to it.
+//! A region is a loop with a pace; or a loop without one in which the program stays from one sample to the next, so that a burst
+//! is mostly inside or outside it; or a function with its remaining code. A function that runs (nearly) only below such a loop
+//! belongs to it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,44 +21,44 @@ use crate::traced::{Site, SiteIndex, TracedCode};
 /// Of a function's time this part is below one loop, if it belongs to that.
 const BELOW: f64 = 0.95;
 
-/// A piece of the program's code.
+/// A region of the program's code: a stratum of the estimates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Place {
-    /// As compiled, with all that is inlined into it, but without the loops that are places of their own.
+pub(crate) enum CodeRegion {
+    /// As compiled, with all that is inlined into it, but without the loops that are regions of their own.
     Function(FunctionId),
-    /// By its number.
+    /// A loop, by its number.
     Loop(u32),
 }
 
-/// A loop whose pace is known, and of which bursts tell how often it went round.
+/// A loop whose pace is known, and whose iterations in bursts are known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PacedLoop {
-    /// Seconds of the program's own time in this loop, outside of inner ones that are places, per iteration.
+    /// Seconds of the program's own time in this loop, outside of inner ones that are regions, per iteration.
     pub(crate) seconds: f64,
     /// Half of the 95 % interval of its iterations in the whole run, as a part of them.
     pub(crate) relative: f64,
 }
 
-/// The places of sites and stacks.
+/// The regions of sites and stacks.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    of_site: Vec<Place>,
-    of_node: Vec<Place>,
-    loops: BTreeMap<Place, PacedLoop>,
+pub(crate) struct CodeRegions {
+    of_site: Vec<CodeRegion>,
+    of_node: Vec<CodeRegion>,
+    loops: BTreeMap<CodeRegion, PacedLoop>,
     /// Of bursts.
-    iterations: HashMap<(BurstId, Place), f64>,
+    iterations: HashMap<(BurstId, CodeRegion), f64>,
     /// The functions that loops are in.
-    functions: BTreeMap<Place, Place>,
-    /// Of the time in a place, that outside of the kernel, 0 to 1.
-    own: HashMap<Place, f64>,
-    /// Samples' weight in each place, nanoseconds; and half of what one stands for.
-    weight: HashMap<Place, f64>,
+    functions: BTreeMap<CodeRegion, CodeRegion>,
+    /// Share of a region's time that is outside the kernel, 0 to 1.
+    own: HashMap<CodeRegion, f64>,
+    /// Samples' weight in each region, nanoseconds; and half of what one sample represents.
+    weight: HashMap<CodeRegion, f64>,
     least: f64,
 }
 
-impl Places {
+impl CodeRegions {
     /// Sorts the sites of bursts and the stacks of samples.
-    pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> Places {
+    pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> CodeRegions {
         let loops = LoopsInCode::read(profile.recording);
         let paced = |at: usize| loops.loops[at].odometer.is_some();
         let around = |module, offset| {
@@ -69,7 +69,7 @@ impl Places {
         let below = nodes.below(profile);
         let place = |own: Option<usize>, function: FunctionId| {
             let loop_ = own.or_else(|| below.get(&function).copied());
-            loop_.map_or(Place::Function(function), |at| Place::Loop(at as u32))
+            loop_.map_or(CodeRegion::Function(function), |at| CodeRegion::Loop(at as u32))
         };
         let firsts = first_of_block(code);
         let sampled = profile.stack_cells().iter();
@@ -86,8 +86,8 @@ impl Places {
             let own = node.and_then(|node| nodes.own[node.index()]);
             place(own, profile.stacks.compiled_user(node))
         });
-        let mut places = Places { of_site, of_node, ..Places::default() };
-        let mut times: HashMap<Place, (f64, f64)> = HashMap::new();
+        let mut places = CodeRegions { of_site, of_node, ..CodeRegions::default() };
+        let mut times: HashMap<CodeRegion, (f64, f64)> = HashMap::new();
         for cell in profile.stack_cells() {
             let time = times.entry(places.of_stack(profile, cell.stack)).or_default();
             let amount = cell.weight.amount() as f64;
@@ -96,12 +96,12 @@ impl Places {
         }
         let in_bursts = loops.in_bursts().iter();
         places.iterations = in_bursts
-            .map(|((burst, at), count)| ((*burst, Place::Loop(*at as u32)), *count))
+            .map(|((burst, at), count)| ((*burst, CodeRegion::Loop(*at as u32)), *count))
             .collect();
         for (at, one) in loops.loops.iter().enumerate() {
             let function = profile.stacks.compiled_at(one.module, one.start);
-            let place = Place::Loop(at as u32);
-            places.functions.insert(place, Place::Function(function));
+            let place = CodeRegion::Loop(at as u32);
+            places.functions.insert(place, CodeRegion::Function(function));
             let Some(odometer) = &one.odometer else { continue };
             let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
             let seconds = own / odometer.iterations;
@@ -118,39 +118,39 @@ impl Places {
     }
 
     /// Of an access.
-    pub(crate) fn of_site(&self, site: SiteIndex) -> Option<Place> {
+    pub(crate) fn of_site(&self, site: SiteIndex) -> Option<CodeRegion> {
         self.of_site.get(site.index()).copied()
     }
 
     /// Of a sample, in the kernel or not.
-    pub(crate) fn of_stack(&self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> Place {
+    pub(crate) fn of_stack(&self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> CodeRegion {
         let known = stack.and_then(|node| self.of_node.get(node.index()).copied());
-        known.unwrap_or_else(|| Place::Function(profile.stacks.compiled_user(stack)))
+        known.unwrap_or_else(|| CodeRegion::Function(profile.stacks.compiled_user(stack)))
     }
 
-    /// How often a burst went round in a loop.
-    pub(crate) fn iterations(&self, burst: BurstId, place: Place) -> f64 {
+    /// Iterations of a loop in a burst.
+    pub(crate) fn iterations(&self, burst: BurstId, place: CodeRegion) -> f64 {
         self.iterations.get(&(burst, place)).copied().unwrap_or(0.0)
     }
 
-    /// What is known of a place, if it is a loop.
-    pub(crate) fn paced(&self, place: Place) -> Option<&PacedLoop> {
+    /// The pace of a region, if it is such a loop.
+    pub(crate) fn paced(&self, place: CodeRegion) -> Option<&PacedLoop> {
         self.loops.get(&place)
     }
 
     /// All loops, each with its function.
-    pub(crate) fn loops(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+    pub(crate) fn loops(&self) -> impl Iterator<Item = (CodeRegion, CodeRegion)> + '_ {
         self.functions.iter().map(|(place, function)| (*place, *function))
     }
 
     /// Samples' weight in a place, in the kernel too; where none fell, as if half a one had. `None` without samples.
-    pub(crate) fn share(&self, place: Place) -> Option<f64> {
+    pub(crate) fn share(&self, place: CodeRegion) -> Option<f64> {
         let known = (!self.weight.is_empty()).then_some(self.least)?;
         Some(self.weight.get(&place).copied().unwrap_or(0.0).max(known))
     }
 
     /// Of the time in a place, that outside of the kernel, 0 to 1; not 0, for bursts begin in the program's own code.
-    pub(crate) fn own_share(&self, place: Place) -> f64 {
+    pub(crate) fn own_share(&self, place: CodeRegion) -> f64 {
         self.own.get(&place).copied().unwrap_or(1.0)
     }
 }
