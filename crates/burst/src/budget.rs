@@ -1,4 +1,5 @@
 //! The rate of bursts, from what they cost.
+//!
 //! What for: adds up the cost of bursts: stopped time of threads, their estimated slow-down, our CPU time. The mean
 //! time to the next burst follows from the cost of the last ones and from the allowed overhead, for brief and long
 //! bursts separately. Bringing the cache into processes has an allowance of its own, so that a program of many short
