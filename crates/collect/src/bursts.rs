@@ -1,6 +1,6 @@
-//! Bursts along with sampling: turns what the tracer observed, in addresses of processes, into facts.
+//! Bursts alongside sampling: turns the tracer's observations, in addresses of processes, into facts.
 //!
-//! What for: the tracer knows addresses, the recorder knows which file lies there. What not: tracing (crate `burst`).
+//! What for: the tracer knows addresses, the recorder knows the files at them. What not: tracing (crate `burst`).
 
 use base::{Nanos, Pid};
 pub use burst::Options as BurstOptions;
@@ -27,12 +27,13 @@ impl Bursts {
         self.tracer.native_addresses()
     }
 
-    /// Does something that waits for the program, while no thread is traced; not now, if one is about to stop.
+    /// Runs `wait`, which waits for the program, while no thread is traced. Does nothing if a thread is about to
+    /// stop.
     pub fn undisturbed(&self, wait: impl FnOnce()) {
         self.tracer.undisturbed(wait);
     }
 
-    /// Hands over what was observed, and learns which processes there are.
+    /// Passes on new observations, and updates the tracer's list of processes.
     pub fn look(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.tracer.set_processes(recorder.processes().collect());
         for one in self.tracer.observed() {
@@ -41,7 +42,7 @@ impl Bursts {
         Ok(())
     }
 
-    /// Ends; the program is left as it was.
+    /// Ends tracing; the program is left unchanged.
     pub fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<burst::Cost, SinkError> {
         self.tracer.stop();
         for one in self.tracer.observed() {

@@ -1,7 +1,7 @@
 //! What can be measured on this machine, and what would enable the rest: the facts for `fathom doctor`.
 //!
-//! Each probe tries the operation itself, on this process or on a short-lived child of ours, and reads no settings: a
-//! container may forbid what the settings allow.
+//! What for: each probe tries the operation itself, on this process or on a short-lived child of ours. What not:
+//! reading settings instead, because a container may forbid what they allow.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,20 +15,20 @@ use crate::perf::{OpenError, PerfSampler, Settings};
 /// Whether one thing works.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ability {
-    /// It does.
+    /// It works.
     Works,
-    /// It does in part.
+    /// A part of it works.
     Partly {
         /// What is missing.
         missing: String,
-        /// What to type to get it.
+        /// The command that enables it.
         remedy: String,
     },
-    /// It does not.
+    /// It does not work.
     Unavailable {
         /// Why.
         reason: String,
-        /// What to type, or what machine it takes.
+        /// The command that enables it, or the machine that it needs.
         remedy: String,
     },
 }
@@ -44,7 +44,7 @@ pub struct Finding {
     pub ability: Ability,
 }
 
-/// Looks at everything. Takes some milliseconds.
+/// Runs all probes. Takes some milliseconds.
 #[must_use]
 pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
     let sampling = sampling(cpus);
@@ -127,7 +127,7 @@ fn sampling(cpus: &[CpuId]) -> Ability {
     }
 }
 
-/// Every wait with its stack, only long ones, or what `/proc` shows ten times a second.
+/// Every wait with its stack, only long waits, or what `/proc` shows ten times a second.
 fn waits(sampling: &Ability) -> Ability {
     let (missing, remedy) = match sampling {
         Ability::Works => return Ability::Works,
@@ -233,7 +233,7 @@ fn hardware_counters(pmu: &[String]) -> Ability {
     }
 }
 
-/// Gives `probe` a child of ours that waits before its execve and ends without executing anything.
+/// Gives `probe` a child of ours that waits before its execve and then ends without executing anything.
 fn with_child<T>(probe: impl FnOnce(Pid) -> T) -> Option<T> {
     let arguments = [OsString::from("true")];
     let launch = Launch {
