@@ -1,6 +1,7 @@
 //! A recorded block as code that can be copied, and the registers that a record of it holds.
 //!
-//! What for: the pieces of a floor. What not: what is timed together (`paths`, `super`), and how (`timing`).
+//! What for: the pieces that are timed without their misses. What not: which pieces are timed together (`paths`,
+//! `mod`), and how (`timing`).
 
 use facts::Block;
 use sys::floor::{StartState, UNKNOWN_STACK};
@@ -10,7 +11,7 @@ use x86::{CodeBytes, Kind, Part, Reader, Seen, Source, read_pieces};
 /// The number of rsp in machine code (SDM vol. 2, 2.2.1.2).
 const RSP: usize = 4;
 
-/// A block and where its bytes are.
+/// A block and its bytes.
 pub(super) struct Code<'a> {
     pub(super) block: x86::Block,
     bytes: Vec<CodeBytes<'a>>,
@@ -18,7 +19,7 @@ pub(super) struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    /// `None` for what cannot be read.
+    /// `None` if its code cannot be read.
     pub(super) fn read(block: &'a Block, reader: &mut Reader) -> Option<Code<'a>> {
         let piece = |piece: &'a facts::CodePiece| CodeBytes {
             start: piece.address,
@@ -35,7 +36,7 @@ impl<'a> Code<'a> {
         Part { block: &self.block, code: &self.bytes, executed }
     }
 
-    /// How many loads it has, if it stores, too.
+    /// The number of its loads if it also stores, else 0.
     pub(super) fn loads_beside_stores(&self) -> usize {
         let all = self.block.instructions.iter().flat_map(x86::Instruction::accesses);
         let of = |kind: Kind| all.clone().filter(move |one| one.kind == kind).count();
@@ -43,7 +44,7 @@ impl<'a> Code<'a> {
         if of(Kind::Write) + both > 0 { of(Kind::Read) + both } else { 0 }
     }
 
-    /// The registers that a record holds, wherever in the block.
+    /// The registers that a record holds, anywhere in the block.
     pub(super) fn seen(&self, values: &[u64]) -> Vec<Seen> {
         let one = |value: &RecordedValue| {
             let Source::General(register) = value.root.source else { return None };
@@ -53,14 +54,15 @@ impl<'a> Code<'a> {
         self.layout.values.iter().filter_map(one).collect()
     }
 
-    /// The registers at its start by the values of a record: `unknown` where it holds none. What comes up later in the
-    /// block follows from memory.
+    /// The registers at its start, by the values of a record; `unknown` where it holds none. Values that appear later
+    /// in the block follow from memory.
     pub(super) fn start(&self, values: &[u64], unknown: u64) -> StartState {
         let mut state = StartState { general: [unknown; 16], ..StartState::default() };
-        // Else what the code pushes would overwrite what it reads through other registers that nobody knows.
+        // Otherwise what the code pushes would overwrite what it reads through other registers whose value is
+        // unknown.
         state.general[RSP] = UNKNOWN_STACK;
         for value in self.layout.values.iter().filter(|value| value.root.at == 0) {
-            // Word 0 is the header, which a record here does not have.
+            // Word 0 is the header, which a record does not have here.
             let first = value.word.saturating_sub(1);
             let Some(words) = values.get(first..first + value.words) else { continue };
             match value.root.source {

@@ -1,16 +1,16 @@
-//! The core floor of the hottest code, measured when the recording is over.
+//! The no-miss time of the hottest code, measured after the recording.
 //!
-//! What for: how long instructions take with all their data in the first-level cache (`sys::floor`); that over their native
-//! time is the share that is not memory. First the hottest loops of one block; then stretches of what else ran, drawn by
-//! lot ([`paths`]), for loops with calls and branches in them. Loops that load the same places in each iteration are timed once
-//! more, with registers for these (`x86::keep`): the difference is what such loads cost. What not: the native time, and the comparison
-//! (`analysis`).
+//! What for: how long instructions take with all their data in the first-level cache (`sys::floor`). One minus that
+//! time over native time is memory's share. First the hottest loops of one block are timed; then stretches of other
+//! code, drawn at random ([`paths`]), which cover loops with calls and branches. Loops that load the same locations
+//! in each iteration are timed a second time, with these in registers (`x86::keep`): the difference is the cost of
+//! such loads. What not: the native time and the comparison (`analysis`).
 //!
-//! While the program runs, only a sample of the records is kept, without a look into them ([`HotCode`]). Afterwards they
-//! tell what runs most, and with which registers.
+//! While the program runs, only a sample of the records is kept, without decoding ([`HotCode`]). Afterwards they show
+//! which code runs most, and with which registers.
 //!
-//! Assumptions: what matters turns up in a sample of the records; one run of a loop stands for all, because how far its
-//! data lies is made not to matter.
+//! Assumptions: important code appears in a sample of the records. One run of a loop represents all of its runs,
+//! because the distance of its data is made not to matter.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -33,41 +33,44 @@ mod outcomes;
 mod paths;
 mod timing;
 
-/// Pieces of records that are kept, and what is kept of each, bytes: bursts begin anywhere, so their beginnings stand for all.
+/// Most pieces of records that are kept, and the bytes kept of each. Bursts begin at random moments, so their
+/// beginnings represent all records.
 const KEPT_PIECES: usize = 64;
 const KEPT_OF_PIECE: usize = 64 << 10;
-/// Bursts that are remembered: the pieces of one come one soon after the other, whatever other threads do.
+/// Most bursts remembered: pieces of one burst follow each other soon, whatever other threads do.
 const BEGUN: usize = 256;
 /// Most loops that are measured.
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
 const PATHS_IN_PIECE: usize = 4;
-/// Of the time there is, the part until which branches are replayed, and that in which loops are begun; the rest is for paths.
+/// The part of the time in which branches are replayed, and the part in which loops are begun; the rest is for paths.
 const BRANCHES_PART: f64 = 0.25;
 const LOOPS_PART: f64 = 0.6;
-/// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
-/// fewer, twice, than its cache of decoded instructions holds.
+/// Instructions that one repetition adds: more than fit into any reorder buffer (512 on Golden Cove). Twice as many
+/// still fit into the cache of decoded instructions.
 const INSTRUCTIONS: usize = 512;
-/// Loads in a row that one repetition adds where there are stores. Processors tell loads that wait for a store from others by
-/// bits of the instruction's address (Intel optimization manual, "Memory Disambiguation"). A loop has few loads; of its copies
-/// in a row more than this and as many again wait for stores that lie elsewhere: on the machine of bench/results, loops of 2
-/// and of 7 loads took their usual time with up to 128 and 168 in all, and up to three times as long from 192 and 224 on.
+/// Loads that one repetition adds where there are stores. Processors predict whether a load depends on a store by
+/// bits of the instruction's address (Intel optimization manual, "Memory Disambiguation"). A loop has few loads; of
+/// its many copies in a row, some alias and wait for unrelated stores. On the machine of bench/results, loops of 2
+/// and of 7 loads took their usual time with up to 128 and 168 loads in a row, and up to three times as long from 192
+/// and 224 on.
 const LOADS: usize = 64;
-/// A path takes some 4 ms; one that needs longer, for it finds no registers with which it runs, leaves the time to others.
+/// A path takes some 4 ms. One that needs longer, because no registers are found with which it runs, leaves the time
+/// to others.
 const LONGEST_PATH: Nanos = Nanos(10_000_000);
 const FEWEST_ITERATIONS: usize = 1;
 const MOST_ITERATIONS: usize = 128;
 
-/// What was timed.
+/// The measured times.
 #[derive(Debug, Default)]
 pub struct Floors {
-    /// Of loops and paths.
+    /// Loops and paths.
     pub core: Vec<CoreFloor>,
-    /// Of loops among these, with registers for what they load again and again.
+    /// Loops among these, with registers in place of what they load in each iteration.
     pub kept: Vec<KeptFloor>,
-    /// What mispredicted branches take, in beginnings of bursts.
+    /// The cost of mispredicted branches, at the beginnings of bursts.
     pub branches: Vec<BranchReplay>,
-    /// Loops and paths for which there was no time.
+    /// Number of loops and paths for which there was no time.
     pub left_out: usize,
 }
 
@@ -75,7 +78,7 @@ pub struct Floors {
 #[derive(Debug)]
 pub struct HotCode {
     pieces: Vec<Records>,
-    /// Of each, whether its burst begins with it.
+    /// For each piece, whether its burst begins with it.
     begin: Vec<bool>,
     /// The bursts that began last.
     begun: VecDeque<BurstId>,
@@ -96,7 +99,8 @@ impl Default for HotCode {
 }
 
 impl HotCode {
-    /// Keeps a fact's records, or does not: each piece with the same probability (reservoir sampling, Vitter 1985, R).
+    /// Keeps a fact's records or drops them: each piece with the same probability (reservoir sampling, Vitter 1985,
+    /// R).
     pub fn note(&mut self, fact: &Fact) {
         let Fact::Records(records) = fact else { return };
         self.seen += 1;
@@ -112,7 +116,7 @@ impl HotCode {
         if place >= KEPT_PIECES {
             return;
         }
-        // What is cut off in the middle of a record ends there (`decode_records`).
+        // Decoding stops at a record that is cut off (`decode_records`).
         let kept = &records.bytes[..records.bytes.len().min(KEPT_OF_PIECE)];
         let piece = Records { burst: records.burst, bytes: kept.to_vec() };
         match self.pieces.get_mut(place).zip(self.begin.get_mut(place)) {
@@ -124,11 +128,11 @@ impl HotCode {
         }
     }
 
-    /// The floors of the hottest code among `blocks`, the hottest first, within `time`: what is not begun by then is left out.
-    /// `tick` is a tick of the time-stamp counter in seconds; `show` is told how far it is, 0 to 1.
+    /// The no-miss times of the hottest code among `blocks`, the hottest first. Work that has not begun within `time`
+    /// is left out. `tick` is a tick of the time-stamp counter in seconds. `show` gets the progress, 0 to 1.
     ///
     /// # Errors
-    /// Such a process is not to be had here.
+    /// The process in which code is timed cannot be created here.
     pub fn measure(
         &mut self,
         blocks: &[Block],
@@ -171,7 +175,7 @@ impl HotCode {
         let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
         let loops: HashSet<BlockId> =
             floors.core.iter().filter(measured).map(|floor| floor.block).collect();
-        // In any order: those for which there is no time are a random choice.
+        // In random order: those for which there is no time are then a random choice.
         let mut paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
         for end in (1..paths.len()).rev() {
             paths.swap(end, (self.random.number() % (end as u64 + 1)) as usize);
@@ -180,7 +184,8 @@ impl HotCode {
         for path in paths {
             shown();
             let now = sys::process::monotonic();
-            // Those behind the end are left out, known or not: else what runs often would count too often.
+            // Paths after the end of the time are left out, even if their time is known: otherwise frequent code
+            // would count too often.
             let known = timed.get(&path.code()).filter(|_| now < until(1.0));
             if let Some(known) = known {
                 floors.core.push(path.like(known));
@@ -206,7 +211,7 @@ impl HotCode {
         }
         for piece in &self.pieces {
             let mut last = None;
-            // The pieces are what the tracer encoded; what one of them holds in front of an error is used.
+            // The tracer encoded the pieces. If one is damaged, the records before the damage are used.
             let _ = decode_records(&piece.bytes, |record| {
                 let goes_on = last.replace((record.block, record.way)) == Some((record.block, 0));
                 if let Some(one) = loops.get_mut(&record.block) {
@@ -222,7 +227,7 @@ impl HotCode {
     }
 }
 
-/// A block that leads back to its start.
+/// A block that branches to its own start.
 struct Loop<'a> {
     id: BlockId,
     code: Code<'a>,
@@ -232,11 +237,11 @@ struct Loop<'a> {
     current: Run,
 }
 
-/// Iterations in a row.
+/// Consecutive iterations.
 #[derive(Clone, Default)]
 struct Run {
     iterations: u64,
-    /// For each, as far as they are needed: the values of its record, or none behind the first of a record.
+    /// For each iteration, as far as needed: the values of its record, or none after the first one of a record.
     values: Vec<Vec<u64>>,
 }
 
@@ -248,7 +253,7 @@ impl<'a> Loop<'a> {
         Some(Loop { id: block.id, code, work: 0, longest, current })
     }
 
-    /// `goes_on`: directly behind the record before.
+    /// `goes_on`: it directly follows the record before.
     fn add(&mut self, record: &Record<'_>, goes_on: bool) {
         let instructions = self.code.block.instructions.len() as u64;
         self.work = self.work.saturating_add(record.iterations.saturating_mul(instructions));
@@ -265,9 +270,8 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Its floor, and that with kept registers, where there is something to keep. An iteration takes no less than a cycle: it
-    /// takes the branch back, which copies in a row do not.
-    /// `None` where it is too late.
+    /// Its no-miss time, and the one with kept registers, if there is something to keep. An iteration takes at least
+    /// a cycle, because of the branch back, which copies in a row do not have. `None` where there is no time left.
     fn floors(
         &self,
         processor: Processor,
@@ -322,7 +326,7 @@ fn no_less(time: FloorTime, least: Option<FloorTime>) -> FloorTime {
 impl Run {
     fn add(&mut self, record: &Record<'_>) {
         self.iterations = self.iterations.saturating_add(record.iterations);
-        // As many as are timed in a row, which is two times what one repetition adds.
+        // As many as are timed in a row: twice what one repetition adds.
         let room = (2 * MOST_ITERATIONS).saturating_sub(self.values.len());
         if room > 0 {
             let further = usize::try_from(record.iterations).unwrap_or(room).clamp(1, room);
@@ -333,18 +337,18 @@ impl Run {
 }
 
 impl Path {
-    /// What of it takes time: without their memory the same instructions take the same.
+    /// The part of it that determines its time: without misses the same instructions take the same time.
     fn code(&self) -> Vec<(BlockId, usize)> {
         self.steps.iter().map(|step| (step.block, step.executed)).collect()
     }
 
-    /// The floor of a path with the same code.
+    /// The no-miss time of a path with the same code.
     fn like(&self, other: &CoreFloor) -> CoreFloor {
         let path = other.path.map(|path| CodePath { burst: self.burst, ..path });
         CoreFloor { path, ..other.clone() }
     }
 
-    /// Its code cannot be read, or it took longer than others are worth.
+    /// Its code cannot be read, or it took too long.
     fn refused(&self) -> Option<CoreFloor> {
         let instructions = paths::instructions(&self.steps) as u64;
         let path = Some(CodePath { burst: self.burst, instructions });
@@ -353,7 +357,7 @@ impl Path {
         Some(CoreFloor { block, path, iterations: 1, outcome })
     }
 
-    /// `None` when the code of one of its blocks cannot be read, and where it is too late.
+    /// `None` when the code of one of its blocks cannot be read, and where there is no time left.
     fn floor(
         &self,
         blocks: &HashMap<BlockId, &Block>,

@@ -1,7 +1,7 @@
-//! How long a stretch of code takes without its data.
+//! How long a stretch of code takes without misses.
 //!
-//! What for: repetitions, their number and length, what memory holds (`x86::contents`), and other registers where those at
-//! hand lead nowhere. What not: the process that runs it (`sys::floor`).
+//! What for: repetitions, their number and length, the content of memory (`x86::contents`), and other registers where
+//! the recorded ones lead nowhere. What not: the process in which the code runs (`sys::floor`).
 
 use std::ops::RangeInclusive;
 
@@ -10,57 +10,59 @@ use facts::{FloorOutcome, FloorTime};
 use sys::floor::{DATA_PAGES, EVERY_WORD, Floor, FloorError, StartState};
 use x86::{Carried, CodeBytes, Contents, Kept, NoFloor, Part, Seen, State, contents, unroll};
 
-/// Translations that every first-level TLB for data holds, less those of the stub (64 entries, 48 on some).
+/// Pages that every first-level data TLB can hold, less those of the stub (TLBs have 64 entries, some 48).
 const MOST_PAGES: usize = 40;
-/// What a register holds that no record holds. It can be a pointer; the distance from one iteration to the next; or a factor
-/// or state that only 0 keeps in its place.
+/// Values for registers that no record holds. Such a register can be a pointer; the distance from one iteration to
+/// the next; or a factor or state that only 0 keeps constant.
 const UNKNOWN: [u64; 3] = [EVERY_WORD, 8, 0];
-/// Length of a repetition: long against a step of the clock, short against the time between interrupts.
+/// Length of a repetition: long compared with a step of the clock, short compared with the time between interrupts.
 const REPETITION: Nanos = Nanos(20_000);
-/// A place for code that has no data.
+/// An address for code without data.
 const ANYWHERE: u64 = 0x10_0000_0000;
-/// Repetitions of a loop, in turns of this many long ones and short ones; and of a path, which is one of many that differ by
-/// more than the turns of one.
+/// Turns of a loop, each of many long and short repetitions; and of a path. Paths have fewer, because they are many
+/// and differ by more than the turns of one.
 pub(super) const TURNS: usize = 8;
 pub(super) const TURNS_OF_PATH: usize = 2;
 const PER_TURN: usize = 16;
-/// The quickest of each turn, which count.
+/// The fastest repetitions of each turn; only these count.
 const QUICK: usize = 8;
-/// Turns after which a loop is compared with itself with registers; and most turns, where it is not clear which is quicker.
+/// Turns after which a loop is compared with itself with kept registers; and most turns while the comparison is open.
 const COMPARED: usize = 2;
 const MOST_TURNS: usize = 6 * TURNS;
-/// Pages that share lines, three each, to see whether that costs anything, and how often in a row they are loaded.
+/// Pages that share lines, three each, to measure whether that costs anything; and the number of loads from each.
 const SHARING: usize = 3 * DATA_PAGES;
 const COPIES: usize = 16;
 
-/// Code in a row.
+/// Consecutive code.
 pub(super) struct Stretch<'a> {
     pub(super) path: Vec<Part<'a, [CodeBytes<'a>]>>,
-    /// What records tell of the first parts that run, over all copies.
+    /// The recorded registers of the first parts that run, over all copies.
     pub(super) seen: Vec<Vec<Seen>>,
-    /// Of a loop: what is timed beside it, in the same turns: with registers for these places.
+    /// For a loop: the variant with these locations in registers, timed in the same turns.
     pub(super) kept: Option<&'a Kept>,
-    /// Of a loop: what it carries on in memory. Each pass begins with the same registers; were this to go on from pass to pass,
-    /// a loop whose position stands in memory would go ever further, over more pages than are there.
+    /// For a loop: what it carries in memory from iteration to iteration. Each pass begins with the same registers.
+    /// If carried memory changed from pass to pass, a loop whose position is in memory would advance ever further,
+    /// over more pages than there are.
     pub(super) carried: Option<&'a Carried>,
     pub(super) turns: usize,
     pub(super) processor: Processor,
 }
 
-/// What all timing of one recording goes by.
+/// Properties of the processor that all timings of a recording use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Processor {
     /// A tick of the time-stamp counter, seconds.
     tick: f64,
-    /// How long a step of a chain of instructions takes each of which takes a cycle.
+    /// The time of one step in a chain of single-cycle instructions.
     pub(super) cycle: Option<FloorTime>,
-    /// Pages that share a line miss the first-level cache in turn (`sys::floor`), and are one too many.
+    /// Pages that share a line miss the first-level cache in turn (`sys::floor`): such a stretch touches one page too
+    /// many.
     aliases_miss: bool,
-    /// No timing begins after this moment, and one that goes on ends with fewer repetitions.
+    /// No timing begins after this moment, and one in progress ends with fewer repetitions.
     until: Nanos,
 }
 
-/// Why there is no floor.
+/// Why there is no no-miss time.
 enum Why {
     Code(NoFloor),
     Run(FloorError),
@@ -79,30 +81,30 @@ impl Why {
     }
 }
 
-/// What came of timing a stretch.
+/// The timing of a stretch.
 pub(super) struct Timed {
     /// Copies in a row.
     pub(super) copies: usize,
     pub(super) outcome: FloorOutcome,
-    /// With registers instead of memory, where that was asked for and can be timed.
+    /// The time with registers in place of memory, if that was asked for and can be timed.
     pub(super) kept: Option<FloorTime>,
     /// Refused because it touches too many pages.
     pub(super) many_pages: bool,
 }
 
 impl Stretch<'_> {
-    /// The time of one pass, from so many copies in a row, or as few as touch few enough pages. `start` gives the registers
-    /// in front of it, with its argument where nobody knows them. `None` where it is too late.
+    /// The time of one pass over this many copies in a row, or over as few as touch few enough pages. `start` gives
+    /// the registers at its start; its argument stands for unknown ones. `None` where there is no time left.
     ///
     /// # Errors
-    /// Such a process is not to be had here.
+    /// The process in which code is timed cannot be created here.
     pub(super) fn time(
         &self,
         start: impl Fn(u64) -> StartState,
         copies: &RangeInclusive<usize>,
     ) -> Result<Option<Timed>, FloorError> {
         let mut last = None;
-        // Where the addresses of the program cannot be had, any will do.
+        // Where the addresses of the program are not available, any will do.
         let ways =
             [&self.seen[..], &[]].into_iter().flat_map(|seen| UNKNOWN.map(|one| (seen, one)));
         for (seen, unknown) in ways {
@@ -154,7 +156,7 @@ impl Stretch<'_> {
         }
     }
 
-    /// Loaded, in a process of its own.
+    /// The copies, loaded in a process of their own.
     fn ready(
         &self,
         kept: Option<&Kept>,
@@ -162,7 +164,7 @@ impl Stretch<'_> {
         (state, contents): (&StartState, &Contents),
     ) -> Result<Ready, Why> {
         let first = self.path.first().ok_or(Why::NoPlace)?;
-        // What leads to these places, as the loop itself has it: with kept registers others may hold it.
+        // Addresses are those of the plain loop: with kept registers, other registers may hold them.
         let plain = registers(state);
         let state = &holding(state, kept, contents);
         let arena = arena(first.block.start, state, contents).ok_or(Why::NoPlace)?;
@@ -182,7 +184,7 @@ impl Stretch<'_> {
         Ready::new(floor, half, copies, self.processor)
     }
 
-    /// What memory holds so that these copies touch what the program touched.
+    /// The content of memory with which these copies touch what the program touched.
     fn contents(&self, copies: usize, state: &StartState, seen: &[Vec<Seen>]) -> Contents {
         let parts = self.path.iter().cycle().take(2 * copies * self.path.len());
         let seen = seen.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
@@ -190,7 +192,7 @@ impl Stretch<'_> {
     }
 }
 
-/// The registers at the start, those that stand for memory included.
+/// The registers at the start, with those that replace memory.
 fn holding(state: &StartState, kept: Option<&Kept>, contents: &Contents) -> StartState {
     let mut all = registers(state);
     if let Some(kept) = kept {
@@ -199,19 +201,19 @@ fn holding(state: &StartState, kept: Option<&Kept>, contents: &Contents) -> Star
     StartState { general: all.general, vectors: all.vectors, masks: all.masks }
 }
 
-/// Copies that lie twice in a row in the loaded code: they run from its begin on, and from `half` on.
+/// The loaded code: the copies twice in a row. They run from the start, and from `half`.
 struct Ready {
     floor: Floor,
     half: usize,
-    /// In a repetition.
+    /// Passes per repetition.
     passes: u64,
     pages: usize,
-    /// Picoseconds of one copy for each tick.
+    /// Picoseconds of one copy per tick.
     each: f64,
 }
 
 impl Ready {
-    /// Maps the pages and warms everything up; the second time tells how long a pass takes.
+    /// Maps the pages and warms everything up. The second pass shows how long a pass takes.
     fn new(
         mut floor: Floor,
         half: usize,
@@ -238,31 +240,31 @@ impl Ready {
         Ok(Turn { long, short, each: self.each })
     }
 
-    /// Addresses that change from pass to pass: what was timed are the faults.
+    /// Refuses code whose addresses change from pass to pass: its time would be that of page faults.
     fn check(&self) -> Result<(), Why> {
         let pages = self.floor.pages();
         if pages > self.pages { Err(Why::Pages(pages)) } else { Ok(()) }
     }
 }
 
-/// How many ticks both entries took, several times, the quickest first.
+/// The ticks that both entries took, several times, fastest first.
 struct Turn {
     long: Vec<u64>,
     short: Vec<u64>,
-    /// Picoseconds of one copy for each tick.
+    /// Picoseconds of one copy per tick.
     each: f64,
 }
 
 impl Turn {
-    /// Picoseconds of one copy, several times. The quick with the quick: who was interrupted in one of them tells nothing about
-    /// the difference. Where others keep the CPUs busy that are many.
+    /// Picoseconds of one copy, several times. The fast times of both entries are paired: if one was interrupted, the
+    /// difference says nothing. On a busy machine many are.
     fn times(&self) -> impl Iterator<Item = Picos> + '_ {
         let pairs = self.long.iter().zip(&self.short).take(QUICK);
         let added = pairs.map(|(long, short)| long.saturating_sub(*short));
         added.map(|ticks| Picos((ticks as f64 * self.each).round() as u64))
     }
 
-    /// Picoseconds of one copy by the quickest quarter of several turns.
+    /// Picoseconds of one copy, by the fastest quarter of several turns.
     fn together(turns: &[Turn]) -> f64 {
         let quick = |of: fn(&Turn) -> &[u64]| {
             let mut all: Vec<u64> = turns.iter().flat_map(of).copied().collect();
@@ -275,9 +277,9 @@ impl Turn {
     }
 }
 
-/// The time of one copy, and of one with registers instead: by how many times as long that took in the same turns, for
-/// a busy machine is as busy for both. A loop adds little to what a pass takes besides, so that the ratio of single repetitions
-/// would be any.
+/// The time of one copy, and of one with kept registers. The latter is the former times the ratio of the two in the
+/// same turns, because a busy machine disturbs both alike. The ratio of single repetitions is useless: a loop adds
+/// little to the rest of a pass.
 fn timed(
     plain: &mut Ready,
     mut kept: Option<&mut Ready>,
@@ -309,18 +311,18 @@ fn timed(
     let beside = || ratios.iter().map(|ratio| Picos((ratio * median).round() as u64)).collect();
     let kept = kept.filter(|kept| kept.check().is_ok() && !ratios.is_empty());
     let kept = kept.map(|_| summary(beside()));
-    // Each ratio says as much as the repetitions of a turn, which are alike.
+    // The repetitions of a turn are alike, so each ratio counts as all of them.
     let repetitions = |time: FloorTime| time.repetitions.saturating_mul(PER_TURN as u32);
     Ok((time, kept.map(|time| FloorTime { repetitions: repetitions(time), ..time })))
 }
 
-/// How many times as long the second took; `None` where the first took nothing.
+/// The ratio of the second time to the first; `None` where the first is 0.
 fn ratio(own: &[Turn], beside: &[Turn]) -> Option<f64> {
     let (own, beside) = (Turn::together(own), Turn::together(beside));
     (own > 0.0).then(|| beside.max(0.0) / own)
 }
 
-/// Whether the middle says quicker, but not all.
+/// Whether the median says faster, but not all ratios do.
 fn is_open(ratios: &mut [f64]) -> bool {
     ratios.sort_by(f64::total_cmp);
     let at = |share: usize| ratios.get(ratios.len() * share / 10).copied().unwrap_or_default();
@@ -328,10 +330,10 @@ fn is_open(ratios: &mut [f64]) -> bool {
 }
 
 impl Processor {
-    /// Measures what belongs to it. `tick`: of the time-stamp counter, seconds.
+    /// Measures the properties of this processor. `tick`: of the time-stamp counter, seconds.
     ///
     /// # Errors
-    /// Such a process is not to be had here.
+    /// The process in which code is timed cannot be created here.
     pub(super) fn measure(tick: f64) -> Result<Processor, FloorError> {
         let until = Nanos(u64::MAX);
         let processor = Processor { tick, cycle: None, aliases_miss: false, until };
@@ -349,7 +351,7 @@ impl Processor {
         Ok(Processor { cycle, aliases_miss, ..processor })
     }
 
-    /// The same with another end.
+    /// The same properties with another end.
     pub(super) fn until(self, until: Nanos) -> Processor {
         Processor { until, ..self }
     }
@@ -358,7 +360,7 @@ impl Processor {
         sys::process::monotonic() >= self.until
     }
 
-    /// The time of one of so many copies of plain code.
+    /// The time of one copy of plain code, of this many in a row.
     fn copies(
         self,
         code: &[u8],
@@ -376,7 +378,7 @@ impl Processor {
     }
 }
 
-/// A load from the same line of each of so many pages.
+/// A load from the same line of each of this many pages.
 fn loads(pages: usize) -> Vec<u8> {
     let load = |page: usize| {
         let distance = (page * 4096) as u32;
@@ -412,8 +414,9 @@ fn summary(mut times: Vec<Picos>) -> FloorTime {
     FloorTime { repetitions: times.len() as u32, median: at(5), low: at(1), high: at(9) }
 }
 
-/// A place for the arena: operands relative to rip must reach what they name from there (2 GiB), and neither they nor a
-/// register, nor what memory holds, may lead into it. Operands relative to rip name the module of the code, mostly less than 200 MB long.
+/// An address for the arena. Operands relative to rip must reach their targets from there (2 GiB); neither they nor a
+/// register, nor the content of memory, may point into the arena. Targets of such operands lie in the module of the
+/// code, mostly within 200 MB.
 fn arena(code: RemoteAddr, state: &StartState, contents: &Contents) -> Option<RemoteAddr> {
     const STEP: u64 = 256 << 20;
     const APART: u64 = 64 << 20;
@@ -439,7 +442,7 @@ mod tests {
         assert_eq!([time.low, time.median, time.high], expected);
     }
 
-    /// Passes of 1000 ticks to which copies add 20 and 10, three of four of which others hold up.
+    /// Passes of 1000 ticks to which copies add 20 and 10; three of four are interrupted.
     #[test]
     fn loops_are_compared_by_what_nobody_held_up() {
         let held_up =
