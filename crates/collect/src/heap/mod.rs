@@ -276,7 +276,7 @@ impl Heap {
             .fold(0, u64::saturating_add);
         if nameless > 0 {
             notes.push(format!(
-                "{nameless} heap blocks or frees are shown with a caller of who it was: there is room for {} call chains in a process",
+                "{nameless} heap blocks or frees are attributed to an outer caller: there is room for {} call chains in a process",
                 heap_exact::NODES
             ));
         }

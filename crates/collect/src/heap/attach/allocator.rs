@@ -15,6 +15,7 @@ use crate::preload::is_sanitizer;
 
 /// The C library's functions that map memory, whichever library allocates.
 pub const MAPPING: [&str; 4] = ["mmap", "mmap64", "munmap", "mremap"];
+/// Redirected too, so that the agent drops its rules for code that is unloaded.
 const CLOSING: &str = "dlclose";
 /// The byte of an address that is changed: values of it are 4 GiB apart.
 pub const BYTE: u32 = 4;
