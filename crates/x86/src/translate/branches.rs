@@ -1,4 +1,6 @@
-//! The end of a block: the branch, to native addresses by way of links, stubs or the table.
+//! The end of a block: the branch, to native addresses through links, stubs or the table.
+//!
+//! What not: branches inside a block (`side_exit`).
 
 use iced_x86::{Code, Instruction, MemoryOperand, OpKind, Register};
 
@@ -54,7 +56,7 @@ impl Writer<'_> {
             self.go_to(not_taken);
             return;
         }
-        // loop and jrcxz have a short form only.
+        // loop and jrcxz have only a short form.
         let jumps = self.out.label();
         self.out.branch(raw.code(), jumps);
         self.go_to(not_taken);
@@ -62,7 +64,7 @@ impl Writer<'_> {
         self.go_to(taken);
     }
 
-    /// Puts rcx and rax aside and the target of an indirect branch into rcx.
+    /// Saves rcx and rax, and loads the target of an indirect branch into rcx.
     fn load_target(&mut self) {
         let Some(raw) = self.last() else { return };
         self.out.spill(Gpr::RCX, SPILLED_RCX);
@@ -92,7 +94,7 @@ impl Writer<'_> {
         self.swap_out();
     }
 
-    /// The `ret` with this number, to wherever it leads.
+    /// The `ret` with this index, to any target.
     pub(super) fn return_(&mut self, number: usize) {
         self.out.spill(Gpr::RCX, SPILLED_RCX);
         self.out.spill(Gpr::RAX, SPILLED_RAX);
@@ -108,7 +110,7 @@ impl Writer<'_> {
         self.out.put(Instruction::with2(Code::Lea_r64_m, wide(Gpr::RSP), popped));
     }
 
-    /// Goes on at the native address in rcx, through the table.
+    /// Continues at the native address in rcx, through the table.
     fn dispatch(&mut self) {
         self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
         self.out.state.instruction = None;
@@ -126,12 +128,12 @@ impl Writer<'_> {
     }
 }
 
-/// The form of a conditional jump with 32 bits of displacement.
+/// The form of a conditional jump with a 32-bit displacement.
 pub(super) fn near(code: Code) -> Code {
     code.as_near_branch()
 }
 
-/// The memory operand of `raw`, for another instruction.
+/// The memory operand of `raw`, for use in another instruction.
 fn operand(raw: &iced_x86::Instruction) -> MemoryOperand {
     MemoryOperand::new(
         raw.memory_base(),

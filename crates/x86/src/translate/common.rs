@@ -1,8 +1,9 @@
-//! What all copies of one flavour in a region share: the way to the tracer.
+//! The code that all copies of one flavour in a region share: the way to the tracer.
 //!
-//! An exit is a system call that changes nothing (getpid): a tracer that runs the thread with system-call stops sees
-//! it at its entry; without a tracer it returns, and the thread goes on natively. The kernel clobbers rax, rcx and r11
-//! (SDM vol. 2, SYSCALL; Linux arch/x86/entry/entry_64.S), so those are put aside.
+//! What not: the exits of a block (`branches`, `side_exit`). An exit is a system call without effect (getpid). A
+//! tracer that runs the thread with system-call stops sees it at its entry; without a tracer it returns, and the
+//! thread continues natively. The kernel clobbers rax, rcx and r11 (SDM vol. 2, SYSCALL; Linux
+//! arch/x86/entry/entry_64.S), so these are saved.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Instruction, Register};
@@ -16,10 +17,10 @@ use crate::register::Gpr;
 /// `getpid` (Linux arch/x86/entry/syscalls/syscall_64.tbl).
 const GETPID: u32 = 39;
 
-/// Writes the shared code for one place. `reserved` is `None` for flavour `Count`.
+/// Writes the shared code for one address. `reserved` is `None` for flavour `Count`.
 ///
 /// # Panics
-/// When `reserved` is none of rbx, rbp, r12..r15.
+/// If `reserved` is not one of rbx, rbp, r12..r15.
 #[must_use]
 pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     assert!(reserved.is_none_or(may_be_reserved), "{reserved:?} cannot be reserved");
