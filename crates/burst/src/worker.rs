@@ -138,7 +138,7 @@ impl Worker {
         }
     }
 
-    /// Traces until it is told to stop.
+    /// Traces until it is asked to stop.
     pub fn go(mut self) {
         // Created here, because its alarm belongs to the calling thread.
         let Ok(watch) = Watch::new() else { return };
