@@ -1,7 +1,7 @@
-//! Makes every reference of a recording hold, so that analysis may index without asking.
+//! Makes every reference of a recording hold, so that analysis may index without checks.
 //!
-//! A result of ours needs no repair, except that an interrupted one may have lost the last frames. For anything
-//! else the rule is: keep the fact, drop the claim that cannot hold, count it.
+//! What not: other invariants (`verify`). A result of ours needs no repair, except that an interrupted one may have
+//! lost the last frames. For anything else the rule is: keep the fact, drop the reference that cannot hold, count it.
 
 use std::collections::{HashMap, HashSet};
 
