@@ -119,7 +119,7 @@ pub unsafe extern "C" fn brk(end: *mut c_void) -> c_int {
         return -1;
     };
     let time = kernel::now();
-    // The end is read before, without moving it; then the program's call is passed on unchanged.
+    // Safety: the first call asks for the end and moves nothing; then the program's call is passed on unchanged.
     let (before, result) = unsafe { (moved(0), set(end)) };
     if let Some(thread) = thread.filter(|_| result == 0 && before != FAILED) {
         tell_of_break(thread, time, before, (end as isize).wrapping_sub(before as isize));

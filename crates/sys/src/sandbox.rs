@@ -1,9 +1,9 @@
 //! A process of ours that executes given code with given registers, one instruction or one stretch at a time.
 //!
-//! What for: to compare what machine code does with what we believe it does (tests of `x86`). What not: running code
-//! whose system calls must be kept from the system: they are stopped at their entry in [`Sandbox::run`] only.
-//! Assumptions: the process is forked and never executes our program again, so it may be forked from a program with
-//! threads; one thread uses a sandbox from start to end, because the kernel lets only the tracing thread in.
+//! What for: comparing what machine code does with what we believe it does (tests of `x86`). What not: isolating code
+//! that makes system calls: only [`Sandbox::run`] stops these at their entry. Assumptions: the process is forked and
+//! never executes our program again, so it may be forked from a program with threads. One thread uses a sandbox from
+//! start to end, because the kernel admits only the tracing thread.
 
 use std::fs::File;
 use std::io;
@@ -37,16 +37,16 @@ pub struct Registers {
     pub gs_base: RemoteAddr,
 }
 
-/// Why the process stands still.
+/// Why the process stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stopped {
-    /// It executed one instruction, or one round of a repeated one.
+    /// It executed one instruction, or one iteration of a repeated one.
     Step,
     /// It is about to make the system call with this number.
     SystemCall(u64),
     /// It faulted: the signal and its address (`si_addr`).
     Signal(i32, RemoteAddr),
-    /// It is gone.
+    /// It has ended.
     Ended,
 }
 

@@ -1,23 +1,25 @@
-//! Times straight machine code in a process in which every page is one of a few.
+//! Times straight-line machine code in a process in which every page is one of a few.
 //!
-//! What for: the *core floor*: what a loop's instructions cost when all their data is in the first-level cache (Chen et
-//! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of
-//! [`DATA_PAGES`] pages, so that whatever the addresses are, the data is 24 KiB. What not: which code (`x86::floor`), how
-//! often (`collect`).
+//! What for: the *no-miss time* of code, that is, its time when all its data is in the first-level cache (Chen et
+//! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of [`DATA_PAGES`]
+//! pages. So whatever the addresses are, the data is 24 KiB. What not: which code (`x86::floor`), how often
+//! (`collect`).
 //!
-//! The code is not trusted: the process holds no file but its own memory, no system call is made for it (each is stopped
+//! The code is not trusted: the process has no file except its own memory, no system call is made for it (each stops
 //! at its entry), its CPU time is limited, and it dies with us.
 //!
 //! Assumptions:
-//! * The first-level data cache holds 24 KiB in addition to the stub's 4 KiB, and is found by bits of the address within a page,
-//!   as in every x86-64 processor with 32 KiB in 8 ways and more.
-//! * Pages that share memory are aliases. Intel looks them up by physical address; AMD predicts the way from the virtual
-//!   one, so that aliases in turn miss (Lipp et al., "Take A Way", 2020). So pages share only behind the sixth, and then
-//!   one in which nobody came first to the same line, as long as there is one ([`Floor::aliases`]).
-//! * Memory that the caller does not fill ([`Floor::hold`]) holds one pointer into itself, so that a chase goes on. As numbers
-//!   these words are tiny: zero under the flags below. Division by them is shorter than by others, or a fault.
-//! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without them may be slower.
-//! * Registers that the caller does not give hold that pointer; vector registers 1.0, their upper halves 0.
+//! * The first-level data cache holds 24 KiB in addition to the stub's 4 KiB, and is indexed by address bits within a
+//!   page, as in every x86-64 processor with at least 32 KiB in 8 ways.
+//! * Pages that share memory are aliases. Intel looks them up by physical address. AMD predicts the way from the
+//!   virtual address, so that alternating aliases miss (Lipp et al., "Take A Way", 2020). So pages are shared only
+//!   from the seventh on, and then one in which no page was first touched in the same line, while there is one
+//!   ([`Floor::aliases`]).
+//! * Memory that the caller does not fill ([`Floor::hold`]) holds one pointer into itself, so that a pointer chase
+//!   continues. As floating-point numbers these words are denormal: zero under the flags below. Division by them is
+//!   faster than usual, or faults.
+//! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without these may be slower.
+//! * Registers that the caller does not set hold that pointer; vector registers hold 1.0, their upper halves 0.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -32,23 +34,25 @@ mod stub;
 use child::{ADDRESS_END, Child, PAGES_FD, Stop};
 use stub::PAGE;
 
-/// How many pages all addresses share.
+/// Number of pages that all addresses share.
 pub const DATA_PAGES: usize = 6;
 /// Most bytes of code.
 pub const MOST_CODE_BYTES: usize = stub::CODE_BYTES - JUMP_BYTES;
-/// Bytes of the arena, which no address of the code may touch.
+/// Bytes of the arena, which the code must not address.
 pub const ARENA_BYTES: usize = stub::ARENA_BYTES;
 /// Most repetitions of one [`Floor::time`].
 pub const MOST_REPETITIONS: usize = stub::MOST_RESULTS;
-/// What memory holds, and where it leads: low enough to be an index, in the middle of a page.
+/// The value of every word of memory, and so the address to which it leads: low enough for an index, in the middle of
+/// a page.
 pub const EVERY_WORD: u64 = 0x1234_5600;
-/// Where a stack of unknown address may lie: its words are not those behind [`EVERY_WORD`], nor in the same part of a page.
+/// A stack pointer where the real one is unknown: its words are not those at [`EVERY_WORD`], nor at the same offset
+/// in a page.
 pub const UNKNOWN_STACK: u64 = 0x2345_6e00;
 
 const JUMP_BYTES: usize = 5;
 /// Most pages that code may touch; the kernel allows 65,530 mappings (`vm.max_map_count`).
 const MOST_PAGES: usize = 512;
-/// Below it the kernel maps nothing for ordinary users (`vm.mmap_min_addr`, default 64 KiB).
+/// The kernel maps nothing below it for ordinary users (`vm.mmap_min_addr`, default 64 KiB).
 const FIRST_ADDRESS: u64 = 0x1_0000;
 /// CPU time of one [`Floor::time`], microseconds.
 const TIME_LIMIT_US: u64 = 200_000;
@@ -56,10 +60,10 @@ const TIME_LIMIT_US: u64 = 200_000;
 /// Why code could not be timed.
 #[derive(Debug, thiserror::Error)]
 pub enum FloorError {
-    /// The process cannot be had here.
+    /// Such a process cannot be created here.
     #[error("no process for timing code alone: {0}")]
     System(#[from] io::Error),
-    /// Too long, or not all of it is there to enter.
+    /// Too long, or its entry is outside.
     #[error("{bytes} bytes of code, entered at {entry}; at most {MOST_CODE_BYTES} have room")]
     Code {
         /// Its bytes.
@@ -84,7 +88,7 @@ pub enum FloorError {
     Endless,
 }
 
-/// Registers in front of the code.
+/// Registers before the code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StartState {
     /// rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
@@ -114,18 +118,18 @@ pub struct Floor {
     child: Child,
     code_bytes: usize,
     pages: usize,
-    /// Which of the shared pages each page is.
+    /// The shared page of each page.
     lent: BTreeMap<u64, usize>,
-    /// Of the shared pages: where in them a page was touched first, or is held.
+    /// For each shared page, the lines in it that were touched first, or are held.
     lines: HashSet<(usize, u64)>,
     aliases: usize,
 }
 
 impl Floor {
-    /// Starts a process whose arena lies at `at`, a multiple of the page size: no address of the code may lie in it.
+    /// Starts a process with an arena at `at`, a multiple of the page size: no address of the code may lie in it.
     ///
     /// # Errors
-    /// [`FloorError::System`]: the kernel's; [`FloorError::Fault`]: nothing can lie there.
+    /// [`FloorError::System`]: the kernel's; [`FloorError::Fault`]: nothing can be mapped there.
     pub fn start(at: RemoteAddr) -> Result<Floor, FloorError> {
         let in_range = (1 << 20..ADDRESS_END - ARENA_BYTES as u64).contains(&at.0);
         if !in_range || !at.0.is_multiple_of(PAGE as u64) {
@@ -145,13 +149,13 @@ impl Floor {
         Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0, lent, lines, aliases })
     }
 
-    /// Where the first byte of code lies in an arena at `at`.
+    /// Address of the first byte of code in an arena at `at`.
     #[must_use]
     pub fn code_at(at: RemoteAddr) -> RemoteAddr {
         RemoteAddr(at.0.wrapping_add(stub::CODE as u64))
     }
 
-    /// Sets what is timed: code for [`code_at`](Floor::code_at) that runs to its end, and the registers in front of it.
+    /// Sets what is timed: code for [`code_at`](Floor::code_at) that runs to its end, and the registers before it.
     ///
     /// # Errors
     /// [`FloorError::Code`]: it is too long.
@@ -175,12 +179,12 @@ impl Floor {
         Ok(())
     }
 
-    /// Maps the pages of these bytes, which hold them before the code runs first. Once, and before that.
+    /// Maps the pages of these bytes and fills them, once, before the code first runs.
     ///
-    /// A page shares its memory with one that holds nothing else in the same places, as long as there is one.
+    /// A page shares its memory with one that has nothing else at the same offsets, while there is one.
     ///
     /// # Errors
-    /// Nothing can be mapped at one of these addresses; they lie in too many pages.
+    /// Nothing can be mapped at one of these addresses, or they lie in too many pages.
     pub fn hold(&mut self, contents: &BTreeMap<RemoteAddr, u8>) -> Result<(), FloorError> {
         let mut by_page: BTreeMap<u64, Vec<(usize, u8)>> = BTreeMap::new();
         for (address, byte) in contents {
@@ -209,7 +213,7 @@ impl Floor {
         Ok(self.data.write_all_at(&image, 0)?)
     }
 
-    /// Other bytes from this address on, in pages that are held.
+    /// Replaces bytes from this address on, in pages that are held.
     ///
     /// # Errors
     /// [`FloorError::Fault`]: one of these pages is not.
@@ -225,11 +229,11 @@ impl Floor {
         Ok(())
     }
 
-    /// Runs the code from byte `entry` to its end, `passes` times, and tells how many ticks of the time-stamp counter
-    /// that took; `repetitions` times, at most [`MOST_REPETITIONS`].
+    /// Runs the code from byte `entry` to its end, `passes` times, and returns the ticks of the time-stamp counter
+    /// that this took; `repetitions` times, at most [`MOST_REPETITIONS`].
     ///
     /// # Errors
-    /// The code cannot run here. The process can be used no more.
+    /// The code cannot run here. The process cannot be used any more.
     pub fn time(
         &mut self,
         entry: usize,
@@ -267,31 +271,31 @@ impl Floor {
         (0..repetitions).map(|number| self.get(stub::RESULTS + 8 * number)).collect()
     }
 
-    /// How many pages the code has touched so far.
+    /// Number of pages that the code has touched so far.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.pages
     }
 
-    /// How many of them share a line, at the place where they were touched first or are held, with another page.
+    /// Number of these that share a line, where they were first touched or are held, with another page.
     #[must_use]
     pub fn aliases(&self) -> usize {
         self.aliases
     }
 
-    /// The shared pages, from the one whose turn it is.
+    /// The shared pages, in the order of their turns.
     fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
         let next = self.pages % DATA_PAGES;
         (0..DATA_PAGES).map(move |more| (next + more) % DATA_PAGES)
     }
 
-    /// The next shared page in which these lines are nobody's.
+    /// The next shared page in which these lines are unused.
     fn untouched(&self, lines: &[u64]) -> Option<usize> {
         self.in_turn()
             .find(|shared| lines.iter().all(|line| !self.lines.contains(&(*shared, *line))))
     }
 
-    /// Maps the page of `address`, and goes on in front of the instruction that faulted.
+    /// Maps the page of `address`, and continues before the instruction that faulted.
     fn answer_fault(&mut self, code: i32, address: RemoteAddr) -> Result<(), FloorError> {
         /// `SEGV_MAPERR` (include/uapi/asm-generic/siginfo.h): nothing is mapped there.
         const NOT_MAPPED: i32 = 1;
@@ -306,7 +310,7 @@ impl Floor {
         Ok(())
     }
 
-    /// Maps the page of `address` to the shared page of this number, where it uses these lines. The registers are lost.
+    /// Maps the page of `address` to this shared page, in which it uses these lines. The registers are lost.
     fn lend_page(
         &mut self,
         address: RemoteAddr,
@@ -331,7 +335,7 @@ impl Floor {
         Ok(())
     }
 
-    /// A one-shot timer of the process's own time.
+    /// A one-shot timer of the process's own CPU time.
     fn limit_time(&mut self) -> Result<(), FloorError> {
         const ITIMER_VIRTUAL: u64 = 1; // include/uapi/linux/time.h
         for (number, value) in [0, 0, 0, TIME_LIMIT_US].into_iter().enumerate() {
@@ -353,18 +357,19 @@ impl Floor {
     }
 }
 
-/// The number of the cache line, 64 bytes, at this place in a page.
+/// The index of the cache line, 64 bytes, at this offset in a page.
 fn line(in_page: u64) -> u64 {
     in_page / 64
 }
 
-/// What the shared pages hold where nobody fills them.
+/// The initial content of the shared pages.
 fn words() -> Vec<u8> {
     EVERY_WORD.to_le_bytes().repeat(DATA_PAGES * PAGE / 8)
 }
 
-/// `state` as an XSAVE image in standard format (SDM vol. 1, 13.4). What is not in it is in its initial state: with upper
-/// halves that were never written, legacy SSE code pays nothing for them (SDM optimization manual, "Mixing AVX and SSE").
+/// `state` as an XSAVE image in standard format (SDM vol. 1, 13.4). What is not in it is in its initial state: with
+/// upper halves that were never written, legacy SSE code pays no penalty for them (SDM optimization manual, "Mixing
+/// AVX and SSE").
 fn extended_state(state: &StartState) -> Vec<u8> {
     const MXCSR: usize = 24;
     const XMM: usize = 160;

@@ -1,7 +1,7 @@
-//! The code around the code that is timed, and where everything lies in the floor process.
+//! The code around the code that is timed, and the layout of the timing process.
 //!
-//! What for: machine code of ours that sets registers, lets given code run and reads the clock, many times without a
-//! system call. What not: the process (`child`), what is timed.
+//! What for: machine code of ours that sets registers, runs the given code and reads the clock, many times without a
+//! system call. What not: the process (`child`), the code that is timed.
 //!
 //! ```text
 //! arena   +0x0000  this stub         read, execute
@@ -15,10 +15,13 @@
 //!         clock - began -> results; outer again, `outer` times; int3
 //! ```
 //!
-//! Every pass begins with the same registers, so every pass does the same. The fences keep passes apart: without them
-//! the begin of one would overlap the end of the one before, and a chain of dependent instructions would look shorter.
-//! Assumptions: `lfence` waits for all earlier instructions (SDM vol. 2, LFENCE; AMD: with DE_CFG[1], which Linux sets,
-//! arch/x86/kernel/cpu/amd.c). The cost of a pass besides its code is the same in each, and cancels in a difference.
+//! Every pass begins with the same registers, so every pass does the same. The fences separate passes: without them
+//! the start of one would overlap the end of the one before, and a chain of dependent instructions would look
+//! shorter.
+//!
+//! Assumptions: `lfence` waits for all earlier instructions (SDM vol. 2, LFENCE; AMD: with DE_CFG[1], which Linux
+//! sets, arch/x86/kernel/cpu/amd.c). The cost of a pass without its code is the same in each, and cancels in a
+//! difference.
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;
@@ -26,7 +29,7 @@ pub(super) const PAGE: usize = 4096;
 pub(super) const DATA: usize = PAGE;
 /// Offset of the code to time.
 pub(super) const CODE: usize = 6 * PAGE;
-/// Most bytes of it, the jump behind it included.
+/// Most bytes of it, including the jump after it.
 pub(super) const CODE_BYTES: usize = 32 * PAGE;
 /// Bytes of the arena.
 pub(super) const ARENA_BYTES: usize = CODE + CODE_BYTES;
@@ -58,7 +61,7 @@ std::arch::global_asm!(
     "fathom_floor_begin:",
     "syscall",
     "int3",
-    // Padding must be nops: the section holds constants, of which zero would be the padding.
+    // Padding must be nops: in a section of constants it would be zeroes.
     ".balign 64, 0x90",
     "fathom_floor_outer:",
     "mov rax, [rip + fathom_floor_begin + {data} + {inner}]",
@@ -70,7 +73,7 @@ std::arch::global_asm!(
     "mov [rip + fathom_floor_begin + {data} + {began}], rax",
     ".balign 64, 0x90",
     "20:",
-    // x87, SSE, AVX, AVX-512; of those that the processor lacks nothing is loaded (SDM vol. 1, 13.8).
+    // x87, SSE, AVX, AVX-512; nothing is loaded for those that the processor lacks (SDM vol. 1, 13.8).
     "mov eax, 0xe7",
     "xor edx, edx",
     "xrstor64 [rip + fathom_floor_begin + {data} + {image}]",
@@ -133,7 +136,8 @@ unsafe extern "C" {
     static fathom_floor_end: u8;
 }
 
-/// The stub. It begins with `syscall; int3` and ends with `int3`; it runs wherever its data lie [`DATA`] bytes behind it.
+/// The stub. It begins with `syscall; int3` and ends with `int3`; it runs wherever its data is [`DATA`] bytes after
+/// it.
 pub(super) fn bytes() -> &'static [u8] {
     // Safety: both labels stand in one section of constants, this many bytes apart.
     unsafe {
@@ -144,12 +148,12 @@ pub(super) fn bytes() -> &'static [u8] {
     }
 }
 
-/// Offset of the label at which the process is set going.
+/// Offset of the label at which the process is started.
 pub(super) fn outer() -> usize {
     offset(&raw const fathom_floor_outer)
 }
 
-/// Offset of the label to which the timed code goes.
+/// Offset of the label to which the timed code jumps.
 pub(super) fn behind() -> usize {
     offset(&raw const fathom_floor_behind)
 }
