@@ -1,4 +1,6 @@
-//! `fathom doctor`.
+//! `fathom doctor`: prints what can be measured here, and how to enable the rest.
+//!
+//! What not: the probes (`collect::probe`).
 
 use std::process::ExitCode;
 

@@ -1,8 +1,9 @@
-//! `fathom scale`: runs a program with several numbers of threads, times it, and says how it scales.
+//! `fathom scale`: runs a program with several numbers of threads, times it, and shows how it scales.
 //!
-//! Steps: make the directory; timed runs without collector, in random order, so that drift of the machine affects all
-//! numbers of threads alike; one run each under `collect memory-access`; `scale.json`. After a failure the directory keeps
-//! the output of each last run, and complete results.
+//! What not: the laws and their fit (`analysis::scaling`). Steps: create the directory; timed runs without collector,
+//! in random order, so that drift of the machine affects all numbers of threads alike; one run each under `collect
+//! memory-access`; `scale.json`. After a failure the directory keeps the output of each last run, and complete
+//! results.
 
 mod words;
 
@@ -202,7 +203,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// One run each under the collector. What cannot be collected is a remark: the times stand.
+    /// One run each under the collector. A run that cannot be collected gives a note: the times remain.
     fn collect(
         &self,
         points: &mut [ScalePoint],
@@ -241,7 +242,7 @@ impl Sweep<'_> {
         Ok(None)
     }
 
-    /// Says that the program failed, with the end of what it printed.
+    /// Reports that the program failed, with the end of its output.
     fn failed(&self, threads: u32, exit: ExitKind) -> ExitCode {
         const LINES: usize = 5;
         let output = std::fs::read(self.output(threads)).unwrap_or_default();
