@@ -60,13 +60,13 @@ pub fn allocated(thread: *mut Thread, block: *mut c_void, size: usize, call: u32
         if !shadow::remember(address, Block { size, recorded }) {
             thread::count_for_process(heap::PROCESS_FORGOTTEN);
         }
-        told_or_tell(thread, delta);
+        publish_live(thread, delta);
     }
 }
 
 /// Publishes this thread's change of live bytes to the process once it is large enough.
 #[inline(always)]
-fn told_or_tell(thread: *mut Thread, delta: i64) {
+fn publish_live(thread: *mut Thread, delta: i64) {
     // One comparison for both directions.
     if delta.unsigned_abs() > thread::SLACK.load(Ordering::Relaxed) {
         thread::tell(thread);
@@ -163,7 +163,7 @@ fn gone(thread: *mut Thread, address: *mut c_void, released: Released) {
         } else if recorded {
             record_free(thread, address as usize, size, released.time);
         }
-        told_or_tell(thread, delta);
+        publish_live(thread, delta);
     }
 }
 

@@ -163,7 +163,7 @@ fn collector_info(options: &Options) -> CollectorInfo {
         sampling_period_ns: options.period.0,
         kernel_samples: false,
         stack_bytes: options.stack_bytes,
-        timed_load_floor_cycles: None,
+        timed_load_overhead_cycles: None,
     }
 }
 

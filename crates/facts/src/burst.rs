@@ -154,7 +154,7 @@ pub struct NativeAdvance {
 /// The no-miss time of code: its time when all its data is in the first-level cache. Measured after the recording, in
 /// a process of our own in which every page is one of a few. One minus this over the native time is memory's share.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CoreFloor {
+pub struct NoMissTime {
     /// The loop: a traced block that branches to its own start. At most one row of a loop names a block. Or the first
     /// block of a path.
     pub block: BlockId,
@@ -163,7 +163,7 @@ pub struct CoreFloor {
     /// Iterations, or passes over the path, that one repetition adds, 1 or more.
     pub iterations: u64,
     /// The outcome.
-    pub outcome: FloorOutcome,
+    pub outcome: NoMissOutcome,
 }
 
 /// A stretch of the code that a burst ran outside the loops that were timed, drawn at random: each of their
@@ -178,16 +178,16 @@ pub struct CodePath {
 
 /// The outcome of measuring a no-miss time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum FloorOutcome {
+pub enum NoMissOutcome {
     /// The time of one iteration, or pass.
-    Measured(FloorTime),
+    Measured(IterationTime),
     /// Not measured, for this reason.
     Refused(String),
 }
 
 /// The time of one iteration, or pass, over the repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FloorTime {
+pub struct IterationTime {
     /// Number of repetitions.
     pub repetitions: u32,
     /// The median.
@@ -201,8 +201,8 @@ pub struct FloorTime {
 /// A loop with a no-miss time, timed once more with registers in place of the constant memory locations that it loads
 /// in each iteration (`x86::keep`). The no-miss time less this is the cost of these loads without misses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptFloor {
-    /// The block of the loop, which has a measured [`CoreFloor`].
+pub struct NoReloadTime {
+    /// The block of the loop, which has a measured [`NoMissTime`].
     pub block: BlockId,
     /// Number of repetitions.
     pub repetitions: u32,

@@ -127,7 +127,7 @@ pub enum SamplingMethod {
 /// the first-level cache at the start of the collection, on its CPU. This part of a timed load's cycles is not the
 /// load's. Source of the sequence: `x86::translate`, flavour `Timed`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct TimedLoadFloor {
+pub struct TimedLoadOverhead {
     /// A tenth of the readings took at most this.
     pub p10: u32,
     /// Half of them.
@@ -155,7 +155,7 @@ pub struct CollectorInfo {
     pub stack_bytes: u32,
     /// The part of timed loads that is not the load; `None` if there were no bursts.
     #[serde(default)]
-    pub timed_load_floor_cycles: Option<TimedLoadFloor>,
+    pub timed_load_overhead_cycles: Option<TimedLoadOverhead>,
 }
 
 /// What the collection itself cost, while the program ran.

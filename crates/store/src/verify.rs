@@ -187,9 +187,9 @@ pub const INVARIANTS: &[Invariant] = &[
         registers::code_proper,
     ),
     invariant(
-        "floors-proper",
+        "no-miss-times-proper",
         "a no-miss time names a traced block, once, and its figures are in order; one with kept registers names a loop that has the other",
-        bursts::floors_proper,
+        bursts::no_miss_times_proper,
     ),
     invariant(
         "heap-sums-proper",

@@ -5,11 +5,11 @@
 //! *here*. What not: policy (what to open, when to retry), and parsing beyond the kernel's ABI.
 
 pub mod bpf;
-pub mod floor;
 pub mod heap;
 pub mod heap_exact;
 pub mod kernels;
 pub mod map;
+pub mod no_miss;
 mod own_child;
 pub mod perf;
 pub mod process;

@@ -1,6 +1,6 @@
 //! A process that we forked and that asked to be traced.
 //!
-//! What for: the common part of `sandbox` and `floor`: wait for a stop, read registers, end it. What not: other
+//! What for: the common part of `sandbox` and `no_miss`: wait for a stop, read registers, end it. What not: other
 //! programs (`trace`), for which we must not wait without a deadline, and which we must not kill. Assumption: one
 //! thread forks and uses it, because the kernel admits only the tracing thread.
 

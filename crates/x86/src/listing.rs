@@ -176,8 +176,8 @@ impl fmt::Display for Value {
 impl fmt::Display for Advance {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Advance::By(0) => out.write_str("stays"),
-            Advance::By(step) => out.write_str(&displacement(*step, false)),
+            Advance::Constant(0) => out.write_str("stays"),
+            Advance::Constant(step) => out.write_str(&displacement(*step, false)),
             Advance::Irregular => out.write_str("irregular"),
         }
     }

@@ -86,7 +86,7 @@ pub struct RootedAccess {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advance {
     /// By this constant, modulo 2^64; 0 for an invariant.
-    By(u64),
+    Constant(u64),
     /// Not by a constant.
     Irregular,
 }
@@ -132,7 +132,7 @@ impl SelfLoop {
     /// Whether all addresses of all iterations follow from the roots of the first one and the number of iterations.
     #[must_use]
     pub fn is_summarisable(&self) -> bool {
-        self.advances.iter().all(|advance| matches!(advance, Advance::By(_)))
+        self.advances.iter().all(|advance| matches!(advance, Advance::Constant(_)))
     }
 }
 
@@ -375,16 +375,16 @@ fn advance(root: &Root, roots: &BlockRoots) -> Advance {
         // Computed again in each iteration from a value that no root determines.
         return Advance::Irregular;
     }
-    let stays = |stays: bool| if stays { Advance::By(0) } else { Advance::Irregular };
+    let stays = |stays: bool| if stays { Advance::Constant(0) } else { Advance::Irregular };
     match root.source {
-        Source::FsBase | Source::GsBase => Advance::By(0),
+        Source::FsBase | Source::GsBase => Advance::Constant(0),
         Source::Vector(register) => stays(roots.vectors_changed >> register.number() & 1 == 0),
         Source::Mask(register) => stays(roots.masks_changed >> register.number() & 1 == 0),
         Source::Mmx(_) => Advance::Irregular,
         Source::Direction => stays(!roots.direction_changed),
         Source::General(register) => match roots.general_at_end[register.number()] {
             Some(Value::Root { root: end, displacement }) if end == *root => {
-                Advance::By(displacement)
+                Advance::Constant(displacement)
             }
             _ => Advance::Irregular,
         },

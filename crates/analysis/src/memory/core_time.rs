@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{BlockId, BurstId};
 use estimate::Bounds;
 use estimate::interval::{mean_and_half, median};
-use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
+use facts::{Burst, IterationTime, NoMissOutcome, NoMissTime, Recording};
 
 use super::Memory;
 use super::native::Speed;
@@ -61,7 +61,7 @@ pub(crate) type Seconds = (f64, f64, f64);
 
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
 /// (Kendall & Stuart, The Advanced Theory of Statistics, 10.12). Repetitions of one turn are alike and count as one.
-pub(crate) fn seconds(time: &FloorTime) -> Seconds {
+pub(crate) fn seconds(time: &IterationTime) -> Seconds {
     const IN_TURN: f64 = 16.0;
     let turns = (f64::from(time.repetitions) / IN_TURN).max(1.0);
     let part = (1.96 * 1.2533 / (1.2816 * turns.sqrt())).min(1.0);
@@ -80,10 +80,10 @@ fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
 
 /// Floors of loops by block, per iteration.
 pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Seconds> {
-    let loops = recording.core_floors.iter().filter(|floor| floor.path.is_none());
+    let loops = recording.no_miss_times.iter().filter(|floor| floor.path.is_none());
     let measured = loops.filter_map(|floor| match &floor.outcome {
-        FloorOutcome::Measured(time) => Some((floor.block, seconds(time))),
-        FloorOutcome::Refused(_) => None,
+        NoMissOutcome::Measured(time) => Some((floor.block, seconds(time))),
+        NoMissOutcome::Refused(_) => None,
     });
     measured.collect()
 }
@@ -100,7 +100,7 @@ impl Paces {
         let recording = profile.recording;
         let began = Began::read(profile, code, works);
         let mut paths: BTreeMap<FunctionId, Vec<Option<Seconds>>> = BTreeMap::new();
-        for floor in &recording.core_floors {
+        for floor in &recording.no_miss_times {
             let Some((function, pace)) = began.pace(floor) else { continue };
             paths.entry(function).or_default().push(pace);
         }
@@ -149,7 +149,7 @@ struct Began {
 impl Began {
     fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Began {
         let recording = profile.recording;
-        let paths = recording.core_floors.iter().filter_map(|floor| floor.path);
+        let paths = recording.no_miss_times.iter().filter_map(|floor| floor.path);
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
         // Those that the pass left out are looked at here.
         let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
@@ -167,15 +167,15 @@ impl Began {
     }
 
     /// What an instruction of the path took, and in which function its burst began.
-    fn pace(&self, floor: &CoreFloor) -> Option<(FunctionId, Option<Seconds>)> {
+    fn pace(&self, floor: &NoMissTime) -> Option<(FunctionId, Option<Seconds>)> {
         let path = floor.path.filter(|path| path.instructions > 0)?;
         let each = |time: f64| time / path.instructions as f64;
         let pace = match &floor.outcome {
-            FloorOutcome::Measured(time) => {
+            NoMissOutcome::Measured(time) => {
                 let (likely, low, high) = seconds(time);
                 Some((each(likely), each(low), each(high)))
             }
-            FloorOutcome::Refused(_) => None,
+            NoMissOutcome::Refused(_) => None,
         };
         Some((*self.by_burst.get(&path.burst)?, pace))
     }

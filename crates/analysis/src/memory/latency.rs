@@ -135,7 +135,7 @@ impl TimedLoads {
                 raw.push(Raw { site: load.site, burst: records.burst, cycles, part });
             });
         }
-        let floor = recording.run.collector.timed_load_floor_cycles;
+        let floor = recording.run.collector.timed_load_overhead_cycles;
         let nanos_per_cycle = 1e9 / hertz;
         loads.blur = Blur::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
         let step = loads.blur.step();

@@ -10,7 +10,7 @@ use facts::SinkError;
 use sys::process::{self, Received, Runs, Signal, StopFor};
 
 use super::{End, Session};
-use crate::bursts::{Bursts, timed_load_floor};
+use crate::bursts::{Bursts, timed_load_overhead};
 use crate::gauges::Gauges;
 use crate::heap::Heap;
 use crate::kernel::KernelTrace;
@@ -52,7 +52,7 @@ impl Session<'_> {
         match Bursts::start(options, self.start) {
             Ok(bursts) => {
                 recorder.follow_bursts(bursts.native_addresses());
-                self.collector.timed_load_floor_cycles = timed_load_floor();
+                self.collector.timed_load_overhead_cycles = timed_load_overhead();
                 self.bursts = Some(bursts);
             }
             Err(error) => self.notes.push(format!("no memory accesses were traced: {error}")),

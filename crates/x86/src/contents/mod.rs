@@ -22,12 +22,12 @@ use iced_x86::{Mnemonic, OpKind};
 use self::formula::{Formula, Operand, formulas};
 use self::value::{Cell, Operation, Value};
 use crate::evaluate::{State, resolve};
-use crate::floor::Part;
 use crate::instruction::Instruction;
 use crate::operand::{Access, Kind, Location, Occurrence};
 use crate::pointers::{self, Derived};
 use crate::register::Gpr;
 use crate::roots::{Source, sources};
+use crate::unroll::Part;
 
 /// Bytes of memory by address.
 pub type Contents = BTreeMap<RemoteAddr, u8>;
@@ -37,7 +37,7 @@ const WIDEST: u64 = 64;
 
 /// A recorded register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct RecordedRegister {
     /// The register.
     pub register: Gpr,
     /// The index of the instruction in its block before which it was recorded.
@@ -50,7 +50,7 @@ pub struct Seen {
 /// it. `start` is the state before the path. Each word that is not in the answer holds `word`.
 #[must_use]
 pub fn contents<'a, C: ?Sized + 'a>(
-    path: impl Iterator<Item = (&'a Part<'a, C>, &'a [Seen])>,
+    path: impl Iterator<Item = (&'a Part<'a, C>, &'a [RecordedRegister])>,
     start: &State,
     word: u64,
 ) -> Contents {
@@ -90,7 +90,7 @@ struct World {
 impl World {
     /// Takes a recorded value: solves the register's expression for a load in it, unless its bytes are chosen
     /// already.
-    fn see(&mut self, seen: &Seen) {
+    fn see(&mut self, seen: &RecordedRegister) {
         let Some(value) = self.general[seen.register.number()].clone() else { return };
         let mut open = Vec::new();
         value.cells(&mut |cell| open.push(cell));
@@ -290,12 +290,12 @@ mod tests {
     const WORD: u64 = 0x1234_5600;
     const AT: u64 = 0x7f00_0000_1000;
 
-    fn seen(register: Gpr, at: usize, value: u64) -> Seen {
-        Seen { register, at, value }
+    fn seen(register: Gpr, at: usize, value: u64) -> RecordedRegister {
+        RecordedRegister { register, at, value }
     }
 
     /// Of these instructions once for each record, from registers that all hold `WORD` but rdi and rdx, which hold `AT`.
-    fn found(bytes: &[u8], records: &[&[Seen]]) -> Vec<(u64, u8)> {
+    fn found(bytes: &[u8], records: &[&[RecordedRegister]]) -> Vec<(u64, u8)> {
         let code = CodeBytes { start: RemoteAddr(0x1000), bytes };
         let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
         let part = Part { block: &block, code: &code, executed: block.instructions.len() };
@@ -315,7 +315,8 @@ mod tests {
         // movzx eax, byte [rdi]; add rdi, 1; add dword [rax * 4 + 0x10000000], 1
         let count = [0xf, 0xb6, 7, 0x48, 0x83, 0xc7, 1, 0x83, 4, 0x85, 0, 0, 0, 0x10, 1];
         let records = [[seen(Gpr::RAX, 1, 7)], [seen(Gpr::RAX, 1, 9)]];
-        let records: Vec<&[Seen]> = records.iter().map(<[Seen; 1]>::as_slice).collect();
+        let records: Vec<&[RecordedRegister]> =
+            records.iter().map(<[RecordedRegister; 1]>::as_slice).collect();
         assert_eq!(found(&count, &records), [(0, 7), (1, 9)]);
         // No byte holds 256.
         assert_eq!(found(&count, &[&[seen(Gpr::RAX, 1, 256)]]), []);

@@ -164,7 +164,7 @@ impl Sum {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Whereabouts {
     /// At this address.
-    At(Operand),
+    Address(Operand),
     /// At this sum: a register was overwritten, but the values that it was computed from are still known.
     Sum(Sum),
     /// Relative to this address, which the lanes of a gather share. Their indices are not in a sample.
@@ -308,7 +308,7 @@ impl Surroundings {
         let address = access.address();
         match (undo.address(address), access.place) {
             (Ok(address), Location::Lanes(_)) => Whereabouts::Lanes(operand(address)),
-            (Ok(address), Location::One(_)) => Whereabouts::At(operand(address)),
+            (Ok(address), Location::One(_)) => Whereabouts::Address(operand(address)),
             (Err(register), _) => {
                 let is_one = matches!(access.place, Location::One(_));
                 let sum = is_one.then(|| self.defined(instruction, address, undo)).flatten();

@@ -42,10 +42,10 @@ use crate::block::Block;
 use crate::code::{CodeSource, Window};
 use crate::contents::Contents;
 use crate::evaluate::State;
-use crate::floor::{NoFloor, Part, Unrolled, straight};
 use crate::instruction::Flow;
 use crate::operand::{Access, Kind};
 use crate::register::{Gpr, GprSet};
+use crate::unroll::{NotTimeable, Part, Unrolled, straight};
 
 /// Number of registers. One that becomes free is used again.
 const MOST_HELD: usize = Gpr::COUNT + FreeRegister::VECTORS as usize;
@@ -231,13 +231,13 @@ impl Kept {
     /// As [`unroll`](crate::unroll), for the loop of which it was made.
     ///
     /// # Errors
-    /// [`NoFloor`], likewise.
+    /// [`NotTimeable`], likewise.
     pub fn unroll<C: CodeSource + ?Sized>(
         &self,
         part: &Part<'_, C>,
         at: RemoteAddr,
         copies: usize,
-    ) -> Result<Unrolled, NoFloor> {
+    ) -> Result<Unrolled, NotTimeable> {
         let mut bytes = Vec::new();
         for _ in 0..copies {
             for (instruction, line) in part.block.instructions.iter().zip(&self.lines) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use base::{FileOffset, ModuleId, Nanos, Pid};
-use collect::floor::HotCode;
+use collect::no_miss::HotCode;
 use collect::symbolise::{Globals, Naming, Symbolised, Wanted};
 use collect::wait_objects::WaitObjects;
 use collect::{HeldFiles, symbolise};
@@ -127,19 +127,19 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline
     });
     drop(progress);
     match measured {
-        Ok(floors) => {
-            if floors.left_out > 0 {
+        Ok(no_miss_times) => {
+            if no_miss_times.left_out > 0 {
                 run.notes.push(format!(
                     "{} pieces of hot code were timed with all data in L1; there was no time for {} more",
-                    floors.core.len(),
-                    floors.left_out
+                    no_miss_times.core.len(),
+                    no_miss_times.left_out
                 ));
             }
-            run.branch_replays = floors.branches;
-            let core = floors.core.into_iter().map(Fact::CoreFloor);
-            for floor in core.chain(floors.kept.into_iter().map(Fact::KeptFloor)) {
+            run.branch_replays = no_miss_times.branches;
+            let core = no_miss_times.core.into_iter().map(Fact::NoMissTime);
+            for no_miss in core.chain(no_miss_times.kept.into_iter().map(Fact::NoReloadTime)) {
                 // A full disk: closing the tables fails too and says so.
-                if sink.writer.push(floor).is_err() {
+                if sink.writer.push(no_miss).is_err() {
                     return;
                 }
             }

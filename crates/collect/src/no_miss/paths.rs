@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_loop_without_a_floor_is_cut() {
+    fn a_long_loop_without_a_time_is_cut() {
         let blocks = [block(0, "words 2; ways 100 40; iterations 1")];
         let paths = drawn(&blocks, &[], &[(0, 1, 1_000_000)]);
         let mut expected = vec![(0, 100); MOST / 100];

@@ -1,6 +1,6 @@
 //! The no-miss time of the hottest code, measured after the recording.
 //!
-//! What for: how long instructions take with all their data in the first-level cache (`sys::floor`). One minus that
+//! What for: how long instructions take with all their data in the first-level cache (`sys::no_miss`). One minus that
 //! time over native time is memory's share. First the hottest loops of one block are timed; then stretches of other
 //! code, drawn at random ([`paths`]), which cover loops with calls and branches. Loops that load the same locations
 //! in each iteration are timed a second time, with these in registers (`x86::keep`): the difference is the cost of
@@ -17,10 +17,10 @@ use std::ops::RangeInclusive;
 
 use base::{BlockId, BurstId, Nanos};
 use facts::{
-    Block, BranchReplay, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, FloorTime,
-    KeptFloor, Record, Records, decode_records,
+    Block, BranchReplay, BurstFlavour, CodePath, Fact, IterationTime, NoMissOutcome, NoMissTime,
+    NoReloadTime, Record, Records, decode_records,
 };
-use sys::floor::FloorError;
+use sys::no_miss::NoMissError;
 use tracee::random::Random;
 use x86::{Kept, Reader};
 
@@ -63,11 +63,11 @@ const MOST_ITERATIONS: usize = 128;
 
 /// The measured times.
 #[derive(Debug, Default)]
-pub struct Floors {
+pub struct NoMissTimes {
     /// Loops and paths.
-    pub core: Vec<CoreFloor>,
+    pub core: Vec<NoMissTime>,
     /// Loops among these, with registers in place of what they load in each iteration.
-    pub kept: Vec<KeptFloor>,
+    pub kept: Vec<NoReloadTime>,
     /// The cost of mispredicted branches, at the beginnings of bursts.
     pub branches: Vec<BranchReplay>,
     /// Number of loops and paths for which there was no time.
@@ -139,12 +139,12 @@ impl HotCode {
         tick: f64,
         time: Nanos,
         show: &mut dyn FnMut(f64),
-    ) -> Result<Floors, FloorError> {
+    ) -> Result<NoMissTimes, NoMissError> {
         let begin = sys::process::monotonic();
-        let mut floors = Floors::default();
+        let mut no_miss_times = NoMissTimes::default();
         let hottest = self.hottest(blocks);
         if self.pieces.is_empty() {
-            return Ok(floors);
+            return Ok(no_miss_times);
         }
         let until = |part: f64| begin + Nanos((time.0 as f64 * part) as u64);
         let mut shown = || {
@@ -157,30 +157,31 @@ impl HotCode {
         let beginnings: Vec<&Records> =
             all.filter(|(_, begins)| **begins).map(|(piece, _)| piece).collect();
         let time = (tick, until(BRANCHES_PART));
-        floors.branches = match outcomes::replay(&beginnings, &by_id, time) {
-            Err(error @ FloorError::System(_)) => return Err(error),
-            told => told.unwrap_or_default(),
+        no_miss_times.branches = match outcomes::replay(&beginnings, &by_id, time) {
+            Err(error @ NoMissError::System(_)) => return Err(error),
+            replayed => replayed.unwrap_or_default(),
         };
         let processor = Processor::measure(tick)?.until(until(LOOPS_PART));
         for one in hottest {
             shown();
-            match one.floors(processor)? {
-                Some((floor, kept)) => {
-                    floors.core.push(floor);
-                    floors.kept.extend(kept);
+            match one.no_miss_times(processor)? {
+                Some((no_miss, kept)) => {
+                    no_miss_times.core.push(no_miss);
+                    no_miss_times.kept.extend(kept);
                 }
-                None => floors.left_out += 1,
+                None => no_miss_times.left_out += 1,
             }
         }
-        let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
+        let measured =
+            |no_miss: &&NoMissTime| matches!(no_miss.outcome, NoMissOutcome::Measured(_));
         let loops: HashSet<BlockId> =
-            floors.core.iter().filter(measured).map(|floor| floor.block).collect();
+            no_miss_times.core.iter().filter(measured).map(|no_miss| no_miss.block).collect();
         // In random order: those for which there is no time are then a random choice.
         let mut paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
         for end in (1..paths.len()).rev() {
             paths.swap(end, (self.random.number() % (end as u64 + 1)) as usize);
         }
-        let mut timed: HashMap<Vec<(BlockId, usize)>, CoreFloor> = HashMap::new();
+        let mut timed: HashMap<Vec<(BlockId, usize)>, NoMissTime> = HashMap::new();
         for path in paths {
             shown();
             let now = sys::process::monotonic();
@@ -188,18 +189,18 @@ impl HotCode {
             // would count too often.
             let known = timed.get(&path.code()).filter(|_| now < until(1.0));
             if let Some(known) = known {
-                floors.core.push(path.like(known));
+                no_miss_times.core.push(path.like(known));
                 continue;
             }
             let processor = processor.until(until(1.0).min(now + LONGEST_PATH));
-            let floor = if now < until(1.0) { path.floor(&by_id, processor)? } else { None };
+            let no_miss = if now < until(1.0) { path.no_miss(&by_id, processor)? } else { None };
             let had_time = sys::process::monotonic() < until(1.0);
-            let floor = floor.or_else(|| path.refused().filter(|_| had_time));
-            floors.left_out += usize::from(floor.is_none());
-            timed.extend(floor.iter().map(|floor| (path.code(), floor.clone())));
-            floors.core.extend(floor);
+            let no_miss = no_miss.or_else(|| path.refused().filter(|_| had_time));
+            no_miss_times.left_out += usize::from(no_miss.is_none());
+            timed.extend(no_miss.iter().map(|no_miss| (path.code(), no_miss.clone())));
+            no_miss_times.core.extend(no_miss);
         }
-        Ok(floors)
+        Ok(no_miss_times)
     }
 
     /// Loops by the instructions that they executed in the sample, most first.
@@ -272,12 +273,12 @@ impl<'a> Loop<'a> {
 
     /// Its no-miss time, and the one with kept registers, if there is something to keep. An iteration takes at least
     /// a cycle, because of the branch back, which copies in a row do not have. `None` where there is no time left.
-    fn floors(
+    fn no_miss_times(
         &self,
         processor: Processor,
-    ) -> Result<Option<(CoreFloor, Option<KeptFloor>)>, FloorError> {
+    ) -> Result<Option<(NoMissTime, Option<NoReloadTime>)>, NoMissError> {
         let length = self.code.block.instructions.len();
-        let loads = self.code.loads_beside_stores().max(1);
+        let loads = self.code.loads_if_it_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
         let most = most.clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
         let kept = x86::keep(&self.code.block);
@@ -286,15 +287,17 @@ impl<'a> Loop<'a> {
         let iterations = timed.copies;
         let block = self.id;
         let kept = timed.kept.map(|time| {
-            let FloorTime { repetitions, median, low, high } = no_less(time, processor.cycle);
-            KeptFloor { block, repetitions, median, low, high }
+            let IterationTime { repetitions, median, low, high } = no_less(time, processor.cycle);
+            NoReloadTime { block, repetitions, median, low, high }
         });
         let outcome = match timed.outcome {
-            FloorOutcome::Measured(time) => FloorOutcome::Measured(no_less(time, processor.cycle)),
-            refused @ FloorOutcome::Refused(_) => refused,
+            NoMissOutcome::Measured(time) => {
+                NoMissOutcome::Measured(no_less(time, processor.cycle))
+            }
+            refused @ NoMissOutcome::Refused(_) => refused,
         };
         let iterations = iterations as u64;
-        Ok(Some((CoreFloor { block, path: None, iterations, outcome }, kept)))
+        Ok(Some((NoMissTime { block, path: None, iterations, outcome }, kept)))
     }
 
     fn time(
@@ -302,7 +305,7 @@ impl<'a> Loop<'a> {
         kept: Option<&Kept>,
         copies: &RangeInclusive<usize>,
         processor: Processor,
-    ) -> Result<Option<Timed>, FloorError> {
+    ) -> Result<Option<Timed>, NoMissError> {
         let path = vec![self.code.part(self.code.block.instructions.len())];
         let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
@@ -313,9 +316,9 @@ impl<'a> Loop<'a> {
     }
 }
 
-fn no_less(time: FloorTime, least: Option<FloorTime>) -> FloorTime {
+fn no_less(time: IterationTime, least: Option<IterationTime>) -> IterationTime {
     let Some(least) = least else { return time };
-    FloorTime {
+    IterationTime {
         repetitions: time.repetitions,
         median: time.median.max(least.median),
         low: time.low.max(least.low),
@@ -343,26 +346,26 @@ impl Path {
     }
 
     /// The no-miss time of a path with the same code.
-    fn like(&self, other: &CoreFloor) -> CoreFloor {
+    fn like(&self, other: &NoMissTime) -> NoMissTime {
         let path = other.path.map(|path| CodePath { burst: self.burst, ..path });
-        CoreFloor { path, ..other.clone() }
+        NoMissTime { path, ..other.clone() }
     }
 
     /// Its code cannot be read, or it took too long.
-    fn refused(&self) -> Option<CoreFloor> {
+    fn refused(&self) -> Option<NoMissTime> {
         let instructions = paths::instructions(&self.steps) as u64;
         let path = Some(CodePath { burst: self.burst, instructions });
         let why = "no registers were found in time with which it runs";
-        let (block, outcome) = (self.steps.first()?.block, FloorOutcome::Refused(why.to_owned()));
-        Some(CoreFloor { block, path, iterations: 1, outcome })
+        let (block, outcome) = (self.steps.first()?.block, NoMissOutcome::Refused(why.to_owned()));
+        Some(NoMissTime { block, path, iterations: 1, outcome })
     }
 
     /// `None` when the code of one of its blocks cannot be read, and where there is no time left.
-    fn floor(
+    fn no_miss(
         &self,
         blocks: &HashMap<BlockId, &Block>,
         processor: Processor,
-    ) -> Result<Option<CoreFloor>, FloorError> {
+    ) -> Result<Option<NoMissTime>, NoMissError> {
         let codes = self.codes(blocks);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
         let Some((block, codes)) = first else { return Ok(None) };
@@ -384,7 +387,7 @@ impl Path {
             }
             let path = CodePath { burst: self.burst, instructions: instructions as u64 };
             let (iterations, outcome) = (timed.copies as u64, timed.outcome);
-            return Ok(Some(CoreFloor { block, path: Some(path), iterations, outcome }));
+            return Ok(Some(NoMissTime { block, path: Some(path), iterations, outcome }));
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) enum Stop {
 /// A memfd; freed with the last descriptor.
 pub(super) fn memory(length: usize) -> io::Result<File> {
     // Safety: a name that ends with 0, and no pointer else.
-    let fd = unsafe { libc::memfd_create(c"fathom-floor".as_ptr(), libc::MFD_CLOEXEC) };
+    let fd = unsafe { libc::memfd_create(c"fathom-no-miss".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -207,7 +207,7 @@ impl Child {
 fn become_program([arena, pages, program]: [i32; 3], parent: u32) -> ! {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let time = libc::rlimit { rlim_cur: CPU_SECONDS, rlim_max: CPU_SECONDS };
-    let name = [c"fathom-floor".as_ptr(), std::ptr::null()];
+    let name = [c"fathom-no-miss".as_ptr(), std::ptr::null()];
     let environment: [*const libc::c_char; 1] = [std::ptr::null()];
     // Safety: system calls with pointers to live values of the right types; `_exit` runs no handlers of the program that
     // we are a copy of.

@@ -2,7 +2,7 @@
 //!
 //! What for: the *no-miss time* of code, that is, its time when all its data is in the first-level cache (Chen et
 //! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of [`DATA_PAGES`]
-//! pages. So whatever the addresses are, the data is 24 KiB. What not: which code (`x86::floor`), how often
+//! pages. So whatever the addresses are, the data is 24 KiB. What not: which code (`x86::unroll`), how often
 //! (`collect`).
 //!
 //! The code is not trusted: the process has no file except its own memory, no system call is made for it (each stops
@@ -14,8 +14,8 @@
 //! * Pages that share memory are aliases. Intel looks them up by physical address. AMD predicts the way from the
 //!   virtual address, so that alternating aliases miss (Lipp et al., "Take A Way", 2020). So pages are shared only
 //!   from the seventh on, and then one in which no page was first touched in the same line, while there is one
-//!   ([`Floor::aliases`]).
-//! * Memory that the caller does not fill ([`Floor::hold`]) holds one pointer into itself, so that a pointer chase
+//!   ([`TimingProcess::aliases`]).
+//! * Memory that the caller does not fill ([`TimingProcess::hold`]) holds one pointer into itself, so that a pointer chase
 //!   continues. As floating-point numbers these words are denormal: zero under the flags below. Division by them is
 //!   faster than usual, or faults.
 //! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without these may be slower.
@@ -40,7 +40,7 @@ pub const DATA_PAGES: usize = 6;
 pub const MOST_CODE_BYTES: usize = stub::CODE_BYTES - JUMP_BYTES;
 /// Bytes of the arena, which the code must not address.
 pub const ARENA_BYTES: usize = stub::ARENA_BYTES;
-/// Most repetitions of one [`Floor::time`].
+/// Most repetitions of one [`TimingProcess::time`].
 pub const MOST_REPETITIONS: usize = stub::MOST_RESULTS;
 /// The value of every word of memory, and so the address to which it leads: low enough for an index, in the middle of
 /// a page.
@@ -54,12 +54,12 @@ const JUMP_BYTES: usize = 5;
 const MOST_PAGES: usize = 512;
 /// The kernel maps nothing below it for ordinary users (`vm.mmap_min_addr`, default 64 KiB).
 const FIRST_ADDRESS: u64 = 0x1_0000;
-/// CPU time of one [`Floor::time`], microseconds.
+/// CPU time of one [`TimingProcess::time`], microseconds.
 const TIME_LIMIT_US: u64 = 200_000;
 
 /// Why code could not be timed.
 #[derive(Debug, thiserror::Error)]
-pub enum FloorError {
+pub enum NoMissError {
     /// Such a process cannot be created here.
     #[error("no process for timing code alone: {0}")]
     System(#[from] io::Error),
@@ -110,7 +110,7 @@ impl Default for StartState {
 
 /// A process that times code.
 #[derive(Debug)]
-pub struct Floor {
+pub struct TimingProcess {
     at: RemoteAddr,
     arena: File,
     /// The pages that all addresses share.
@@ -125,15 +125,15 @@ pub struct Floor {
     aliases: usize,
 }
 
-impl Floor {
+impl TimingProcess {
     /// Starts a process with an arena at `at`, a multiple of the page size: no address of the code may lie in it.
     ///
     /// # Errors
-    /// [`FloorError::System`]: the kernel's; [`FloorError::Fault`]: nothing can be mapped there.
-    pub fn start(at: RemoteAddr) -> Result<Floor, FloorError> {
+    /// [`NoMissError::System`]: the kernel's; [`NoMissError::Fault`]: nothing can be mapped there.
+    pub fn start(at: RemoteAddr) -> Result<TimingProcess, NoMissError> {
         let in_range = (1 << 20..ADDRESS_END - ARENA_BYTES as u64).contains(&at.0);
         if !in_range || !at.0.is_multiple_of(PAGE as u64) {
-            return Err(FloorError::Fault(at));
+            return Err(NoMissError::Fault(at));
         }
         let arena = child::memory(ARENA_BYTES)?;
         arena.write_all_at(stub::bytes(), 0)?;
@@ -146,7 +146,7 @@ impl Floor {
         ];
         let child = Child::start(&arena, &data, at, &parts)?;
         let (lent, lines, aliases) = (BTreeMap::new(), HashSet::new(), 0);
-        Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0, lent, lines, aliases })
+        Ok(TimingProcess { at, arena, data, child, code_bytes: 0, pages: 0, lent, lines, aliases })
     }
 
     /// Address of the first byte of code in an arena at `at`.
@@ -155,13 +155,13 @@ impl Floor {
         RemoteAddr(at.0.wrapping_add(stub::CODE as u64))
     }
 
-    /// Sets what is timed: code for [`code_at`](Floor::code_at) that runs to its end, and the registers before it.
+    /// Sets what is timed: code for [`code_at`](TimingProcess::code_at) that runs to its end, and the registers before it.
     ///
     /// # Errors
-    /// [`FloorError::Code`]: it is too long.
-    pub fn load(&mut self, code: &[u8], state: &StartState) -> Result<(), FloorError> {
+    /// [`NoMissError::Code`]: it is too long.
+    pub fn load(&mut self, code: &[u8], state: &StartState) -> Result<(), NoMissError> {
         if code.len() > MOST_CODE_BYTES {
-            return Err(FloorError::Code { bytes: code.len(), entry: 0 });
+            return Err(NoMissError::Code { bytes: code.len(), entry: 0 });
         }
         self.arena.write_all_at(code, stub::CODE as u64)?;
         let end = stub::CODE + code.len();
@@ -185,7 +185,7 @@ impl Floor {
     ///
     /// # Errors
     /// Nothing can be mapped at one of these addresses, or they lie in too many pages.
-    pub fn hold(&mut self, contents: &BTreeMap<RemoteAddr, u8>) -> Result<(), FloorError> {
+    pub fn hold(&mut self, contents: &BTreeMap<RemoteAddr, u8>) -> Result<(), NoMissError> {
         let mut by_page: BTreeMap<u64, Vec<(usize, u8)>> = BTreeMap::new();
         for (address, byte) in contents {
             let in_page = address.0 % PAGE as u64;
@@ -216,12 +216,13 @@ impl Floor {
     /// Replaces bytes from this address on, in pages that are held.
     ///
     /// # Errors
-    /// [`FloorError::Fault`]: one of these pages is not.
-    pub fn refill(&mut self, at: RemoteAddr, bytes: &[u8]) -> Result<(), FloorError> {
+    /// [`NoMissError::Fault`]: one of these pages is not.
+    pub fn refill(&mut self, at: RemoteAddr, bytes: &[u8]) -> Result<(), NoMissError> {
         let (mut at, mut rest) = (at.0, bytes);
         while !rest.is_empty() {
             let in_page = at % PAGE as u64;
-            let shared = self.lent.get(&(at - in_page)).ok_or(FloorError::Fault(RemoteAddr(at)))?;
+            let shared =
+                self.lent.get(&(at - in_page)).ok_or(NoMissError::Fault(RemoteAddr(at)))?;
             let (now, later) = rest.split_at(rest.len().min(PAGE - in_page as usize));
             self.data.write_all_at(now, (shared * PAGE) as u64 + in_page)?;
             (at, rest) = (at + now.len() as u64, later);
@@ -239,12 +240,12 @@ impl Floor {
         entry: usize,
         passes: u64,
         repetitions: usize,
-    ) -> Result<Vec<u64>, FloorError> {
+    ) -> Result<Vec<u64>, NoMissError> {
         if entry > self.code_bytes || passes == 0 || repetitions == 0 {
-            return Err(FloorError::Code { bytes: self.code_bytes, entry });
+            return Err(NoMissError::Code { bytes: self.code_bytes, entry });
         }
         let repetitions = repetitions.min(MOST_REPETITIONS);
-        self.set(stub::ENTRY, Floor::code_at(self.at).0 + entry as u64)?;
+        self.set(stub::ENTRY, TimingProcess::code_at(self.at).0 + entry as u64)?;
         self.set(stub::INNER, passes)?;
         self.set(stub::OUTER, repetitions as u64)?;
         self.set(stub::DONE, 0)?;
@@ -258,15 +259,15 @@ impl Floor {
                 Stop::Signal(libc::SIGSEGV, code, address) => self.answer_fault(code, address)?,
                 Stop::Signal(libc::SIGTRAP, ..) => break,
                 Stop::Signal(libc::SIGVTALRM | libc::SIGXCPU, ..) => {
-                    return Err(FloorError::Endless);
+                    return Err(NoMissError::Endless);
                 }
-                Stop::Signal(signal, ..) => return Err(FloorError::Signal(signal)),
-                Stop::SystemCall => return Err(FloorError::SystemCall),
-                Stop::Ended => return Err(FloorError::Signal(libc::SIGKILL)),
+                Stop::Signal(signal, ..) => return Err(NoMissError::Signal(signal)),
+                Stop::SystemCall => return Err(NoMissError::SystemCall),
+                Stop::Ended => return Err(NoMissError::Signal(libc::SIGKILL)),
             }
         }
         if self.child.registers()?.rip != self.at.0 + stub::bytes().len() as u64 {
-            return Err(FloorError::Signal(libc::SIGTRAP));
+            return Err(NoMissError::Signal(libc::SIGTRAP));
         }
         (0..repetitions).map(|number| self.get(stub::RESULTS + 8 * number)).collect()
     }
@@ -296,11 +297,11 @@ impl Floor {
     }
 
     /// Maps the page of `address`, and continues before the instruction that faulted.
-    fn answer_fault(&mut self, code: i32, address: RemoteAddr) -> Result<(), FloorError> {
+    fn answer_fault(&mut self, code: i32, address: RemoteAddr) -> Result<(), NoMissError> {
         /// `SEGV_MAPERR` (include/uapi/asm-generic/siginfo.h): nothing is mapped there.
         const NOT_MAPPED: i32 = 1;
         if code != NOT_MAPPED {
-            return Err(FloorError::Fault(address));
+            return Err(NoMissError::Fault(address));
         }
         let registers = self.child.registers()?;
         let lines = [line(address.0 % PAGE as u64)];
@@ -316,17 +317,17 @@ impl Floor {
         address: RemoteAddr,
         shared: usize,
         lines: &[u64],
-    ) -> Result<(), FloorError> {
+    ) -> Result<(), NoMissError> {
         // Root may map the first page, which no program has.
         if address.0 < FIRST_ADDRESS {
-            return Err(FloorError::Fault(address));
+            return Err(NoMissError::Fault(address));
         }
         if self.pages == MOST_PAGES {
-            return Err(FloorError::ManyPages);
+            return Err(NoMissError::ManyPages);
         }
         let page = RemoteAddr(address.0 & !(PAGE as u64 - 1));
         let mapped = self.child.map(page, PAGE, libc::PROT_WRITE, PAGES_FD, shared * PAGE);
-        mapped.map_err(|_| FloorError::Fault(address))?;
+        mapped.map_err(|_| NoMissError::Fault(address))?;
         self.pages += 1;
         self.lent.insert(page.0, shared);
         let shares = lines.iter().any(|line| self.lines.contains(&(shared, *line)));
@@ -336,7 +337,7 @@ impl Floor {
     }
 
     /// A one-shot timer of the process's own CPU time.
-    fn limit_time(&mut self) -> Result<(), FloorError> {
+    fn limit_time(&mut self) -> Result<(), NoMissError> {
         const ITIMER_VIRTUAL: u64 = 1; // include/uapi/linux/time.h
         for (number, value) in [0, 0, 0, TIME_LIMIT_US].into_iter().enumerate() {
             self.set(stub::TIMER + 8 * number, value)?;
@@ -350,7 +351,7 @@ impl Floor {
         self.arena.write_all_at(&value.to_le_bytes(), (stub::DATA + offset) as u64)
     }
 
-    fn get(&self, offset: usize) -> Result<u64, FloorError> {
+    fn get(&self, offset: usize) -> Result<u64, NoMissError> {
         let mut bytes = [0; 8];
         self.arena.read_exact_at(&mut bytes, (stub::DATA + offset) as u64)?;
         Ok(u64::from_le_bytes(bytes))

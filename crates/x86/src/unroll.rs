@@ -3,12 +3,12 @@
 //! What for: the *no-miss time* of a loop, or of a path through several blocks. [`unroll`] writes the instructions
 //! several times in a row, so that no condition has to be true (Chen et al., "BHive: A Benchmark Suite and
 //! Measurement Framework for Validating x86-64 Basic Block Performance Models", IISWC 2019). What not: running them
-//! (`sys::floor`).
+//! (`sys::no_miss`).
 //!
 //! Assumptions:
 //! * Registers carry over from copy to copy as from iteration to iteration, so dependency chains over iterations
 //!   remain.
-//! * Only its offset in the page distinguishes one datum from another (`sys::floor`). So an operand relative to rip
+//! * Only its offset in the page distinguishes one datum from another (`sys::no_miss`). So an operand relative to rip
 //!   that is out of reach, for example on a path from a program into a library, may be in another page.
 //! * A branch becomes the same branch to the next instruction. It costs what a branch costs and continues there
 //!   whatever its condition. A mispredicted branch of the program is not in the no-miss time.
@@ -58,7 +58,7 @@ pub struct Unrolled {
 
 /// Why there is nothing to time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NoFloor {
+pub enum NotTimeable {
     /// It has an instruction that bypasses the caches: non-temporal stores, flushes, write-backs.
     #[error("goes past the caches on purpose")]
     PastCaches,
@@ -70,18 +70,18 @@ pub enum NoFloor {
 /// Writes `copies` consecutive copies of `path` for the address `at`.
 ///
 /// # Errors
-/// [`NoFloor`]: time without misses has no meaning for it, or it cannot be copied.
+/// [`NotTimeable`]: time without misses has no meaning for it, or it cannot be copied.
 pub fn unroll<C: CodeSource + ?Sized>(
     path: &[Part<'_, C>],
     at: RemoteAddr,
     copies: usize,
-) -> Result<Unrolled, NoFloor> {
+) -> Result<Unrolled, NotTimeable> {
     let mut bytes = Vec::new();
     for _ in 0..copies {
         for part in path {
             for instruction in part.block.instructions.iter().take(part.executed) {
                 if instruction.accesses().iter().any(|access| is_past_caches(access.kind)) {
-                    return Err(NoFloor::PastCaches);
+                    return Err(NotTimeable::PastCaches);
                 }
                 let window = Window::read(part.code, instruction.address());
                 let to = RemoteAddr(at.0.wrapping_add(bytes.len() as u64));
@@ -169,7 +169,7 @@ mod tests {
     const AT: RemoteAddr = RemoteAddr(0x1000);
     const TO: RemoteAddr = RemoteAddr(0x4000_0000);
 
-    fn unrolled(bytes: &[u8], iterations: usize) -> Result<Unrolled, NoFloor> {
+    fn unrolled(bytes: &[u8], iterations: usize) -> Result<Unrolled, NotTimeable> {
         let code = CodeBytes { start: AT, bytes };
         let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
         let executed = block.instructions.len();
@@ -210,10 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_floor_is_refused() {
+    fn what_cannot_be_timed_is_refused() {
         // movnti [rdi], rax; jmp back; clflush [rdi]; jmp back
-        assert_eq!(unrolled(&[0x48, 0x0f, 0xc3, 0x07, 0xeb, 0xfa], 1), Err(NoFloor::PastCaches));
-        assert_eq!(unrolled(&[0x0f, 0xae, 0x3f, 0xeb, 0xfb], 1), Err(NoFloor::PastCaches));
+        assert_eq!(
+            unrolled(&[0x48, 0x0f, 0xc3, 0x07, 0xeb, 0xfa], 1),
+            Err(NotTimeable::PastCaches)
+        );
+        assert_eq!(unrolled(&[0x0f, 0xae, 0x3f, 0xeb, 0xfb], 1), Err(NotTimeable::PastCaches));
     }
 
     #[test]

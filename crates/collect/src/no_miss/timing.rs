@@ -1,14 +1,17 @@
 //! How long a stretch of code takes without misses.
 //!
 //! What for: repetitions, their number and length, the content of memory (`x86::contents`), and other registers where
-//! the recorded ones lead nowhere. What not: the process in which the code runs (`sys::floor`).
+//! the recorded ones lead nowhere. What not: the process in which the code runs (`sys::no_miss`).
 
 use std::ops::RangeInclusive;
 
 use base::{Nanos, Picos, RemoteAddr};
-use facts::{FloorOutcome, FloorTime};
-use sys::floor::{DATA_PAGES, EVERY_WORD, Floor, FloorError, StartState};
-use x86::{Carried, CodeBytes, Contents, Kept, NoFloor, Part, Seen, State, contents, unroll};
+use facts::{IterationTime, NoMissOutcome};
+use sys::no_miss::{DATA_PAGES, EVERY_WORD, NoMissError, StartState, TimingProcess};
+use x86::{
+    Carried, CodeBytes, Contents, Kept, NotTimeable, Part, RecordedRegister, State, contents,
+    unroll,
+};
 
 /// Pages that every first-level data TLB can hold, less those of the stub (TLBs have 64 entries, some 48).
 const MOST_PAGES: usize = 40;
@@ -37,7 +40,7 @@ const COPIES: usize = 16;
 pub(super) struct Stretch<'a> {
     pub(super) path: Vec<Part<'a, [CodeBytes<'a>]>>,
     /// The recorded registers of the first parts that run, over all copies.
-    pub(super) seen: Vec<Vec<Seen>>,
+    pub(super) seen: Vec<Vec<RecordedRegister>>,
     /// For a loop: the variant with these locations in registers, timed in the same turns.
     pub(super) kept: Option<&'a Kept>,
     /// For a loop: what it carries in memory from iteration to iteration. Each pass begins with the same registers.
@@ -54,8 +57,8 @@ pub(super) struct Processor {
     /// A tick of the time-stamp counter, seconds.
     tick: f64,
     /// The time of one step in a chain of single-cycle instructions.
-    pub(super) cycle: Option<FloorTime>,
-    /// Pages that share a line miss the first-level cache in turn (`sys::floor`): such a stretch touches one page too
+    pub(super) cycle: Option<IterationTime>,
+    /// Pages that share a line miss the first-level cache in turn (`sys::no_miss`): such a stretch touches one page too
     /// many.
     aliases_miss: bool,
     /// No timing begins after this moment, and one in progress ends with fewer repetitions.
@@ -64,20 +67,21 @@ pub(super) struct Processor {
 
 /// Why there is no no-miss time.
 enum Why {
-    Code(NoFloor),
-    Run(FloorError),
+    Code(NotTimeable),
+    Run(NoMissError),
     Pages(usize),
     NoPlace,
 }
 
 impl Why {
     fn many_pages(&self) -> bool {
-        matches!(self, Why::Pages(_) | Why::Run(FloorError::ManyPages))
+        matches!(self, Why::Pages(_) | Why::Run(NoMissError::ManyPages))
     }
 
     /// Whether other registers may help.
     fn by_registers(&self) -> bool {
-        self.many_pages() || matches!(self, Why::Run(FloorError::Fault(_) | FloorError::Signal(_)))
+        self.many_pages()
+            || matches!(self, Why::Run(NoMissError::Fault(_) | NoMissError::Signal(_)))
     }
 }
 
@@ -85,9 +89,9 @@ impl Why {
 pub(super) struct Timed {
     /// Copies in a row.
     pub(super) copies: usize,
-    pub(super) outcome: FloorOutcome,
+    pub(super) outcome: NoMissOutcome,
     /// The time with registers in place of memory, if that was asked for and can be timed.
-    pub(super) kept: Option<FloorTime>,
+    pub(super) kept: Option<IterationTime>,
     /// Refused because it touches too many pages.
     pub(super) many_pages: bool,
 }
@@ -102,7 +106,7 @@ impl Stretch<'_> {
         &self,
         start: impl Fn(u64) -> StartState,
         copies: &RangeInclusive<usize>,
-    ) -> Result<Option<Timed>, FloorError> {
+    ) -> Result<Option<Timed>, NoMissError> {
         let mut last = None;
         // Where the addresses of the program are not available, any will do.
         let ways =
@@ -116,7 +120,7 @@ impl Stretch<'_> {
                 }
                 match self.time_copies(number, &state, seen) {
                     Ok((time, kept)) => {
-                        let outcome = FloorOutcome::Measured(time);
+                        let outcome = NoMissOutcome::Measured(time);
                         let many_pages = false;
                         return Ok(Some(Timed { copies: number, outcome, kept, many_pages }));
                     }
@@ -124,7 +128,7 @@ impl Stretch<'_> {
                     Err(why) if why.many_pages() && number > *copies.start() => {
                         number = (number / 4).max(*copies.start())
                     }
-                    Err(Why::Run(error @ FloorError::System(_))) => return Err(error),
+                    Err(Why::Run(error @ NoMissError::System(_))) => return Err(error),
                     Err(why) => break why,
                 }
             };
@@ -136,7 +140,7 @@ impl Stretch<'_> {
         }
         let (copies, why) = last.unwrap_or((*copies.start(), Why::NoPlace));
         let many_pages = why.many_pages();
-        let outcome = FloorOutcome::Refused(why.to_string());
+        let outcome = NoMissOutcome::Refused(why.to_string());
         Ok(Some(Timed { copies, outcome, kept: None, many_pages }))
     }
 
@@ -144,14 +148,14 @@ impl Stretch<'_> {
         &self,
         copies: usize,
         state: &StartState,
-        seen: &[Vec<Seen>],
-    ) -> Result<(FloorTime, Option<FloorTime>), Why> {
+        seen: &[Vec<RecordedRegister>],
+    ) -> Result<(IterationTime, Option<IterationTime>), Why> {
         let contents = self.contents(copies, state, seen);
         let mut plain = self.ready(None, copies, (state, &contents))?;
         let kept = self.kept.map(|kept| self.ready(Some(kept), copies, (state, &contents)));
         match kept.transpose() {
             Ok(mut kept) => timed(&mut plain, kept.as_mut(), self.turns, self.processor),
-            Err(error @ Why::Run(FloorError::System(_))) => Err(error),
+            Err(error @ Why::Run(NoMissError::System(_))) => Err(error),
             Err(_) => timed(&mut plain, None, self.turns, self.processor),
         }
     }
@@ -168,7 +172,7 @@ impl Stretch<'_> {
         let plain = registers(state);
         let state = &holding(state, kept, contents);
         let arena = arena(first.block.start, state, contents).ok_or(Why::NoPlace)?;
-        let at = Floor::code_at(arena);
+        let at = TimingProcess::code_at(arena);
         let code = match kept {
             Some(kept) => kept.unroll(first, at, 2 * copies),
             None => unroll(&self.path, at, 2 * copies),
@@ -178,14 +182,19 @@ impl Stretch<'_> {
         if let Some(carried) = self.carried {
             code.extend(carried.restored(&plain, contents, EVERY_WORD));
         }
-        let mut floor = Floor::start(arena).map_err(Why::Run)?;
-        floor.hold(contents).map_err(Why::Run)?;
-        floor.load(&code, state).map_err(Why::Run)?;
-        Ready::new(floor, half, copies, self.processor)
+        let mut process = TimingProcess::start(arena).map_err(Why::Run)?;
+        process.hold(contents).map_err(Why::Run)?;
+        process.load(&code, state).map_err(Why::Run)?;
+        Ready::new(process, half, copies, self.processor)
     }
 
     /// The content of memory with which these copies touch what the program touched.
-    fn contents(&self, copies: usize, state: &StartState, seen: &[Vec<Seen>]) -> Contents {
+    fn contents(
+        &self,
+        copies: usize,
+        state: &StartState,
+        seen: &[Vec<RecordedRegister>],
+    ) -> Contents {
         let parts = self.path.iter().cycle().take(2 * copies * self.path.len());
         let seen = seen.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
         contents(parts.zip(seen), &registers(state), EVERY_WORD)
@@ -203,7 +212,7 @@ fn holding(state: &StartState, kept: Option<&Kept>, contents: &Contents) -> Star
 
 /// The loaded code: the copies twice in a row. They run from the start, and from `half`.
 struct Ready {
-    floor: Floor,
+    process: TimingProcess,
     half: usize,
     /// Passes per repetition.
     passes: u64,
@@ -215,26 +224,26 @@ struct Ready {
 impl Ready {
     /// Maps the pages and warms everything up. The second pass shows how long a pass takes.
     fn new(
-        mut floor: Floor,
+        mut process: TimingProcess,
         half: usize,
         copies: usize,
         Processor { tick, aliases_miss, .. }: Processor,
     ) -> Result<Ready, Why> {
-        floor.time(0, 1, 1).map_err(Why::Run)?;
-        let pages = floor.pages();
-        if pages > MOST_PAGES || (aliases_miss && floor.aliases() > 0) {
+        process.time(0, 1, 1).map_err(Why::Run)?;
+        let pages = process.pages();
+        if pages > MOST_PAGES || (aliases_miss && process.aliases() > 0) {
             return Err(Why::Pages(pages));
         }
-        let pass = floor.time(0, 1, PER_TURN).map_err(Why::Run)?;
+        let pass = process.time(0, 1, PER_TURN).map_err(Why::Run)?;
         let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * tick;
         let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
         let each = tick * 1e12 / (passes as f64 * copies as f64);
-        Ok(Ready { floor, half, passes, pages, each })
+        Ok(Ready { process, half, passes, pages, each })
     }
 
     fn turn(&mut self) -> Result<Turn, Why> {
-        let mut long = self.floor.time(0, self.passes, PER_TURN).map_err(Why::Run)?;
-        let mut short = self.floor.time(self.half, self.passes, PER_TURN).map_err(Why::Run)?;
+        let mut long = self.process.time(0, self.passes, PER_TURN).map_err(Why::Run)?;
+        let mut short = self.process.time(self.half, self.passes, PER_TURN).map_err(Why::Run)?;
         long.sort_unstable();
         short.sort_unstable();
         Ok(Turn { long, short, each: self.each })
@@ -242,7 +251,7 @@ impl Ready {
 
     /// Refuses code whose addresses change from pass to pass: its time would be that of page faults.
     fn check(&self) -> Result<(), Why> {
-        let pages = self.floor.pages();
+        let pages = self.process.pages();
         if pages > self.pages { Err(Why::Pages(pages)) } else { Ok(()) }
     }
 }
@@ -285,22 +294,22 @@ fn timed(
     mut kept: Option<&mut Ready>,
     turns: usize,
     processor: Processor,
-) -> Result<(FloorTime, Option<FloorTime>), Why> {
+) -> Result<(IterationTime, Option<IterationTime>), Why> {
     let (mut times, mut ratios) = (Vec::new(), Vec::new());
     let mut done = 0;
     while done < turns || (kept.is_some() && done < MOST_TURNS && is_open(&mut ratios)) {
-        let (mut own, mut beside) = (Vec::new(), Vec::new());
+        let (mut own, mut with_kept) = (Vec::new(), Vec::new());
         for _ in 0..COMPARED.min(turns) {
             own.push(plain.turn()?);
             match kept.as_mut().map(|kept| kept.turn()).transpose() {
-                Ok(turn) => beside.extend(turn),
-                Err(error @ Why::Run(FloorError::System(_))) => return Err(error),
+                Ok(turn) => with_kept.extend(turn),
+                Err(error @ Why::Run(NoMissError::System(_))) => return Err(error),
                 Err(_) => kept = None,
             }
         }
         plain.check()?;
         done += own.len();
-        ratios.extend(kept.as_ref().and_then(|_| ratio(&own, &beside)));
+        ratios.extend(kept.as_ref().and_then(|_| ratio(&own, &with_kept)));
         times.extend(own.iter().flat_map(Turn::times));
         if processor.is_late() {
             break;
@@ -308,18 +317,18 @@ fn timed(
     }
     let time = summary(times);
     let median = time.median.0 as f64;
-    let beside = || ratios.iter().map(|ratio| Picos((ratio * median).round() as u64)).collect();
+    let with_kept = || ratios.iter().map(|ratio| Picos((ratio * median).round() as u64)).collect();
     let kept = kept.filter(|kept| kept.check().is_ok() && !ratios.is_empty());
-    let kept = kept.map(|_| summary(beside()));
+    let kept = kept.map(|_| summary(with_kept()));
     // The repetitions of a turn are alike, so each ratio counts as all of them.
-    let repetitions = |time: FloorTime| time.repetitions.saturating_mul(PER_TURN as u32);
-    Ok((time, kept.map(|time| FloorTime { repetitions: repetitions(time), ..time })))
+    let repetitions = |time: IterationTime| time.repetitions.saturating_mul(PER_TURN as u32);
+    Ok((time, kept.map(|time| IterationTime { repetitions: repetitions(time), ..time })))
 }
 
 /// The ratio of the second time to the first; `None` where the first is 0.
-fn ratio(own: &[Turn], beside: &[Turn]) -> Option<f64> {
-    let (own, beside) = (Turn::together(own), Turn::together(beside));
-    (own > 0.0).then(|| beside.max(0.0) / own)
+fn ratio(own: &[Turn], with_kept: &[Turn]) -> Option<f64> {
+    let (own, with_kept) = (Turn::together(own), Turn::together(with_kept));
+    (own > 0.0).then(|| with_kept.max(0.0) / own)
 }
 
 /// Whether the median says faster, but not all ratios do.
@@ -334,7 +343,7 @@ impl Processor {
     ///
     /// # Errors
     /// The process in which code is timed cannot be created here.
-    pub(super) fn measure(tick: f64) -> Result<Processor, FloorError> {
+    pub(super) fn measure(tick: f64) -> Result<Processor, NoMissError> {
         let until = Nanos(u64::MAX);
         let processor = Processor { tick, cycle: None, aliases_miss: false, until };
         const NOT: [u8; 3] = [0x48, 0xf7, 0xd0]; // not rax: a cycle (Fog, Instruction tables)
@@ -343,7 +352,7 @@ impl Processor {
         let shared = processor.copies(&loads(SHARING), COPIES, 1)?;
         let aliases_miss = match (apart, shared) {
             (Some(apart), Some(shared)) => {
-                let each = |time: FloorTime, loads: usize| time.low.0 as f64 / loads as f64;
+                let each = |time: IterationTime, loads: usize| time.low.0 as f64 / loads as f64;
                 each(shared, SHARING) > 2.0 * each(apart, DATA_PAGES)
             }
             _ => false,
@@ -366,13 +375,13 @@ impl Processor {
         code: &[u8],
         copies: usize,
         turns: usize,
-    ) -> Result<Option<FloorTime>, FloorError> {
-        let mut floor = Floor::start(RemoteAddr(ANYWHERE))?;
-        floor.load(&code.repeat(2 * copies), &StartState::default())?;
-        let ready = Ready::new(floor, code.len() * copies, copies, self);
+    ) -> Result<Option<IterationTime>, NoMissError> {
+        let mut process = TimingProcess::start(RemoteAddr(ANYWHERE))?;
+        process.load(&code.repeat(2 * copies), &StartState::default())?;
+        let ready = Ready::new(process, code.len() * copies, copies, self);
         match ready.and_then(|mut ready| timed(&mut ready, None, turns, self)) {
             Ok((time, _)) => Ok(Some(time)),
-            Err(Why::Run(error @ FloorError::System(_))) => Err(error),
+            Err(Why::Run(error @ NoMissError::System(_))) => Err(error),
             Err(_) => Ok(None),
         }
     }
@@ -408,10 +417,10 @@ impl std::fmt::Display for Why {
     }
 }
 
-fn summary(mut times: Vec<Picos>) -> FloorTime {
+fn summary(mut times: Vec<Picos>) -> IterationTime {
     times.sort();
     let at = |share: usize| times.get(times.len() * share / 10).copied().unwrap_or_default();
-    FloorTime { repetitions: times.len() as u32, median: at(5), low: at(1), high: at(9) }
+    IterationTime { repetitions: times.len() as u32, median: at(5), low: at(1), high: at(9) }
 }
 
 /// An address for the arena. Operands relative to rip must reach their targets from there (2 GiB); neither they nor a
@@ -444,7 +453,7 @@ mod tests {
 
     /// Passes of 1000 ticks to which copies add 20 and 10; three of four are interrupted.
     #[test]
-    fn loops_are_compared_by_what_nobody_held_up() {
+    fn loops_are_compared_by_undisturbed_turns() {
         let held_up =
             |ticks: u64| (0..16).map(move |at| if at < 5 { ticks } else { ticks + at * 31 });
         let turn = |added: u64| Turn {

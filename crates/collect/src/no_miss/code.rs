@@ -4,9 +4,9 @@
 //! `mod`), and how (`timing`).
 
 use facts::Block;
-use sys::floor::{StartState, UNKNOWN_STACK};
+use sys::no_miss::{StartState, UNKNOWN_STACK};
 use x86::translate::{RecordLayout, RecordedValue};
-use x86::{CodeBytes, Kind, Part, Reader, Seen, Source, read_pieces};
+use x86::{CodeBytes, Kind, Part, Reader, RecordedRegister, Source, read_pieces};
 
 /// The number of rsp in machine code (SDM vol. 2, 2.2.1.2).
 const RSP: usize = 4;
@@ -37,7 +37,7 @@ impl<'a> Code<'a> {
     }
 
     /// The number of its loads if it also stores, else 0.
-    pub(super) fn loads_beside_stores(&self) -> usize {
+    pub(super) fn loads_if_it_stores(&self) -> usize {
         let all = self.block.instructions.iter().flat_map(x86::Instruction::accesses);
         let of = |kind: Kind| all.clone().filter(move |one| one.kind == kind).count();
         let both = of(Kind::ReadWrite);
@@ -45,11 +45,11 @@ impl<'a> Code<'a> {
     }
 
     /// The registers that a record holds, anywhere in the block.
-    pub(super) fn seen(&self, values: &[u64]) -> Vec<Seen> {
+    pub(super) fn seen(&self, values: &[u64]) -> Vec<RecordedRegister> {
         let one = |value: &RecordedValue| {
             let Source::General(register) = value.root.source else { return None };
             let value_of_word = *values.get(value.word.saturating_sub(1))?;
-            Some(Seen { register, at: value.root.at, value: value_of_word })
+            Some(RecordedRegister { register, at: value.root.at, value: value_of_word })
         };
         self.layout.values.iter().filter_map(one).collect()
     }

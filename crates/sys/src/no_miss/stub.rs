@@ -54,67 +54,67 @@ pub(super) const IMAGE: usize = 0x1000;
 pub(super) const IMAGE_BYTES: usize = CODE - DATA - IMAGE;
 
 std::arch::global_asm!(
-    ".pushsection .rodata.fathom_floor,\"a\",@progbits",
-    ".globl fathom_floor_begin, fathom_floor_outer, fathom_floor_behind, fathom_floor_end",
-    ".hidden fathom_floor_begin, fathom_floor_outer, fathom_floor_behind, fathom_floor_end",
+    ".pushsection .rodata.fathom_timing,\"a\",@progbits",
+    ".globl fathom_timing_begin, fathom_timing_outer, fathom_timing_behind, fathom_timing_end",
+    ".hidden fathom_timing_begin, fathom_timing_outer, fathom_timing_behind, fathom_timing_end",
     ".balign 64",
-    "fathom_floor_begin:",
+    "fathom_timing_begin:",
     "syscall",
     "int3",
     // Padding must be nops: in a section of constants it would be zeroes.
     ".balign 64, 0x90",
-    "fathom_floor_outer:",
-    "mov rax, [rip + fathom_floor_begin + {data} + {inner}]",
-    "mov [rip + fathom_floor_begin + {data} + {left}], rax",
+    "fathom_timing_outer:",
+    "mov rax, [rip + fathom_timing_begin + {data} + {inner}]",
+    "mov [rip + fathom_timing_begin + {data} + {left}], rax",
     "lfence",
     "rdtsc",
     "shl rdx, 32",
     "or rax, rdx",
-    "mov [rip + fathom_floor_begin + {data} + {began}], rax",
+    "mov [rip + fathom_timing_begin + {data} + {began}], rax",
     ".balign 64, 0x90",
     "20:",
     // x87, SSE, AVX, AVX-512; nothing is loaded for those that the processor lacks (SDM vol. 1, 13.8).
     "mov eax, 0xe7",
     "xor edx, edx",
-    "xrstor64 [rip + fathom_floor_begin + {data} + {image}]",
-    "lea rsp, [rip + fathom_floor_begin + {data} + {flags}]",
+    "xrstor64 [rip + fathom_timing_begin + {data} + {image}]",
+    "lea rsp, [rip + fathom_timing_begin + {data} + {flags}]",
     "popfq",
-    "mov rax, [rip + fathom_floor_begin + {data}]",
-    "mov rcx, [rip + fathom_floor_begin + {data} + 8]",
-    "mov rdx, [rip + fathom_floor_begin + {data} + 16]",
-    "mov rbx, [rip + fathom_floor_begin + {data} + 24]",
-    "mov rsp, [rip + fathom_floor_begin + {data} + 32]",
-    "mov rbp, [rip + fathom_floor_begin + {data} + 40]",
-    "mov rsi, [rip + fathom_floor_begin + {data} + 48]",
-    "mov rdi, [rip + fathom_floor_begin + {data} + 56]",
-    "mov r8, [rip + fathom_floor_begin + {data} + 64]",
-    "mov r9, [rip + fathom_floor_begin + {data} + 72]",
-    "mov r10, [rip + fathom_floor_begin + {data} + 80]",
-    "mov r11, [rip + fathom_floor_begin + {data} + 88]",
-    "mov r12, [rip + fathom_floor_begin + {data} + 96]",
-    "mov r13, [rip + fathom_floor_begin + {data} + 104]",
-    "mov r14, [rip + fathom_floor_begin + {data} + 112]",
-    "mov r15, [rip + fathom_floor_begin + {data} + 120]",
+    "mov rax, [rip + fathom_timing_begin + {data}]",
+    "mov rcx, [rip + fathom_timing_begin + {data} + 8]",
+    "mov rdx, [rip + fathom_timing_begin + {data} + 16]",
+    "mov rbx, [rip + fathom_timing_begin + {data} + 24]",
+    "mov rsp, [rip + fathom_timing_begin + {data} + 32]",
+    "mov rbp, [rip + fathom_timing_begin + {data} + 40]",
+    "mov rsi, [rip + fathom_timing_begin + {data} + 48]",
+    "mov rdi, [rip + fathom_timing_begin + {data} + 56]",
+    "mov r8, [rip + fathom_timing_begin + {data} + 64]",
+    "mov r9, [rip + fathom_timing_begin + {data} + 72]",
+    "mov r10, [rip + fathom_timing_begin + {data} + 80]",
+    "mov r11, [rip + fathom_timing_begin + {data} + 88]",
+    "mov r12, [rip + fathom_timing_begin + {data} + 96]",
+    "mov r13, [rip + fathom_timing_begin + {data} + 104]",
+    "mov r14, [rip + fathom_timing_begin + {data} + 112]",
+    "mov r15, [rip + fathom_timing_begin + {data} + 120]",
     "lfence",
-    "jmp qword ptr [rip + fathom_floor_begin + {data} + {entry}]",
+    "jmp qword ptr [rip + fathom_timing_begin + {data} + {entry}]",
     ".balign 64, 0x90",
-    "fathom_floor_behind:",
+    "fathom_timing_behind:",
     "lfence",
-    "dec qword ptr [rip + fathom_floor_begin + {data} + {left}]",
+    "dec qword ptr [rip + fathom_timing_begin + {data} + {left}]",
     "jnz 20b",
     "rdtsc",
     "shl rdx, 32",
     "or rax, rdx",
-    "sub rax, [rip + fathom_floor_begin + {data} + {began}]",
-    "mov rcx, [rip + fathom_floor_begin + {data} + {done}]",
-    "lea rdx, [rip + fathom_floor_begin + {data} + {results}]",
+    "sub rax, [rip + fathom_timing_begin + {data} + {began}]",
+    "mov rcx, [rip + fathom_timing_begin + {data} + {done}]",
+    "lea rdx, [rip + fathom_timing_begin + {data} + {results}]",
     "mov [rdx + rcx * 8], rax",
     "inc rcx",
-    "mov [rip + fathom_floor_begin + {data} + {done}], rcx",
-    "cmp rcx, [rip + fathom_floor_begin + {data} + {outer}]",
-    "jb fathom_floor_outer",
+    "mov [rip + fathom_timing_begin + {data} + {done}], rcx",
+    "cmp rcx, [rip + fathom_timing_begin + {data} + {outer}]",
+    "jb fathom_timing_outer",
     "int3",
-    "fathom_floor_end:",
+    "fathom_timing_end:",
     ".popsection",
     data = const DATA,
     inner = const INNER,
@@ -130,10 +130,10 @@ std::arch::global_asm!(
 
 // Safety: the labels above, at which constant bytes lie for as long as we run.
 unsafe extern "C" {
-    static fathom_floor_begin: u8;
-    static fathom_floor_outer: u8;
-    static fathom_floor_behind: u8;
-    static fathom_floor_end: u8;
+    static fathom_timing_begin: u8;
+    static fathom_timing_outer: u8;
+    static fathom_timing_behind: u8;
+    static fathom_timing_end: u8;
 }
 
 /// The stub. It begins with `syscall; int3` and ends with `int3`; it runs wherever its data is [`DATA`] bytes after
@@ -142,22 +142,22 @@ pub(super) fn bytes() -> &'static [u8] {
     // Safety: both labels stand in one section of constants, this many bytes apart.
     unsafe {
         std::slice::from_raw_parts(
-            &raw const fathom_floor_begin,
-            offset(&raw const fathom_floor_end),
+            &raw const fathom_timing_begin,
+            offset(&raw const fathom_timing_end),
         )
     }
 }
 
 /// Offset of the label at which the process is started.
 pub(super) fn outer() -> usize {
-    offset(&raw const fathom_floor_outer)
+    offset(&raw const fathom_timing_outer)
 }
 
 /// Offset of the label to which the timed code jumps.
 pub(super) fn behind() -> usize {
-    offset(&raw const fathom_floor_behind)
+    offset(&raw const fathom_timing_behind)
 }
 
 fn offset(label: *const u8) -> usize {
-    (label as usize).wrapping_sub(&raw const fathom_floor_begin as usize)
+    (label as usize).wrapping_sub(&raw const fathom_timing_begin as usize)
 }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, Nanos, RemoteAddr};
 use facts::{Block, BranchReplay, BurstFlavour, Records, decode_records};
-use sys::floor::{Floor, FloorError, MOST_CODE_BYTES, StartState};
+use sys::no_miss::{MOST_CODE_BYTES, NoMissError, StartState, TimingProcess};
 use x86::translate::RecordLayout;
 use x86::{Flow, Reader};
 
@@ -335,10 +335,10 @@ pub(super) fn replay(
     pieces: &[&Records],
     blocks: &HashMap<BlockId, &Block>,
     (tick, until): (f64, Nanos),
-) -> Result<Vec<BranchReplay>, FloorError> {
+) -> Result<Vec<BranchReplay>, NoMissError> {
     let (graph, followed, code, nodes) = fitting(pieces, blocks);
-    let mut floor = Floor::start(ANYWHERE)?;
-    let begin = Floor::code_at(ANYWHERE).0;
+    let mut no_miss = TimingProcess::start(ANYWHERE)?;
+    let begin = TimingProcess::code_at(ANYWHERE).0;
     let at = |node: Node| begin + nodes[node] as u64;
     let lists = pieces.iter().zip(&followed);
     let lists = lists.map(|(piece, steps)| (piece.burst, graph.list(steps, at)));
@@ -346,9 +346,9 @@ pub(super) fn replay(
     if lists.len() < 2 {
         return Ok(Vec::new());
     }
-    floor.load(&code, &StartState::default())?;
+    no_miss.load(&code, &StartState::default())?;
     let held = (0..DATA_BYTES as u64).map(|at| (RemoteAddr(u64::from(DATA) + at), 0));
-    floor.hold(&held.collect())?;
+    no_miss.hold(&held.collect())?;
     let mut lost = vec![u64::MAX; lists.len()];
     for _ in 0..ROUNDS {
         for (number, (_, list)) in lists.iter().enumerate() {
@@ -356,19 +356,19 @@ pub(super) fn replay(
                 break;
             }
             let before = &lists[number.checked_sub(1).unwrap_or(lists.len() - 1)].1;
-            floor.refill(RemoteAddr(u64::from(DATA)), &image(before, list))?;
-            let ticks = floor.time(0, 1, 1 + PASSES)?;
+            no_miss.refill(RemoteAddr(u64::from(DATA)), &image(before, list))?;
+            let ticks = no_miss.time(0, 1, 1 + PASSES)?;
             let learnt = ticks[2..].iter().min().copied().unwrap_or(0);
             lost[number] = lost[number].min(ticks[1].saturating_sub(learnt));
         }
     }
-    let told = lists.iter().zip(lost).filter(|(_, lost)| *lost < u64::MAX);
-    let told = told.map(|((burst, list), lost)| BranchReplay {
+    let replayed = lists.iter().zip(lost).filter(|(_, lost)| *lost < u64::MAX);
+    let replayed = replayed.map(|((burst, list), lost)| BranchReplay {
         burst: burst.0,
         records: list.records,
         lost_ps: (lost as f64 * tick * 1e12) as u64,
     });
-    Ok(told.collect())
+    Ok(replayed.collect())
 }
 
 /// The graph of as many pieces as fit, their steps, its code and the offsets of its nodes.
@@ -452,11 +452,11 @@ mod tests {
         let by_id: HashMap<BlockId, &Block> =
             blocks.iter().map(|block| (block.id, block)).collect();
         let lost = |next: &dyn Fn(u64) -> u32| -> Option<u64> {
-            let told =
+            let replayed =
                 replay(&pieces(next).iter().collect::<Vec<_>>(), &by_id, (1e-9, Nanos(u64::MAX)))
                     .ok()?;
-            assert_eq!(told.len(), 8);
-            let mut all: Vec<u64> = told.iter().map(|one| one.lost_ps).collect();
+            assert_eq!(replayed.len(), 8);
+            let mut all: Vec<u64> = replayed.iter().map(|one| one.lost_ps).collect();
             all.sort_unstable();
             Some(all[2])
         };
