@@ -38,7 +38,7 @@ pub enum Ability {
 pub struct Finding {
     /// What is measured, in the user's words.
     pub what: &'static str,
-    /// By which means.
+    /// What it takes, in words that README.md has too.
     pub means: &'static str,
     /// Whether that works here.
     pub ability: Ability,
@@ -59,38 +59,38 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
     vec![
         Finding {
             what: "functions, lines, call stacks",
-            means: "perf_event_open, cpu-clock",
+            means: "perf_event_open (kernel.perf_event_paranoid 2 or less)",
             ability: sampling,
         },
         Finding {
             what: "exact memory accesses",
-            means: "bursts: ptrace along with perf events",
+            means: "x86-64, perf_event_open, and ptrace of the program",
             ability: traced,
         },
-        Finding {
-            what: "page faults with address",
-            means: "perf_event_open, software event",
-            ability: faults(),
-        },
+        Finding { what: "page faults with address", means: "perf_event_open", ability: faults() },
         Finding {
             what: "what threads wait for",
-            means: "perf_event_open, switches of threads",
+            means: "kernel.perf_event_paranoid 1 or less",
             ability: waits,
         },
         Finding {
             what: "entries into the kernel, with their time",
-            means: "bpf(2) at raw tracepoints",
+            means: "root, or CAP_BPF and CAP_PERFMON",
             ability: kernel_tracing(cpus),
         },
-        Finding { what: "fallback sampling", means: "ptrace", ability: ptrace() },
+        Finding {
+            what: "fallback sampling",
+            means: "ptrace of your own programs",
+            ability: ptrace(),
+        },
         Finding {
             what: "kernel function names",
-            means: "/proc/kallsyms",
+            means: "root, or kernel.kptr_restrict 0",
             ability: kernel_symbols(),
         },
         Finding {
             what: "hardware counters",
-            means: "the CPU's PMU",
+            means: "a PMU; not used yet",
             ability: hardware_counters(pmu),
         },
     ]

@@ -91,6 +91,7 @@ impl RecordEncoder {
     pub fn push(&mut self, record: &Record<'_>) {
         let values = &record.values[..record.values.len().min(MAX_RECORD_VALUES)];
         let number = self.forms.len();
+        // The number of values is part of the key: the decoder must know it before the values.
         let key = u64::from(record.block.0) << 32 | values.len() as u64;
         let new = Form { block: record.block, start: self.last.len(), values: values.len() };
         let (known, form) = *self.forms.entry(key).or_insert((number, new));
@@ -110,6 +111,7 @@ impl RecordEncoder {
         }
         for (last, &value) in self.last[form.start..].iter_mut().zip(values) {
             let difference = value.wrapping_sub(*last).cast_signed();
+            // Zigzag: small negative differences become small numbers too.
             put(&mut self.bytes, (difference << 1 ^ difference >> 63).cast_unsigned());
             *last = value;
         }
@@ -226,6 +228,7 @@ impl Input<'_> {
         let claimed = self.number()?;
         let values = usize::try_from(claimed).ok().filter(|&values| values <= MAX_RECORD_VALUES);
         let values = values.ok_or(RecordError::ManyValues(claimed))?;
+        // Each value takes a byte at least, so a larger claim cannot be true.
         if values > self.bytes.len() {
             return Err(RecordError::Truncated);
         }

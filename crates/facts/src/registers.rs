@@ -269,11 +269,13 @@ impl RegisterEncoder {
 
     fn put_times(&mut self, state: &SampledState<'_>) {
         let history = &mut self.history;
+        // The difference of differences: samples are about one period apart, so it is small.
         let step = state.time.0.wrapping_sub(history.time);
         put(&mut self.bytes, zigzag(step.wrapping_sub(history.step)).into());
         (history.time, history.step) = (state.time.0, step);
         if let Some(Nanos(cpu_time)) = state.cpu_time {
             let used = cpu_time.wrapping_sub(history.cpu_time);
+            // A thread that ran all the time used as much CPU time as passed: mostly a byte.
             put(&mut self.bytes, zigzag(used.wrapping_sub(step)).into());
             history.cpu_time = cpu_time;
         }
@@ -290,6 +292,8 @@ impl RegisterEncoder {
             let Some(value) = value.filter(|_| changed >> place & 1 == 1) else { continue };
             let difference = value.wrapping_sub(last[*at]);
             last[*at] = value;
+            // Pointers and indices of one loop advance together, by elements or bytes: the first difference gives the
+            // others.
             match first.and_then(|first| relation(first, difference)) {
                 Some(code) => put(&mut self.bytes, u128::from(code << 1 | 1)),
                 None => put(&mut self.bytes, u128::from(zigzag(difference)) << 1),

@@ -10,7 +10,7 @@ use crate::host::{Calibration, Host};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
-pub const SCHEMA_VERSION: u32 = 9;
+pub const SCHEMA_VERSION: u32 = 10;
 
 /// Which analysis was asked for; the names are VTune's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ pub struct CollectorInfo {
     /// Bytes of user stack copied per sample for unwinding.
     pub stack_bytes: u32,
     /// The part of timed loads that is not the load; `None` if there were no bursts.
-    #[serde(default)]
+    #[serde(default, alias = "timed_load_floor_cycles")]
     pub timed_load_overhead_cycles: Option<TimedLoadOverhead>,
 }
 

@@ -105,6 +105,7 @@ impl Compaction {
                 }
                 Fact::Fault(fault) => self.thinner.fault(fault),
                 Fact::SampleRegisters(piece) => self.thinner.registers(piece),
+                // One row for all thinning: otherwise each halving would add its own.
                 Fact::Lost(lost) if lost.source == LostSource::Thinned => {
                     self.thinned.time = lost.time;
                     self.thinned.count += lost.count;
@@ -133,7 +134,9 @@ impl Compaction {
             self.rows.push(&Fact::Lost(self.thinned));
         }
         self.output.write_frame(&mut self.rows)?;
+        // Measured before the newer frames are appended: these were not halved.
         let worthwhile = self.output.bytes() <= self.cut / 5 * 4;
+        // Frames are copied compressed: they are thinned already, and decoding them would cost the pace.
         self.output.append_frames_of(journal, self.cut)?;
         self.output.rename_to(journal.path())?;
         Ok(Compacted { journal: self.output, worthwhile })

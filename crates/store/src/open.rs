@@ -67,14 +67,16 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     fn read<R: Row>(&mut self, table: Table) -> Result<Vec<R>, StoreError> {
-        let seal = self.seals.get(table.name());
+        let name = table.name_in(self.schema);
+        let file_name = format!("{name}.parquet");
+        let seal = self.seals.get(name);
         // A version may have got a table before its release. If neither the directory nor the manifest has the table,
         // it was never written.
-        let is_there = || self.directory.join(table.file_name()).exists();
+        let is_there = || self.directory.join(&file_name).exists();
         if self.schema < table.since() || (seal.is_none() && !is_there()) {
             return Ok(Vec::new());
         }
-        read_table(self.directory, table, seal, &mut self.problems)
+        read_table(self.directory, &file_name, seal, &mut self.problems)
     }
 
     fn load(mut self, run: Run) -> Result<Opened, StoreError> {

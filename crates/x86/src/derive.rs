@@ -28,6 +28,7 @@ use crate::register::{Gpr, MaskRegister, VectorRegister};
 
 /// The accesses of `raw` in the order of execution.
 pub(crate) fn accesses(raw: &Instruction, info: &InstructionInfo) -> Result<Vec<Access>, Refusal> {
+    // The table lists one element only: count and direction come from registers.
     if raw.is_string_instruction() {
         return strings(raw, info);
     }
@@ -71,6 +72,7 @@ fn plain(raw: &Instruction, used: &UsedMemory) -> Result<Access, Refusal> {
 
 fn kind(access: OpAccess) -> Option<Kind> {
     match access {
+        // What the table calls conditional always happens (head of the file); `masks` has the real exceptions.
         OpAccess::Read | OpAccess::CondRead => Some(Kind::Read),
         OpAccess::Write | OpAccess::CondWrite => Some(Kind::Write),
         OpAccess::ReadWrite | OpAccess::ReadCondWrite => Some(Kind::ReadWrite),
@@ -79,6 +81,7 @@ fn kind(access: OpAccess) -> Option<Kind> {
 }
 
 fn is_locked(raw: &Instruction) -> bool {
+    // xchg with memory locks without a prefix (SDM vol. 2, XCHG).
     let exchange = raw.mnemonic() == Mnemonic::Xchg
         && (raw.op0_kind() == OpKind::Memory || raw.op1_kind() == OpKind::Memory);
     raw.has_lock_prefix() || exchange

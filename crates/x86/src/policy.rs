@@ -22,6 +22,7 @@ fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
     use Mnemonic as M;
     let refusal = match mnemonic {
         M::INVALID => Refusal::Invalid,
+        // The kernel sees the address of the call: seccomp filters and signal frames must find the native one.
         M::Syscall | M::Sysenter => Refusal::SystemCall,
         M::Uiret | M::Senduipi | M::Clui | M::Stui => Refusal::Interrupt,
         // The decoder lets xend and xabort continue; outside a transaction xend faults.
@@ -42,6 +43,7 @@ fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
         }
         M::Rdgsbase => Refusal::GsBaseRead,
         M::Std => Refusal::DirectionSet,
+        // They may set the trap flag, which would stop the thread after each instruction of ours.
         M::Popf | M::Popfd | M::Popfq => Refusal::FlagsLoad,
         M::Xsave
         | M::Xsave64
@@ -58,6 +60,7 @@ fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
         M::Tileloadd | M::Tileloaddt1 | M::Tilestored | M::Ldtilecfg | M::Sttilecfg => {
             Refusal::Tile
         }
+        // It could make the record buffer inaccessible in the middle of a block.
         M::Wrpkru => Refusal::ProtectionKeys,
         M::Incsspd
         | M::Incsspq
@@ -98,6 +101,7 @@ fn by_flow(raw: &Instruction) -> Option<Refusal> {
     match raw.flow_control() {
         FlowControl::Interrupt => Some(Refusal::Interrupt),
         FlowControl::XbeginXabortXend => Some(Refusal::Transaction),
+        // The signal handler must find the native address of the instruction.
         FlowControl::Exception => Some(Refusal::AlwaysFaults),
         FlowControl::Return if !matches!(raw.mnemonic(), Mnemonic::Ret) => {
             let interrupt =

@@ -122,7 +122,7 @@ row!(NativeAdvance = "native_advances", since 5, Names {
     natively: "natively";
 });
 
-row!(NoReloadTime = "kept_floors", since 5, Names {
+row!(NoReloadTime = "no_reload_times", since 5, Names {
     block: "block";
     repetitions: "repetitions";
     median: "median_ps";
@@ -176,7 +176,7 @@ impl Row for BurstRefused {
 }
 
 impl Row for NoMissTime {
-    const HEAD: TableHead = TableHead { name: "core_floors", since: 3, room: Room::Names };
+    const HEAD: TableHead = TableHead { name: "no_miss_times", since: 3, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         Column::new("block", ColumnKind::U32, Shape::Repeating),
         number("iterations"),

@@ -51,6 +51,7 @@ impl Writer<'_> {
 
     fn conditional(&mut self, taken: base::RemoteAddr, not_taken: base::RemoteAddr) {
         let Some(raw) = self.last() else { return };
+        // A jcc with a 32-bit displacement is linked in place: the common case costs one branch, as natively.
         if raw.code().is_jcc_short_or_near() {
             self.link(near(raw.code()), taken);
             self.go_to(not_taken);
@@ -69,12 +70,14 @@ impl Writer<'_> {
         let Some(raw) = self.last() else { return };
         self.out.spill(Gpr::RCX, SPILLED_RCX);
         self.out.spill(Gpr::RAX, SPILLED_RAX);
+        // The register may be rcx itself: spilling has not changed it, so the move below is right for it too.
         if raw.op0_kind() == OpKind::Register {
             let register = Gpr::from_iced(raw.op0_register());
             match register {
                 Some(register) if Some(register) == self.reserved => {
                     self.out.load(Gpr::RCX, RESERVED);
                 }
+                // All other registers hold their native value here.
                 _ => self.out.put(Instruction::with2(
                     Code::Mov_r64_rm64,
                     Register::RCX,
@@ -98,6 +101,7 @@ impl Writer<'_> {
     pub(super) fn return_(&mut self, number: usize) {
         self.out.spill(Gpr::RCX, SPILLED_RCX);
         self.out.spill(Gpr::RAX, SPILLED_RAX);
+        // Not a `ret`: the address on the stack is the native one, so it would leave the translated code.
         self.out.put(Instruction::with2(Code::Mov_r64_rm64, Register::RCX, at(Gpr::RSP, 0)));
         self.pop_return_address(number);
         self.dispatch();
@@ -107,6 +111,7 @@ impl Writer<'_> {
         let raw = &self.block.instructions[number].raw;
         let more = if raw.code() == Code::Retnq_imm16 { i32::from(raw.immediate16()) } else { 0 };
         let popped = at(Gpr::RSP, 8 + more);
+        // lea and not add, because the program may use flags across a return.
         self.out.put(Instruction::with2(Code::Lea_r64_m, wide(Gpr::RSP), popped));
     }
 
@@ -114,6 +119,7 @@ impl Writer<'_> {
     fn dispatch(&mut self) {
         self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
         self.out.state.instruction = None;
+        // The table is indexed by the low 16 bits of the target, without arithmetic that would change flags.
         self.out.put(Instruction::with2(Code::Movzx_r32_rm16, Register::EAX, Register::CX));
         let entry = MemoryOperand::new(
             Register::None,

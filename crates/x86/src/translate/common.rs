@@ -37,6 +37,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     };
     let mut out = Emitter::new(at, state);
     let miss = out.offset();
+    // The address leaves rcx before the system call, which clobbers rcx.
     out.store(TARGET, Gpr::RCX);
     out.state.rip = NativeRip::Slot(TARGET);
     out.put(Instruction::with2(Code::Mov_rm32_imm32, slot(EXIT), MISS));
@@ -49,6 +50,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
         out.spill(register, aside);
     }
     if let Some(reserved) = reserved {
+        // The tracer reads the end of the records here; without a tracer the thread must have its native register.
         out.store(POINTER, reserved);
         out.restore(reserved, RESERVED);
         out.state.pointer_in_slot = true;
@@ -58,6 +60,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     for (register, aside) in clobbered {
         out.restore(register, aside);
     }
+    // Reached only without a tracer: continue natively.
     out.put(Instruction::with1(Code::Jmp_rm64, slot(TARGET)));
     let (bytes, states) = out.finish().expect("no branch and no displacement counts from here");
     CommonCode { bytes, exit, miss, states }

@@ -39,6 +39,7 @@ impl Writer<'_> {
         self.out.load(Gpr::RCX, NEGATIVE_LIMIT);
         let sum = MemoryOperand::with_base_index(Register::RCX, wide(reserved));
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, sum));
+        // No instruction tests a sign without flags: bswap moves the top byte down, and jrcxz tests it for 0.
         self.out.put(Instruction::with1(Code::Bswap_r64, Register::RCX));
         self.out.put(Instruction::with2(Code::Movzx_r32_rm8, Register::ECX, Register::CL));
         self.out.branch(Code::Jrcxz_rel8_64, leave);
@@ -61,6 +62,7 @@ impl Writer<'_> {
     /// Block number in the lower half, way 0 in the upper half.
     pub(super) fn header(&mut self, reserved: Gpr) {
         let number = self.site.block.cast_signed();
+        // The immediate is sign-extended, so block numbers stay below 2^31 and the way is 0.
         self.out.put(Instruction::with2(Code::Mov_rm64_imm32, at(reserved, 0), number));
     }
 
