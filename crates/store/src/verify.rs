@@ -116,7 +116,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant("sorted-by-time", "samples and faults are in order of time", events::sorted_by_time),
     invariant("weights-positive", "every sample and fault has a weight", events::weights_positive),
-    invariant("mappings-proper", "a mapping ends behind its start", code::mappings_proper),
+    invariant("mappings-proper", "a mapping ends after its start", code::mappings_proper),
     invariant(
         "mappings-apart",
         "of mappings seen at one time in one process, none overlaps another",
