@@ -236,6 +236,7 @@ fn numbered_or_named(source: &dyn Source, directory: &str, prefix: &str) -> Vec<
                 || matches!(number, Some(Ok(number)) if number <= text::LARGEST_NUMBER)
         })
         .collect();
+    // By length first, so that cpu10 comes after cpu9.
     names.sort_by_key(|name| (name.len(), name.clone()));
     names
 }

@@ -169,6 +169,7 @@ impl KeptBursts {
 
     /// Whether this burst keeps its records. A burst outside a set is outside its half, too.
     fn keeps(self, burst: BurstId) -> bool {
+        // `factor` is a power of two: the larger mask tests more bits of the same hash, so that the sets nest.
         split_mix(0, u64::from(burst.0)) & (self.factor - 1) == 0
     }
 

@@ -207,6 +207,7 @@ impl Writer {
             let _ = manifest::write(&self.directory, &manifest);
             return Err(error);
         }
+        // Last: until the manifest says "complete", only the journal holds everything.
         fs::remove_file(self.journal.path())
             .map_err(|source| StoreError::writing(self.journal.path(), source))?;
         Ok(Finished { size: crate::size_on_disk(&self.directory), notes })
@@ -285,6 +286,7 @@ impl Writer {
             }
             _ => {}
         }
+        // Lost records show in their burst's row, which convert marks; as losses they would count twice.
         if !matches!(fact, Fact::Records(_)) {
             self.refused.count(fact);
             self.refused_unwritten.count(fact);
@@ -293,6 +295,7 @@ impl Writer {
 
     /// Whether there is room for a fact of this kind, and the fact fits into a row.
     fn admits(&self, fact: &Fact) -> bool {
+        // Readers refuse longer blobs before they allocate, so a longer one would make the result unreadable.
         let fits = match fact {
             Fact::Records(records) => records.bytes.len() <= MAX_BLOB_BYTES,
             Fact::Block(block) => code_length(&block.pieces) <= MAX_BLOB_BYTES,
@@ -302,6 +305,7 @@ impl Writer {
         };
         let used = self.journal.bytes();
         fits && match Table::of(fact).room() {
+            // Division first: without a limit, `limit` is u64::MAX.
             Room::Bulk => used < self.limit / 100 * 60,
             Room::Names => used < self.limit / 100 * 65,
             Room::Always => true,

@@ -19,6 +19,7 @@ pub struct Piece {
     /// Where, a multiple of the page size.
     pub address: RemoteAddr,
     /// How many bytes, a multiple of the page size.
+    /// Its length.
     pub bytes: usize,
 }
 
@@ -230,17 +231,27 @@ impl Drop for Sandbox {
     }
 }
 
-/// Offset and bytes of a state component (2: upper halves of ymm0..15, 5: k0..7, 6: upper halves of zmm0..15, 7: zmm16..31)
-/// in an XSAVE image of this machine; `None` where it has none (SDM vol. 1, 13.4.2; vol. 2, CPUID leaf 0DH).
+/// Where an XSAVE image in standard format keeps a state component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StateComponent {
+    /// Bytes from the start of the image.
+    pub offset: usize,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// A state component (2: upper halves of ymm0..15, 5: k0..7, 6: upper halves of zmm0..15, 7: zmm16..31) in an XSAVE
+/// image of this machine; `None` where it has none (SDM vol. 1, 13.4.2; vol. 2, CPUID leaf 0DH).
 #[must_use]
-pub fn component(number: u32) -> Option<(usize, usize)> {
+pub fn component(number: u32) -> Option<StateComponent> {
     if !is_x86_feature_detected!("xsave") {
         return None;
     }
     // Safety: the processor has XSAVE, and the kernel has switched it on (CPUID.1:ECX.OSXSAVE, which is asked above).
     let switched_on = unsafe { state_components() };
     let [bytes, offset, ..] = crate::kernels::cpuid(0xd, number)?;
-    (switched_on >> number & 1 != 0).then_some((offset as usize, bytes as usize))
+    (switched_on >> number & 1 != 0)
+        .then_some(StateComponent { offset: offset as usize, bytes: bytes as usize })
 }
 
 /// XCR0: what the kernel saves and lets programs use.

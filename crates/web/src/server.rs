@@ -70,6 +70,7 @@ impl Server {
         std::thread::scope(|scope| {
             let desk = &desk;
             scope.spawn(move || {
+                // One at a time, and only while nobody waits: what the user asks for comes first.
                 for question in AHEAD {
                     desk.wait_until_idle();
                     desk.answer(question, || answered(site, question));
@@ -116,6 +117,7 @@ impl Server {
         };
         let mut status = "200 OK";
         let body = desk.asked(question, || answered(site, question));
+        // Errors are kept like answers, as text.
         if body.starts_with("{\"error\":") {
             status = "400 Bad Request";
         }
@@ -179,6 +181,8 @@ impl Desk {
     }
 
     fn answer(&self, question: &str, make: impl FnOnce() -> String) -> Arc<str> {
+        // The lock is free again while the answer is made. Who asks the same meanwhile waits in `get_or_init`, the
+        // others do not.
         let answer = Arc::clone(self.kept().answers.entry(question.to_owned()).or_default());
         let made = answer.get_or_init(|| {
             let made: Arc<str> = make().into();
@@ -202,6 +206,7 @@ impl Kept {
             self.bytes = 0;
         }
         self.bytes += bytes;
+        // Again: another answer may have cleared the table while this one was made.
         self.answers.insert(question.to_owned(), Arc::clone(answer));
     }
 }

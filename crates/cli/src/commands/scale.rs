@@ -123,6 +123,7 @@ impl Sweep<'_> {
         let mut environment: Vec<_> = VARIABLES.iter().map(|name| set(name, &number)).collect();
         for word in &self.arguments.env {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            // The user's value replaces ours.
             environment.retain(|(other, _)| other.to_str() != Some(name));
             environment.push(set(name, OsStr::new(&words::text_with_threads(value, threads))));
         }
@@ -148,6 +149,8 @@ impl Sweep<'_> {
         let all = repeats as usize * points.len();
         let mut done = 0;
         for round in 1..=repeats {
+            // A new order in each round: a machine that becomes slower (heat, neighbours) then burdens no number of
+            // threads more than the others.
             for at in order.shuffled(points.len()) {
                 let point = &mut points[at];
                 let threads = point.threads;
@@ -183,6 +186,7 @@ impl Sweep<'_> {
         };
         let failure = |error: anyhow::Error| Failure::new(CANNOT_MEASURE, error);
         let child = Suspended::fork(&launch).map_err(|error| failure(error.into()))?;
+        // The child is forked and waits: the time begins with its exec.
         let began = monotonic();
         let pid = child.release(&mut || {}).map_err(|error| failure(error.into()))?;
         // Without it (before Linux 5.3) the end is seen at the next look.

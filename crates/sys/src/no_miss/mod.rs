@@ -31,6 +31,7 @@ use base::RemoteAddr;
 mod child;
 mod stub;
 
+use crate::sandbox::StateComponent;
 use child::{ADDRESS_END, Child, PAGES_FD, Stop};
 use stub::PAGE;
 
@@ -380,9 +381,11 @@ fn extended_state(state: &StartState) -> Vec<u8> {
     image[MXCSR..MXCSR + 4].copy_from_slice(&0x9fc0u32.to_le_bytes());
     let mut present = 1 << 1;
     let mut put = |image: &mut Vec<u8>, component: u32, from: usize, value: &[u8]| {
-        let Some((start, length)) = crate::sandbox::component(component) else { return };
+        let Some(StateComponent { offset, bytes }) = crate::sandbox::component(component) else {
+            return;
+        };
         let place = image
-            .get_mut(start..start + length)
+            .get_mut(offset..offset + bytes)
             .and_then(|all| all.get_mut(from..from + value.len()));
         if let Some(place) = place.filter(|_| value.iter().any(|byte| *byte != 0)) {
             place.copy_from_slice(value);

@@ -41,6 +41,14 @@ pub(super) struct Natural {
     pub parent: Option<usize>,
 }
 
+/// Where an instruction is in its function.
+pub(super) struct Location {
+    /// Its block, by position in [`Graph::blocks`].
+    pub block: usize,
+    /// By position in [`Graph::instructions`].
+    pub instruction: usize,
+}
+
 /// A function's blocks.
 pub(super) struct Graph {
     pub instructions: Vec<Instruction>,
@@ -91,11 +99,12 @@ impl Graph {
         }
     }
 
-    /// The block with the instruction at `address`, and the index of the instruction in the function.
-    pub(super) fn locate(&self, address: RemoteAddr) -> Option<(usize, usize)> {
-        let at = self.instructions.binary_search_by_key(&address.0, Instruction::ip).ok()?;
-        let block = self.blocks.partition_point(|block| block.range.start <= at).checked_sub(1)?;
-        Some((block, at))
+    /// The place of the instruction at `address`.
+    pub(super) fn locate(&self, address: RemoteAddr) -> Option<Location> {
+        let instruction =
+            self.instructions.binary_search_by_key(&address.0, Instruction::ip).ok()?;
+        let block = self.blocks.partition_point(|block| block.range.start <= instruction);
+        Some(Location { block: block.checked_sub(1)?, instruction })
     }
 
     /// All loops, outer ones before inner ones.

@@ -23,7 +23,7 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 pub use self::linear::{Linear, Variable};
 
-use self::graph::{Graph, Natural};
+use self::graph::{Graph, Location, Natural};
 use self::transfer::{Exposed, State};
 use crate::code::CodeBytes;
 use crate::instruction::{Flow, flow};
@@ -200,7 +200,7 @@ impl Loops {
     /// The loops around an instruction, by index, innermost first.
     #[must_use]
     pub fn around(&self, address: RemoteAddr) -> Vec<usize> {
-        let Some((block, _)) = self.graph.locate(address) else { return Vec::new() };
+        let Some(Location { block, .. }) = self.graph.locate(address) else { return Vec::new() };
         let has = |one: &&usize| self.loops[**one].natural.blocks.contains(&block);
         let all: Vec<usize> = (0..self.loops.len()).collect();
         let mut found: Vec<usize> = all.iter().filter(has).copied().collect();
@@ -268,7 +268,7 @@ impl Loops {
 
     /// The values before the instruction at `address`.
     fn state(&self, one: &Loop, address: RemoteAddr) -> Option<State> {
-        let (block, at) = self.graph.locate(address)?;
+        let Location { block, instruction: at } = self.graph.locate(address)?;
         let mut state = one.states.get(&block)?.clone();
         let mut factory = InstructionInfoFactory::new();
         for instruction in &self.graph.instructions[self.graph.blocks[block].range.start..at] {

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use analysis::remedies::{Change, Fit, Means, Remedy, remedies};
 use report::trials::Trials;
 
-use self::rounds::{Candidate, Rounds};
+use self::rounds::{Candidate, Outcome, Rounds};
 use crate::arguments::{Format, TryOptions};
 use crate::exit::{CANNOT_MEASURE, Failure};
 
@@ -41,7 +41,7 @@ pub fn try_remedies(options: &TryOptions) -> Result<ExitCode, Failure> {
     }
     let mut rounds = Rounds::new(&options.command, candidates, options.budget, options.quiet)?;
     rounds.run()?;
-    let (plain, tried, notes) = rounds.finish();
+    let Outcome { plain, tried, notes } = rounds.finish();
     let document = report::trials::trials(&Trials {
         command: super::words(&options.command),
         plain,

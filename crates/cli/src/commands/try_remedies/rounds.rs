@@ -51,6 +51,16 @@ enum Output {
     Varies,
 }
 
+/// What a trial found.
+pub struct Outcome {
+    /// Seconds that the runs without a remedy took.
+    pub plain: Vec<f64>,
+    /// The largest gain first.
+    pub tried: Vec<Tried>,
+    /// Remarks for the user.
+    pub notes: Vec<String>,
+}
+
 /// A trial that runs.
 pub struct Rounds<'a> {
     command: &'a [OsString],
@@ -221,8 +231,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Plain times, remedies with the largest gain first, remarks.
-    pub fn finish(self) -> (Vec<f64>, Vec<Tried>, Vec<String>) {
+    /// Ends the trial.
+    pub fn finish(self) -> Outcome {
         let changes = self.candidates.len();
         let tried = self.candidates.into_iter().map(|candidate| Tried {
             effect: effect(&candidate.rounds, changes),
@@ -242,6 +252,6 @@ impl<'a> Rounds<'a> {
                     .to_owned(),
             );
         }
-        (self.plain, tried, notes)
+        Outcome { plain: self.plain, tried, notes }
     }
 }
