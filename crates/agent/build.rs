@@ -1,8 +1,8 @@
 //! Compiles `preload/` into the library that is preloaded into programs.
 //!
-//! Why not by cargo: the library must do without Rust's standard library (it would bring the program a TLS segment, for
-//! which the C library allocates more bytes per thread, and libgcc_s). That needs `panic=abort`, which cargo sets for a
-//! whole workspace or not at all, and `fathom` itself must survive a panic of a parser.
+//! Why not by cargo: the library must not use Rust's standard library. That would give the program a TLS segment, for
+//! which the C library allocates more bytes per thread, and libgcc_s. It needs `panic=abort`, which cargo sets for a
+//! whole workspace or not at all; but `fathom` itself must survive a panic of a parser.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,9 +17,9 @@ fn main() {
     let status = Command::new(variable("RUSTC"))
         .args(["--crate-name", "fathom_agent", "--crate-type", "cdylib", "--edition", "2024"])
         .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1"])
-        // `exact` finds the program's frame by them.
+        // `exact` finds the program's frame through frame pointers.
         .args(["-C", "force-frame-pointers=yes"])
-        // Line tables would only tell of our own functions, which are left out of every stack.
+        // Line tables would only describe our own functions, which are left out of every stack.
         .args(["-C", "debuginfo=0", "-C", "strip=debuginfo", "-C", "force-unwind-tables=yes"])
         .arg("--target")
         .arg(variable("TARGET"))

@@ -110,7 +110,7 @@ fn seed_store() {
         "bursts",
         "records",
         "burst_refusals",
-        "core_floors",
+        "no_miss_times",
     ];
     for (number, table) in (0u8..).zip(tables) {
         let file = complete_result().join(format!("{table}.parquet"));

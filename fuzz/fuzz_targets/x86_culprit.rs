@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         let surroundings = Surroundings::read(&code, places(every));
         for at in places(1) {
             for suspect in surroundings.suspects(at, FARTHEST).unwrap_or_default() {
-                if let Whereabouts::At(operand) | Whereabouts::Next(operand) = suspect.place {
+                if let Whereabouts::Address(operand) | Whereabouts::Next(operand) = suspect.place {
                     black_box(operand.resolve(|_| Some(at.0), Some(1), u64::MAX));
                 }
             }

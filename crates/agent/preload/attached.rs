@@ -1,17 +1,18 @@
-//! What the collector writes when it brings this library into a process that runs already.
+//! The state that the collector writes when it brings this library into a running process.
 //!
-//! What for: no dynamic linker loads the library there, and nothing of it is looked up by the process: the collector maps
-//! the segments, relocates them (`collect::heap::attach`), writes these words and those of `real` and `thread_id`, and only
-//! then leads calls of the program here, by words that it changes one byte at a time. What not: how (`burst::guest`).
+//! What for: no dynamic linker loads the library there, and the process looks up nothing in it. The collector maps
+//! the segments, relocates them (`collect::heap::attach`), and writes these words and those of `real` and
+//! `thread_id`. Only then does it redirect calls of the program here, by words that it changes one byte at a time.
+//! What not: how that is done (`burst::guest`).
 //!
-//! Rules of this mode: nothing comes from the reserve, because after we were left the allocator gets every block back; the
-//! dynamic linker does not know this library, so `dlsym` must not be called from it. What it needs of the C library is
-//! called by address. `memcpy` and `memset` have several implementations there, chosen when a library is loaded; so the
-//! library has its own for this mode.
+//! Rules of this mode: no block comes from the reserve, because after the collector has left, the allocator gets
+//! every block back. The dynamic linker does not know this library, so `dlsym` must not be called from it. The
+//! functions that it needs of the C library are called by address. `memcpy` and `memset` have several implementations
+//! there, chosen when a library is loaded; so the library has its own for this mode.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// Where the shared memory is mapped; null when the library was preloaded.
+/// Address of the shared memory; null when the library was preloaded.
 #[unsafe(export_name = "fathom_header")]
 static HEADER: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 

@@ -1,7 +1,7 @@
 //! Counting: the path that every call takes.
 //!
-//! What for: two additions per allocation, two per free, one byte of shadow; about 5 ns a call. Everything else is
-//! behind a branch that is rarely taken.
+//! What for: two additions per allocation, two per free, one byte of shadow; about 5 ns a call. All other work is
+//! behind a rarely taken branch. What not: records (`record`) and events (`exact`).
 
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ use super::shadow::{self, Block};
 use super::thread::{self, Thread};
 use super::{exact, kernel, lot};
 
-/// This thread's state, ready to count; `None` while the allocator behind us is not found yet.
+/// This thread's state, ready to count; `None` until the real allocator has been found.
 #[inline(always)]
 pub fn ready_or_early() -> Option<*mut Thread> {
     let thread = thread::current();
     (thread::is_ready(thread) || thread::make_ready(thread)).then_some(thread)
 }
 
-/// Counts a block that the allocator gave; null is no block.
+/// Counts a block that the allocator returned; null is no block.
 #[inline(always)]
 pub fn allocated(thread: *mut Thread, block: *mut c_void, size: usize, call: u32) {
     if block.is_null() {
@@ -45,7 +45,7 @@ pub fn allocated(thread: *mut Thread, block: *mut c_void, size: usize, call: u32
             state.most = delta;
             let live = state.base.wrapping_add(delta);
             let peak = thread::word(slot, heap::SLOT_PEAK);
-            // Signed: frees of other threads may be reported before allocations of this one.
+            // Signed: frees by other threads may be reported before this thread's allocations.
             if live > peak.load(Ordering::Relaxed) as i64 {
                 peak.store(live as u64, Ordering::Relaxed);
             }
@@ -60,20 +60,20 @@ pub fn allocated(thread: *mut Thread, block: *mut c_void, size: usize, call: u32
         if !shadow::remember(address, Block { size, recorded }) {
             thread::count_for_process(heap::PROCESS_FORGOTTEN);
         }
-        told_or_tell(thread, delta);
+        publish_live(thread, delta);
     }
 }
 
-/// Tells the process of this thread's live bytes when they moved far enough.
+/// Publishes this thread's change of live bytes to the process once it is large enough.
 #[inline(always)]
-fn told_or_tell(thread: *mut Thread, delta: i64) {
+fn publish_live(thread: *mut Thread, delta: i64) {
     // One comparison for both directions.
     if delta.unsigned_abs() > thread::SLACK.load(Ordering::Relaxed) {
         thread::tell(thread);
     }
 }
 
-/// Which of the two a block is, large or drawn; prepares the next draw.
+/// Whether a block is large or drawn; prepares the next draw.
 #[cold]
 #[inline(never)]
 fn draw(thread: *mut Thread, size: u64) -> u32 {
@@ -81,7 +81,7 @@ fn draw(thread: *mut Thread, size: u64) -> u32 {
     // Safety: a thread's own state.
     let state = unsafe { &mut *thread };
     if large {
-        // Large blocks take no part in the draw.
+        // Large blocks do not take part in the draw.
         state.until_sample = state.until_sample.wrapping_add(size as i64);
     } else {
         state.until_sample =
@@ -106,14 +106,14 @@ pub fn freed(thread: *mut Thread, block: *mut c_void) {
     gone(thread, block, released);
 }
 
-/// A block that was taken out of the shadow.
+/// A block that was removed from the shadow.
 pub struct Released {
     block: Option<Block>,
-    /// When, if it has a record.
+    /// Its time, if it has a record.
     time: u64,
 }
 
-/// Takes a block out of the shadow before the allocator gets it back: from then on it may be another thread's.
+/// Removes a block from the shadow before the allocator gets it back: after that it may be another thread's.
 pub fn released(thread: *mut Thread, block: *mut c_void) -> Released {
     let block = shadow::take(block as usize);
     // Safety: a thread's own state.
@@ -126,7 +126,7 @@ pub fn released(thread: *mut Thread, block: *mut c_void) -> Released {
     Released { block, time }
 }
 
-/// Counts a block that `realloc` gave back, or remembers it again when `realloc` failed.
+/// Counts a block that `realloc` freed, or restores it in the shadow when `realloc` failed.
 pub fn give_back_or_restore(
     thread: *mut Thread,
     block: *mut c_void,
@@ -163,7 +163,7 @@ fn gone(thread: *mut Thread, address: *mut c_void, released: Released) {
         } else if recorded {
             record_free(thread, address as usize, size, released.time);
         }
-        told_or_tell(thread, delta);
+        publish_live(thread, delta);
     }
 }
 

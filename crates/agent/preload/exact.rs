@@ -1,12 +1,12 @@
 //! Exact mode: an event for every block that is allocated or freed, in 32 bytes, with the node of its stack.
 //!
-//! What for: `walk` names the stack; where it cannot, the event carries a copy of the stack, from which the collector
-//! learns the rule that was missing. So each piece of code is copied for a moment only.
-//! What not: sums (the collector follows each block), the other modes (`record`).
+//! What for: `walk` names the stack. Where it cannot, the event carries a copy of the stack, from which the collector
+//! learns the missing rule; so stacks through a piece of code are copied only briefly. What not: sums (the collector
+//! follows each block), the other modes (`record`).
 //!
-//! Assumption: all of this library is compiled with frame pointers (`build.rs`), so that rbp in a function that the program
-//! called leads to the program's own frame: the caller's rbp lies there, then the return address.
-//! When a ring is full the thread waits for the reader, as long as there is one, but not longer than [`PATIENCE`].
+//! Assumption: all of this library is compiled with frame pointers (`build.rs`), so that rbp in a function that the
+//! program called leads to the program's own frame: the caller's rbp is there, then the return address. If a ring is
+//! full, the thread waits for the reader while there is one, for at most [`PATIENCE`].
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -21,18 +21,18 @@ use super::{heap, kernel};
 const PATIENCE: u64 = 50_000_000;
 /// Events of a process's only thread that may share one reading of the clock.
 const SHARED: u64 = 4;
-/// They do where they follow each other as closely as this, in units of a stamp: a quarter of a microsecond, at 2 GHz.
+/// They share it if they follow each other this closely, in units of a stamp: a quarter of a microsecond at 2 GHz.
 const CLOSE: u64 = 512;
-/// Calls inside of this library between the program and an event: more there are not.
+/// Most calls inside this library between the program and an event.
 const MOST_OWN_FRAMES: usize = 8;
 
 /// This process's region; null when there is none.
 static REGION: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
-/// Rises when addresses may come to mean other code.
+/// Rises when addresses may refer to other code.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// 1 for exact mode, 3 where times are ticks of the time-stamp counter.
 static MODE: AtomicUsize = AtomicUsize::new(0);
-/// Where this library is mapped.
+/// The range of addresses of this library.
 static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Whether every block is recorded.
@@ -41,30 +41,31 @@ pub fn is_on() -> bool {
     MODE.load(Ordering::Relaxed) != 0
 }
 
-/// A reading of the clock, and how many more events may have it.
+/// A reading of the clock, and the number of further events that may use it.
 #[derive(Clone, Copy)]
 pub struct Reading {
     time: u64,
-    /// The collector's last look at that time.
+    /// The collector's last reading at that time.
     look: u64,
-    /// Events that had the right to share it.
+    /// Number of events that may share it.
     lent: u64,
-    /// Of these, the events that have not come yet.
+    /// Number of these that have not happened yet.
     left: u64,
 }
 
 /// A time for an event of this thread.
 ///
-/// Reading the clock takes as long as a quarter of all the rest of an event. Where a process has one thread, the order of its
-/// events is that of its ring, and times serve for lifetimes only. So up to three events that follow closely have the time
-/// of the one before them: they are early by a microsecond at most where the program goes on as it did. Where it pauses
-/// right among them, they are not earlier than the collector's last look at the rings, which is 2 ms ago unless the
+/// Reading the clock takes a quarter of the time of an event. In a process with one thread, the order of its events
+/// is that of its ring, and times are needed for lifetimes only. So up to three events that follow closely get the
+/// time of the one before them: at most a microsecond early if the program continues at its pace. If it pauses
+/// between them, they are not earlier than the collector's last reading of the rings: 2 ms ago, unless the machine is
+/// too busy for that.
 /// machine is too busy for it.
 #[inline(always)]
 pub fn stamp(thread: &mut Thread) -> u64 {
     let look = thread::last_look();
     let reading = &mut thread.reading;
-    // A signal handler may come in between everywhere: what is left is read once.
+    // A signal handler may interrupt anywhere: the rest is read once.
     if let Some(left) = reading.left.checked_sub(1)
         && reading.look == look
         && thread::is_alone()
@@ -89,7 +90,7 @@ fn read_clock() -> u64 {
     }
 }
 
-/// Begins anew in a process that the collector has in its table at `position`. `whole`: the mapped memory has regions.
+/// Resets it, in a process that the collector has in its table at `position`. `whole`: the mapped memory has regions.
 pub fn begin(header: *mut u8, position: usize, whole: bool) {
     // Safety: words of the mapped header.
     let read = |at| unsafe { thread::word(header, at) }.load(Ordering::Relaxed);
@@ -117,12 +118,12 @@ pub fn end() {
     MODE.store(0, Ordering::Relaxed);
 }
 
-/// Addresses may come to mean other code.
+/// Addresses may refer to other code from now on.
 pub fn new_generation() {
     GENERATION.fetch_add(1, Ordering::AcqRel);
 }
 
-/// From where to where this library's first segments reach, by its own ELF header (elf(5)).
+/// The range of this library's first segments, by its own ELF header (elf(5)).
 fn own_range() -> (usize, usize) {
     let start: usize;
     // Safety: computes an address; the linker defines this name in every object (ld(1), lld).
@@ -143,24 +144,25 @@ fn own_range() -> (usize, usize) {
     (start, start + end)
 }
 
-/// Tells of a block that was allocated; `kind` is one of `EVENT_*`. `false` when nobody will hear.
+/// Reports an allocated block; `kind` is one of `EVENT_*`. `false` if there is no reader.
 #[inline(always)]
 pub fn allocated(thread: *mut Thread, address: usize, size: u64, call: u32, kind: u32) -> bool {
     // Safety: this thread's state.
     unsafe { event(thread, address, size, kind | call << 8, 0) }
 }
 
-/// Tells of a block that is freed, at `time` if that is not 0.
+/// Reports a freed block, at `time` if that is not 0.
 #[inline(always)]
 pub fn freed(thread: *mut Thread, address: usize, size: u64, time: u64) {
     // Safety: this thread's state.
     unsafe { event(thread, address, size, layout::EVENT_FREED, time) };
 }
 
-/// Hands rbp of whoever calls this on to [`handed_over`]. By hand, because only between two functions it is certain that the
-/// caller's frame is set up and ours is not.
+/// Passes the caller's rbp on to [`handed_over`]. In assembly, because only between two functions it is certain that
+/// the caller's frame is set up and ours is not.
 ///
 /// # Safety
+/// `thread` is this thread's state; called from a function of this library.
 /// `thread` is this thread's state; called from a function of this library.
 #[unsafe(naked)]
 unsafe extern "C" fn event(
@@ -259,7 +261,7 @@ fn caller(frame: usize) -> Frame {
     found
 }
 
-/// This thread's memory of its last walk; `None` when there is no memory for it.
+/// This thread's state of its last walk; `None` if there is no memory for it.
 #[inline(always)]
 fn walker(thread: &mut Thread) -> Option<&'static mut Walker> {
     if thread.walker.is_null() {
@@ -281,7 +283,7 @@ fn put(thread: &mut Thread, event: &Event) -> bool {
     write(thread, &event.words(layout::EVENT_BYTES), 0, 0)
 }
 
-/// Writes an event with a copy of the stack from the program's frame on.
+/// Writes an event with a copy of the stack, from the program's frame on.
 #[cold]
 #[inline(never)]
 fn put_with_stack(thread: &mut Thread, event: &Event, caller: Frame, missing: u64) -> bool {
@@ -293,7 +295,7 @@ fn put_with_stack(thread: &mut Thread, event: &Event, caller: Frame, missing: u6
     write(thread, &words, sp, bytes)
 }
 
-/// Writes words and then `bytes` bytes of stack from `from` on; `false` when there is no room and nobody makes any.
+/// Writes words and then `bytes` bytes of stack from `from` on; `false` if there is no room and no reader makes any.
 #[inline(always)]
 fn write<const WORDS: usize>(
     thread: &mut Thread,

@@ -1,17 +1,17 @@
-//! System calls of the agent, by the `syscall` instruction: `errno` stays as it was, which `free` and a successful
-//! `malloc` must not change, and no function stands between that a preloaded library could interpose.
+//! System calls of the agent, by the `syscall` instruction: `errno` stays unchanged, as `free` and a successful
+//! `malloc` require, and no preloaded library can interpose.
 //!
-//! What not: error messages; the agent says nothing to the program's user. The collector finds what is missing.
+//! What not: error messages; the agent prints nothing. The collector reports what is missing.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::AtomicU32;
 
 use super::libc;
 
-/// A system call (syscall(2), x86-64): its result, or minus the error's number.
+/// A system call (syscall(2), x86-64): its result, or the negative number of the error.
 ///
 /// # Safety
-/// What the call does must be fine for the program at any moment.
+/// The effect of the call must be safe for the program at any moment.
 unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     let result: isize;
     // Safety: the kernel's convention: it changes rax, rcx and r11 and nothing else.
@@ -44,7 +44,7 @@ fn advise(at: *mut u8, bytes: usize, advice: usize) -> bool {
     unsafe { call(libc::SYS_MADVISE, [at as usize, bytes, advice, 0, 0, 0]) == 0 }
 }
 
-/// What the C library makes of a result: an error's number goes to `errno`, -1 to the caller.
+/// The C library's form of a result: the number of an error goes to `errno`, and the caller gets -1.
 fn as_libc(result: isize) -> isize {
     if !(-4095..0).contains(&result) {
         return result;
@@ -97,8 +97,8 @@ pub unsafe fn mremap(
     as_libc(unsafe { call(libc::SYS_MREMAP, arguments) }) as *mut c_void
 }
 
-/// Fresh zeroed memory of our own; null when there is none. No part of a core dump. In small pages: it is used
-/// sparsely, and a huge page would take 2 MB where a byte is needed.
+/// Fresh zeroed private memory; null if there is none. Excluded from core dumps. With small pages, because it is used
+/// sparsely: a huge page would take 2 MB where a byte is needed.
 pub fn map_private(bytes: usize) -> *mut u8 {
     let at = map(bytes, libc::MAP_OUR_OWN, -1);
     if !at.is_null() {
@@ -108,7 +108,7 @@ pub fn map_private(bytes: usize) -> *mut u8 {
     at
 }
 
-/// Gives back what [`map_private`] gave and nobody has seen.
+/// Unmaps memory of [`map_private`] that no other thread has seen.
 pub fn unmap(at: *mut u8, bytes: usize) {
     // Safety: our own mapping.
     unsafe { call(libc::SYS_MUNMAP, [at as usize, bytes, 0, 0, 0, 0]) };
@@ -145,14 +145,14 @@ pub fn map_shared(descriptor: isize, bytes: usize) -> *mut u8 {
     at
 }
 
-/// Whether the file is at least so long: mapped bytes behind its end would be a SIGBUS.
+/// Whether the file has at least this length: access to mapped bytes beyond its end would raise SIGBUS.
 pub fn is_long_enough(descriptor: isize, bytes: usize) -> bool {
     // Safety: moves the position of our own descriptor, which nobody uses.
     let end = unsafe { call(libc::SYS_LSEEK, [descriptor as usize, 0, libc::SEEK_END, 0, 0, 0]) };
     end >= bytes as isize
 }
 
-/// The process, as the kernel numbers it here.
+/// The id of the process in its own pid name space.
 pub fn process_id() -> u64 {
     // Safety: takes no arguments, cannot fail.
     unsafe { call(libc::SYS_GETPID, [0; 6]) as u64 }
@@ -172,22 +172,22 @@ pub fn now() -> u64 {
     (time.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nanoseconds as u64)
 }
 
-/// Lets others run.
+/// Lets other threads run.
 pub fn give_way() {
     // Safety: takes no arguments.
     unsafe { call(libc::SYS_SCHED_YIELD, [0; 6]) };
 }
 
-/// Wakes who sleeps on a word of shared memory.
+/// Wakes the thread that sleeps on a word of shared memory.
 pub fn wake(word: &AtomicU32) {
     let at = core::ptr::from_ref(word) as usize;
     // Safety: the kernel takes the address for a name, and writes nothing.
     unsafe { call(libc::SYS_FUTEX, [at, libc::FUTEX_WAKE, 1, 0, 0, 0]) };
 }
 
-/// Whether 8 bytes at an address can be read. `rt_sigprocmask` with a meaning it does not know reads the new mask
-/// first (kernel/signal.c): EFAULT says that it could not, EINVAL that it could; no mask changes. Filters of system
-/// calls let this one pass: the C library needs it in every program.
+/// Whether 8 bytes at an address are readable. `rt_sigprocmask` with an invalid operation reads the new mask first
+/// (kernel/signal.c): EFAULT means that it could not, EINVAL that it could; no mask changes. Filters of system calls
+/// permit this call, because the C library needs it in every program.
 pub fn is_readable(address: usize) -> bool {
     const NO_MEANING: usize = usize::MAX;
     // Safety: the kernel checks the address; nothing is written.

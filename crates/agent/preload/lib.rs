@@ -1,35 +1,38 @@
 //! The allocation agent: a library that is preloaded into the program and counts its heap blocks.
 //!
-//! What for: `malloc` and its kin stand here in front of the allocator that the program uses. Each call is passed on
-//! unchanged; then sizes are counted exactly, and some blocks get a record with their stack (`record`), or all of them
-//! an event with a name for it (`exact`).
-//! What not: no decision, and no unwind tables: the collector has them and reads the shared memory (`sys::heap`).
+//! What for: `malloc` and its kin stand here in front of the program's allocator. Each call is passed on unchanged.
+//! Then sizes are counted exactly, and some blocks get a record with their stack (`record`), or all of them an event
+//! with the name of the stack (`exact`). What not: decisions and unwind tables; the collector has them and reads the
+//! shared memory (`sys::heap`).
 //!
-//! Rules, because this code runs inside of `malloc` of a stranger: it allocates nothing from the program's heap (its own
-//! memory comes from `mmap`), takes no lock, calls nothing that could allocate, keeps `errno`, and never panics
-//! (arithmetic wraps). It may be entered before `main`, in a signal handler, while a thread ends, in a forked child.
-//! When anything is missing (no collector, no memory), calls are passed on and nothing is counted.
+//! Rules, because this code runs inside `malloc` of another program: it allocates nothing from the program's heap
+//! (its own memory comes from `mmap`), takes no lock, calls nothing that could allocate, keeps `errno`, and never
+//! panics (arithmetic wraps). It may be entered before `main`, in a signal handler, while a thread ends, and in a
+//! forked child. If anything is missing (no collector, no memory), calls are passed on and nothing is counted.
 //!
-//! System calls, because a filter (seccomp(2)) that the program sets may end it at one of ours:
-//! - before `main`, in a constructor (or at a block that is asked for before): `openat`, `lseek`, `mmap`, `madvise`, `close`,
-//!   `getpid`. In a process that ran before we came only `mmap`, `madvise`, `getpid`, at its first block from then on;
+//! System calls that the agent makes; the program's filter (seccomp(2)) may kill the program at one of them:
+//! - before `main`, in a constructor (or at an earlier block): `openat`, `lseek`, `mmap`, `madvise`, `close`,
+//!   `getpid`. In a process that ran before us only `mmap`, `madvise`, `getpid`, at its first block from then on;
 //! - in a forked child `getpid`; with another C library than glibc `gettid` at a thread's first block (`thread_id`);
-//! - when a block lies in 64 MiB where none lay before, whose shadow is mapped: `mmap` and two `madvise`; in exact mode also
-//!   at a thread's first block;
-//! - when a stack is copied, and in exact mode where a thread's stack was not looked at yet: `rt_sigprocmask` for each page
-//!   of it, which asks whether it can be read (`kernel::is_readable`). Where only some blocks have records: at each record;
-//! - where only some blocks have records, when a quarter of a ring is in use and the collector sleeps: `futex`, to wake it;
+//! - when a block is the first in its 64 MiB of addresses, whose shadow is then mapped: `mmap` and two `madvise`; in
+//!   exact mode also at a thread's first block;
+//! - when a stack is copied, and in exact mode at the first walk of a thread's stack: `rt_sigprocmask` for each page
+//!   of it, to test whether it is readable (`kernel::is_readable`). Where only some blocks have records: at each
+//!   record;
+//! - where only some blocks have records, when a quarter of a ring is in use and the collector sleeps: `futex`, to
+//!   wake it;
 //! - when a ring is full: `sched_yield`. Where the kernel's clock is not in the vdso: `clock_gettime` at each record.
 //!
-//! None at any other call.
+//! There are none at any other call.
 //!
-//! What is exact: blocks and bytes asked for, per size class; frees and their bytes; live bytes. The peak of the live
-//! bytes is exact while one thread allocates; with more, each may be some KiB late in telling (`thread::SLACK`).
-//! How accurate times are: to nanoseconds; in exact mode while one thread allocates, to a microsecond or two (`exact::stamp`).
-//! What is not seen: an allocator that is linked into the program itself, whose `malloc` comes before ours.
+//! Exact: blocks and bytes requested, per size class; frees and their bytes; live bytes. The peak of the live bytes
+//! is exact while one thread allocates; with several, each may publish its change some KiB late (`thread::SLACK`).
+//! Times are accurate to nanoseconds; in exact mode, while one thread allocates, to a microsecond or two
+//! (`exact::stamp`). Not observed: an allocator that is linked into the program itself, whose `malloc` takes
+//! precedence.
 //!
-//! Preloaded, these functions are found by the dynamic linker. Into a process that runs already the collector maps this
-//! library itself, and leads calls here (`attached`): then no function that looks something up is ever called.
+//! When preloaded, the dynamic linker finds these functions. In a running process the collector maps this library
+//! itself and redirects calls here (`attached`); then no function that looks something up is ever called.
 
 #![cfg_attr(not(clippy), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -65,7 +68,7 @@ use core::ffi::{c_int, c_void};
 use count::{allocated, freed, give_back_or_restore, ready_or_early};
 use heap::{CALL_ALIGNED, CALL_CALLOC, CALL_MALLOC, CALL_REALLOC};
 
-/// Nothing here panics; should it, the program ends here rather than somewhere else.
+/// Nothing here panics. If it did, the program would end here.
 #[cfg(not(clippy))]
 #[panic_handler]
 fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -75,7 +78,7 @@ fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
     }
 }
 
-/// Runs before `main`: what starting needs of the kernel is asked for before the program can confine itself.
+/// Runs before `main`: makes the system calls of the start before the program can set a filter.
 #[cfg(not(clippy))]
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -1,5 +1,5 @@
-//! What the agent needs of the C library: declarations and numbers for Linux on x86-64 (`linux/include/uapi`,
-//! glibc's headers). The crate of this name is not at hand where cargo does not compile.
+//! The agent's declarations of the C library and numbers for Linux on x86-64 (`linux/include/uapi`, glibc's headers).
+//! The crate of this name is not available, because cargo does not compile this library.
 
 use core::ffi::{c_char, c_int, c_void};
 

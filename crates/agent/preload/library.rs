@@ -1,4 +1,6 @@
-//! Libraries that go: what was learned of their code must not be applied to what comes in their place.
+//! Unloading of libraries: rules learned from their code must not be applied to other code at the same addresses.
+//!
+//! What not: the rules (`tree`).
 
 use core::ffi::{c_int, c_void};
 
@@ -11,8 +13,8 @@ use super::{exact, real};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
     let Some(close) = real::dlclose() else { return -1 };
-    // Before, because another thread may map something there as soon as the library is gone; behind, because until then
-    // threads have gone on to learn of its code.
+    // Before the call, because another thread may map something there as soon as the library is gone; and after it,
+    // because until then threads have continued to learn from its code.
     exact::new_generation();
     // Safety: passed on as it came.
     let result = unsafe { close(handle) };

@@ -1,10 +1,10 @@
-//! Which small blocks get a record: drawn at random, so that every byte has the same chance.
+//! Which small blocks get a record: drawn at random, so that every byte has the same probability.
 //!
-//! The bytes between two draws follow an exponential distribution (a Poisson process over bytes allocated). A block
-//! of `size` bytes is then drawn with probability 1 - exp(-size / every), whatever was drawn before, and who divides
-//! by it has unbiased sums (Horvitz and Thompson, 1952).
+//! What not: large blocks, all of which have one. The bytes between two draws have an exponential distribution (a
+//! Poisson process over bytes allocated). A block of `size` bytes is then drawn with probability 1 - exp(-size /
+//! every), independent of earlier draws; dividing by it gives unbiased sums (Horvitz and Thompson, 1952).
 
-/// Bytes until the next draw, `every` on average; for 0 there is none.
+/// Bytes until the next draw, `every` on average; for 0 there is no draw.
 pub fn next(random: &mut u64, every: u64) -> i64 {
     if every == 0 {
         return i64::MAX;
@@ -15,9 +15,9 @@ pub fn next(random: &mut u64, every: u64) -> i64 {
     i64::try_from(whole.saturating_mul(every).saturating_add(part)).unwrap_or(i64::MAX)
 }
 
-/// A number of an exponential distribution with mean 1, in whole and 2^-64 parts, by comparisons alone: runs of falling
+/// An exponentially distributed number with mean 1, in whole and 2^-64 parts, by comparisons alone: runs of falling
 /// random numbers (J. von Neumann, "Various techniques used in connection with random digits", 1951). It needs no
-/// logarithm, which would bring the program a library that it may not have.
+/// logarithm, for which the program might have to load a library.
 fn exponential(random: &mut u64) -> (u64, u64) {
     let mut whole = 0;
     loop {

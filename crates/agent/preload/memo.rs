@@ -1,19 +1,19 @@
-//! Walks that were made before, by where they began: most blocks are asked for and freed at a few places in a loop.
+//! Earlier walks, by their first frame: most blocks are allocated and freed at a few call sites in a loop.
 //!
-//! What for: a walk that met a frame of the walk before (`walk`) is kept here with the few words of the stack that led
-//! there. The next one that begins alike compares these words and has its node, without a rule.
-//! What not: frames outside of the one that was met, which the walker keeps and compares itself.
+//! What for: a walk that met a frame of the previous walk (`walk`) is stored with the few stack words that led there.
+//! The next walk that begins alike compares these words and has its node, without a rule. What not: frames outside
+//! the one that was met, which the walker keeps and compares itself.
 //!
-//! Assumption: as in `walk`, a walk depends on its first frame, on rules, which change with the generation only, and on the
-//! words that it read. A new generation leaves no known frame, and each frame has a number that no other ever has: a walk
-//! whose frame is gone is not found any more.
+//! Assumption: as in `walk`, a walk depends on its first frame, on rules, which change with the generation only, and
+//! on the words that it read. A new generation leaves no known frame, and each frame has a unique number: a walk
+//! whose frame is gone is never found again.
 
 use super::step::Frame;
 use super::walk::Word;
 
 /// Places, a power of two: call sites of a loop or two.
 const PLACES: usize = 256;
-/// Words of the stack that are kept of a walk: of four frames or more.
+/// Stack words that are kept per walk: enough for four frames or more.
 const WORDS: usize = 8;
 
 /// The walks of a thread. All zero at first.
@@ -31,24 +31,24 @@ struct CallSite {
     met: Met,
     node: u32,
     needs_bp: bool,
-    /// How many of the words hold.
+    /// Number of valid words.
     count: u8,
-    /// Where they are, in words from the stack pointer.
+    /// Their offsets from the stack pointer, in words.
     offsets: [u16; WORDS],
     values: [usize; WORDS],
 }
 
-/// A known frame of the walker.
+/// A frame that the walker knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Met {
-    /// Its place among them, from 0 for the outermost.
+    /// Its index, from 0 for the outermost.
     pub place: u32,
     /// Its number; 0 for none.
     pub serial: u64,
 }
 
 impl Memo {
-    /// The frame that the last walk from `frame` met, and its node, if the words in between are what they were.
+    /// The frame that the last walk from `frame` met, and its node, if the words in between are unchanged.
     #[inline(always)]
     pub fn find(&self, frame: &Frame) -> Option<(Met, u32)> {
         let place = &self.places[place(frame)];
@@ -69,8 +69,8 @@ impl Memo {
         (differs == 0).then_some((place.met, place.node))
     }
 
-    /// Keeps a walk: its first frame and whether rbp of it has a part, the words read up to the frame that it met, and its
-    /// node.
+    /// Stores a walk: its first frame and whether the walk depends on its rbp, the words read up to the frame that it
+    /// met, and its node.
     #[inline(always)]
     pub fn keep(&mut self, first: &Frame, needs_bp: bool, words: &[Word], met: Met, node: u32) {
         let place = &mut self.places[place(first)];

@@ -1,12 +1,12 @@
-//! Blocks in pools of libpmemobj: counted and recorded like heap blocks, as what they are.
+//! Blocks in pools of libpmemobj: counted and recorded like heap blocks, as a kind of their own.
 //!
-//! What for: the functions that allocate and free single objects, outside and inside of transactions (libpmemobj(7)).
-//! What not: root objects, lists, reservations; what a transaction that is aborted gives back stays counted as live, and
-//! so does all that is in a pool when it is closed.
+//! What for: the functions that allocate and free single objects, outside and inside transactions (libpmemobj(7)).
+//! What not: root objects, lists, reservations. Objects that an aborted transaction frees still count as live, and so
+//! does everything in a pool when it is closed.
 //!
-//! A program without the library never comes here. The library's functions are looked for at the first call, not before:
-//! a search in vain would leave its message for the program's next `dlerror`.
-//! A transaction's function may leave by `longjmp`, past our frames, which hold nothing that would have to be dropped.
+//! A program without the library never gets here. The library's functions are looked up at the first call, not
+//! earlier: a failed search would leave its message for the program's next `dlerror`. A transaction's function may
+//! leave by `longjmp`, past our frames, which hold nothing that must be dropped.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -55,7 +55,8 @@ fn count_freed(oid: Oid) {
     }
 }
 
-/// Counts what a function that moves an object did; `call` says whether it failed, and where the object is now.
+/// Counts the effect of a function that moves an object; `call` returns whether it succeeded, and the object's new
+/// place.
 fn count_moved(old: Oid, size: usize, call: impl FnOnce() -> (bool, Oid)) {
     let block = address(old);
     let thread = ready_or_early();
@@ -93,7 +94,8 @@ fn missing() -> c_int {
     FAILED
 }
 
-/// A function that puts a new object's OID where the program wants it; without such a place the object has no address yet.
+/// A function that stores a new object's OID where the program wants it; without such a place the object has no
+/// address yet.
 macro_rules! allocate_into {
     ($name:ident, ($($argument:ident: $type:ty),*), $size:expr) => {
         /// libpmemobj's; see pmemobj_alloc(3).
@@ -128,7 +130,7 @@ allocate_into!(pmemobj_xalloc,
 allocate_into!(pmemobj_zalloc, (size: usize, kind: u64), size);
 allocate_into!(pmemobj_strdup, (text: *const c_char, kind: u64), text_bytes(text));
 
-/// A function that moves the object whose OID stands at a place of the program's.
+/// A function that moves the object whose OID is stored by the program.
 macro_rules! move_at {
     ($name:ident) => {
         /// libpmemobj's; see pmemobj_alloc(3).

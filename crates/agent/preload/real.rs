@@ -1,11 +1,9 @@
-//! The allocator behind us: the functions that the program would call if we were not there, and a small reserve for
-//! the moment before they are found.
+//! The real allocator: the functions that the program would call without us, and a small reserve for the time before
+//! they are found.
 //!
-//! What for: `dlsym` itself may call `calloc` (glibc before 2.34 does for its error buffer), so its first calls are
-//! served from the reserve. What comes from it is never given back.
-//! What not: counting.
-//!
-//! Each function's word is exported: in a process that ran before we came the collector writes it (`attached`).
+//! What for: `dlsym` itself may call `calloc` (glibc before 2.34 does for its error buffer), so its first calls get
+//! blocks of the reserve, which are never freed. What not: counting. The word of each function is exported: in a
+//! process that ran before us the collector writes it (`attached`).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::marker::PhantomData;
@@ -17,7 +15,7 @@ use super::libc;
 pub struct Real<F>(AtomicUsize, PhantomData<F>);
 
 impl<F: Copy> Real<F> {
-    /// Not looked for yet.
+    /// Not looked up yet.
     pub const fn new() -> Real<F> {
         Real(AtomicUsize::new(0), PhantomData)
     }
@@ -28,7 +26,7 @@ impl<F: Copy> Real<F> {
         self.0.store(found as usize, Ordering::Relaxed);
     }
 
-    /// It, looked for at the first call, also among libraries that only the one that calls us can see.
+    /// The function, looked up at the first call, also in libraries that only our caller can see.
     pub fn get_or_find(&self, name: &CStr) -> Option<F> {
         if self.get().is_none() {
             self.find(name);
@@ -42,7 +40,7 @@ impl<F: Copy> Real<F> {
         })
     }
 
-    /// It, or null when the allocator has no such function or it was not looked for yet.
+    /// The function; `None` if the allocator does not have it or it was not looked up yet.
     #[inline(always)]
     pub fn get(&self) -> Option<F> {
         let address = self.0.load(Ordering::Relaxed);
@@ -123,7 +121,7 @@ static SBRK: Real<MoveBreak> = Real::new();
 #[unsafe(export_name = "fathom_real_dlclose")]
 static DLCLOSE: Real<Close> = Real::new();
 
-/// `dlclose`; looked for when it is called: before glibc 2.34 it stands in a library that may come late.
+/// `dlclose`; looked up when called, because before glibc 2.34 it is in a library that may be loaded late.
 pub fn dlclose() -> Option<Close> {
     if DLCLOSE.get().is_none() {
         DLCLOSE.find(c"dlclose");
@@ -131,7 +129,7 @@ pub fn dlclose() -> Option<Close> {
     DLCLOSE.get()
 }
 
-/// `brk`, looked for when it is called: few programs do.
+/// `brk`, looked up when called: few programs use it.
 pub fn brk() -> Option<SetBreak> {
     if BRK.get().is_none() {
         BRK.find(c"brk");
@@ -147,7 +145,7 @@ pub fn sbrk() -> Option<MoveBreak> {
     SBRK.get()
 }
 
-/// Finds all of them.
+/// Looks all of them up.
 pub fn find_all() {
     MALLOC.find(c"malloc");
     CALLOC.find(c"calloc");
@@ -200,7 +198,7 @@ pub fn from_reserve(bytes: usize) -> *mut c_void {
     RESERVE.0.get().cast::<u8>().wrapping_add(at).cast()
 }
 
-/// How many bytes lie from `address` to the end of the reserve; `None` for an address that is not in it.
+/// Number of bytes from `address` to the end of the reserve; `None` for an address outside.
 #[inline(always)]
 pub fn reserve_behind(address: usize) -> Option<usize> {
     let inside = address.wrapping_sub(RESERVE.0.get() as usize);

@@ -1,11 +1,11 @@
 //! Records: one block allocated or freed, with a copy of the stack that the collector unwinds.
 //!
-//! Why copies: unwinding here would need unwind tables, memory and time of the program; copying 8 KiB takes a
-//! microsecond, and only large and drawn blocks are recorded.
-//! The registers are the agent's own; the collector unwinds through the agent's functions and leaves them out.
+//! Why copies: unwinding here would need unwind tables, memory and time of the program. Copying 8 KiB takes a
+//! microsecond, and only large and drawn blocks are recorded. The registers are the agent's own; the collector
+//! unwinds through the agent's functions and leaves them out.
 //!
-//! When a ring is full, a record is lost and counted. For the record of a large block its thread waits for the reader first,
-//! but not for long. Where every block is wanted, `exact` writes events instead.
+//! If a ring is full, the record is lost and counted. For the record of a large block the thread first waits briefly
+//! for the reader. What not: modes in which every block is recorded (`exact`).
 
 use core::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use super::heap;
 use super::kernel;
 use super::thread::{self, Thread};
 
-/// What a record says.
+/// The content of a record.
 pub struct Event {
     /// One of `heap::KIND_*`.
     pub kind: u32,
@@ -28,13 +28,13 @@ pub struct Event {
     pub size: u64,
 }
 
-/// Writes a record with the stack of whoever called us; `false` when it was lost.
+/// Writes a record with the caller's stack; `false` if it was lost.
 #[cold]
 #[inline(never)]
 pub fn write(thread: *mut Thread, event: &Event) -> bool {
     // Safety: a thread's own state.
     let thread = unsafe { &mut *thread };
-    // None yet: this thread, or another one that starts the process, is about to take it.
+    // There is none yet: this thread, or another one that starts the process, is about to take it.
     if thread.slot.is_null() || thread::is_nowhere(thread.slot) {
         return false;
     }
@@ -67,8 +67,8 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
     written
 }
 
-/// How many of `wanted` bytes from the stack pointer on can be read: up to the end of the stack, which may be one of
-/// the program's own making.
+/// Number of `wanted` bytes from the stack pointer on that are readable: up to the end of the stack, which the
+/// program may have created itself.
 pub fn readable(sp: usize, wanted: usize) -> usize {
     const PAGE: usize = 4096;
     let mut end = (sp & !(PAGE - 1)) + PAGE;
@@ -78,7 +78,7 @@ pub fn readable(sp: usize, wanted: usize) -> usize {
     (end - sp).min(wanted)
 }
 
-/// How long a thread waits for room when every block is wanted, large ones are, or some are: nanoseconds.
+/// How long a thread waits for room, ns: where every block is recorded, large blocks, other blocks.
 const PATIENCE: [u64; 3] = [50_000_000, 2_000_000, 0];
 
 fn put(thread: &Thread, event: &Event, registers: [usize; 3], stack_bytes: usize) -> bool {

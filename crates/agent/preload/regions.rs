@@ -1,11 +1,11 @@
 //! Memory that the program maps itself: `mmap`, `brk` and their kin, each call with a record of its stack.
 //!
-//! What for: who mapped a region, and when; the collector sees from `/proc/PID/maps` only that it is there.
-//! What not: calls inside of the C library (`malloc`'s own, stacks of threads) and of the dynamic linker, which go past us;
-//! what is mapped, which the collector looks up. A record that finds no room is lost and counted.
+//! What for: the caller and the time of a mapping; `/proc/PID/maps` shows the collector only that it exists. What
+//! not: calls inside the C library (`malloc`'s own, stacks of threads) and in the dynamic linker, which bypass us;
+//! the kind of mapping, which the collector looks up. A record without room is lost and counted.
 //!
-//! Each call is passed on unchanged. Before the C library's function is found, the system call is made as it would.
-//! Where the end of the data segment lies is kept in the C library: without its `brk` and `sbrk` ours fail as theirs would.
+//! Each call is passed on unchanged. Until the C library's function is found, we make the system call that it would
+//! make. The C library keeps the end of the data segment: without its `brk` and `sbrk` ours fail as theirs would.
 
 use core::ffi::{c_int, c_void};
 
@@ -63,7 +63,7 @@ mmap!(mmap64, MMAP64);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
     let thread = ready_or_early();
-    // Before the call: behind it another thread may have the place already.
+    // Before the call: after it another thread may already have the range.
     let time = kernel::now();
     let result = match real::MUNMAP.get() {
         // Safety: passed on as it came.
@@ -77,8 +77,8 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
     result
 }
 
-/// mremap(2): reported as the end of the old range and a new one. With `MREMAP_DONTUNMAP` the old one stays, which the
-/// collector finds when it looks.
+/// mremap(2): reported as the end of the old range and a new one. With `MREMAP_DONTUNMAP` the old one stays, which
+/// the collector finds at its next reading.
 ///
 /// # Safety
 /// As the C library's, whose last argument is optional: reading a register that the caller did not set is harmless.
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn mremap(
     };
     if let Some(thread) = thread.filter(|_| at != FAILED) {
         tell(thread, heap::KIND_UNMAPPED, 0, time, old, old_length);
-        // Private memory without a file is what is moved mostly; the collector mends the others.
+        // Mostly private memory without a file is moved; the collector corrects other cases.
         tell(thread, heap::KIND_MAPPED, libc::MAP_OUR_OWN as u32, time, at, length);
     }
     at
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn brk(end: *mut c_void) -> c_int {
         return -1;
     };
     let time = kernel::now();
-    // Safety: asks where the end is and moves nothing; then the program's call, passed on as it came.
+    // Safety: the first call asks for the end and moves nothing; then the program's call is passed on unchanged.
     let (before, result) = unsafe { (moved(0), set(end)) };
     if let Some(thread) = thread.filter(|_| result == 0 && before != FAILED) {
         tell_of_break(thread, time, before, (end as isize).wrapping_sub(before as isize));

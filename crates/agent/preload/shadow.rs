@@ -1,29 +1,31 @@
-//! How many bytes each living block was asked for: a byte of shadow per 8 bytes of memory.
+//! The requested size of each living block: a byte of shadow per 8 bytes of memory.
 //!
-//! What for: the size that was asked for is known at `malloc` and not at `free`, where live bytes need it.
-//! `malloc_usable_size` is up to 24 bytes more, and a header in front of the block would change the program's memory.
-//! What not: blocks at or above 2^47, which no allocator gets without asking for it (Linux, x86/x86_64/5level-paging).
+//! What for: the requested size is known at `malloc` and not at `free`, where it is needed for live bytes.
+//! `malloc_usable_size` is up to 24 bytes more, and a header before the block would change the program's memory. What
+//! not: blocks at or above 2^47, which no allocator gets without an explicit request (Linux,
+//! x86/x86_64/5level-paging).
 //!
 //! ```text
-//! byte of a block's first 8   0          unknown: not seen, or freed
+//! byte of a block's first 8   0          unknown: not observed, or freed
 //!                             1..=241    size + 1
 //!                             242..=250  size + 242, of a block that has a record
 //!                             251        of 9 to 240 bytes, and has a record; the size is the next byte
-//!                             252        of more; the size stands in the 8 bytes behind
+//!                             252        of more; the size is in the next 8 bytes
 //!                             253        likewise, of a block that has a record
 //! ```
-//! What follows the first byte is in the block's own shadow: 9 bytes have two bytes of it, 241 have 31.
-//! Cost: an eighth of the pages of a heap of small blocks; of a large block one page. Pieces for 64 MiB of memory are
-//! mapped when the first block lies there, not reserved as a whole: limits of address space and `mlockall` stay as they
-//! were meant. The common case, a block of up to 240 bytes without record, is one branch.
+//! The further bytes are in the block's own shadow: 9 bytes have two bytes of it, 241 have 31.
 //!
-//! Who may write: the thread that has the block, between the allocator's giving it and its getting it back.
+//! Cost: an eighth of the pages of a heap of small blocks; one page for a large block. Pieces for 64 MiB of memory
+//! are mapped at their first block, not reserved as a whole, so that limits of address space and `mlockall` keep
+//! their meaning. The common case, a block of up to 240 bytes without record, is one branch.
+//!
+//! Who may write: the thread that owns the block, from its allocation until the allocator gets it back.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 const REGION_BITS: u32 = 26;
 const PIECE_BYTES: usize = 1 << (REGION_BITS - 3);
-/// Behind the end of a piece: the size of a block that begins right before the end.
+/// Room after the end of a piece: for the size of a block that begins right before the end.
 const BEHIND: usize = 4096;
 const REGIONS: usize = 1 << (47 - REGION_BITS);
 
@@ -40,7 +42,7 @@ const SHORT_RECORDED: u8 = 251;
 const LONG: u8 = 252;
 const LONG_RECORDED: u8 = 253;
 
-/// What is remembered of a block.
+/// The stored properties of a block.
 #[derive(Clone, Copy)]
 pub struct Block {
     /// Bytes asked for.
@@ -61,7 +63,7 @@ fn byte_of(piece: *mut u8, address: usize) -> *mut u8 {
     piece.wrapping_add((address >> 3) & (PIECE_BYTES - 1))
 }
 
-/// Remembers a block; `false` when there was no memory for it.
+/// Stores a block; `false` if there was no memory for it.
 #[inline(always)]
 pub fn remember(address: usize, block: Block) -> bool {
     let mut piece = piece(address);
@@ -91,7 +93,7 @@ pub fn remember(address: usize, block: Block) -> bool {
     true
 }
 
-/// Forgets a block, and says what it was; `None` when it is not known.
+/// Removes a block and returns it; `None` if it is unknown.
 #[inline(always)]
 pub fn take(address: usize) -> Option<Block> {
     let piece = piece(address);

@@ -1,22 +1,22 @@
-//! Which addresses above the stack pointer can be read: a wrong rule or a stray rbp must not make the program fault.
+//! Which addresses above the stack pointer are readable: a wrong rule or a stray rbp must not make the program fault.
 //!
-//! How: a thread's own stack is one mapping that ends at its control block, which the C library puts at the upper end of
-//! the stacks it makes, or, of the first thread, at what the kernel put above `main` (AT_RANDOM of getauxval(3)). That all
-//! of it up to there can be read is asked of the kernel once, page by page, and stays true as long as the thread runs. Other
-//! stacks (coroutines, signal stacks) may be unmapped by the program at any time: of them each page is asked for anew in
-//! every walk.
+//! How: a thread's own stack is one mapping. It ends at the thread's control block, which the C library puts at the
+//! upper end of the stacks that it creates; the first thread's ends at what the kernel put above `main` (AT_RANDOM of
+//! getauxval(3)). The kernel is asked once, page by page, whether all of it up to there is readable; that stays true
+//! while the thread runs. The program may unmap other stacks (coroutines, signal stacks) at any time: their pages are
+//! tested again in every walk. What not: the content of stacks (`step`).
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{kernel, libc};
 
 const PAGE: usize = 4096;
-/// More than this above the stack pointer no end of a stack is looked for: 8 MiB are usual, 64 are not.
+/// The end of a stack is searched up to this distance above the stack pointer: 8 MiB are usual, 64 are not.
 const MOST_STACK: usize = 64 << 20;
 /// Most bytes of another stack that are read.
 const MOST_FOREIGN: usize = 1 << 20;
 
-/// Where the first thread's stack ends at the latest; 0 when not known.
+/// The latest end of the first thread's stack; 0 if unknown.
 static FIRST_STACK_END: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds the end of the first thread's stack.
@@ -26,17 +26,17 @@ pub fn find_first_stack() {
     FIRST_STACK_END.store(end, Ordering::Relaxed);
 }
 
-/// What is known of a thread's stacks. All zero at first.
+/// The known stacks of a thread. All zero at first.
 pub struct Range {
-    /// All of this can be read as long as the thread runs.
+    /// All of this range is readable while the thread runs.
     low: usize,
     high: usize,
-    /// Stack pointers in here belong to no such stack: behind them there was a hole.
+    /// Stack pointers in this range do not belong to the thread's own stack: there was a hole above them.
     foreign_low: usize,
     foreign_high: usize,
 }
 
-/// What can be read in one walk: from the stack pointer to `end`.
+/// The readable range of one walk: from the stack pointer to `end`.
 pub struct Readable {
     low: usize,
     end: usize,
@@ -44,7 +44,7 @@ pub struct Readable {
 }
 
 impl Range {
-    /// What can be read above `sp` for a thread with this control block.
+    /// The readable range above `sp` for a thread with this control block.
     #[inline(always)]
     pub fn above(&mut self, sp: usize, control_block: usize) -> Readable {
         if sp >= self.low && sp < self.high {
@@ -64,7 +64,7 @@ impl Range {
         let ends = [control_block, FIRST_STACK_END.load(Ordering::Relaxed)];
         let above = ends.into_iter().filter(|end| *end > sp && *end - sp <= MOST_STACK);
         let Some(end) = above.min() else { return foreign };
-        // What was found earlier of the same stack need not be asked for again.
+        // Pages of the same stack that were tested earlier need no test.
         let until = if end == self.high && self.low > sp { self.low } else { end };
         let mut page = page_end;
         while page < until {

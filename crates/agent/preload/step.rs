@@ -1,6 +1,7 @@
-//! One frame outwards: a rule and two words of the stack say who called.
+//! One unwind step: a rule and two words of the stack give the caller of a frame.
 //!
-//! What not: whole stacks (`walk`), where rules come from (`tree`, the collector). Each address is checked before it is read.
+//! What not: whole stacks (`walk`), the origin of rules (`tree`, the collector). Each address is checked before it is
+//! read.
 
 use super::heap_exact as layout;
 use super::stack_range::Readable;
@@ -17,42 +18,42 @@ pub struct Frame {
     pub bp: usize,
 }
 
-/// A frame of the walk that goes on, and where its registers were read.
+/// The next frame of a walk, and where its registers were read.
 #[derive(Clone, Copy)]
 pub struct Step {
     /// It.
     pub frame: Frame,
-    /// Where rbp was saved; 0 when it is that of the frame inside.
+    /// Where rbp was saved; 0 if it is unchanged.
     pub saved_at: usize,
-    /// Where the stack pointer was kept; 0 when a rule computes it.
+    /// Where the stack pointer was saved; 0 if a rule computes it.
     pub kept_at: usize,
-    /// Whether rbp of the frame inside led here.
+    /// Whether the inner frame's rbp was needed.
     pub by_bp: bool,
 }
 
-/// How the next frame outwards is found.
+/// The outcome of a step.
 pub enum Next {
-    /// It is this.
+    /// The next frame.
     Frame(Step),
-    /// There is none.
+    /// There is none: the outermost frame.
     End,
     /// Unknown from here on.
     Cut,
-    /// The frame itself is none.
+    /// The frame itself is not code.
     NotCode,
     /// There is no rule.
     Unknown,
 }
 
-/// The caller of a frame, as its rule says. The order of the checks is that of the unwinder that the collector uses
-/// (framehop, `x86_64/unwind_rule.rs`), so that both find the same stacks.
+/// The caller of a frame by its rule. The order of the checks is that of the collector's unwinder (framehop,
+/// `x86_64/unwind_rule.rs`), so that both find the same stacks.
 #[inline(always)]
 pub fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) -> Next {
     let Some(rule) = region.rule(frame.pc, generation) else { return Next::Unknown };
     let offset = |shift: u32| isize::from((rule >> shift) as u16 as i16) * 8;
     let above = offset(8);
     let kind = rule & layout::RULE_KIND;
-    // The two that nearly all frames have, apart from the rest: a jump by a table would be mispredicted.
+    // The two kinds of nearly all frames come first: a jump table would be mispredicted.
     let (cfa, by_bp) = if kind == layout::RULE_BY_SP {
         (frame.sp.wrapping_add_signed(above), false)
     } else if kind == layout::RULE_BY_BP && frame.bp != 0 {
@@ -89,7 +90,7 @@ fn outer(mut step: Step, stack: &mut Readable) -> Next {
     }
 }
 
-/// The kinds of rules that few frames have.
+/// The rare kinds of rules.
 #[cold]
 #[inline(never)]
 fn rarely(kind: u64, frame: &Frame, above: isize, saved: isize, stack: &mut Readable) -> Next {
@@ -102,7 +103,7 @@ fn rarely(kind: u64, frame: &Frame, above: isize, saved: isize, stack: &mut Read
     }
 }
 
-/// The caller of a function that aligned its stack: the CFA is a word that it kept.
+/// The caller of a function that aligned its stack: the CFA is a word that it saved.
 fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next {
     let saved_at = frame.bp.wrapping_add_signed(saved);
     let kept_at = frame.bp.wrapping_add_signed(at);

@@ -1,12 +1,12 @@
-//! What the agent keeps per thread, and how a thread gets its slot of the shared memory.
+//! The agent's state per thread, and how a thread gets its slot of the shared memory.
 //!
-//! Where it lies: in a table of ours, found by the address of the thread's control block, which is what the thread pointer
-//! points to. Not in thread-local storage: a library with a TLS segment makes the C library allocate 16 bytes more for
-//! every thread (`allocate_dtv`, glibc elf/dl-tls.c), and what the program allocates would not be what it allocates
-//! without us. A thread that ends leaves its entry to the next one with a control block at that address.
+//! Where: in a table of ours, indexed by the address of the thread's control block, to which the thread pointer
+//! points. Not in thread-local storage: a library with a TLS segment makes the C library allocate 16 bytes more for
+//! every thread (`allocate_dtv`, glibc elf/dl-tls.c), which would change the program's allocations. A thread that
+//! ends leaves its entry to the next one with a control block at that address. What not: counting (`count`), records.
 //!
-//! After `fork` the child shares the parent's slots. A page that the kernel wipes in the child tells, and the child
-//! takes slots of its own before it counts anything.
+//! After `fork` the child shares the parent's slots. A page that the kernel wipes in the child reveals that, and the
+//! child takes slots of its own before it counts anything.
 
 use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -19,11 +19,11 @@ use super::{attached, exact, heap_exact, kernel, libc, real, thread_id};
 pub struct Thread {
     /// The slot; null until the first call.
     pub slot: *mut u8,
-    /// Set while this thread is inside of the agent's slow parts: a signal handler that allocates must not enter.
+    /// Set while this thread is in a slow part of the agent: a signal handler that allocates must not enter.
     pub busy: u64,
     /// Bytes allocated and not freed by this thread since it last reported to the process.
     pub delta: i64,
-    /// The most that `delta` was since then.
+    /// The maximum of `delta` since then.
     pub most: i64,
     /// Live bytes of the process when this thread last reported.
     pub base: i64,
@@ -37,7 +37,7 @@ pub struct Thread {
     pub walker: *mut super::walk::Walker,
     /// Exact mode's last reading of the clock.
     pub reading: exact::Reading,
-    /// Up to where the ring may be written, as far as is known.
+    /// The ring may be written up to here, as far as known.
     pub room_until: u64,
     /// The thread that took the slot.
     tid: u64,
@@ -45,7 +45,7 @@ pub struct Thread {
 
 const TABLE_BITS: u32 = 12;
 const TABLE: usize = 1 << TABLE_BITS;
-/// Entries that are looked at before a thread is given up.
+/// Most entries that are probed for a thread.
 const MOST_PROBES: usize = 64;
 
 struct Threads(core::cell::UnsafeCell<[Thread; TABLE]>);
@@ -119,7 +119,7 @@ pub static SAMPLE_EVERY: AtomicU64 = AtomicU64::new(0);
 pub static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Whether frees of recorded blocks carry their stack.
 pub static FREE_STACKS: AtomicU32 = AtomicU32::new(0);
-/// Bytes by which a thread may be behind in telling what is live.
+/// Bytes by which a thread may be late in publishing what is live.
 pub static SLACK: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Live bytes of this process, without what threads have not reported yet. Private memory: `fork` copies it.
@@ -136,7 +136,7 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 /// This process's position in the table of processes.
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Where threads count that have no slot: nobody reads it.
+/// The slot of threads that have none: nothing reads it.
 #[repr(align(4096))]
 struct Nowhere(core::cell::UnsafeCell<[u8; heap::RING_AT]>);
 // Safety: only ever written by plain additions whose result nobody uses.
@@ -164,14 +164,14 @@ pub unsafe fn word<'a>(at: *mut u8, word: usize) -> &'a AtomicU64 {
     unsafe { AtomicU64::from_ptr(at.add(word).cast()) }
 }
 
-/// Whether this thread can count at once.
+/// Whether this thread can count immediately.
 #[inline(always)]
 pub fn is_ready(thread: *mut Thread) -> bool {
     // Safety: a thread's own state; the page is mapped for the life of the process.
     unsafe { !(*thread).slot.is_null() && *SAME_PROCESS.load(Ordering::Relaxed) != 0 }
 }
 
-/// Makes this thread ready; `false` while it is the one that finds the allocator behind us.
+/// Makes this thread ready; `false` while it is the one that searches the real allocator.
 #[cold]
 #[inline(never)]
 pub fn make_ready(thread: *mut Thread) -> bool {
@@ -206,9 +206,9 @@ static STARTED: AtomicU32 = AtomicU32::new(0);
 const STARTING: u32 = 1;
 const READY: u32 = 2;
 
-/// Finds the allocator and the collector, once; `false` where another thread is about to. It is waited for only where this
-/// library was preloaded: then there is one thread. In a process that ran before, another one may fork meanwhile, and in the
-/// child nobody would end the wait; calls are passed on uncounted instead.
+/// Finds the allocator and the collector, once; `false` while another thread does. A thread waits for the other only
+/// if this library was preloaded: then there is one thread. In a process that ran before us, the other thread may
+/// fork meanwhile, and in the child the wait would never end; so calls are passed on uncounted.
 fn start_process(block: usize) -> bool {
     match STARTED.compare_exchange(0, STARTING, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
@@ -217,7 +217,7 @@ fn start_process(block: usize) -> bool {
                 thread_id::find(block);
             }
             let page = kernel::page_wiped_on_fork();
-            // Without such a page a child could not be distinguished from its parent: then nothing is counted.
+            // Without such a page a child could not be distinguished from its parent, so nothing is counted.
             if !page.is_null() {
                 // Safety: our own fresh page.
                 unsafe { *page = 1 };
@@ -238,7 +238,7 @@ fn start_process(block: usize) -> bool {
     true
 }
 
-/// Enters this process in the collector's table. When the collector is gone, or there is no room, nothing is counted.
+/// Enters this process in the collector's table. If the collector is gone or there is no room, nothing is counted.
 fn join_collector(inherited: i64) {
     LARGE_FROM.store(u64::MAX, Ordering::Relaxed);
     SAMPLE_EVERY.store(0, Ordering::Relaxed);
@@ -347,7 +347,7 @@ fn take_slot(thread: &mut Thread) -> *mut u8 {
     slot
 }
 
-/// Counts a thread that cannot be counted.
+/// Counts a thread that gets no slot.
 fn count_refused() {
     let header = HEADER.load(Ordering::Acquire);
     if !header.is_null() {
@@ -366,7 +366,7 @@ fn new_slot(header: *mut u8) -> Option<usize> {
     Some(taken.fetch_add(1, Ordering::Relaxed) as usize).filter(|number| *number < heap::SLOTS)
 }
 
-/// Tells the process what this thread has allocated and freed since it last did.
+/// Publishes to the process what this thread has allocated and freed since it last did.
 #[cold]
 #[inline(never)]
 pub fn tell(thread: *mut Thread) {
@@ -378,7 +378,7 @@ pub fn tell(thread: *mut Thread) {
     unsafe { word(thread.slot, heap::SLOT_PEAK) }.fetch_max(live.max(0) as u64, Ordering::Relaxed);
 }
 
-/// Counts something of this process that should not happen.
+/// Counts an event of this process that should not happen.
 #[cold]
 #[inline(never)]
 pub fn count_for_process(of_process: usize) {
@@ -401,12 +401,12 @@ pub fn last_look() -> u64 {
     unsafe { word(header, heap::HEADER_READER) }.load(Ordering::Relaxed)
 }
 
-/// Whether somebody reads the rings: has done so within the last second. A reader that was killed does not.
+/// Whether the rings are read: within the last second. A killed reader does not read them.
 pub fn has_reader() -> bool {
     kernel::now().wrapping_sub(last_look()) < 1_000_000_000
 }
 
-/// Wakes the reader if it sleeps. One that falls asleep just now is not: it looks again before long by itself.
+/// Wakes the reader if it sleeps. A reader that is just falling asleep is not woken: it reads again soon by itself.
 pub fn wake_reader() {
     let header = HEADER.load(Ordering::Acquire);
     if header.is_null() {
@@ -425,7 +425,7 @@ pub fn is_alone() -> bool {
     TAKEN.load(Ordering::Relaxed) <= 1
 }
 
-/// Whether the collector wants to hear of mapped memory.
+/// Whether the collector records mapped memory.
 pub fn wants_regions() -> bool {
     let header = HEADER.load(Ordering::Acquire);
     // Safety: a word of the header.

@@ -1,12 +1,15 @@
 //! The number of the running thread, without a system call.
 //!
-//! What for: records name their thread. A program may confine itself by a filter that ends it at `gettid`, and so would we
-//! end it.
-//! How: the C library keeps the number in the thread's control block and mends it in a forked child; where, it tells its
-//! debuggers by `_thread_db_pthread_tid` (glibc, nptl/db_info.c): three 32-bit words, the bits of the field, how many of
-//! them, and its offset. The kernel is not asked whether that is right: a program's first block may come behind its filter.
-//! What not: other C libraries. There the kernel is asked when a thread takes its slot, and a later thread with a control
-//! block at the same address goes by that number.
+//! What for: records name their thread. A program may set a filter that kills it at `gettid`, and so we must not call
+//! that.
+//!
+//! How: the C library keeps the number in the thread's control block and corrects it in a forked child. It gives the
+//! place to debuggers by `_thread_db_pthread_tid` (glibc, nptl/db_info.c): three 32-bit words, the bits of the field,
+//! their number, and its offset. We cannot verify it with the kernel: a program's first block may come after its
+//! filter.
+//!
+//! What not: other C libraries. There the kernel is asked when a thread takes its slot, and a later thread with a
+//! control block at the same address keeps that number.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +21,7 @@ static OFFSET: AtomicUsize = AtomicUsize::new(0);
 /// Control blocks are smaller: 2304 bytes in glibc 2.36.
 const MOST_BYTES: usize = 4096;
 
-/// Learns where the number stands, from the running thread's `block`.
+/// Finds the offset of the number, with the running thread's `block`.
 pub fn find(block: usize) {
     let name = c"_thread_db_pthread_tid";
     // Safety: a name that ends with NUL; the C library lies behind us.

@@ -1,9 +1,10 @@
-//! This process's region of the shared memory: rules that say who called a piece of code, and names for call chains.
+//! This process's region of the shared memory: rules for the caller of a piece of code, and names for call chains.
 //!
-//! What for: a rule is found by a return address, a node by its caller's node and a return address; nodes are made here.
-//! What not: following a stack (`walk`), making rules (the collector does, from the unwind tables).
-//! Assumption: the collector or the program may have written anything here. A wrong rule leads to a wrong stack and no
-//! further: whoever follows it checks each address before it reads there. A wrong node number is the collector's to check.
+//! What for: a rule is found by a return address, a node by its caller's node and a return address; nodes are created
+//! here. What not: unwinding (`walk`), making rules (the collector does, from the unwind tables).
+//!
+//! Assumption: the collector or the program may have written anything here. A wrong rule leads to a wrong stack and
+//! no further, because each address is checked before it is read. The collector checks node numbers.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -30,7 +31,7 @@ impl Region {
         unsafe { AtomicU64::from_ptr(self.0.add(at).cast()) }
     }
 
-    /// The rule for what lies behind a return to `address`, if it is of this generation.
+    /// The rule for a return address, if it is of this generation.
     #[inline(always)]
     pub fn rule(self, address: usize, generation: u64) -> Option<u64> {
         let first = layout::rule_place(address as u64);
@@ -58,7 +59,7 @@ impl Region {
         self.child(root, low).and_then(|node| self.child(node, high))
     }
 
-    /// The node of a frame under its caller's node, made if need be; `None` when the tree is full.
+    /// The node of a frame under its caller's node, created if needed; `None` if the tree is full.
     #[inline(always)]
     pub fn child(self, parent: u32, address: usize) -> Option<u32> {
         let mixed = (address as u64 ^ u64::from(parent) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -78,7 +79,8 @@ impl Region {
                 mine = Some(number);
                 match place.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => return Some(number),
-                    // If the other is the same frame, our number stays unused: threads rarely meet here.
+                    // If the other thread entered the same frame, our number stays unused: threads rarely collide
+                    // here.
                     Err(other) => found = other,
                 }
             }

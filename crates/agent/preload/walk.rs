@@ -1,16 +1,16 @@
-//! Who asked: follows the stack by rules and names it by a node of the tree, without unwind tables.
+//! Unwinds the stack by rules and names it by a node of the tree, without unwind tables.
 //!
 //! How: a frame is (return address, stack pointer, rbp); the rule of the address and two words of the stack give the
-//! caller's. Each thread keeps the frames of its last walk, and the words that they came from with their values. A new walk
-//! goes by rules until it meets one of these frames; if the words behind it are still the same, so is the rest of the walk,
-//! because it depends on nothing else. So an outer frame costs a comparison or two, and the result is that of a full walk.
-//! Frames further inside change with every call site; walks of the same few call sites are remembered (`memo`).
-//! What not: one frame by its rule (`step`); frames whose rule is missing or no simple one: then the caller copies the stack and
-//! the collector unwinds it.
+//! caller's. Each thread keeps the frames of its last walk, and the words that they came from with their values. A
+//! new walk follows rules until it meets one of these frames. If the words outside it are unchanged, so is the rest
+//! of the walk, because it depends on nothing else. So an outer frame costs one or two comparisons, and the result is
+//! that of a full walk. Frames further inside change with every call site; walks of recent call sites are stored
+//! (`memo`). What not: one step (`step`); frames without a simple rule: then the caller copies the stack and the
+//! collector unwinds it.
 //!
-//! Assumptions: a rule changes only with the generation (a library that goes, a fork); then nothing is kept. Words are
-//! looked at again only in the thread's own stack, which stays mapped (`stack_range`), and only above the frame that was met:
-//! a later thread with this control block has its stack there too, if not further down.
+//! Assumptions: a rule changes only with the generation (an unloaded library, a fork); then nothing is kept. Words
+//! are compared again only in the thread's own stack, which stays mapped (`stack_range`), and only above the frame
+//! that was met: a later thread with this control block has its stack there too.
 
 use super::heap_exact as layout;
 use super::memo::{Memo, Met};
@@ -30,9 +30,9 @@ const MOST_WORDS: usize = 3 * MOST_FRAMES;
 struct Known {
     frame: Frame,
     node: u32,
-    /// How many words the frames outside of it came from.
+    /// Number of words from which the frames outside it came.
     words: u16,
-    /// Whether its rbp has a part in finding them: mostly it is a number like any other, and another one each time.
+    /// Whether its rbp is needed to find them: mostly it is an arbitrary number that changes each time.
     needs_bp: bool,
     /// No other has it, of any walk of this thread.
     serial: u64,

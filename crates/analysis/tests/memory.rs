@@ -7,7 +7,8 @@ use analysis::{Key, Profile, Selection, TracedCode};
 use base::{BlockId, Nanos, Picos};
 use facts::host::{BandwidthPoint, Calibration};
 use facts::{
-    BurstFlavour, CoreFloor, CounterKind, Evidence, FloorOutcome, FloorTime, Metric, Recording,
+    BurstFlavour, CounterKind, Evidence, IterationTime, Metric, NoMissOutcome, NoMissTime,
+    Recording,
 };
 use testkit::recording::BurstRecord;
 
@@ -104,9 +105,9 @@ fn a_stream_moves_what_arithmetic_says() {
 fn the_no_miss_time_gives_the_memory_bound_share() {
     let (test, block) = streaming();
     let mut recording = finished(test);
-    let time = |picos| FloorTime { repetitions: 100, median: picos, low: picos, high: picos };
-    let outcome = FloorOutcome::Measured(time(Picos(750)));
-    recording.core_floors.push(CoreFloor { block, path: None, iterations: 8, outcome });
+    let time = |picos| IterationTime { repetitions: 100, median: picos, low: picos, high: picos };
+    let outcome = NoMissOutcome::Measured(time(Picos(750)));
+    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
     with(&recording, |memory| {
         let found = memory.bound();
         let bound = found.as_ref().expect("a share");
@@ -119,7 +120,7 @@ fn the_no_miss_time_gives_the_memory_bound_share() {
         let class = memory.class(&bandwidth, &found).expect("a class");
         assert_eq!(class.0, Class::Latency, "{}", class.1);
     });
-    recording.core_floors[0].outcome = FloorOutcome::Measured(time(Picos(30_000)));
+    recording.no_miss_times[0].outcome = NoMissOutcome::Measured(time(Picos(30_000)));
     with(&recording, |memory| assert!(memory.bound().is_err(), "ten times the native time"));
 }
 

@@ -1,4 +1,6 @@
-//! Addresses say whose space they belong to.
+//! Addresses whose types say to which space they belong.
+//!
+//! What not: dereferencing them.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! A number made of another one, for hashes and for numbers that look random.
+//! Mixes the bits of a number, for hashes and pseudo-random choices.
 //!
-//! What not: secrets, and hashes of what others choose.
+//! What not: secrets, and hashes of keys that an attacker chooses.
 
-/// A number in each bit of which every bit of `number` shows; no two have the same (splitmix64: Steele et al., Fast splittable
-/// pseudorandom number generators, OOPSLA 2014).
+/// A bijection in which every bit of the result depends on every bit of `number` (splitmix64: Steele et al., Fast
+/// splittable pseudorandom number generators, OOPSLA 2014).
 #[must_use]
 pub fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

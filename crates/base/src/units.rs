@@ -1,4 +1,6 @@
 //! Units of time and size.
+//!
+//! What not: other units, which a `Metric` carries as text (`facts`).
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

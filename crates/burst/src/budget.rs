@@ -1,13 +1,13 @@
-//! How often a burst may be.
+//! The rate of bursts, from what they cost.
 //!
-//! What for: the cost of bursts (threads' stand-still, their estimated slow-down, our CPU time) is added up, and the time
-//! to the next burst follows from what the last ones cost and what is allowed, for brief and long ones apart. Bringing the
-//! cache into processes has a part of its own, so that a program of many short processes does not pay for each of them.
-//! What not: taking bursts.
+//! What for: adds up the cost of bursts: stopped time of threads, their estimated slow-down, our CPU time. The mean
+//! time to the next burst follows from the cost of the last ones and from the allowed overhead, for brief and long
+//! bursts separately. Bringing the cache into processes has an allowance of its own, so that a program of many short
+//! processes does not pay for each of them. What not: taking bursts.
 //!
-//! Assumption: the tracer's CPU time costs the program as much as its own, for it works on the CPU of the thread that it
-//! stops. The consumer's does where no CPU is free. Where one is, it costs what the neighbour on a shared core or cache
-//! does: [`CONCURRENT`] of it.
+//! Assumption: the tracer's CPU time costs the program as much as its own, because the tracer works on the CPU of the
+//! thread that it stops. The consumer's CPU time costs as much only where no CPU is free. Where one is, it costs
+//! [`CONCURRENT`] of it: as much as a neighbour on a shared core or cache does.
 
 use std::time::Duration;
 
@@ -16,48 +16,50 @@ use base::Nanos;
 use crate::schedule::Length;
 use crate::tracer::{Cost, Options};
 
-/// Where the interval is given, the chance that a burst is a long one.
+/// The chance that a burst is a long one, where the user sets the interval.
 const LONG_IF_GIVEN: f64 = 0.75;
-/// Time between bursts is never below this.
+/// Least time between bursts, ns.
 const SHORTEST: f64 = 1e6;
-/// Nor above this.
+/// Most time between bursts, ns.
 const LONGEST: f64 = 5e9;
-/// Of the allowed overhead, what bursts may take; the rest is for clock samples, which cost up to about 1 % of the time
-/// (`bench/results/sampling_overhead`), and for the first bursts in new code, which cost more than the later ones.
+/// Share of the allowed overhead that bursts may take. The rest is for clock samples, which cost up to about 1 % of
+/// the time (`bench/results/sampling_overhead`), and for the first bursts in new code, which cost more than later
+/// ones.
 const SHARE_OF_BURSTS: f64 = 0.4;
-/// Of that, what is for brief ones: many small looks tell more than few long ones, except what is used again late.
+/// Share of that for brief bursts: many short ones observe more than few long ones, except reuse over a long time.
 const SHARE_OF_BRIEF: f64 = 0.6;
-/// Of the allowed overhead, what bringing the cache into processes may take.
+/// Share of the allowed overhead for bringing the cache into processes.
 const SHARE_OF_SET_UPS: f64 = 0.4;
-/// A program that ends before this is left alone: what brings the cache in makes it stand still for about half a
-/// millisecond, and a burst or two say little.
+/// A program that ends before this is left alone: bringing the cache in stops it for about half a millisecond, and
+/// one or two bursts tell little.
 const SHORT: Nanos = Nanos(50_000_000);
-/// What may be spent in so long is there from the begin on: a program that ends then has its bursts by then.
+/// The allowance for this much time is available from the start, so that a program that ends by then has had bursts.
 const EARLY: Nanos = Nanos(500_000_000);
-/// No burst costs less, nanoseconds: what stopping and starting a thread takes.
+/// Least cost of a burst, ns: stopping and starting a thread.
 const LEAST_COST: f64 = 10_000.0;
-/// A change of cost is followed within some ten bursts.
+/// The smoothed cost follows a change within about ten bursts.
 const MEMORY: f64 = 8.0;
-/// A burst that cost more than this many usual ones is paid for by the ones behind it: bringing the cache into a program
-/// and translating its code happens once, and would otherwise leave a short program without bursts.
+/// A burst that costs more than this many usual ones is paid for by the bursts after it. Bringing the cache into a
+/// program and translating its code happens once; it would otherwise leave a short program without bursts.
 const OUTLIER: f64 = 2.0;
-/// What bursts cost before any was taken, nanoseconds: brief ones, long ones.
+/// Assumed cost before the first burst, ns: brief, long.
 const USUAL: [f64; 2] = [120_000.0, 1_500_000.0];
-/// Of what is not paid for yet, each burst pays one in so many.
+/// Each burst pays one part in so many of the debt.
 const INSTALMENTS: f64 = 32.0;
 
-/// The part of our CPU time by which the program is slower: two threads of one core do up to 1.3 times the work of one
-/// (D. T. Marr et al., Hyper-Threading Technology Architecture and Microarchitecture, Intel Technology Journal 6 (1), 2002), so
-/// that a neighbour takes a third and more; on a core of its own it takes next to nothing.
+/// The part of our CPU time by which a program slows down when a CPU is free. Two threads of one core do up to 1.3
+/// times the work of one (D. T. Marr et al., Hyper-Threading Technology Architecture and Microarchitecture, Intel
+/// Technology Journal 6 (1), 2002), so a neighbour on the core takes a third or more; one on another core takes
+/// almost nothing.
 pub const CONCURRENT: f64 = 0.4;
 
-/// Cost so far, and what it means for the next burst.
+/// The cost so far, and the rate of bursts that follows from it.
 pub struct Budget {
-    /// Of everything, what was taken note of.
+    /// The cost that is already accounted for.
     counted: Cost,
     brief: Ledger,
     long: Ledger,
-    /// Spent on bringing the cache into processes, with their first bursts, nanoseconds; and into how many.
+    /// Spent on bringing the cache into processes, with their first bursts, ns; and the number of processes.
     set_ups: f64,
     processes: u32,
 }
@@ -69,13 +71,13 @@ impl Default for Budget {
     }
 }
 
-/// What bursts of one length cost, nanoseconds.
+/// The cost of bursts of one length, ns.
 struct Ledger {
-    /// Before any was taken, a guess.
+    /// The assumed cost, before any was taken.
     guess: f64,
-    /// Of a burst, smoothed.
+    /// The smoothed cost of one.
     usual: f64,
-    /// Spent, and not paid for yet.
+    /// Spent and not paid for yet.
     debt: f64,
 }
 
@@ -93,13 +95,13 @@ impl Ledger {
         self.usual = (self.usual + (spent - self.usual) / MEMORY).max(LEAST_COST);
     }
 
-    /// Mean time between bursts that may take this part of it.
+    /// The mean time between bursts that may take this part of the time.
     fn interval(&self, part: f64) -> f64 {
         (self.usual / part.max(1e-9)).clamp(SHORTEST, LONGEST)
     }
 }
 
-/// When the next burst may be, in the mean.
+/// When the next burst is due, on average.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Next {
     /// Time to it.
@@ -109,7 +111,7 @@ pub struct Next {
 }
 
 impl Budget {
-    /// When the next burst may be, at this time since we began.
+    /// When the next burst is due, on average, at this time since the start.
     #[must_use]
     pub fn next(&self, options: &Options, elapsed: Nanos) -> Next {
         if let Some(interval) = options.interval {
@@ -123,16 +125,16 @@ impl Budget {
         Next { interval: Duration::from_nanos(interval as u64), long: interval / long }
     }
 
-    /// Of what was allowed so far, what bursts may take: also half of what set-ups left of theirs. The other half is for
-    /// processes to come.
+    /// The allowance of bursts so far, with half of what set-ups have left of theirs. The other half is for processes
+    /// to come.
     fn share_of_bursts(&self, allowed: f64) -> f64 {
         let left = SHARE_OF_SET_UPS - self.set_ups / allowed.max(1.0);
         SHARE_OF_BURSTS + left.max(0.0) / 2.0
     }
 
-    /// Whether the cache may be brought into one more process, whose thread has used this much CPU time, at this time since we
-    /// began. It may when those before are paid for, and so into the first of a program that is no short one; or when the
-    /// process itself has run for long enough to pay for its own.
+    /// Whether the cache may be brought into one more process, whose thread has used this much CPU time, at this time
+    /// since the start. It may when the set-ups before are paid for: so into the first process of a program that is
+    /// not short. It also may when the process itself has run long enough to pay for its own.
     #[must_use]
     pub fn pays_for_set_up(&self, options: &Options, elapsed: Nanos, used: Nanos) -> bool {
         let share = SHARE_OF_SET_UPS * options.overhead;
@@ -141,7 +143,7 @@ impl Budget {
         options.interval.is_some() || elapsed >= SHORT && is_paid
     }
 
-    /// Takes note of what bringing a cache into a process cost, of our own CPU time this `part`: what takes long is done on
+    /// Adds the cost of bringing a cache into a process. Of our own CPU time, `part` counts: long work is done on
     /// another CPU than the thread's. Bursts do not pay for it.
     pub fn note_set_up(&mut self, its: Nanos, own: Nanos, part: f64) {
         self.set_ups += its.0 as f64 + part * own.0 as f64;
@@ -149,14 +151,14 @@ impl Budget {
         self.counted.tracer += own;
     }
 
-    /// The same of the first one, with a first burst, which meets only new code.
+    /// Adds the cost of the first cache of a process together with its first burst, which meets only new code.
     pub fn note_process(&mut self, its: Nanos, own: Nanos, part: f64) {
         self.note_set_up(its, own, part);
         self.processes += 1;
     }
 
-    /// Takes note of the cost of everything so far, for a turn of this length. Of the consumer's CPU time since the last call
-    /// this `part` counts. The tracer works on the thread's CPU, mostly while the thread stands still: one of both counts.
+    /// Brings the cost up to date after a turn of this length. `part` of the consumer's CPU time since the last call
+    /// counts. The tracer works on the thread's CPU, mostly while the thread is stopped: only one of the two counts.
     pub fn note(&mut self, cost: &Cost, length: Length, part: f64) {
         let since = |now: Nanos, before: Nanos| now.0.saturating_sub(before.0) as f64;
         let before = std::mem::replace(&mut self.counted, *cost);
@@ -180,14 +182,14 @@ mod tests {
         Options { overhead: 0.03, interval, longest, rationed: false }
     }
 
-    /// Set-ups take all that they may.
+    /// Set-ups take their whole allowance.
     fn with_set_ups() -> Budget {
         Budget { set_ups: 1e18, ..Budget::default() }
     }
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
-    /// Mean time between brief bursts, and between long ones, in ms.
+    /// The mean time between brief bursts, and between long ones, ms.
     fn intervals(budget: &Budget) -> [f64; 2] {
         let next = budget.next(&options(None), SECOND);
         let both = next.interval.as_secs_f64() * 1e3;

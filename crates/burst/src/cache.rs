@@ -1,6 +1,6 @@
-//! Translated blocks in a program: where they are, how they are linked, what a stop in them means.
+//! The code cache of one process: where translated blocks are, how they are linked, and what a stop in them means.
 //!
-//! What for: native address -> entry ([`Cache::enter`]). What not: when threads run in here (`run`).
+//! What for: native address -> entry ([`Cache::enter`]). What not: when threads run in the cache (`run`).
 //!
 //! ```text
 //! links        exits that lead to blocks, and the table of indirect targets
@@ -10,8 +10,8 @@
 //! counts       the counters of flavour Count
 //! ```
 //!
-//! Blocks are never moved or freed; when the program's code changes, or a region is full, the whole cache is emptied
-//! ([`Cache::clear`]), which only happens while no thread is in it.
+//! Blocks are never moved or freed. When the program's code changes, or a region is full, the whole cache is emptied
+//! ([`Cache::clear`]). That happens only while no thread is in it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use counts::JUMP;
 pub use last_record::iterations;
 pub use native::Native;
 
-/// Nearer than the 2 GiB of rel32, so that data next to far code is still in reach.
+/// Less than the 2 GiB that a rel32 reaches, so that the copy still reaches data next to far code.
 pub const REACH: u64 = 1 << 30;
 /// A translation is shorter than this (a superblock has at most 2 KiB).
 const LARGEST_BLOCK: usize = 64 << 10;
@@ -56,9 +56,9 @@ pub struct CachedBlock {
     table_entry: usize,
     chain: usize,
     counter: std::ops::Range<usize>,
-    /// Its first bytes, for which a jump may stand.
+    /// Its first bytes; a jump may replace them.
     counting: Option<[u8; JUMP]>,
-    /// It counts now.
+    /// Whether it counts now.
     counts: bool,
     /// Exits that are linked to it.
     linked: Vec<u32>,
@@ -78,7 +78,7 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
-/// A block that is new to the result.
+/// A block that the result does not have yet.
 pub struct NewBlock {
     /// Its id.
     pub id: BlockId,
@@ -108,7 +108,7 @@ pub struct Cache {
     waiting: HashMap<RemoteAddr, Vec<u32>>,
     /// Where calls return to: reached by no direct jump, but sooner or later.
     returns: HashSet<RemoteAddr>,
-    /// Targets that were refused; a thread that comes there finds out anew.
+    /// Targets that were refused. A thread that gets there asks again.
     hopeless: HashSet<RemoteAddr>,
     /// The first and the last block of one region in the chain of a table entry.
     chains: HashMap<(u16, usize), (u32, u32)>,
@@ -116,9 +116,9 @@ pub struct Cache {
     layouts: Layouts,
     /// Blocks that do not count for now.
     uncounted: Vec<u32>,
-    /// Where the program natively is, for samplers.
+    /// Native addresses of the copies, for samplers.
     native_addresses: NativeAddresses,
-    /// Since they were last taken.
+    /// New since they were last taken.
     new_blocks: Vec<NewBlock>,
 }
 
@@ -178,7 +178,7 @@ impl Cache {
         std::mem::take(&mut self.new_blocks)
     }
 
-    /// What the records of its blocks hold, for whoever decodes them.
+    /// The record layouts of its blocks, for the decoder.
     #[must_use]
     pub fn layouts(&self) -> Layouts {
         Arc::clone(&self.layouts)
@@ -202,7 +202,7 @@ impl Cache {
         self.by_start.contains_key(&native)
     }
 
-    /// Where a thread that natively is at `native` enters, translating the block if need be.
+    /// The entry for a thread whose native address is `native`; translates the block if needed.
     pub fn enter(
         &mut self,
         code: &CodeMap,
@@ -220,7 +220,7 @@ impl Cache {
         Ok(RemoteAddr(block.at.0 + block.entry as u64))
     }
 
-    /// Where a thread that natively is at `native` enters only to leave at once.
+    /// An entry through which a thread at `native` leaves at once.
     pub fn way_out(&self, native: RemoteAddr) -> RemoteAddr {
         self.space.set_slot(area::TARGET, native.0);
         let out = |region: &Region| RemoteAddr(region.at.0 + region.common.exit as u64);
@@ -239,7 +239,7 @@ impl Cache {
         if !code.holds(native) {
             return Err(Refused::JitCode);
         }
-        // One load is timed per block, and one number counts all of its instructions: short blocks.
+        // A timed load or a counter describes the whole block: so blocks are short.
         let limits = match self.of {
             BurstFlavour::Trace => Limits::SUPER,
             BurstFlavour::Count | BurstFlavour::Timed | BurstFlavour::Sparse => Limits::BASIC,
@@ -267,7 +267,7 @@ impl Cache {
         let flavour = match self.of {
             BurstFlavour::Trace => Flavour::Trace,
             BurstFlavour::Count | BurstFlavour::Sparse => Flavour::Count,
-            // Whenever the cache was emptied, another load of the block.
+            // Each time the cache was emptied, another load of the block is timed.
             BurstFlavour::Timed => Flavour::Timed { pick: self.random.number() as u32 },
         };
         let site = Site { at, block: number, first_exit, flavour, common, reserved: RESERVED };

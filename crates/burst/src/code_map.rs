@@ -1,8 +1,8 @@
-//! The code of a process: where it lies, a copy of its bytes, and whether they still are the same.
+//! The code of a process: where it is, a copy of its bytes, and whether they are unchanged.
 //!
-//! What for: only code in private read-only mappings of files (and the vdso) is translated, from bytes that are compared
-//! with the process's memory before every burst. What not: who changes code in the milliseconds of a burst is not
-//! noticed; programs that patch themselves do so in anonymous or writable memory, which is refused.
+//! What for: only code in private read-only mappings of files, and the vdso, is translated. Its bytes are compared
+//! with the process's memory before every burst. What not: changes within the milliseconds of a burst are not
+//! noticed. Programs that patch themselves do so in anonymous or writable memory, which is refused.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -17,9 +17,9 @@ use x86::CodeSource;
 use crate::remote_call::{CAVE_BYTES, is_left_behind};
 
 const PAGE: u64 = 4096;
-/// Larger texts exist, but not in what anybody profiles; bounds our memory.
+/// Bounds our memory; no program in practice has a larger text.
 const LARGEST_RANGE: u64 = 1 << 30;
-/// Most restartable sequences of one file that are looked at.
+/// Most restartable sequences read from one file.
 const MOST_SEQUENCES: usize = 4096;
 
 type Page = Option<Box<[u8]>>;
@@ -56,7 +56,8 @@ pub struct CodeMap {
     sequences: Vec<Extent>,
 }
 
-/// Where there is room for what we bring into a process: looked for while it runs, as that takes long with many mappings.
+/// Free places for what we bring into a process. Searched while the process runs: with many mappings the search takes
+/// long.
 pub struct Places {
     text: String,
     map: CodeMap,
@@ -73,13 +74,13 @@ impl Places {
         Places { text, map, cave }
     }
 
-    /// Whether the process has the same mappings still.
+    /// Whether the process still has the same mappings.
     #[must_use]
     pub fn hold(&self) -> bool {
         maps::read(self.map.pid) == self.text
     }
 
-    /// Room for calls on our behalf.
+    /// A place for calls on our behalf: see [`CodeMap::cave`].
     #[must_use]
     pub fn cave(&self) -> Option<RemoteAddr> {
         self.cave
@@ -129,8 +130,8 @@ impl CodeMap {
         map
     }
 
-    /// Reads the mappings again: libraries come and go. Keeps the bytes of mappings that stayed; false when code that was
-    /// read is no longer mapped.
+    /// Reads the mappings again: libraries come and go. Keeps the bytes of mappings that stayed. Returns false when
+    /// code that was read is no longer mapped.
     pub fn update(&mut self) -> bool {
         let mut new = CodeMap::read(self.pid);
         let mut kept = true;
@@ -145,7 +146,7 @@ impl CodeMap {
         kept
     }
 
-    /// Whether code at this address may be translated at all.
+    /// Whether code at this address may be translated.
     #[must_use]
     pub fn holds(&self, address: RemoteAddr) -> bool {
         self.range(address).is_some()
@@ -162,7 +163,7 @@ impl CodeMap {
         self.ranges.get(behind.checked_sub(1)?).filter(|range| address < range.end)
     }
 
-    /// Whether all bytes that were read are still there.
+    /// Whether the process still has all bytes that were read.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         let read = |range: &Range| {
@@ -194,13 +195,13 @@ impl CodeMap {
         })
     }
 
-    /// A place for `size` bytes, free and within `reach` of the code around `near`, where no heap or stack is in the way
-    /// of growing: below the code if possible, else as far above as reach allows.
+    /// A free place for `size` bytes within `reach` of the code around `near`, with no heap or stack growing into it:
+    /// below the code if possible, else as far above as reach allows.
     #[must_use]
     pub fn gap_near(&self, near: RemoteAddr, size: u64, reach: u64) -> Option<RemoteAddr> {
-        /// Addresses that a program may hit through a null pointer stay free.
+        /// The lowest pages stay free: a null pointer with an offset must fault as before.
         const LOWEST: u64 = 64 << 20;
-        /// Stacks and heaps grow into the space next to them.
+        /// Stacks and heaps grow into the space next to them: keep this far away.
         const MARGIN: u64 = 4 << 20;
         let fits = |low: u64, high: u64| high.checked_sub(low).is_some_and(|gap| gap >= size);
         let mut low = LOWEST;
@@ -229,15 +230,15 @@ impl CodeMap {
         below.or_else(above).map(|address| RemoteAddr(address & !(PAGE - 1)))
     }
 
-    /// Bytes of padding behind the code of some file: unused zeroes in executable memory. Aligned to 8. In
-    /// front of what was left there by a tracer that was killed there is more of it.
+    /// Padding after the code of some file: unused zeroes in executable memory, aligned to 8 bytes. Padding that a
+    /// killed tracer has used is skipped; there is more in front of it.
     #[must_use]
     pub fn cave(&self, length: u64) -> Option<RemoteAddr> {
         self.ranges.iter().find_map(|range| {
             let mut end = range.end;
             loop {
                 let at = RemoteAddr((end.0.checked_sub(length + 8)?) & !7);
-                // Padding reaches from a page's border into that page.
+                // Padding lies in the last page of the code, between its end and the page boundary.
                 if at < range.start || range.end.0 - at.0 > PAGE {
                     return None;
                 }
@@ -256,8 +257,8 @@ impl CodeMap {
         })
     }
 
-    /// Descriptors of restartable sequences stand in the section `__rseq_cs` (librseq, rseq-x86-64.h), relocated when
-    /// the file was loaded: struct rseq_cs of include/uapi/linux/rseq.h.
+    /// Reads the restartable sequences of a file. Their descriptors are in the section `__rseq_cs` (librseq,
+    /// rseq-x86-64.h), relocated when the file was loaded: struct rseq_cs of include/uapi/linux/rseq.h.
     fn note_sequences(&mut self, path: &Path, line: &maps::MapsLine<'_>) {
         let Some(found) = FileMap::open(path).ok().and_then(|file| declared(&file, line)) else {
             return;

@@ -1,7 +1,7 @@
-//! Records as a thread left them -> records as the result keeps them.
+//! Decodes the raw words of a burst and encodes them as the result stores them.
 //!
-//! What for: runs apart from the tracer, at low priority and with a bounded backlog, so that neither the program nor the
-//! tracer waits for it. What not: what the values mean.
+//! What for: it runs apart from the tracer, at low priority and with a bounded backlog, so that neither the program
+//! nor the tracer waits for it. What not: the meaning of the values.
 //!
 //! Assumption: the words come from memory that the program could write; every one of them is checked.
 
@@ -19,15 +19,15 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Ids and layouts of a cache's blocks, by the number in their records.
 pub type Layouts = Arc<RwLock<Vec<(BlockId, Arc<RecordLayout>)>>>;
 
-/// What one burst left.
+/// The raw output of one burst.
 pub struct Raw {
     /// The burst.
     pub burst: BurstId,
-    /// What.
+    /// Its output.
     pub content: Content,
 }
 
-/// What bursts leave.
+/// The output of a burst, by flavour.
 pub enum Content {
     /// Records.
     Words {
@@ -40,14 +40,14 @@ pub enum Content {
     Counts(Counts),
 }
 
-/// What was in them.
+/// The decoded output of a burst.
 #[derive(Default)]
 pub struct Drained {
-    /// The records, encoded. None when they are damaged: who writes over some may have changed others.
+    /// The records, encoded. None if any is damaged: whatever overwrote it may have changed others.
     pub records: Vec<Records>,
     /// How many.
     pub count: u64,
-    /// The words end in the middle of something that is no record, or a counter is none.
+    /// The words end in the middle of something that is not a record, or a counter has an impossible value.
     pub damaged: bool,
 }
 
@@ -56,14 +56,14 @@ pub struct Drained {
 pub struct Tally {
     /// Records.
     pub records: u64,
-    /// How often blocks ran, as far as each run left a trace: records, or what was counted.
+    /// How often blocks ran, as far as each run left a record or was counted.
     pub runs: u64,
     /// Numbers of the blocks that have records.
     pub blocks: Vec<u32>,
 }
 
 impl Content {
-    /// Looks it through; cheap enough for the tracer.
+    /// Counts without decoding; cheap enough for the tracer.
     #[must_use]
     pub fn tally(&self) -> Tally {
         match self {
@@ -123,8 +123,8 @@ pub fn drain(raw: &Raw) -> Drained {
     drained
 }
 
-/// Hands over each record: number and id of its block, its layout, its words (one at least). False when the words end in
-/// the middle of something that is no record.
+/// Calls back for each record: number and id of its block, its layout, its words (at least one). Returns false when
+/// the words end in the middle of something that is not a record.
 fn walk(
     words: &[u64],
     layouts: &Layouts,

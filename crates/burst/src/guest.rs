@@ -1,12 +1,12 @@
-//! A library and shared memory brought into a process that runs already, by calls that one of its threads makes for us.
+//! Brings a library and shared memory into a running process, by system calls of one of its threads.
 //!
-//! What for: the allocation agent in a program that is attached to. What not: what the library is, its relocation, and how
-//! calls of the program come to it (`collect::heap::attach`).
+//! What for: the allocation agent in a program that is attached to. What not: what the library is, its relocation,
+//! and the redirection of the program's calls to it (`collect::heap::attach`).
 //!
-//! No code of the process runs on our behalf but system calls, so it does not matter what its threads are in the middle of:
-//! a thread inside of `malloc` or of the dynamic linker is as good as any. The library's file is made in memory by the
-//! process itself, so neither its user nor its mount name space must see ours. A signal may end the calls at any step; the
-//! next visit goes on from there. When we die in between, mappings and up to two descriptors stay behind, unused.
+//! The process executes nothing for us except system calls, so the state of its threads does not matter: a thread
+//! inside `malloc` or the dynamic linker is as good as any. The process itself makes the library's file in memory, so
+//! its user and its mount name space need not see ours. A signal may end the calls at any step; the next visit
+//! continues from there. If we die in between, unused mappings and up to two descriptors stay behind.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::refused::Refused;
 use crate::remote_call::{CallError, RemoteCalls, are_filtered};
 use crate::visit::{Visit, Watch};
 
-/// A piece of the library's file and where it goes.
+/// A piece of the library's file and its destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// From the library's first address on; a multiple of the page size.
@@ -37,14 +37,14 @@ pub struct Segment {
     pub writable: bool,
 }
 
-/// What is to be brought.
+/// What to bring in.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// What the library's mappings are called.
     pub name: &'a str,
     /// Its file.
     pub file: &'a [u8],
-    /// Its pieces. What they leave free is zeroed memory.
+    /// Its pieces. The gaps between them are zeroed memory.
     pub segments: &'a [Segment],
     /// Bytes from its first address to its last.
     pub span: u64,
@@ -56,7 +56,7 @@ pub struct Wanted<'a> {
     pub memory_bytes: usize,
 }
 
-/// What is in the process now, for good.
+/// What is now in the process, permanently.
 #[derive(Debug)]
 pub struct Guest {
     /// The library's first address.
@@ -73,7 +73,7 @@ pub enum NotBrought {
     /// The process or its threads may not be traced.
     #[error("{}", words(*.0))]
     Refused(Refused),
-    /// What is mapped there is kept in memory (mlockall(2)), all of it.
+    /// The process locks its memory (mlockall(2)), so all of the mapping would be resident.
     #[error("the process locks its memory, and would lock all of the library's with it")]
     LockedMemory,
     /// No thread could be borrowed.
@@ -97,10 +97,10 @@ fn words(refused: Refused) -> String {
     }
 }
 
-/// Until then only threads are borrowed that cannot notice it even if we are killed.
+/// Until then we borrow only threads that cannot notice it, even if we are killed.
 const LAST_RESORT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(2);
-/// The page of every x86-64 kernel.
+/// The page size of every x86-64 kernel.
 const PAGE: u64 = 4096;
 
 /// Brings a library and shared memory into a process.
@@ -133,7 +133,7 @@ fn bring_here(pid: Pid, wanted: &Wanted<'_>, patience: Duration) -> Result<Guest
     let began = Instant::now();
     while began.elapsed() < patience {
         let threads = tracee::threads_of(pid).unwrap_or_default();
-        // Any thread may come to make the library's calls.
+        // Any thread may make the library's calls later: so all must be free of filters.
         let filtered = |tid: &Tid| are_filtered(&status_of(pid, *tid));
         if threads.iter().any(filtered) {
             return Err(NotBrought::Refused(Refused::SystemCallFilter));
@@ -143,7 +143,8 @@ fn bring_here(pid: Pid, wanted: &Wanted<'_>, patience: Duration) -> Result<Guest
             let visit = match stop(pid, tid, &watch, began.elapsed() > LAST_RESORT) {
                 Ok(Some(visit)) => visit,
                 Ok(None) => continue,
-                // Of one thread it is no news: the kernel's workers for the process (io_uring) cannot be traced.
+                // The refusal of one thread tells nothing about the process: kernel workers for it (io_uring) cannot
+                // be traced.
                 Err(refused) => {
                     reason = NotBrought::Refused(refused);
                     continue;
@@ -165,7 +166,7 @@ fn bring_here(pid: Pid, wanted: &Wanted<'_>, patience: Duration) -> Result<Guest
     Err(reason)
 }
 
-/// How far it is.
+/// The progress of one process.
 #[derive(Default)]
 struct Arrival {
     base: Option<RemoteAddr>,
@@ -179,7 +180,7 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Goes on by the calls of a stopped thread, which is let go.
+    /// Continues, with calls of a stopped thread; then lets it go.
     fn come(&mut self, pid: Pid, visit: Visit<'_>, wanted: &Wanted<'_>) -> Result<(), CallError> {
         let Some(cave) = Places::of(pid).cave() else {
             visit.leave(0);
@@ -189,7 +190,7 @@ impl Arrival {
             Ok(calls) => {
                 let made = self.advance(pid, visit.tid, &calls, wanted);
                 match made {
-                    // What the process got so far must not stay with it.
+                    // What the process has so far must not stay in it.
                     Err(CallError::Refused) => {
                         self.remove(&calls, wanted).and(Err(CallError::Refused))
                     }
@@ -215,7 +216,7 @@ impl Arrival {
         wanted: &Wanted<'_>,
     ) -> Result<(), CallError> {
         if self.base.is_some_and(|base| !is_there(pid, base, wanted)) {
-            // Another program was executed meanwhile; nothing of ours is in it.
+            // The process has executed another program meanwhile; nothing of ours is in it.
             *self = Arrival::default();
             return Err(CallError::Refused);
         }
@@ -265,7 +266,7 @@ impl Arrival {
             let arguments = [page.0, PAGE, READ_EXECUTE, flags, file, wanted.page_offset.0];
             let got = calls.call(MMAP, &arguments)?;
             if got != page.0 {
-                // Kernels before 4.17 take the address for a wish.
+                // Kernels before 4.17 take the address as a hint only.
                 calls.call(MUNMAP, &[got, PAGE])?;
                 return Err(CallError::Refused);
             }
@@ -276,7 +277,7 @@ impl Arrival {
         Ok(())
     }
 
-    /// Has the process make the library's file; its name stands at `base` for now.
+    /// Makes the process create the library's file; its name is at `base` for now.
     fn make_file(
         &mut self,
         pid: Pid,
@@ -315,7 +316,7 @@ impl Arrival {
         Ok(())
     }
 
-    /// Takes out of the process what it got so far; nothing of it is in use.
+    /// Removes what the process has so far; nothing of it is in use.
     fn remove(&mut self, calls: &RemoteCalls<'_>, wanted: &Wanted<'_>) -> Result<(), CallError> {
         if let Some(at) = self.memory_at.take() {
             calls.call(MUNMAP, &[at.0, wanted.memory_bytes as u64])?;
@@ -335,7 +336,7 @@ impl Arrival {
 
 fn make_memory_file(calls: &RemoteCalls<'_>, name: u64) -> Result<u64, CallError> {
     const MFD_CLOEXEC: u64 = 1;
-    // What kernels from 6.3 on insist on where vm.memfd_noexec is 2; it forbids execve, not PROT_EXEC.
+    // Kernels from 6.3 on require this where vm.memfd_noexec is 2. It forbids execve, not PROT_EXEC.
     const MFD_NOEXEC_SEAL: u64 = 8;
     match calls.call(MEMFD_CREATE, &[name, MFD_CLOEXEC]) {
         Err(CallError::Refused) => calls.call(MEMFD_CREATE, &[name, MFD_CLOEXEC | MFD_NOEXEC_SEAL]),
@@ -343,14 +344,14 @@ fn make_memory_file(calls: &RemoteCalls<'_>, name: u64) -> Result<u64, CallError
     }
 }
 
-/// Whether what was mapped first is still there: the name, or the library's first bytes in its place.
+/// Whether the first mapping is still there: the name, or the library's first bytes in its place.
 fn is_there(pid: Pid, base: RemoteAddr, wanted: &Wanted<'_>) -> bool {
     let mut seen = [0; 8];
     trace::read_pieces(pid, &[(base, seen.len())], &mut seen)
         && (padded(wanted.name).starts_with(&seen) || wanted.file.starts_with(&seen))
 }
 
-/// A text with its end, in whole words.
+/// A text with its terminating zero, in whole words.
 fn padded(name: &str) -> Vec<u8> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.resize((name.len() + 1).next_multiple_of(8), 0);

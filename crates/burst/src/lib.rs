@@ -1,7 +1,7 @@
 //! The burst tracer: exact memory accesses of a running native program, without hardware counters.
 //!
 //! What for: from time to time, one thread of the program runs a translated copy of its own code for up to some
-//! milliseconds. The copy records the addresses of reads and writes; then the thread continues natively. What not:
+//! milliseconds. The copy records the addresses of reads and writes. Then the thread continues natively. What not:
 //! decoding and translation (`x86`), the meaning of records (`analysis`), their storage (`store`).
 //!
 //! ```text
@@ -22,14 +22,15 @@
 //!
 //! The program is never harmed:
 //! 1. Between bursts nothing is traced. In a burst every stop, of whatever kind, ends in exact native registers
-//!    (`Cache::native`), set by one call; then the thread is let go.
-//! 2. We raise no signal in the program and touch no signal mask. Translated code leaves by a harmless system call that
-//!    the tracer catches at its entry; when the tracer is dead the call returns, and the code goes on natively by itself.
-//!    So `kill -9` of every process of ours at any moment leaves the program running; what stays behind are mappings.
+//!    (`Cache::native`), set by one call. Then the thread is released.
+//! 2. We raise no signal in the program and change no signal mask. Translated code leaves by a harmless system call
+//!    that the tracer catches at its entry. If the tracer is dead, the call returns and the code continues natively
+//!    by itself. So `kill -9` of all our processes at any moment leaves the program running; only mappings stay
+//!    behind.
 //! 3. What cannot be done safely is refused by name ([`Refused`]).
 //!
-//! Assumptions: Linux on x86-64, 5.3 or later for all of ptrace that is used; code does not change during the
-//! milliseconds of a burst unless the program does so itself in memory that it may write.
+//! Assumptions: Linux 5.3 or later on x86-64, for all ptrace requests that are used. Code does not change during the
+//! milliseconds of a burst unless the program changes it in memory that it may write.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
 //! Native addresses of translated code.
 //!
-//! What for: samplers also interrupt threads in bursts, at addresses of the code cache. Their samples belong to the
+//! What for: samplers also interrupt threads in bursts, at addresses of the code cache. These samples belong to the
 //! program's own code. What not: registers; those that samplers unwind with (rsp, rbp) are native in translated code.
 //!
-//! Assumption: a sample is looked up within about a second. Where a cache was emptied and filled again in that time, a
-//! sample of the earlier code counts for the later one.
+//! Assumption: a sample is looked up within about a second. If a cache is emptied and filled again in that time, a
+//! sample of the earlier code is attributed to the later code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -45,7 +45,7 @@ impl NativeAddresses {
         }
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let copies = all.entry(pid).or_default();
-        // Blocks that remain from an emptied cache: one inside this range would be found first.
+        // Remove blocks that remain from an emptied cache: one inside this range would be found first.
         let end = RemoteAddr(at.0.saturating_add(length as u64));
         let former: Vec<RemoteAddr> = copies.range(at..end).map(|(at, _)| *at).collect();
         former.iter().for_each(|at| drop(copies.remove(at)));

@@ -1,19 +1,22 @@
 //! Chooses the thread of the next burst.
 //!
-//! What for: a thread is chosen with a probability in proportion to the CPU time that it used since the last reading
+//! What for: the probability of a thread is proportional to the CPU time that it used since the last reading
 //! (schedstat), so that bursts sample running time. What not: when a burst begins.
 //!
-//! Of two choices in a row the second lies opposite to the first, half of all CPU time away: each by itself falls on a thread
-//! as often as before (a uniform place, and that place turned by a half, are both uniform), and together they fall on two
-//! threads, of whatever program in which no thread has more than half of the time (systematic sampling; Cochran, Sampling
-//! Techniques, 3rd ed., 9A.10). Only bursts of two threads, soon after each other, show how these affect each other.
+//! Choices come in pairs: the second lies opposite the first, half of all CPU time away. Each by itself falls on a
+//! thread as often as an independent choice (a uniform position and that position turned by a half are both uniform).
+//! A pair falls on two different threads in every program in which no thread has more than half of the time
+//! (systematic sampling; Cochran, Sampling Techniques, 3rd ed., 9A.10). Only bursts of two threads, soon after each
+//! other, show how these affect each other.
 //!
-//! A thread is left alone when stopping it could be noticed: while it waits in the kernel (some waits end early, with
-//! EINTR or a short count, when a thread is stopped), and while it waits often, because it could begin to just as we
-//! stop it: the kernel's count of its waits must be the same as a while ago. Threads that meet at barriers and locks wait
-//! often, too, but in calls that go on as if nothing had been. What a stop cuts short in the end is a write that blocks
-//! (`visit` restarts other calls): one that has not written anything for many waits, and was seen to block in harmless calls
-//! only, may be stopped.
+//! A thread is not stopped when the program could notice it:
+//! * While it waits in the kernel. Some waits end early, with EINTR or a short count, when a thread is stopped.
+//! * While it waits often, because it could begin to wait just as we stop it. The kernel's count of its waits must be
+//!   the same as a while ago.
+//!
+//! Threads that meet at barriers and locks also wait often, but in calls that continue after a stop. Only a blocking
+//! write is cut short in the end (`visit` restarts other calls). So a thread that has not written for many waits, and
+//! that was seen to block in harmless calls only, may be stopped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -26,23 +29,24 @@ use tracee::status::{ThreadFile, cpu_in, field, status_of};
 use crate::refused::Refused;
 use crate::remote_call::are_filtered;
 
-/// Threads are listed this often, and less often later: a listing takes some 25 us.
+/// How often threads are listed, at first; less often later. A listing takes some 25 us.
 const LISTING: Duration = Duration::from_millis(50);
 const LATER_LISTING: Duration = Duration::from_millis(200);
-/// Of the time since the first listing.
+/// The period of listings as a part of the time since the first one.
 const PART: u32 = 16;
-/// Threads looked at per pick; of more, a random choice.
+/// Most threads examined per pick; of more, a random choice.
 const MOST_LOOKED_AT: usize = 8;
 /// A thread must not have waited for this long.
 const QUIET: Nanos = Nanos(1_000_000);
-/// How often a thread that waits often is looked at in that time, for where it blocks.
+/// How many times per [`QUIET`] a thread that waits often is examined, for where it blocks.
 const LOOKS: u32 = 8;
-/// But only when it is met for the first times, and then one time in so many: each look wakes us up on a CPU that the thread, and
-/// whoever waits for it, may need. That it has not written is asked every time.
+/// A thread that waits often is watched only when it is met for the first times, and then one time in so many. Each
+/// look wakes us on a CPU that the thread, and whoever waits for it, may need. Whether it has written is checked
+/// every time.
 const WATCHED: u32 = 8;
-/// Waits without a write in between, before it may be stopped.
+/// Waits without a write before it may be stopped.
 const WITHOUT_WRITE: u64 = 16;
-/// Open clocks kept.
+/// Most clocks kept open.
 const MOST_CLOCKS: usize = 256;
 
 /// The CPU time of one thread, now and at the last reading.
@@ -50,46 +54,46 @@ struct ThreadUse {
     clock: Clock,
     used: Nanos,
     at: Nanos,
-    /// Opened when it is looked at for the first time.
+    /// Opened at its first examination.
     status: Option<ThreadFile>,
     stat: Option<ThreadFile>,
-    /// How often it had waited, and when that was asked.
+    /// How often it had waited, and when that was read.
     waits: Option<(u64, Nanos)>,
     blocks: Option<Blocks>,
 }
 
-/// What is known of the waits of a thread that waits often.
+/// What is known about the waits of a thread that waits often.
 struct Blocks {
     io: ThreadFile,
-    /// Its number of writes, if the kernel ever gave it, and its number of waits when that was first read.
+    /// Its number of writes, if the kernel has given it, and its number of waits at the first reading.
     writes: Option<u64>,
     waits: u64,
-    /// It was seen to block in a call that may not be interrupted: never again is it stopped while it waits often.
+    /// It was seen to block in a call that must not be interrupted: it is never again stopped while it waits often.
     elsewhere: bool,
-    /// How often we came to it while it waited often.
+    /// How often it was met while it waited often.
     met: u32,
 }
 
 impl Blocks {
-    /// Whether looks at where it blocks would tell nothing new this time.
+    /// Whether examining where it blocks would add nothing this time.
     fn is_known(&self) -> bool {
         self.elsewhere || self.met > WATCHED && !self.met.is_multiple_of(WATCHED)
     }
 }
 
-/// What the scheduler counts of one thread.
+/// The scheduler's counts for one thread.
 pub struct Clock(ThreadFile);
 
-/// What schedstat tells of a thread (Documentation/scheduler/sched-stats.rst).
+/// The fields of schedstat (Documentation/scheduler/sched-stats.rst).
 pub struct Schedstat {
     /// CPU time.
     pub used: Nanos,
-    /// How long it waited for a CPU, without the wait that it is in.
+    /// Time spent waiting for a CPU, without the current wait.
     pub waited: Nanos,
 }
 
 impl Clock {
-    /// Of one of our own threads, the calling one.
+    /// The clock of the calling thread.
     pub fn own() -> Option<Clock> {
         ThreadFile::own("schedstat").map(Clock)
     }
@@ -110,21 +114,22 @@ impl Clock {
 pub struct Picker {
     clocks: HashMap<(Pid, Tid), ThreadUse>,
     random: Random,
-    /// Where the last choice was, of 2^64, if the next lies opposite; where it will be, if that is known otherwise.
+    /// The position of the last choice, of 2^64, if the next one lies opposite; or the next position, if `foresee`
+    /// has drawn it.
     last: Option<u64>,
     planned: Option<u64>,
-    /// At the last look.
+    /// Shares at the last reading.
     shares: Vec<((Pid, Tid), u64)>,
-    /// Threads that shared the time at the last look.
+    /// Number of threads that shared the time at the last reading.
     sharing: usize,
-    /// Of the processes, and when they were listed.
+    /// Threads of the processes.
     threads: Vec<(Pid, Tid)>,
     listed: Option<Instant>,
     began: Instant,
 }
 
 impl Picker {
-    /// A picker that chooses by these numbers.
+    /// A picker that draws from these random numbers.
     #[must_use]
     pub fn new(random: Random) -> Picker {
         Picker {
@@ -140,7 +145,7 @@ impl Picker {
         }
     }
 
-    /// A thread that used CPU time lately.
+    /// Picks a thread that used CPU time since the last reading.
     pub fn pick(&mut self, processes: &[Pid]) -> Option<(Pid, Tid)> {
         let every = (self.began.elapsed() / PART).clamp(LISTING, LATER_LISTING);
         if self.listed.is_none_or(|listed| listed.elapsed() >= every) {
@@ -162,7 +167,7 @@ impl Picker {
         self.choose(shares)
     }
 
-    /// One of these threads, in proportion to their shares.
+    /// Draws one of these threads, in proportion to their shares.
     fn choose(&mut self, shares: Vec<((Pid, Tid), u64)>) -> Option<(Pid, Tid)> {
         self.sharing = shares.iter().filter(|(_, share)| *share > 0).count();
         self.shares = shares;
@@ -175,7 +180,7 @@ impl Picker {
         at(&self.shares, place)
     }
 
-    /// Where the next choice will be.
+    /// The position of the next choice.
     fn next_place(&mut self) -> u64 {
         match self.last {
             Some(last) => last.wrapping_add(1 << 63),
@@ -183,8 +188,8 @@ impl Picker {
         }
     }
 
-    /// The CPU of the thread that will be next, if until then all use as much of the time as they did; `None` where there is
-    /// but one.
+    /// The CPU of the next thread, if all use as much of the time as they did until then; `None` where there is only
+    /// one.
     pub fn foresee(&mut self) -> Option<CpuId> {
         if self.sharing < 2 {
             return None;
@@ -193,13 +198,13 @@ impl Picker {
         self.cpu_of(at(&self.shares, place)?)
     }
 
-    /// Whether the next choice makes a pair with the last one: of another thread, as far as there is one.
+    /// Whether the next choice forms a pair with the last one: of another thread, where there is one.
     #[must_use]
     pub fn is_pair_due(&self) -> bool {
         self.last.is_some() && self.sharing > 1
     }
 
-    /// Share of the time since the last look that a thread ran, in millionths.
+    /// Share of the time since the last reading that a thread ran, in millionths.
     fn share(&mut self, thread: (Pid, Tid)) -> u64 {
         let now = process::monotonic();
         if !self.clocks.contains_key(&thread) {
@@ -220,13 +225,13 @@ impl Picker {
         let ran = used - seen.used;
         let since = now - seen.at;
         (seen.used, seen.at) = (used, now);
-        // A first look weighs a thread's whole life against ours: small, but not nothing.
+        // The first reading compares a thread's whole life with ours: the share is small, but not zero.
         (u128::from(ran.0) * 1_000_000).checked_div(u128::from(since.0)).map_or(0, |share| {
             u64::try_from(share).unwrap_or(0).min(1_000_000) + u64::from(ran.0 > 0)
         })
     }
 
-    /// Whether a thread that runs its own code has not waited since this was asked of it last, at least [`QUIET`] ago.
+    /// Whether a thread that runs its own code has not waited since the last call for it, at least [`QUIET`] ago.
     pub fn is_quiet(&mut self, thread: (Pid, Tid)) -> Result<bool, Refused> {
         let Some(seen) = self.clocks.get_mut(&thread) else { return Ok(false) };
         let (pid, tid) = thread;
@@ -243,7 +248,7 @@ impl Picker {
         }
     }
 
-    /// Whether the waits of a thread that waits often are harmless, as far as is known by now.
+    /// Whether all known waits of a thread that waits often are harmless.
     pub fn waits_harmlessly(&mut self, thread: (Pid, Tid)) -> bool {
         let Some(seen) = self.clocks.get_mut(&thread) else { return false };
         let Some((waits, _)) = seen.waits else { return false };
@@ -259,7 +264,7 @@ impl Picker {
         waits.saturating_sub(blocks.waits) >= WITHOUT_WRITE && !blocks.elsewhere
     }
 
-    /// Whether a thread that runs and waits often may be stopped without being watched before.
+    /// Whether a thread that runs and waits often may be stopped without being watched first.
     pub fn need_not_be_watched(&mut self, thread: (Pid, Tid)) -> bool {
         let Some(blocks) = self.blocks(thread) else { return false };
         blocks.met = blocks.met.wrapping_add(1);
@@ -270,10 +275,11 @@ impl Picker {
         self.clocks.get_mut(&thread)?.blocks.as_mut()
     }
 
-    /// Lets [`QUIET`] pass, or a part of it where nothing is to be found out; meanwhile looks where a thread blocks that waits often.
+    /// Lets [`QUIET`] pass, or a part of it where there is nothing to find out. Meanwhile examines where a thread
+    /// that waits often blocks.
     pub fn wait_quietly(&mut self, thread: (Pid, Tid)) {
         const STEP: Duration = Duration::from_nanos(QUIET.0 / LOOKS as u64);
-        // Who writes now and then may only be stopped when it has not waited for all of that time.
+        // A thread that writes now and then may be stopped only if it has not waited for all of that time.
         let is_harmless = self.waits_harmlessly(thread);
         let Some(blocks) = self.blocks(thread).filter(|blocks| !blocks.elsewhere) else {
             return wait_quietly();
@@ -287,7 +293,7 @@ impl Picker {
         }
     }
 
-    /// We stopped a thread so often; the kernel counts each stop as a wait.
+    /// Notes that we stopped a thread so often: the kernel counts each stop as a wait.
     pub fn note_stops(&mut self, thread: (Pid, Tid), stops: u32) {
         if let Some((waits, _)) = self.clocks.get_mut(&thread).and_then(|seen| seen.waits.as_mut())
         {
@@ -309,14 +315,14 @@ impl Picker {
         Some(self.clocks.get(&thread)?.clock.read()?.used)
     }
 
-    /// How long a thread waited for a CPU so far, without the wait that it is in.
+    /// Time that a thread has waited for a CPU so far, without the current wait.
     #[must_use]
     pub fn waited(&self, thread: (Pid, Tid)) -> Option<Nanos> {
         Some(self.clocks.get(&thread)?.clock.read()?.waited)
     }
 }
 
-/// The thread at a place, of 2^64, in all of their shares.
+/// The thread at a position, of 2^64, in the sum of the shares.
 fn at(shares: &[((Pid, Tid), u64)], place: u64) -> Option<(Pid, Tid)> {
     let all: u64 = shares.iter().map(|(_, share)| share).sum();
     let mut at = ((u128::from(place) * u128::from(all)) >> 64) as u64;
@@ -329,33 +335,33 @@ fn at(shares: &[((Pid, Tid), u64)], place: u64) -> Option<(Pid, Tid)> {
     None
 }
 
-/// Whether a thread may be stopped now. Looks twice, a moment apart.
+/// Whether a thread may be stopped now. Reads its state twice, [`QUIET`] apart.
 pub fn may_be_stopped(pid: Pid, tid: Tid) -> Result<(), Refused> {
     let before = waits(&status_of(pid, tid)).ok_or(Refused::NotRunning)?;
     wait_quietly();
     if runs(&status_of(pid, tid))? == before { Ok(()) } else { Err(Refused::WaitsOften) }
 }
 
-/// For as long as a thread must not have waited.
+/// Sleeps for as long as a thread must not have waited.
 fn wait_quietly() {
     std::thread::sleep(Duration::from_nanos(QUIET.0));
 }
 
-/// Whether the thread of this status may be stopped, as far as a moment tells; tells how often it waited so far. A thread in state R
-/// is not blocked in a system call (task_current_syscall in lib/syscall.c says "running" of no other).
+/// The number of waits of a thread that its status shows running; else why it may not be stopped. A thread in state R
+/// is not blocked in a system call: task_current_syscall in lib/syscall.c says "running" for no other state.
 fn runs(status: &str) -> Result<u64, Refused> {
     let waits = waits(status).ok_or(Refused::NotRunning)?;
     if !field(status, "State:").is_some_and(|state| state.starts_with('R')) {
         return Err(Refused::NotRunning);
     }
-    // Translated code leaves by a system call, which the filter would judge if we died.
+    // Translated code leaves by a system call. If we died, the filter would judge it.
     if are_filtered(status) {
         return Err(Refused::SystemCallFilter);
     }
     Ok(waits)
 }
 
-/// How often it waited so far.
+/// The number of its waits so far.
 fn waits(status: &str) -> Option<u64> {
     field(status, "voluntary_ctxt_switches:")?.parse().ok()
 }
@@ -365,14 +371,15 @@ fn writes(io: &str) -> Option<u64> {
     field(io, "syscw:")?.parse().ok()
 }
 
-/// Whether a thread blocks in a call that the kernel restarts as if nothing had been, when the thread is stopped and no
-/// signal is delivered (signal(7), "Interruption of system calls and library functions by stop signals" lists the others).
+/// Whether a thread blocks in a call that the kernel restarts unchanged after a stop without a signal. signal(7),
+/// "Interruption of system calls and library functions by stop signals", lists the calls that it does not restart.
 #[must_use]
 pub fn blocks_harmlessly(pid: Pid, tid: Tid) -> bool {
     waits_in(pid, tid) == Some(true)
 }
 
-/// Whether the call in which a thread blocks is such a one; `None` if it runs, or blocks in none (a page fault).
+/// Whether the call in which a thread blocks is restarted; `None` if it runs, or blocks outside a call (a page
+/// fault).
 fn waits_in(pid: Pid, tid: Tid) -> Option<bool> {
     // nanosleep pause wait4 futex clock_nanosleep waitid ppoll poll (arch/x86/entry/syscalls/syscall_64.tbl)
     const RESTARTED: [u32; 8] = [35, 34, 61, 202, 230, 247, 271, 7];

@@ -1,16 +1,16 @@
 //! Placement of the tracing thread on the CPU of the thread that it stops next.
 //!
-//! What for: a stop from another CPU takes two wake-ups there, some 40 us each in a virtual machine or next to other work.
-//! From the thread's own CPU a stop is two context switches, some 6 us each (`bench/stop_parts.py`). What not: work for
-//! which the stopped thread does not wait; it would keep the thread from its CPU.
+//! What for: a stop from another CPU takes two wake-ups, some 40 us each in a virtual machine or next to other work.
+//! From the thread's own CPU a stop is two context switches, some 6 us each (`bench/stop_parts.py`). What not: work
+//! for which the stopped thread does not wait; it would keep the thread from its CPU.
 //!
-//! Hazard: a thread that moves while awake waits for its turn on the new CPU, up to a time slice of the scheduler (3 ms).
-//! One that sleeps there runs as soon as its time comes. So the move comes before a sleep.
+//! Hazard: a thread that moves while awake waits for its turn on the new CPU, up to a time slice of the scheduler (3
+//! ms). A thread that sleeps there runs as soon as its timer expires. So the move comes before a sleep.
 
 use base::CpuId;
 use sys::process::Affinity;
 
-/// The placement of the calling thread. Dropped, it lets the thread run on all of its CPUs again.
+/// The placement of the calling thread. When dropped, the thread may run on all of its CPUs again.
 pub struct Placement {
     all: Affinity,
     pinned: Option<Pinned>,
@@ -22,7 +22,7 @@ struct Pinned {
 }
 
 impl Placement {
-    /// On no CPU in particular. `None` where our set of CPUs is unknown.
+    /// Not pinned. `None` where our set of CPUs is unknown.
     pub fn new() -> Option<Placement> {
         Some(Placement { all: Affinity::own().ok()?, pinned: None })
     }

@@ -1,6 +1,6 @@
 //! One traced process: its code, its code cache, and how the cache gets into the process.
 //!
-//! What for: the state per process between bursts. What not: which thread and when (`tracer`).
+//! What for: the state of a process between bursts. What not: which thread is traced and when (`worker`, `picker`).
 
 use std::time::Instant;
 
@@ -20,18 +20,18 @@ use crate::space::{Faults, REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
 
-/// A process as far as bursts are concerned.
+/// A process, as the tracer sees it.
 pub struct Program {
     /// The process.
     pub pid: Pid,
     /// Its code.
     pub code: CodeMap,
     stages: [Stage; 3],
-    /// A thread came to code that no mapping explained, when we last read them.
+    /// A thread reached code that was in no mapping when we last read them.
     outdated: bool,
-    /// A thread came to code that no region of the cache is near.
+    /// A thread reached code that is out of reach of every region of the cache.
     far: Option<RemoteAddr>,
-    /// Room for what the next visit is to bring in.
+    /// Free places for what the next visit brings in.
     places: Option<Places>,
     /// Basic blocks of the last burst that traced.
     recent: Vec<RemoteAddr>,
@@ -40,17 +40,17 @@ pub struct Program {
     native_addresses: NativeAddresses,
 }
 
-/// How far one flavour's cache is.
+/// The progress of one flavour's cache.
 enum Stage {
     Nothing,
     Opened(Space),
     Ready(Box<Cache>),
-    /// It will not be had.
+    /// There will be no cache.
     Refused(Refused),
 }
 
 impl Stage {
-    /// Whether its memory is not where we left it in the process.
+    /// Whether its memory is no longer where we left it in the process.
     fn is_elsewhere(&self, pid: Pid) -> bool {
         match self {
             Stage::Opened(space) => !space.is_in(pid),
@@ -61,7 +61,7 @@ impl Stage {
 }
 
 impl Program {
-    /// Looks at a process; nothing is changed in it.
+    /// Examines a process without changing it.
     pub fn examine(pid: Pid, native_addresses: NativeAddresses) -> Result<Program, Refused> {
         may_be_traced(pid)?;
         let code = CodeMap::read(pid);
@@ -84,7 +84,7 @@ impl Program {
         &mut self.stages[stage_of(flavour)]
     }
 
-    /// The cache with the process's code, once it is ready.
+    /// The cache and the process's code, once the cache is ready.
     pub fn ready(&mut self, flavour: BurstFlavour) -> Option<(&mut Cache, &CodeMap)> {
         match &mut self.stages[stage_of(flavour)] {
             Stage::Ready(cache) => Some((cache, &self.code)),
@@ -92,7 +92,7 @@ impl Program {
         }
     }
 
-    /// Why it will never be ready, if so.
+    /// Why there will be no cache, if so.
     pub fn refused(&mut self, flavour: BurstFlavour) -> Result<(), Refused> {
         match self.stage(flavour) {
             Stage::Refused(refused) => Err(*refused),
@@ -100,8 +100,8 @@ impl Program {
         }
     }
 
-    /// Compares what was translated with what the process has now, and forgets it where that differs. The process runs
-    /// meanwhile, but no thread of it is in translated code.
+    /// Compares the code that was translated with the process's current code, and empties the cache if they differ.
+    /// The process runs meanwhile, but no thread of it is in translated code.
     pub fn refresh(&mut self) {
         let mut unchanged = self.code.is_unchanged();
         if !unchanged {
@@ -118,18 +118,19 @@ impl Program {
         }
     }
 
-    /// Takes note of what a trace ran: records of these blocks.
+    /// Notes the blocks that a trace recorded.
     pub fn note_recent(&mut self, blocks: &[u32]) {
         if let Stage::Ready(cache) = self.stage(BurstFlavour::Trace) {
             self.recent = cache.basic_blocks(blocks);
         }
     }
 
-    /// Translates for a count window or timed loads what the last trace ran, at most `most` blocks, and what that leads
-    /// to. No thread of the process is in translated code.
+    /// Translates the code of the last trace, for a count window or timed loads: at most `most` blocks, with those
+    /// that they lead to. No thread of the process is in translated code.
     pub fn prepare(&mut self, flavour: BurstFlavour, most: usize, next_id: &mut u32) {
         let Stage::Ready(cache) = &mut self.stages[stage_of(flavour)] else { return };
-        // Of each block another load is timed than the time before: a short run would else know one of many.
+        // Empty the cache, so that another load of each block is timed than last time: a short run would otherwise
+        // time one of many.
         if flavour == BurstFlavour::Timed {
             cache.clear();
         }
@@ -137,7 +138,7 @@ impl Program {
         cache.translate_waiting(&self.code, most, next_id);
     }
 
-    /// Notes what kept a thread from going on in translated code.
+    /// Notes why a thread could not continue in translated code.
     pub fn note_missing(&mut self, at: RemoteAddr, why: Refused) {
         match why {
             Refused::JitCode => self.outdated = true,
@@ -146,15 +147,15 @@ impl Program {
         }
     }
 
-    /// Before a visit, while the process runs: where the visit will bring something in, wherever the thread is then, looks
-    /// where there is room for it.
+    /// Before a visit, while the process runs: finds free places for what the visit will bring in, wherever the
+    /// thread is by then.
     pub fn look_ahead(&mut self, flavour: BurstFlavour) {
         let far = self.far.unwrap_or_default();
         let is_expected = self.needs_set_up(flavour, far);
         self.places = is_expected.then(|| Places::of(self.pid));
     }
 
-    /// Whether a visit of the process must bring in a region of code first.
+    /// Whether a visit must first bring in a region of code.
     #[must_use]
     pub fn needs_set_up(&mut self, flavour: BurstFlavour, at: RemoteAddr) -> bool {
         let far = self.far;
@@ -173,7 +174,7 @@ impl Program {
         self.stages.iter().any(|stage| stage.is_elsewhere(self.pid))
     }
 
-    /// The same before a burst, which uses the memory of its flavour alone.
+    /// The same before a burst, for the memory of its flavour alone.
     #[must_use]
     pub fn is_another_for(&self, flavour: BurstFlavour) -> bool {
         match &self.stages[stage_of(flavour)] {
@@ -182,8 +183,8 @@ impl Program {
         }
     }
 
-    /// Brings the cache, or a region of it near where code is wanted, into the process. The thread is let go; returns how
-    /// long it stood still.
+    /// Brings the cache, or a region of it near the wanted code, into the process. Releases the thread; returns how
+    /// long it was stopped.
     pub fn set_up(
         &mut self,
         visit: Visit<'_>,
@@ -193,10 +194,10 @@ impl Program {
     ) -> Nanos {
         let populating =
             self.ready(flavour).is_some_and(|(cache, _)| cache.space.needs_populating());
-        // Tried once: where it fails, the code stays without a region.
+        // Try once: if it fails, the code stays without a region.
         let far = if populating { None } else { self.far.take() };
         let code = far.unwrap_or(visit.native.instruction_pointer());
-        // Mappings change; a gap is searched in what is there now.
+        // Mappings change, so a place found earlier is used only if they are still the same.
         let ahead = self.places.take().filter(Places::hold);
         let places = ahead.unwrap_or_else(|| Places::of(self.pid));
         let size = match self.stage(flavour) {
@@ -204,7 +205,7 @@ impl Program {
             _ => Space::CODE_BYTES,
         };
         let (Some(cave), Some(at)) = (places.cave(), places.gap_near(code, size, REACH)) else {
-            // What is there already is taken out at the end.
+            // Memory that is already in the process stays until the end; only the first visit makes it.
             if matches!(self.stage(flavour), Stage::Nothing) {
                 *self.stage(flavour) = Stage::Refused(Refused::NoRoom);
             }
@@ -217,7 +218,7 @@ impl Program {
         };
         end(visit, &made);
         let stood_still = elapsed(since);
-        // What follows takes long, and the thread does not wait for it.
+        // The rest takes long and the thread does not wait for it: leave its CPU.
         placement.iter_mut().for_each(Placement::unpin);
         match self.stage(flavour) {
             Stage::Opened(space) => space.fill_region(),
@@ -226,7 +227,7 @@ impl Program {
         }
         match made {
             Ok(()) => self.fill(flavour),
-            // A further region that could not be had leaves the others as they are.
+            // If a further region cannot be mapped, the others stay in use.
             Err(CallError::Refused | CallError::Trace)
                 if !matches!(self.stage(flavour), Stage::Ready(_)) =>
             {
@@ -252,7 +253,7 @@ impl Program {
         }
         match stage {
             Stage::Opened(space) => match space.map(calls, at, reserved) {
-                // What the program got so far must not stay with it.
+                // What the program has so far must not stay in it.
                 Err(CallError::Refused) => space.remove(calls).and(Err(CallError::Refused)),
                 done => done,
             },
@@ -262,7 +263,7 @@ impl Program {
         }
     }
 
-    /// What takes long is done while the program runs.
+    /// Fills new memory while the program runs, because that takes long.
     fn fill(&mut self, of: BurstFlavour) {
         let stage = self.stage(of);
         if !matches!(stage, Stage::Opened(space) if space.is_ready()) {
@@ -274,7 +275,7 @@ impl Program {
         *self.stage(of) = Stage::Ready(Box::new(Cache::new(space, of, native_addresses)));
     }
 
-    /// Adds what a flavour's memory has newly brought into the kernel's account of the process.
+    /// Adds the pages of a flavour that the kernel has newly counted for the process.
     pub fn note_pages(&mut self, flavour: BurstFlavour, pages: &mut Pages) {
         if let Stage::Ready(cache) = self.stage(flavour) {
             let Faults { populating, touched } = cache.space.new_faults();
@@ -294,7 +295,7 @@ impl Program {
         self.stages.iter().any(|stage| matches!(stage, Stage::Opened(_) | Stage::Ready(_)))
     }
 
-    /// Takes everything out of the process again; `true` when nothing is left.
+    /// Removes everything of ours from the process; `true` when nothing is left.
     pub fn remove(&mut self, visit: Visit<'_>) -> bool {
         let Some(cave) = Places::of(self.pid).cave() else {
             visit.leave(0);
@@ -321,7 +322,7 @@ impl Program {
     }
 }
 
-/// Lets a thread go that made calls for us, however that ended.
+/// Releases a thread that made calls for us, however these ended.
 pub fn end(visit: Visit<'_>, made: &Result<(), CallError>) {
     match made {
         Ok(()) | Err(CallError::Refused | CallError::Trace) => {
@@ -335,12 +336,12 @@ pub fn end(visit: Visit<'_>, made: &Result<(), CallError>) {
     }
 }
 
-/// A flavour that runs another one's blocks has its cache.
+/// The index of the cache that a flavour uses: a flavour that runs another one's blocks shares its cache.
 fn stage_of(flavour: BurstFlavour) -> usize {
     flavour.of_blocks() as usize
 }
 
-/// What `/proc/PID/status` says against tracing a process.
+/// What in `/proc/PID/status` forbids tracing a process.
 pub fn may_be_traced(pid: Pid) -> Result<(), Refused> {
     let status = status_of(pid, Tid(pid.0));
     if status.is_empty() {
@@ -361,8 +362,8 @@ pub fn may_be_traced(pid: Pid) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A vfork's child runs in its parent's memory; where the kernel does not tell, equal mappings are taken for the same (a
-/// fork's child is then looked at again when it has changed its own).
+/// Whether a process runs in its parent's memory, as a vfork's child does. Where the kernel does not say, equal
+/// mappings count as the same memory; the child of a fork is examined again when it has changed its own.
 fn share_memory(pid: Pid, parent: Pid) -> bool {
     process::share_memory(pid, parent).unwrap_or_else(|| {
         let maps = tracee::maps::read(pid);
@@ -370,7 +371,7 @@ fn share_memory(pid: Pid, parent: Pid) -> bool {
     })
 }
 
-/// A number that no mapping of others holds by chance: time and process, mixed.
+/// A number that no other mapping holds by chance: time and process id, mixed.
 #[must_use]
 pub fn cookie(pid: Pid, began: Instant) -> u64 {
     mixed(elapsed(began).0 ^ u64::from(pid.0.unsigned_abs()) << 40) | 1

@@ -1,8 +1,8 @@
 //! Stops any one thread of a process at a moment when the program does not notice.
 //!
-//! What for: system calls that some thread must make for us (`guest`). What not: bursts, which need a thread that runs
-//! (`picker`).
-//! Assumption: a thread that has waited in one call for a millisecond also waits for the microseconds until it stops.
+//! What for: system calls that some thread must make for us (`guest`). What not: bursts, which need a running thread
+//! (`picker`). Assumption: a thread that has waited in one call for a millisecond also waits for the microseconds
+//! until it stops.
 
 use std::time::Duration;
 
@@ -41,11 +41,11 @@ pub fn stop<'w>(
     }
 }
 
-/// Whether a thread waits in a call that continues after a stop as if nothing had happened. These are the calls of
-/// [`blocks_harmlessly`]; select and pselect, for which the kernel keeps the time that is left; and reading from an empty
-/// pipe. With `even_endless` also waiting for events without a time limit, which we make continue
-/// ([`keep_waiting`](sys::trace::Registers::keep_waiting)). If we die in the microseconds between the stop and that, the call
-/// ends early, as with every other tracer. The call is read twice.
+/// Whether a thread waits in a call that continues unchanged after a stop. These are the calls of
+/// [`blocks_harmlessly`], select and pselect, for which the kernel keeps the remaining time, and reading from an
+/// empty pipe. With `even_endless` also waiting for events without a time limit, which we make continue
+/// ([`keep_waiting`](sys::trace::Registers::keep_waiting)). If we die in the microseconds between the stop and that,
+/// the call ends early, as with every other tracer. The call is read twice.
 fn waits_harmlessly(pid: Pid, tid: Tid, even_endless: bool) -> bool {
     let read =
         || std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();

@@ -1,38 +1,38 @@
 //! Why a thread was not traced: one word per reason, counted in the result.
 //!
-//! What for: the result states which share of the running time was traceable, and the reasons for the rest. What not: why
-//! a single instruction cannot be copied (`x86::Refusal`), which is one of the reasons.
+//! What for: the result states the share of the running time that was traceable, and the reasons for the rest. What
+//! not: why a single instruction cannot be copied (`x86::Refusal`); that is one of the reasons.
 
 use x86::Refusal;
 
 /// Why a burst did not begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Refused {
-    /// The code is not in a file, or its memory is writable: it may be made while the program runs.
+    /// The code is not in a file, or its memory is writable: it may be generated while the program runs.
     JitCode,
-    /// The program uses gs itself.
+    /// The program uses the gs segment, which translated code needs.
     GsInUse,
-    /// Single-stepped, or strings run downwards.
+    /// The trap flag or the direction flag is set.
     UnusualFlags,
     /// Not 64-bit code.
     NotLongMode,
-    /// A shadow stack (Intel CET) watches returns.
+    /// The CPU checks returns against a shadow stack (Intel CET), which translated returns would violate.
     ShadowStack,
-    /// The program filters its own system calls.
+    /// The program filters its own system calls (seccomp).
     SystemCallFilter,
-    /// The kernel would not let the program map our code.
+    /// The kernel did not let the program map our code.
     NoRoom,
-    /// It runs in its creator's memory until it executes another program (vfork).
+    /// The process runs in its creator's memory until it executes another program (vfork).
     BorrowedMemory,
-    /// It stopped running before it could be stopped, or was in a system call.
+    /// The thread stopped running before we stopped it, or was in a system call.
     NotRunning,
-    /// It waits so often that stopping it could cut a wait short.
+    /// The thread waits so often that a stop could cut a wait short.
     WaitsOften,
     /// Another tracer (a debugger) is attached, or ptrace is not allowed.
     NotAllowed,
-    /// A restartable sequence: kernel and program share assumptions on its addresses.
+    /// The thread is in a restartable sequence (rseq): the kernel checks its instruction pointer.
     RestartableSequence,
-    /// An instruction that runs natively only.
+    /// An instruction that cannot be copied.
     Instruction(Refusal),
 }
 

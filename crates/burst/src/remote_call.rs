@@ -1,12 +1,12 @@
-//! System calls made by a stopped thread of the program on our behalf.
+//! System calls that a stopped thread of the program makes on our behalf.
 //!
 //! What for: mapping the code cache into the program, and unmapping it. What not: when, and which ones (`space`).
 //!
-//! How, so that even our death in the middle of it does no harm: a few bytes of code are put into the padding behind the
-//! code of some file (a *cave*, unused zeroes). They make the call, load every register that it needed
-//! with its native value, and jump to where the thread was. A living tracer stops it right behind the call and restores
-//! everything itself; without a tracer the code does. The signal mask is left alone: a signal that arrives in between
-//! ends the calls, and is delivered in native state.
+//! How, so that even our death in the middle does no harm: we write a few bytes of code into the padding after the
+//! code of some file (a *cave*, unused zeroes). The code makes the call, loads the native value of every register
+//! that the call needed, and jumps to where the thread was. A living tracer stops the thread right after the call and
+//! restores everything itself; without a tracer the code does. The signal mask is not changed: a signal that arrives
+//! in between ends the calls and is delivered in native state.
 //!
 //! ```text
 //! cave:  syscall
@@ -28,8 +28,8 @@ use tracee::status::{field, from_state_on};
 pub const CAVE_BYTES: u64 = 120;
 const NAME_AT: usize = 112;
 const NAME: &[u8] = b"fathom\0\0";
-/// After this long the tracer gives up for good, see [`CallError::Lost`]. Calls take microseconds, but a thread may have
-/// to wait for a CPU, for memory, or while its group of processes is frozen.
+/// After this time the tracer gives up, see [`CallError::Lost`]. Calls take microseconds, but a thread may have to
+/// wait for a CPU, for memory, or while its control group is frozen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Registers that carry arguments, and those that a system call changes, by the numbers of the encoding:
@@ -39,19 +39,20 @@ const INVOLVED: [u8; 9] = [0, 7, 6, 2, 10, 8, 9, 1, 11];
 /// Why a call was not made.
 #[derive(Debug)]
 pub enum CallError {
-    /// This stop came first; the thread is in its native state and still stopped there.
+    /// This stop came first. The thread is in its native state and still stopped there.
     Stopped(Stop),
     /// The thread is gone.
     Gone,
-    /// The kernel refused the program's call.
+    /// The kernel refused the call.
     Refused,
     /// ptrace failed.
     Trace,
-    /// It neither stopped nor ended: it will stop at the call's exit, and only our end lets it go on from there.
+    /// The thread neither stopped nor ended. It will stop at the call's exit, and only our end releases it from
+    /// there.
     Lost,
 }
 
-/// A stopped thread that makes calls for us; native again when this is dropped.
+/// A stopped thread that makes calls for us. It gets its native state back when this is dropped.
 pub struct RemoteCalls<'a> {
     tid: Tid,
     native: Registers,
@@ -62,8 +63,8 @@ pub struct RemoteCalls<'a> {
 }
 
 impl<'a> RemoteCalls<'a> {
-    /// Prepares a stopped thread whose native registers are `native`. `cave` are zeroes in executable memory. Refused
-    /// where the thread filters its calls: it may have begun to since it was last looked at.
+    /// Prepares a stopped thread whose native registers are `native`. `cave` is the address of zeroes in executable
+    /// memory. Refused where the thread filters its calls: it may have begun to since it was last examined.
     pub fn begin(
         tid: Tid,
         native: &Registers,
@@ -79,7 +80,7 @@ impl<'a> RemoteCalls<'a> {
         Ok(calls)
     }
 
-    /// The address of the text `fathom`, while the calls last.
+    /// The address of the text `fathom`, for the duration of the calls.
     #[must_use]
     pub fn name(&self) -> u64 {
         self.cave.0 + NAME_AT as u64
@@ -102,7 +103,7 @@ impl<'a> RemoteCalls<'a> {
         registers.set_instruction_pointer(self.cave);
         registers.forget_system_call();
         registers.set(self.tid).map_err(|_| CallError::Trace)?;
-        // Once at the entry of the call, once at its exit.
+        // It stops twice: at the entry of the call and at its exit.
         for _ in 0..2 {
             trace::resume_to_system_call(self.tid, 0).map_err(|_| CallError::Trace)?;
             match self.alarm.wait(self.tid, PATIENCE).map_err(|_| CallError::Trace)? {
@@ -132,13 +133,14 @@ impl Drop for RemoteCalls<'_> {
         if self.lost.get() {
             return;
         }
-        // Where the thread is gone, so is its memory, or another thread's burst will find the cave used and take another.
+        // An error means that the thread is gone. Then so is its memory, or another thread's burst finds the cave
+        // used and takes another.
         let _ = trace::overwrite(self.tid, self.cave, &[0; CAVE_BYTES as usize]);
     }
 }
 
-/// Whether `/proc/TID/status` tells of a filter of system calls (seccomp(2)). One that we live under ourselves (a
-/// container's) allows what we do; one of the program's own may end it.
+/// Whether `/proc/TID/status` shows a filter of system calls (seccomp(2)). A filter that also applies to us (a
+/// container's) allows what we do; one of the program's own may kill it.
 #[must_use]
 pub fn are_filtered(status: &str) -> bool {
     static OWN: OnceLock<u32> = OnceLock::new();
@@ -147,7 +149,7 @@ pub fn are_filtered(status: &str) -> bool {
         count.unwrap_or(0u32)
     };
     let own = || filters(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
-    // Kernels before 5.9 do not count filters: any may be the program's own.
+    // Kernels before 5.9 do not count filters: any of them may be the program's own.
     let uncounted = field(status, "Seccomp_filters:").is_none();
     let strict = match field(status, "Seccomp:") {
         Some("1") => true,
@@ -157,8 +159,8 @@ pub fn are_filtered(status: &str) -> bool {
     strict || filters(status) > *OWN.get_or_init(own)
 }
 
-/// Whether these bytes begin with what a tracer left behind that was killed: its code, or the rest of it. A thread may
-/// still be in it.
+/// Whether these bytes begin with code, or a rest of it, that a killed tracer left behind. A thread may still be in
+/// it.
 #[must_use]
 pub fn is_left_behind(bytes: &[u8]) -> bool {
     bytes.get(NAME_AT..CAVE_BYTES as usize).is_some_and(|name| name == NAME)

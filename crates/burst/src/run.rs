@@ -1,8 +1,8 @@
-//! One burst: a stopped thread enters translated code, runs, and is given back its native state.
+//! One burst: a stopped thread enters translated code, runs, and gets its native state back.
 //!
-//! What for: the loop of stops, and the promise that on every path out (time over, buffer full, signal, fault, system
-//! call, death, panic of ours) the thread has exactly its native registers. What not: choosing thread and time
-//! (`picker`, `budget`), what records mean (`drain`).
+//! What for: the loop of stops, and the guarantee that on every path out (time over, buffer full, signal, fault,
+//! system call, death, panic of ours) the thread has exactly its native registers. What not: the choice of thread and
+//! time (`picker`, `budget`), the meaning of records (`drain`).
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
@@ -18,20 +18,21 @@ use crate::refused::Refused;
 use crate::space::RECORDS;
 use crate::visit::{Visit, elapsed, signal_of};
 
-/// A thread that was asked to stop may have to wait for a CPU on a loaded machine, or for a page from a slow disk. After
-/// this long the tracer gives up for good; the kernel then lets the thread go, and its translated code goes on alone.
+/// How long we wait for a thread that was asked to stop: it may have to wait for a CPU on a loaded machine, or for a
+/// page from a slow disk. After this the tracer gives up. The kernel then releases the thread, and its translated
+/// code continues alone.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A thread that got no CPU in its time is given it so often once more: others had it.
+/// How often a thread that got no CPU in its time is given that time again.
 const GIVEN_ANEW: u32 = 2;
-/// Room behind the limit, which a block checks once for all that it records.
+/// Room after the limit: a block checks once for all that it records.
 const LARGEST_RECORD: usize = 8 * MOST_WORDS;
 
-/// What a burst may cost.
+/// The limits of a burst.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     /// Longest time in translated code.
     pub time: Duration,
-    /// Of a window that counts all blocks: how long one may be right behind it that counts few of them.
+    /// For a window in which all blocks count: the time of the sparse window right after it.
     pub sparse: Duration,
     /// Most bytes of records, at most `space::RECORD_BYTES`.
     pub bytes: usize,
@@ -39,46 +40,46 @@ pub struct Allowance {
     pub misses: u32,
     /// Blocks translated per such stop.
     pub ahead: usize,
-    /// The thread only goes in and out again.
+    /// The thread only enters and leaves again, to measure the cost of that.
     pub is_empty: bool,
 }
 
-/// What came of a burst.
+/// The outcome of a burst.
 pub struct Ran {
     /// Why it ended.
     pub end: BurstEnd,
     /// From entering to leaving.
     pub elapsed: Nanos,
-    /// CPU time of the thread meanwhile, by the clock that was given.
+    /// CPU time of the thread meanwhile, by the given clock.
     pub cpu_time: Option<Nanos>,
-    /// The thread stood still for this long, before and within.
+    /// How long the thread was stopped, before and within.
     pub stand_still: Nanos,
-    /// How often.
+    /// How often it was stopped.
     pub stops: u32,
     /// The thread's base of fs.
     pub fs_base: RemoteAddr,
     /// Words of records.
     pub words: usize,
-    /// Where the thread should have had code.
+    /// Where there was no code for the thread, and why.
     pub missing: Option<(RemoteAddr, Refused)>,
-    /// What was counted, of a window that another one follows in the same visit.
+    /// The counts, of a window that another one follows in the same visit.
     pub counts: Option<Counts>,
-    /// That window: all blocks counted in it, and few of them in this one.
+    /// The outcome of the full window, if this one is the sparse window after it.
     pub first: Option<Box<Ran>>,
 }
 
-/// A thread in translated code.
+/// A thread that runs translated code.
 struct Inside<'c, 'v> {
     visit: Option<Visit<'v>>,
     cache: &'c mut Cache,
-    /// Its CPU time, and what that was when it entered.
+    /// Its CPU time, and the CPU time at its entry.
     clock: &'c dyn Fn() -> Option<Nanos>,
     used: Option<Nanos>,
     allowance: Allowance,
     began: Instant,
     /// When its time is over.
     until: Instant,
-    /// Times that it was given anew.
+    /// How often its time was given again.
     given: u32,
     /// When it stopped last.
     stopped: Instant,
@@ -89,12 +90,12 @@ struct Inside<'c, 'v> {
     first: Option<Box<Ran>>,
 }
 
-/// How a burst ends.
+/// The end of a burst.
 struct Last {
     end: BurstEnd,
-    /// Of a thread that is still there.
+    /// The last stop, of a thread that still exists.
     stop: Option<Stop>,
-    /// What the stop means, where that was looked up.
+    /// The meaning of the stop, if it was looked up.
     native: Option<Native>,
 }
 
@@ -102,9 +103,9 @@ impl Last {
     const GONE: Last = Last { end: BurstEnd::Gone, stop: None, native: None };
 }
 
-/// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go. `clock` tells its CPU time,
-/// and is asked while it stands still: the kernel brings that up to date when a thread stops (update_curr in
-/// kernel/sched/fair.c), of a running one only with each tick.
+/// Runs a burst on a stopped thread that `visit.check` has accepted. Releases the thread. `clock` reads its CPU time
+/// and is called while it is stopped: the kernel brings the CPU time up to date when a thread stops (update_curr in
+/// kernel/sched/fair.c), and of a running thread only at each tick.
 pub fn run(
     visit: Visit<'_>,
     cache: &mut Cache,
@@ -124,7 +125,7 @@ pub fn run(
             Break(last) => Break(last),
         };
         let Break(last) = next else { continue };
-        // Another stop that came at the same moment, a signal or a system call, is for others to answer.
+        // Another stop at the same moment, by a signal or a system call, is answered elsewhere.
         let is_over = last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted));
         if !(is_over && (inside.goes_on() || inside.goes_on_sparsely())) {
             break last;
@@ -192,8 +193,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         let translated = enter_at(cache, &visit.native, entry, records);
         translated.set(visit.tid).map_err(|_| Refused::NotRunning)?;
         let stand_still = elapsed(visit.since);
-        // Not behind the call that lets it go: on one CPU the thread may come first and be done before we are back, and what it
-        // recorded would have taken no time at all.
+        // Read the clock before the call that releases the thread: on one CPU the thread may run first and be done
+        // before we are back. Its burst would then appear to have taken no time.
         let began = Instant::now();
         if trace::resume_and_catch_system_call(visit.tid).is_err() {
             let _ = visit.native.set(visit.tid);
@@ -218,15 +219,15 @@ impl<'c, 'v> Inside<'c, 'v> {
         })
     }
 
-    /// Waits for a stop that ends the burst or asks for code. When the time is over it is we who stop the thread.
+    /// Waits for a stop that ends the burst or asks for code. When the time is over, we stop the thread ourselves.
     fn next_stop(&mut self) -> ControlFlow<Last, Stop> {
         match self.wait(self.until.saturating_duration_since(Instant::now())) {
             Some(Happened::Stopped(stop)) => return Continue(stop),
-            // An error says that no thread of this number is traced.
+            // An error means that no thread of this number is traced.
             Some(Happened::Ended) | None => return Break(Last::GONE),
             Some(Happened::Nothing) => {}
         }
-        // Refused when another thread executed a program, and its thread has the number now.
+        // The kernel refuses this when another thread executed a program and now has the number.
         let interrupted = self.visit.as_ref().map(|visit| trace::interrupt(visit.tid));
         if !matches!(interrupted, Some(Ok(()))) {
             return Break(Last::GONE);
@@ -243,8 +244,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         })
     }
 
-    /// Whether a thread that stands still because its time is over goes on for what it is given anew: if it stands in
-    /// translated code, for of native code a system call would be swallowed.
+    /// Whether a thread that was stopped because its time is over continues with more time. It must be in translated
+    /// code: in native code we would swallow a system call.
     fn goes_on(&mut self) -> bool {
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
         let may_go_on = self.native().is_some() && self.has_time();
@@ -256,7 +257,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         true
     }
 
-    /// The same for a window in which few blocks count, behind one in which all did.
+    /// The same for the sparse window after a full one.
     fn goes_on_sparsely(&mut self) -> bool {
         let Some(visit) = self.visit.as_ref() else { return false };
         let (tid, fs_base) = (visit.tid, visit.native.fs_base());
@@ -288,8 +289,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         true
     }
 
-    /// Whether a thread that stands still has time left. It is given what it did not use where it had a CPU for less than
-    /// half of its time.
+    /// Whether a stopped thread has time left. A thread that had a CPU for less than half of its time gets the unused
+    /// time again.
     fn has_time(&mut self) -> bool {
         if Instant::now() < self.until {
             return true;
@@ -305,8 +306,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         is_given
     }
 
-    /// A thread goes on. It is time in translated code that it is allowed: next to other work each stop may take a tenth of a
-    /// millisecond.
+    /// Lets a thread continue. The limit is on time in translated code: next to other work each stop may take a tenth
+    /// of a millisecond.
     fn note_stand_still(&mut self) {
         let stood_still = elapsed(self.stopped);
         self.stand_still += stood_still;
@@ -320,7 +321,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         happened
     }
 
-    /// Answers the system call by which translated code leaves: it goes on where the program does, if that may be.
+    /// Answers the system call by which translated code leaves: the thread continues where the program does, if that
+    /// is allowed.
     fn go_on(&mut self, code: &CodeMap, next_id: &mut u32) -> ControlFlow<Last> {
         let last = |end, native| Last { end, stop: Some(Stop::SystemCall), native };
         let Some(native) = self.native() else { return Break(last(BurstEnd::Stopped, None)) };
@@ -372,10 +374,10 @@ impl<'c, 'v> Inside<'c, 'v> {
         self.cache.space.slot(area::LIMIT)
     }
 
-    /// Gives the thread its native registers and lets it go; returns the words of records.
+    /// Gives the thread its native registers and releases it; returns the number of words of records.
     fn finish(&mut self, last: Last) -> usize {
         let Some(stop) = last.stop else {
-            // It is gone; the end of its records is unknown.
+            // The thread is gone; the end of its records is unknown.
             if let Some(visit) = self.visit.take() {
                 visit.forget();
             }
@@ -395,7 +397,8 @@ impl<'c, 'v> Inside<'c, 'v> {
                     let _ = trace::set_faulting_instruction(visit.tid, at);
                 }
             }
-            // Not in translated code: then it is native already, but for what only we set.
+            // The thread is not in translated code, so its registers are native already, except those that only we
+            // set.
             None => {
                 if let Ok(mut registers) = Registers::of(visit.tid) {
                     registers.set_gs_base(RemoteAddr(0));
@@ -410,7 +413,7 @@ impl<'c, 'v> Inside<'c, 'v> {
 
 impl Drop for Inside<'_, '_> {
     fn drop(&mut self) {
-        // Only on a panic of ours: the thread runs translated code and must be given back.
+        // Reached only on a panic of ours: the thread runs translated code and must get its native state back.
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return };
         let _ = trace::interrupt(tid);
         let last = match self.wait(PATIENCE) {

@@ -1,9 +1,9 @@
 //! The flavour, length and cost of the next burst.
 //!
-//! What for: three flavours and two lengths. A trace gives addresses, and slows irregular code down. A count window of the
-//! same thread right after it gives the native speed of the same code. Timed loads give the latency of single loads.
-//! Long traces observe reuse over a longer time. Brief ones cost little, so there are many: they observe which code runs on
-//! which data, and when. What not: the rate of bursts (`budget`), the choice of a thread (`picker`).
+//! What for: three flavours and two lengths. A trace records addresses; it slows irregular code down. A count window
+//! of the same thread right after it gives the native speed of the same code. Timed loads give the latency of single
+//! loads. Long traces observe reuse over a longer time. Brief ones cost little, so there are many: they observe which
+//! code runs on which data, and when. What not: the rate of bursts (`budget`), the choice of a thread (`picker`).
 //!
 //! ```text
 //! brief and long turns as the budget has it; the long ones: four times trace + count, timed, and so on
@@ -18,32 +18,33 @@ use crate::drain::Tally;
 use crate::run::Allowance;
 use crate::space::RECORD_BYTES;
 
-/// Behind each trace comes a count window; of those that their records did not slow down, behind every eighth: a
-/// tight loop takes up to three times as long with a counter, and tells its pace in the trace.
+/// A count window follows each trace. After traces that their records did not slow down, only every eighth has one: a
+/// tight loop takes up to three times as long with a counter, and its trace already gives its pace.
 const TRACES_PER_COUNT: u32 = 1;
 const QUICK_TRACES_PER_COUNT: u32 = 8;
-/// Behind every fourth one, in its turn, timed loads.
+/// Timed loads follow every fourth trace.
 const TRACES_PER_TIMED: u32 = 4;
 
-/// A brief trace ends with so many bytes of records, of which a quarter is room for the largest one: 6,000 of two words, some 12
-/// us of slow-down and 0.1 ms to encode them. Of a loop whose pace is known natively they tell what an iteration does.
+/// Bytes of records at which a brief trace ends; a quarter of them is room for the largest record. That is 6,000
+/// records of two words: some 12 us of slow-down, and 0.1 ms to encode them. For a loop whose native pace is known
+/// they show what an iteration does.
 const BRIEF_BYTES: usize = 128 << 10;
 
-/// Of a long turn's time a brief one takes this part: a loop that is summarised goes through 300,000 lines in a millisecond,
-/// which a report has to look at.
+/// A brief burst has this part of a long one's time: a summarised loop goes through 300,000 lines in a millisecond,
+/// all of which a report has to process.
 const BRIEF_PART: u32 = 3;
 
-/// How much a turn's burst may record.
+/// How much a burst may record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// One trace of few records. Loops that are summarised have next to none: of these it sees a third of a long one. Of other
-    /// code it tells what is done, and a count window behind it how fast.
+    /// One trace of few records. Summarised loops have almost none: of these it sees a third of what a long one sees.
+    /// Of other code it shows what is done, and the count window after it how fast.
     Brief,
     /// The flavour that is next, at its full length.
     Long,
 }
 
-/// The turns of one process.
+/// The sequence of bursts of one process.
 #[derive(Debug, Default)]
 pub struct Schedule {
     traces: u32,
@@ -57,7 +58,7 @@ impl Schedule {
         if self.timed_is_due { BurstFlavour::Timed } else { BurstFlavour::Trace }
     }
 
-    /// A trace took place, slowed down by its records or not; whether a count window follows at once.
+    /// Notes a trace, slowed down by its records or not; returns whether a count window follows at once.
     pub fn note_trace(&mut self, is_slowed: bool) -> bool {
         self.traces = self.traces.wrapping_add(1);
         self.timed_is_due = self.traces.is_multiple_of(TRACES_PER_TIMED);
@@ -68,20 +69,20 @@ impl Schedule {
         })
     }
 
-    /// Timed loads had their turn, whatever came of it.
+    /// Notes that timed loads had their turn, successful or not.
     pub fn note_timed(&mut self) {
         self.timed_is_due = false;
     }
 }
 
-/// What a burst may cost; `longest` is the time of a trace. Counters take up to half of a window's time, and timed loads
-/// nearly all of theirs: both are shorter.
+/// The limits of a burst; `longest` is the time of a trace. Count windows and timed loads are shorter, because
+/// counters take up to half of a window's time and timed loads nearly all of theirs.
 #[must_use]
 pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Allowance {
     let (time, misses) = match flavour {
         BurstFlavour::Trace if length == Length::Brief => (longest / BRIEF_PART, 64),
         BurstFlavour::Trace => (longest, 64),
-        // Code that stands still this often is not counted at its native rate.
+        // Code that is stopped this often does not run at its native rate.
         BurstFlavour::Count if length == Length::Brief => (longest / BRIEF_PART, 16),
         BurstFlavour::Count | BurstFlavour::Sparse => (longest * 2 / 3, 16),
         BurstFlavour::Timed => (longest / 3, 64),
@@ -94,12 +95,12 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
     Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false }
 }
 
-/// How much longer a burst took than it would have natively, of this time: an estimate, at most all of it.
+/// Estimates how much longer a burst took than natively, at most all of `time`.
 #[must_use]
 pub fn slowdown(flavour: BurstFlavour, tally: &Tally, time: Nanos) -> Nanos {
-    // A record costs the thread that makes it between 1 and 2.5 ns on the machine of `bench/results` (burst_inside).
-    // Loops that are summarised have few and no slow-down. Counting takes 0.3 to 0.7 ns a run where a run takes 1 to 2 ns,
-    // and nothing where it waits for memory; the tightest of loops, of 0.35 ns, takes three times as long.
+    // A record costs the thread 1 to 2.5 ns on the machine of `bench/results` (burst_inside). Summarised loops have
+    // few records and no slow-down. A counter takes 0.3 to 0.7 ns in a block that takes 1 to 2 ns, and nothing in a
+    // block that waits for memory; the tightest loop, of 0.35 ns, takes three times as long.
     let (tenths, most) = match flavour {
         BurstFlavour::Trace => (20, time),
         BurstFlavour::Count => (7, Nanos(time.0 / 4 * 3)),

@@ -1,11 +1,12 @@
 //! The memory that we share with a program: its thread's area, and regions of translated code near the program's own.
 //!
-//! What for: one memfd per process and flavour, mapped there and here. What not: what the code does (`cache`).
+//! What for: one memfd per process and flavour, mapped in the program and here. What not: what the code does
+//! (`cache`).
 //!
-//! It comes into being while a thread of the program stands still, by calls that this thread makes for us; a signal may
-//! end them at any step, and the next visit goes on from there. The descriptor is closed again at once: a program that
-//! counts its descriptors finds what it expects. Further regions are second mappings of the first one's file
-//! (mremap(2) with an old size of 0). Nothing of it survives fork (MADV_DONTFORK) nor, like all mappings, exec.
+//! A stopped thread of the program makes the calls that create it. A signal may end them at any step; the next visit
+//! continues from there. The descriptor is closed at once, so that a program that counts its descriptors finds what
+//! it expects. Further regions are second mappings of the first one's file (mremap(2) with an old size of 0). Nothing
+//! of it survives a fork (MADV_DONTFORK) or, like all mappings, an exec.
 
 use base::{Pid, RemoteAddr};
 use facts::BurstFlavour;
@@ -21,10 +22,10 @@ pub const RECORD_BYTES: usize = 2 << 20;
 pub const RECORDS: usize = area::TABLE_END as usize;
 /// Bytes of a page on x86-64.
 const PAGE_BYTES: usize = 4096;
-/// Where code begins in the file: behind slots, counters, table and records.
+/// Where code begins in the file: after slots, counters, table and records.
 const CODE: usize = RECORDS + RECORD_BYTES;
-/// What a flavour's bursts fill: timed loads are few for the time they take, and counts are no records, but blocks still
-/// ask whether there is room for one. Each page costs us and the program, in a virtual machine several microseconds.
+/// The size of a flavour's area. Timed loads make few records for their time. Counts make none, but their blocks
+/// still check for room. Each page costs us and the program several microseconds in a virtual machine.
 const fn area_bytes(of: BurstFlavour) -> usize {
     RECORDS
         + match of {
@@ -36,11 +37,11 @@ const fn area_bytes(of: BurstFlavour) -> usize {
 
 /// Bytes of translated code near one part of the program.
 pub const REGION_BYTES: usize = 4 << 20;
-/// How many such parts there may be.
+/// Most regions.
 const MOST_REGIONS: usize = 4;
-/// The first region's mapping covers them all, for the others to be made from it.
+/// The first region's mapping covers all of them: the others are made from it.
 const CODE_BYTES: usize = MOST_REGIONS * REGION_BYTES;
-/// A slot that holds a random number: whoever reads it at the right address looks at this very mapping.
+/// A slot with a random number: it identifies this mapping.
 const COOKIE: usize = 0x70;
 
 /// One region of code.
@@ -49,7 +50,7 @@ pub struct Region {
     pub at: RemoteAddr,
     /// Where it lies in the shared memory.
     pub offset: usize,
-    /// What all blocks in it share, at its begin.
+    /// The code that all its blocks share, at its start.
     pub common: CommonCode,
     /// Bytes in use.
     pub used: usize,
@@ -58,13 +59,13 @@ pub struct Region {
 /// Faults of a program on our pages.
 #[derive(Clone, Copy, Default)]
 pub struct Faults {
-    /// Minor faults in which the kernel populated pages when we asked for it.
+    /// Minor faults in which the kernel populated pages on our request.
     pub populating: u64,
     /// Pages on which a thread may have faulted: of code, and of an area that the kernel did not populate.
     pub touched: u64,
 }
 
-/// Shared memory, on its way into a program or there.
+/// Shared memory, in a program or on its way there.
 pub struct Space {
     pid: Pid,
     memory: SharedMemory,
@@ -76,19 +77,19 @@ pub struct Space {
     /// Where the area lies in the program, once it does.
     area: Option<RemoteAddr>,
     regions: Vec<Region>,
-    /// Mapped as a region, and still without the code that all blocks share.
+    /// Mapped as a region, but without the code that all blocks share.
     unfilled: Option<(RemoteAddr, Option<Gpr>)>,
     populated: bool,
     /// Minor faults that populating took.
     populating_faults: u64,
     /// Most pages that were ever in use and not populated.
     touched: u64,
-    /// What [`new_faults`](Space::new_faults) has reported.
+    /// The faults that [`new_faults`](Space::new_faults) has reported.
     reported: Faults,
 }
 
 impl Space {
-    /// Has the program make a memfd, and opens it here.
+    /// Makes the program create a memfd, and opens it here.
     pub fn open(
         pid: Pid,
         of: BurstFlavour,
@@ -96,7 +97,7 @@ impl Space {
         cookie: u64,
     ) -> Result<Space, CallError> {
         const MFD_CLOEXEC: u64 = 1;
-        // What kernels from 6.3 on insist on where vm.memfd_noexec is 2; it forbids execve, not PROT_EXEC.
+        // Kernels from 6.3 on require this where vm.memfd_noexec is 2. It forbids execve, not PROT_EXEC.
         const MFD_NOEXEC_SEAL: u64 = 8;
         let make = |flags| calls.call(MEMFD_CREATE, &[calls.name(), flags]);
         let descriptor = match make(MFD_CLOEXEC) {
@@ -130,7 +131,7 @@ impl Space {
         }
     }
 
-    /// Memory that no program has: blocks can be put into it, not run.
+    /// Memory that is in no program: blocks can be written to it, not run.
     #[cfg(test)]
     pub fn without_program(pid: Pid, file: &std::fs::File, at: RemoteAddr) -> Space {
         use std::os::fd::AsRawFd;
@@ -166,7 +167,7 @@ impl Space {
     ) -> Result<(), CallError> {
         let Some(descriptor) = self.descriptor else { return Ok(()) };
         if !self.is_ours(descriptor) {
-            // The program closed it, and may have reused its number: what is mapped must do.
+            // The program has closed the descriptor and may have reused its number: use only what is mapped.
             self.descriptor = None;
             return Err(CallError::Refused);
         }
@@ -190,7 +191,7 @@ impl Space {
         Ok(())
     }
 
-    /// Maps a further region at `at`; false when there are as many as may be.
+    /// Maps a further region at `at`; false when there are [`MOST_REGIONS`].
     pub fn map_region(
         &mut self,
         calls: &RemoteCalls<'_>,
@@ -204,7 +205,7 @@ impl Space {
             return Ok(false);
         }
         let length = REGION_BYTES as u64;
-        // Takes the place, so that what mremap replaces is ours.
+        // Reserve the range first, so that mremap replaces a mapping of ours.
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
         let got = calls.call(MMAP, &[at.0, length, 0, flags, u64::MAX, 0])?;
         self.reserve_checked(calls, got, at, length)?;
@@ -220,7 +221,8 @@ impl Space {
         Ok(true)
     }
 
-    /// Kernels before 4.17 take a fixed address that must not replace for a wish.
+    /// Reserves a range. Kernels before 4.17 take MAP_FIXED_NOREPLACE's address as a hint only, so the result is
+    /// checked.
     fn reserve_checked(
         &self,
         calls: &RemoteCalls<'_>,
@@ -235,7 +237,7 @@ impl Space {
         Err(CallError::Refused)
     }
 
-    /// Writes what blocks share into a region that was mapped: a millisecond of work, during which the program runs.
+    /// Writes the shared code into a new region: a millisecond of work, during which the program runs.
     pub fn fill_region(&mut self) {
         if let Some((at, reserved)) = self.unfilled.take() {
             self.add_region(at, reserved);
@@ -250,7 +252,7 @@ impl Space {
         self.regions.push(Region { at, offset, common, used });
     }
 
-    /// Makes the pages of the area; the program runs meanwhile. The first word of none is in use by then.
+    /// Allocates the pages of the area while the program runs. The first word of each page is not in use yet.
     pub fn make_pages(&self) {
         for page in (0..self.area_bytes).step_by(PAGE_BYTES) {
             self.memory.store_u64(page, 0);
@@ -263,17 +265,17 @@ impl Space {
         !self.populated
     }
 
-    /// Has the kernel fill in the page tables, so that neither the first burst is slowed by page faults nor the program's
-    /// count of them by ours (faults of madvise(2) are no perf events). Kernels before 5.14 refuse. As if by reading: pages
-    /// that are there are then mapped 16 at a time (`do_fault_around` in mm/memory.c), and of shared memory for writing too,
-    /// a third of the time in which a thread stands still.
+    /// Makes the kernel fill in the page tables, so that page faults neither slow the first burst nor change the
+    /// program's count of them (faults of madvise(2) are not perf events). Kernels before 5.14 refuse. We populate
+    /// for reading: pages that exist are then mapped 16 at a time (`do_fault_around` in mm/memory.c), and those of
+    /// shared memory for writing too. That takes a third of the time for which a thread is stopped.
     pub fn populate(&mut self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
         const MADV_POPULATE_READ: u64 = 22;
         self.populated = true;
         let Some(area) = self.area else { return Ok(()) };
         let before = calls.minor_faults();
         let populated = calls.call(MADVISE, &[area.0, self.area_bytes as u64, MADV_POPULATE_READ]);
-        // The thread stands still but for this call, so that all faults in between are the call's.
+        // The thread is stopped except for this call, so all faults in between belong to the call.
         let after = calls.minor_faults();
         let taken = after.zip(before).map(|(after, before)| after.saturating_sub(before));
         self.populating_faults = taken.unwrap_or(0);
@@ -297,14 +299,14 @@ impl Space {
         }
     }
 
-    /// Bytes of it that are resident in the program at most.
+    /// An upper bound of its bytes that are resident in the program.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let touched = self.touched * PAGE_BYTES as u64;
         if self.populating_faults == 0 { touched } else { self.area_bytes as u64 + touched }
     }
 
-    /// The last visit: takes everything out of the program.
+    /// The last visit: removes everything from the program.
     pub fn remove(&mut self, calls: &RemoteCalls<'_>) -> Result<(), CallError> {
         if let Some((at, _)) = self.unfilled {
             let length = if self.regions.is_empty() { CODE_BYTES } else { REGION_BYTES };
@@ -337,13 +339,13 @@ impl Space {
         matches!((there, self.memory.identity()), (Ok(there), Ok(here)) if there == here)
     }
 
-    /// Whether all is mapped, and code can run.
+    /// Whether all is mapped and code can run.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.descriptor.is_none() && self.area.is_some() && !self.regions.is_empty()
     }
 
-    /// Whether a process has this very memory where we left it, as far as it was mapped.
+    /// Whether a process still has this memory where we left it.
     #[must_use]
     pub fn is_in(&self, pid: Pid) -> bool {
         let holds = |at: RemoteAddr, value: u64| {
@@ -418,7 +420,7 @@ impl Space {
         self.memory.load_u64(offset).unwrap_or(0)
     }
 
-    /// How much room a first region needs in the program.
+    /// Address space that a first region needs in the program.
     pub const CODE_BYTES: u64 = CODE_BYTES as u64;
 }
 

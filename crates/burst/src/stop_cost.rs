@@ -1,10 +1,11 @@
-//! The CPU time that a thread spends on the way into translated code and out again.
+//! The CPU time that a thread spends on entering and leaving translated code.
 //!
-//! What for: a brief burst lasts some tens of microseconds. Two context switches and two stops take a good part of them. A
-//! rate is work over the time that the thread had for it. What not: the cost of cold caches after a stop.
+//! What for: a brief burst lasts some tens of microseconds, and two context switches and two stops are a good part of
+//! them. A rate is work over the time that the thread had for it. What not: the cost of cold caches after a stop.
 //!
-//! Assumption: the way takes as long in one burst as in the next. From time to time a burst is empty and only goes that way.
-//! The median of the last empty bursts is deducted from the CPU time of every burst. Stops for new code take as long.
+//! Assumption: entering and leaving takes as long in one burst as in the next. From time to time a burst is empty: it
+//! only enters and leaves. The median of the last empty bursts is deducted from the CPU time of every burst. Stops
+//! for new code take as long.
 
 use base::Nanos;
 
@@ -23,7 +24,7 @@ pub struct StopCost {
 }
 
 impl StopCost {
-    /// Whether this burst of a thread is to be empty: one of four at first, then one of many.
+    /// Whether this burst of a thread is to be empty: one of four at first, later one of [`EVERY`].
     pub fn is_due(&mut self) -> bool {
         self.turns = self.turns.wrapping_add(1);
         self.turns.is_multiple_of(EVERY) || self.measured.len() < 3 && self.turns.is_multiple_of(4)
@@ -47,7 +48,7 @@ impl StopCost {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
-    /// CPU time of a burst less its stops: between each two of them the thread entered and left translated code once.
+    /// The CPU time of a burst less its stops: between two stops the thread entered and left translated code once.
     #[must_use]
     pub fn deduct_from(&self, cpu_time: Nanos, stops: u32) -> Nanos {
         cpu_time - Nanos(self.median().0.saturating_mul(u64::from(stops.saturating_sub(1))))

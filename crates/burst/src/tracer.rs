@@ -1,7 +1,7 @@
 //! The interface of the tracer: start it, set its processes, take its observations, stop it.
 //!
-//! What for: two threads of ours and what they share with the rest: `worker` traces, because ptrace binds to a thread; the
-//! consumer decodes records at low priority behind a bounded backlog. What not: tracing.
+//! What for: two threads of ours and what they share with the rest. `worker` traces, because ptrace binds to a
+//! thread. The consumer decodes records at low priority with a bounded backlog. What not: tracing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
@@ -27,11 +27,11 @@ pub struct Options {
     pub overhead: f64,
     /// Mean time between bursts; `None` lets it follow from `overhead`.
     pub interval: Option<Duration>,
-    /// Longest trace; count windows are up to 5/3 as long, bursts of timed loads a third. A thread that has to wait for a CPU
-    /// meanwhile may take up to three times as long by the clock.
+    /// Longest trace. Count windows are up to 5/3 as long, bursts of timed loads a third. A thread that has to wait
+    /// for a CPU meanwhile may take up to three times as long by the wall clock.
     pub longest: Duration,
-    /// We and the program share fewer CPUs than there are, by a quota or an affinity: our CPU time is taken from it even where
-    /// others are idle.
+    /// A quota or an affinity limits us and the program to fewer CPUs than the machine has. Our CPU time is then
+    /// taken from the program even if other CPUs are idle.
     pub rationed: bool,
 }
 
@@ -58,65 +58,67 @@ pub enum Observation {
     },
 }
 
-/// What bursts cost so far.
+/// The cost of bursts so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// Threads stood still.
+    /// Threads were stopped.
     pub stand_still: Nanos,
     /// Threads were in translated code.
     pub inside: Nanos,
-    /// Of that, what natively would not have been spent: records times an estimate.
+    /// The part of `inside` that native code would not have taken: records times an estimate.
     pub slowdown: Nanos,
     /// CPU time of the tracer.
     pub tracer: Nanos,
     /// CPU time of the consumer.
     pub consumer: Nanos,
-    /// CPU time of a thread for one way into translated code and out again. It is deducted from the CPU time of every burst.
-    /// `None` until it was measured.
+    /// CPU time that a thread needs to enter and leave translated code once. It is deducted from the CPU time of
+    /// every burst. `None` until it is measured.
     pub stop: Option<Nanos>,
-    /// Pages of ours in the program.
+    /// Our pages in the program.
     pub pages: Pages,
 }
 
 /// What our own pages added to the kernel's account of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pages {
-    /// Minor faults in which the kernel filled in our pages when we asked for it: counted by getrusage(2), not by perf events.
+    /// Minor faults in which the kernel filled in our pages on our request: getrusage(2) counts them, perf events do
+    /// not.
     pub populated: u64,
-    /// Pages of translated code, and others that were not populated: each may have taken one minor fault more, which both
-    /// count. Often less, as the kernel maps pages around the one that faults (`do_fault_around` in mm/memory.c).
+    /// Pages of translated code, and others that were not populated. Each may have taken one more minor fault, which
+    /// both count. Often fewer, because the kernel maps pages around the one that faults (`do_fault_around` in
+    /// mm/memory.c).
     pub touched: u64,
     /// Most bytes of ours that were resident in one process.
     pub resident: u64,
 }
 
-/// What worker, consumer and the owner of the tracer share.
+/// What the worker, the consumer and the owner of the tracer share.
 #[derive(Default)]
 pub struct Shared {
-    /// It is time to end.
+    /// Set when tracing must end.
     pub stop: AtomicBool,
     /// Processes of the program.
     pub processes: Mutex<Vec<Pid>>,
-    /// Held while a thread is traced: whoever else in this process waits for the program must not take its stops. True
-    /// while a thread that was asked to stop has not stopped yet.
+    /// Held while a thread is traced: nothing else in this process may wait for the program, or it would take its
+    /// stops. True while a thread that was asked to stop has not stopped yet.
     pub waiting: Mutex<bool>,
     /// CPU time of the consumer, nanoseconds.
     pub consumer_cpu: AtomicU64,
-    /// Room for words of records, which goes back and forth: fresh memory costs more than what is done with the words.
+    /// Buffers for the words of records, used again and again: fresh memory costs more than processing the words.
     pub buffers: Mutex<Vec<Vec<u64>>>,
     /// What it cost so far.
     pub cost: Mutex<Cost>,
 }
 
 impl Shared {
-    /// Room for these many words of a burst.
+    /// A buffer for this many words of a burst.
     pub fn buffer(&self, words: usize) -> Vec<u64> {
         let kept = (words > FEW_WORDS).then(|| lock(&self.buffers).pop()).flatten();
         let room = if words > FEW_WORDS { RECORD_BYTES / 8 } else { words };
         kept.unwrap_or_else(|| Vec::with_capacity(room))
     }
 
-    /// Nobody reads the words of a burst any more.
+    /// Takes back the buffer of a burst whose words are no longer read.
     pub fn give_back(&self, raw: Raw) {
         if let Content::Words { words, .. } = raw.content {
             let mut kept = lock(&self.buffers);
@@ -127,10 +129,10 @@ impl Shared {
     }
 }
 
-/// So few words are not worth keeping room for: 128 KiB, which malloc has at hand.
+/// Smaller buffers are not kept: malloc has 128 KiB at hand.
 const FEW_WORDS: usize = 16 << 10;
 
-/// A running tracer. Dropping it ends it, and takes out of the program what was brought in.
+/// A running tracer. Dropping it ends it, and removes from the program what was brought in.
 pub struct Tracer {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -161,14 +163,15 @@ impl Tracer {
         Ok(Tracer { shared, threads: vec![tracer, consumer], observed, native_addresses })
     }
 
-    /// Tells which processes there are.
+    /// Sets the processes of the program.
     pub fn set_processes(&self, processes: Vec<Pid>) {
         if let Ok(mut known) = self.shared.processes.lock() {
             *known = processes;
         }
     }
 
-    /// Does something that waits for the program's end, while no thread is traced; not now, if one is about to stop.
+    /// Runs `wait`, which waits for the program's end, while no thread is traced. Does nothing if a thread is about
+    /// to stop.
     pub fn undisturbed(&self, wait: impl FnOnce()) {
         let stop_is_due = lock(&self.shared.waiting);
         if !*stop_is_due {
@@ -176,29 +179,30 @@ impl Tracer {
         }
     }
 
-    /// Where threads in translated code natively are.
+    /// The native addresses of threads in translated code.
     #[must_use]
     pub fn native_addresses(&self) -> NativeAddresses {
         self.native_addresses.clone()
     }
 
-    /// What was observed since.
+    /// The observations since the last call.
     pub fn observed(&self) -> impl Iterator<Item = Observation> + '_ {
         self.observed.try_iter()
     }
 
-    /// What it cost so far.
+    /// The cost so far.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.shared.cost.lock().map(|cost| *cost).unwrap_or_default()
     }
 
-    /// Ends tracing; what was observed last can be fetched afterwards.
+    /// Ends tracing. The last observations can still be taken.
     pub fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // A panic of the tracer has let the program go (its guards ran); the recording goes on without it.
+            // An error means that the tracer panicked. Its guards have released the program; the recording continues
+            // without it.
             let _ = thread.join();
         }
     }
@@ -227,7 +231,7 @@ fn consume(raw: &Receiver<Vec<(Burst, Raw)>>, send: &Sender<Observation>, shared
     }
 }
 
-/// Decodes what a burst left.
+/// Decodes the output of a burst.
 pub fn deliver(mut burst: Burst, raw: &Raw, send: &Sender<Observation>) {
     let drained = drain(raw);
     burst.records = drained.count;
@@ -238,7 +242,7 @@ pub fn deliver(mut burst: Burst, raw: &Raw, send: &Sender<Observation>) {
     }
 }
 
-/// A panic elsewhere leaves what a lock guards as it is, which is all that matters here.
+/// A lock that ignores poisoning: a panic elsewhere leaves the guarded data consistent.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,11 @@
-//! A visit to one thread: seize, stop, let go.
+//! A visit to one thread: seize, stop, release.
 //!
-//! What for: between bursts no thread is traced, so signals, forks and debuggers find the program as without us. A visit
-//! lasts microseconds, a burst milliseconds. What not: the work during a visit.
+//! What for: between bursts no thread is traced, so signals, forks and debuggers find the program as without us. A
+//! visit lasts microseconds, a burst milliseconds. What not: the work during a visit.
 //!
-//! Invariant: a visit that ends, on whatever path, has detached the thread. A thread that would not stop (it waits
-//! uninterruptibly), or was killed and has not ended, is looked at again until it has, see [`Watch`]; when we die, the
-//! kernel lets go.
+//! Invariant: a visit that ends, on whatever path, has detached the thread. The exceptions are a thread that does not
+//! stop (it waits uninterruptibly) and one that was killed and has not ended: [`Watch`] checks these again until they
+//! are detached. When we die, the kernel releases them.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -21,32 +21,32 @@ use crate::refused::Refused;
 /// A running thread stops within microseconds.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// A thread stops this soon, and we learn of it, where both have a CPU. One that takes longer is in the kernel, where it
-/// does its own work to the end before it stops: filling a huge page takes it milliseconds in a virtual machine.
+/// A thread stops within this time, and we learn of it, if both have a CPU. One that takes longer is in the kernel,
+/// where it finishes its own work before it stops: filling a huge page takes milliseconds in a virtual machine.
 const SOON: Duration = Duration::from_micros(200);
 
-/// A thread that stands still.
+/// A stopped thread.
 pub struct Visit<'a> {
     /// The thread.
     pub tid: Tid,
-    /// To wait with.
+    /// Waits for its stops.
     pub watch: &'a Watch,
     /// Its registers when it stopped.
     pub native: Registers,
-    /// The same inside of the system call that `native` is in front of, where there is one.
+    /// If `native` is in front of a system call: the registers inside that call.
     in_call: Option<Registers>,
     /// When it was asked to stop.
     pub asked: Instant,
-    /// Since when it may have stood still.
+    /// The earliest time at which it may have stopped.
     pub since: Instant,
     left: bool,
 }
 
-/// To wait with, and the threads that are still waited for: asked to stop, or killed, and not there yet.
+/// Waits for stops, and keeps the threads that are still waited for: asked to stop, or killed, and not there yet.
 pub struct Watch {
     /// Interrupts our waiting.
     pub alarm: Alarm,
-    /// Our own.
+    /// The clock of our own thread.
     clock: Option<Clock>,
     late: RefCell<Vec<Tid>>,
     abandoned: Cell<bool>,
@@ -64,7 +64,7 @@ impl Watch {
         for tid in self.late.take() {
             match self.alarm.wait(tid, Duration::ZERO) {
                 Ok(Happened::Stopped(stop)) => self.let_go(tid, signal_of(stop)),
-                // After an exec of another thread the number may name a thread that is not traced.
+                // After an exec of another thread the number may belong to a thread that is not traced.
                 Ok(Happened::Nothing) if trace::interrupt(tid).is_ok() => {
                     self.late.borrow_mut().push(tid);
                 }
@@ -73,27 +73,27 @@ impl Watch {
         }
     }
 
-    /// How long we waited for a CPU so far.
+    /// How long we have waited for a CPU so far.
     fn waited(&self) -> Option<Duration> {
         Some(Duration::from_nanos(self.clock.as_ref()?.read()?.waited.0))
     }
 
-    /// Whether a thread that is still traced is waited for.
+    /// Whether a thread is waited for while it is still traced.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         !self.late.borrow().is_empty()
     }
 
-    /// Whether a thread was given up: only the end of the tracer lets it go.
+    /// Whether a thread was given up: only the end of the tracer releases it.
     #[must_use]
     pub fn has_abandoned(&self) -> bool {
         self.abandoned.get()
     }
 
-    /// Detaches a stopped thread. One that is killed while it stands still (by an exec of another thread, say) cannot be
-    /// detached.
+    /// Detaches a stopped thread. A thread that is killed while it is stopped (by an exec of another thread, for
+    /// example) cannot be detached.
     fn let_go(&self, tid: Tid, signal: i32) {
-        // It may have come to wait just as it was asked to stop, or have stopped late.
+        // The thread may have begun to wait just as it was asked to stop, or have stopped late.
         if let Ok(mut registers) = Registers::of(tid)
             && registers.keep_waiting()
         {
@@ -104,8 +104,8 @@ impl Watch {
         }
     }
 
-    /// Takes note of the end of a thread that is dying. Until then its whole process waits for us, and so does whoever
-    /// waits for the process. It takes seconds where the process writes a core file.
+    /// Waits for the end of a dying thread. Until then its whole process waits for us, and so does whoever waits for
+    /// the process. That takes seconds while the process writes a core file.
     fn bury(&self, tid: Tid) {
         match self.alarm.wait(tid, PATIENCE) {
             Ok(Happened::Nothing) => self.late.borrow_mut().push(tid),
@@ -114,7 +114,7 @@ impl Watch {
     }
 }
 
-/// Takes note of the end of a thread that we traced; but a program that we started is waited for by others.
+/// Reaps a thread that we traced, but not a program that we started: others wait for that.
 pub fn reap(tid: Tid) {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let number = |name| field(&status, name)?.parse::<u32>().ok();
@@ -124,7 +124,7 @@ pub fn reap(tid: Tid) {
     }
 }
 
-/// The signal that a stop was made for, to be delivered when we let go.
+/// The signal that caused a stop, to be delivered on release.
 #[must_use]
 pub fn signal_of(stop: Stop) -> i32 {
     match stop {
@@ -133,12 +133,12 @@ pub fn signal_of(stop: Stop) -> i32 {
     }
 }
 
-/// What a thread that blocks in a system call does when it is interrupted.
+/// What to do with a thread that blocks in a system call when it is interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocked {
     /// Leave it alone.
     LeaveAlone,
-    /// The call is known to be restarted by the kernel as if nothing had been: bring it back in front of the call.
+    /// The kernel is known to restart the call unchanged: move the thread to in front of the call.
     InFrontOfCall,
 }
 
@@ -146,13 +146,13 @@ impl<'a> Visit<'a> {
     /// Stops a thread in its own code.
     pub fn begin(tid: Tid, watch: &'a Watch, blocked: Blocked) -> Result<Visit<'a>, Refused> {
         // Seizing waits until no thread of the process executes another program (cred_guard_mutex, ptrace_attach in
-        // kernel/ptrace.c), and that waits until every other thread of it, once dead, was reaped by its tracer: we must
-        // trace none meanwhile, or both wait without end.
+        // kernel/ptrace.c). That execution waits until the tracer of every other thread of the process has reaped it.
+        // So we must trace none meanwhile, or both wait without end.
         if watch.is_waiting() {
             return Err(Refused::NotRunning);
         }
         trace::seize_alone(tid).map_err(|error| match error.kind() {
-            // Also said of a thread that is about to end (ptrace_attach in kernel/ptrace.c).
+            // The kernel gives this error also for a thread that is about to end (ptrace_attach in kernel/ptrace.c).
             io::ErrorKind::PermissionDenied if !has_ended(tid) => Refused::NotAllowed,
             _ => Refused::NotRunning,
         })?;
@@ -194,7 +194,7 @@ impl<'a> Visit<'a> {
         Ok(Visit { tid, watch, native, in_call, asked, since, left: false })
     }
 
-    /// Why a thread in this state cannot run translated code, nor make calls for us.
+    /// Why a thread in this state cannot run translated code or make calls for us.
     pub fn check(&self) -> Result<(), Refused> {
         const TRAP: u64 = 1 << 8;
         const DIRECTION: u64 = 1 << 10;
@@ -207,23 +207,24 @@ impl<'a> Visit<'a> {
         if self.native.flags() & (TRAP | DIRECTION) != 0 {
             return Err(Refused::UnusualFlags);
         }
-        // It sees system calls before a tracer does: ours would come to the program as signals.
+        // Such a thread sees system calls before a tracer does: the program would get ours as signals.
         if trace::dispatches_system_calls(self.tid) {
             return Err(Refused::SystemCallFilter);
         }
-        // The kernel looks at its address as it goes on: it would find it outside, and not begin the sequence anew.
+        // When the thread continues, the kernel checks its address. It would find it outside the sequence and not
+        // restart the sequence.
         if trace::in_restartable_sequence(self.tid, self.native.instruction_pointer()) {
             return Err(Refused::RestartableSequence);
         }
         Ok(())
     }
 
-    /// Lets the thread go on in its native state, with a signal that it was stopped for.
+    /// Lets the thread continue in its native state, with the signal that stopped it.
     pub fn leave(mut self, signal: i32) -> Nanos {
         self.left = true;
         match self.in_call {
             Some(in_call) if signal == 0 => self.leave_in_call(&in_call),
-            // With a signal the kernel decides, as always, whether the call goes on or ends with EINTR.
+            // With a signal the kernel decides, as always, whether the call continues or ends with EINTR.
             in_call => {
                 let _ = in_call.unwrap_or(self.native).set(self.tid);
                 self.watch.let_go(self.tid, signal);
@@ -232,10 +233,10 @@ impl<'a> Visit<'a> {
         elapsed(self.since)
     }
 
-    /// Has the kernel decide whether the call goes on or ends with EINTR, as it does without a tracer: a signal may have
-    /// come that was not delivered yet. It decides on its way out of a stop for signals (get_signal in kernel/signal.c,
-    /// then arch_do_signal_or_restart), so the thread is brought there once more. Asked for the stop before it gets its
-    /// registers: if we die in between, the kernel still comes by there.
+    /// Makes the kernel decide whether the call continues or ends with EINTR, as it does without a tracer: a signal
+    /// may have come that was not delivered yet. The kernel decides on its way out of a stop for signals (get_signal
+    /// in kernel/signal.c, then arch_do_signal_or_restart), so the thread stops once more. We request that stop
+    /// before we set the registers: if we die in between, the kernel still gets to that point.
     fn leave_in_call(&self, in_call: &Registers) {
         let (tid, alarm) = (self.tid, &self.watch.alarm);
         let stopped = trace::interrupt(tid)
@@ -256,7 +257,7 @@ impl<'a> Visit<'a> {
         self.watch.bury(self.tid);
     }
 
-    /// The thread does not stop, and goes on by itself as soon as it has no tracer: the tracer must end.
+    /// The thread does not stop. It continues by itself as soon as it has no tracer, so the tracer must end.
     pub fn abandon(mut self) {
         self.left = true;
         self.watch.abandoned.set(true);
@@ -272,8 +273,9 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// Since when a thread may stand still that was asked to, and is now seen to have stopped: of what we waited, as long as we had
-/// to wait for a CPU ourselves, and [`SOON`]. All of it where `late` is unknown.
+/// The earliest time at which a thread may have stopped, when it was asked to stop at `asked` and is seen to be
+/// stopped `now`. Of our wait, that is the part in which we waited for a CPU ourselves, plus [`SOON`]. All of it
+/// where `late` is unknown.
 fn stands_since(asked: Instant, now: Instant, late: Option<Duration>) -> Instant {
     let since = late.and_then(|late| now.checked_sub(late + SOON));
     since.map_or(asked, |since| since.max(asked))

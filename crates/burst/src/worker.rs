@@ -1,7 +1,7 @@
 //! The tracing thread: it decides when a burst begins, begins it, and publishes its records.
 //!
-//! What for: the loop around bursts. What not: one burst (`run`), the rate of bursts (`budget`), the choice of a thread
-//! (`picker`).
+//! What for: the loop around bursts. What not: one burst (`run`), the rate of bursts (`budget`), the choice of a
+//! thread (`picker`).
 
 mod approach;
 mod leave;
@@ -33,24 +33,24 @@ use crate::stop_cost::StopCost;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
 
-/// Blocks translated behind a long burst at most: about a millisecond; and behind a brief one.
+/// Most blocks translated after a long burst, which takes about a millisecond; and after a brief one.
 const BLOCKS_BETWEEN: usize = 100;
 const BLOCKS_BEHIND_BRIEF: usize = 10;
-/// A process that may not be traced is looked at again after this: a vfork's child may execute another program.
+/// A process that may not be traced is examined again after this time: a vfork's child may execute another program.
 const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
-/// Two bursts of a pair are this part of the mean interval apart.
+/// The bursts of a pair are this part of the mean interval apart.
 const PAIR: f64 = 0.25;
 const LATE_PAUSE: Duration = Duration::from_micros(500);
-/// A thread that has a CPU and does not stop for so long is in the kernel: it fills a huge page, say.
+/// A thread that has a CPU and does not stop within this time is in the kernel: it fills a huge page, for example.
 const IN_KERNEL: Duration = Duration::from_millis(1);
-/// Brief bursts are handed over by so many, or when the first of them is so old: to wake up the consumer takes as long as
-/// such a burst.
+/// Brief bursts are handed over in batches of this size, or when the first of them has this age: waking the consumer
+/// takes as long as such a burst.
 const BATCH: usize = 8;
 const LATEST: Nanos = Nanos(500_000_000);
-/// A trace that was slowed down by less than one part in so many ran at native speed.
+/// A trace slowed down by less than one part in so many ran at native speed.
 const FEW: u64 = 50;
-/// Visits until a flavour's first burst: its cache is mapped, then populated, then used. All at once: a short process would
-/// pay for its cache and end without a burst.
+/// Visits until a flavour's first burst: the cache is mapped, then populated, then used. All three happen in one
+/// turn: otherwise a short process would pay for its cache and end without a burst.
 const VISITS: usize = 3;
 
 /// Why there was no burst, and where the thread was, if that is known.
@@ -60,14 +60,14 @@ type NoBurst = (Refused, Option<RemoteAddr>);
 pub struct Outlets {
     /// To the owner of the tracer.
     pub send: Sender<Observation>,
-    /// To the consumer, who decodes first.
+    /// To the consumer, which decodes first.
     pub send_raw: SyncSender<Vec<(Burst, Raw)>>,
 }
 
 /// The state of the tracing thread.
 pub struct Worker {
     options: Options,
-    /// Of the recording.
+    /// Start of the recording.
     start: Nanos,
     shared: Arc<Shared>,
     outlets: Outlets,
@@ -78,7 +78,7 @@ pub struct Worker {
     began: Instant,
     next_block: u32,
     next_burst: u32,
-    /// Bursts that the consumer was not woken up for yet.
+    /// Bursts for which the consumer was not woken yet.
     pending: Vec<(Burst, Raw)>,
     cost: Cost,
     budget: Budget,
@@ -87,7 +87,7 @@ pub struct Worker {
     /// A CPU is idle besides those that the program uses.
     has_free_cpu: bool,
     placement: Option<Placement>,
-    /// The CPU of the thread that was examined last.
+    /// The CPU of the thread that was last examined.
     cpu: Option<CpuId>,
     length: Length,
     stop_cost: StopCost,
@@ -100,7 +100,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Prepares; nothing is traced yet.
+    /// Creates the worker; nothing is traced yet.
     #[must_use]
     pub fn new(
         options: Options,
@@ -140,18 +140,19 @@ impl Worker {
 
     /// Traces until it is asked to stop.
     pub fn go(mut self) {
-        // Its alarm belongs to this very thread.
+        // Created here, because its alarm belongs to the calling thread.
         let Ok(watch) = Watch::new() else { return };
         process::be_punctual();
         self.placement = Placement::new();
         while !watch.has_abandoned() {
-            // A thread that stops late must not stand still for long; but it may take hours until it does.
+            // A thread that stops late must not stay stopped for long, but it may take hours until it stops.
             while watch.is_waiting() && !self.shared.stop.load(Ordering::Relaxed) {
                 std::thread::park_timeout(LATE_PAUSE);
                 self.release_late(&watch);
             }
             let pause = self.pause();
-            // A thread that sleeps on that CPU runs there at once when its time comes.
+            // Move to the CPU of the next thread and sleep there: a sleeping thread runs at once when its timer
+            // expires.
             self.cpu = self.picker.foresee().or(self.cpu);
             self.pin();
             std::thread::park_timeout(pause);
@@ -173,8 +174,8 @@ impl Worker {
         }
     }
 
-    /// Uniform between half and one and a half of the mean, so that nothing in the program can keep step with us. Two bursts
-    /// of a pair are near each other: what comes behind them is the longer for it.
+    /// A pause: uniform between half and one and a half of the mean, so that nothing in the program can keep step
+    /// with us. The pause inside a pair of bursts is short, and the pause after the pair longer by as much.
     fn pause(&mut self) -> Duration {
         let next = self.budget.next(&self.options, elapsed(self.began));
         let is_long = (self.random.number() as f64) < next.long * u64::MAX as f64;
@@ -195,7 +196,8 @@ impl Worker {
         Duration::from_nanos(self.random.around(Nanos(mean.mul_f64(part).as_nanos() as u64)).0)
     }
 
-    /// Charges a turn. One that stops no thread is charged to the next that does: it tells nothing of what bursts cost.
+    /// Charges a turn. A turn that stops no thread is charged to the next one that does: it tells nothing about the
+    /// cost of bursts.
     fn pay_for(&mut self, thread: (Pid, Tid), turn: impl FnOnce(&mut Worker)) {
         let (was_there, before) = (self.is_there(thread.0), self.spent());
         let part = self.part();
@@ -211,7 +213,7 @@ impl Worker {
         }
     }
 
-    /// Of our CPU time on other CPUs than the program's, what it costs the program.
+    /// The part of our CPU time on other CPUs that the program pays for.
     fn part(&self) -> f64 {
         if self.has_free_cpu { CONCURRENT } else { 1.0 }
     }
@@ -227,18 +229,19 @@ impl Worker {
         self.programs.get(&pid).is_some_and(Program::is_there)
     }
 
-    /// Of the program's time, and ours without the consumer's.
+    /// Time that the program spent, and we without the consumer.
     fn spent(&self) -> (Nanos, Nanos) {
         (self.cost.stand_still + self.cost.slowdown, process::thread_cpu_time())
     }
 
-    /// Bursts of a thread. Those that only add to what traces tell do not say why there was none: the traces do.
+    /// The bursts of one thread. Count windows and timed loads only add to traces: if they are refused, no reason is
+    /// recorded, because the traces record it.
     fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
-        // The thread is there still: whatever is found out about it, the program has not ended at this time.
+        // The thread still exists: whatever follows, the program has not ended at this time.
         let time = process::monotonic() - self.start;
         if self.length == Length::Brief {
             match self.visits(pid, tid, BurstFlavour::Trace, watch) {
-                // How fast the same code is natively: what records slow down does not tell by itself.
+                // A count window gives the native speed of the code: a trace that was slowed down does not.
                 Ok(true) if self.is_slowed => {
                     let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
                 }
@@ -257,7 +260,7 @@ impl Worker {
         match self.visits(pid, tid, BurstFlavour::Trace, watch) {
             Ok(true) => {
                 let program = self.programs.get_mut(&pid);
-                // At once: the thread does the same as just now.
+                // At once: the thread still does the same as in the trace.
                 let is_slowed = self.is_slowed;
                 if program.is_some_and(|program| program.schedule.note_trace(is_slowed)) {
                     let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
@@ -275,7 +278,7 @@ impl Worker {
         at: Option<RemoteAddr>,
         reason: Refused,
     ) {
-        // Not a matter of what can be traced: the thread was not running its own code at this moment.
+        // This is no limit of tracing: the thread was not running its own code at this moment.
         if reason == Refused::NotRunning {
             return;
         }
@@ -287,7 +290,7 @@ impl Worker {
         program.map_or(BurstFlavour::Trace, |program| program.schedule.next())
     }
 
-    /// A burst, and what must come before the first of its flavour. False if there was none.
+    /// A burst, with the visits that must precede the first of its flavour. False if there was none.
     fn visits(
         &mut self,
         pid: Pid,
@@ -309,7 +312,7 @@ impl Worker {
         Ok(false)
     }
 
-    /// Whether a burst took place, and not only what must come before the first.
+    /// Whether a burst took place, and not only a visit that must precede it.
     fn burst(
         &mut self,
         pid: Pid,
@@ -369,7 +372,7 @@ impl Worker {
                 program.set_up(visit, &mut self.placement, flavour, cookie(pid, self.began));
             self.cost.stand_still += stood_still;
             program.note_pages(flavour, &mut self.cost.pages);
-            // A first turn is one as a whole.
+            // The first turn of a process is charged as a whole, elsewhere.
             if !self.is_first {
                 let own = process::thread_cpu_time() - began;
                 self.budget.note_set_up(stood_still, own, self.part());
@@ -379,9 +382,10 @@ impl Worker {
         self.run(pid, visit, flavour).map_err(here)
     }
 
-    /// Stops a thread in its own code. One that waits for a CPU stops when it gets one: until then it does not stand still for
-    /// us. Its clock tells the wait at its end (sched_info_arrive in kernel/sched/stats.h), perhaps with what came before we
-    /// asked. One that took long beyond that came out of the kernel: its code after a page fault was not wanted.
+    /// Stops a thread in its own code. A thread that waits for a CPU stops only when it gets one; until then it is
+    /// not stopped because of us. Its clock counts that wait when it ends (sched_info_arrive in
+    /// kernel/sched/stats.h), perhaps with a part from before our request. A thread that took much longer came out of
+    /// the kernel: we do not want to trace the code after a page fault.
     fn begin<'w>(&mut self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
         let before = self.picker.waited((pid, tid));
         let mut visit = Visit::begin(tid, watch, Blocked::LeaveAlone)?;
@@ -396,7 +400,7 @@ impl Worker {
         Ok(visit)
     }
 
-    /// Makes sure that we know the process.
+    /// Makes sure that the process is known and examined.
     fn know(&mut self, pid: Pid) -> Result<(), Refused> {
         let Entry::Vacant(place) = self.programs.entry(pid) else { return Ok(()) };
         if let Some((refused, _)) = self.untraceable.get(&pid) {
@@ -432,7 +436,7 @@ impl Worker {
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
-        // The thread runs natively again: this costs it nothing, elsewhere.
+        // The thread runs natively again: this work costs it nothing, if done on another CPU.
         let most = match self.length {
             Length::Brief => BLOCKS_BEHIND_BRIEF,
             Length::Long => {
@@ -492,7 +496,7 @@ impl Worker {
             records: 0,
             records_lost: false,
         };
-        // The first was counted when the visit began.
+        // The first stop was counted when the visit began.
         self.picker.note_stops((pid, tid), ran.stops - 1);
         self.cost.stand_still += ran.stand_still;
         self.cost.inside += ran.elapsed;
@@ -514,13 +518,13 @@ impl Worker {
         }
         let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(ran.elapsed));
         if flavour == BurstFlavour::Trace {
-            // New code makes it stand still again and again.
+            // New code stops the thread again and again, so the trace was slowed down by more than its records.
             self.is_slowed = slowdown.0 * FEW >= (ran.elapsed - ran.stand_still.min(ran.elapsed)).0;
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };
         if matches!(raw.content, Content::Counts(_)) {
-            // A few numbers: not worth waiting for the consumer, who may be behind.
+            // A few numbers, decoded here: not worth waiting for the consumer, which may lag behind.
             deliver(burst, &raw, &self.outlets.send);
             return;
         }
@@ -533,7 +537,7 @@ impl Worker {
         }
     }
 
-    /// Hands what waits to the consumer; what it has no room for is lost, and said to be.
+    /// Hands the waiting bursts to the consumer. Bursts for which it has no room are lost, and counted as lost.
     fn hand_over(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) =

@@ -38,11 +38,11 @@ impl Code {
         let mut states: HashMap<usize, State> = HashMap::from([(0, State::default())]);
         for value in &self.layout.values {
             let Source::General(register) = value.root.source else { continue };
-            let advance = self.loops.as_ref().map_or(Advance::By(0), |found| {
+            let advance = self.loops.as_ref().map_or(Advance::Constant(0), |found| {
                 let number = self.roots.roots.iter().position(|root| *root == value.root);
-                number.map_or(Advance::By(0), |number| found.advances[number])
+                number.map_or(Advance::Constant(0), |number| found.advances[number])
             });
-            let Advance::By(advance) = advance else { panic!("a loop that is none") };
+            let Advance::Constant(advance) = advance else { panic!("a loop that is none") };
             let number =
                 record.values[value.word - 1].wrapping_add(advance.wrapping_mul(iteration));
             states.entry(value.root.at).or_default().set(register, number);

@@ -1,6 +1,6 @@
-//! What goes in: single accesses, and loops whose addresses advance by constants.
+//! The input: single accesses, and loops whose addresses advance by constants.
 //!
-//! What not: where they come from. `x86` derives them from code and recorded register values.
+//! What not: their origin. `x86` derives them from code and recorded register values.
 
 use base::RemoteAddr;
 
@@ -13,7 +13,7 @@ pub struct SiteId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Thread(pub u32);
 
-/// What an access does.
+/// The effect of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Load.
@@ -25,11 +25,11 @@ pub enum Kind {
     /// `movntdqa`. From ordinary (write-back) memory it is a load like others (Intel SDM vol. 1, 12.10.3), and so it is
     /// here.
     StreamingRead,
-    /// `movnt*`: written to memory past the caches; a copy in a cache leaves it (Intel SDM vol. 1, 10.4.6.2).
+    /// `movnt*`: written to memory, bypassing the caches; a copy in a cache is removed (Intel SDM vol. 1, 10.4.6.2).
     StreamingWrite,
     /// A software prefetch into all levels, whatever its hint says.
     Prefetch,
-    /// `clflush`, `clflushopt`: the line leaves all caches.
+    /// `clflush`, `clflushopt`: removes the line from all caches.
     Flush,
 }
 
@@ -39,7 +39,7 @@ impl Kind {
         matches!(self, Kind::Write | Kind::ReadWrite)
     }
 
-    /// Whether the line leaves the caches instead of coming into them.
+    /// Whether the line leaves the caches instead of entering them.
     pub(crate) fn drops(self) -> bool {
         matches!(self, Kind::StreamingWrite | Kind::Flush)
     }
@@ -50,12 +50,12 @@ impl Kind {
 pub struct Access {
     /// Its first byte.
     pub address: RemoteAddr,
-    /// How many bytes. All lines that they lie in are touched, lowest first, each with an outcome of its own;
-    /// none for 0 bytes.
+    /// Number of bytes. All lines that they lie in are touched, lowest first, each with an outcome of its own; none
+    /// for 0 bytes.
     pub bytes: u32,
     /// What it does.
     pub kind: Kind,
-    /// Whose it is.
+    /// The site that it belongs to.
     pub site: SiteId,
 }
 
@@ -75,7 +75,7 @@ pub struct LoopAccess {
 }
 
 impl LoopAccess {
-    /// The same from an iteration on.
+    /// The same access, from an iteration on.
     pub(crate) fn from(&self, iteration: u64) -> LoopAccess {
         LoopAccess { start: self.at(iteration).address, ..*self }
     }
@@ -94,9 +94,9 @@ impl LoopAccess {
 pub struct LoopRun<'a> {
     /// The body's accesses in program order.
     pub accesses: &'a [LoopAccess],
-    /// How many times the whole body runs.
+    /// Number of complete runs of the body.
     pub iterations: u64,
-    /// How many of the body's accesses run once more after that; all when there are fewer.
+    /// Number of the body's accesses that run once more after that; all if there are fewer.
     pub partial: usize,
 }
 

@@ -1,7 +1,7 @@
-//! One level, with room for as many ways as it has.
+//! One cache level, specialised by its number of ways.
 //!
-//! What not: where lines come from and go to (`hierarchy`), how sets work (`sets`).
-//! Sets of fixed room let the compiler leave out what sets of any size need: that is worth three kinds of them.
+//! What not: where lines come from and go to (`hierarchy`), how sets work (`sets`). A fixed number of ways per set
+//! lets the compiler leave out what sets of any size need: that is worth three variants.
 
 use base::Bytes;
 
@@ -18,18 +18,18 @@ pub struct CacheAddress {
     pub set: usize,
 }
 
-/// Where a line lies. This and [`Hit`] are small enough to be handed over in registers.
+/// The position of a line. This and [`Hit`] are small enough to be passed in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     pub set: u32,
     pub way: u8,
 }
 
-/// A line found.
+/// A line that was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hit {
     pub slot: Slot,
-    /// How many lines of its set were more recent.
+    /// Number of more recent lines in its set.
     pub depth: u8,
 }
 
@@ -81,17 +81,17 @@ impl Cache {
         each!(self, sets => sets.set_of(line))
     }
 
-    /// How many lines there is room for.
+    /// Number of lines that fit.
     pub fn lines(&self) -> u64 {
         each!(self, sets => sets.lines())
     }
 
-    /// How many lines were taken out since the start, not by making room.
+    /// Number of lines removed since the start, evictions not included.
     pub fn removals(&self) -> u64 {
         each!(self, sets => sets.removals())
     }
 
-    /// What is known about a line found.
+    /// The state of a line that was found.
     #[inline]
     pub fn state(&self, slot: Slot) -> LineState {
         each!(self, sets => sets.state(slot))
@@ -103,7 +103,7 @@ impl Cache {
         each!(self, sets => sets.set_state(slot, state));
     }
 
-    /// What looking a line up and putting it in need to know.
+    /// What a look-up and a fill of a line need to know.
     #[inline]
     pub fn locate(&self, line: u64) -> CacheAddress {
         each!(self, sets => sets.locate(line))
@@ -115,24 +115,24 @@ impl Cache {
         each!(self, sets => sets.look_up(place))
     }
 
-    /// The same for outer levels, where the most recent line is seldom the one.
+    /// The same for outer levels, where the most recent line is rarely the wanted one.
     #[inline]
     pub fn look_up_far(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
         each!(self, sets => sets.look_up_far(place))
     }
 
-    /// A look that changes nothing.
+    /// A look-up that changes nothing.
     pub fn find(&self, line: u64) -> Option<Slot> {
         each!(self, sets => sets.find(line))
     }
 
-    /// Puts a line in that is not there, as its set's most recent one.
+    /// Inserts a line that is not there, as its set's most recent one.
     #[inline]
     pub fn fill(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
         each!(self, sets => sets.fill(place, state))
     }
 
-    /// Takes a line out; its way will be filled next.
+    /// Removes a line; its way is filled next.
     pub fn remove(&mut self, line: u64) -> Option<LineState> {
         each!(self, sets => sets.remove(line))
     }

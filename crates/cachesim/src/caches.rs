@@ -1,11 +1,11 @@
-//! Private levels per core, one last level for all, and a tally per site.
+//! Private levels per core, one last level for all cores, and a tally per site.
 //!
-//! What not: what happens to lines that leave a level (`inclusion`) and to copies in other cores (`sharing`).
+//! What not: lines that leave a level (`inclusion`), copies in other cores (`sharing`).
 //!
-//! Assumptions: a touch looks into L1, then L2, then the last level, and what it finds or fetches comes into all levels
-//! further in; with [`Inclusion::Victim`] not into the last. While outcomes in L1 are unknown, outer levels are touched as
-//! if it had missed, so their recency may be off by lines that L1 really had. L2 may lose lines that L1 keeps, except with
-//! [`Inclusion::Victim`].
+//! Assumptions: a touch looks in L1, then L2, then the last level. The line that it finds or fetches is inserted into
+//! all inner levels; with [`Inclusion::Victim`] not into the last level. While outcomes in L1 are unknown, outer
+//! levels are touched as if L1 had missed, so their recency may be off by lines that L1 really had. L2 may lose lines
+//! that L1 keeps, except with [`Inclusion::Victim`].
 
 use std::collections::BTreeMap;
 
@@ -31,10 +31,11 @@ pub(crate) struct Caches {
     pub inclusion: Inclusion,
     pub shift: u32,
     prefetcher: Prefetcher,
-    /// One core, three levels that are not inclusive, LRU, no prefetcher: what an analysis has, and the quick way.
+    /// One core, three levels that are not inclusive, LRU, no prefetcher: the usual configuration of an analysis, and
+    /// the fast path.
     pub plain: bool,
     pub traffic: Traffic,
-    /// Line number -> copies made invalid. Ordered, so that results are the same each time.
+    /// Line number -> copies that were invalidated. Ordered, so that results are reproducible.
     pub contended: BTreeMap<u64, u64>,
 }
 
@@ -47,14 +48,14 @@ pub(crate) struct Touch {
     pub site: SiteId,
 }
 
-/// What a touch did in the first level.
+/// The outcome of a touch in the first level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touched {
-    /// It was there, at this depth.
+    /// A hit, at this depth.
     Hit(u8),
-    /// It was not, and is now.
+    /// A miss; the line is there now.
     Missed,
-    /// The line was sent out of all levels.
+    /// The line was removed from all levels.
     Dropped,
 }
 
@@ -102,7 +103,7 @@ impl Caches {
         if self.cores.len() == 1 { 0 } else { thread.0 as usize % self.cores.len() }
     }
 
-    /// One line of an access whose execution was counted.
+    /// Simulates one line of an access whose execution was counted.
     #[inline]
     pub fn touch(&mut self, touch: Touch, tally: &mut SiteTally) -> Touched {
         if self.plain {
@@ -112,13 +113,13 @@ impl Caches {
         }
     }
 
-    /// Apart, so that the quick way is small.
+    /// A function of its own, so that the fast path stays small.
     #[inline(never)]
     fn touch_any(&mut self, touch: Touch, tally: &mut SiteTally) -> Touched {
         self.touch_as::<false>(touch, tally)
     }
 
-    /// `PLAIN` lets the compiler leave out all that [`Caches::plain`] ones do not have.
+    /// `PLAIN` lets the compiler leave out everything that [`Caches::plain`] ones do not need.
     #[inline(always)]
     fn touch_as<const PLAIN: bool>(&mut self, touch: Touch, tally: &mut SiteTally) -> Touched {
         let Touch { core, line, kind, site } = touch;
@@ -216,7 +217,7 @@ impl Caches {
         let Some(l2) = l2 else { return };
         if l1.find(line).is_none() && l2.find(line).is_none() {
             let place = l2.locate(line);
-            // Without a last level, what L2 knows decides the class.
+            // Without a last level, the state of L2 decides the class.
             let class = l2.look_up_far(place).err().unwrap_or(FillClass::Miss);
             let state = self.fetch::<false>(core, line, class, Cause::Prefetch, tally);
             self.fill_l2::<false>(core, place, state);
@@ -232,7 +233,7 @@ impl Caches {
         }
     }
 
-    /// A line that the core's private levels do not have; `class` is what the outer one of them knew.
+    /// Fetches a line that the core's private levels do not have; `class` is what the outermost of them knew.
     #[inline]
     fn fetch<const PLAIN: bool>(
         &mut self,
@@ -279,7 +280,7 @@ impl Caches {
         }
     }
 
-    /// A line that the last level does not have: from another core, or from DRAM.
+    /// Fetches a line that the last level does not have: from another core, or from DRAM.
     #[inline]
     fn fetched(
         elsewhere: Option<LineState>,

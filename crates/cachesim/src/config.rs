@@ -1,4 +1,6 @@
-//! What is simulated, and the check that it can be.
+//! What is simulated: sizes, policies, and the check that they are possible.
+//!
+//! What not: a machine's real configuration (`analysis` reads it from the recording).
 
 use base::Bytes;
 use thiserror::Error;
@@ -9,13 +11,13 @@ use crate::tlb::PageSize;
 pub(crate) const MAX_WAYS: u32 = 128;
 /// 4 GiB of lines of 64 bytes; their tags take 0.7 GB.
 pub(crate) const MAX_LINES: u64 = 1 << 26;
-/// A tree's bits of a set lie in 32 bits.
+/// The bits of a set's tree fit into 32 bits.
 pub(crate) const MAX_TREE_WAYS: u32 = 32;
 
 /// Size and shape of a level.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Geometry {
-    /// Its size. What is left over beyond whole sets is not used, so a measured size may be given as it is.
+    /// Its size. A rest beyond whole sets is not used, so a measured size may be given as it is.
     pub bytes: Bytes,
     /// Lines per set, 1..=128.
     pub ways: u32,
@@ -24,13 +26,13 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// How many sets; any number, not only powers of two. A line lies in set (line number) mod (sets).
+    /// Number of sets; any number, not only powers of two. A line belongs to set (line number) mod (sets).
     #[must_use]
     pub fn sets(&self) -> u64 {
         self.bytes.0 / (u64::from(self.ways) * u64::from(self.line_bytes)).max(1)
     }
 
-    /// A table of so many entries instead of lines.
+    /// A table of this many entries instead of lines.
     pub(crate) fn of_entries(entries: u32, ways: u32) -> Geometry {
         let line_bytes = 4096;
         Geometry { bytes: Bytes(u64::from(entries) * u64::from(line_bytes)), ways, line_bytes }
@@ -53,19 +55,20 @@ impl Geometry {
     }
 }
 
-/// What the last level has to do with the private ones. Without a last level it means nothing.
+/// The relation of the last level to the private ones. Meaningless without a last level.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Inclusion {
-    /// What leaves the last level leaves the private ones: Intel's client processors before 2021.
+    /// A line that leaves the last level also leaves the private ones: Intel's client processors before 2021.
     Inclusive,
-    /// Fills come into all levels, and leave each on its own.
+    /// A line is filled into all levels, and leaves each independently.
     #[default]
     NonInclusive,
-    /// The last level holds what the private ones have thrown out: AMD Zen; Intel's servers since Skylake come close.
+    /// The last level holds the lines that the private ones evicted: AMD Zen; Intel's servers since Skylake are
+    /// similar.
     Victim,
 }
 
-/// Who has to leave a full set.
+/// The victim in a full set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Replacement {
     /// The line not touched for longest.
@@ -87,25 +90,25 @@ pub enum ColdLines {
     Unknown,
 }
 
-/// Where the pages of the memory lie physically: caches whose sets are chosen by more bits of an address than a page's
-/// offset has see that.
+/// How pages are placed in physical memory. It matters for caches that select sets by more address bits than a page
+/// offset has.
 ///
-/// Assumption of `Scattered`: which physical page a virtual one has is a matter of chance, and does not change. So it is
-/// where a system has run for a while and hands out free pages as they come. A fixed hash of the page's number stands
-/// for it, so that the same input gives the same answer. With it a power-of-two stride does not fall into a few sets of a
-/// cache that has more sets than a page has lines. Source: Kessler and Hill, "Page placement algorithms for large
-/// real-indexed caches", ACM Trans. Computer Systems 10(4), 1992.
+/// Assumption of `Scattered`: the physical page of a virtual one is random and does not change, as on a system that
+/// has run for a while and hands out free pages as they come. A fixed hash of the page number stands for it, so that
+/// results are reproducible. With it a power-of-two stride does not fall into a few sets of a cache that has more
+/// sets than a page has lines. Source: Kessler and Hill, "Page placement algorithms for large real-indexed caches",
+/// ACM Trans. Computer Systems 10(4), 1992.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Frames {
     /// At their virtual addresses.
     #[default]
     AsAddressed,
-    /// Anywhere, in pieces of this size.
+    /// At random, in pieces of this size.
     Scattered(PageSize),
 }
 
 impl Frames {
-    /// The number of a line that chooses its set, for lines of `1 << shift` bytes: that of its place in physical memory.
+    /// The line number by which the set is chosen, for lines of `1 << shift` bytes: the one in physical memory.
     #[inline]
     #[must_use]
     pub fn line(self, line: u64, shift: u32) -> u64 {
@@ -121,7 +124,7 @@ impl Frames {
     }
 }
 
-/// Which lines the hardware fetches unasked.
+/// Which lines the hardware prefetches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Prefetch {
     /// None.
@@ -129,7 +132,7 @@ pub enum Prefetch {
     None,
     /// The line after each one that L1 misses.
     NextLine,
-    /// The next line in a site's steady distance.
+    /// The line at a site's constant distance.
     Stride,
 }
 
@@ -142,7 +145,7 @@ pub struct Config {
     pub l2: Option<Geometry>,
     /// Last level, one for all cores.
     pub llc: Option<Geometry>,
-    /// How many cores with private caches, 1..=64. A miss asks every other core, so cores cost time.
+    /// Number of cores with private caches, 1..=64. A miss asks every other core, so cores cost time.
     pub cores: u32,
     /// The last level's part.
     pub inclusion: Inclusion,
@@ -150,7 +153,7 @@ pub struct Config {
     pub replacement: Replacement,
     /// Into L2, which must exist then.
     pub prefetch: Prefetch,
-    /// How it begins.
+    /// The state at the start.
     pub cold: ColdLines,
     /// Where its pages lie.
     pub frames: Frames,
@@ -167,10 +170,10 @@ impl Config {
             && self.prefetch == Prefetch::None
     }
 
-    /// What can be simulated.
+    /// Checks that this can be simulated.
     ///
     /// # Errors
-    /// The first thing that cannot be.
+    /// The first property that cannot be.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let outer = [("l2", self.l2), ("llc", self.llc)];
         self.l1.check("l1")?;

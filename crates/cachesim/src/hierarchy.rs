@@ -20,7 +20,7 @@ impl Hierarchy {
     /// Empty caches.
     ///
     /// # Errors
-    /// What of the configuration cannot be simulated.
+    /// The property of the configuration that cannot be simulated.
     pub fn new(config: &Config) -> Result<Hierarchy, ConfigError> {
         config.check()?;
         Ok(Hierarchy { caches: Caches::new(config), tallies: Vec::new() })
@@ -37,13 +37,14 @@ impl Hierarchy {
         &self.tallies
     }
 
-    /// What left the levels.
+    /// The lines that left the levels.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.caches.traffic
     }
 
-    /// First addresses of lines of which stores made copies in other cores invalid, with the number of these copies.
+    /// First addresses of lines whose copies in other cores were invalidated by stores, with the number of these
+    /// copies.
     pub fn contended_lines(&self) -> impl Iterator<Item = (RemoteAddr, u64)> {
         let (contended, shift) = (&self.caches.contended, self.caches.shift);
         contended.iter().map(move |(line, copies)| (RemoteAddr(line << shift), *copies))

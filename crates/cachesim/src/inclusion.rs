@@ -1,14 +1,16 @@
-//! What happens to lines that leave a level.
+//! What happens to a line that leaves a level.
 //!
-//! Assumptions: a clean line is dropped, except into a victim cache, which takes all. A dirty one goes to the nearest
-//! outer level that has the line, without making it more recent there; a level that does not have it is passed by,
-//! so write-backs never push out other lines. Without any it is written to DRAM.
+//! What not: which line leaves (`replacement`). Assumptions: a clean line is dropped, except into a victim cache,
+//! which takes all. A dirty line goes to the nearest outer level that has it, without becoming more recent there. A
+//! level that does not have it is skipped, so write-backs never evict other lines. If no outer level has it, it is
+//! written to DRAM.
 //!
-//! * Inclusive: a line that leaves the last level takes the private copies with it; their dirt goes along.
-//! * Non-inclusive: it does not. A private copy that was dirtied before can so be written to DRAM twice in one stay,
-//!   which the count of dirtied lines has once.
-//! * Victim: what leaves L2 leaves L1, so that a line is either in a core's private levels or in the last level. With
-//!   several cores that share lines it may be in both, and then the same holds as for non-inclusive ones.
+//! * Inclusive: a line that leaves the last level also removes the private copies; a dirty copy is written back with
+//!   it.
+//! * Non-inclusive: it does not. A private copy that was dirtied before can thus be written to DRAM twice in one
+//!   stay, which the count of dirtied lines includes once.
+//! * Victim: a line that leaves L2 also leaves L1, so that a line is either in a core's private levels or in the last
+//!   level. With several cores that share lines it may be in both; then the same holds as for non-inclusive caches.
 
 use crate::caches::Caches;
 use crate::config::Inclusion;
@@ -31,7 +33,7 @@ impl Caches {
         }
     }
 
-    /// Whether the copies further out know all that this one knew. Spares most evictions a search.
+    /// Whether the outer copies have the same state already. Saves most evictions a search.
     fn nothing_to_tell<const PLAIN: bool>(&self, state: LineState) -> bool {
         !state.is_dirtied() && (PLAIN || self.inclusion != Inclusion::Victim)
     }
@@ -92,7 +94,7 @@ impl Caches {
         self.traffic.written_lines += u64::from(dirty);
     }
 
-    /// Takes a line out of a core's levels; what is returned has the dirt of both.
+    /// Removes a line from a core's levels; returns the state of both, dirty if either is.
     pub fn remove_private(&mut self, core: usize, line: u64) -> Option<LineState> {
         let core = &mut self.cores[core];
         let inner = core.l1.remove(line);

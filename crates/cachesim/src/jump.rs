@@ -1,16 +1,17 @@
-//! Long streams: simulates one stretch and repeats its counts for the stretches that follow.
+//! Long streams: simulates one stretch and repeats its counts for the following stretches.
 //!
-//! Let all accesses of a loop advance by the same bytes, over many times the capacity of the last level. Each line is new, or
-//! another access touched it a fixed distance before. Once the levels hold only the loop's own lines, and none from the time
-//! when sets were not full, every stretch behaves like the one before, except for the random places of its pages. So one
-//! stretch, half as long as the last level, is simulated, and its counts are repeated. The last part of the stream is
-//! simulated without counting, so that the levels hold what they would have held.
+//! What for: loops whose accesses all advance by the same number of bytes, over many times the capacity of the last
+//! level. Each line is new, or another access touched it a fixed distance before. Once the levels hold only the
+//! loop's own lines, and none from the time when sets were not full, every stretch behaves like the one before,
+//! except for the random placement of its pages. So one stretch, half as long as the last level, is simulated and its
+//! counts are repeated. The last part of the stream is simulated without counting, so that the levels end with the
+//! right contents.
 //!
 //! ```text
 //! filling | stretch | as often as it fits: repeated ..... (filling, not counted) | less than a stretch: as any loop
 //! ```
-//! The counts are exact as far as stretches are alike; tests compare them with those of single accesses.
-//! What not: loops with an access that stays or advances otherwise, loops within a cache, flushes, wrapping addresses.
+//! The counts are exact as far as stretches are alike; tests compare them with those of single accesses. What not:
+//! loops with an access that is constant or advances differently, loops within a cache, flushes, wrapping addresses.
 
 use crate::access::{LoopAccess, LoopRun, SiteId};
 use crate::cache::Cache;
@@ -19,10 +20,10 @@ use crate::hierarchy::Hierarchy;
 use crate::loops::{Core, drive};
 use crate::tally::SiteTally;
 
-/// Accesses of a stream stay below: behind, addresses wrap around.
+/// Accesses of a stream stay below this: above, addresses wrap around.
 const HIGHEST: i128 = (1 << 63) - (1 << 32);
 
-/// After how many iterations a loop touches whole lines again. `None` where accesses advance differently.
+/// The number of iterations after which a loop touches whole lines again. `None` if accesses advance differently.
 fn period(accesses: &[LoopAccess], shift: u32) -> Option<u64> {
     let stride = accesses.first()?.stride;
     let alike = |one: &LoopAccess| one.stride == stride && !one.kind.drops();
@@ -31,11 +32,11 @@ fn period(accesses: &[LoopAccess], shift: u32) -> Option<u64> {
 }
 
 impl Hierarchy {
-    /// Runs the first iterations of a loop if that is quicker than one by one, and tells how many.
+    /// Runs the first iterations of a loop if this is faster than simulating all; returns their number.
     pub(crate) fn run_ahead(&mut self, run: &LoopRun<'_>) -> u64 {
         let Some(period) = period(run.accesses, self.caches.shift) else { return 0 };
         let Some(turnover) = self.caches.turnover(run.accesses) else { return 0 };
-        // Twice, and what the inner levels take to follow.
+        // Twice the capacity, and the time that the inner levels need to follow.
         let filling = turnover.saturating_mul(17) / 8;
         let stretch = (turnover / 2).saturating_add(period - 1) / period * period;
         let simulated = filling.saturating_add(stretch);
@@ -87,8 +88,8 @@ fn stays_low(run: &LoopRun<'_>) -> bool {
 }
 
 impl Caches {
-    /// In how many iterations a loop touches about as many lines as the largest level has. `None` if the levels are others
-    /// than those for which the above holds.
+    /// The number of iterations in which a loop touches about as many lines as the largest level holds. `None` if the
+    /// levels are not those for which the above holds.
     fn turnover(&self, accesses: &[LoopAccess]) -> Option<u64> {
         let core = self.cores.first().filter(|_| self.plain)?;
         let stride = accesses.first()?.stride.unsigned_abs();
@@ -96,7 +97,7 @@ impl Caches {
         let bytes = levels.into_iter().flatten().map(Cache::lines).max()? << self.shift;
         let mut starts: Vec<u64> = accesses.iter().map(|one| one.start.0).collect();
         starts.sort_unstable();
-        // Streams that are close follow each other through the same lines.
+        // Streams close to each other pass through the same lines.
         let apart = starts.windows(2).filter(|pair| pair[1] - pair[0] > bytes).count();
         Some(bytes / stride.min(1 << self.shift) / (apart as u64 + 1) + 1)
     }

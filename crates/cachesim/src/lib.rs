@@ -1,24 +1,28 @@
-//! Memory accesses to outcomes per cache level: hit and how deep, miss, or unknown.
+//! A cache model: from memory accesses to outcomes per cache level (hit and its depth, miss, or unknown).
 //!
-//! What for: bursts are short exact traces. For each instruction (a *site*), the model counts in which level its accesses
-//! hit, and how many lines they fetch from DRAM and write to it.
-//! What not: time (latency, bandwidth), instruction fetches, the accesses of page walks, the order in which an out-of-order
-//! core performs accesses. No I/O.
+//! What for: bursts are short exact traces. For each instruction (a *site*), the model counts the level in which its
+//! accesses hit, and the lines that they fetch from DRAM and write to it. What not: time (latency, bandwidth),
+//! instruction fetches, the accesses of page walks, the order in which an out-of-order core performs accesses. No
+//! I/O.
 //!
-//! The start of a burst finds caches with unknown contents. A line that is touched first while its set has not yet seen
-//! as many distinct lines as it has ways may have been there before. That is [`FillClass::Unknown`] with the number of
-//! lines seen, never a miss: a cold start counted as misses overstates multi-megabyte caches without bound (Kessler, Hill
-//! and Wood, "A comparison of trace-sampling techniques for multi-megabyte caches", IEEE Trans. Computers 43(6), 1994).
-//! The number is a censored stack depth: with the hits by depth it allows an estimate per site. A simulation of a
-//! whole program from its start uses [`ColdLines::Miss`].
+//! Where: `replacement` has the policies (LRU, tree pseudo-LRU, random), `prefetch` the prefetchers, `inclusion` and
+//! `sharing` the relations between levels and cores, `tlb` the TLBs; `config` selects them.
+//!
+//! At the start of a burst the contents of caches are unknown. A line that is touched for the first time may be
+//! cached already, as long as its set has seen fewer distinct lines than it has ways. That is [`FillClass::Unknown`]
+//! with the number of lines seen, never a miss: a cold start counted as misses overstates the misses of
+//! multi-megabyte caches without bound (Kessler, Hill and Wood, "A comparison of trace-sampling techniques for
+//! multi-megabyte caches", IEEE Trans. Computers 43(6), 1994). The number is a censored stack depth: with the hits by
+//! depth it allows an estimate per site. A simulation of a whole program from its start uses [`ColdLines::Miss`].
 //!
 //! ```text
 //! Access, LoopRun -> Hierarchy -> SiteTally: per level hits by depth, unknown by age, misses; fills, dirtied lines
 //!                    Tlb       -> TlbTally: the same for pages
 //! ```
 //!
-//! Assumptions that hold for all of it: addresses are virtual, and where their pages lie is unknown ([`Frames`] says what is
-//! taken for it); lines have one size in all levels; every level writes back and allocates on writes. More stand at the head of each policy's file.
+//! Assumptions of all: addresses are virtual, and the placement of pages is unknown ([`Frames`] models it). Lines
+//! have one size in all levels. Every level writes back and allocates on writes. The head of each policy's file has
+//! more.
 
 #![forbid(unsafe_code)]
 

@@ -1,26 +1,25 @@
 //! Loops whose accesses advance by constants, without simulating every access.
 //!
 //! What for: bursts of streaming loops are summarised as (start, stride, iterations) and hold millions of accesses.
-//! The outcome counts are exactly those of simulating access by access; nothing is approximated. Why:
+//! The counts are exactly those of simulating access by access; nothing is approximated. What not: streams through
+//! many times the last level, of which most lines are not even looked up; that is an estimate (`jump`).
 //!
-//! The lines of an access change only now and then (8-byte steps: each 8th iteration). Between two *changes* of any access
-//! the iterations touch the same lines in the same order.
+//! Why it is exact: the lines of an access change only now and then (with 8-byte steps, each 8th iteration). Between
+//! two *changes* of any access the iterations touch the same lines in the same order.
 //!
-//! * *Steady*: let an iteration with these lines be simulated, and then one more. If all of the second hit L1, and no
-//!   line was taken out of L1 meanwhile, further ones do the same: a depth is the number of distinct lines of the
-//!   set touched since the line's last touch, which is one iteration ago at most; and what hits do to the recency order,
-//!   to tree bits and to dirty lines is the same after each iteration. So they are counted, not simulated. If any missed,
-//!   all are simulated.
-//! * *Calm*: if moreover no two accesses' lines lie in one L1 set, unless they are the same line, then every line is
-//!   its set's most recent one, a repeated touch has depth 0 and changes nothing, and this stays so while other
-//!   accesses move on to lines in sets that no one uses. Then only changed accesses are simulated, each at its change.
-//!   Calm ends when two lines meet in a set, or a line is taken out of L1 (by inclusion).
+//! * *Steady*: simulate an iteration with these lines, and then one more. If all touches of the second hit L1, and no
+//!   line was removed from L1 meanwhile, further iterations do the same. A depth is the number of distinct lines of
+//!   the set touched since the line's last touch, which is at most one iteration ago. The effect of hits on the
+//!   recency order, on tree bits and on dirty lines is the same after each iteration. So these iterations are
+//!   counted, not simulated. If any touch missed, all are simulated.
+//! * *Calm*: if, in addition, no two accesses have different lines in one L1 set, then every line is its set's most
+//!   recent one. A repeated touch has depth 0 and changes nothing, and this stays so while other accesses move on to
+//!   lines in unused sets. Then only changed accesses are simulated, each at its change. Calm ends when two lines
+//!   meet in a set, or a line is removed from L1 (by inclusion).
 //!
-//! Of streams through many times the last level most lines are not even looked up, and that is an estimate: `jump`.
-//!
-//! Accesses that send lines out (stores past the caches, flushes) are simulated at their changes too: repeated, they
-//! find nothing to send out, unless another access or a prefetcher brings the line in: that is not calm.
-//! Stores: the simulated touch at a change makes the line dirty; repeated ones find it so. Other threads do not run
+//! Accesses that remove lines (stores that bypass the caches, flushes) are simulated at their changes too. Repeated,
+//! they find nothing to remove, unless another access or a prefetcher inserts the line: that is not calm. Stores: the
+//! simulated touch at a change makes the line dirty; repeated ones find it dirty. Other threads do not run meanwhile.
 //! meanwhile.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span, Thread};
@@ -39,7 +38,7 @@ pub(crate) trait Levels {
     fn add_hits(&mut self, site: SiteId, depth: u8, count: u64);
     /// How often something but a touch changed the first level.
     fn removals(&self) -> u64;
-    /// Whether a miss may bring in other lines, behind the first level.
+    /// Whether a miss may insert other lines after the first level.
     fn prefetches(&self) -> bool;
 }
 
@@ -99,14 +98,14 @@ impl Hierarchy {
     }
 }
 
-/// Where an access of the body stands.
+/// The position of an access of the body.
 struct Cursor {
     access: LoopAccess,
     shift: u32,
     span: Span,
     /// The sets of its first and last line.
     sets: (u64, u64),
-    /// The iteration in which its lines were others for the last time before.
+    /// The last iteration before which its lines were others.
     moved: u64,
     /// The first iteration in which its lines are others than now.
     next: u64,
@@ -139,7 +138,7 @@ impl Cursor {
         self.span.first.wrapping_add(self.span.lines.saturating_sub(1)) & last_line
     }
 
-    /// Whether touches of the two can disturb each other in L1. Both have at most two lines.
+    /// Whether touches of the two can affect each other in L1. Both have at most two lines.
     fn conflicts(&self, other: &Cursor) -> bool {
         let mine = [(self.span.first, self.sets.0), (self.last(), self.sets.1)];
         let theirs = [(other.span.first, other.sets.0), (other.last(), other.sets.1)];
@@ -156,13 +155,13 @@ impl Cursor {
         })
     }
 
-    /// Whether its own lines disturb each other, or are too many to compare.
+    /// Whether its own lines affect each other, or are too many to compare.
     fn conflicts_with_itself(&self) -> bool {
         self.span.lines > 2 || (self.span.lines == 2 && self.sets.0 == self.sets.1)
     }
 }
 
-/// How many iterations later the lines of an access are others; at least 1.
+/// Number of iterations until the lines of an access change; at least 1.
 #[inline]
 fn unchanged(access: &Access, stride: i64, shift: u32) -> u64 {
     let line_bytes = 1u64 << shift;
@@ -177,7 +176,7 @@ fn unchanged(access: &Access, stride: i64, shift: u32) -> u64 {
     let mask = (line_bytes - 1) as u32;
     let first = access.address.0 as u32 & mask;
     let last = first.wrapping_add(access.bytes - 1) & mask;
-    // The end that is nearer to the border of its line crosses it first.
+    // The end that is nearer to its line's border crosses it first.
     let room = if stride > 0 { mask - first.max(last) } else { first.min(last) };
     u64::from(room / step as u32) + 1
 }
@@ -195,10 +194,10 @@ pub(crate) fn drive<L: Levels>(levels: &mut L, run: &LoopRun<'_>) {
     }
 }
 
-/// So many cursors are compared with all others one by one; more, by their sets.
+/// Up to this many cursors are compared pairwise; more, by their sets.
 const FEW: usize = 2;
 
-/// Finds lines that lie in one set, in one go over all cursors, none of which drops lines.
+/// Finds lines in one set, in one pass over all cursors, none of which removes lines.
 #[derive(Default)]
 struct Meetings {
     places: Vec<Meeting>,
@@ -246,7 +245,7 @@ struct Driver<'a, L: Levels> {
     levels: &'a mut L,
     cursors: Vec<Cursor>,
     meetings: Meetings,
-    /// Some access sends lines out.
+    /// Some access removes lines.
     drops: bool,
     can_be_calm: bool,
     /// Depths of a steady iteration: site and depth of each line touched.
@@ -289,8 +288,8 @@ impl<'a, L: Levels> Driver<'a, L> {
         self.settle_all(iterations);
     }
 
-    /// Moves the cursors whose lines change. Whether no two accesses disturb each other now; if they did not before
-    /// (`was_free`), only the moved ones have to be compared.
+    /// Moves the cursors whose lines change. Returns whether no two accesses affect each other now; if they did not
+    /// before (`was_free`), only the moved ones are compared.
     fn move_all(&mut self, now: u64, was_free: bool) -> bool {
         for (index, cursor) in self.cursors.iter_mut().enumerate() {
             if cursor.next <= now {
@@ -313,8 +312,8 @@ impl<'a, L: Levels> Driver<'a, L> {
         !self.cursors.iter().enumerate().any(disturbs)
     }
 
-    /// Simulates the accesses that changed in iteration `now`. Whether it is calm afterwards; once a touch has ended the
-    /// calm, the rest of the iteration is simulated.
+    /// Simulates the accesses that change in iteration `now`. Returns whether it is calm afterwards; once a touch has
+    /// ended the calm, the rest of the iteration is simulated.
     fn changed_only(&mut self, now: u64) -> bool {
         let removals = self.levels.removals();
         let mut calm = true;
@@ -359,7 +358,7 @@ impl<'a, L: Levels> Driver<'a, L> {
         }
     }
 
-    /// Simulates one access, and notes its hits if wanted. Whether no line missed.
+    /// Simulates one access, and notes its hits if wanted. Returns whether all lines hit.
     #[inline]
     fn touch(&mut self, index: usize, note: bool) -> bool {
         let Cursor { access, shift, span, .. } = &self.cursors[index];

@@ -1,9 +1,8 @@
-//! A byte per way that distinguishes most lines, for many ways in one comparison.
+//! A byte per way that distinguishes most lines: one vector comparison tests many ways.
 //!
-//! What not: certainty. Ways with equal marks are candidates; their entries decide. Marks of ways that hold no line are
-//! leftovers.
-//! Assumption: the compiler makes vector comparisons of `any`, as it does for x86-64 without further features; the
-//! position takes more, and only searches that find something need it.
+//! What not: certainty. Ways with equal marks are candidates; their entries decide. Marks of ways without a line are
+//! stale. Assumption: the compiler vectorises `any`, as it does for plain x86-64. Finding the position costs more,
+//! and only searches that find something need it.
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -35,7 +34,7 @@ impl<const N: usize> Marks<N> {
     #[inline]
     pub fn find(&self, mark: u8, is_sought: impl Fn(usize) -> bool) -> Option<usize> {
         for (bytes, first) in self.0.as_chunks::<8>().0.iter().zip((0..).step_by(8)) {
-            // Bytes that are equal become zero. Those above a zero byte may be found falsely, which the caller tells.
+            // Equal bytes become zero. A byte above a zero byte may be a false match, which the caller checks.
             let differs = u64::from_le_bytes(*bytes) ^ (LOW_BITS * u64::from(mark));
             let mut equal = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
             while equal != 0 {

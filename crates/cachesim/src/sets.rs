@@ -97,6 +97,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
         frames: Frames,
     ) -> Sets<N, O> {
         let (set_count, ways) = (geometry.sets(), geometry.ways as usize);
+        // If all set bits lie within a page offset, placement cannot change the set, and the hash per line is saved.
         let page = if let Frames::Scattered(page) = frames { 1 << page.shift() } else { u64::MAX };
         let within_page = set_count * u64::from(geometry.line_bytes) <= page;
         let sets = set_count as usize;
@@ -165,6 +166,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
     pub fn look_up(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
         let set = &self.sets[place.set];
         let way = set.order.newest();
+        // Most touches are of the most recent line: test it first, before marks and recency.
         if set.entry(way).is_of(place.line) && set.generation == self.generation {
             return Ok(Hit { slot: slot(place.set, way), depth: 0 });
         }
@@ -180,6 +182,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
         if set.generation != self.generation {
             return Err(self.absent(0));
         }
+        // In outer levels most look-ups miss: the marks decide without reading entries, which are in other lines.
         if !set.marks.any(mark) {
             return Err(self.absent(set.filled));
         }
@@ -210,6 +213,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
     #[inline(never)]
     pub fn fill(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
         let set = &mut self.sets[place.set];
+        // With LRU and without gaps the oldest way is the victim: one update of the order does everything.
         if set.generation != self.generation || set.gaps > 0 || !self.policy.is_lru() {
             return self.fill_any(place, state);
         }
@@ -226,6 +230,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
     fn fill_any(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
         let set = &mut self.sets[place.set];
         if set.generation != self.generation {
+            // The set is from an earlier burst: it is emptied at its first use.
             (set.generation, set.filled, set.gaps) = (self.generation, 0, 0);
             set.order = O::empty(self.ways);
             self.policy.forget(place.set);
@@ -252,6 +257,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
         let slot = self.find(line)?;
         let set = &mut self.sets[slot.set as usize];
         let state = set.entry(usize::from(slot.way)).state();
+        // The way keeps its place in the recency order, by which gaps are filled again.
         set.entries[usize::from(slot.way) % N] = Entry::GONE;
         set.gaps += 1;
         self.removals += 1;

@@ -1,18 +1,18 @@
 //! Copies of a line in the private levels of several cores.
 //!
-//! Assumptions: coherence as in MESI, by line. A store invalidates all other copies and learns which: that costs time
-//! for every store to a shared line. A core that misses gets a dirty copy from the core that has it, and with it the duty
-//! to write it back (as the Owned state of MOESI moves; in MESI the last level would take it). A clean copy is only used
-//! where the last level has none. Threads take turns in the order in which their accesses are handed in.
-//! What not: the time of transfers, and copies in other sockets.
+//! Assumptions: coherence as in MESI, by line. A store invalidates all other copies and must search for them: that
+//! costs time for every store to a shared line. A core that misses gets a dirty copy from the core that has it, and
+//! with it the duty to write it back (as the Owned state of MOESI moves; in MESI the last level would take it). A
+//! clean copy is used only if the last level has none. Threads alternate in the order in which their accesses are
+//! given. What not: the time of transfers, and copies in other sockets.
 
 use crate::caches::Caches;
 use crate::state::LineState;
 use crate::tally::SiteTally;
 
 impl Caches {
-    /// Whether other cores have a line that this core is about to fetch: what its copy will start with. All copies are
-    /// shared then; a dirty one is clean afterwards, since the new copy takes over.
+    /// Whether other cores have a line that this core is about to fetch; returns the initial state of its copy. All
+    /// copies are then shared; a dirty one becomes clean, because the new copy takes over.
     #[inline(never)]
     pub fn share_with(&mut self, core: usize, line: u64) -> Option<LineState> {
         let mut found: Option<LineState> = None;
@@ -31,7 +31,8 @@ impl Caches {
         found
     }
 
-    /// A core stores to a line of which others may have copies. Its own state, with their dirt.
+    /// Invalidates the copies of other cores, because a core stores to the line. Returns its own state, dirty if any
+    /// copy was.
     #[inline(never)]
     pub fn invalidate_others(
         &mut self,

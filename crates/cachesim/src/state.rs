@@ -1,30 +1,30 @@
-//! What a way holds: a line's number, and what is known about the line, in one word.
+//! The content of a way: a line's number and its state, in one word.
 //!
 //! ```text
 //! bits 63..10 number of the line | 9 gone | 8 shared | 7 dirtied | 6 dirty | 5..0 class
 //! ```
 //!
-//! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that 54
-//! bits and their sign hold a line's number. Lines of other addresses may be taken for one another.
+//! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that
+//! 54 bits and their sign hold a line's number. Lines of other addresses may be confused.
 
 use std::num::NonZeroU64;
 
 use crate::tally::{DEPTHS, FillClass};
 
-/// What a way holds.
+/// The content of a way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry(NonZeroU64);
 
-/// What is known about a line in a level.
+/// The state of a line in a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LineState(u64);
 
-/// The way's line was taken out. No search finds such an entry.
+/// The way's line was removed. No search finds such an entry.
 const GONE: u64 = 1 << 9;
-/// How it came from DRAM: an age and 1, or [`MISS`]. Tallies do not tell ages from [`DEPTHS`] on apart.
+/// How it came from DRAM: an age plus 1, or [`MISS`]. Tallies do not distinguish ages from [`DEPTHS`] on.
 const CLASS: u64 = 0x3f;
 const MISS: u64 = CLASS;
-/// This copy is newer than those further out, and has to be written back.
+/// This copy is newer than those in outer levels, and must be written back.
 const DIRTY: u64 = 1 << 6;
 /// It was counted as dirtied since it came from DRAM.
 const DIRTIED: u64 = 1 << 7;
@@ -36,7 +36,7 @@ const STATE: u64 = CLASS | DIRTY | DIRTIED | SHARED;
 const STATE_BITS: u32 = 10;
 
 impl Entry {
-    /// Of a way without a line.
+    /// The entry of a way without a line.
     pub const GONE: Entry = Entry(NonZeroU64::MIN.saturating_add(GONE));
 
     #[inline]
@@ -105,7 +105,7 @@ impl LineState {
         self.0 & SHARED != 0
     }
 
-    /// Whether a store changes nothing: the line is dirty and no one else's.
+    /// Whether a store changes nothing: the line is dirty and not shared.
     #[inline]
     pub fn is_own(self) -> bool {
         self.0 & (DIRTY | SHARED) == DIRTY
@@ -116,19 +116,19 @@ impl LineState {
         LineState(self.0 & !SHARED | if shared { SHARED } else { 0 })
     }
 
-    /// After a store.
+    /// The state after a store.
     #[inline]
     pub fn stored(self) -> LineState {
         LineState(self.0 | DIRTY | DIRTIED)
     }
 
-    /// What a copy further in starts with: the dirt stays where it is.
+    /// The initial state of a copy in an inner level: only the outer one stays dirty.
     #[inline]
     pub fn copy(self) -> LineState {
         LineState(self.0 & !DIRTY)
     }
 
-    /// With the dirt of a copy further in, or of another core.
+    /// The state after a dirty copy of an inner level, or of another core, is merged.
     #[inline]
     pub fn absorb(self, other: LineState) -> LineState {
         LineState(self.0 | other.0 & (DIRTY | DIRTIED))

@@ -6,15 +6,15 @@ use std::ops::AddAssign;
 
 use crate::access::{Access, Kind};
 
-/// Depths that are kept apart. Deeper hits count as the deepest; only TLBs have more ways.
+/// Depths that are distinguished. Deeper hits count as the deepest; only TLBs have more ways.
 pub const DEPTHS: usize = 32;
 
-/// What is known about a line that was not found in a level.
+/// What is known about a line that a level does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FillClass {
     /// Its set had seen only `age` distinct lines since the start, fewer than it has ways: the line may have been there.
     Unknown {
-        /// 0..ways, capped at [`DEPTHS`].
+        /// 0..ways, at most [`DEPTHS`].
         age: u8,
     },
     /// It was not there.
@@ -81,9 +81,9 @@ impl FillTally {
 pub struct SiteTally {
     /// Executions that load, once each however many lines they touch.
     pub loads: u64,
-    /// Executions that store, not those past the caches. A read-write counts as load and store.
+    /// Executions that store, without those that bypass the caches. A read-write counts as load and store.
     pub stores: u64,
-    /// Executions that store past the caches.
+    /// Executions that store and bypass the caches.
     pub streaming_stores: u64,
     /// Bytes written to DRAM by these; the processor combines them to whole lines.
     pub streaming_bytes: u64,
@@ -99,12 +99,13 @@ pub struct SiteTally {
     pub remote: u64,
     /// Copies in other cores that this site's stores made invalid.
     pub invalidations: u64,
-    /// Lines fetched from DRAM, by what the last level knew about them: lines read if all unknown ones were misses.
+    /// Lines fetched from DRAM, by what the last level knew about them: the lines read if all unknown ones were
+    /// misses.
     pub fills: FillTally,
-    /// Of the fills those that the hardware prefetched upon misses of this site.
+    /// Number of these fills that the hardware prefetched after misses of this site.
     pub prefetched: u64,
-    /// Lines that became dirty: the first store to a line since it came from DRAM, with the class with which it came. Each
-    /// such line is written to DRAM once, whether or not that is seen.
+    /// Lines that became dirty: the first store to a line since it came from DRAM, with the class of its fill. Each
+    /// such line is written to DRAM once, whether the simulation reaches that point or not.
     pub dirtied: FillTally,
 }
 
@@ -131,7 +132,7 @@ impl SiteTally {
     }
 }
 
-/// What came to a count since `before`, so many times more. Saturating, as counts are.
+/// Adds the growth of a count since `before`, multiplied. Saturating, as counts are.
 fn repeat(count: &mut u64, before: u64, times: u64) {
     *count = count.saturating_add((*count - before).saturating_mul(times));
 }
@@ -155,8 +156,8 @@ impl LevelTally {
 }
 
 impl SiteTally {
-    /// What one core's accesses did since `before`, so many times more. Executions and what only several cores or
-    /// prefetchers do stay.
+    /// Adds the effect of one core's accesses since `before`, multiplied. Executions do not change, nor what only
+    /// several cores or prefetchers do.
     pub(crate) fn repeat(&mut self, before: &SiteTally, times: u64) {
         self.l1.repeat(&before.l1, times);
         self.l2.repeat(&before.l2, times);
@@ -182,16 +183,16 @@ impl Traffic {
     }
 }
 
-/// What left a level.
+/// The lines that left a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LevelTraffic {
-    /// Lines that had to make room.
+    /// Lines that were evicted.
     pub evictions: u64,
-    /// Of these the dirty ones.
+    /// The dirty ones among them.
     pub dirty_evictions: u64,
 }
 
-/// What left the levels, of all sites and cores, as far as it was seen.
+/// The lines that left the levels, over all sites and cores, as far as simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
     /// First level.
@@ -200,7 +201,7 @@ pub struct Traffic {
     pub l2: LevelTraffic,
     /// Last level.
     pub llc: LevelTraffic,
-    /// Dirty lines written to DRAM: thrown out, flushed, or pushed out by a store past the caches.
+    /// Dirty lines written to DRAM: evicted, flushed, or replaced by a store that bypasses the caches.
     pub written_lines: u64,
 }
 

@@ -1,12 +1,12 @@
-//! Data TLBs: which translations are at hand.
+//! Data TLBs: which address translations are cached.
 //!
-//! What for: the share of accesses that need the second-level TLB or a page walk, per site, with the same treatment of
-//! unknown cold contents as caches have. What not: the walk's own memory accesses, instruction TLBs, TLB prefetching.
+//! What for: the share of accesses that need the second-level TLB or a page walk, per site. Unknown cold contents are
+//! treated as in caches. What not: the walk's own memory accesses, instruction TLBs, TLB prefetching.
 //!
 //! Assumptions: LRU; a page walk fills both levels; the second level is shared by both page sizes (Intel's STLB since
-//! Haswell, AMD's L2 DTLB since Zen); no invalidations by the system during a trace. 1 GiB pages are not distinguished:
-//! hand them in as 2 MiB ones, of which one translation then covers less than it does.
-//! Depths beyond [`crate::DEPTHS`] of fully associative first levels count as the deepest.
+//! Haswell, AMD's L2 DTLB since Zen); no invalidations by the system during a trace. 1 GiB pages are not
+//! distinguished: pass them as 2 MiB ones; one translation then covers less than in reality. Depths beyond
+//! [`crate::DEPTHS`] of fully associative first levels count as the deepest.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
 use crate::cache::{Cache, Hit};
@@ -65,11 +65,11 @@ pub struct TlbConfig {
     pub huge: Option<TlbGeometry>,
     /// Second level.
     pub second: Option<TlbGeometry>,
-    /// How it begins.
+    /// The state at the start.
     pub cold: ColdLines,
 }
 
-/// What a site's accesses found. What neither level has needs a page walk.
+/// The outcomes of a site's accesses. An access that misses in both levels needs a page walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TlbTally {
     /// First level, of the page's size.
@@ -87,7 +87,8 @@ pub struct Tlb {
     tallies: Vec<TlbTally>,
 }
 
-/// Tells translations of huge pages from those of small ones: page numbers have at most 52 bits, and a cache keeps 54.
+/// Distinguishes translations of huge pages from those of small ones: page numbers have at most 52 bits, and a cache
+/// keeps 54.
 const HUGE: u64 = 1 << 52;
 
 fn tag(page: u64, size: PageSize) -> u64 {
@@ -98,7 +99,7 @@ impl Tlb {
     /// Empty TLBs.
     ///
     /// # Errors
-    /// What of the configuration cannot be simulated.
+    /// The property of the configuration that cannot be simulated.
     pub fn new(config: &TlbConfig) -> Result<Tlb, ConfigError> {
         let build = |level, geometry: Option<TlbGeometry>| {
             geometry.map(|geometry| geometry.build(level, config.cold)).transpose()
@@ -142,7 +143,7 @@ impl Tlb {
     /// small where it ends early.
     pub fn run(&mut self, run: &LoopRun<'_>, sizes: &[PageSize]) {
         run.accesses.iter().for_each(|access| self.make_room(access.site));
-        // Flushes and stores past the caches need translations like loads.
+        // Flushes and stores that bypass the caches need translations like loads.
         let loads = run.accesses.iter().map(|access| LoopAccess { kind: Kind::Read, ..*access });
         let loads: Vec<LoopAccess> = loads.collect();
         drive(&mut Pages { tlb: self, sizes }, &LoopRun { accesses: &loads, ..*run });
@@ -169,7 +170,7 @@ impl Tlb {
             }
             Err(class) => class,
         };
-        // A page walk changes the second level only: the first is filled at once.
+        // A page walk changes only the second level: the first is filled at once.
         first.fill(place, LineState::fetched(class));
         self.tallies[site].first.absent.add(class);
         if let Some(second) = &mut self.second {

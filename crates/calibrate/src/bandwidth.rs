@@ -1,9 +1,10 @@
 //! Memory bandwidth: each kernel at several numbers of threads, then the best ones once more.
 //!
-//! One sample is one pass of all threads over the whole working set, timed from the first start to the last end. Where
-//! other programs had a CPU meanwhile, it is a good one among all [`WINDOW`] pieces in a row of one thread, with what the
-//! others passed meanwhile: a whole pass would tell how long they waited.
-//! The samples of all points are taken in rounds, so that slow seconds of a shared machine hit all points alike.
+//! What for: the peak, and what fewer threads reach. What not: the kernels themselves (`sys::kernels`). One sample is
+//! one pass of all threads over the whole working set, timed from the first start to the last end. If other programs
+//! had a CPU meanwhile, the sample is a good one among all [`WINDOW`] consecutive pieces of one thread, with what the
+//! others passed in that time: a whole pass would measure how long they waited. The samples of all points are taken
+//! in rounds, so that slow seconds of a shared machine affect all points alike.
 //!
 //! The peak is the best *bus* rate of the kernels whose bus traffic is certain (`load`, `store-nt`, `copy-nt`,
 //! `triad-nt`). Ordinary stores are left out: whether they cost a write-allocate read depends on the CPU and the
@@ -30,7 +31,7 @@ const TIMES_CLAIMED: u64 = 4;
 const TIMES_EFFECTIVE: f64 = 8.0;
 /// Of the time, the share for rounds over all points; the rest goes to the candidates for the peak.
 const ROUNDS_SHARE: f64 = 0.7;
-/// So much later than its share of the time the first round may end.
+/// How much later than its share of the time the first round may end.
 const GRACE: Duration = Duration::from_secs(3);
 /// Candidates for the peak.
 const CANDIDATES: usize = 3;
@@ -191,8 +192,8 @@ impl Piece {
     }
 }
 
-/// Elements per second of all threads during [`WINDOW`] pieces in a row of one of them: the ninth of ten such windows, from
-/// the slowest. The very best of hundreds would be luck: a virtual machine that stood still may be quicker afterwards.
+/// Elements per second of all threads during [`WINDOW`] consecutive pieces of one of them: the ninth decile of all
+/// such windows. The best of hundreds would be luck: a virtual machine that was stopped may be faster afterwards.
 fn good_window(threads: &[Vec<Piece>]) -> f64 {
     let windows = threads.iter().flat_map(|pieces| pieces.windows(WINDOW));
     let rate = |window: &[Piece]| {
@@ -215,8 +216,8 @@ fn chosen(halves: &mut [Buffer; 2], extent: Extent) -> Vec<&mut Buffer> {
     halves.iter_mut().take(count).collect()
 }
 
-/// Points in the order of their worth, should time run out: all threads, one thread, then a few kernels at the
-/// numbers between.
+/// Points in order of importance, in case time runs out: all threads, one thread, then a few kernels at the numbers
+/// between.
 fn points(plan: &Plan) -> Vec<Point> {
     let widest = Simd::available().last().copied().unwrap_or(Simd::Baseline);
     let all = plan.cpus.len();
@@ -370,7 +371,7 @@ fn noted(metric: Metric, remark: &str) -> Metric {
     metric.noted(&all)
 }
 
-/// Programs mostly read: when reading alone stays well below the peak, they must know.
+/// Most programs mostly read: if reading alone stays well below the peak, the reader must know.
 fn read_ceiling(peak: f64, peak_kernel: &Kernel, samples: &Samples, calibration: &mut Calibration) {
     let reads = samples.iter().filter(|((kernel, ..), _)| *kernel == Kernel::Load);
     let best = reads.filter_map(|(_, rates)| median(&rates.values(1.0))).max_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! What a mispredicted branch costs.
+//! The cost of a mispredicted branch.
 //!
-//! A loop whose branch goes either way by chance and the same loop whose branch always goes one way run in turn; every
-//! second one of the former is mispredicted. Included: what the core throws away and fetches anew. Not included: that it had
-//! not begun what comes behind, which differs by program.
+//! What for: a loop whose branch is random and the same loop whose branch always goes one way run alternately; every
+//! second branch of the former is mispredicted. Included: the work that the core discards and fetches again. What
+//! not: the later instructions that it could not begin yet, which differ by program.
 
 use facts::host::Calibration;
 use sys::kernels::branches;

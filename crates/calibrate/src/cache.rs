@@ -1,9 +1,9 @@
 //! Stored calibrations: one JSON file per machine under the user's cache directory.
 //!
-//! The name holds the fingerprint, so that machines sharing a home directory keep one file each. A file of another
-//! version or fingerprint, or one that is damaged, counts as absent, and so does, after an hour, one that was measured
-//! while others used the machine: it must not represent the machine permanently. Written under another name and renamed:
-//! a reader sees the old content or the new one.
+//! What not: measuring. The name contains the fingerprint, so that machines that share a home directory have one file
+//! each. A file of another version or fingerprint, or a damaged one, counts as absent. So does, after an hour, one
+//! that was measured while others used the machine: it must not represent the machine permanently. The file is
+//! written under another name and renamed: a reader sees the old content or the new one.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,8 +27,8 @@ pub fn path(host: &Host) -> Option<PathBuf> {
     Some(file_in(&directory()?, host))
 }
 
-/// What Fathom keeps between runs lies below `$XDG_CACHE_HOME/fathom`, else `~/.cache/fathom` (XDG base directory
-/// specification: relative values count as unset); `None` when neither is set.
+/// Fathom's directory for what it keeps between runs: `$XDG_CACHE_HOME/fathom`, else `~/.cache/fathom` (XDG base
+/// directory specification: relative values count as unset); `None` if neither is set.
 #[must_use]
 pub fn directory() -> Option<PathBuf> {
     let absolute =
@@ -42,7 +42,7 @@ fn file_in(directory: &Path, host: &Host) -> PathBuf {
     directory.join(format!("calibration-{}.json", machine::fingerprint(host)))
 }
 
-/// The stored calibration of this machine; `None` when there is none that fits.
+/// The stored calibration of this machine; `None` if none matches.
 #[must_use]
 pub fn load(host: &Host) -> Option<Calibration> {
     load_from(&path(host)?, host)
@@ -55,7 +55,7 @@ fn load_from(path: &Path, host: &Host) -> Option<Calibration> {
     (!(calibration.disturbed && age > DISTURBED_LASTS)).then_some(calibration)
 }
 
-/// What was measured last on this machine, however it was busy then.
+/// The last calibration of this machine, however busy it was then.
 fn stored(path: &Path, host: &Host) -> Option<Calibration> {
     let mut text = Vec::new();
     File::open(path).ok()?.take(LARGEST_FILE).read_to_end(&mut text).ok()?;
@@ -65,12 +65,12 @@ fn stored(path: &Path, host: &Host) -> Option<Calibration> {
     fits.then_some(calibration)
 }
 
-/// Stores a fresh calibration and returns where; gives it the peaks of those before it first, and a note when its own is
-/// unlike them.
+/// Stores a fresh calibration and returns its path. Adds the earlier peaks first, and a note if its own is unlike
+/// them.
 ///
 /// # Errors
-/// Those of the file system; `NotFound` when neither `XDG_CACHE_HOME` nor `HOME` is set. The calibration is still
-/// good: without a cache it is measured again next time.
+/// Those of the file system; `NotFound` if neither `XDG_CACHE_HOME` nor `HOME` is set. The calibration is still good:
+/// without a cache it is measured again next time.
 pub fn save(host: &Host, calibration: &mut Calibration) -> io::Result<PathBuf> {
     let path = path(host).ok_or_else(|| {
         io::Error::new(

@@ -1,10 +1,10 @@
-//! Measures the skid of clock samples: by how many instructions they miss the one that the core waited for.
+//! Measures the skid of clock samples: the number of instructions between the one that the core waited for and the
+//! one that the sample names.
 //!
-//! What for: `x86::Surroundings` lists the instructions 0, 1, 2 ... before a sample; which of these stalled differs by
-//! processor. Loops with a known answer (`sys::kernels::wait_for`) run under the clock that recordings use.
-//! What not: conclusions for a program (`analysis`).
-//! Assumption: the instructions next to the known one take almost no time. Where less than half of a loop's samples are near
-//! it, the loop did not wait for it and gives no answer.
+//! What for: `x86::Surroundings` lists the instructions 0, 1, 2 ... before a sample; which of these stalled differs
+//! by processor. Loops with a known answer (`sys::kernels::wait_for`) run under the clock that recordings use. What
+//! not: conclusions for a program (`analysis`). Assumption: the instructions next to the known one take almost no
+//! time. A loop with less than half of its samples near it did not wait for it and gives no answer.
 
 use base::{Bytes, CpuId, Tid};
 use facts::host::{Calibration, SampleDistance};

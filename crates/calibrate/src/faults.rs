@@ -1,7 +1,7 @@
-//! What a minor page fault costs: touching fresh anonymous memory, page by page, on one CPU.
+//! The cost of a minor page fault: touching fresh anonymous memory, page by page, on one CPU.
 //!
-//! The cost includes what the kernel does on behalf of the fault, above all clearing the page; for 2 MB pages that
-//! is nearly everything. It excludes giving the memory back.
+//! What for: it includes the kernel's work for the fault, above all zeroing the page; for 2 MB pages that is nearly
+//! everything. What not: freeing the memory.
 
 use base::Bytes;
 use facts::Metric;

@@ -1,4 +1,6 @@
 //! Floating-point peak: each SIMD set and precision, with one thread and with all.
+//!
+//! What not: the loops themselves (`sys::kernels::flops`).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

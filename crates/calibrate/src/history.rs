@@ -1,19 +1,20 @@
-//! What this machine reached when it was measured before: is today's peak like the earlier ones?
+//! Whether today's peak bandwidth is like earlier ones of this machine.
 //!
-//! What for: a virtual machine may get another share of the memory tomorrow, and every figure is judged against what was
-//! measured last. What not: files (`cache`). Assumption: the stored calibration may be hostile or from a busy machine.
+//! What for: a virtual machine may get another share of the memory tomorrow, and every figure is compared with the
+//! last measurement. What not: files (`cache`). Assumption: the stored calibration may be hostile or from a busy
+//! machine.
 
 use facts::host::{Calibration, EarlierPeak};
 
-/// So many earlier peaks are kept.
+/// Number of earlier peaks that are kept.
 const KEPT: usize = 10;
-/// A spread is one from so many on.
+/// Fewer peaks do not make a spread.
 const LEAST: usize = 3;
-/// Peaks of one machine differ by some percent from day to day; what lies further out is worth a word.
+/// Peaks of one machine differ by some percent from day to day; one further outside gets a note.
 const MARGIN: f64 = 0.05;
 
-/// Gives a fresh calibration the peaks that were reached before it, newest last, and a note when its own lies outside of
-/// them. `stored`: the last one of the same machine.
+/// Gives a fresh calibration the earlier peaks, newest last, and a note if its own lies outside them. `stored`: the
+/// previous one of the same machine.
 pub fn follow(stored: &Calibration, fresh: &mut Calibration) {
     let plausible =
         |peak: &EarlierPeak| peak.gb_per_s.is_finite() && (0.0..1e6).contains(&peak.gb_per_s);

@@ -1,8 +1,9 @@
 //! The latency ladder: a random pointer chase over sizes from 4 KiB to 512 MiB, with 2 MB and with base pages.
 //!
-//! A chase starts warm where that is affordable (a full lap before the timed part). Beyond [`WARM_LOADS`] loads
-//! the lap is cut short; the cycle's slots are then mostly met for the first time since they were written, which
-//! near the size of the last cache shows a higher latency than the steady state would.
+//! What not: reading cache sizes from it (`machine::ladder`). A chase starts warm if that is affordable (a full round
+//! before the timed part). Beyond [`WARM_LOADS`] loads the round is cut short. The slots of the cycle are then mostly
+//! met for the first time since they were written, which near the size of the last cache shows a higher latency than
+//! the steady state.
 
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,13 @@
 //! Measures what this machine can do: memory bandwidth, latency ladder, floating-point peak, cost of page faults, of a
 //! mispredicted branch and of a sample, and the skid of samples.
 //!
-//! What for: every figure of a program is compared with what the machine was measured to reach, not with data sheets: a
-//! virtual machine gets an unspecified share of the memory.
-//! What not: profiled programs. No `unsafe`: the timed loops are in `sys::kernels`.
+//! What for: every figure of a program is compared with the measured limits of the machine, not with data sheets: a
+//! virtual machine gets an unspecified share of the memory. What not: profiled programs. No `unsafe`: the timed loops
+//! are in `sys::kernels`.
 //!
-//! Assumptions: interference (other programs, other tenants, a lower clock) only ever makes a repeat slower. So
-//! the median of repeats is typical, and the best of many short ones is what is possible. The measurement itself
-//! loads the machine for up to [`Options::time_limit`] and takes up to a quarter of the memory available.
+//! Assumptions: interference (other programs, other tenants, a lower clock) only makes a repeat slower. So the median
+//! of repeats is typical, and the best of many short ones is what is possible. The measurement itself loads the
+//! machine for up to [`Options::time_limit`] and uses up to a quarter of the available memory.
 
 #![forbid(unsafe_code)]
 

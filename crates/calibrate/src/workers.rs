@@ -1,4 +1,6 @@
 //! Threads that start together, each on its own CPU.
+//!
+//! What not: the work that they do.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

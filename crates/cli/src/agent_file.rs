@@ -1,15 +1,16 @@
-//! The heap library as a file: the dynamic linker preloads nothing else.
+//! The heap library as a file: the dynamic linker preloads files only.
 //!
-//! The file is in the cache directory, named by a hash of its content, and never removed. A program that outlives the
-//! recording still names it in its environment; if it were gone, the linker would complain to that program's user.
+//! What not: the library itself (`agent`). The file is in the cache directory, named by a hash of its content, and
+//! never removed. A program that outlives the recording still names it in its environment; if it were gone, the
+//! linker would print a warning to that program's user.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file, written now unless it is there.
+/// The file, written now unless it exists.
 ///
 /// # Errors
-/// Those of the file system; `NotFound` when there is no cache directory.
+/// Those of the file system; `NotFound` if there is no cache directory.
 pub fn path() -> io::Result<PathBuf> {
     let directory = calibrate::cache::directory().ok_or_else(|| {
         io::Error::new(

@@ -1,4 +1,5 @@
-//! The pages for users against the program: commands, options, knobs, views, keys, exit codes, remedies' commands.
+//! The pages for users against the program: commands, options, knobs, views, keys, exit codes, remedies' commands, and
+//! what each measurement takes.
 //!
 //! What for: a page that names a flag that is gone, or lacks one that is new, fails here. What not: prose; the result
 //! directory's page (`store`) and the glossary (`report`), which have tests of their own.
@@ -108,6 +109,23 @@ fn every_view_and_grouping_is_named() {
     for word in views.chain(keys) {
         assert!(section.contains(&word), "command-line.md lacks {word}");
     }
+}
+
+#[test]
+fn what_measurements_take_is_what_doctor_says() {
+    const README: &str = include_str!("../../../README.md");
+    let section = README.split("\n## What it needs\n").nth(1).expect("a section");
+    let section = section.split("\n## ").next().expect("its text");
+    let described: Vec<(&str, &str)> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+        .filter_map(|(what, rest)| Some((what, rest.split_once(" | ")?.0)))
+        .skip(1)
+        .collect();
+    let findings = crate::commands::doctor::findings(&calibrate::host().0);
+    let said: Vec<(&str, &str)> = findings.iter().map(|one| (one.what, one.means)).collect();
+    // The rows after these are about the program, not the machine.
+    assert_eq!(described[..said.len().min(described.len())], said);
 }
 
 /// Every `fathom ...` of the pages: in code spans, and lines of fenced blocks.

@@ -1,6 +1,7 @@
 //! Exit codes and the one way in which a command fails.
 //!
-//! The codes are part of the contract (`docs/guide/command-line.md`); scripts depend on them.
+//! What not: messages of errors (each library has its own). The codes are part of the contract
+//! (`docs/guide/command-line.md`); scripts depend on them.
 
 use std::process::ExitCode;
 
@@ -55,7 +56,7 @@ impl Failure {
     }
 }
 
-/// An error with its causes. One that names its cause itself does not say it twice.
+/// An error with its causes. An error that already contains the text of its cause does not repeat it.
 fn sentence(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |said, cause| match cause.to_string() {
         cause if said.is_empty() => cause,

@@ -1,5 +1,7 @@
 //! The knobs of a collection, one line each. Parsing, help and the manifest use this table; a test compares it with
 //! `docs/guide/command-line.md`.
+//!
+//! What not: what a knob changes (the options of `collect`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -57,7 +57,7 @@ fn main() {
             Fact::Burst(burst) => ("burst", burst.elapsed.0),
             Fact::Records(records) => ("records of bursts (bytes)", records.bytes.len() as u64),
             Fact::BurstRefused(_) => ("refused burst", 0),
-            Fact::CoreFloor(_) => ("core floor", 0),
+            Fact::NoMissTime(_) => ("core no_miss", 0),
             Fact::Allocation(block) => ("heap block (bytes)", block.size.0),
             Fact::Release(_) => ("freed heap block", 0),
             Fact::HeapTotal(total) => ("heap total (bytes)", total.allocated.0),

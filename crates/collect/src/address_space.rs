@@ -1,10 +1,10 @@
-//! The executable mappings of one process, and unwinding of its stacks.
+//! The executable mappings of one process, and the unwinding of its stacks.
 //!
-//! What for: address -> (module, file offset), and copied stack -> call chain.
-//! What not: reading the process; registers and stack bytes are handed in.
+//! What for: address -> (module, file offset), and copied stack -> call chain. What not: reading the process; the
+//! caller passes registers and stack bytes.
 //!
-//! How stacks are followed: DWARF unwind information (`.eh_frame`, `.debug_frame`) where a module has it, which
-//! on x86-64 Linux is nearly everywhere; frame pointers where it has none (JIT code). That is framehop's order.
+//! Unwinding uses DWARF unwind information (`.eh_frame`, `.debug_frame`) where a module has it, which is nearly
+//! everywhere on x86-64 Linux. Elsewhere (JIT code) it follows frame pointers. That is framehop's order.
 
 mod returns;
 mod saved;
@@ -36,7 +36,7 @@ mod native {
 
     pub const STACK_POINTER: usize = 1;
 }
-/// More frames than this are cut off: a runaway recursion must not fill memory.
+/// Most frames of a chain: a runaway recursion must not fill memory.
 const MAX_DEPTH: usize = 512;
 
 /// Registers that unwinding starts from, in the order of `sys::perf::USER_REGISTERS`.
@@ -64,11 +64,11 @@ impl CopiedStack<'_> {
 /// A frame of a copied stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UserFrame {
-    /// The address to look up: of a caller one byte in front of the return address.
+    /// The address to look up; for a caller, one byte before the return address.
     pub address: RemoteAddr,
     /// What lies there.
     pub found: Option<(ModuleId, FileOffset)>,
-    /// rsp in it; of a caller as it will be behind the return.
+    /// rsp in this frame; for a caller, its value after the return.
     pub stack_pointer: u64,
     /// rbp in it.
     pub frame_pointer: u64,
@@ -79,8 +79,8 @@ struct Mapped {
     end: u64,
     file_offset: u64,
     module: KnownModule,
-    /// What its addresses are more than those that the file states; `None` where it has no unwind tables. A file linked at a
-    /// fixed address has 0; wrapping covers prelinked oddities.
+    /// The difference between the process's addresses and those stated in the file; `None` without unwind tables. 0
+    /// for a file linked at a fixed address. Arithmetic wraps, because a prelinked file may state a higher address.
     bias: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ impl AddressSpace {
             .is_some_and(|mapped| mapped.end == end.0 && mapped.module.id == module)
     }
 
-    /// Notes a mapping; what it covers of older ones is gone, what it leaves uncovered of them stays.
+    /// Adds a mapping. It replaces the parts of older mappings that it covers.
     pub fn map(
         &mut self,
         start: RemoteAddr,
@@ -142,7 +142,7 @@ impl AddressSpace {
         self.mapped.insert(start, Mapped { end, file_offset, module: module.clone(), bias });
     }
 
-    /// The mapping that an address lies in, and the offset in its module.
+    /// The mapping of an address, and the offset in its module.
     fn mapping(&self, address: RemoteAddr) -> Option<(&Mapped, FileOffset)> {
         let (start, mapped) = self.mapped.range(..=address.0).next_back()?;
         if address.0 >= mapped.end {
@@ -156,16 +156,17 @@ impl AddressSpace {
         Some((mapped, FileOffset(offset)))
     }
 
-    /// Module and offset behind an address.
+    /// Module and offset of an address.
     #[must_use]
     pub fn find(&self, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {
         self.mapping(address).map(|(mapped, offset)| (mapped.module.id, offset))
     }
 
-    /// Follows a copied stack: calls `frame` for each frame, innermost first. Returns whether the outermost frame was reached.
+    /// Unwinds a copied stack: calls `frame` for each frame, innermost first. Returns whether the outermost frame was
+    /// reached.
     ///
-    /// Unwind tables come from files that anybody may have made. Should the parsers of them panic, this file's
-    /// tables are dropped and only frame pointers are followed in it from then on: a recording is worth more than a stack.
+    /// Unwind tables come from untrusted files. If their parser panics, this file's tables are dropped, and frame
+    /// pointers are followed in it from then on: a recording is worth more than a stack.
     pub fn unwind(
         &self,
         stack: CopiedStack<'_>,
@@ -191,8 +192,8 @@ impl AddressSpace {
         for _ in 0..MAX_DEPTH {
             let address = RemoteAddr(next.address_for_lookup());
             let mapping = self.mapping(address);
-            // Without unwind information framehop follows frame pointers; a register that was none
-            // leads to rubbish. An address outside of all code ends the chain instead of inventing one.
+            // Without unwind information framehop follows frame pointers. If rbp was not one, the result is
+            // arbitrary: an address outside all code ends the chain.
             if next.is_return_address() && mapping.is_none() {
                 return false;
             }

@@ -1,11 +1,11 @@
-//! Bursts along with sampling: turns what the tracer observed, in addresses of processes, into facts.
+//! Bursts alongside sampling: turns the tracer's observations, in addresses of processes, into facts.
 //!
-//! What for: the tracer knows addresses, the recorder knows which file lies there. What not: tracing (crate `burst`).
+//! What for: the tracer knows addresses, the recorder knows the files at them. What not: tracing (crate `burst`).
 
 use base::{Nanos, Pid};
 pub use burst::Options as BurstOptions;
 use burst::{NewBlock, Observation, Tracer};
-use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError, TimedLoadFloor};
+use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError, TimedLoadOverhead};
 use sys::kernels::time_cached_loads;
 
 use crate::recorder::Recorder;
@@ -27,12 +27,13 @@ impl Bursts {
         self.tracer.native_addresses()
     }
 
-    /// Does something that waits for the program, while no thread is traced; not now, if one is about to stop.
+    /// Runs `wait`, which waits for the program, while no thread is traced. Does nothing if a thread is about to
+    /// stop.
     pub fn undisturbed(&self, wait: impl FnOnce()) {
         self.tracer.undisturbed(wait);
     }
 
-    /// Hands over what was observed, and learns which processes there are.
+    /// Passes on new observations, and updates the tracer's list of processes.
     pub fn look(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.tracer.set_processes(recorder.processes().collect());
         for one in self.tracer.observed() {
@@ -41,7 +42,7 @@ impl Bursts {
         Ok(())
     }
 
-    /// Ends; the program is left as it was.
+    /// Ends tracing; the program is left unchanged.
     pub fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<burst::Cost, SinkError> {
         self.tracer.stop();
         for one in self.tracer.observed() {
@@ -53,7 +54,7 @@ impl Bursts {
 
 /// What timed loads have in them besides the load. Takes less than a tenth of a millisecond.
 #[must_use]
-pub fn timed_load_floor() -> Option<TimedLoadFloor> {
+pub fn timed_load_overhead() -> Option<TimedLoadOverhead> {
     const WARM_UP: usize = 100;
     let mut cycles = [0; WARM_UP + 900];
     if !time_cached_loads(&mut cycles) {
@@ -66,7 +67,7 @@ pub fn timed_load_floor() -> Option<TimedLoadFloor> {
     let usual: Vec<f64> =
         warm.iter().filter(|one| **one <= 2 * p90).map(|one| f64::from(*one)).collect();
     let mean = Some(usual.iter().sum::<f64>() / usual.len().max(1) as f64);
-    Some(TimedLoadFloor { p10, median, p90, mean })
+    Some(TimedLoadOverhead { p10, median, p90, mean })
 }
 
 fn record(observation: Observation, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
@@ -103,11 +104,11 @@ fn translated(
 mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn the_floor_of_timed_loads_is_measured() {
-        let floor = super::timed_load_floor().expect("a time-stamp counter");
+    fn the_overhead_of_timed_loads_is_measured() {
+        let no_miss = super::timed_load_overhead().expect("a time-stamp counter");
         assert!(
-            0 < floor.p10 && floor.p10 <= floor.median && floor.median <= floor.p90,
-            "{floor:?}"
+            0 < no_miss.p10 && no_miss.p10 <= no_miss.median && no_miss.median <= no_miss.p90,
+            "{no_miss:?}"
         );
     }
 }

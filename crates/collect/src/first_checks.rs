@@ -1,8 +1,9 @@
 //! Conditions that make every other figure doubtful: a CPU quota that was reached, swapping, waiting for disks, thermal
 //! throttling.
 //!
-//! What for: each is one number that the kernel counts anyway, read when the recording begins and ends. What not: how busy
-//! others were and stolen time, which are polled (`gauges`).
+//! What for: each is one number that the kernel counts anyway, read at the start and the end of the recording. What
+//! not: the load by others and stolen time, which are polled (`gauges`).
+//!
 //! Sources: `Documentation/admin-guide/cgroup-v2.rst` and `scheduler/sched-bwc.rst` for `cpu.stat`; `proc_stat(5)`;
 //! `mm/vmstat.c`; `arch/x86/kernel/cpu/mce/therm_throt.c` for the clock.
 
@@ -23,7 +24,7 @@ const KINDS: [CounterKind; 4] = [
     CounterKind::ClockThrottles,
 ];
 
-/// The counts at the begin of a recording.
+/// The counts at the start of a recording.
 #[derive(Debug)]
 pub struct FirstChecks {
     groups: Vec<PathBuf>,
@@ -31,7 +32,7 @@ pub struct FirstChecks {
 }
 
 impl FirstChecks {
-    /// Reads them. `pid`: whose control group counts; its quota is the program's.
+    /// Reads them. `pid`: a process in the program's control group, whose quota counts.
     #[must_use]
     pub fn begin(pid: Pid) -> FirstChecks {
         let path = if pid == Pid(0) {
@@ -44,7 +45,7 @@ impl FirstChecks {
         FirstChecks { groups, before }
     }
 
-    /// Reads them again and passes on by how much they grew; what cannot be read here is not passed on.
+    /// Reads them again and records their increase. What cannot be read here is not recorded.
     pub fn finish(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let now = read(&self.groups);
         for (kind, (now, before)) in KINDS.into_iter().zip(now.into_iter().zip(self.before)) {
@@ -83,8 +84,8 @@ fn throttled_nanos(text: &str) -> Option<u64> {
     second_version.or_else(|| field(text, "throttled_time"))
 }
 
-/// Pages read from swap and written to it. Since Linux 6.12 pages of zeros do not reach the disk and are counted apart; they
-/// are faulted in like others.
+/// Pages read from swap and written to it. From Linux 6.12 on, pages of zeroes do not reach the disk and are counted
+/// separately; they are faulted in like others.
 fn swapped_pages(vmstat: &str) -> Option<u64> {
     let (read, written) = field(vmstat, "pswpin").zip(field(vmstat, "pswpout"))?;
     let zeros = ["swpin_zero", "swpout_zero"].iter().filter_map(|name| field(vmstat, name));
@@ -96,7 +97,7 @@ fn io_wait_nanos(text: &str) -> Option<u64> {
     line.split_whitespace().nth(4)?.parse::<u64>().ok()?.checked_mul(NANOS_PER_TICK)
 }
 
-/// `cpu.stat` of a process's control group and of all around it, of both versions: each may have a quota.
+/// `cpu.stat` of a process's control group and of all its parents, of both versions: each may have a quota.
 fn quota_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -122,7 +123,7 @@ fn quota_files(groups: &str) -> Vec<PathBuf> {
     files
 }
 
-/// How often cores lowered their clock for heat; `None` where the processor or a hypervisor does not say.
+/// How often cores lowered their clock because of heat; `None` where the processor or a hypervisor does not say.
 fn clock_throttles(cpus: &Path) -> Option<u64> {
     let entries = std::fs::read_dir(cpus).ok()?;
     let counts = entries.filter_map(Result::ok).filter_map(|entry| {

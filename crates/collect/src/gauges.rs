@@ -1,9 +1,11 @@
-//! Levels that are polled: memory of the program, how many of its threads want a CPU, and what else goes on on the machine.
+//! Levels that are polled: memory of the program, how many of its threads want a CPU, and the load of the machine.
+//!
+//! What not: sums since the start of the recording (`first_checks`, `proc_status`).
 //!
 //! Cost: one `statm` per process and round (some microseconds), and the states of up to 16 threads (8 µs each);
-//! `/proc/stat` once a second, because the kernel adds up all interrupts for it. `smaps_rollup` walks the page tables of a process (50 ns a page): it is read at 0.5 s, then at
-//! twice the time each, and never so often that reading takes more than a thousandth of the time; of a process beyond
-//! 8 GiB it is not read at all.
+//! `/proc/stat` once a second, because the kernel adds up all interrupts for it. `smaps_rollup` walks the page tables
+//! of a process (50 ns per page): it is read at 0.5 s and then each time the age has doubled, but for at most a
+//! thousandth of the time, and never for a process above 8 GiB.
 
 use std::path::Path;
 
@@ -18,9 +20,9 @@ const MACHINE_INTERVAL: Nanos = Nanos(1_000_000_000);
 const FIRST_ROLLUP: Nanos = Nanos(500_000_000);
 /// Largest process whose page tables are walked: 2 million base pages, a tenth of a second.
 const LARGEST_ROLLUP: u64 = 8 << 30;
-/// A program with more processes than this has only the first ones polled.
+/// Most processes polled; of a program with more, the first ones.
 const MOST_PROCESSES: usize = 64;
-/// Of a process with more threads, so many are asked for their state, and speak for the others.
+/// Most threads of a process asked for their state; of more, they represent the others.
 const MOST_THREADS: usize = 16;
 /// `/proc/stat` counts in units of USER_HZ, which is 100 on every Linux (`include/asm-generic/param.h`).
 const NANOS_PER_TICK: u64 = 10_000_000;
@@ -73,7 +75,7 @@ impl Gauges {
         Ok(())
     }
 
-    /// The last look at the machine: short recordings need an end to subtract the beginning from.
+    /// Reads the machine's counts a last time: a short recording needs an end to subtract the start from.
     pub fn finish(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.machine(now, recorder)
     }
@@ -84,7 +86,7 @@ impl Gauges {
         else {
             return Ok(());
         };
-        // The kernel's totals have been seen to step back by a tick.
+        // The kernel's totals sometimes step back by a tick.
         let stolen_since = stolen.saturating_sub(*self.stolen_before.get_or_insert(stolen));
         let busy_since = busy.saturating_sub(*self.busy_before.get_or_insert(busy));
         recorder.push(gauge(now, Pid(0), GaugeKind::StolenTime, stolen_since))?;
@@ -102,7 +104,7 @@ fn resident_bytes(pid: Pid) -> Option<u64> {
     pages.checked_mul(sys::process::page_size() as u64)
 }
 
-/// Threads that run or wait for a CPU. Of many each round asks others.
+/// Number of threads that run or wait for a CPU. Of many threads, each round asks others.
 fn runnable_threads(pid: Pid, threads: &[Tid], round: usize) -> Option<u64> {
     let step = threads.len().div_ceil(MOST_THREADS).max(1);
     let asked = threads.iter().skip(round % step).step_by(step);
@@ -117,7 +119,7 @@ fn runnable_threads(pid: Pid, threads: &[Tid], round: usize) -> Option<u64> {
     (asked > 0).then(|| (runnable * all + asked / 2) / asked)
 }
 
-/// `None` for a thread that has ended. Who stands still for us (t) wanted to run.
+/// `None` for a thread that has ended. A thread that is stopped by us (t) wanted to run.
 fn is_runnable(stat: &str) -> Option<bool> {
     match from_state_on(stat)?.chars().next()? {
         'R' | 't' => Some(true),

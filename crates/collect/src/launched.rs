@@ -1,15 +1,16 @@
 //! A program that we started: its end, its signals, and the terminal that it may want to use.
 //!
-//! Where we were started in the foreground of a terminal, Ctrl-C must reach us alone (the first one stops the
-//! collection, not the program), so the program gets a process group of its own and job control is ours, as a shell's:
+//! What for: when we run in the foreground of a terminal, Ctrl-C must reach us alone: the first one stops the
+//! collection, not the program. So the program gets a process group of its own, and we do job control like a shell:
 //! ```text
-//!   it is stopped for wanting the terminal   we have it: hand it over, continue it
-//!                                            we are in the background: stop like any background job, then as above
-//!   Ctrl-Z while it has the terminal         take the terminal back, stop ourselves; when continued, hand over again
-//!   Ctrl-Z while we have it                  stop it, stop ourselves; when continued, continue it
-//!   it ends                                  take the terminal back, if it still is the program's
+//!   the program stops because it wants the terminal   we have it: hand it over, continue the program
+//!                                                     we are in the background: stop like any background job, then as above
+//!   Ctrl-Z while it has the terminal                  take the terminal back, stop ourselves; when continued, hand over again
+//!   Ctrl-Z while we have it                           stop the program, stop ourselves; when continued, continue it
+//!   the program ends                                  take the terminal back, if the program still has it
 //! ```
-//! Elsewhere (a background job, cron, CI, a service) it stays in our group and nothing of this is needed.
+//! What not: starting the program (`sys::process`). Elsewhere (a background job, cron, CI, a service) the program
+//! stays in our group and none of this is needed.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub struct JobControl {
 }
 
 impl JobControl {
-    /// Whether job control will be ours: there is a terminal and we are in its foreground.
+    /// Job control, if there is a terminal and we are in its foreground.
     #[must_use]
     pub fn at_terminal() -> Option<JobControl> {
         let terminal = Terminal::open()?;
@@ -41,9 +42,9 @@ pub struct LaunchedProgram {
     pid: Pid,
     ended: Option<(ExitKind, ResourceUse)>,
     fd: Option<ProcessFd>,
-    /// Present when the program has a group of its own.
+    /// Present when the program has a process group of its own.
     job: Option<JobControl>,
-    /// Several runs: the child is the process that starts them, and passes no signal on.
+    /// For several runs: the child is the process that starts them; it passes no signal on.
     runs: Option<Runs>,
 }
 
@@ -66,7 +67,7 @@ impl LaunchedProgram {
         self.pid
     }
 
-    /// Readable when it has ended; `None` on kernels without pidfd, where one must look now and then.
+    /// Readable when the program has ended; `None` on kernels without pidfd, where one must poll.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
@@ -78,14 +79,14 @@ impl LaunchedProgram {
         self.ended.as_ref()
     }
 
-    /// Looks whether it ended or stopped for the terminal.
+    /// Checks whether it ended or stopped for the terminal.
     pub fn look(&mut self) {
         if self.ended.is_some() {
             return;
         }
         match process::try_wait(self.pid) {
             Ok(waited) => self.note(waited),
-            // Somebody else waited for it: it is gone, its code unknown.
+            // Another waiter reaped it: it is gone, its exit code unknown.
             Err(_) => self.end(ExitKind::Unknown, &Usage::default()),
         }
     }
@@ -121,7 +122,7 @@ impl LaunchedProgram {
         }
     }
 
-    /// Gives the program the terminal, if it is ours to give, and lets it go on.
+    /// Gives the terminal to the program, if we have it, and continues the program.
     fn hand_over_terminal(&self) {
         if let Some(job) = &self.job
             && job.terminal.foreground() == Some(job.ours)
@@ -139,7 +140,7 @@ impl LaunchedProgram {
         }
     }
 
-    /// What a signal that was sent to us means for the program: passed on, or obeyed by both.
+    /// Answers a signal that was sent to us: passes it on, or both obey it.
     pub fn pass_on(&mut self, signal: Signal) {
         match signal {
             Signal::TerminalStop => self.pause(),
@@ -148,10 +149,10 @@ impl LaunchedProgram {
         }
     }
 
-    /// Ctrl-Z: both stop, and go on together.
+    /// Ctrl-Z: both stop, and continue together.
     fn pause(&mut self) {
         self.signal(Signal::TerminalStop);
-        // Its stop is reported once; taken here it is not mistaken for one of its own later.
+        // The stop is reported once. Taken here, it is not mistaken for one of the program's own later.
         let asked = Instant::now();
         while self.job.is_some()
             && self.ended.is_none()

@@ -11,13 +11,13 @@
 pub mod address_space;
 pub mod bursts;
 mod first_checks;
-pub mod floor;
 mod gauges;
 pub mod heap;
 mod kernel;
 pub mod launched;
 mod long_waits;
 mod modules;
+pub mod no_miss;
 pub mod perf;
 mod polled_threads;
 pub mod preload;

@@ -1,11 +1,11 @@
 //! The wait site of a thread that waits for long and whose stack was not copied when it left its CPU.
 //!
-//! What for: the few longest waits matter most. Thinning may have left them out, or they began before the recording.
-//! What not: short waits; reading takes some 30 us per thread. No thread is stopped: a waiting thread does not run.
+//! What for: the longest waits matter most. Thinning may have left them out, or they began before the recording. What
+//! not: short waits; reading takes some 30 us per thread. No thread is stopped: a waiting thread does not run.
 //!
-//! `/proc/PID/task/TID/syscall` gives the system call with its arguments, the stack pointer and the instruction pointer
-//! (proc_pid_syscall(5)); reading it needs the right to trace the process. It does not give the frame pointer, so unwinding
-//! ends at the first function that needs one.
+//! Source: `/proc/PID/task/TID/syscall` gives the system call with its arguments, the stack pointer and the
+//! instruction pointer (proc_pid_syscall(5)); reading it needs the right to trace the process. It does not give the
+//! frame pointer, so unwinding ends at the first function that needs one.
 
 use base::{Pid, RemoteAddr, Tid};
 use facts::SinkError;

@@ -1,13 +1,13 @@
 //! The modules (files with code) that were seen, each with what unwinding through it needs.
 //!
-//! What for: one id per file for the whole recording, and the file's unwind sections mapped once.
-//! What not: symbols; those are looked up after the collection (`symbolise`).
+//! What for: one id per file for the whole recording, and the file's unwind sections mapped once. What not: symbols;
+//! they are looked up after the collection (`symbolise`).
 //!
-//! Files are opened when their first mapping is seen and stay so ([`HeldFiles`]): what runs may have no path (a program in a
-//! memfd), and a path may be gone or name another file when symbols are looked up.
+//! Files are opened at their first mapping and stay open ([`HeldFiles`]): a running program may have no path (in a
+//! memfd), and later a path may be gone or name another file.
 //!
-//! Assumption: a path names the same file for the whole recording. Where a program replaces a library that is
-//! in use, frames in the later one are looked up in the earlier; `symbolise` compares build-ids and refuses.
+//! Assumption: a path names the same file for the whole recording. If a program replaces a library in use, frames in
+//! the later one are looked up in the earlier; `symbolise` compares build-ids and refuses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, Range};
@@ -24,7 +24,7 @@ use sys::map::FileMap;
 /// Largest vdso image that is read, bytes; real ones have two pages.
 const VDSO_LIMIT: u64 = 1 << 20;
 
-/// What the kernel adds to the name of a file that has no path any more, or never had one.
+/// The kernel's suffix for the name of a file that has no path any more, or never had one.
 pub(crate) const DELETED: &str = " (deleted)";
 
 /// The ELF files behind modules, as they were when they were mapped.
@@ -44,8 +44,9 @@ impl Deref for SectionBytes {
     }
 }
 
-/// A segment of code: where bytes of the file are meant to lie. Others are left out: lld puts the end of one segment and
-/// the start of the next into one page of the file, and what is mapped for the code begins with that page.
+/// A segment of code: which bytes of the file belong at which address. Other segments are left out: lld puts the end
+/// of one segment and the start of the next into one page of the file, and the mapping of the code begins with that
+/// page.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     file_offset: u64,
@@ -53,7 +54,7 @@ struct Segment {
     address: u64,
 }
 
-/// What unwinding needs to know of an ELF file.
+/// What unwinding needs to know about an ELF file.
 #[derive(Clone)]
 pub struct UnwindSections {
     segments: Vec<Segment>,
@@ -65,7 +66,7 @@ impl UnwindSections {
     /// The address stated in the file for the byte at `file_offset`.
     #[must_use]
     pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
-        // Mappings are rounded to pages, so they may begin a little before their segment does.
+        // Mappings are rounded to pages, so they may begin a little before their segment.
         let page_start = |segment: &Segment| segment.file_offset & !0xfff;
         let segment = self.segments.iter().find(|segment| {
             file_offset >= page_start(segment)
@@ -89,7 +90,7 @@ pub struct KnownModule {
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     File(String),
-    /// A program in a memfd, whose name others may have, too.
+    /// A program in a memfd, whose name others may share.
     InMemory(Pid, String),
     Kernel,
     Vdso,
@@ -105,7 +106,7 @@ pub struct ModuleTable {
 }
 
 impl ModuleTable {
-    /// The module behind a mapping named `name` at `range` in process `pid`, announced to `sink` when it is new.
+    /// The module of a mapping named `name` at `range` in process `pid`; a new one is announced to `sink`.
     pub fn of_mapping(
         &mut self,
         pid: Pid,
@@ -133,7 +134,7 @@ impl ModuleTable {
         let file =
             open_file(pid, name, range).filter(|file| file.starts_with(&object::elf::ELFMAG));
         if in_memory && file.is_none() {
-            // What a JIT compiler writes there is code without a file's structure.
+            // A JIT compiler's file contains code without the structure of a file.
             return self.anonymous(pid, sink);
         }
         let path = if in_memory { name.strip_suffix(DELETED).unwrap_or(name) } else { name };
@@ -145,7 +146,7 @@ impl ModuleTable {
         Ok(known)
     }
 
-    /// Hands out the files.
+    /// Takes the files.
     pub fn take_files(&mut self) -> HeldFiles {
         std::mem::take(&mut self.held)
     }
@@ -198,7 +199,7 @@ impl ModuleTable {
     }
 }
 
-/// Whether a mapping's name, as the kernel tells it, is a file that can be looked up. The kernel marks everything
+/// Whether a mapping's name, as the kernel reports it, is a file that can be looked up. The kernel marks everything
 /// else: `//anon`, `[heap]`, `/memfd:x (deleted)`, `/dev/zero`, `/anon_hugepage`, `/SYSV...`, `anon_inode:...`.
 fn is_file_name(name: &str) -> bool {
     name.starts_with('/')
@@ -209,9 +210,10 @@ fn is_file_name(name: &str) -> bool {
 
 type Image = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
 
-/// Opens the file that `pid` maps as `name` at `range`: the very file, where the process lives and the kernel lets us (the
-/// program's own by `/proc/PID/exe`, others by `/proc/PID/map_files`, which only root may follow: proc_pid_map_files(5)),
-/// else what has its name. The process may live in another mount name space, so its own root is tried first.
+/// Opens the file that `pid` maps as `name` at `range`. That is the mapped file itself while the process lives and
+/// the kernel permits it: the program by `/proc/PID/exe`, others by `/proc/PID/map_files`, which only root may follow
+/// (proc_pid_map_files(5)). Else it is the file of that name. The process may live in another mount name space, so
+/// its own root is tried first.
 fn open_file(pid: Pid, name: &str, range: &Range<RemoteAddr>) -> Option<Arc<FileMap>> {
     let plain = |name: &str| name.strip_suffix(DELETED).unwrap_or(name).to_owned();
     let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start.0, range.end.0);
@@ -268,7 +270,7 @@ fn read_elf<Header: FileHeader>(image: &Image) -> Option<(Option<String>, Unwind
         .collect();
     let section = |name: &str| {
         let section = elf.section_by_name(name)?;
-        // A compressed section (only .debug_frame ever is) is left out: there is .eh_frame practically always.
+        // Only .debug_frame is ever compressed. It is left out: nearly every file has .eh_frame.
         let range = section.compressed_file_range().ok()?;
         if range.format != object::CompressionFormat::None {
             return None;

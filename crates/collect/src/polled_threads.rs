@@ -1,9 +1,11 @@
 //! Times of threads from `/proc`, read ten times a second where context switches are not reported.
 //!
-//! What for: a recording of threads where perf events are refused. The kernel counts how long a thread ran and waited for a
-//! CPU (`/proc/PID/task/TID/schedstat`). In the remaining time it waited. The reason is read at the end of each round and
-//! holds for the whole round.
-//! What not: single waits, preemptions, threads that live for less than a round; the last round of a thread that ended.
+//! What for: a recording of threads where perf events are refused. The kernel counts how long a thread ran and waited
+//! for a CPU (`/proc/PID/task/TID/schedstat`). In the remaining time it waited. The reason is read at the end of each
+//! round and holds for the whole round.
+//!
+//! What not: single waits, preemptions, threads that live for less than a round, and the last round of a thread that
+//! ended.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,7 @@ struct Reading {
     switches: u64,
 }
 
-/// Looks at all threads at fixed times.
+/// Reads all threads at fixed times.
 #[derive(Default)]
 pub struct PolledThreads {
     next: Nanos,
@@ -33,7 +35,7 @@ pub struct PolledThreads {
 }
 
 impl PolledThreads {
-    /// Looks when it is due at `now`.
+    /// Reads them if that is due at `now`.
     pub fn poll(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         if now < self.next {
             return Ok(());
@@ -69,7 +71,7 @@ fn round(
     let queued = (seen.queued - before.queued).min(span - running);
     let row = ThreadTime { time, span, pid, tid, running, queued: Some(queued) };
     recorder.push(Fact::ThreadTime(row))?;
-    // Time in the run queue after a wait is counted among the wait: see `Wait`.
+    // Time in the run queue after a wait counts as part of the wait: see `Wait`.
     let waited = span - running;
     let waits = seen.switches.saturating_sub(before.switches);
     if waited == Nanos(0) || (waits == 0 && running > Nanos(0)) {

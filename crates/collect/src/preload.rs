@@ -1,10 +1,11 @@
 //! Whether a program tolerates a preloaded library.
 //!
-//! What for: nothing is preloaded into a program that would not run as alone: one that is built with a sanitizer, whose
-//! runtime ends the process unless it is the first library ("ASan runtime does not come first in initial library list");
-//! one of another C library, whose loader does not find what ours needs.
-//! What not: programs that such a program starts, or that a script does; they are not known before. Sanitizers that are
-//! linked into the program have their own `malloc` there, which comes before every library's, and do not mind.
+//! What for: a preloaded library must not change how a program runs. It would in a program built with a sanitizer,
+//! whose runtime ends the process unless it is the first library ("ASan runtime does not come first in initial
+//! library list"), and with another C library, whose loader does not find what ours needs.
+//!
+//! What not: programs that this one starts, or that a script starts; they are not known before. A sanitizer that is
+//! linked into the program has its own `malloc` there, which comes before that of every library, and does not mind.
 
 use std::path::Path;
 
@@ -15,7 +16,8 @@ use sys::map::FileMap;
 const SANITIZERS: [&[u8]; 5] =
     [b"libasan.so", b"libtsan.so", b"liblsan.so", b"libhwasan.so", b"libclang_rt."];
 
-/// Why a program stands no library of ours, as a clause. What cannot be read, or is a script, is thought to.
+/// Why a program tolerates no library of ours, as a clause. A file that cannot be read, and a script, are assumed to
+/// tolerate one.
 #[must_use]
 pub fn obstacle(program: &Path) -> Option<&'static str> {
     FileMap::open(program).ok().and_then(|bytes| obstacle_in(&bytes))
@@ -61,7 +63,7 @@ mod tests {
             obstacle_in(&bytes)
         };
         assert!(with(b"/ld-linux", b"/ld-musl-").is_some_and(|why| why.contains("musl")));
-        // Names of libraries stand in the same table as those of functions.
+        // The names of libraries are in the same string table as those of functions.
         let long = b"\0__cxa_thread_atexit_impl\0";
         assert!(with(long, b"\0libasan.so").is_some_and(|why| why.contains("sanitizer")));
     }

@@ -1,7 +1,7 @@
 //! What can be measured on this machine, and what would enable the rest: the facts for `fathom doctor`.
 //!
-//! Each probe tries the operation itself, on this process or on a short-lived child of ours, and reads no settings: a
-//! container may forbid what the settings allow.
+//! What for: each probe tries the operation itself, on this process or on a short-lived child of ours. What not:
+//! reading settings instead, because a container may forbid what they allow.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,20 +15,20 @@ use crate::perf::{OpenError, PerfSampler, Settings};
 /// Whether one thing works.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ability {
-    /// It does.
+    /// It works.
     Works,
-    /// It does in part.
+    /// A part of it works.
     Partly {
         /// What is missing.
         missing: String,
-        /// What to type to get it.
+        /// The command that enables it.
         remedy: String,
     },
-    /// It does not.
+    /// It does not work.
     Unavailable {
         /// Why.
         reason: String,
-        /// What to type, or what machine it takes.
+        /// The command that enables it, or the machine that it needs.
         remedy: String,
     },
 }
@@ -38,13 +38,13 @@ pub enum Ability {
 pub struct Finding {
     /// What is measured, in the user's words.
     pub what: &'static str,
-    /// By which means.
+    /// What it takes, in words that README.md has too.
     pub means: &'static str,
     /// Whether that works here.
     pub ability: Ability,
 }
 
-/// Looks at everything. Takes some milliseconds.
+/// Runs all probes. Takes some milliseconds.
 #[must_use]
 pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
     let sampling = sampling(cpus);
@@ -59,38 +59,38 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
     vec![
         Finding {
             what: "functions, lines, call stacks",
-            means: "perf_event_open, cpu-clock",
+            means: "perf_event_open (kernel.perf_event_paranoid 2 or less)",
             ability: sampling,
         },
         Finding {
             what: "exact memory accesses",
-            means: "bursts: ptrace along with perf events",
+            means: "x86-64, perf_event_open, and ptrace of the program",
             ability: traced,
         },
-        Finding {
-            what: "page faults with address",
-            means: "perf_event_open, software event",
-            ability: faults(),
-        },
+        Finding { what: "page faults with address", means: "perf_event_open", ability: faults() },
         Finding {
             what: "what threads wait for",
-            means: "perf_event_open, switches of threads",
+            means: "kernel.perf_event_paranoid 1 or less",
             ability: waits,
         },
         Finding {
             what: "entries into the kernel, with their time",
-            means: "bpf(2) at raw tracepoints",
+            means: "root, or CAP_BPF and CAP_PERFMON",
             ability: kernel_tracing(cpus),
         },
-        Finding { what: "fallback sampling", means: "ptrace", ability: ptrace() },
+        Finding {
+            what: "fallback sampling",
+            means: "ptrace of your own programs",
+            ability: ptrace(),
+        },
         Finding {
             what: "kernel function names",
-            means: "/proc/kallsyms",
+            means: "root, or kernel.kptr_restrict 0",
             ability: kernel_symbols(),
         },
         Finding {
             what: "hardware counters",
-            means: "the CPU's PMU",
+            means: "a PMU; not used yet",
             ability: hardware_counters(pmu),
         },
     ]
@@ -127,7 +127,7 @@ fn sampling(cpus: &[CpuId]) -> Ability {
     }
 }
 
-/// Every wait with its stack, only long ones, or what `/proc` shows ten times a second.
+/// Every wait with its stack, only long waits, or what `/proc` shows ten times a second.
 fn waits(sampling: &Ability) -> Ability {
     let (missing, remedy) = match sampling {
         Ability::Works => return Ability::Works,
@@ -233,7 +233,7 @@ fn hardware_counters(pmu: &[String]) -> Ability {
     }
 }
 
-/// Gives `probe` a child of ours that waits before its execve and ends without executing anything.
+/// Gives `probe` a child of ours that waits before its execve and then ends without executing anything.
 fn with_child<T>(probe: impl FnOnce(Pid) -> T) -> Option<T> {
     let arguments = [OsString::from("true")];
     let launch = Launch {

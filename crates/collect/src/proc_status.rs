@@ -1,7 +1,7 @@
-//! Figures of a process from `/proc`: faults, CPU time, whether it lives, its children.
+//! Figures of a process from `/proc`: faults, CPU time, whether it is alive, its children.
 //!
-//! What for: totals where no sampler counts them, and checks before we attach. Formats: `proc_pid_stat(5)`.
-//! What not: mappings (`tracee::maps`) and levels over time (`gauges`).
+//! What for: totals where no sampler counts them, and checks before an attach. What not: mappings (`tracee::maps`)
+//! and levels over time (`gauges`). Formats: `proc_pid_stat(5)`.
 
 use base::{Nanos, Pid, Tid};
 use tracee::status::{from_state_on, has_ended};
@@ -40,13 +40,13 @@ pub fn process_cpu_time(pid: Pid) -> Option<Nanos> {
     Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(10_000_000)?))
 }
 
-/// Whether processes have the numbers for us that the kernel's tracepoints give them.
+/// Whether the kernel's tracepoints use the same process numbers as we do.
 pub fn in_first_pid_name_space() -> bool {
     // PROC_PID_INIT_INO, include/linux/proc_ns.h.
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == "pid:[4026531836]")
 }
 
-/// Whether a process is there and not only waiting to be waited for.
+/// Whether a process exists and is not a zombie.
 pub fn process_is_alive(pid: Pid) -> bool {
     !has_ended(Tid(pid.0))
 }

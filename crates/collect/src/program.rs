@@ -1,6 +1,6 @@
 //! Finds the program to run, and refuses early, with a reason, what cannot be profiled.
 //!
-//! What not: nothing is executed here; the kernel may still refuse later (`sys::process::LaunchError`).
+//! What not: starting it. The kernel may still refuse later (`sys::process::LaunchError`).
 
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -45,7 +45,7 @@ pub enum ProgramError {
         /// ELF machine number or its name.
         machine: String,
     },
-    /// The kernel would take our observation away, and rightly so.
+    /// The kernel rightly withdraws our right to observe it.
     #[error(
         "'{}' is set-uid or set-gid: it would run with another user's rights, and the kernel does not let it be \
          observed; profile it as user id {owner}, or a copy without that bit",
@@ -105,7 +105,7 @@ fn check(path: &Path) -> Result<(), ProgramError> {
     let mut head = Vec::new();
     match std::fs::File::open(path) {
         Ok(file) => file.take(64).read_to_end(&mut head).map_err(unreadable)?,
-        // Execute permission without read permission: the kernel can run it, we cannot judge it.
+        // Execute permission without read permission: the kernel can run the file, we cannot check it.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(unreadable(error)),
     };

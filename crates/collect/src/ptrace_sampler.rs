@@ -1,20 +1,21 @@
-//! Sampling without perf events: running threads are stopped for some 50 microseconds at random times with ptrace.
+//! Sampling without perf events: ptrace stops running threads at random times, for some 50 microseconds each.
 //!
-//! What for: containers and sandboxes that refuse perf_event_open.
-//! What not: kernel functions and page-fault addresses; ptrace does not show them.
+//! What for: containers and sandboxes that refuse perf_event_open. What not: kernel functions and page-fault
+//! addresses; ptrace does not show them.
 //!
 //! Assumptions and limits:
-//! - A thread that is stopped inside a system call sees it interrupted: the kernel restarts most, but a blocking `write`
-//!   may return early and `epoll_wait` with EINTR (signal(7)). `/proc` shows whether a thread *blocks* in a call, not
-//!   whether it runs in one, so threads whose system time grew within the last looks are left alone: a program that
-//!   makes many calls, or faults much, gets few samples. What remains is rare, not impossible; the report says so.
-//! - A sample's weight is the CPU time that the thread used since its sample before (schedstat), so weights add up to
-//!   the CPU time even though samples are rare.
-//! - A thread that was found at the end of a system call is not counted there; its time goes to its next sample. On a
-//!   busy machine the kernel takes the CPU away from a thread just there to let us run (lazy preemption), so that such
-//!   samples would show the program's system calls instead of its work.
-//! - Mappings are not announced: `/proc/PID/maps` is read again when a stack leads to an unknown address, ever more
-//!   rarely while that does not help.
+//! - A thread that is stopped inside a system call sees it interrupted. The kernel restarts most calls, but a
+//!   blocking `write` may return early, and `epoll_wait` with EINTR (signal(7)). `/proc` shows whether a thread
+//!   *blocks* in a call, not whether it runs in one. So threads whose system time grew within the last looks are not
+//!   stopped: a program that makes many calls, or faults much, gets few samples. What remains is rare, not
+//!   impossible; the report says so.
+//! - A sample's weight is the CPU time that the thread used since its previous sample (schedstat), so weights add up
+//!   to the CPU time even if samples are rare.
+//! - A thread that is found at the end of a system call is not counted there; its time goes to its next sample. On a
+//!   busy machine the kernel often preempts a thread just there to let us run (lazy preemption). Such samples would
+//!   show the program's system calls instead of its work.
+//! - Mappings are not announced: `/proc/PID/maps` is read again when a stack leads to an unknown address, and ever
+//!   more rarely while that does not help.
 
 use base::{Nanos, Pid, Tid};
 use facts::SinkError;
@@ -28,21 +29,21 @@ use tracee::{News, SeizeError, Tracees, status};
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Position, Recorder, Ticked};
 
-/// Time between two rounds; each stops every running thread once. 100 rounds a second keep the stand-still of a
-/// running thread at about half a percent.
+/// Time between two rounds. A round stops every running thread once; at 100 rounds a second a running thread is
+/// stopped for about half a percent of its time.
 pub const PERIOD: Nanos = Nanos(10_000_000);
 
-/// For how much of its CPU time a thread's system time must have stood still before it is stopped. The kernel counts it in
-/// ticks of 1 to 10 ms, so one look alone says little: of 7,900 blocking writes of 1 MiB into a pipe 47 came back short
-/// with one look, none with five on an idle machine. On a busy one looks pass in which a thread does not run, so that its
-/// own time is what counts.
+/// A thread is stopped only if its system time has not grown for this much of its CPU time. The kernel counts system
+/// time in ticks of 1 to 10 ms, so one look alone says little: of 7,900 blocking writes of 1 MiB into a pipe 47
+/// returned early with one look, none with five on an idle machine. On a busy machine a thread may not run between
+/// looks, so its own CPU time counts.
 const QUIET_TIME: Nanos = Nanos(50_000_000);
 
 /// A sampler that holds its tracees.
 pub struct PtraceSampler {
     tracees: Tracees,
     accounted: BTreeMap<Tid, Nanos>,
-    /// System time at the last look, in the kernel's ticks, and the CPU time when it was first seen so.
+    /// System time at the last look, in ticks, and the CPU time at which it was first seen.
     system_times: BTreeMap<Tid, (u64, Nanos)>,
     stack: Vec<u8>,
     next_round: Nanos,
@@ -80,20 +81,19 @@ impl PtraceSampler {
         self.start = start;
     }
 
-    /// The last change of the process that we were started on, returned once: that it ended, or that job control
-    /// stopped it.
+    /// The last change of the process that we were started on, returned once: it ended, or job control stopped it.
     pub fn take_main_change(&mut self) -> Option<Waited> {
         self.main_changed.take()
     }
 
-    /// How long nothing is due, as far as we decide; the program's own events wake us by SIGCHLD.
+    /// How long nothing is due. Events of the program wake us earlier, by SIGCHLD.
     #[must_use]
     pub fn idle_time(&self) -> Duration {
         let now = sys::process::monotonic() - self.start;
         Duration::from_nanos((self.next_round - now).0)
     }
 
-    /// Answers waiting stops and takes a round of samples when one is due.
+    /// Answers pending stops, and takes a round of samples when one is due.
     pub fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let mut news = Vec::new();
         self.tracees.settle(&mut |one| news.push(one));
@@ -172,7 +172,7 @@ impl PtraceSampler {
             match one {
                 News::Born { pid, tid } => {
                     recorder.thread_started(time, pid, tid, &thread_name(pid, tid))?;
-                    // Else its mappings are reported twice at the same moment.
+                    // Otherwise its mappings would be reported twice at the same moment.
                     if !executed.contains(&pid) {
                         recorder.read_maps(time, pid)?;
                     }

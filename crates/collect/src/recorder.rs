@@ -1,8 +1,8 @@
 //! Turns samples into facts: tracks processes and their mappings, unwinds, interns stacks.
 //!
-//! What for: the perf sampler and the ptrace sampler learn of events in different ways. What follows is the same for both, and
-//! is here once: address spaces across fork and exec, the stack tree, facts.
-//! What not: system calls, except reading `/proc/PID/maps` of a process whose start was not observed.
+//! What for: the perf sampler and the ptrace sampler learn of events in different ways. All later steps are the same
+//! and are here once: address spaces across fork and exec, the stack tree, facts. What not: system calls, except
+//! reading `/proc/PID/maps` of a process whose start was not observed.
 
 mod regions;
 mod registers;
@@ -24,25 +24,25 @@ pub use crate::regions::{MappedBy, MappingCall};
 use crate::stacks::StackTree;
 use tracee::maps::{self, MapsLine};
 
-/// Where a thread was at a moment.
+/// The position of a thread at a moment.
 #[derive(Clone, Copy)]
 pub struct Position<'a> {
     /// Addresses in the kernel, innermost first; empty when the thread ran its own code.
     pub kernel: &'a [u64],
     /// The instruction pointer that the sample carries: in the kernel if `kernel` is not empty.
     pub ip: RemoteAddr,
-    /// User registers and stack, when they could be had.
+    /// User registers and stack, where the source has them.
     pub user: Option<CopiedStack<'a>>,
 }
 
-/// What a tick of the clock tells besides.
+/// What a tick of the clock carries in addition.
 #[derive(Clone, Copy)]
 pub struct Ticked<'a> {
     /// CPU time that the sample stands for.
     pub weight: Nanos,
-    /// CPU time of the thread so far, counted from any moment, where the source tells it.
+    /// CPU time of the thread so far, counted from any moment, where the source has it.
     pub cpu_time: Option<Nanos>,
-    /// General registers by their numbers in the encoding, of 64-bit code, where the source tells them.
+    /// General registers by their number in the encoding, of 64-bit code, where the source has them.
     pub general: Option<&'a [u64; GENERAL_REGISTERS]>,
 }
 
@@ -68,12 +68,12 @@ pub struct NewMapping<'a> {
     pub end: RemoteAddr,
     /// Offset of `start` in the file.
     pub offset: FileOffset,
-    /// The file, or the kernel's word for what is none.
+    /// The file, or the kernel's name for memory without one.
     pub name: &'a str,
 }
 
-/// Whether a file is the library that we preload, or bring into a process that runs, by its name; a hash of its content
-/// follows there.
+/// Whether a file is our agent, preloaded or brought into a running process, by its name; a hash of its content
+/// follows the name.
 pub(crate) fn is_our_agent(path: &str) -> bool {
     path.contains("/libfathom_agent-") || path.starts_with("/memfd:libfathom_agent-")
 }
@@ -84,26 +84,27 @@ pub struct Recorder<'s> {
     modules: ModuleTable,
     stacks: StackTree,
     spaces: BTreeMap<Pid, AddressSpace>,
-    /// Of processes that ended or executed another program lately: what bursts saw of them may still be on its way.
+    /// Address spaces of processes that ended or executed another program lately: observations of bursts in them may
+    /// still arrive.
     former_spaces: VecDeque<(Pid, AddressSpace)>,
     processes_seen: BTreeSet<Pid>,
-    /// Living threads with their names, and since when they are known to live.
+    /// Living threads with their names, and the time since which they are known to live.
     threads: BTreeMap<(Pid, Tid), (String, Nanos)>,
     /// When threads ended lately.
     ends: BTreeMap<(Pid, Tid), Nanos>,
     cache: UnwindCache,
     /// The library that we preloaded, once a process has it.
     agent: Option<ModuleId>,
-    /// The file of the library that was brought into a process, whose own copy has no path.
+    /// The file of an agent that was brought into a process, where its copy has no path.
     agent_file: Option<String>,
-    /// Native addresses of threads that are in translated code.
+    /// Native addresses of threads that run translated code.
     native_addresses: Option<NativeAddresses>,
     frames: Vec<(ModuleId, FileOffset)>,
-    /// Of the stack that was followed last, without the kernel's.
+    /// The user frames of the last stack that was unwound.
     user_frames: Vec<UserFrame>,
     /// Mapped memory, where that is wanted.
     regions: Option<Regions>,
-    /// Registers at clock samples, not yet written.
+    /// Registers at clock samples, not written yet.
     registers: registers::Pieces,
 }
 
@@ -130,12 +131,12 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Samples in translated code are from now on taken for samples of the code that was translated.
+    /// From now on, samples in translated code count as samples of the original code.
     pub fn follow_bursts(&mut self, native_addresses: NativeAddresses) {
         self.native_addresses = Some(native_addresses);
     }
 
-    /// A process has a copy of this file in memory as the agent.
+    /// Declares that a process has a copy of this file in memory as the agent.
     pub fn expect_agent(&mut self, file: &std::path::Path) {
         self.agent_file = file.to_str().map(str::to_owned);
     }
@@ -157,13 +158,13 @@ impl<'s> Recorder<'s> {
         self.processes_seen.contains(&pid)
     }
 
-    /// Makes what was recorded survive our death.
+    /// Writes what was recorded so far, so that it survives our death.
     pub fn flush(&mut self) -> Result<(), SinkError> {
         self.tell_registers()?;
         self.sink.flush()
     }
 
-    /// Takes a fact that needs no translation.
+    /// Passes on a fact that needs no translation.
     pub fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
         self.sink.push(fact)
     }
@@ -190,7 +191,7 @@ impl<'s> Recorder<'s> {
             .find_map(|space| space.find(address))
     }
 
-    /// The same, where code that no known mapping explains gets the module for that.
+    /// The same; code in no known mapping gets the module for unknown code.
     pub fn locate_or_unknown(
         &mut self,
         pid: Pid,
@@ -204,7 +205,7 @@ impl<'s> Recorder<'s> {
 
     /// An executable mapping appeared.
     pub fn mapped(&mut self, time: Nanos, pid: Pid, new: NewMapping<'_>) -> Result<(), SinkError> {
-        // Translated code is no code of the program.
+        // Translated code is not code of the program.
         if burst::is_our_mapping(new.name) {
             return Ok(());
         }
@@ -230,8 +231,8 @@ impl<'s> Recorder<'s> {
         }))
     }
 
-    /// Reads `/proc/PID/maps`: for processes that ran before we came, and where mappings are not announced.
-    /// A process that is gone has no maps, which is no error.
+    /// Reads `/proc/PID/maps`: for processes that ran before us, and where mappings are not announced. A process that
+    /// is gone has no maps, which is not an error.
     pub fn read_maps(&mut self, time: Nanos, pid: Pid) -> Result<(), SinkError> {
         let text = maps::read(pid);
         for line in text.lines().filter_map(maps::parse_line) {

@@ -1,10 +1,10 @@
 //! One collection from start to end: start or attach, watch, stop, account.
 //!
-//! What for: the order of steps, signals, and the kernel's own counts.
-//! What not: the choice of the source (`source`), the destination of facts (a [`Sink`]), printing.
+//! What for: the order of steps, signals, and the kernel's own counts. What not: the choice of the source (`source`),
+//! the destination of facts (a [`Sink`]), printing.
 //!
-//! Our failures never harm the program. When the sink is full (disk) or a source breaks, the collection ends, the program
-//! continues, and the outcome says what happened.
+//! Our failures never harm the program. If the sink is full (disk) or a source breaks, the collection ends, the
+//! program continues, and the outcome says what happened.
 
 mod ending;
 mod machine;
@@ -34,7 +34,7 @@ use crate::source::{Source, choose_source, open_on_all_threads};
 
 pub use machine::observe_machine;
 
-/// What to do.
+/// What to record and how.
 #[derive(Debug)]
 pub struct Options {
     /// Time between samples of a running thread.
@@ -43,9 +43,9 @@ pub struct Options {
     pub stack_bytes: u32,
     /// CPUs of the machine that are online.
     pub cpus: Vec<CpuId>,
-    /// How often a program that we start is run.
+    /// How many times a program that we start is run.
     pub repeat: u32,
-    /// Stop by ourselves after this long.
+    /// End the recording after this time.
     pub duration: Option<Duration>,
     /// Use this method or a lesser one; `PerfEvents` means the best that works.
     pub best_method: SamplingMethod,
@@ -53,17 +53,17 @@ pub struct Options {
     pub bursts: Option<BurstOptions>,
     /// What to record of the heap, if anything.
     pub heap: Option<HeapOptions>,
-    /// Follow every switch of a thread to and from a CPU.
+    /// Record every switch of a thread to and from a CPU.
     pub follow_waits: bool,
     /// Whether to count and time entries into the kernel.
     pub kernel: bool,
     /// Record which memory is mapped.
     pub regions: bool,
-    /// Variables that a program that we start gets besides our environment.
+    /// Variables added to the environment of a program that we start.
     pub environment: Vec<(OsString, OsString)>,
-    /// What a program that we start gets as its standard output, instead of ours.
+    /// The standard output of a program that we start, instead of ours.
     pub output: Option<std::fs::File>,
-    /// When our own process began (CLOCK_MONOTONIC), to tell how late the program started.
+    /// When our own process began (CLOCK_MONOTONIC), which shows how late the program started.
     pub began: Nanos,
 }
 
@@ -76,7 +76,7 @@ pub enum SessionError {
     /// The process to attach to does not exist.
     #[error("there is no process {0}")]
     NoSuchProcess(Pid),
-    /// It exists, but is not ours to look at.
+    /// It exists, but this user may not observe it.
     #[error(
         "process {pid} may not be observed by this user: {why}. Run as the process's user or as root, or see \
          `fathom doctor`"
@@ -101,17 +101,17 @@ pub enum SessionError {
     /// A thread of the kernel.
     #[error("process {0} is a kernel thread: it has no program to profile")]
     KernelThread(Pid),
-    /// The kernel refused something that always works.
+    /// The kernel refused a call that otherwise always succeeds.
     #[error("cannot watch the program: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// What a collection came to.
+/// The outcome of a collection.
 #[derive(Debug)]
 pub struct Outcome {
     /// Length of the recording.
     pub elapsed: Nanos,
-    /// When it was over (CLOCK_MONOTONIC).
+    /// The end of the recording (CLOCK_MONOTONIC).
     pub end: Nanos,
     /// How the program ended, or that it still runs.
     pub exit: ExitKind,
@@ -127,17 +127,17 @@ pub struct Outcome {
     pub resource_use: Option<ResourceUse>,
     /// Remarks for the reader.
     pub notes: Vec<String>,
-    /// Whether anything of the program still runs, be it children only.
+    /// Whether anything of the program still runs, even if only children.
     pub still_runs: bool,
     /// The launched program, when it still runs.
     pub program: Option<LaunchedProgram>,
-    /// The files that symbols are to be looked up in.
+    /// The files in which symbols are looked up.
     pub files: HeldFiles,
     /// The sink's error, when it ended the collection.
     pub sink_error: Option<SinkError>,
 }
 
-/// Starts `file` and watches it until it ends, `duration` is over or somebody interrupts.
+/// Starts `file` and observes it until it ends, `duration` is over or somebody interrupts.
 pub fn launch(
     file: &Path,
     arguments: &[OsString],
@@ -148,7 +148,7 @@ pub fn launch(
     on_own_thread(|| launch_here(file, arguments, options, signals, sink))
 }
 
-/// Watches a running process until it ends, `duration` is over or somebody interrupts.
+/// Observes a running process until it ends, `duration` is over or somebody interrupts.
 pub fn attach(
     pid: Pid,
     options: &Options,
@@ -158,9 +158,9 @@ pub fn attach(
     on_own_thread(|| attach_here(pid, options, signals, sink))
 }
 
-/// ptrace binds the traced program to the thread that traces it. When that thread ends, the kernel lets go of
-/// everything that we could not let go of ourselves (a thread in an uninterruptible wait), so that nothing of the
-/// program stands still while we name symbols and print.
+/// Runs `f` on a thread of its own, because ptrace binds the traced program to the tracing thread. When that thread
+/// ends, the kernel releases everything that we could not release ourselves (a thread in an uninterruptible wait). So
+/// nothing of the program is stopped while we name symbols and print.
 fn on_own_thread<T: Send>(
     work: impl FnOnce() -> Result<T, SessionError> + Send,
 ) -> Result<T, SessionError> {
@@ -193,7 +193,7 @@ fn launch_here(
         output: options.output.as_ref().map(AsFd::as_fd),
         runs: runs.as_ref(),
     })?;
-    // Only now: the program must find the limit that our starter gave it.
+    // Only now: the program must inherit the limit that our starter gave us.
     process::raise_file_limit();
     let pid = child.pid();
     let repeats = runs.is_some();
@@ -216,7 +216,7 @@ fn launch_here(
     kernel.iter_mut().for_each(KernelTrace::begin);
     let mut announced = Ok(());
     let pid = child.release(&mut || {
-        // A traced child stands still at its execve, and at each signal, until we answer.
+        // A traced child is stopped at its execve, and at each signal, until we answer.
         if matches!(source, Source::Ptrace(_)) && announced.is_ok() {
             announced = source.look(&mut recorder);
         }
@@ -226,7 +226,7 @@ fn launch_here(
         file.file_name().map(|name| name.to_string_lossy().chars().take(15).collect::<String>());
     let name = name.unwrap_or_default();
     let announced = announced.and_then(|()| {
-        // Who starts the runs is no part of the program.
+        // The process that starts the runs is not part of the program.
         if runs.is_some() {
             return Ok(());
         }
@@ -270,7 +270,7 @@ fn attach_here(
     let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
     let faults_before = FaultCounts::of(pid);
     let time_before = process_cpu_time(pid);
-    // Before anything else traces the process's threads: one of them is borrowed.
+    // Before anything else traces the process's threads: the agent needs one of them.
     let heap = options.heap.as_ref().map(|heap| Heap::attach(pid, heap));
     let start = process::monotonic();
     let (mut source, info, threads) = open_on_all_threads(pid, options)?;
@@ -324,7 +324,7 @@ fn attach_here(
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
 }
 
-/// Refuses what cannot be profiled; returns a descriptor that tells of the process's end.
+/// Refuses a process that cannot be profiled; returns a descriptor that becomes readable at the process's end.
 fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
     let ended = ProcessFd::open(pid).ok();
     match tracee::process_of(Tid(pid.0)) {
@@ -342,7 +342,7 @@ fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(SessionError::NoSuchProcess(pid));
         }
-        // Not readable: the sampler's refusal will say more.
+        // Unreadable: the refusal of the sampler will say more.
         Err(_) => return Ok(ended),
     }
     let mut head = [0u8; 5];
@@ -354,7 +354,7 @@ fn check_running(pid: Pid) -> Result<Option<ProcessFd>, SessionError> {
     Ok(ended)
 }
 
-/// What was read when we attached, to be subtracted at the end.
+/// Counts at the attach, to be subtracted at the end.
 struct Attached {
     ended: Option<ProcessFd>,
     faults_before: Option<FaultCounts>,
@@ -364,9 +364,9 @@ struct Attached {
 struct Session<'a> {
     source: Source,
     program: Option<LaunchedProgram>,
-    /// What the kernel calls a program that we start.
+    /// The kernel's name for a program that we start.
     name: String,
-    /// How many runs of it were announced.
+    /// How many of its runs were announced.
     announced: usize,
     pid: Pid,
     attached: Option<Attached>,
@@ -383,7 +383,7 @@ struct Session<'a> {
     ended: Option<Nanos>,
 }
 
-/// Why watching ended.
+/// Why the observation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     ProgramEnded,

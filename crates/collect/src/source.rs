@@ -1,7 +1,7 @@
-//! The source of observations: perf events, else ptrace, else `/proc` alone. Chosen once, then driven alike.
+//! The source of observations: perf events, else ptrace, else `/proc` alone. It is chosen once; all are driven alike.
 //!
-//! What for: the order of preference, and messages that say why the best source is not available.
-//! What not: what follows from an observation (`recorder`), when to stop (`session`).
+//! What for: the order of preference, and messages that say why the best source is not available. What not: what
+//! follows from an observation (`recorder`), when to stop (`session`).
 
 use base::{Nanos, Pid, Tid};
 use facts::{CollectorInfo, SamplingMethod, SinkError};
@@ -12,25 +12,25 @@ use crate::ptrace_sampler::{self, PtraceSampler};
 use crate::recorder::Recorder;
 use crate::session::{Options, SessionError};
 
-/// Fault records per second and thread: at some 1.3 to 5 microseconds each up to half a percent, and only while a program
-/// faults faster than that, which costs it far more.
+/// Fault records per second and thread. At some 1.3 to 5 microseconds each they cost up to half a percent, and only
+/// while a program takes more faults than that, which costs it far more.
 const FAULT_RATE: u64 = 1000;
 
 /// The source in use.
 pub enum Source {
-    /// In the kernel.
+    /// Perf events.
     Perf(Box<PerfSampler>),
-    /// By short stops.
+    /// Short stops by ptrace.
     Ptrace(Box<PtraceSampler>),
     /// Totals only.
     Proc,
 }
 
 /// Copied stacks of waiting threads per second, thread and CPU. Below that rate of switches every wait has its stack;
-/// above, the kernel thins them evenly. At some 5 microseconds each, unwinding included, 5 percent.
+/// above, the kernel thins them evenly. At some 5 microseconds each, unwinding included, they cost up to 5 percent.
 const WAIT_STACK_RATE: u64 = 10_000;
 
-/// Looks at wakes per second, thread and CPU, at the same price each: 1 percent.
+/// Records of wakes per second, thread and CPU, at the same cost each: up to 1 percent.
 const WAKE_RATE: u64 = 2000;
 
 impl Source {
@@ -53,7 +53,7 @@ impl Source {
         Ok(())
     }
 
-    /// When it must be looked at again at the latest, since the start of the recording.
+    /// The latest time of its next reading, since the start of the recording.
     pub fn due(&self) -> Option<Nanos> {
         match self {
             Source::Perf(sampler) => sampler.due(),
@@ -61,7 +61,7 @@ impl Source {
         }
     }
 
-    /// What the reader must know where not every wait has its stack.
+    /// A note for the reader where not every wait has its stack.
     pub fn waits_note(&self, options: &Options) -> Option<String> {
         let note = match self {
             _ if !options.follow_waits => return None,
@@ -83,7 +83,7 @@ impl Source {
         Some(note.to_owned())
     }
 
-    /// Takes what was observed since the last look.
+    /// Takes the observations since the last call.
     pub fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         match self {
             Source::Perf(sampler) => sampler.look(recorder),
@@ -93,8 +93,8 @@ impl Source {
     }
 }
 
-/// Opens the source on every thread. Threads that are born meanwhile by one that is not watched yet would be missed, so
-/// it is done again until none is.
+/// Opens the source on every thread. A thread that is born meanwhile by one that is not observed yet would be missed,
+/// so this is repeated until there is none.
 pub fn open_on_all_threads(
     pid: Pid,
     options: &Options,
@@ -110,7 +110,7 @@ pub fn open_on_all_threads(
         }
         threads = now;
     }
-    // A program that never stops making threads: those that are watched make watched ones from now on.
+    // A program that never stops creating threads: threads that are observed pass that on to those that they create.
     let (source, info) =
         choose_source(pid, options, |settings| PerfSampler::on_running(&threads, settings))?;
     Ok((source, info, threads))
@@ -163,11 +163,11 @@ fn collector_info(options: &Options) -> CollectorInfo {
         sampling_period_ns: options.period.0,
         kernel_samples: false,
         stack_bytes: options.stack_bytes,
-        timed_load_floor_cycles: None,
+        timed_load_overhead_cycles: None,
     }
 }
 
-/// The kernel refuses a frequency above this, and lowers it by itself on slow machines.
+/// The kernel refuses a higher frequency, and lowers this limit by itself on slow machines.
 fn highest_sample_rate() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").ok()?.trim().parse().ok()
 }

@@ -1,4 +1,6 @@
 //! The stack tree: call chains stored once, however many samples share them.
+//!
+//! What not: unwinding (`address_space`).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -6,11 +8,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use base::{FileOffset, ModuleId, StackId, Tid};
 use facts::{Fact, Sink, SinkError, StackNode};
 
-/// Beyond this many nodes only the innermost frame of a new chain is kept, so that memory stays bounded
-/// (about 60 bytes a node). A program gets there only with very deep, very varied recursion.
+/// Most nodes (about 60 bytes each). Beyond, only the innermost frame of a new chain is kept, so that memory stays
+/// bounded. Only very deep, very varied recursion gets there.
 const MAX_NODES: usize = 400_000;
 
-/// Threads whose last chain is remembered; beyond, all are forgotten and learned anew.
+/// Threads whose last chain is kept; beyond, all are dropped.
 const MAX_THREADS: usize = 1024;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -28,7 +30,7 @@ type Known = ((ModuleId, FileOffset), StackId);
 #[derive(Default)]
 pub struct StackTree {
     nodes: HashMap<Key, StackId, BuildHasherDefault<NodeHasher>>,
-    /// Each thread's last chain: consecutive samples of a thread mostly share their callers, which need no look-up.
+    /// The last chain of each thread: consecutive samples mostly share their callers, which then need no look-up.
     last: HashMap<Tid, (bool, Vec<Known>)>,
 }
 
@@ -78,7 +80,7 @@ impl StackTree {
 }
 
 /// A multiplicative hash (Knuth, The Art of Computer Programming 3, 6.4): a fifth of SipHash's time for keys of a few
-/// words. The keys are the observed program's own addresses; one that wanted to could make its own profile slow.
+/// words. The keys are addresses of the observed program; a hostile program could only make its own profile slow.
 #[derive(Default)]
 pub(crate) struct NodeHasher(u64);
 

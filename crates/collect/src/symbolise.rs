@@ -1,11 +1,13 @@
-//! Names for the addresses that a recording holds, looked up after the collection.
+//! Names for the addresses of a recording, looked up after the collection.
 //!
 //! What for: opens the modules' files, finds and checks their debug files, reads the kernel's symbols, the vdso and
 //! the maps of JIT compilers, and asks crate `symbols` about each address. Modules are handled in parallel; the
-//! answer does not depend on how many threads there are.
-//! What not: no parsing (that is `symbols`), no cache between calls, no download of debug files.
-//! Assumptions: it runs on the machine of the recording, soon after it. A file that was not held while the program ran
-//! ([`Options::files`]) and was replaced since is recognised by its build-id and refused: wrong names are worse than none.
+//! answer does not depend on the number of threads. What not: parsing (`symbols`), a cache between calls, downloads
+//! of debug files.
+//!
+//! Assumptions: it runs on the machine of the recording, soon after it. A file that was not held open while the
+//! program ran ([`Options::files`]) and was replaced since is recognised by its build-id and refused: wrong names are
+//! worse than none.
 
 mod assigned;
 mod code;
@@ -39,13 +41,13 @@ use crate::modules::{HeldFiles, vdso_image};
 /// Stack of a worker: `symbols` may use 1 MiB of it.
 const STACK_BYTES: usize = 4 << 20;
 
-/// How many addresses are looked up between two reports of progress.
+/// Addresses between two reports of progress.
 const PROGRESS_STEP: usize = 256;
 
-/// How many addresses of a module must have been seen before it is judged by the share that has source lines.
+/// A module is judged by its share of addresses with source lines only if it has this many addresses.
 const COVERAGE_AT_LEAST: usize = 10;
 
-/// What the user decides.
+/// The user's choices.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where separate debug files are searched, besides the directories of the modules.
@@ -72,33 +74,34 @@ impl Default for Options {
     }
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Symbolised {
-    /// Sorted by module, offset, depth. Functions of which only the start is known are called `[FILE+START]`;
-    /// addresses of which not even that is known have no frame.
+    /// Sorted by module, offset, depth. A function of which only the start is known is called `[FILE+START]`. An
+    /// address without even that has no frame.
     pub frames: Vec<Frame>,
-    /// What is known of the accesses of [`Options::typed`], by module, offset and access.
+    /// The types of the accesses of [`Options::typed`], by module, offset and access.
     pub types: Vec<AccessType>,
-    /// Functions around [`Options::sampled`], as far as they are short enough and there is room; see [`sampled`].
+    /// Functions around [`Options::sampled`], if short enough and while there is room; see [`sampled`].
     pub code: Vec<SampledCode>,
-    /// What the source lines of the frames assign to, as far as their files can be read.
+    /// The variables that the source lines of the frames assign to, where the source files can be read.
     pub assignments: Vec<Assignment>,
-    /// What the user should know to get better names: one sentence per kind of problem, with the modules that have
-    /// it; those about the most addresses first.
+    /// What would give better names: one sentence per kind of problem, with its modules; those with the most
+    /// addresses first.
     pub problems: Vec<String>,
 }
 
-/// What happened meanwhile.
+/// A report of progress.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     /// So many distinct addresses are done, of so many.
     Done(usize, usize),
-    /// What a module's addresses are called. Where reading it takes long, first without lines, and not again with them.
+    /// The frames of a module's addresses. Where reading takes long, first without lines; they are not sent again
+    /// with lines.
     Named(&'a [Frame]),
 }
 
-/// Looks up `addresses`, in any order and with repetitions. `tell` is called on this thread.
+/// Looks up `addresses`, in any order and with repetitions. Calls `tell` on this thread.
 pub fn symbolise(
     modules: &[Module],
     addresses: &[(ModuleId, FileOffset)],
@@ -122,7 +125,7 @@ pub fn symbolise(
             running += usize::from(spawned.is_ok());
         }
         if running == 0 {
-            // No thread can be had (limit of the user or the container): the same work, here.
+            // No thread can be created (limit of the user or the container): do the work here.
             work(&jobs, &next, options, &sender);
         }
         drop(sender);
@@ -218,7 +221,7 @@ fn by_module(addresses: &[(ModuleId, FileOffset)]) -> BTreeMap<ModuleId, Vec<Fil
 enum Message {
     /// So many more addresses were looked up.
     Done(usize),
-    /// Functions of a module whose debug information takes long to read.
+    /// The functions of a module whose debug information takes long to read.
     Quick(ModuleId, Vec<Frame>),
     Answer(ModuleId, Answer),
 }
@@ -232,12 +235,11 @@ struct Answer {
     complaints: Vec<About>,
 }
 
-/// Takes jobs until there are none. The receiver lives as long as the scope, so failed sends are
-/// ignored.
+/// Takes jobs until there are none. The receiver lives as long as the scope, so failed sends are ignored.
 fn work(jobs: &[Job<'_>], next: &AtomicUsize, options: &Options, sender: &Sender<Message>) {
     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-        // The parsers below should never panic; if one of them does on some strange file, the recording must not
-        // be lost for it. Nothing of the job is used afterwards.
+        // The parsers below should never panic. If one does on some strange file, the recording must not be lost.
+        // Nothing of the job is used afterwards.
         let answer = catch_unwind(AssertUnwindSafe(|| answer(job, options, sender)));
         let answer = answer.unwrap_or_else(|_| Answer {
             complaints: vec![job.own_sentence(
@@ -259,7 +261,7 @@ fn answer(job: &Job<'_>, options: &Options, sender: &Sender<Message>) -> Answer 
         ModuleKind::Anonymous { pid } => generated_code(&mut collector, pid, demangle),
         ModuleKind::Unknown => {}
     }
-    // What could not be looked up is done, too.
+    // Addresses that could not be looked up are done, too.
     let _ = sender.send(Message::Done(job.offsets.len() + job.typed.len() - collector.looked_up));
     collector.answer
 }
@@ -273,12 +275,12 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    /// A problem that other modules hardly share.
+    /// Adds a problem that few other modules share.
     fn problem(&mut self, sentence: impl std::fmt::Display) {
         self.answer.complaints.push(self.job.own_sentence(sentence));
     }
 
-    /// A problem of the kind `what`, see [`Complaint::Shared`].
+    /// Adds a problem of the kind `what`, see [`Complaint::Shared`].
     fn shared_problem(
         &mut self,
         what: impl Into<String>,
@@ -289,8 +291,8 @@ impl Collector<'_> {
         self.answer.complaints.push(self.job.about(complaint));
     }
 
-    /// Some objects of a program are built with debug information and most are not: the start-up code of the C
-    /// library, or a standard library in a program without.
+    /// Reports a program of which some objects have debug information and most do not: typically only the start-up
+    /// code of the C library or a standard library has it.
     fn tell_poor_coverage(&mut self) {
         let all = self.job.offsets.len();
         let innermost = self.answer.frames.iter().filter(|frame| frame.depth == 0);
@@ -315,7 +317,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Tells the functions by name, before debug information is read that takes long.
+    /// Reports functions by name, before debug information that takes long is read.
     fn tell_names(&self, table: &SymbolTable<'_>) {
         let module = self.job.module;
         let offsets = self.job.offsets.iter();
@@ -323,7 +325,7 @@ impl Collector<'_> {
         let _ = self.sender.send(Message::Quick(module.id, frames.collect()));
     }
 
-    /// Looks up by symbol table, and by unwind information what has no name.
+    /// Looks addresses up in the symbol table, and in unwind information where they have no name.
     fn look_up_table(&mut self, table: &SymbolTable<'_>) {
         let module = self.job.module;
         self.look_up(|offset| {
@@ -335,7 +337,7 @@ impl Collector<'_> {
         });
     }
 
-    /// Looks up what has a name and nothing else.
+    /// Looks up addresses that can have a name but no line.
     fn look_up_names(&mut self, name: impl Fn(RemoteAddr) -> Option<String>) {
         self.look_up(|offset| {
             // These modules' offsets are absolute addresses (`facts::ModuleKind`).
@@ -363,8 +365,8 @@ fn facts_of(
     })
 }
 
-/// A function that is known by its start only: one row for all its addresses. Written as `analysis` writes code
-/// without a function, so that the reader meets one form.
+/// The frame of a function of which only the start is known: one row for all its addresses. The form is that of
+/// `analysis` for code without a function, so that the reader meets one form.
 fn nameless(module: &Module, start: FileOffset) -> SourceFrame {
     let name = match module.kind {
         ModuleKind::Vdso => "vdso",
@@ -379,7 +381,7 @@ fn file_name(module: &Module) -> &str {
 }
 
 fn kernel(collector: &mut Collector<'_>) {
-    /// The kernel writes a page at a time, whatever it is asked for.
+    /// The kernel returns a page at a time, whatever size is asked for.
     const PIECE: usize = 64 << 10;
     let mut symbols = KernelSymbols::of(collector.job.offsets.iter().map(|at| RemoteAddr(at.0)));
     let read = File::open("/proc/kallsyms").and_then(|mut file| {
@@ -418,7 +420,7 @@ fn vdso(collector: &mut Collector<'_>, demangle: Demangle) {
     }
     let image = ModuleImage::new(elf, None, None);
     let table = image.symbol_table(demangle);
-    // That it has no debug information is so everywhere and nothing to tell.
+    // It never has debug information, so that is not reported.
     collector.look_up_table(&table);
 }
 

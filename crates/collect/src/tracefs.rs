@@ -1,9 +1,9 @@
 //! The kernel's descriptions of its tracepoints (Documentation/trace/events.rst).
 //!
-//! What for: a tracepoint's number and layout. What not: mounting the file system where it is not; only root may read it
-//! unless somebody allowed more.
+//! What for: a tracepoint's number and layout. What not: mounting the file system where it is missing. By default
+//! only root may read it.
 
-/// Where they are, today and of old.
+/// Its mount points: the current one and the former one.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
 
 /// A file of a tracepoint, `id` or `format`; `event` is `GROUP/NAME`.

@@ -1,9 +1,8 @@
-//! Names of the variables that threads waited at, looked up after the collection.
+//! Names of the variables at which threads waited, looked up after the collection.
 //!
-//! What for: "waits for `queue_lock`" instead of an address. What not: locks on the heap or a stack have no name; the stack
-//! with which threads wait tells which it is.
-//! Assumptions: as in [`crate::symbolise`]: the same machine, soon after. An address that was another module's before keeps
-//! the name that fits the last mapping.
+//! What for: "waits for `queue_lock`" instead of an address. What not: locks on the heap or a stack, which have no
+//! name; the stack of the waiting thread identifies them. Assumptions: as in [`crate::symbolise`]: the same machine,
+//! soon after. An address that belonged to another module before gets the name by its last mapping.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -13,12 +12,12 @@ use facts::{Fact, Mapping, Module, ModuleKind, Wait, WaitObject};
 use symbols::{Demangle, Elf};
 use sys::map::FileMap;
 
-/// More objects than anybody looks at; a bound on memory.
+/// Bounds memory; nobody reads that many.
 const MOST_OBJECTS: usize = 10_000;
-/// Data lies behind the code of its module, this far at most: what is farther is another mapping's.
+/// Data follows the code of its module within this distance; beyond, it belongs to another mapping.
 const FARTHEST: u64 = 4 << 30;
 
-/// Remembers, while facts pass, which addresses must be named.
+/// Collects the addresses to be named while facts pass.
 #[derive(Default)]
 pub struct WaitObjects {
     objects: BTreeSet<(Pid, RemoteAddr)>,
@@ -26,7 +25,7 @@ pub struct WaitObjects {
 }
 
 impl WaitObjects {
-    /// Takes note of a fact.
+    /// Notes a fact.
     pub fn note(&mut self, fact: &Fact) {
         match fact {
             Fact::Wait(Wait { pid, object: Some(address), .. })
@@ -41,7 +40,7 @@ impl WaitObjects {
         }
     }
 
-    /// Names what can be named, in a fixed order.
+    /// Names the addresses for which a name is found, in a fixed order.
     #[must_use]
     pub fn name(&self, modules: &[Module]) -> Vec<WaitObject> {
         let files: HashMap<ModuleId, &Module> = modules
@@ -54,7 +53,7 @@ impl WaitObjects {
             let below = self.mappings.range((pid, RemoteAddr(0))..=(pid, address)).rev();
             let near = below.take_while(|(_, mapping)| address.0 - mapping.start.0 < FARTHEST);
             let mut near = near.filter(|(_, mapping)| files.contains_key(&mapping.module));
-            // The nearest code below is that of the module whose data this is, or the data belongs to none.
+            // Data belongs to the module with the nearest code below it, or to none.
             let Some((_, mapping)) = near.next() else { continue };
             by_module.entry(mapping.module).or_default().push((mapping, address));
         }
@@ -78,7 +77,7 @@ fn of_module(module: &Module, objects: &[(&Mapping, RemoteAddr)]) -> Option<Vec<
         let moved = elf.load_bias(mapping.start, mapping.file_offset)?;
         let name = variables.at(*address, moved)?;
         let (pid, module) = (mapping.pid, module.path.clone());
-        // What no symbol names has no name worth showing.
+        // A name in brackets stands for an address without a symbol: not worth showing.
         (!name.starts_with('[')).then_some(WaitObject { pid, address: *address, name, module })
     };
     Some(objects.iter().filter_map(name).collect())

@@ -1,21 +1,21 @@
-//! What the allocation agent saw of a program's heap: exact counts for all of it, records for some blocks.
+//! What the allocation agent observed of a program's heap: exact counts for all of it, records for some blocks.
 //!
-//! What for: [`HeapTotal`] and [`SizeClass`] are counted at every call; [`Allocation`] and [`Release`] are of blocks that
-//! were large enough, or drawn at random; [`HeapStack`],
-//! [`HeapFree`] and [`HeapLifetime`] are sums over every block, where each was recorded. An address at a time leads to the block that was there: the last [`Allocation`] of
-//! the process before that time whose range holds it and whose [`Release`] is not before it.
-//! What not: sums over records, which need the blocks' chances ([`Allocation::sample_every`]); that is `analysis`.
+//! What for: [`HeapTotal`] and [`SizeClass`] are counted at every call. [`Allocation`] and [`Release`] are of blocks
+//! that were large enough, or drawn at random. [`HeapStack`], [`HeapFree`] and [`HeapLifetime`] are sums over every
+//! block, where each was recorded. To find the block of an address at a time: the last [`Allocation`] of the process
+//! before that time whose range contains the address and whose [`Release`] is not before it. What not: sums over
+//! records, which need the blocks' probabilities ([`Allocation::sample_every`]); `analysis` computes them.
 
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
 
-/// The function of the C library that a block was asked from.
+/// The function of the C library that allocated a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AllocationCall {
     /// `malloc`, and C++ `new`, which calls it.
     Malloc,
     /// `calloc`.
     Calloc,
-    /// `realloc`, `reallocarray`: the block it gave.
+    /// `realloc`, `reallocarray`: the block that it returned.
     Realloc,
     /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`.
     Aligned,
@@ -32,18 +32,18 @@ pub struct Allocation {
     pub time: Nanos,
     /// The process.
     pub pid: Pid,
-    /// The thread that asked for it.
+    /// The thread that allocated it.
     pub tid: Tid,
     /// Its first byte.
     pub address: RemoteAddr,
     /// Bytes asked for.
     pub size: Bytes,
-    /// How it was asked for.
+    /// By which function.
     pub call: AllocationCall,
-    /// Who asked: innermost frame outside of the agent. `None` when no frame could be had.
+    /// The allocating call chain: innermost frame outside the agent. `None` if no frame is known.
     pub stack: Option<StackId>,
-    /// 0: every block of this size has a record. Else it was drawn at random with the probability
-    /// 1 - exp(-size / sample_every).
+    /// 0: every block of this size has a record. Else it was drawn at random with the probability 1 - exp(-size /
+    /// sample_every).
     pub sample_every: Bytes,
 }
 
@@ -54,14 +54,15 @@ pub struct Release {
     pub time: Nanos,
     /// The block.
     pub allocation: AllocationId,
-    /// The thread that freed it. Where every block is recorded a thread has a name once a large or drawn block of it was
-    /// recorded; before, it may be an ended one whose stack it has.
+    /// The thread that freed it. Where every block is recorded, the thread's number is known once a large or drawn
+    /// block of it was recorded; before, it may be that of an ended thread with the same slot.
     pub tid: Tid,
-    /// Who freed it, where that was asked for.
+    /// The freeing call chain, if it was requested.
     pub stack: Option<StackId>,
 }
 
-/// Heap blocks of one process: all of them, or in a row of a result those since the row before. Sizes are those asked for.
+/// Heap blocks of one process: all of them, or in a row of a result those since the row before. Sizes are those
+/// requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HeapTotal {
     /// The process.
@@ -78,11 +79,11 @@ pub struct HeapTotal {
     pub inherited: Bytes,
     /// Most bytes live at once.
     pub peak: Bytes,
-    /// By how much the true peak may be higher or lower: threads tell of what they allocate some KiB late.
+    /// By how much the true peak may be higher or lower: threads publish what they allocate some KiB late.
     pub peak_doubt: Bytes,
-    /// Frees of blocks that nobody saw being allocated.
+    /// Frees of blocks whose allocation was not observed.
     pub unknown_frees: u64,
-    /// Blocks whose size could not be remembered: live bytes are that much too high.
+    /// Blocks whose size could not be stored: live bytes are too high by these.
     pub forgotten: u64,
 }
 
@@ -100,8 +101,8 @@ pub struct SizeClass {
 }
 
 impl HeapTotal {
-    /// Adds what was counted of the same process later to the row of it, or as a new one: peaks are the larger, the rest are
-    /// sums. A result holds several rows of a process, so that little is lost when its writer is killed.
+    /// Adds later counts of the same process to its row, or as a new row: peaks are the larger of both, the rest are
+    /// sums. A result holds several rows of a process, so that little is lost if its writer is killed.
     pub fn add_to(self, totals: &mut Vec<HeapTotal>) {
         let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         let Some(row) = totals.iter_mut().find(|row| row.pid == self.pid) else {
@@ -119,45 +120,45 @@ impl HeapTotal {
     }
 }
 
-/// What became of the blocks that one call chain asked for by one call since the row before: every block counts.
+/// What happened since the row before to the blocks that one call chain allocated by one call: every block counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapStack {
-    /// When this was summed up.
+    /// The time of this sum.
     pub time: Nanos,
     /// The process.
     pub pid: Pid,
-    /// Who asked, as in [`Allocation::stack`].
+    /// The allocating call chain, as in [`Allocation::stack`].
     pub stack: Option<StackId>,
-    /// How.
+    /// The function.
     pub call: AllocationCall,
     /// Blocks allocated.
     pub allocations: u64,
     /// Bytes in them.
     pub allocated: Bytes,
-    /// Blocks freed that had been asked for so, whenever that was.
+    /// Blocks freed that this call chain had allocated at any time.
     pub frees: u64,
     /// Bytes in them.
     pub freed: Bytes,
-    /// Of the freed blocks those that the thread which asked for them freed before it asked for another.
+    /// Freed blocks that their allocating thread freed before it allocated another.
     pub temporary: u64,
-    /// The time that the freed blocks had lived, added up.
+    /// The sum of the lifetimes of the freed blocks.
     pub lifetime: Nanos,
     /// The largest block so far, not only since the row before.
     pub largest: Bytes,
-    /// Bytes of it live when those of the process were at their peak so far; the last row has it.
+    /// Its live bytes at the time of the process's peak so far; the last row counts.
     pub at_peak: Bytes,
 }
 
-/// Blocks that one call chain asked for and another freed, since the row before: every block counts.
+/// Blocks that one call chain allocated and another freed, since the row before: every block counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapFree {
-    /// When this was summed up.
+    /// The time of this sum.
     pub time: Nanos,
     /// The process.
     pub pid: Pid,
-    /// Who asked.
+    /// The allocating call chain.
     pub stack: Option<StackId>,
-    /// Who freed.
+    /// The freeing call chain.
     pub free_stack: Option<StackId>,
     /// Blocks freed.
     pub frees: u64,
@@ -165,17 +166,17 @@ pub struct HeapFree {
     pub freed: Bytes,
 }
 
-/// Blocks that one call chain asked for by one call and that lived about so long, of those freed since the row before: every
-/// block counts.
+/// Blocks that one call chain allocated by one call and that lived about equally long, of those freed since the row
+/// before: every block counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapLifetime {
-    /// When this was summed up.
+    /// The time of this sum.
     pub time: Nanos,
     /// The process.
     pub pid: Pid,
-    /// Who asked, as in [`Allocation::stack`].
+    /// The allocating call chain, as in [`Allocation::stack`].
     pub stack: Option<StackId>,
-    /// How.
+    /// The function.
     pub call: AllocationCall,
     /// The longest lifetime of the class: 0, or a power of two less 1.
     pub longest: Nanos,
@@ -183,6 +184,6 @@ pub struct HeapLifetime {
     pub frees: u64,
     /// Bytes in them.
     pub freed: Bytes,
-    /// Of the freed blocks those that count as [`HeapStack::temporary`].
+    /// Freed blocks that count as [`HeapStack::temporary`].
     pub temporary: u64,
 }

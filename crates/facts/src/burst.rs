@@ -1,12 +1,12 @@
 //! What bursts of translated code observed.
 //!
-//! What for: a burst is a short time in which one thread ran translated code that recorded where it read and wrote.
-//! A [`Block`] says what code was translated and what its records hold; [`Records`] are those of one burst, in order, so
-//! that every address can be rebuilt exactly. What not: rebuilding (`analysis`, with the decoder of `x86`).
+//! What for: a burst is a short time in which one thread ran translated code that recorded where it read and wrote. A
+//! [`Block`] says which code was translated and what its records hold. [`Records`] are those of one burst, in order,
+//! so that every address can be rebuilt exactly. What not: rebuilding (`analysis`, with the decoder of `x86`).
 
 use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
 
-/// What the translated code of a burst was for.
+/// The purpose of a burst's translated code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BurstFlavour {
     /// Record every address.
@@ -15,12 +15,13 @@ pub enum BurstFlavour {
     Count,
     /// Time single loads.
     Timed,
-    /// Count only blocks that run seldom, in the copies of [`BurstFlavour::Count`]: what counters cost, and the native pace.
+    /// Count only blocks that run seldom, in the copies of [`BurstFlavour::Count`]: gives the cost of counters, and
+    /// the native pace.
     Sparse,
 }
 
 impl BurstFlavour {
-    /// Of which flavour the blocks are that its records name.
+    /// The flavour of the blocks that its records name.
     #[must_use]
     pub fn of_blocks(self) -> BurstFlavour {
         match self {
@@ -30,7 +31,7 @@ impl BurstFlavour {
     }
 }
 
-/// Code that lies together.
+/// Contiguous code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CodePiece {
     /// Address of its first byte in the process.
@@ -63,11 +64,11 @@ pub struct Block {
 pub enum BurstEnd {
     /// Its time was over.
     Time,
-    /// Its buffer was full.
+    /// Its time was over.
     Full,
-    /// The program came to an instruction that runs natively only: a system call and the like.
+    /// The program reached an instruction that must run natively: a system call, for example.
     Native,
-    /// The program came to code that was not translated (yet).
+    /// The program reached code that was not translated (yet).
     Untranslated,
     /// The thread was stopped: a signal, a fault, job control.
     Stopped,
@@ -86,31 +87,31 @@ pub struct Burst {
     pub pid: Pid,
     /// The thread.
     pub tid: Tid,
-    /// What for.
+    /// The purpose.
     pub flavour: BurstFlavour,
     /// Why it ended.
     pub end: BurstEnd,
-    /// From its begin to its end.
+    /// From its start to its end.
     pub elapsed: Nanos,
-    /// CPU time of the thread in it (schedstat), without stand-still and without what the way in and out takes. `None` when
+    /// CPU time of the thread in it (schedstat), without stopped time and without entering and leaving. `None` if
     /// unknown.
     pub cpu_time: Option<Nanos>,
-    /// How long the thread stood still for it, in and around it.
+    /// How long the thread was stopped for it, in and around it.
     pub stand_still: Nanos,
-    /// How often it stood still.
+    /// How many times it was stopped.
     pub stops: u32,
-    /// The base of fs in it.
+    /// The thread's base of fs.
     pub fs_base: RemoteAddr,
-    /// Records it made, those lost included.
+    /// Number of records, lost ones included.
     pub records: u64,
-    /// Its records were thrown away: the consumer was behind, the result at its limit, or the program had written over
-    /// some.
+    /// Its records were dropped: the consumer lagged behind, the result reached its limit, or the program had
+    /// overwritten some.
     pub records_lost: bool,
 }
 
-/// Records of a burst, encoded by [`RecordEncoder`](crate::RecordEncoder): none or more of these per burst, in order.
-/// They may come before or behind their [`Burst`]. The store keeps pieces of up to 512 KiB; a burst with a longer one loses
-/// its records.
+/// Records of a burst, encoded by [`RecordEncoder`](crate::RecordEncoder): none or more of these per burst, in order,
+/// before or after their [`Burst`]. The store keeps pieces of up to 512 KiB; a burst with a longer one loses its
+/// records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Records {
     /// The burst.
@@ -119,7 +120,7 @@ pub struct Records {
     pub bytes: Vec<u8>,
 }
 
-/// A burst that could not begin where the thread was: that share of its time cannot be traced.
+/// A burst that could not begin where the thread was: this share of its time cannot be traced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BurstRefused {
     /// When.
@@ -128,68 +129,68 @@ pub struct BurstRefused {
     pub pid: Pid,
     /// The thread.
     pub tid: Tid,
-    /// Where it was, when that is known.
+    /// Where it was, if known.
     pub at: Option<(ModuleId, FileOffset)>,
-    /// A word of the table `burst::Refused`, `jit code` for example.
+    /// A word of the table `burst::Refused`, for example `jit code`.
     pub reason: String,
 }
 
-/// How far a general-purpose register of a thread went in a burst that recorded addresses, and natively behind it, up to
-/// the thread's next stop. Only registers that changed in both. Results of before have some; nothing is made of them.
+/// How far a general-purpose register advanced in a burst that recorded addresses, and natively after it, until the
+/// thread's next stop. Only registers that changed in both. Older results have some; nothing uses them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NativeAdvance {
     /// The burst.
     pub burst: BurstId,
     /// The register, as `rdi`.
     pub register: String,
-    /// CPU time of the thread natively behind the burst (schedstat).
+    /// CPU time of the thread natively after the burst (schedstat).
     pub cpu_time: Nanos,
-    /// By how much the register rose in the burst, modulo 2^64.
+    /// Its advance in the burst, modulo 2^64.
     pub inside: u64,
-    /// By how much it rose natively, modulo 2^64.
+    /// Its native advance, modulo 2^64.
     pub natively: u64,
 }
 
-/// What instructions take when all their data is in the first-level cache: measured after the recording, in a process of
-/// our own in which every page is one of a few. This over the native time is the share that is not memory.
+/// The no-miss time of code: its time when all its data is in the first-level cache. Measured after the recording, in
+/// a process of our own in which every page is one of a few. One minus this over the native time is memory's share.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CoreFloor {
-    /// The loop: a block for addresses that leads back to its start. At most one floor of a loop names a block. Or the
-    /// first block of a path.
+pub struct NoMissTime {
+    /// The loop: a traced block that branches to its own start. At most one row of a loop names a block. Or the first
+    /// block of a path.
     pub block: BlockId,
     /// The path; `None` for a loop.
     pub path: Option<CodePath>,
-    /// Iterations, or passes over the path, in a row that one repetition adds, 1 or more.
+    /// Iterations, or passes over the path, that one repetition adds, 1 or more.
     pub iterations: u64,
-    /// What came of it.
-    pub outcome: FloorOutcome,
+    /// The outcome.
+    pub outcome: NoMissOutcome,
 }
 
-/// A stretch of the code that a burst ran outside of the loops whose floor was measured, drawn at random: each of their
-/// instructions has the same chance to be where one begins.
+/// A stretch of the code that a burst ran outside the loops that were timed, drawn at random: each of their
+/// instructions has the same probability to begin one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodePath {
     /// The burst.
     pub burst: BurstId,
-    /// How many instructions, 1 or more.
+    /// Number of instructions, 1 or more.
     pub instructions: u64,
 }
 
-/// What came of measuring a floor.
+/// The outcome of measuring a no-miss time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum FloorOutcome {
+pub enum NoMissOutcome {
     /// The time of one iteration, or pass.
-    Measured(FloorTime),
-    /// Nothing, for this reason.
+    Measured(IterationTime),
+    /// Not measured, for this reason.
     Refused(String),
 }
 
 /// The time of one iteration, or pass, over the repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FloorTime {
-    /// How many repetitions.
+pub struct IterationTime {
+    /// Number of repetitions.
     pub repetitions: u32,
-    /// The middle one.
+    /// The median.
     pub median: Picos,
     /// A tenth of all is below (or at) this.
     pub low: Picos,
@@ -197,15 +198,15 @@ pub struct FloorTime {
     pub high: Picos,
 }
 
-/// A loop with a floor, timed once more likewise, with registers for the places in memory that it loads in each iteration
-/// though they stay where they are (`x86::keep`). Its floor less this is what these loads cost while nothing is waited for.
+/// A loop with a no-miss time, timed once more with registers in place of the constant memory locations that it loads
+/// in each iteration (`x86::keep`). The no-miss time less this is the cost of these loads without misses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeptFloor {
-    /// The block of the loop, which has a measured [`CoreFloor`].
+pub struct NoReloadTime {
+    /// The block of the loop, which has a measured [`NoMissTime`].
     pub block: BlockId,
-    /// How many repetitions.
+    /// Number of repetitions.
     pub repetitions: u32,
-    /// Time of one iteration: the middle one of the repetitions.
+    /// Time of one iteration: the median of the repetitions.
     pub median: Picos,
     /// A tenth of all is below (or at) this.
     pub low: Picos,

@@ -1,7 +1,7 @@
 //! The machine as facts: what it is ([`Host`]) and what it was measured to do ([`Calibration`]).
 //!
-//! `machine` fills these in from sysfs, cpuid and measurement; everything else only reads them.
-//! An `Option` that is `None` was not reported by the system; it is never guessed.
+//! What for: `machine` fills these in from sysfs, cpuid and measurement; all other code only reads them. What not:
+//! measuring (`calibrate`). An `Option` that is `None` was not reported by the system; it is never guessed.
 
 use serde::{Deserialize, Serialize};
 
@@ -113,7 +113,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// CPUs that our process may use, its quota included; a part of one where the quota is less. `None` when not known.
+    /// CPUs that our process may use, its quota included; less than 1 if the quota is. `None` if unknown.
     #[must_use]
     pub fn usable_cpus(&self) -> Option<f64> {
         let allowed = match self.allowed_cpus.len() {
@@ -210,24 +210,25 @@ pub struct Calibration {
     pub branch_miss: Option<Metric>,
     /// What a clock sample costs the program, ns (interrupt, stack copy), when perf events are allowed.
     pub sample_cost: Option<Metric>,
-    /// How far behind what the core waits for its clock samples stand; empty where perf events are refused.
+    /// The skid of clock samples: how far after the stalled instruction they are; empty where perf events are
+    /// refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample_distances: Vec<SampleDistance>,
-    /// Other programs or virtual machines had a good part of the CPUs meanwhile: rates may be too low, latencies too
+    /// Other programs or virtual machines used a good part of the CPUs meanwhile: rates may be too low, latencies too
     /// high.
     #[serde(default)]
     pub disturbed: bool,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
-    /// The peaks that this machine reached when it was measured before, newest last; at most ten.
+    /// The peaks of earlier measurements of this machine, newest last; at most ten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_peaks: Vec<EarlierPeak>,
 }
 
 impl Calibration {
-    /// The highest bandwidth of the bus, and which kernel and thread count reached it. Traffic of programs is counted with a read
-    /// for each line that is stored to, so kernels with ordinary stores count like that, too, though some CPUs avoid such reads:
-    /// else a program could seem to move more than the machine can.
+    /// The highest bandwidth of the bus, and the kernel and thread count that reached it. Programs' traffic is
+    /// counted with a read for each line that is stored to. So kernels with ordinary stores count in the same way,
+    /// although some CPUs avoid such reads: otherwise a program could seem to move more than the machine can.
     #[must_use]
     pub fn peak(&self) -> (Option<&Metric>, Option<String>) {
         let certain = self.dram_bandwidth_peak.as_ref().and_then(|peak| peak.value);
@@ -243,12 +244,12 @@ impl Calibration {
     }
 }
 
-/// Where clock samples of a loop stand that waits for one instruction nearly all the time.
+/// The distribution of clock samples in a loop that waits for one instruction nearly all the time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SampleDistance {
     /// What it waits for: `load`, `load-op`, `atomic`, `store`, `division`.
     pub kind: String,
-    /// Percent of the loop's samples that stand at the instruction, one behind it, two, three.
+    /// Percent of the loop's samples at the instruction, one after it, two, three.
     pub percent: Vec<Metric>,
 }
 

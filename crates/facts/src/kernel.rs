@@ -1,4 +1,6 @@
 //! What a system overview observed: entries into the kernel by their cause, summed per thread, CPU and bin of time.
+//!
+//! What not: their meaning (`analysis::kernel`).
 
 use base::{CpuId, Nanos, Pid, Tid};
 
@@ -11,15 +13,15 @@ pub enum KernelCause {
     SystemCall,
     /// An interrupt, of a device or of the processor itself.
     Interrupt,
-    /// The part of an interrupt's work that was put off.
+    /// The deferred part of an interrupt's work.
     SoftInterrupt,
     /// A thread left its CPU.
     Switch,
-    /// A thread that could have run waited for a CPU; no entry, and its time is waiting time only.
+    /// A thread that could run waited for a CPU. Not an entry; all its time is waiting time.
     RunQueue,
-    /// Translations of addresses were thrown away; no entry of its own.
+    /// Address translations were flushed from TLBs; not an entry of its own.
     TlbFlush,
-    /// What the kernel's memory management counts for the whole machine (`/proc/vmstat`); no entry.
+    /// What the kernel's memory management counts for the whole machine (`/proc/vmstat`); not an entry.
     MemoryEvent,
 }
 
@@ -51,7 +53,7 @@ impl KernelCause {
         }
     }
 
-    /// Whether the processor went from a program (or from idling) into the kernel for it.
+    /// Whether the CPU went from a program (or the idle loop) into the kernel.
     #[must_use]
     pub fn is_entry(self) -> bool {
         matches!(
@@ -71,7 +73,7 @@ pub struct KernelEntry {
     pub time: Nanos,
     /// Its length.
     pub length: Nanos,
-    /// The process that ran: 0 where it was none, or, when one program was observed, none of that program's.
+    /// The process that ran: 0 for none, or, when one program was observed, for all other programs.
     pub pid: Pid,
     /// The thread likewise; 0 where a program's threads were counted together.
     pub tid: Tid,
@@ -81,9 +83,9 @@ pub struct KernelEntry {
     pub cause: KernelCause,
     /// Which: the system call, the interrupt, the kind of fault.
     pub name: String,
-    /// How many ended in the bin.
+    /// Number of entries that ended in the bin.
     pub count: u64,
-    /// CPU time in them, without that of interrupts inside of them; `None` where only the count is known.
+    /// CPU time in them, without that of interrupts in between; `None` where only the count is known.
     pub own: Option<Nanos>,
     /// Time off the CPU between their begin and end.
     pub waited: Nanos,

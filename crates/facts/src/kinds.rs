@@ -28,7 +28,7 @@ macro_rules! every_kind_of_fact {
             Burst in bursts at time;
             Records in records;
             BurstRefused in burst_refusals at time;
-            CoreFloor in core_floors;
+            NoMissTime in no_miss_times;
             Allocation in allocations at time;
             Release in releases at time;
             HeapTotal in heap_totals;
@@ -48,7 +48,7 @@ macro_rules! every_kind_of_fact {
             Page in pages at time;
             HeapLifetime in heap_lifetimes at time;
             NativeAdvance in native_advances;
-            KeptFloor in kept_floors;
+            NoReloadTime in no_reload_times;
             SampleRegisters in sample_registers at time;
             SampledCode in sampled_code;
             Assignment in assignments;

@@ -26,8 +26,8 @@ pub use allocation::{
     Allocation, AllocationCall, HeapFree, HeapLifetime, HeapStack, HeapTotal, Release, SizeClass,
 };
 pub use burst::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor,
-    FloorOutcome, FloorTime, KeptFloor, NativeAdvance, Records,
+    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime,
+    NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Records,
 };
 pub use kernel::{KernelCause, KernelEntry};
 pub use metric::{Evidence, Metric};
@@ -45,6 +45,6 @@ pub use registers::{
 };
 pub use run::{
     Analysis, BranchReplay, CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, Run, RunState,
-    SCHEMA_VERSION, SamplingMethod, Target, TimedLoadFloor,
+    SCHEMA_VERSION, SamplingMethod, Target, TimedLoadOverhead,
 };
 pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};

@@ -1,8 +1,10 @@
 //! A number with its evidence: the only form in which a figure leaves this program.
+//!
+//! What not: how intervals are computed (`estimate`).
 
 use serde::{Deserialize, Serialize};
 
-/// How a number came to be. The order goes from the strongest to the weakest claim about *this* run.
+/// How a number was obtained, from the strongest to the weakest claim about *this* run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
@@ -40,9 +42,9 @@ impl Evidence {
 
 /// A measured, modelled or unavailable figure.
 ///
-/// `value` is `None` when it cannot be had; `note` then says why. It is never 0 for "unknown".
-/// `low..=high` is a 95 % interval; both are `None` when no interval can be stated (the note says why),
-/// and equal to the value for exact counts.
+/// `value` is `None` if the figure is not available; `note` then says why. It is never 0 for "unknown". `low..=high`
+/// is a 95 % interval; both are `None` if no interval is known (the note says why), and equal to the value for exact
+/// counts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Metric {
     /// The best single figure, in `unit`.
@@ -57,7 +59,7 @@ pub struct Metric {
     pub evidence: Option<Evidence>,
     /// Number of observations (1 for a counter read once).
     pub samples: u64,
-    /// How many observations were lost on the way.
+    /// Number of observations that were lost.
     pub lost: u64,
     /// Why it is missing, or what to know before quoting it.
     pub note: Option<String>,
@@ -100,7 +102,7 @@ impl Metric {
         }
     }
 
-    /// A figure that cannot be had here; `why` is shown to the user.
+    /// A figure that is not available here; `why` is shown to the user.
     #[must_use]
     pub fn unavailable(unit: &str, why: &str) -> Metric {
         Metric {

@@ -1,10 +1,9 @@
-//! Memory other than heap blocks: mapped regions and named variables of a program, and what its types say about one
-//! access.
+//! Memory other than heap blocks: mapped regions and named variables of a program, and the types of accesses.
 //!
-//! What for: an address at a time leads to the block, variable, stack or mapping that it lies in: heap blocks
-//! ([`Allocation`](crate::Allocation)) first, then [`Global`]s, then the last [`Region`] of the process before that time
-//! which holds it and of which no [`RegionEnd`] took that part away.
-//! What not: the choice itself and all sums, which are `analysis`.
+//! What for: the block, variable, stack or mapping of an address at a time. Heap blocks
+//! ([`Allocation`](crate::Allocation)) come first, then [`Global`]s, then the last [`Region`] of the process before
+//! that time that contains the address and of which no [`RegionEnd`] removed that part. What not: the choice itself
+//! and all sums, which are `analysis`.
 
 use base::{Bytes, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, StackId, Tid};
 
@@ -21,19 +20,19 @@ pub enum RegionKind {
     Huge,
     /// The stack of a thread.
     Stack,
-    /// What `brk` gave, or (with the name `[arena]`) a further heap of glibc's malloc: where small heap blocks lie.
+    /// Memory of `brk`, or (with the name `[arena]`) a further heap of glibc's malloc: where small heap blocks are.
     Break,
 }
 
-/// A range of a process's memory, from when it was mapped, or seen first.
+/// A range of a process's memory, from its mapping or first observation on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// When it was mapped, where that call was seen. Else the time of the last look at the process that found nothing there;
-    /// where it found something else, of the look that found this.
+    /// When it was mapped, if that call was observed. Else the time of the last reading that found nothing there; if
+    /// a reading found something else there, the time of the reading that found this.
     pub time: Nanos,
     /// Whose address space.
     pub pid: Pid,
-    /// For a stack: the thread whose it is. Else who mapped it; `None` when nobody was seen to: it was there already.
+    /// For a stack: its thread. Else the thread that mapped it; `None` if the call was not observed.
     pub tid: Option<Tid>,
     /// First address.
     pub start: RemoteAddr,
@@ -41,13 +40,13 @@ pub struct Region {
     pub bytes: Bytes,
     /// What for.
     pub kind: RegionKind,
-    /// The file's path, or the kernel's word for it as `[heap]`; empty where there is none.
+    /// The file's path, or the kernel's name such as `[heap]`; empty if there is none.
     pub name: String,
     /// Offset in the file of `start`.
     pub file_offset: FileOffset,
-    /// Size of its pages where that is fixed (hugetlbfs); `None` where the kernel decides page by page.
+    /// Fixed size of its pages (hugetlbfs); `None` where the kernel decides page by page.
     pub page: Option<Bytes>,
-    /// Who asked for it. `None` when that was not seen.
+    /// The call chain that mapped it. `None` if it was not observed.
     pub stack: Option<StackId>,
 }
 
@@ -64,26 +63,26 @@ pub struct RegionEnd {
     pub bytes: Bytes,
 }
 
-/// A page of a process's memory, drawn at random from a stretch of it at a look at the process. Pages that nothing lies
-/// behind (never touched, swapped out) are drawn, too, but not reported.
+/// A page of a process's memory, drawn at random from a stretch of it at one look at the process. Pages without
+/// memory (never touched, swapped out) are drawn too, but not reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// Of the look; all pages of one look at a process have the same.
+    /// The time of the look; all pages of one look at a process have the same.
     pub time: Nanos,
     /// Whose address space.
     pub pid: Pid,
     /// Its first address.
     pub address: RemoteAddr,
-    /// Length of the stretch that it was drawn from, at least a base page: that is what it stands for.
+    /// Length of the stretch from which it was drawn, at least a base page: that is what it represents.
     pub stands_for: Bytes,
-    /// Whether it is part of a huge page, transparent or of hugetlbfs. `None` where the kernel does not tell.
+    /// Whether it is part of a huge page, transparent or of hugetlbfs. `None` if the kernel does not say.
     pub huge: Option<bool>,
-    /// The NUMA node of its memory. `None` where the kernel does not tell.
+    /// The NUMA node of its memory. `None` if the kernel does not say.
     pub node: Option<NodeId>,
 }
 
-/// A variable with a place of its own for the life of its module in a process: `.data`, `.bss`, `.rodata`, and what the
-/// linker put there.
+/// A variable with an address of its own for the life of its module in a process: `.data`, `.bss`, `.rodata`, and
+/// what the linker put there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Global {
     /// From when on it is there.
@@ -123,7 +122,7 @@ pub struct AccessType {
     pub field_bytes: Bytes,
 }
 
-/// What the statement on a source line gives its value to: the name that people know an allocation by.
+/// What the statement on a source line assigns to: the name by which people know an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assignment {
     /// A module with code of this line.

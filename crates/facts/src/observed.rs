@@ -1,4 +1,6 @@
-//! One type per kind of observation, and the trait that collectors push them into.
+//! One type per kind of observation, and the trait of their destination, [`Sink`].
+//!
+//! What not: facts of bursts, heap, threads, regions and the kernel, which have files of their own.
 
 use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
@@ -62,7 +64,7 @@ pub struct StackNode {
     /// The address to look up in it. For callers this is the return address minus one, so that it
     /// lies inside the call instruction.
     pub offset: FileOffset,
-    /// The stack goes on above this frame, but could not be followed (copied stack too short, no unwind
+    /// The stack continues above this frame, but could not be unwound (copied stack too short, no unwind
     /// information). Only on outermost nodes.
     pub truncated: bool,
 }
@@ -87,7 +89,7 @@ pub struct Sample {
     pub tid: Tid,
     /// The CPU, where the source tells it.
     pub cpu: Option<CpuId>,
-    /// CPU time that this sample stands for.
+    /// CPU time that this sample represents.
     pub weight: Nanos,
     /// Innermost frame. `None` when no frame could be had.
     pub stack: Option<StackId>,
@@ -98,7 +100,7 @@ pub struct Sample {
 /// Whether a fault waited for I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FaultKind {
-    /// Served from memory.
+    /// Resolved from memory.
     Minor,
     /// Waited for I/O.
     Major,
@@ -117,7 +119,7 @@ pub struct Fault {
     pub address: RemoteAddr,
     /// Innermost frame: the faulting instruction. `None` when no frame could be had.
     pub stack: Option<StackId>,
-    /// How many faults of this kind this record stands for.
+    /// Number of faults of this kind that this record represents.
     pub weight: u64,
     /// Minor or major.
     pub kind: FaultKind,
@@ -160,14 +162,14 @@ pub enum LostSource {
     Faults,
     /// Mapping, fork, exec or exit records likewise: attribution may suffer.
     Events,
-    /// Samples thinned out on purpose to keep the result within its size limit (their weight is kept).
+    /// Samples that were thinned to keep the result within its size limit (their weight is kept).
     Thinned,
-    /// Records of heap blocks that the agent's ring had no room for; the blocks are counted all the same.
+    /// Records of heap blocks for which the agent's ring had no room; the blocks are counted all the same.
     Allocations,
     /// Entries into the kernel for whose thread and cause the table in the kernel had no room.
     KernelEntries,
-    /// Calls that mapped or unmapped memory of which there is no record, for want of room or because there were too many.
-    /// Looks at the process find regions that stay for long enough, without their caller.
+    /// Calls that mapped or unmapped memory and have no record, for lack of room or because there were too many.
+    /// Readings of the maps find regions that stay long enough, without their caller.
     Regions,
 }
 
@@ -195,7 +197,7 @@ pub enum CounterKind {
     ContextSwitches,
     /// Migrations between CPUs.
     Migrations,
-    /// Time that threads of the program's control groups stood still for a CPU quota, nanoseconds (`cpu.stat`).
+    /// Time that threads of the program's control groups were stopped by a CPU quota, nanoseconds (`cpu.stat`).
     ThrottledTime,
     /// Time of CPUs of the machine that idled while somebody waited for I/O, nanoseconds (`/proc/stat`).
     IoWaitTime,
@@ -227,7 +229,8 @@ pub enum GaugeKind {
     StolenTime,
     /// CPU time used by everybody on the machine, the program included, since the start, nanoseconds over all CPUs.
     MachineCpuTime,
-    /// Threads of a process that run or wait for a CPU at the moment (states R, and t while we hold them; proc_pid_stat(5)).
+    /// Threads of a process that run or wait for a CPU at the moment (states R, and t while we have stopped them;
+    /// proc_pid_stat(5)).
     RunnableThreads,
 }
 
@@ -294,8 +297,8 @@ pub enum SinkError {
     Write(#[from] std::io::Error),
 }
 
-/// Where collectors push what they observe. Facts arrive in the order of discovery, which is roughly, not
-/// strictly, the order of time; modules, stack nodes and blocks arrive before the facts that name them.
+/// The destination of observations. Facts arrive in the order of discovery, which is roughly, not strictly, the order
+/// of time; modules, stack nodes and blocks arrive before the facts that name them.
 pub trait Sink {
     /// Takes one fact. After an error the sink takes nothing more; the collector must stop and leave the
     /// program running.

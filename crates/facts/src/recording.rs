@@ -1,4 +1,6 @@
 //! A whole recording in memory: what `store` opens and `analysis` reads.
+//!
+//! What not: reading files (`store`).
 
 use crate::{CounterKind, Fact, LostSource, Run};
 

@@ -1,8 +1,8 @@
 //! Records of bursts in few bytes.
 //!
-//! What for: a burst records hundreds of thousands of register values; the same block's values resemble those of its
-//! last record, so differences are stored. Each encoded piece stands alone. What not: what the values mean
-//! ([`Block::record`](crate::Block)).
+//! What for: a burst records hundreds of thousands of register values. The values of a block resemble those of its
+//! last record, so differences are stored. Each encoded piece can be decoded by itself. What not: the meaning of the
+//! values ([`Block::record`](crate::Block)).
 //!
 //! ```text
 //! piece   = record*
@@ -15,7 +15,8 @@
 //! ```
 //! Cost, records of 3 values over 50 blocks (`cargo run --release -p facts --example record_bench`; VM with 2 CPUs,
 //! Xeon): 13 ns to encode one, 17 ns to decode it, 8 bytes.
-//! Assumption: the bytes to decode come from anywhere. They bound the work and the memory: a value takes a byte at least.
+//! Assumption: the bytes to decode may come from anywhere. Their number bounds work and memory: a value takes at
+//! least a byte.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -30,7 +31,7 @@ pub const MAX_RECORD_VALUES: usize = 4096;
 pub struct Record<'a> {
     /// The block.
     pub block: BlockId,
-    /// By which way it was left; 0 is its end.
+    /// The way by which it was left; 0 is its end.
     pub way: u32,
     /// How often its instructions ran: iterations of a summarised loop, executions of a counted block, else 1.
     pub iterations: u64,
@@ -41,7 +42,7 @@ pub struct Record<'a> {
 const HAS_WAY: u64 = 1;
 const HAS_ITERATIONS: u64 = 2;
 
-/// Where the last values of a form lie.
+/// The position of a form's last values.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     block: BlockId,
@@ -57,7 +58,7 @@ pub struct RecordEncoder {
     last: Vec<u64>,
 }
 
-/// A block number needs no protection from collisions by design: it comes from ourselves. SipHash would cost as much as
+/// A block number needs no protection from deliberate collisions, because we choose it. SipHash would cost as much as
 /// the rest of a record.
 #[derive(Default)]
 struct FormHasher(u64);
@@ -90,6 +91,7 @@ impl RecordEncoder {
     pub fn push(&mut self, record: &Record<'_>) {
         let values = &record.values[..record.values.len().min(MAX_RECORD_VALUES)];
         let number = self.forms.len();
+        // The number of values is part of the key: the decoder must know it before the values.
         let key = u64::from(record.block.0) << 32 | values.len() as u64;
         let new = Form { block: record.block, start: self.last.len(), values: values.len() };
         let (known, form) = *self.forms.entry(key).or_insert((number, new));
@@ -109,6 +111,7 @@ impl RecordEncoder {
         }
         for (last, &value) in self.last[form.start..].iter_mut().zip(values) {
             let difference = value.wrapping_sub(*last).cast_signed();
+            // Zigzag: small negative differences become small numbers too.
             put(&mut self.bytes, (difference << 1 ^ difference >> 63).cast_unsigned());
             *last = value;
         }
@@ -160,10 +163,11 @@ pub enum RecordError {
     ManyValues(u64),
 }
 
-/// Gives every record of an encoded piece to `take`, in order. Before an error, those in front of it were given.
+/// Calls `take` with every record of an encoded piece, in order. Before an error, it gets the records in front of the
+/// error.
 ///
 /// # Errors
-/// [`RecordError`]: the bytes were not made by a [`RecordEncoder`].
+/// [`RecordError`]: no [`RecordEncoder`] made these bytes.
 pub fn decode_records(bytes: &[u8], mut take: impl FnMut(&Record<'_>)) -> Result<(), RecordError> {
     let mut input = Input { bytes };
     let mut forms: Vec<Form> = Vec::new();
@@ -217,12 +221,14 @@ impl Input<'_> {
         u32::try_from(number).map_err(|_| RecordError::Wide(number))
     }
 
-    /// A form whose values begin at `start`. Refuses more values than bytes are left before memory is taken for them.
+    /// A form whose values begin at `start`. Refuses more values than there are bytes left, before it allocates
+    /// memory for them.
     fn form(&mut self, start: usize) -> Result<Form, RecordError> {
         let block = BlockId(self.narrow()?);
         let claimed = self.number()?;
         let values = usize::try_from(claimed).ok().filter(|&values| values <= MAX_RECORD_VALUES);
         let values = values.ok_or(RecordError::ManyValues(claimed))?;
+        // Each value takes a byte at least, so a larger claim cannot be true.
         if values > self.bytes.len() {
             return Err(RecordError::Truncated);
         }

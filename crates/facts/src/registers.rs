@@ -1,8 +1,8 @@
 //! General registers of a thread at its clock samples, in few bytes, and the code around them.
 //!
-//! What for: two samples of one thread in one loop tell how far its induction register went meanwhile, natively and
-//! exactly; and a register that holds an address names the data that a sample waited for. What not: which register means
-//! what (`analysis`, with the decoder of `x86`).
+//! What for: two samples of one thread in one loop show how far its induction register advanced between them,
+//! natively and exactly; and a register that holds an address names the data that a sample waited for. What not: the
+//! meaning of a register (`analysis`, with the decoder of `x86`).
 //!
 //! ```text
 //! piece   = sample*
@@ -21,9 +21,11 @@
 //!           token, perhaps negated, times or divided by a power of two: (power << 2 | divided << 1 | negated) << 1 | 1
 //! varint  = LEB128, as in records
 //! ```
-//! All arithmetic is modulo 2^64; a token of 65 bits takes its last byte's room. Registers that move in step (pointers,
-//! counters) so cost a byte each, and those that stay none.
-//! Assumption: the bytes to decode come from anywhere. They bound the work and the memory: a place takes five at least.
+//! All arithmetic is modulo 2^64; a token of 65 bits uses the free bits of its last byte. So registers that advance
+//! together (pointers, counters) cost a byte each, and unchanged ones none.
+//!
+//! Assumption: the bytes to decode may come from anywhere. Their number bounds work and memory: a place takes at
+//! least five.
 
 use std::collections::HashMap;
 
@@ -35,8 +37,8 @@ pub const GENERAL_REGISTERS: usize = 16;
 /// Most slots of a place.
 pub const MAX_SLOTS: usize = 16;
 
-/// Registers of one thread at some of its clock samples in its own 64-bit code, in order of time: those that analysis can
-/// use. A sample taken in translated code has none.
+/// Registers of one thread at some of its clock samples in its own 64-bit code, in order of time: those that analysis
+/// can use. A sample in translated code has none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SampleRegisters {
     /// Of the first sample.
@@ -51,7 +53,7 @@ pub struct SampleRegisters {
     pub bytes: Vec<u8>,
 }
 
-/// A function in which clock samples fell, as it lies in its module's file.
+/// A function in which clock samples fell, as it is in its module's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SampledCode {
     /// The module.
@@ -62,7 +64,7 @@ pub struct SampledCode {
     pub bytes: Vec<u8>,
 }
 
-/// Which register a slot's place is counted from.
+/// The base register of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SlotBase {
     /// rsp.
@@ -82,14 +84,14 @@ pub struct Slot {
     pub wide: bool,
 }
 
-/// Whose registers they are.
+/// The frame whose registers they are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SampledFrame {
-    /// The thread ran there.
+    /// The thread ran in it.
     Own,
-    /// It had gone into the kernel there.
+    /// The thread had entered the kernel from it.
     Kernel,
-    /// It had called there, and was in the callee: what callees leave as it is, of the sample before.
+    /// The thread had called from it and was in the callee: the callee-saved registers of the sample before.
     Caller,
 }
 
@@ -106,7 +108,7 @@ pub struct SampledPlace {
     pub registers: u16,
     /// The kept words of the stack, at most [`MAX_SLOTS`].
     pub slots: Vec<Slot>,
-    /// Whose. The place of a caller lies within its call: the return address minus one.
+    /// The frame. The place of a caller lies within its call: the return address minus one.
     pub frame: SampledFrame,
 }
 
@@ -115,7 +117,7 @@ pub struct SampledPlace {
 pub struct SampledState<'a> {
     /// When; the [`Sample`](crate::Sample) of the thread has the same time.
     pub time: Nanos,
-    /// CPU time of the thread, counted from any moment that is the same for all its samples. `None` where it is not known.
+    /// CPU time of the thread, counted from any moment that is the same for all its samples. `None` if unknown.
     pub cpu_time: Option<Nanos>,
     /// Where.
     pub place: &'a SampledPlace,
@@ -141,14 +143,14 @@ impl SampledState<'_> {
     }
 }
 
-/// What a value last seen belongs to.
+/// The owner of a value that was last seen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Name {
     Register(usize),
     Slot(Slot),
 }
 
-/// What both ends remember: values last seen, and where a place's values lie among them.
+/// The state of encoder and decoder: values last seen, and the positions of a place's values among them.
 #[derive(Debug, Default)]
 struct History {
     last: Vec<u64>,
@@ -168,7 +170,7 @@ impl std::fmt::Debug for Name {
 }
 
 impl History {
-    /// Where the values of `place` lie, registers by number, then slots.
+    /// The positions of the values of `place`: registers by number, then slots.
     fn indices(&mut self, place: &SampledPlace) -> Vec<usize> {
         const CODE_PAGE: u64 = 4096;
         let registers = (0..GENERAL_REGISTERS)
@@ -216,7 +218,7 @@ impl RegisterEncoder {
         self.bytes
     }
 
-    /// Adds a sample. Slots beyond [`MAX_SLOTS`] are not known to the place.
+    /// Adds a sample. Slots beyond [`MAX_SLOTS`] are left out.
     pub fn push(&mut self, state: &SampledState<'_>) {
         let number = self.places.len() as u64;
         let own = state.place.frame != SampledFrame::Caller;
@@ -267,11 +269,13 @@ impl RegisterEncoder {
 
     fn put_times(&mut self, state: &SampledState<'_>) {
         let history = &mut self.history;
+        // The difference of differences: samples are about one period apart, so it is small.
         let step = state.time.0.wrapping_sub(history.time);
         put(&mut self.bytes, zigzag(step.wrapping_sub(history.step)).into());
         (history.time, history.step) = (state.time.0, step);
         if let Some(Nanos(cpu_time)) = state.cpu_time {
             let used = cpu_time.wrapping_sub(history.cpu_time);
+            // A thread that ran all the time used as much CPU time as passed: mostly a byte.
             put(&mut self.bytes, zigzag(used.wrapping_sub(step)).into());
             history.cpu_time = cpu_time;
         }
@@ -288,6 +292,8 @@ impl RegisterEncoder {
             let Some(value) = value.filter(|_| changed >> place & 1 == 1) else { continue };
             let difference = value.wrapping_sub(last[*at]);
             last[*at] = value;
+            // Pointers and indices of one loop advance together, by elements or bytes: the first difference gives the
+            // others.
             match first.and_then(|first| relation(first, difference)) {
                 Some(code) => put(&mut self.bytes, u128::from(code << 1 | 1)),
                 None => put(&mut self.bytes, u128::from(zigzag(difference)) << 1),
@@ -300,7 +306,7 @@ impl RegisterEncoder {
 /// Largest power of two between related differences: elements of 1 byte against lines of 128.
 const POWERS: u64 = 8;
 
-/// How `difference` follows from `first`.
+/// How `difference` follows from `first`, if it does.
 fn relation(first: u64, difference: u64) -> Option<u64> {
     (0..POWERS * 4).find(|code| related(first, *code) == Some(difference))
 }
@@ -361,10 +367,11 @@ pub enum RegisterError {
     Unrelated(u64),
 }
 
-/// Gives every sample of an encoded piece to `take`, in order. Before an error, those in front of it were given.
+/// Calls `take` with every sample of an encoded piece, in order. Before an error, it gets the samples in front of the
+/// error.
 ///
 /// # Errors
-/// [`RegisterError`]: the bytes were not made by a [`RegisterEncoder`].
+/// [`RegisterError`]: no [`RegisterEncoder`] made these bytes.
 pub fn decode_registers(
     bytes: &[u8],
     mut take: impl FnMut(&SampledState<'_>),

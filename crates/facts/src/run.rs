@@ -1,4 +1,6 @@
 //! The manifest of a recording: what was run, how it was observed, how it ended. Stored as `run.json`.
+//!
+//! What not: reading and writing it (`store::manifest`).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +10,7 @@ use crate::host::{Calibration, Host};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
-pub const SCHEMA_VERSION: u32 = 9;
+pub const SCHEMA_VERSION: u32 = 10;
 
 /// Which analysis was asked for; the names are VTune's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -57,7 +59,7 @@ impl Analysis {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
-    /// Still being written, or the profiler died: what was written until then is there.
+    /// Still being written, or the profiler died: it has everything written until then.
     #[default]
     Incomplete,
     /// Closed properly.
@@ -83,7 +85,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// How it came to be recorded, as it is written.
+    /// Its name in the manifest.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -104,7 +106,7 @@ pub enum ExitKind {
     Signal(i32),
     /// It was still running when the collection stopped.
     StillRunning,
-    /// It ended, but somebody else waited for it, so how is not known.
+    /// It ended, but another process reaped it, so its status is unknown.
     Unknown,
 }
 
@@ -121,19 +123,19 @@ pub enum SamplingMethod {
     ProcOnly,
 }
 
-/// What reading the clock around a timed load costs, in cycles of the time-stamp counter: measured with loads from the
-/// nearest cache, when the collection began, on the CPU on which it did. Of a timed load's cycles, this much is not the
+/// The cost of reading the clock around a timed load, in cycles of the time-stamp counter: measured with loads from
+/// the first-level cache at the start of the collection, on its CPU. This part of a timed load's cycles is not the
 /// load's. Source of the sequence: `x86::translate`, flavour `Timed`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct TimedLoadFloor {
+pub struct TimedLoadOverhead {
     /// A tenth of the readings took at most this.
     pub p10: u32,
     /// Half of them.
     pub median: u32,
     /// Nine tenths.
     pub p90: u32,
-    /// The mean of those up to twice that: where the counter goes by steps, it alone tells parts of a step. `None` in older
-    /// recordings.
+    /// The mean of readings up to twice the median: where the counter advances in steps, only it resolves parts of a
+    /// step. `None` in older recordings.
     #[serde(default)]
     pub mean: Option<f64>,
 }
@@ -143,7 +145,7 @@ pub struct TimedLoadFloor {
 pub struct CollectorInfo {
     /// The sampling method used.
     pub method: SamplingMethod,
-    /// Why it is not the best one, in a sentence for the user; `None` when it is.
+    /// Why it is not the best method, in a sentence for the user; `None` if it is.
     pub fallback_reason: Option<String>,
     /// Time between samples of a running thread.
     pub sampling_period_ns: u64,
@@ -151,9 +153,9 @@ pub struct CollectorInfo {
     pub kernel_samples: bool,
     /// Bytes of user stack copied per sample for unwinding.
     pub stack_bytes: u32,
-    /// What timed loads have in them besides the load; `None` when there were no bursts.
-    #[serde(default)]
-    pub timed_load_floor_cycles: Option<TimedLoadFloor>,
+    /// The part of timed loads that is not the load; `None` if there were no bursts.
+    #[serde(default, alias = "timed_load_floor_cycles")]
+    pub timed_load_overhead_cycles: Option<TimedLoadOverhead>,
 }
 
 /// What the collection itself cost, while the program ran.
@@ -165,24 +167,24 @@ pub struct OwnCost {
     pub peak_resident_bytes: u64,
     /// Time from our start to the program's first instruction.
     pub startup_ns: u64,
-    /// How long threads of the program stood still for bursts, measured, the sum over all threads. `None` when there
-    /// were no bursts, like the three below.
+    /// How long threads of the program were stopped for bursts, measured, summed over all threads. `None` if there
+    /// were no bursts, as for the next three.
     pub burst_stand_still_ns: Option<u64>,
-    /// How long threads of the program ran translated code, the sum over all threads.
+    /// How long threads of the program ran translated code, summed over all threads.
     pub burst_time_ns: Option<u64>,
-    /// How much longer that took than it would have natively: an estimate.
+    /// How much longer that took than natively: an estimate.
     pub burst_slowdown_ns: Option<u64>,
-    /// CPU time of turning what bursts recorded into facts; a part of `cpu_time_ns`.
+    /// CPU time for turning the records of bursts into facts; a part of `cpu_time_ns`.
     pub consumer_cpu_ns: Option<u64>,
-    /// Minor faults of the program's threads on pages of the tracer's, among those that the recording's counter holds: at
+    /// Minor faults of the program's threads on pages of the tracer, among those in the recording's counter: at
     /// least, and at most.
     #[serde(default)]
     pub burst_faults: Option<(u64, u64)>,
-    /// Of a thread's CPU time, what one way into translated code and out again takes, a median; it was taken off the CPU time
-    /// of each burst. `None` where it was not: in recordings before version 6, and where there were few bursts.
+    /// CPU time of a thread for entering and leaving translated code once, a median; deducted from the CPU time of
+    /// each burst. `None` if it was not deducted: in recordings before version 6, and where there were few bursts.
     #[serde(default)]
     pub burst_toll_ns: Option<u64>,
-    /// Bytes of the tracer's that were resident in one process at most: a part of its resident size while it is traced.
+    /// Bytes of the tracer that were resident in one process at most: a part of its resident size while it is traced.
     #[serde(default)]
     pub burst_resident_bytes: Option<u64>,
     /// How much longer the program's page faults took because perf events and, in a system overview, programs in the kernel
@@ -209,7 +211,7 @@ pub struct ResourceUse {
     pub peak_resident_bytes: u64,
     /// Voluntary context switches: the program waited.
     pub voluntary_switches: u64,
-    /// Involuntary context switches: somebody else got the CPU.
+    /// Involuntary context switches: another thread got the CPU.
     pub involuntary_switches: u64,
 }
 
@@ -218,21 +220,21 @@ pub struct ResourceUse {
 pub struct OneRun {
     /// Its process id.
     pub pid: i32,
-    /// When it was started, on the time axis of the recording.
+    /// Its start, on the time axis of the recording.
     pub start_ns: u64,
-    /// How long it took; `None` of one that the recording did not see end.
+    /// Its length; `None` if the recording did not observe its end.
     pub elapsed_ns: Option<u64>,
     /// How it ended.
     pub exit: ExitKind,
 }
 
-/// What branches cost in the beginning of a burst, beyond what they would if each were predicted: its directions were run again by this
-/// machine.
+/// The time that mispredicted branches took at the beginning of a burst: this machine ran the recorded directions
+/// again.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BranchReplay {
     /// The burst's id.
     pub burst: u32,
-    /// Its first so many records.
+    /// Number of its first records that this covers.
     pub records: u64,
     /// The time, picoseconds.
     pub lost_ps: u64,
@@ -257,7 +259,7 @@ pub struct Run {
     pub target: Option<Target>,
     /// Wall-clock start, seconds since 1970.
     pub started_unix: u64,
-    /// Nanoseconds beyond these, below 1e9; 0 in results of writers that did not tell.
+    /// Nanoseconds beyond these, below 1e9; 0 in results of writers that did not record it.
     #[serde(default)]
     pub started_part_ns: u32,
     /// Length of the recording. For an incomplete one, the time of its last fact.
@@ -283,9 +285,9 @@ pub struct Run {
     pub knobs: BTreeMap<String, String>,
     /// Size limit of the result, bytes.
     pub limit_bytes: u64,
-    /// Remarks for the reader, in the order in which they came up.
+    /// Notes for the reader, in the order in which they were made.
     pub notes: Vec<String>,
-    /// What mispredicted branches cost; empty before version 9.
+    /// The cost of mispredicted branches; empty before version 9.
     #[serde(default)]
     pub branch_replays: Vec<BranchReplay>,
 }

@@ -1,16 +1,16 @@
-//! What threads did when they did not run: waits, and how the time of threads divides.
+//! What threads did while they did not run: waits, and how the time of threads divides.
 //!
-//! What for: `collect threading`. The kernel announces every switch of a thread to and from a CPU; what is stored is cut
-//! into windows, so that a program that switches 200,000 times a second leaves no more rows than one that hardly does:
-//! sums are exact, only the times inside of a window are given up.
-//! What not: why a thread waited. That is in the names of the stack's functions, which analysis reads.
+//! What for: `collect threading`. The kernel reports every switch of a thread to and from a CPU. What is stored is
+//! divided into windows, so that a program with 200,000 switches a second has no more rows than one with few: sums
+//! are exact, and only the times inside a window are lost. What not: why a thread waited. The names of the stack's
+//! functions show that, and analysis reads them.
 
 use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
 
-/// How a thread came off its CPU.
+/// How a thread left its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitKind {
-    /// It waited for something. What it waits for the CPU after that is in here too: see [`ThreadTime::queued`].
+    /// It waited for something. The subsequent wait for a CPU is included: see [`ThreadTime::queued`].
     Blocked,
     /// It could have run: the scheduler took it off its CPU (`PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`, Linux 4.17), or had
     /// not put it on one since it was born.
@@ -22,7 +22,7 @@ pub enum WaitKind {
 pub struct Wait {
     /// When the wait began; of several, the beginning of the window in which they ended.
     pub time: Nanos,
-    /// The time over which they are spread, from `time` on: of a single one its length.
+    /// The time over which they are spread, from `time` on; for a single one its length.
     pub span: Nanos,
     /// The process.
     pub pid: Pid,
@@ -32,13 +32,13 @@ pub struct Wait {
     pub kind: WaitKind,
     /// How many waits these are; 1 or more.
     pub waits: u64,
-    /// How long all of them took together. Of several, the longest is shorter than twice the shortest.
+    /// Their total time. The longest of several is shorter than twice the shortest.
     pub waited: Nanos,
     /// First argument of the system call in which the thread waited: the address of a futex, or a file descriptor.
-    /// `None` without a stack. It means nothing where the thread served a page fault.
+    /// `None` without a stack. Meaningless if the thread was in a page fault.
     pub object: Option<RemoteAddr>,
-    /// Innermost frame of the stack with which it waited. `None` of preemptions, and where stacks were not copied, to keep
-    /// the cost down.
+    /// Innermost frame of the stack with which it waited. `None` for preemptions, and where stacks were not copied,
+    /// to limit the cost.
     pub stack: Option<StackId>,
 }
 
@@ -49,12 +49,12 @@ pub struct Waker {
     pub pid: Pid,
     /// The thread.
     pub tid: Tid,
-    /// Where it was as it did.
+    /// Where it was at that time.
     pub stack: Option<StackId>,
 }
 
-/// A thread of the program ended a wait, or several alike that were shorter than a window. Waits without such a row were
-/// ended by others: a timer, a device, another program.
+/// A wait, or several alike that were shorter than a window, that a thread of the program ended. Waits without such a
+/// row were ended from outside: by a timer, a device, another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wake {
     /// As of [`Wait::time`].
@@ -69,13 +69,13 @@ pub struct Wake {
     pub object: Option<RemoteAddr>,
     /// As of [`Wait::stack`].
     pub stack: Option<StackId>,
-    /// Who ended it; `None`: an interrupt that came upon a thread of the program, so others.
+    /// The thread that ended it; `None`: an interrupt on a thread of the program, so something outside.
     pub waker: Option<Waker>,
-    /// How many waits these stand for; 1 or more.
+    /// Number of waits that these represent; 1 or more.
     pub wakes: u64,
-    /// How long all of them took together.
+    /// Their total time.
     pub waited: Nanos,
-    /// How many of `wakes` were looked at; all at moderate rates.
+    /// Number of `wakes` that were observed; all of them at moderate rates.
     pub seen: u64,
 }
 
@@ -92,13 +92,14 @@ pub struct ThreadTime {
     pub tid: Tid,
     /// How long it was on a CPU; at most `span`.
     pub running: Nanos,
-    /// How long it waited for a CPU since the row of this thread before that has this (the second field of
-    /// `/proc/PID/task/TID/schedstat`). The kernel counts here the time after a preemption and the time between the end of
-    /// a wait and its running again. `None` where it was not read.
+    /// How long it waited for a CPU since this thread's previous row with this value (the second field of
+    /// `/proc/PID/task/TID/schedstat`). The kernel includes the time after a preemption, and the time between the end
+    /// of a wait and running again. `None` if it was not read.
     pub queued: Option<Nanos>,
 }
 
-/// How long exactly so many threads were on CPUs at once, within a window of time. The rows of a window add up to it.
+/// How long exactly this many threads were on CPUs at once, within a window. The rows of a window add up to its
+/// length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Concurrency {
     /// Beginning of the window.
@@ -111,7 +112,7 @@ pub struct Concurrency {
     pub duration: Nanos,
 }
 
-/// The name of a variable that threads waited at.
+/// The name of a variable at which threads waited.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitObject {
     /// The process in which the address holds.

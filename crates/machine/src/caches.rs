@@ -1,6 +1,7 @@
-//! Caches: from `/sys/devices/system/cpu/cpu*/cache`, from CPUID where that is missing.
+//! Caches: from `/sys/devices/system/cpu/cpu*/cache`, or from CPUID if that is missing.
 //!
-//! Source: the kernel's `Documentation/ABI/testing/sysfs-devices-system-cpu` ("index*").
+//! What not: what a program really gets of them (`ladder`). Source: the kernel's
+//! `Documentation/ABI/testing/sysfs-devices-system-cpu` ("index*").
 
 use std::collections::{BTreeMap, BTreeSet};
 

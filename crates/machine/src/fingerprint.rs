@@ -1,4 +1,6 @@
-//! Does a stored calibration still belong to this machine?
+//! Whether a stored calibration still belongs to this machine.
+//!
+//! What not: storing it (`calibrate::cache`).
 
 use facts::host::Host;
 

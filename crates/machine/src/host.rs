@@ -1,4 +1,6 @@
 //! From the snapshot to [`Host`].
+//!
+//! What not: collecting the snapshot (`snapshot`).
 
 use facts::host::Host;
 

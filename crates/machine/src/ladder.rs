@@ -148,6 +148,8 @@ fn plateaus(ladder: &[Point]) -> Vec<Plateau> {
             continue;
         }
         let run = Plateau { first, last: index - 1 };
+        // A single point inside a rise is not a level; at the ends it is, because its plateau may lie outside the
+        // ladder.
         if run.last > run.first || run.first == 0 || run.last == ladder.len() - 1 {
             found.push(run);
         }
@@ -210,6 +212,7 @@ fn assign(
 /// The ascending choice of levels that brings the plateaus' ends closest to the claimed sizes (in octaves). There
 /// are at most a few levels: trying all choices costs nothing.
 fn closest_levels(caches: &[Plateau], levels: &[(u32, f64)], ladder: &[Point]) -> Vec<usize> {
+    // Bounds the choices to 256; no machine has that many levels, but a hostile description may.
     let levels = &levels[..levels.len().min(8)];
     let mut best = (f64::INFINITY, (0..caches.len()).collect::<Vec<usize>>());
     for subset in 0_u32..1 << levels.len() {

@@ -1,4 +1,6 @@
-//! Everything that describes a machine, as text: what a bug report holds and a test can replay.
+//! All text that describes a machine: a bug report contains it and a test can replay it.
+//!
+//! What not: its meaning (`host`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ pub trait Source {
     fn list(&self, directory: &str) -> Vec<String>;
 }
 
-/// The description of a machine before anybody has understood it.
+/// The raw description of a machine.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
     /// File contents by absolute path. A file that is only a sign (`/.dockerenv`) has an empty one.
@@ -234,6 +236,7 @@ fn numbered_or_named(source: &dyn Source, directory: &str, prefix: &str) -> Vec<
                 || matches!(number, Some(Ok(number)) if number <= text::LARGEST_NUMBER)
         })
         .collect();
+    // By length first, so that cpu10 comes after cpu9.
     names.sort_by_key(|name| (name.len(), name.clone()));
     names
 }

@@ -1,4 +1,6 @@
-//! What surrounds the program: kernel, distribution, hypervisor, container, counters, CPU quota.
+//! The environment of the program: kernel, distribution, hypervisor, container, counters, CPU quota.
+//!
+//! What not: memory and CPUs (`memory`, `topology`).
 
 use crate::snapshot::EVENT_DIRECTORY;
 use crate::{Snapshot, text};

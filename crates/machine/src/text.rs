@@ -1,4 +1,6 @@
-//! The little languages of sysfs and procfs: lists, masks, sizes, choices, `key: value` lines.
+//! Parsers of the notations of sysfs and procfs: lists, masks, sizes, choices, `key: value` lines.
+//!
+//! What not: reading files (`snapshot`).
 
 use crate::MachineError;
 

@@ -86,6 +86,7 @@ pub(crate) fn topology(snapshot: &Snapshot, problems: &mut Vec<String>) -> Topol
             cpus_of(snapshot, &list, &mask, problems).filter(|siblings| siblings.contains(cpu));
         missing += u32::from(siblings.is_none());
         let core = siblings.unwrap_or_else(|| vec![*cpu]);
+        // Without CPUs that are offline, each CPU of a core gives the same set.
         cores.insert(core.into_iter().filter(|cpu| known.contains(cpu)).collect());
     }
     if missing > 0 {

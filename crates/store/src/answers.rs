@@ -1,14 +1,17 @@
 //! Answers that took long, kept in the directory of their result.
 //!
-//! What for: a report reads all traced accesses; the same report, requested again, is a file. What not: the content of answers.
-//! An answer is valid only for its whole key: the question, the build of the program, and the bytes of every table and of the
-//! manifest. A damaged, older or foreign answer is ignored, and the report is made anew. Nothing depends on an answer: where
-//! the directory is not writable, there is none.
+//! What for: a report reads all traced accesses; when the same report is requested again, it is a file. What not: the
+//! content of answers.
+//!
+//! An answer is valid only for its whole key: the question, the build of the program, and the bytes of every table
+//! and of the manifest. A damaged, older or foreign answer is ignored, and the report is made again. Nothing depends
+//! on an answer: a directory that is not writable has none.
 //!
 //! ```text
 //! answer-KEY.fathom = "fathom answer 1\n" KEY "\n" CRC-32 of the rest, in hex "\n" zstd
 //! ```
-//! Bounds: all answers of a result have at most [`MOST`] bytes in total, and with the result at most its limit.
+//! Bounds: all answers of a result have at most [`MOST`] bytes in total, and together with the result at most its
+//! limit.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +23,7 @@ use crate::directory::size_on_disk;
 
 /// Bytes of all answers: some thirty of the largest views, a few per cent of the default limit of a result.
 const MOST: u64 = 4 << 20;
-/// Of an answer, unpacked: a file that claims more is none.
+/// Most bytes of an unpacked answer: a file that claims more is not an answer.
 const LONGEST: usize = 256 << 20;
 const HEAD: &str = "fathom answer 1\n";
 
@@ -32,7 +35,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer to `question` about a result as it is now. `None` where the result cannot be read, or is not complete.
+    /// The answer to `question` about the current state of a result. `None` if the result cannot be read or is not
+    /// complete.
     #[must_use]
     pub fn of(directory: &Path, question: &[u8]) -> Option<Answer> {
         if !directory.join("run.json").is_file() || directory.join("journal.fathom").exists() {
@@ -46,7 +50,7 @@ impl Answer {
         let mut files: Vec<PathBuf> = files.filter(is_table).collect();
         files.push(directory.join("run.json"));
         files.sort();
-        // Twice 64 bits: accidents do not meet.
+        // 128 bits in total, so that no two keys collide by accident.
         let mut halves = [DefaultHasher::new(), DefaultHasher::new()];
         let mut add = |bytes: &[u8]| {
             halves.iter_mut().zip(0u8..).for_each(|(half, number)| (number, bytes).hash(half));
@@ -64,7 +68,7 @@ impl Answer {
         self.directory.join(format!("answer-{}.fathom", self.key))
     }
 
-    /// What was kept; `None` where there is nothing, or nothing whole.
+    /// The stored answer; `None` if there is none, or it is damaged.
     #[must_use]
     pub fn read(&self) -> Option<String> {
         let bytes = fs::read(self.file()).ok()?;
@@ -105,7 +109,7 @@ impl Answer {
     }
 }
 
-/// Whether a text commands the reader's terminal to nothing but colours: a result may be somebody else's.
+/// Whether a text contains no terminal control sequences except colours: the result may come from somebody else.
 fn is_harmless(text: &str) -> bool {
     let mut pieces = text.split('\x1b');
     let plain =

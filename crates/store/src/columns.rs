@@ -1,4 +1,6 @@
-//! Rows as columns in memory: the form between facts and Parquet, filled by one side and emptied by the other.
+//! Rows as columns in memory: the form between facts and Parquet.
+//!
+//! What not: the encodings on disk (`parquet_read`, `parquet_write`).
 
 use crate::schema::{Cell, Column, ColumnKind, RowError, RowSink, RowSource};
 

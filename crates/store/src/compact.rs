@@ -1,10 +1,11 @@
 //! Halves a journal that has reached its bound, in small steps, while it continues to grow.
 //!
-//! Reads the journal's frames up to a cut, thins their samples by two, or drops the records of every second burst, and writes
-//! them to a second file. The frames after the cut, already thinner, follow unchanged. Then the second file takes the name of
-//! the first. A crash at any moment leaves one complete journal under that name.
-//! What for: the density of samples stays even over the whole run, also in an incomplete result, and a run that stays below
-//! the bound is not thinned.
+//! What for: the density of samples stays even over the whole run, also in an incomplete result, and a run that stays
+//! below the bound is not thinned. What not: which samples stay (`thin`).
+//!
+//! How: reads the journal's frames up to a cut, thins their samples by two, or drops the records of every second
+//! burst, and writes them to a second file. The frames after the cut, already thinner, follow unchanged. Then the
+//! second file takes the name of the first. A crash at any moment leaves one complete journal under that name.
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use crate::varint::{Decoder, Encoder};
 /// The second file's name.
 pub const COMPACTED_FILE: &str = "journal.fathom.new";
 
-/// What is halved: whatever takes more room.
+/// What is halved: the kind that takes more room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Halve {
     /// Samples, their registers, and faults.
@@ -39,7 +40,7 @@ pub struct Compaction {
     thinned: Lost,
 }
 
-/// What a halving brought.
+/// The result of a halving.
 pub struct Compacted {
     /// The journal from now on.
     pub journal: JournalWriter,
@@ -74,7 +75,7 @@ impl Compaction {
         self.output.bytes()
     }
 
-    /// Works off about `budget` bytes of rows. `true` when only [`Compaction::finish`] is left to do.
+    /// Processes about `budget` bytes of rows. `true` if only [`Compaction::finish`] remains to be done.
     pub fn step(&mut self, budget: u64) -> Result<bool, StoreError> {
         let mut done = 0;
         while done < budget {
@@ -104,6 +105,7 @@ impl Compaction {
                 }
                 Fact::Fault(fault) => self.thinner.fault(fault),
                 Fact::SampleRegisters(piece) => self.thinner.registers(piece),
+                // One row for all thinning: otherwise each halving would add its own.
                 Fact::Lost(lost) if lost.source == LostSource::Thinned => {
                     self.thinned.time = lost.time;
                     self.thinned.count += lost.count;
@@ -121,7 +123,7 @@ impl Compaction {
         Ok(())
     }
 
-    /// Runs the rest, appends what `journal` got in the meantime and takes its place.
+    /// Processes the rest, appends what `journal` got meanwhile, and takes its place.
     pub fn finish(mut self, journal: &JournalWriter) -> Result<Compacted, StoreError> {
         while !self.step(u64::MAX)? {}
         for fact in self.thinner.drain() {
@@ -132,7 +134,9 @@ impl Compaction {
             self.rows.push(&Fact::Lost(self.thinned));
         }
         self.output.write_frame(&mut self.rows)?;
+        // Measured before the newer frames are appended: these were not halved.
         let worthwhile = self.output.bytes() <= self.cut / 5 * 4;
+        // Frames are copied compressed: they are thinned already, and decoding them would cost the pace.
         self.output.append_frames_of(journal, self.cut)?;
         self.output.rename_to(journal.path())?;
         Ok(Compacted { journal: self.output, worthwhile })

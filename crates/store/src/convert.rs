@@ -1,10 +1,10 @@
 //! From the journal to the tables, in one pass and bounded memory.
 //!
-//! Samples and faults come out sorted by time: they are journalled in order of discovery, which is off by the
-//! depth of the kernel's buffers. Two windows of [`WINDOW`] rows are sorted at a time, so that a row is in its
-//! place unless it came more than one window late.
-//! Memory: the two windows (9 MB for samples and faults together) and one row group per table (2 MiB each at most;
-//! only the few large tables ever fill theirs).
+//! What not: the columns of tables (`tables`). Samples and faults are written in order of time. In the journal they
+//! are in order of discovery, which is off by the depth of the kernel's buffers. Two windows of [`WINDOW`] rows are
+//! sorted at a time, so that a row is in its place unless it came more than one window late. Memory: the two windows
+//! (9 MB for samples and faults together) and one row group per table (at most 2 MiB each; only the few large tables
+//! ever fill theirs).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -47,7 +47,7 @@ impl<R: Row> Sorter<R> {
     }
 }
 
-/// All tables in the making.
+/// All tables while they are written.
 struct Tables<'a> {
     writers: Vec<TableWriter>,
     samples: Sorter<Sample>,
@@ -82,11 +82,11 @@ impl Tables<'_> {
     }
 }
 
-/// Writes every table of `directory` from its journal, and seals them. Of `incomplete_bursts` the journal may hold some
-/// records, but not all: they are left out.
+/// Writes every table of `directory` from its journal, and seals them. The journal may hold only a part of the
+/// records of `incomplete_bursts`: these are left out.
 ///
 /// # Errors
-/// `DiskFull` and the like; the journal is untouched, the tables are then worthless.
+/// `DiskFull` and the like. The journal is unchanged; the tables are then worthless.
 pub fn convert(
     directory: &Path,
     journal: &mut JournalReader,
@@ -114,7 +114,7 @@ pub struct Torn {
     pub what: String,
 }
 
-/// Gives every fact of the journal to `take`, up to its end or the first damaged frame.
+/// Calls `take` with every fact of the journal, up to its end or the first damaged frame.
 pub fn read_facts(
     journal: &mut JournalReader,
     mut take: impl FnMut(Fact) -> Result<(), StoreError>,
@@ -130,7 +130,7 @@ pub fn read_facts(
             match decoder.next_fact() {
                 Ok(Some(fact)) => take(fact)?,
                 Ok(None) => break,
-                // The checksum was right, so this is a frame of somebody else's making.
+                // The checksum was right, so another program made this frame.
                 Err(error) => {
                     return Ok(Some(Torn { bytes: journal.bytes_left(), what: error.to_string() }));
                 }

@@ -1,9 +1,9 @@
-//! CRC-32 of a table's bytes, kept in the manifest: Parquet pages written here carry no checksum of their own.
+//! CRC-32 of a table's bytes, kept in the manifest, because the Parquet pages written here have no checksum of their
+//! own.
 //!
-//! The polynomial and conventions of zlib and PNG (ISO 3309, reflected 0xEDB88320), so that
-//! `python3 -c 'import zlib; ...'` gives the same number. Slicing by eight (Kounavis and Berry, 2008), because byte by byte would
-//! show in the time to open a large result.
-//! It guards against accidents, not against an author of damage.
+//! The polynomial and conventions are those of zlib and PNG (ISO 3309, reflected 0xEDB88320), so that `python3 -c
+//! 'import zlib; ...'` gives the same number. Slicing by eight (Kounavis and Berry, 2008), because a checksum byte by
+//! byte would slow the opening of a large result noticeably. What not: protection against deliberate changes.
 
 const TABLES: [[u32; 256]; 8] = tables();
 

@@ -1,13 +1,15 @@
 //! Names and sizes of result directories.
+//!
+//! What not: their content (`open`, `writer`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use base::Bytes;
 
-/// The next free default name in `parent`: `r000ma`, `r001ma`, ... As VTune does, the number is one more than the
-/// highest that any `rNNN??` there has, whatever its suffix, so that names also tell the order of the runs.
-/// Whether it is still free when used, [`crate::Writer::create`] decides.
+/// The next free default name in `parent`: `r000ma`, `r001ma`, ... As in VTune, the number is one more than the
+/// highest of any `rNNN??` there, whatever its suffix, so that names also show the order of the runs.
+/// [`crate::Writer::create`] decides whether it is still free when used.
 #[must_use]
 pub fn next_free(parent: &Path, suffix: &str) -> PathBuf {
     let next = fs::read_dir(parent)
@@ -29,7 +31,7 @@ fn run_number(name: &str) -> Option<u32> {
     if digits >= 3 && is_suffix { rest[..digits].parse().ok() } else { None }
 }
 
-/// Sizes of all files of a result together; 0 for what cannot be read. Not recursive: results have no folders.
+/// Size of all files of a result; 0 for what cannot be read. Not recursive: results have no folders.
 #[must_use]
 pub fn size_on_disk(directory: &Path) -> Bytes {
     let sizes = fs::read_dir(directory)

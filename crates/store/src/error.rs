@@ -1,4 +1,6 @@
 //! What can go wrong with a result directory, in sentences for the user.
+//!
+//! What not: printing them (`cli`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -115,7 +117,7 @@ impl From<StoreError> for facts::SinkError {
     }
 }
 
-/// Something a reader of the result must know; the result opens nevertheless.
+/// A problem that a reader of the result must know; the result opens nevertheless.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Problem {
     /// The profiler died or is still writing.
@@ -142,7 +144,7 @@ pub enum Problem {
         /// What differs.
         what: String,
     },
-    /// References into nothing, repaired.
+    /// References to missing rows, repaired.
     #[error("{count} {what}")]
     Repaired {
         /// How many rows.

@@ -1,4 +1,6 @@
-//! The reading end: a complete result from its tables, an interrupted one from its journal.
+//! Opens a result: a complete one from its tables, an interrupted one from its journal.
+//!
+//! What not: repairing references (`repair`), checking invariants (`verify`).
 
 use std::io;
 use std::path::Path;
@@ -18,9 +20,9 @@ use crate::table::Table;
 /// A result in memory.
 #[derive(Debug)]
 pub struct Opened {
-    /// Everything observed. Ids are dense (row `i` has id `i`), every reference holds, parents come before their
-    /// children; samples and faults are sorted by time. Ids of blocks and bursts are there once, with gaps perhaps;
-    /// whether records decode, and to blocks that exist, their reader must see.
+    /// All observations. Ids are dense (row `i` has id `i`), every reference holds, parents come before their
+    /// children; samples and faults are sorted by time. Ids of blocks and bursts are unique, perhaps with gaps. The
+    /// reader of records must check whether they decode, and to existing blocks.
     pub recording: Recording,
     /// What the reader must know, worst first.
     pub problems: Vec<Problem>,
@@ -65,13 +67,16 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     fn read<R: Row>(&mut self, table: Table) -> Result<Vec<R>, StoreError> {
-        let seal = self.seals.get(table.name());
-        // A version may have got a table before it was released: what is not there, nor in the manifest, was never written.
-        let is_there = || self.directory.join(table.file_name()).exists();
+        let name = table.name_in(self.schema);
+        let file_name = format!("{name}.parquet");
+        let seal = self.seals.get(name);
+        // A version may have got a table before its release. If neither the directory nor the manifest has the table,
+        // it was never written.
+        let is_there = || self.directory.join(&file_name).exists();
         if self.schema < table.since() || (seal.is_none() && !is_there()) {
             return Ok(Vec::new());
         }
-        read_table(self.directory, table, seal, &mut self.problems)
+        read_table(self.directory, &file_name, seal, &mut self.problems)
     }
 
     fn load(mut self, run: Run) -> Result<Opened, StoreError> {
@@ -117,8 +122,8 @@ fn sort_by_time(recording: &mut Recording) {
     recording.faults.sort_by_key(|fault| fault.time);
 }
 
-/// Files that should be gone. An incomplete result may hold half-made tables or half a new journal: whoever was
-/// killed could not remove them, and nobody reads them.
+/// Files that should not exist. An incomplete result may hold partial tables or a partial new journal: a killed
+/// process could not remove them, and they are not read.
 pub(crate) fn leftovers(directory: &Path, state: RunState) -> Vec<String> {
     let names = [JOURNAL_FILE, crate::compact::COMPACTED_FILE];
     let left = names.into_iter().filter(|name| directory.join(name).exists());

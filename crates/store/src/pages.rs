@@ -55,6 +55,7 @@ impl<'a> Thrift<'a> {
 
     fn varint(&mut self) -> Result<u64> {
         let mut value = 0_u64;
+        // Ten groups of 7 bits hold any u64.
         for shift in (0..70).step_by(7) {
             let byte = self.byte()?;
             value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
@@ -80,6 +81,8 @@ impl<'a> Thrift<'a> {
         if head == 0 {
             return Ok(None);
         }
+        // Short form: the high nibble is the distance from the previous field's id. 0 means that the id follows in
+        // full.
         let id = if head >> 4 == 0 {
             self.integer()?
         } else {
@@ -99,6 +102,8 @@ impl<'a> Thrift<'a> {
 
     fn skip(&mut self, kind: u8, depth: u32) -> Result<()> {
         match kind {
+            // A boolean's value is its type: it has no bytes. 3 is a byte; 4 to 6 are i16, i32 and i64, each a
+            // varint; 7 is a double; 8 is binary.
             THRIFT_TRUE | THRIFT_FALSE => Ok(()),
             3 => self.advance(1),
             4..=6 => self.varint().map(drop),
@@ -189,6 +194,7 @@ impl CheckedPages {
         if header.compressed > body.len() {
             return Err(damaged("a page is longer than its column"));
         }
+        // Before decompression: a few bytes can expand to gigabytes.
         if header.uncompressed > PAGE_LIMIT_BYTES {
             return Err(damaged(&format!("a page claims {} bytes", header.uncompressed)));
         }
@@ -220,6 +226,7 @@ impl CheckedPages {
             self.values_left.checked_sub(header.values).filter(|_| values > 0).ok_or_else(
                 || damaged("the pages hold another number of values than the footer says"),
             )?;
+        // 3 is RLE. BIT_PACKED (4) is deprecated for levels, and Fathom never wrote it.
         if (header.definition_encoding, header.repetition_encoding) != (3, 3) {
             return Err(damaged("a page's levels are not run-length encoded"));
         }

@@ -27,7 +27,6 @@ use crate::manifest::TableSeal;
 use crate::pages::CheckedPages;
 use crate::parquet_write::{GROUP_ROWS, parquet_type};
 use crate::schema::{ColumnKind, MAX_BLOB_BYTES, MAX_TEXT_BYTES, Row};
-use crate::table::Table;
 
 /// Most rows that a file of this size can honestly hold. Times alone take more than a bit per row in any real
 /// recording; synthetic ones with equal rows get the constant.
@@ -47,11 +46,11 @@ fn text_bound(file_bytes: u64) -> u64 {
 /// A file that differs from its seal but still reads is a [`Problem`].
 pub fn read_table<R: Row>(
     directory: &Path,
-    table: Table,
+    file_name: &str,
     seal: Option<&TableSeal>,
     problems: &mut Vec<Problem>,
 ) -> Result<Vec<R>, StoreError> {
-    let path = directory.join(table.file_name());
+    let path = directory.join(file_name);
     let file = File::open(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => StoreError::damaged(&path, "the file is missing"),
         _ => StoreError::reading(&path, error),
@@ -71,7 +70,7 @@ pub fn read_table<R: Row>(
             .map(|seal| format!("{} rows instead of {}", rows.len(), seal.rows))
     });
     if let Some(what) = what {
-        problems.push(Problem::Changed { file: table.file_name(), what });
+        problems.push(Problem::Changed { file: file_name.to_owned(), what });
     }
     Ok(rows)
 }

@@ -1,7 +1,7 @@
-//! Makes every reference of a recording hold, so that analysis may index without asking.
+//! Makes every reference of a recording hold, so that analysis may index without checks.
 //!
-//! A result of ours needs no repair, except that an interrupted one may have lost the last frames. For anything
-//! else the rule is: keep the fact, drop the claim that cannot hold, count it.
+//! What not: other invariants (`verify`). A result of ours needs no repair, except that an interrupted one may have
+//! lost the last frames. For anything else the rule is: keep the fact, drop the reference that cannot hold, count it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -153,9 +153,9 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.bursts.len()
             + recording.records.len()
             + recording.burst_refusals.len()
-            + recording.core_floors.len()
+            + recording.no_miss_times.len()
             + recording.native_advances.len()
-            + recording.kept_floors.len()
+            + recording.no_reload_times.len()
             + recording.sample_registers.len()
             + recording.sampled_code.len()
     };
@@ -169,8 +169,8 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     recording.blocks.retain_mut(|block| {
         blocks.insert(block.id) && block.pieces.iter_mut().all(|piece| place(&mut piece.module))
     });
-    recording.core_floors.retain(|floor| blocks.contains(&floor.block));
-    recording.kept_floors.retain(|floor| blocks.contains(&floor.block));
+    recording.no_miss_times.retain(|no_miss| blocks.contains(&no_miss.block));
+    recording.no_reload_times.retain(|no_miss| blocks.contains(&no_miss.block));
     let mut bursts = HashSet::new();
     recording.bursts.retain(|burst| bursts.insert(burst.id));
     recording.records.retain(|records| bursts.contains(&records.burst));

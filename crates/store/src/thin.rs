@@ -1,19 +1,19 @@
-//! Thinning: of every `n` successive samples of a thread one is kept and carries the weight of all `n`.
+//! Thinning: of every `n` successive samples of a thread one is kept, with the weight of all `n`.
 //!
-//! What for: a bounded result of an unbounded run with unbiased totals: the weights of the kept samples add up to the weights of
-//! all.
-//! A fixed hash of thread and group number chooses the kept one. A fixed position would alias with a program whose phases
-//! repeat in step with the sampling clock; a random number would make results irreproducible.
-//! One of every `n` bursts keeps its records, completely. The same hash of its id chooses it, so that the decision is the same
-//! everywhere.
-//! Assumption: a thread's records come in its order of time.
+//! What for: a bounded result of an unbounded run with unbiased totals: the weights of the kept samples add up to
+//! those of all. What not: when to thin (`writer`, `compact`).
+//!
+//! A fixed hash of thread and group number chooses the kept one. A fixed position would alias with a program whose
+//! phases coincide with the sampling clock; a random number would make results irreproducible. One of every `n`
+//! bursts keeps its records, completely. The same hash of its id chooses it, so that the decision is the same
+//! everywhere. Assumption: a thread's records come in its order of time.
 
 use std::collections::BTreeMap;
 
 use base::{BurstId, Nanos, Tid};
 use facts::{Burst, Fact, Fault, FaultKind, Sample, SampleRegisters};
 
-/// What is thinned as one stream: minor and major faults apart, so that both totals stay right.
+/// What is thinned as one stream: minor and major faults separately, so that both totals stay right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stream {
     Samples(Tid),
@@ -79,12 +79,12 @@ impl Thinner {
         }
     }
 
-    /// One of how many is kept.
+    /// One of this many is kept.
     pub fn factor(&self) -> u64 {
         self.factor
     }
 
-    /// Takes a sample; gives one back when a group of `factor` is full.
+    /// Takes a sample; returns one when a group of `factor` is full.
     pub fn sample(&mut self, sample: Sample) -> Option<Fact> {
         self.take(Weighted::Sample(sample))
     }
@@ -94,8 +94,8 @@ impl Thinner {
         self.take(Weighted::Fault(fault))
     }
 
-    /// Takes a piece of a thread's registers; gives it back if it is the one of `factor` that stays: whole, so that samples in
-    /// it remain neighbours.
+    /// Takes a piece of a thread's registers; returns it if it is the one of `factor` that stays. Pieces stay whole,
+    /// so that their samples remain neighbours.
     pub fn registers(&mut self, piece: SampleRegisters) -> Option<Fact> {
         let number = self.pieces.entry(piece.tid).or_default();
         let (group, place) = (*number / self.factor, *number % self.factor);
@@ -162,13 +162,14 @@ impl KeptBursts {
         KeptBursts { factor: self.factor.saturating_mul(2) }
     }
 
-    /// One of how many keeps them.
+    /// One of this many keeps them.
     pub fn factor(self) -> u64 {
         self.factor
     }
 
-    /// Whether this burst does. A burst outside a set is outside its half, too.
+    /// Whether this burst keeps its records. A burst outside a set is outside its half, too.
     fn keeps(self, burst: BurstId) -> bool {
+        // `factor` is a power of two: the larger mask tests more bits of the same hash, so that the sets nest.
         split_mix(0, u64::from(burst.0)) & (self.factor - 1) == 0
     }
 

@@ -148,6 +148,7 @@ impl<'a> RowDecoder<'a, '_> {
 
     fn varint(&mut self) -> Result<u64, RowError> {
         let mut value = 0_u64;
+        // Ten bytes of 7 bits hold any u64.
         for shift in (0..70).step_by(7) {
             let byte = self.byte()?;
             // Bits beyond the 64th fall off: such bytes come from no writer of ours, any value will do.

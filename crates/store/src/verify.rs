@@ -1,7 +1,7 @@
-//! The checker for what cannot happen. Each invariant is one line of [`INVARIANTS`], with one test that breaks it.
+//! Checks the invariants of a result. Each is one line of [`INVARIANTS`], with one test that breaks it.
 //!
-//! What for: tests of collectors run it on what they wrote; users run it as `fathom verify`.
-//! What not: it repairs nothing, and a clean answer says nothing about whether the measurement was good.
+//! What for: tests of collectors run it on what they wrote; users run it as `fathom verify`. What not: repairs
+//! (`repair`); a clean answer says nothing about the quality of the measurement.
 
 mod allocations;
 mod bursts;
@@ -20,7 +20,7 @@ use facts::Recording;
 use crate::error::{Problem, StoreError};
 use crate::open::{Opened, leftovers, load};
 
-/// Something that must hold in every result.
+/// A condition that must hold in every result.
 #[derive(Clone, Copy)]
 pub struct Invariant {
     /// Its name, stable.
@@ -36,11 +36,11 @@ pub struct Invariant {
 pub struct Violation {
     /// Its name.
     pub invariant: &'static str,
-    /// Where it breaks; the first few places of many.
+    /// Where it is broken; the first few places.
     pub detail: String,
 }
 
-/// What is checked: the files as they are, before any repair.
+/// The files as they are, before any repair.
 struct Subject<'a> {
     recording: &'a Recording,
     problems: &'a [Problem],
@@ -116,7 +116,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant("sorted-by-time", "samples and faults are in order of time", events::sorted_by_time),
     invariant("weights-positive", "every sample and fault has a weight", events::weights_positive),
-    invariant("mappings-proper", "a mapping ends behind its start", code::mappings_proper),
+    invariant("mappings-proper", "a mapping ends after its start", code::mappings_proper),
     invariant(
         "mappings-apart",
         "of mappings seen at one time in one process, none overlaps another",
@@ -187,9 +187,9 @@ pub const INVARIANTS: &[Invariant] = &[
         registers::code_proper,
     ),
     invariant(
-        "floors-proper",
+        "no-miss-times-proper",
         "a no-miss time names a traced block, once, and its figures are in order; one with kept registers names a loop that has the other",
-        bursts::floors_proper,
+        bursts::no_miss_times_proper,
     ),
     invariant(
         "heap-sums-proper",

@@ -6,12 +6,12 @@ use base::{
 };
 use facts::{
     AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd, BurstFlavour,
-    BurstRefused, CodePath, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind,
-    Fault, FaultKind, FloorOutcome, FloorTime, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal,
-    KeptFloor, KernelCause, KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind,
-    NativeAdvance, OneRun, Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd,
-    RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
+    BurstRefused, CodePath, CodePiece, Concurrency, Counter, CounterKind, ExitKind, Fault,
+    FaultKind, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause,
+    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, NoMissOutcome,
+    NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record, RecordEncoder, Records, Region,
+    RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode,
+    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -159,8 +159,8 @@ fn sound() -> Recording {
             at: Some((ModuleId(0), FileOffset(1))),
             reason: "jit code".to_owned(),
         }],
-        core_floors: vec![floor(0, 3)],
-        kept_floors: vec![kept_floor(0, 1)],
+        no_miss_times: vec![no_miss(0, 3)],
+        no_reload_times: vec![no_reload_time(0, 1)],
         native_advances: vec![NativeAdvance {
             burst: BurstId(0),
             register: "rdi".to_owned(),
@@ -364,16 +364,16 @@ fn class(largest: u64, allocations: u64) -> SizeClass {
 }
 
 /// `median` is proper from 2 to 5.
-fn floor(block: u32, median: u64) -> CoreFloor {
+fn no_miss(block: u32, median: u64) -> NoMissTime {
     let [low, median, high] = [2, median, 5].map(Picos);
-    let outcome = FloorOutcome::Measured(FloorTime { repetitions: 9, median, low, high });
-    CoreFloor { block: BlockId(block), path: None, iterations: 64, outcome }
+    let outcome = NoMissOutcome::Measured(IterationTime { repetitions: 9, median, low, high });
+    NoMissTime { block: BlockId(block), path: None, iterations: 64, outcome }
 }
 
 /// `median` is proper up to 3.
-fn kept_floor(block: u32, median: u64) -> KeptFloor {
+fn no_reload_time(block: u32, median: u64) -> NoReloadTime {
     let [low, median, high] = [1, median, 3].map(Picos);
-    KeptFloor { block: BlockId(block), repetitions: 9, median, low, high }
+    NoReloadTime { block: BlockId(block), repetitions: 9, median, low, high }
 }
 
 /// Names of the invariants that a recording breaks.
@@ -454,15 +454,15 @@ const BREAKS: &[Break] = &[
     ("records-counted", |r| r.bursts[0].records = 4),
     ("records-counted", |r| r.bursts[0].records_lost = true),
     ("records-counted", |r| r.records.push(records(2, &[0]))),
-    ("floors-proper", |r| r.core_floors.push(floor(0, 4))),
-    ("floors-proper", |r| r.core_floors[0].block = BlockId(9)),
-    ("floors-proper", |r| r.core_floors[0].iterations = 0),
-    ("floors-proper", |r| r.core_floors[0] = floor(0, 6)),
-    ("floors-proper", |r| r.kept_floors.push(kept_floor(0, 1))),
-    ("floors-proper", |r| r.kept_floors[0] = kept_floor(4, 1)),
-    ("floors-proper", |r| r.kept_floors[0] = kept_floor(0, 4)),
-    ("floors-proper", |r| {
-        r.core_floors[0].path = Some(CodePath { burst: BurstId(0), instructions: 0 });
+    ("no-miss-times-proper", |r| r.no_miss_times.push(no_miss(0, 4))),
+    ("no-miss-times-proper", |r| r.no_miss_times[0].block = BlockId(9)),
+    ("no-miss-times-proper", |r| r.no_miss_times[0].iterations = 0),
+    ("no-miss-times-proper", |r| r.no_miss_times[0] = no_miss(0, 6)),
+    ("no-miss-times-proper", |r| r.no_reload_times.push(no_reload_time(0, 1))),
+    ("no-miss-times-proper", |r| r.no_reload_times[0] = no_reload_time(4, 1)),
+    ("no-miss-times-proper", |r| r.no_reload_times[0] = no_reload_time(0, 4)),
+    ("no-miss-times-proper", |r| {
+        r.no_miss_times[0].path = Some(CodePath { burst: BurstId(0), instructions: 0 });
     }),
     ("stacks-exist", |r| r.allocations[0].stack = Some(StackId(2))),
     ("stacks-exist", |r| r.releases[0].stack = Some(StackId(2))),

@@ -1,4 +1,6 @@
-//! The words under which enums are stored. Order and spelling are part of the format: add at the end only.
+//! The words under which enums are stored. Order and spelling are part of the format: append only.
+//!
+//! What not: columns (`tables`).
 
 use facts::{
     AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, KernelCause,

@@ -31,10 +31,10 @@ use crate::tables::code_length;
 use crate::thin::{KeptBursts, Thinner};
 use crate::varint::Encoder;
 
-/// A smaller limit is taken as this one: manifest and tables with a few rows each take some 50 KB.
+/// The least limit; manifest and tables with a few rows each take some 50 KB.
 pub const LEAST_LIMIT: Bytes = Bytes(1 << 20);
 
-/// Old rows worked off per byte of new rows while a halving runs: it ends before an eighth has been added.
+/// Old rows processed per byte of new rows during a halving: it ends before an eighth has been added.
 const COMPACTION_PACE: u64 = 8;
 
 /// What [`Writer::finish`] leaves.
@@ -53,7 +53,7 @@ pub struct Writer {
     rows: Encoder,
     thinner: Thinner,
     kept_bursts: KeptBursts,
-    /// Bursts of which some records, or they themselves, found no room.
+    /// Bursts of which some records, or the burst itself, found no room.
     incomplete_bursts: BTreeSet<BurstId>,
     filled: Filled,
     compaction: Option<Compaction>,
@@ -61,7 +61,7 @@ pub struct Writer {
     saturated: bool,
     limit: u64,
     manifest_bytes: u64,
-    /// Time of the newest fact: when a loss was learned of.
+    /// Time of the newest fact: the time at which a loss is noticed.
     now: Nanos,
     /// All refusals, and those not yet written as losses.
     refused: Refused,
@@ -129,7 +129,7 @@ impl Writer {
             ))
         })();
         let (manifest_bytes, journal) = started.inspect_err(|_| {
-            // An empty shell would only block the name for the next attempt; it was ours a moment ago.
+            // An empty directory would only block the name for the next attempt; we created it a moment ago.
             let _ = fs::remove_dir_all(directory);
         })?;
         Ok(Writer {
@@ -169,7 +169,7 @@ impl Writer {
         Bytes(self.manifest_bytes + self.journal.bytes() + compacted)
     }
 
-    /// One of how many samples is being kept.
+    /// One of this many samples is kept.
     #[must_use]
     pub fn thinning(&self) -> u64 {
         self.thinner.factor()
@@ -187,7 +187,7 @@ impl Writer {
         self.push_losses();
         self.journal.write_frame(&mut self.rows)?;
         self.journal.check_exists()?;
-        // One begun must end: later samples are thinner already.
+        // A halving in progress must end: later samples are thinner already.
         if let Some(compaction) = self.compaction.take() {
             self.journal = compaction.finish(&self.journal)?.journal;
         }
@@ -203,10 +203,11 @@ impl Writer {
             remove_tables(&self.directory);
             manifest.run.state = RunState::Incomplete;
             manifest.tables.clear();
-            // Keeps what is known of the end (exit code, notes) if a few KB can still be had.
+            // Keeps what is known of the end (exit code, notes) if a few KB are still available.
             let _ = manifest::write(&self.directory, &manifest);
             return Err(error);
         }
+        // Last: until the manifest says "complete", only the journal holds everything.
         fs::remove_file(self.journal.path())
             .map_err(|source| StoreError::writing(self.journal.path(), source))?;
         Ok(Finished { size: crate::size_on_disk(&self.directory), notes })
@@ -285,6 +286,7 @@ impl Writer {
             }
             _ => {}
         }
+        // Lost records show in their burst's row, which convert marks; as losses they would count twice.
         if !matches!(fact, Fact::Records(_)) {
             self.refused.count(fact);
             self.refused_unwritten.count(fact);
@@ -293,6 +295,7 @@ impl Writer {
 
     /// Whether there is room for a fact of this kind, and the fact fits into a row.
     fn admits(&self, fact: &Fact) -> bool {
+        // Readers refuse longer blobs before they allocate, so a longer one would make the result unreadable.
         let fits = match fact {
             Fact::Records(records) => records.bytes.len() <= MAX_BLOB_BYTES,
             Fact::Block(block) => code_length(&block.pieces) <= MAX_BLOB_BYTES,
@@ -302,6 +305,7 @@ impl Writer {
         };
         let used = self.journal.bytes();
         fits && match Table::of(fact).room() {
+            // Division first: without a limit, `limit` is u64::MAX.
             Room::Bulk => used < self.limit / 100 * 60,
             Room::Names => used < self.limit / 100 * 65,
             Room::Always => true,
@@ -324,7 +328,7 @@ impl Writer {
     }
 
     fn start_compaction(&mut self) -> Result<(), StoreError> {
-        // What the thinner holds back belongs to the part that is going to be halved.
+        // The samples that the thinner holds back belong to the part that will be halved.
         for fact in self.thinner.drain() {
             self.rows.push(&fact);
         }

@@ -1,16 +1,17 @@
-//! The variable that a statement assigns to, from the text of its line: `cells` of `double *cells = malloc(n * sizeof *cells);`.
+//! The variable that a statement assigns to, from the text of its line: `cells` of `double *cells = malloc(n * sizeof
+//! *cells);`.
 //!
-//! What for: an allocation is known by the variable that holds it, which also distinguishes several in one function.
-//! What not: which lines allocate, which the caller knows; files. Assumption: C, C++, Rust or Fortran, one statement a line
-//! or begun on the line before; the text is hostile and may be none of it. No answer is better than a wrong one: what is not
-//! plainly an assignment, a declaration or a call of a method has none.
+//! What for: people know an allocation by the variable that holds it, which also distinguishes several in one
+//! function. What not: which lines allocate, which the caller knows; files. Assumption: C, C++, Rust or Fortran, with
+//! one statement per line or begun on the line before. The text is hostile and may be anything else. No answer is
+//! better than a wrong one: a line that is not plainly an assignment, a declaration or a method call has none.
 
-/// Longer names are no names.
+/// Longer names are not names.
 const LONGEST: usize = 64;
-/// Longer lines are data that somebody generated.
+/// Longer lines are generated data.
 const LONGEST_LINE: usize = 1000;
 
-/// Words that begin a statement which declares and assigns nothing, or that are no names.
+/// Words that begin a statement without declaration or assignment, or that are not names.
 const NO_STATEMENT: [&str; 15] = [
     "return",
     "for",
@@ -49,7 +50,7 @@ fn of_statement(text: &str) -> Option<String> {
     }
 }
 
-/// What is done under `for (...)`, or in Rust behind the first brace.
+/// The statement controlled by `for (...)`, or in Rust after the first brace.
 fn behind_head(text: &str) -> Option<&str> {
     let head = text.find(|c: char| !is_word(c))?;
     let rest = text[head..].trim_start();
@@ -70,7 +71,7 @@ fn behind_head(text: &str) -> Option<&str> {
     (!body.is_empty()).then_some(body)
 }
 
-/// Without the comment behind it.
+/// The line without its trailing comment.
 fn statement(line: &str) -> Option<&str> {
     let code = line.split("//").next().unwrap_or(line).trim();
     let other = code.is_empty() || ["#", "* ", "*/"].iter().any(|start| code.starts_with(start));
@@ -110,7 +111,7 @@ fn fortran(text: &str) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// What stands before the first `=` that is one.
+/// The text before the first `=` that is an assignment.
 fn of_assignment(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let assigns = |at: &usize| {
@@ -122,7 +123,7 @@ fn of_assignment(text: &str) -> Option<String> {
     };
     let at = (0..bytes.len()).find(assigns)?;
     let left = &text[..at];
-    // A quote opened before: the sign is inside of a text.
+    // An open quote: the sign is inside a text.
     if left.matches('"').count() % 2 == 1 {
         return None;
     }
@@ -133,7 +134,7 @@ fn of_assignment(text: &str) -> Option<String> {
     path(left)
 }
 
-/// `std::vector<double> cells(n);`, also with braces or nothing behind the name.
+/// `std::vector<double> cells(n);`, also with braces or nothing after the name.
 fn of_declaration(text: &str) -> Option<String> {
     let mut depth = 0_usize;
     let end = text.char_indices().find(|(_, letter)| {
@@ -145,7 +146,7 @@ fn of_declaration(text: &str) -> Option<String> {
         depth == 0 && matches!(letter, '(' | '{' | ';')
     });
     let left = text[..end?.0].trim_end();
-    // What stands in front of the name may be a letter of several bytes.
+    // The character before the name may have several bytes.
     let (at, between) = left.char_indices().rev().find(|(_, letter)| !is_word(*letter))?;
     let (of, name) = left.split_at(at + between.len_utf8());
     let of = of.trim_end_matches(['*', '&', ' ']);

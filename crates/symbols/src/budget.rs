@@ -1,11 +1,11 @@
 //! A gimli reader whose work is bounded.
 //!
-//! What for: DWARF is a language of references; a hostile or damaged file of a few kilobytes can ask for hours of
-//! work (thousands of units that share one endless range list), gigabytes of text (thousands of file names that
-//! share one long directory) or a recursion deeper than the stack (nested inlined calls, one byte each).
-//! addr2line and gimli follow them all. Every read goes through here, is paid from a budget in proportion to the
-//! file's size, and stops with an error when it is used up or the stack grows too deep.
-//! What not: no parsing of its own.
+//! What for: DWARF is a language of references. A hostile or damaged file of a few kilobytes can ask for hours of
+//! work (thousands of units that share one endless range list), gigabytes of text (thousands of file names that share
+//! one long directory) or a recursion deeper than the stack (nested inlined calls, one byte each). addr2line and
+//! gimli follow them all. Every read goes through here and is paid from a budget in proportion to the file's size.
+//! Reading ends with an error when the budget is used up or the stack grows too deep. What not: parsing.
+//!
 //! Assumption: the stack grows towards lower addresses (true on every Linux architecture that we know), and the
 //! caller has [`STACK_LIMIT`] bytes of stack left.
 
@@ -26,7 +26,7 @@ const READS_AT_LEAST: u64 = 1 << 22;
 /// optimisation; real programs stay below a hundred levels.
 const STACK_LIMIT: usize = 1 << 20;
 
-/// What is left, shared by all readers of one module.
+/// The remaining reads, shared by all readers of one module.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     reads: Cell<u64>,
@@ -41,7 +41,7 @@ impl Budget {
         Budget { reads: Cell::new(reads), ..Budget::default() }
     }
 
-    /// Takes the present stack position as the one from which depth is counted. To be called on entry.
+    /// Sets the current stack position as the one from which depth is counted. Call it on entry.
     pub(crate) fn enter(&self) {
         self.lowest_stack.set(stack_position().saturating_sub(STACK_LIMIT));
     }
@@ -100,7 +100,7 @@ impl<'a> BudgetedReader<'a> {
         BudgetedReader { bytes: EndianSlice::new(bytes, LittleEndian), budget }
     }
 
-    /// The rest of the bytes, without paying: for names, which were paid for when their end was found.
+    /// The remaining bytes, without paying: for names, which were paid for when their end was found.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes.slice()
     }

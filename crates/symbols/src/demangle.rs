@@ -1,9 +1,9 @@
 //! Demangling: from linker names to names in the source.
 //!
-//! What for: Rust (legacy and v0), C++ (Itanium ABI) and modules' names of gfortran; all others pass unchanged.
-//! What not: no return types (they make rows longer and tell nothing that the name does not); no Swift, D, Go.
-//! Assumption: names come from files. A short mangled name can unfold to gigabytes, and make the demangler try
-//! alternatives for hours; so length, recursion and failures are bounded. What exceeds a bound stays mangled.
+//! What for: Rust (legacy and v0), C++ (Itanium ABI) and module names of gfortran; all others pass unchanged. What
+//! not: return types, which make rows longer and add nothing to the name; Swift, D, Go. Assumption: names come from
+//! files. A short mangled name can unfold to gigabytes, and make the demangler try alternatives for hours. So length,
+//! recursion and failures are bounded; a name that exceeds a bound stays mangled.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -132,12 +132,12 @@ fn c_plus_plus(name: &str, recursion: u32) -> Option<String> {
     Some(text.0)
 }
 
-/// A C++ function template without its return type and parameters, where these cannot be read: those of libstdc++ say
-/// `srSt11__is_scalarIT0_E7__value`, which the ABI's grammar (Itanium C++ ABI 5.1.6, `unresolved-type`) and cpp_demangle do
-/// not have. Its arguments end with an `E`; the first beginning of the name that reads as a function from nothing to nothing
-/// (`vv`) has all of them: in a shorter one a bracket is open, or an identifier cut off.
+/// A C++ function template without its return type and parameters, if these cannot be read: those of libstdc++ say
+/// `srSt11__is_scalarIT0_E7__value`, which neither the ABI's grammar (Itanium C++ ABI 5.1.6, `unresolved-type`) nor
+/// cpp_demangle has. Its arguments end with an `E`. The shortest prefix that, with `vv`, reads as a function from
+/// nothing to nothing has all of them: in a shorter one a bracket is open, or an identifier cut off.
 fn without_parameters(name: &str) -> Option<String> {
-    /// Names have few arguments before the end of their own; a hostile one shall not be tried for each byte.
+    /// Names have few arguments before their own end; a hostile one must not be tried at each byte.
     const ENDS: usize = 16;
     let readable = &name[..name.find("srSt")?];
     let ends = readable.match_indices('E').take(ENDS);

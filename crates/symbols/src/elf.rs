@@ -1,10 +1,9 @@
-//! An ELF file in memory: what of it symbols need.
+//! An ELF file in memory: the parts that symbols need.
 //!
-//! What for: file offset to address, build-id, links to debug files, sections decompressed within limits.
-//! What not: no DWARF (that is `table`), no symbols (that is `function_symbols`), no file access.
-//! Assumptions: none about the bytes; the `object` crate checks every offset, this file bounds the amounts.
-//! ABI facts: System V gABI, chapters 4 and 5; the two link sections as GDB documents them
-//! (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>).
+//! What for: file offset to address, build-id, links to debug files, sections decompressed within limits. What not:
+//! DWARF (`table`), symbols (`function_symbols`), file access. Assumptions: none about the bytes; the `object` crate
+//! checks every offset, this file bounds the amounts. Source: System V gABI, chapters 4 and 5; the two link sections
+//! as GDB documents them (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>).
 
 use std::borrow::Cow;
 
@@ -20,7 +19,7 @@ const DECOMPRESSED_LIMIT: u64 = 4 << 30;
 /// stay below 100 to 1. A claim beyond this is a bomb.
 const DENSEST_COMPRESSION: u64 = 1100;
 
-/// How many notes are looked at to find the build-id; real files have fewer than ten.
+/// Most notes that are searched for the build-id; real files have fewer than ten.
 const NOTES_LIMIT: usize = 256;
 
 /// An address as the linker assigned it, before the loader moved the module ("SVMA" in the literature).
@@ -36,7 +35,7 @@ pub struct DebugLink {
     pub crc: u32,
 }
 
-/// The name and build-id in `.gnu_debugaltlink`: a file with what several debug files share, made by `dwz`.
+/// The name and build-id in `.gnu_debugaltlink`: a file with the common parts of several debug files, made by `dwz`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AlternateLink {
     /// Absolute, or relative to the directory of the debug file.
@@ -45,7 +44,7 @@ pub struct AlternateLink {
     pub build_id: String,
 }
 
-/// A loaded piece of the file. Kept apart from the parser, so that a look-up does not decode headers again.
+/// A loaded piece of the file. Separate from the parser, so that a look-up does not decode headers again.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     file_start: u64,
@@ -158,7 +157,7 @@ impl<'data> Elf<'data> {
         (address < u64::MAX).then_some(LinkAddress(address))
     }
 
-    /// The link address of what a mapping of code begins with: mappings begin with a page, segments anywhere in it.
+    /// The link address of the start of a mapping of code: mappings begin with a page, segments anywhere in it.
     pub(crate) fn address_of_mapped_code(&self, offset: FileOffset) -> Option<LinkAddress> {
         let mut code = self.segments.iter().filter(|segment| segment.executable);
         let segment = code.find(|segment| {

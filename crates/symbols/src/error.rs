@@ -1,7 +1,7 @@
 //! Errors of reading symbols, and what the user can do about them.
 //!
-//! [`Error`] ends the reading of one input; a [`Problem`] only makes the answers poorer and is collected with
-//! them. Neither names the file: the caller knows its path and puts it in front.
+//! What for: [`Error`] ends the reading of one input; a [`Problem`] only reduces the answers and is collected with
+//! them. What not: the name of the file: the caller knows its path and puts it in front.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ pub enum Error {
     },
 }
 
-/// Why the answers for a module are poorer than they could be.
+/// Why the answers for a module are incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Problem {
     /// Neither the file nor a debug file has `.debug_info`, but there is a full symbol table.
@@ -76,7 +76,7 @@ pub enum Problem {
         /// Name in `.gnu_debugaltlink`.
         name: String,
     },
-    /// The budget against absurd input ran out.
+    /// The budget against absurd input is used up.
     Absurd {
         /// Which limit was hit.
         reason: &'static str,
@@ -84,7 +84,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// What is wrong, in words that fit one module as well as several, and what follows from it.
+    /// What is wrong, in words that fit one module as well as several, and its consequence.
     #[must_use]
     pub fn what(&self) -> &'static str {
         match self {
@@ -113,7 +113,7 @@ impl Problem {
         }
     }
 
-    /// What is particular to the module.
+    /// The part that is particular to the module.
     #[must_use]
     pub fn detail(&self) -> Option<String> {
         match self {

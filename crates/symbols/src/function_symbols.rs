@@ -1,9 +1,8 @@
 //! Function names by symbol table, for code without debug information.
 //!
-//! What for: `.symtab` of the file, else of its debug file, else `.dynsym`; sorted once, searched per address.
-//! What not: no names of data, no demangling.
-//! Assumption: a symbol without a size reaches to the next symbol or the end of its section, whichever comes
-//! first: that is how assemblers and hand-written entry points use them.
+//! What for: `.symtab` of the file, else of its debug file, else `.dynsym`; sorted once, searched per address. What
+//! not: names of data, demangling. Assumption: a symbol without a size extends to the next symbol or the end of its
+//! section, whichever comes first: that is how assemblers and hand-written entry points use them.
 
 use object::SymbolKind;
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};

@@ -1,12 +1,13 @@
 //! The kernel's own symbol list, `/proc/kallsyms`.
 //!
-//! What for: absolute kernel address to function name, with the module's name in brackets.
-//! What not: no source lines (those need the kernel's debug package).
-//! How: the list has 120,000 to 250,000 lines and a recording some hundred addresses in the kernel. So the text is read once, piece
-//! by piece, and of each line only the address is looked at, unless it is the nearest so far below one that is to be named.
-//! Assumptions: lines are `ADDRESS TYPE NAME[\t[MODULE]]` in `nm`'s letters (kernel: kernel/kallsyms.c,
-//! `s_show`); lines that are not are skipped. Without the right to see them the kernel prints all addresses as
-//! zero (`kptr_restrict`, kernel: Documentation/admin-guide/sysctl/kernel.rst).
+//! What for: absolute kernel address to function name, with the module's name in brackets. What not: source lines,
+//! which need the kernel's debug package.
+//!
+//! How: the list has 120,000 to 250,000 lines, and a recording some hundred kernel addresses. So the text is read
+//! once, piece by piece, and of each line only the address is parsed, unless it is the nearest so far below a wanted
+//! address. Assumptions: lines are `ADDRESS TYPE NAME[\t[MODULE]]` with `nm`'s letters (kernel: kernel/kallsyms.c,
+//! `s_show`); other lines are skipped. Without the right to see them the kernel prints all addresses as zero
+//! (`kptr_restrict`, kernel: Documentation/admin-guide/sysctl/kernel.rst).
 
 use base::{Bytes, RemoteAddr};
 
@@ -15,11 +16,10 @@ use crate::Error;
 /// Largest text that is parsed; a distribution kernel with all modules has about 15 MB.
 pub const KERNEL_SYMBOLS_LIMIT: Bytes = Bytes(64 << 20);
 
-/// Longest function that is believed, bytes: behind the last symbol of the kernel or of a module the list names
-/// nothing for a long way.
+/// Longest plausible function, bytes: after the last symbol of the kernel or of a module the list has a long gap.
 const LONGEST_FUNCTION: u64 = 256 << 10;
 
-/// A longer line is none; the kernel's names have at most 512 bytes (KSYM_NAME_LEN).
+/// A longer line is invalid; the kernel's names have at most 512 bytes (KSYM_NAME_LEN).
 const LONGEST_LINE: usize = 2048;
 
 #[derive(Clone, Debug)]
@@ -34,7 +34,8 @@ struct Symbol {
 /// The functions of the running kernel that some addresses lie in.
 #[derive(Debug)]
 pub struct KernelSymbols {
-    /// Addresses to be named, ascending, each with the nearest symbol below it, or below it and above the address before.
+    /// The wanted addresses, ascending, each with the nearest symbol at or below it so far and above the address
+    /// before.
     wanted: Vec<(u64, Option<Symbol>)>,
     /// The end of a piece of text that is not a whole line yet.
     rest: Vec<u8>,
@@ -97,7 +98,7 @@ impl KernelSymbols {
             b'T' => (true, 0),
             b't' => (true, 1),
             b'W' | b'w' => (true, 2),
-            // Absolute symbols are offsets and constants, not places.
+            // Absolute symbols are offsets and constants, not addresses.
             b'A' | b'a' => return,
             _ => (false, 3),
         };
@@ -116,10 +117,10 @@ impl KernelSymbols {
         }
     }
 
-    /// The text is at its end. Returns how many functions it names.
+    /// Ends the text. Returns the number of functions in it.
     ///
     /// # Errors
-    /// [`Error::KernelAddressesHidden`] when all addresses are zero, [`Error::NoKernelSymbols`] when there is no
+    /// [`Error::KernelAddressesHidden`] if all addresses are zero, [`Error::NoKernelSymbols`] if there is no
     /// function.
     pub fn finish(&mut self) -> Result<usize, Error> {
         let last = std::mem::take(&mut self.rest);
@@ -130,7 +131,7 @@ impl KernelSymbols {
         if self.functions == 0 {
             return Err(Error::NoKernelSymbols);
         }
-        // What is nearest to an address and below it is below all further ones.
+        // The nearest symbol below an address is also below all later addresses.
         let mut nearest: Option<Symbol> = None;
         for (_, symbol) in &mut self.wanted {
             match symbol {

@@ -1,13 +1,13 @@
 //! From a module offset to frames, with inlined functions.
 //!
 //! What for: turns the bytes of an ELF file (and of its separate debug files), of `/proc/kallsyms` and of
-//! `/tmp/perf-PID.map` into answers to "which function, inlined into which, at which source line is this
-//! address?", and into the types that its memory accesses touch ([`types`]).
-//! What not: files and environment. [`debug_file_candidates`] lists paths, and the caller opens them
-//! (`collect::symbolise`). No unwinding. No `.dwo`/`.dwp` files (reported as a [`Problem`]), no
-//! `.gnu_debugdata` (xz).
-//! Assumptions: little-endian ELF. Everything read is hostile until checked: all work is bounded by the size of
-//! the input (see `budget.rs`), and no input makes it panic.
+//! `/tmp/perf-PID.map` into the function at an address, the functions into which it was inlined, and their source
+//! lines; and into the types that memory accesses touch ([`types`]). What not: files and environment:
+//! [`debug_file_candidates`] lists paths, and the caller opens them (`collect::symbolise`). Unwinding. `.dwo`/`.dwp`
+//! files (reported as a [`Problem`]) and `.gnu_debugdata` (xz).
+//!
+//! Assumptions: little-endian ELF. All input is hostile until checked: work is bounded by the size of the input
+//! (`budget`), and no input makes it panic.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,9 @@
 //! Names of JIT-compiled code, `/tmp/perf-PID.map`.
 //!
-//! What for: absolute address in one process to the name that its JIT compiler wrote down.
-//! What not: no jitdump, no source lines.
-//! Assumptions: lines are `START SIZE NAME`, numbers in hex without (sometimes with) `0x`, names to the end of the
-//! line (Linux: tools/perf/Documentation/jit-interface.txt). Code moves and is replaced without notice, so the
-//! later of two entries that overlap is right. The file is written by the profiled process: hostile until checked.
+//! What for: absolute address in one process to the name that its JIT compiler wrote. What not: jitdump, source
+//! lines. Assumptions: lines are `START SIZE NAME`, numbers in hex without (sometimes with) `0x`, names to the end of
+//! the line (Linux: tools/perf/Documentation/jit-interface.txt). Code moves and is replaced without notice, so the
+//! later of two overlapping entries is right. The profiled process writes the file: it is hostile until checked.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +73,8 @@ impl<'text> PerfMap<'text> {
         self.skipped
     }
 
-    /// Takes `new` in and cuts away what lies under it. Each entry is inserted once and removed at most once, so
-    /// the whole costs n log n.
+    /// Inserts `new` and removes what it covers. Each entry is inserted once and removed at most once, so all
+    /// insertions take n log n.
     fn insert(&mut self, start: u64, new: Entry<'text>) {
         if let Some((before, entry)) =
             self.entries.range(..start).next_back().map(|(at, e)| (*at, *e))

@@ -1,11 +1,10 @@
 //! Names for the linker's stubs: `malloc@plt`.
 //!
-//! What for: calls into shared libraries pass through stubs that no symbol names; samples that hit them would
-//! else count for the function before.
-//! What not: x86-64 only; no lazy-binding header (it serves all functions alike).
-//! Assumption: a stub jumps through a slot of the global offset table (`jmp *slot(%rip)`, ff 25 disp32), and a
-//! dynamic relocation with a symbol fills this slot (System V ABI, AMD64 supplement, chapter 5.2). The order of
-//! stubs and relocations is not relied upon: linkers differ there.
+//! What for: calls into shared libraries pass through stubs that have no symbol; samples in them would count for the
+//! function before. What not: other architectures than x86-64; the header for lazy binding, which all functions
+//! share. Assumption: a stub jumps through a slot of the global offset table (`jmp *slot(%rip)`, ff 25 disp32), and a
+//! dynamic relocation with a symbol fills this slot (System V ABI, AMD64 supplement, chapter 5.2). The order of stubs
+//! and relocations differs between linkers, so it is not used.
 
 use std::collections::HashMap;
 

@@ -2,8 +2,7 @@
 //!
 //! What for: the order in which GDB searches
 //! (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>), and in each directory the
-//! layout of the debuginfod client's cache (`debuginfod_find_debuginfo(3)`).
-//! What not: opens nothing, downloads nothing.
+//! layout of the debuginfod client's cache (`debuginfod_find_debuginfo(3)`). What not: opening files, downloads.
 //! Assumption: build-ids are unique; a debuglink name is not, so its checksum decides.
 
 use std::path::{Path, PathBuf};

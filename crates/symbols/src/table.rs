@@ -1,10 +1,9 @@
-//! A module's look-up table: DWARF first, symbol table where that has no answer, unwind information where nothing
-//! has a name.
+//! A module's look-up table: DWARF first, then the symbol table, then unwind information for code without a name.
 //!
-//! What for: [`ModuleImage`] holds a module's bytes (decompressed where needed), [`SymbolTable`] answers.
-//! What not: no search for files, no cache over modules.
-//! Assumptions: addr2line parses lazily: making a table reads the headers of all units, the first look-up in a
-//! unit reads that unit, further ones only search. A table is used by one thread.
+//! What for: [`ModuleImage`] holds a module's bytes (decompressed where needed), [`SymbolTable`] answers. What not:
+//! searching for files, a cache over modules. Assumptions: addr2line parses lazily: creating a table reads the
+//! headers of all units, the first look-up in a unit reads that unit, further ones only search. One thread uses a
+//! table.
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -266,10 +265,10 @@ impl<'a> SymbolTable<'a> {
         named
     }
 
-    /// Where the function that covers `offset` begins, by the module's unwind information: for code that
-    /// [`SymbolTable::lookup`] cannot name, so that all addresses of one function can be counted together. `None`
-    /// when no entry covers it, as in hand-written assembly. Cold parts that the compiler moved away from their
-    /// function count as functions.
+    /// The start of the function that covers `offset`, by the module's unwind information: for code that
+    /// [`SymbolTable::lookup`] cannot name, so that all addresses of one function are counted together. `None` if no
+    /// entry covers it, as in hand-written assembly. Cold parts that the compiler moved out of their function count
+    /// as functions.
     #[must_use]
     pub fn function_start(&self, offset: FileOffset) -> Option<FileOffset> {
         let main = &self.image.main;
@@ -288,7 +287,7 @@ impl<'a> SymbolTable<'a> {
         Some((main.offset_of_code(range.start)?, length))
     }
 
-    /// What made the answers so far poorer than they could be, at most one of each kind.
+    /// Why the answers so far are incomplete, at most one reason of each kind.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = self.problems.borrow().clone();
@@ -397,8 +396,8 @@ fn fits(bare: &str, qualified: &str) -> bool {
     bare.split(['<', '#']).next().is_some_and(|name| qualified.contains(name))
 }
 
-/// `/a/./b//c` names the same file as `/a/b/c`, and would make a second row of it. `..` stays: behind a symbolic
-/// link it leads elsewhere than the text says.
+/// Removes `.` and empty components: `/a/./b//c` is the same file as `/a/b/c`, and would make a second row of it.
+/// `..` stays: after a symbolic link it leads elsewhere than the text says.
 fn without_dot_directories(path: &str) -> String {
     let absolute = if path.starts_with('/') { "/" } else { "" };
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();

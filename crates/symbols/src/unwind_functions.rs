@@ -1,13 +1,12 @@
 //! Starts and ends of functions from unwind information, for code without symbols.
 //!
 //! What for: stripped modules keep `.eh_frame`, because exceptions and stack traces need it. Its frame description
-//! entries (FDEs) each cover one function, or the part of one that the compiler moved away as cold.
-//! What not: no unwinding, no `.debug_frame`, no compact formats of other systems. The binary search table
-//! `.eh_frame_hdr` is not used: a file may lack it, gimli's search in it overflows on hostile counts, and it would
-//! save only the one pass over the entries.
-//! Assumptions: none about the bytes. What cannot be read is left out.
-//! ABI facts: Linux Standard Base Core, "Exception Frames"
-//! (<https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/ehframechpt.html>).
+//! entries (FDEs) each cover one function, or the cold part of one that the compiler moved away. What not: unwinding,
+//! `.debug_frame`, compact formats of other systems. The binary search table `.eh_frame_hdr` is not used: a file may
+//! lack it, gimli's search in it overflows on hostile counts, and it would save only one pass over the entries.
+//!
+//! Assumptions: none about the bytes; unreadable entries are left out. Source: Linux Standard Base Core, "Exception
+//! Frames" (<https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/ehframechpt.html>).
 
 use std::ops::Range;
 

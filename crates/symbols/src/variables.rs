@@ -1,11 +1,11 @@
 //! Variables of a module, with their addresses, from its symbol table.
 //!
-//! What for: `.symtab` of the file, else of its debug file, else `.dynsym`; data without a symbol is named by section, so
-//! that data of a stripped file has at least that name.
-//! What not: thread-local variables, which have no address of their own; local variables of functions; types (DWARF). A
-//! static variable of a C function keeps the compiler's name (`counter.0`), one of a C++ function is `function()::counter`.
-//! Assumption: symbols and sections may be false; work and results are bounded by the size of the file and by `most`.
-//! Facts: System V gABI, "Symbol Table" and "Sections".
+//! What for: `.symtab` of the file, else of its debug file, else `.dynsym`. Data without a symbol is named by its
+//! section, so that data of a stripped file has at least that name. What not: thread-local variables, which have no
+//! address of their own; local variables of functions; types (DWARF). A static variable of a C function keeps the
+//! compiler's name (`counter.0`), one of a C++ function is `function()::counter`. Assumption: symbols and sections
+//! may be false; work and results are bounded by the size of the file and by `most`. Source: System V gABI, "Symbol
+//! Table" and "Sections".
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -1,11 +1,12 @@
 //! bpf(2): maps, and programs that the kernel runs at its tracepoints.
 //!
-//! What for: events too many to be handed over one by one are summed up where they happen. Nothing here is compiled: a
-//! program is a list of instruction words. What not: what programs do (`collect::kernel`).
+//! What for: events that are too many to be handed over one by one are summed where they happen. Nothing is compiled:
+//! a program is a list of instruction words. What not: the task of a program (`collect::kernel`).
 //!
-//! Sources: `include/uapi/linux/bpf.h` for numbers and layouts; `Documentation/bpf/standardization/instruction-set.rst`
-//! for words. Allowed to root, or to CAP_BPF with CAP_PERFMON.
-//! Assumption: whatever the words are, the kernel's verifier refuses a program that could harm the kernel.
+//! Sources: `include/uapi/linux/bpf.h` for numbers and layouts;
+//! `Documentation/bpf/standardization/instruction-set.rst` for words. Permitted for root, or with CAP_BPF and
+//! CAP_PERFMON. Assumption: whatever the words are, the kernel's verifier refuses a program that could harm the
+//! kernel.
 
 use std::ffi::CStr;
 use std::io;
@@ -22,11 +23,11 @@ const OBJ_GET_INFO: libc::c_long = 15;
 const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const MAP_LOOKUP_BATCH: libc::c_long = 24;
 
-/// What a map is (`enum bpf_map_type`).
+/// The kind of a map (`enum bpf_map_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum MapKind {
-    /// Any keys, all of its memory taken at once: programs may add keys wherever they run.
+    /// Arbitrary keys, with all memory allocated in advance: programs may add keys wherever they run.
     Hash = 1,
     /// Keys are `u32` from 0; all values exist.
     Array = 2,
@@ -42,7 +43,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Makes an empty one with room for `entries`, keys and values of so many bytes.
+    /// Creates an empty map with room for `entries`, with keys and values of this many bytes.
     pub fn new(kind: MapKind, key: usize, value: usize, entries: u32) -> io::Result<Map> {
         // map_type, key_size, value_size, max_entries, map_flags and what follows: 0.
         let mut attr = [0u32; 30];
@@ -58,7 +59,7 @@ impl Map {
         self.fd.as_raw_fd()
     }
 
-    /// The value of a key; `None` when it has none.
+    /// The value of a key; `None` if there is none.
     pub fn lookup(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         assert_eq!(key.len(), self.key, "a key of this map");
         let mut value = vec![0u8; self.value];
@@ -81,7 +82,7 @@ impl Map {
         check(unsafe { bpf(MAP_UPDATE, attr.as_mut_ptr().cast(), size_of_val(&attr)) }).map(|_| ())
     }
 
-    /// Takes a key out. ENOENT: it was not there.
+    /// Removes a key. ENOENT: it was not there.
     pub fn delete(&self, key: &[u8]) -> io::Result<()> {
         assert_eq!(key.len(), self.key, "a key of this map");
         let mut attr = [u64::from(self.number() as u32), key.as_ptr() as u64, 0, 0];
@@ -89,7 +90,7 @@ impl Map {
         check(unsafe { bpf(MAP_DELETE, attr.as_mut_ptr().cast(), size_of_val(&attr)) }).map(|_| ())
     }
 
-    /// Hands every key with its value to `take`, as they are at about this moment (BPF_MAP_LOOKUP_BATCH, Linux 5.6).
+    /// Calls `take` with every key and value, as of about this moment (BPF_MAP_LOOKUP_BATCH, Linux 5.6).
     pub fn read_all(&self, mut take: impl FnMut(&[u8], &[u8])) -> io::Result<()> {
         let mut room = 4096.min(self.entries.max(1));
         let (mut keys, mut values) = (Vec::new(), Vec::new());
@@ -132,20 +133,20 @@ impl Map {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}{log}")]
 pub struct AttachError {
-    /// What the kernel said.
+    /// The kernel's error.
     pub error: io::Error,
-    /// The verifier's last words, if it was the verifier.
+    /// The verifier's last messages, if it refused the program.
     pub log: String,
 }
 
-/// A program in place; dropped, it is run no more.
+/// An attached program; detached when dropped.
 #[derive(Debug)]
 pub struct Program {
     program: OwnedFd,
     _link: Option<OwnedFd>,
 }
 
-/// What a program is run at (`enum bpf_prog_type`).
+/// Where a program is run (`enum bpf_prog_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 enum AttachPoint {
@@ -154,8 +155,8 @@ enum AttachPoint {
 }
 
 impl Program {
-    /// Loads a program and has it run at a tracepoint; its context is the array of the tracepoint's arguments. ENOENT:
-    /// this kernel has no such tracepoint.
+    /// Loads a program and attaches it to a tracepoint; its context is the array of the tracepoint's arguments.
+    /// ENOENT: this kernel has no such tracepoint.
     pub fn attach(tracepoint: &CStr, words: &[u64]) -> Result<Program, AttachError> {
         let program = load(AttachPoint::RawTracepoint, words)?;
         let mut attr = [tracepoint.as_ptr() as u64, u64::from(program.as_raw_fd() as u32)];
@@ -169,8 +170,8 @@ impl Program {
         }
     }
 
-    /// Loads a program and has it run instead of each record that these events would write, for as long as they are open;
-    /// its context is of no use here. An event has one program at most (Linux 4.9).
+    /// Loads a program that runs instead of each record that these events would write, as long as they are open; its
+    /// context is not used here. An event has at most one program (Linux 4.9).
     pub fn attach_to_events(events: &[Event], words: &[u64]) -> Result<Program, AttachError> {
         let program = load(AttachPoint::PerfEvent, words)?;
         let attached = events.iter().try_for_each(|event| event.run_instead_of_record(&program));
@@ -180,8 +181,8 @@ impl Program {
         }
     }
 
-    /// How often it should have run but did not, because it ran already on that CPU (`recursion_misses`, Linux 5.12); 0
-    /// where the kernel does not say.
+    /// How often it was skipped because it was running already on that CPU (`recursion_misses`, Linux 5.12); 0 where
+    /// the kernel does not say.
     #[must_use]
     pub fn missed(&self) -> u64 {
         // struct bpf_prog_info: recursion_misses is the eight bytes at 208.
@@ -197,8 +198,8 @@ impl Program {
 }
 
 fn load(point: AttachPoint, words: &[u64]) -> Result<OwnedFd, AttachError> {
-    // The words are made by this program, which is under MIT or Apache; helpers that the kernel keeps for programs under
-    // the GPL ask for a licence that goes with it.
+    // Our words are under MIT or Apache; helpers that the kernel reserves for programs under the GPL need a
+    // compatible licence.
     let licence = c"Dual MIT/GPL";
     let attempt = |log: &mut [u8]| {
         // Offsets in bytes: prog_type 0, insn_cnt 4, insns 8, license 16, log_level 24, log_size 28, log_buf 32.
@@ -215,7 +216,7 @@ fn load(point: AttachPoint, words: &[u64]) -> Result<OwnedFd, AttachError> {
         owned(unsafe { bpf(PROG_LOAD, attr.as_mut_ptr().cast(), size_of_val(&attr)) })
     };
     attempt(&mut []).map_err(|error| {
-        // Only a refused program is worth the verifier's words.
+        // Only for a refused program: the verifier's messages.
         let mut log = vec![0u8; 64 << 10];
         let explained = attempt(&mut log).err().map(|_| last_lines(&log)).unwrap_or_default();
         AttachError { error, log: explained }

@@ -1,8 +1,8 @@
-//! The memory that the allocation agent inside of a program shares with the collector: where things lie in it.
+//! The layout of the memory that the allocation agent inside a program shares with the collector.
 //!
-//! What for: crate `agent` writes it, `collect::allocations` reads it; both take the layout from here.
-//! What not: reading or writing. Assumption: both sides are of one build ([`MAGIC`] changes with the layout), and
-//! the reader trusts nothing: the program can write anything anywhere in it.
+//! What for: crate `agent` writes it, `collect::heap` reads it; both take the layout from here. What not: reading or
+//! writing. Assumption: both sides are of one build ([`MAGIC`] changes with the layout). The reader trusts nothing:
+//! the program can write anything anywhere in it.
 //!
 //! ```text
 //! header      4096 bytes  words below
@@ -12,8 +12,8 @@
 //!             length | kind << 32, time, address, size, tid | call << 32, sp, ip, bp, stack bytes
 //! regions     where every block is recorded: REGIONS x REGION_BYTES, one per process (`heap_exact`)
 //! ```
-//! A slot has one writer, its thread, and is never handed on to another process. So a counter is a plain addition,
-//! and a thread that is killed in the middle of a record leaves the ring as it was: `HEAD` moves last.
+//! A slot has one writer, its thread, and is never passed on to another process. So a counter is a plain addition,
+//! and a thread that is killed in the middle of a record leaves the ring consistent: `HEAD` is written last.
 
 /// Environment variable with the path of the shared memory.
 pub const VARIABLE: &str = "FATHOM_AGENT";
@@ -23,33 +23,33 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x04");
 
 /// Word of the header: [`MAGIC`].
 pub const HEADER_MAGIC: usize = 0;
-/// Word of the header: processes that came so far; may exceed [`PROCESSES`].
+/// Word of the header: processes that entered so far; may exceed [`PROCESSES`].
 pub const HEADER_PROCESSES: usize = 8;
 /// Word of the header: slots taken so far; may exceed [`SLOTS`].
 pub const HEADER_SLOTS: usize = 16;
 /// Word of the header: threads that found no free slot and are not counted.
 pub const HEADER_REFUSED: usize = 24;
-/// Word of the header: blocks of so many bytes or more get a record each.
+/// Word of the header: blocks of this many bytes or more get a record each.
 pub const HEADER_LARGE_FROM: usize = 32;
 /// Word of the header: mean bytes between two sampled smaller blocks; 0 for none.
 pub const HEADER_SAMPLE_EVERY: usize = 40;
 /// Word of the header: bytes of stack that a record copies at most.
 pub const HEADER_STACK_BYTES: usize = 48;
-/// Word of the header: bytes by which a thread's part of the live bytes may be behind.
+/// Word of the header: bytes by which a thread may be late in publishing live bytes.
 pub const HEADER_SLACK: usize = 56;
 /// Word of the header: 1 when frees of recorded blocks carry their stack too.
 pub const HEADER_FREE_STACKS: usize = 64;
-/// Word of the header: when the rings were read last, CLOCK_MONOTONIC in nanoseconds; 0 when nobody will.
+/// Word of the header: when the rings were last read, CLOCK_MONOTONIC in nanoseconds; 0 if there is no reader.
 pub const HEADER_READER: usize = 72;
 
-/// Word of the header: 1 when every block is recorded, by stacks that the agent follows itself.
+/// Word of the header: 1 if every block is recorded, with stacks that the agent unwinds itself.
 pub const HEADER_EXACT: usize = 80;
 /// Word of the header: 1 when times of exact events are the processor's time-stamp counter, else they are nanoseconds.
 pub const HEADER_TICKS: usize = 88;
 /// Word of the header: 1 when calls of `mmap`, `brk` and their kin get a record each.
 pub const HEADER_REGIONS: usize = 96;
 /// Half a word of the header: 1 while the reader sleeps and wants to be woken (futex(2)) when a ring holds
-/// [`WAKE_BYTES`]; who wakes it makes it 0.
+/// [`WAKE_BYTES`]; the thread that wakes it sets it to 0.
 pub const HEADER_ASLEEP: usize = 104;
 
 /// Where the table of processes begins.
@@ -62,18 +62,18 @@ pub const PROCESS_BYTES: usize = 64;
 pub const PROCESS_PID: usize = 0;
 /// Word of a process: live bytes that it had from its parent when it was forked.
 pub const PROCESS_INHERITED: usize = 8;
-/// Word of a process: frees of blocks that nobody saw being allocated.
+/// Word of a process: frees of blocks whose allocation was not observed.
 pub const PROCESS_UNKNOWN_FREES: usize = 16;
-/// Word of a process: blocks whose size could not be remembered, for want of memory.
+/// Word of a process: blocks whose size could not be stored, for lack of memory.
 pub const PROCESS_FORGOTTEN: usize = 24;
 /// Word of a process: blocks whose stack is named by a caller's node, because the tree of its region was full.
 pub const PROCESS_TREE_FULL: usize = 32;
 
 /// Where the slots begin.
 pub const SLOTS_AT: usize = PROCESSES_AT + PROCESSES * PROCESS_BYTES;
-/// Most threads that are counted, those that ended included unless a later one took their place.
+/// Most threads that are counted, including ended ones unless a later one took their place.
 pub const SLOTS: usize = 1024;
-/// Word of a slot: position of its process in the table, plus 1; 0 while nobody has it.
+/// Word of a slot: index of its process in the table, plus 1; 0 while it is free.
 pub const SLOT_PROCESS: usize = 8;
 /// Word of a slot: bytes ever written to the ring.
 pub const SLOT_HEAD: usize = 16;
@@ -85,7 +85,7 @@ pub const SLOT_LOST: usize = 32;
 pub const SLOT_FREES: usize = 40;
 /// Word of a slot: bytes in them, as asked for.
 pub const SLOT_FREED_BYTES: usize = 48;
-/// Word of a slot: most bytes live in the process that this thread came to see.
+/// Word of a slot: most live bytes of the process that this thread has observed.
 pub const SLOT_PEAK: usize = 56;
 /// Word of a slot: the thread that took it.
 pub const SLOT_TID: usize = 64;
@@ -99,7 +99,7 @@ pub const CLASSES: usize = 65;
 pub const RING_AT: usize = 4096;
 /// Bytes of a ring.
 pub const RING_BYTES: usize = 256 << 10;
-/// So many bytes that wait in a ring are worth waking the reader for: the rest of the ring holds what comes until it is up.
+/// Bytes in a ring for which the reader is woken: the rest of the ring holds records that arrive until it runs.
 pub const WAKE_BYTES: u64 = RING_BYTES as u64 / 4;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = RING_AT + RING_BYTES;

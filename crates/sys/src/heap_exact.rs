@@ -1,8 +1,8 @@
 //! Layout of the heap's shared memory for recording every block: a process's region, and events. It follows the slots of `heap`.
 //!
-//! What for: crate `agent` unwinds by rules that the collector writes, names stacks by nodes of a tree that the agent writes,
-//! and reports each block in 32 bytes. Both take the layout from here.
-//! What not: reading or writing. Assumption: as in `heap`, neither side trusts what it reads.
+//! What for: crate `agent` unwinds by rules that the collector writes, names stacks by nodes of a tree that the agent
+//! writes, and reports each block in 32 bytes. Both take the layout from here. What not: reading or writing.
+//! Assumption: as in `heap`, neither side trusts what it reads.
 //!
 //! ```text
 //! region      0                  word: nodes taken so far; may exceed NODES
@@ -14,9 +14,9 @@
 //! event       length | kind << 16 | call << 24 | node << 32, time, address, bytes
 //!             more than 32 bytes: likewise, then ip, sp, bp, the address without rule | generation << 48, stack bytes
 //! ```
-//! CFA: the stack pointer before the call pushed the return address (DWARF 5, 6.4). A rule says how the caller's registers
-//! follow from those after a return: `rsp` is the CFA, the return address is below it.
-//! A child of `fork` has a region of its own, empty. Unloading a library raises the generation: older rules do not count.
+//! CFA: the stack pointer before the call pushed the return address (DWARF 5, 6.4). A rule gives the caller's
+//! registers from those after a return: `rsp` is the CFA, and the return address is below it. A child of `fork` has
+//! an empty region of its own. Unloading a library raises the generation: older rules no longer apply.
 
 use super::heap;
 
@@ -39,10 +39,10 @@ pub const REGION_BYTES: usize = INDEX_AT + 4 * INDEX;
 /// Bytes of it all with regions. The file is sparse.
 pub const TOTAL_BYTES: usize = heap::TOTAL_BYTES + REGIONS * REGION_BYTES;
 
-/// Places that are looked at before a rule or node is given up.
+/// Most places that are probed for a rule or node.
 pub const MOST_PROBES: usize = 32;
 
-/// Node: the root of stacks that were followed to their end.
+/// Node: the root of stacks that were unwound to their end.
 pub const ROOT: u32 = 0;
 /// Node: the root of stacks that were not.
 pub const CUT_ROOT: u32 = 1;
@@ -50,22 +50,22 @@ pub const CUT_ROOT: u32 = 1;
 pub const FIRST_NODE: u32 = 2;
 /// Node of an event that carries a copy of its stack instead.
 pub const NO_NODE: u32 = u32::MAX;
-/// Return addresses below this are none: a node with one stands for a generation (page 0 is never code).
+/// Lower return addresses do not exist: a node with one stands for a generation (page 0 is never code).
 pub const FIRST_ADDRESS: u64 = 4096;
 
-/// Kind of a rule: the CFA is so far above the stack pointer.
+/// Kind of a rule: the CFA is this far above the stack pointer.
 pub const RULE_BY_SP: u64 = 1;
-/// Kind of a rule: the CFA is so far above rbp.
+/// Kind of a rule: the CFA is this far above rbp.
 pub const RULE_BY_BP: u64 = 2;
-/// Kind of a rule: nobody called this.
+/// Kind of a rule: there is no caller.
 pub const RULE_END: u64 = 3;
 /// Kind of a rule: this is no code; the stack is cut before it.
 pub const RULE_CUT: u64 = 4;
-/// Kind of a rule: the CFA is the word at rbp plus the first offset; rbp was saved that much from rbp as the second says.
+/// Kind of a rule: the CFA is the word at rbp plus the first offset; rbp was saved at rbp plus the second.
 pub const RULE_BY_WORD: u64 = 5;
 /// Bits of the kind.
 pub const RULE_KIND: u64 = 7;
-/// Bit of a rule: rbp was saved; else the caller's is the same.
+/// Bit of a rule: rbp was saved; else it is unchanged.
 pub const RULE_SAVED: u64 = 8;
 
 /// Kind of an event: a block was allocated.

@@ -1,13 +1,12 @@
-//! Hand-written loops whose speed is known by arithmetic: the yardsticks of the calibration.
+//! Hand-written loops whose work is known by arithmetic: the measuring kernels of the calibration.
 //!
 //! What for: memory kernels that move a known number of bytes, chases of a known number of dependent loads,
-//! arithmetic of a known number of operations; with the memory, the pinning and the CPU identification that
-//! they need.
-//! What not: no timing policy, no statistics, no choice of sizes (that is the `calibrate` crate).
+//! arithmetic of a known number of operations; with the memory, the pinning and the CPU identification that they
+//! need. What not: timing, statistics, choice of sizes (`calibrate`).
 //!
 //! Assumptions: on x86-64 every timed loop is inline assembly. So a debug build measures the same machine as a
-//! release build, and no optimiser can delete a loop whose result nobody reads. Other architectures use plain
-//! Rust loops guarded by `black_box`; their rates depend on the compiler.
+//! release build, and no optimiser can remove a loop whose result is not used. Other architectures use plain Rust
+//! loops guarded by `black_box`; their rates depend on the compiler.
 
 mod branches;
 mod buffer;
@@ -29,7 +28,7 @@ pub use waits::{Wait, WaitedAt, wait_for};
 
 use base::{Bytes, CpuId};
 
-/// Why a yardstick cannot be set up.
+/// Why a measuring kernel cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// The kernel refused memory.

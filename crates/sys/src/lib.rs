@@ -1,15 +1,15 @@
-//! The only door to the kernel and the CPU.
+//! The only access to the kernel and the CPU.
 //!
-//! What for: every raw system call, memory mapping and hand-written machine instruction of Fathom is here, behind safe types,
-//! except those of the library inside other programs (`agent`). Each `unsafe` block says why it holds *here*.
-//! What not: policy (what to open, when to retry), and parsing beyond the kernel's ABI.
+//! What for: every raw system call, memory mapping and hand-written machine instruction of Fathom is here, behind
+//! safe types, except those of the library inside other programs (`agent`). Each `unsafe` block says why it holds
+//! *here*. What not: policy (what to open, when to retry), and parsing beyond the kernel's ABI.
 
 pub mod bpf;
-pub mod floor;
 pub mod heap;
 pub mod heap_exact;
 pub mod kernels;
 pub mod map;
+pub mod no_miss;
 mod own_child;
 pub mod perf;
 pub mod process;

@@ -1,14 +1,14 @@
 //! A process that we forked and that asked to be traced.
 //!
-//! What for: the common part of `sandbox` and `floor`: wait for a stop, read registers, end it. What not: programs of others
-//! (`trace`), for which we must not wait without a deadline, and which we must not kill.
-//! Assumption: one thread forks and uses it, because the kernel admits only the tracing thread.
+//! What for: the common part of `sandbox` and `no_miss`: wait for a stop, read registers, end it. What not: other
+//! programs (`trace`), for which we must not wait without a deadline, and which we must not kill. Assumption: one
+//! thread forks and uses it, because the kernel admits only the tracing thread.
 
 use std::io;
 
 use base::{Pid, RemoteAddr};
 
-/// The process; it ends with this.
+/// The process; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnChild {
     pub(crate) pid: Pid,
@@ -24,7 +24,7 @@ impl OwnChild {
         Ok(())
     }
 
-    /// Waits until it stands still; the signal that says why, `None` when it is gone.
+    /// Waits until it stops; the signal that stopped it, `None` if it has ended.
     pub(crate) fn wait(&self) -> io::Result<Option<i32>> {
         let mut status = 0;
         // Safety: a live out-pointer.
@@ -37,7 +37,7 @@ impl OwnChild {
         Ok(libc::WIFSTOPPED(status).then(|| libc::WSTOPSIG(status)))
     }
 
-    /// `si_code` and `si_addr` of the signal by which it stands still.
+    /// `si_code` and `si_addr` of the signal that stopped it.
     pub(crate) fn signal_info(&self) -> io::Result<(i32, RemoteAddr)> {
         // Safety: plain data, all zeroes is valid.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };

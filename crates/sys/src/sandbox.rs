@@ -1,9 +1,9 @@
 //! A process of ours that executes given code with given registers, one instruction or one stretch at a time.
 //!
-//! What for: to compare what machine code does with what we believe it does (tests of `x86`). What not: running code
-//! whose system calls must be kept from the system: they are stopped at their entry in [`Sandbox::run`] only.
-//! Assumptions: the process is forked and never executes our program again, so it may be forked from a program with
-//! threads; one thread uses a sandbox from start to end, because the kernel lets only the tracing thread in.
+//! What for: comparing what machine code does with what we believe it does (tests of `x86`). What not: isolating code
+//! that makes system calls: only [`Sandbox::run`] stops these at their entry. Assumptions: the process is forked and
+//! never executes our program again, so it may be forked from a program with threads. One thread uses a sandbox from
+//! start to end, because the kernel admits only the tracing thread.
 
 use std::fs::File;
 use std::io;
@@ -19,6 +19,7 @@ pub struct Piece {
     /// Where, a multiple of the page size.
     pub address: RemoteAddr,
     /// How many bytes, a multiple of the page size.
+    /// Its length.
     pub bytes: usize,
 }
 
@@ -37,16 +38,16 @@ pub struct Registers {
     pub gs_base: RemoteAddr,
 }
 
-/// Why the process stands still.
+/// Why the process stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stopped {
-    /// It executed one instruction, or one round of a repeated one.
+    /// It executed one instruction, or one iteration of a repeated one.
     Step,
     /// It is about to make the system call with this number.
     SystemCall(u64),
     /// It faulted: the signal and its address (`si_addr`).
     Signal(i32, RemoteAddr),
-    /// It is gone.
+    /// It has ended.
     Ended,
 }
 
@@ -230,17 +231,27 @@ impl Drop for Sandbox {
     }
 }
 
-/// Offset and bytes of a state component (2: upper halves of ymm0..15, 5: k0..7, 6: upper halves of zmm0..15, 7: zmm16..31)
-/// in an XSAVE image of this machine; `None` where it has none (SDM vol. 1, 13.4.2; vol. 2, CPUID leaf 0DH).
+/// Where an XSAVE image in standard format keeps a state component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StateComponent {
+    /// Bytes from the start of the image.
+    pub offset: usize,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// A state component (2: upper halves of ymm0..15, 5: k0..7, 6: upper halves of zmm0..15, 7: zmm16..31) in an XSAVE
+/// image of this machine; `None` where it has none (SDM vol. 1, 13.4.2; vol. 2, CPUID leaf 0DH).
 #[must_use]
-pub fn component(number: u32) -> Option<(usize, usize)> {
+pub fn component(number: u32) -> Option<StateComponent> {
     if !is_x86_feature_detected!("xsave") {
         return None;
     }
     // Safety: the processor has XSAVE, and the kernel has switched it on (CPUID.1:ECX.OSXSAVE, which is asked above).
     let switched_on = unsafe { state_components() };
     let [bytes, offset, ..] = crate::kernels::cpuid(0xd, number)?;
-    (switched_on >> number & 1 != 0).then_some((offset as usize, bytes as usize))
+    (switched_on >> number & 1 != 0)
+        .then_some(StateComponent { offset: offset as usize, bytes: bytes as usize })
 }
 
 /// XCR0: what the kernel saves and lets programs use.

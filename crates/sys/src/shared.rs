@@ -1,10 +1,8 @@
 //! Memory that we share with the profiled program.
 //!
-//! What for: translated code is written here by us and runs there; records are written there and read here.
-//! What not: what lies in it (crates `x86` and `burst`).
-//!
-//! Assumption: the other side may change any byte at any time, so nothing here hands out a reference; bytes are copied,
-//! and what they say is checked by the caller.
+//! What for: we write translated code here and it runs there; records are written there and read here. What not: the
+//! content (crates `x86` and `burst`). Assumption: the other side may change any byte at any time, so nothing here
+//! hands out a reference. Bytes are copied, and the caller checks them.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -36,7 +34,7 @@ impl SharedMemory {
         SharedMemory::of_file(file, length)
     }
 
-    /// Makes a file in memory that is gone when the last process that has it open or mapped is.
+    /// Creates a file in memory, which exists until the last process that has it open or mapped ends.
     pub fn create(name: &CStr, length: usize) -> io::Result<SharedMemory> {
         // Safety: a name that ends with NUL.
         let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
@@ -136,7 +134,7 @@ impl SharedMemory {
         }
     }
 
-    /// Makes 4 aligned bytes 0, and wakes who sleeps on them.
+    /// Sets 4 aligned bytes to 0, and wakes the thread that sleeps on them.
     pub fn wake_u32(&self, offset: usize) {
         self.store_u32(offset, 0);
         if let Some(at) = self.at::<AtomicU32>(offset) {

@@ -49,8 +49,8 @@ pub enum Event {
     Ended(Tid, Waited),
 }
 
-/// Seizes a thread without stopping it; its later threads, children and exec are reported. Deliberately without
-/// PTRACE_O_EXITKILL: when we die the kernel lets the program go on.
+/// Seizes a thread without stopping it; its later threads, children and exec are reported. Without PTRACE_O_EXITKILL,
+/// so that the kernel lets the program continue when we die.
 pub fn seize(tid: Tid) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
@@ -74,23 +74,23 @@ pub fn listen(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_LISTEN, tid, 0, 0)
 }
 
-/// Leaves a stopped thread for good, delivering `signal` (0: none).
+/// Detaches a stopped thread, delivering `signal` (0: none).
 pub fn detach(tid: Tid, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_DETACH, tid, 0, usize::try_from(signal).unwrap_or(0))
 }
 
-/// Seizes one thread alone, without stopping it: neither its children nor its exec are followed. As above, our death
-/// lets it go on.
+/// Seizes one thread alone, without stopping it: neither its children nor its exec are followed. Our death releases
+/// it.
 pub fn seize_alone(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize)
 }
 
-/// Lets a stopped thread go on up to the entry or exit of its next system call, delivering `signal` (0: none).
+/// Lets a stopped thread continue until the entry or exit of its next system call, delivering `signal` (0: none).
 pub fn resume_to_system_call(tid: Tid, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_SYSCALL, tid, 0, usize::try_from(signal).unwrap_or(0))
 }
 
-/// Lets a stopped thread go on up to the entry of its next system call, which will not be executed (PTRACE_SYSEMU).
+/// Lets a stopped thread continue until the entry of its next system call, which is not executed (PTRACE_SYSEMU).
 pub fn resume_and_catch_system_call(tid: Tid) -> io::Result<()> {
     const PTRACE_SYSEMU: libc::c_uint = 31; // arch/x86/include/uapi/asm/ptrace-abi.h
     request(PTRACE_SYSEMU, tid, 0, 0)
@@ -144,8 +144,8 @@ pub fn registers(tid: Tid) -> io::Result<StoppedRegisters> {
     })
 }
 
-/// What any child or traced thread has to tell by now, if anything. Never blocks: a thread-group leader that
-/// ended before its threads tells nothing, and waiting for it would hang.
+/// The next event of any child or traced thread, if there is one. Never blocks: a thread-group leader that ended
+/// before its threads reports nothing, and waiting for it would hang.
 pub fn look_at_any() -> io::Result<Option<Event>> {
     look(-1)
 }
@@ -237,7 +237,7 @@ pub fn read_memory(pid: Pid, address: RemoteAddr, into: &mut [u8]) -> usize {
     usize::try_from(got).unwrap_or(0)
 }
 
-/// Tells the handler of a waiting SIGFPE or SIGILL another address for the instruction that raised it (`si_addr`, see
+/// Replaces the address in a pending SIGFPE or SIGILL by that of the native instruction (`si_addr`, see
 /// sigaction(2)).
 pub fn set_faulting_instruction(tid: Tid, address: RemoteAddr) -> io::Result<()> {
     // Safety: plain data, all zeroes is valid.

@@ -1,6 +1,6 @@
 //! For tests: the golden check, recordings written by hand, a schema validator.
 //!
-//! A dev-dependency only; nothing here ships.
+//! What not: shipped code; it is a dev-dependency only.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,14 @@
 //! The life cycle of a traced program: seize, follow, stop briefly, leave.
 //!
-//! What for: each rule of ptrace that keeps tracing invisible to the program is here once. Signals are passed on,
-//! job-control stops stay stops, new threads are followed, and leaving restores the untraced state.
-//! What not: what to read while a thread is stopped (the caller's closure), and when to stop it.
+//! What for: each rule of ptrace that keeps tracing invisible to the program is implemented here, once. Signals are
+//! passed on, job-control stops stay stops, new threads are followed, and leaving restores the untraced state. What
+//! not: what to read while a thread is stopped (the caller's closure), and when to stop it.
 //!
 //! Invariants:
 //! 1. No thread is left stopped: every stop that we receive is answered in the same call, and [`Tracees`] detaches on
 //!    drop. When we are killed the kernel detaches for us (no PTRACE_O_EXITKILL).
 //! 2. A signal that the program would have received is delivered, once, in the same order.
-//! 3. Nothing here blocks without a bound.
+//! 3. Nothing here blocks without a limit.
 //!
 //! Assumption: all calls come from one thread; the kernel binds tracees to it.
 
@@ -26,7 +26,7 @@ use base::{Pid, Tid};
 use sys::process::Waited;
 use sys::trace::{self, Event, Stop, StoppedRegisters};
 
-/// What the caller may want to know of the program's life.
+/// An event in the program's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum News {
     /// A thread (`pid` as its creator's) or a process (`pid` new) was born.

@@ -1,4 +1,6 @@
 //! `/proc/PID/maps`: the mappings of a process (format: `proc_pid_maps(5)`).
+//!
+//! What not: what a mapping is for (`collect::regions`).
 
 use base::{FileOffset, Pid, RemoteAddr};
 
@@ -15,20 +17,20 @@ pub struct MapsLine<'a> {
     pub executable: bool,
     /// Whether it may be written.
     pub writable: bool,
-    /// Whether what is written there is seen by others that have it mapped.
+    /// Whether other processes that map it see what is written.
     pub shared: bool,
     /// The file's inode; 0 where there is no file.
     pub inode: u64,
     /// Offset of `start` in the file.
     pub offset: FileOffset,
-    /// Path or the kernel's word; empty for anonymous memory.
+    /// Path or the kernel's name; empty for anonymous memory.
     pub name: &'a str,
 }
 
 /// The text of a process's maps; empty when it is gone.
 #[must_use]
 pub fn read(pid: Pid) -> String {
-    // Where the first thread has ended, its own file is empty; any other thread's tells of the same memory.
+    // If the main thread has ended, its own file is empty; that of any other thread shows the same memory.
     let text = crate::threads_of(pid)
         .unwrap_or_default()
         .into_iter()
@@ -38,7 +40,7 @@ pub fn read(pid: Pid) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Parses a line; `None` when it is none.
+/// Parses a line; `None` if it is malformed.
 #[must_use]
 pub fn parse_line(line: &str) -> Option<MapsLine<'_>> {
     // start-end perms offset dev inode            name (which may hold spaces)

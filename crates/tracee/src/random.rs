@@ -1,6 +1,6 @@
 //! Random moments and choices.
 //!
-//! What for: nothing in a program may keep step with its observer. What not: secrets.
+//! What for: nothing in a program may coincide systematically with its observer. What not: secrets.
 
 use base::Nanos;
 

@@ -1,4 +1,4 @@
-//! What `/proc` says of one thread at a moment (proc_pid_stat(5), proc_pid_status(5), proc_pid_syscall(5)).
+//! The state of one thread in `/proc` at a moment (proc_pid_stat(5), proc_pid_status(5), proc_pid_syscall(5)).
 //!
 //! What not: mappings (`maps`), totals of a process.
 

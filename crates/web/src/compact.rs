@@ -1,4 +1,6 @@
-//! Documents in few bytes: the JSON of the command line without indentation and without the absent parts of metrics.
+//! Shorter documents: the JSON of the command line without indentation and without the absent parts of metrics.
+//!
+//! What not: their content (`report`).
 
 use std::collections::HashMap;
 
@@ -15,9 +17,9 @@ pub(crate) fn compact_value(mut value: Value) -> String {
     value.to_string()
 }
 
-/// A table whose rows are lists of positions in `cells`, one for each column; other documents as they are. Rows repeat
-/// cells (what is not known of one is not known of the next, all rows of an object have its size): a page is about half
-/// as large. `ui/src/data.ts` makes rows of it again.
+/// A table whose rows are lists of positions in `cells`, one for each column; other documents unchanged. Rows repeat
+/// cells (an unknown value is often unknown in the next row, and all rows of an object have its size), so a page is
+/// about half as large. `ui/src/data.ts` rebuilds the rows.
 pub(crate) fn packed(json: &str) -> String {
     let whole = || json.to_owned();
     let Ok(mut table) = serde_json::from_str::<Value>(json) else { return whole() };

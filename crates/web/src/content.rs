@@ -1,4 +1,6 @@
-//! The questions that the page can ask, and which of their answers a self-contained page carries.
+//! The questions that the page can ask, and the answers that a self-contained page carries.
+//!
+//! What not: computing answers (`report`).
 
 use std::sync::OnceLock;
 
@@ -74,10 +76,10 @@ pub(crate) struct Carried {
     pub(crate) documents: Vec<(String, String)>,
 }
 
-/// A result that pages are made of.
+/// The result that a page shows.
 pub struct Site<'a> {
     recording: &'a Recording,
-    /// Made when something is asked first: a server can say what ran before samples are summed up.
+    /// Made at the first question: a server can show what ran before samples are summed.
     prepared: OnceLock<Prepared<'a>>,
     name: String,
     problems: Vec<String>,
@@ -111,13 +113,14 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Adds what changed against another result, as `fathom diff` tells it.
+    /// Adds the changes against another result, as `fathom diff` computes them.
     #[must_use]
     pub fn comparing(self, diff: &Document) -> Site<'a> {
         Site { compared: Some(compact(&diff.json())), ..self }
     }
 
-    /// Adds who can read the code of functions from the files of modules; without it there is what bursts recorded.
+    /// Adds the source of functions' code in the files of modules; without it only code that bursts recorded is
+    /// known.
     #[must_use]
     pub fn with_code(self, codes: &'a CodeOf) -> Site<'a> {
         Site { codes, ..self }
@@ -196,7 +199,8 @@ impl<'a> Site<'a> {
         Ok(build_prepared(self.prepared(), &options, &self.sources)?)
     }
 
-    /// Everything that the page carries. `everything`: for a page on its own; else only what is here without computing.
+    /// Everything that the page carries. `everything`: for a self-contained page; else only what is available without
+    /// computing.
     pub(crate) fn data(&self, everything: bool) -> Carried {
         let embedded: &[&str] = if everything { &EMBEDDED } else { &[] };
         let mut questions: Vec<String> =

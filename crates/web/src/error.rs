@@ -1,4 +1,6 @@
 //! What can go wrong between a browser and us.
+//!
+//! What not: HTTP status codes (`server`).
 
 /// Why there is no page, or no answer.
 #[derive(Debug, thiserror::Error)]

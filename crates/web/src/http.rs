@@ -38,6 +38,7 @@ pub(crate) fn read(stream: &mut TcpStream) -> Option<Request> {
     while head.len() < LONGEST_HEAD {
         let read = stream.read(&mut part).ok().filter(|read| *read > 0)?;
         head.extend_from_slice(&part[..read]);
+        // An empty line ends the head (RFC 9112, 2.1). A GET has no body.
         if head.windows(4).any(|end| end == b"\r\n\r\n") {
             return parse(&head);
         }

@@ -1,8 +1,9 @@
 //! The page as one text.
 //!
-//! Order: the page's subject, the summary, our program, then the other documents. So the summary is on the screen while the
-//! browser reads the rest, which may be megabytes, and a truncated page shows everything before the cut. The server's page has
-//! no summary, which takes seconds for a very large recording; it has what is known without one.
+//! What not: answers to questions (`content`). Order: the page's subject, the summary, our program, then the other
+//! documents. So the summary is on the screen while the browser reads the rest, which may be megabytes, and a
+//! truncated page shows everything before the cut. The server's page has no summary, which takes seconds for a very
+//! large recording; it has what is known without one.
 
 use crate::bundle::{SCRIPT, STYLE, policy};
 use crate::content::{Carried, Site};

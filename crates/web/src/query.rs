@@ -1,4 +1,6 @@
 //! Questions of the page: `VIEW?group=...&filter=...&limit=...`, with the words of the command line.
+//!
+//! What not: answering them (`content`).
 
 use report::{Options, View, parse_bands, parse_filter, parse_keys};
 

@@ -1,8 +1,8 @@
 //! The local server.
 //!
-//! Access: whoever knows the token in the address, which other users of this machine do not. The Host header must name this
-//! socket, so that a foreign page cannot reach the server through a name that resolves to 127.0.0.1 (DNS rebinding). GET only;
-//! no request changes anything.
+//! What not: the answers (`content`). Access requires the token in the address, which other users of this machine do
+//! not know. The Host header must name this socket, so that a foreign page cannot reach the server through a name
+//! that resolves to 127.0.0.1 (DNS rebinding). GET only; no request changes anything.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -20,7 +20,7 @@ use crate::{WebError, page};
 const THREADS: usize = 6;
 /// Total bytes of the answers that are kept.
 const KEPT: usize = 64 << 20;
-/// What pages ask first, in the words and the order in which they do: answered before anybody asks, for a very large recording
+/// The first questions of a page, in their order and wording: answered in advance, because a very large recording
 /// takes seconds to sum up. Everything that is computed once and used by many views is computed for these.
 const AHEAD: [&str; 9] = [
     "summary",
@@ -70,6 +70,7 @@ impl Server {
         std::thread::scope(|scope| {
             let desk = &desk;
             scope.spawn(move || {
+                // One at a time, and only while nobody waits: what the user asks for comes first.
                 for question in AHEAD {
                     desk.wait_until_idle();
                     desk.answer(question, || answered(site, question));
@@ -77,7 +78,7 @@ impl Server {
             });
             for listener in &listeners {
                 scope.spawn(move || {
-                    // Connections that break off before they are accepted are their own matter.
+                    // Connections that break before they are accepted are ignored.
                     for mut stream in listener.incoming().filter_map(Result::ok) {
                         self.talk(&mut stream, site, desk);
                     }
@@ -116,6 +117,7 @@ impl Server {
         };
         let mut status = "200 OK";
         let body = desk.asked(question, || answered(site, question));
+        // Errors are kept like answers, as text.
         if body.starts_with("{\"error\":") {
             status = "400 Bad Request";
         }
@@ -135,7 +137,7 @@ fn token() -> Result<String, WebError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Compares in a time that does not tell how much was right.
+/// Compares in a time that does not depend on how many bytes match.
 fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |other, (a, b)| other | (a ^ b)) == 0
 }
@@ -144,7 +146,7 @@ fn answered(site: &Site<'_>, question: &str) -> String {
     site.answer(question).unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
 }
 
-/// Where questions are answered: each once, however many ask at a time.
+/// Answers each question once, however many threads ask at a time.
 #[derive(Default)]
 struct Desk {
     kept: Mutex<Kept>,
@@ -179,6 +181,8 @@ impl Desk {
     }
 
     fn answer(&self, question: &str, make: impl FnOnce() -> String) -> Arc<str> {
+        // The lock is free again while the answer is made. Who asks the same meanwhile waits in `get_or_init`, the
+        // others do not.
         let answer = Arc::clone(self.kept().answers.entry(question.to_owned()).or_default());
         let made = answer.get_or_init(|| {
             let made: Arc<str> = make().into();
@@ -202,6 +206,7 @@ impl Kept {
             self.bytes = 0;
         }
         self.bytes += bytes;
+        // Again: another answer may have cleared the table while this one was made.
         self.answers.insert(question.to_owned(), Arc::clone(answer));
     }
 }

@@ -1,7 +1,7 @@
 //! Source files: which ones may be read, and which ones a self-contained page carries.
 //!
-//! A result is an allegation. It may name `/etc/shadow` as the source of a function, and its page may be mailed. So the result
-//! must name a file, *and* the file must have the name of a source file.
+//! What not: rendering them (`ui`). A result is untrusted. It may name `/etc/shadow` as the source of a function, and
+//! its page may be mailed. So the result must name a file, *and* the file must have the name of a source file.
 
 use std::collections::BTreeSet;
 

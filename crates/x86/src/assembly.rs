@@ -1,8 +1,7 @@
 //! Text of instructions for people, in Intel's notation.
 //!
-//! What not: meaning ([`crate::Instruction`]); lengths are all that anybody may compute with. Assumption: the bytes may be
-//! anything; what is no instruction is shown as `(bad)`, and reading goes on behind
-//! the bytes that the decoder took for one.
+//! What not: meaning ([`crate::Instruction`]); only the lengths may be computed with. Assumption: the bytes may be
+//! anything. Bytes that are no instruction are shown as `(bad)`, and decoding continues after them.
 
 use base::FileOffset;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
@@ -10,14 +9,15 @@ use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 /// One instruction as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextLine {
-    /// Where its first byte lies.
+    /// Offset of its first byte.
     pub offset: FileOffset,
-    /// What it says, e.g. `mov rax, [rdi+rcx*8]`.
+    /// Its text, for example `mov rax, [rdi+rcx*8]`.
     pub text: String,
 }
 
-/// The instructions of `bytes`, which lie at `start`. Targets of branches are offsets as well; other operands relative to
-/// rip are shown as such, for code and data lie at different distances from their offsets in the file.
+/// The instructions of `bytes`, which lie at `start`. Targets of branches are shown as offsets. Other operands
+/// relative to rip are shown as such, because code and data lie at different distances from their offsets in the
+/// file.
 #[must_use]
 pub fn disassemble(bytes: &[u8], start: FileOffset) -> Vec<TextLine> {
     let mut formatter = IntelFormatter::new();

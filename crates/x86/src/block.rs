@@ -1,18 +1,20 @@
-//! Runs of instructions that are entered at the top only.
+//! Runs of instructions with one entry, at the top.
 //!
-//! What for: the unit of translation and of recording. A *basic block* ends at the first branch; a *superblock* follows
-//! direct jumps and calls into their targets, comes back from followed calls, and goes on behind conditional branches that
-//! lead forward, because every block costs a record. What not: guessing other indirect targets; unrolling loops.
-//! Assumptions: hostile bytes are possible (data taken for code), so every walk is bounded; a branch forward is mostly not
-//! taken, one backward mostly is (compilers lay code out so); a followed `call` pushes its native return address, which the
-//! program may change, so a copy must check where the `ret` that matches it leads.
+//! What for: the unit of translation and of recording. A *basic block* ends at the first branch. A *superblock*
+//! follows direct jumps and calls into their targets, returns from followed calls, and continues after conditional
+//! branches that lead forward, because every block costs a record. What not: guessing other indirect targets;
+//! unrolling loops.
+//!
+//! Assumptions: the bytes may be hostile (data taken for code), so every walk is bounded. Forward branches are mostly
+//! not taken, backward ones mostly are (compilers lay code out so). A followed `call` pushes its native return
+//! address, which the program may change, so a copy must check where the matching `ret` leads.
 
 use base::RemoteAddr;
 
 use crate::instruction::{Flow, Instruction};
 use crate::refusal::Refusal;
 
-/// How far a block may go.
+/// The limits of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Most instructions. 0 gives empty blocks.
@@ -21,29 +23,29 @@ pub struct Limits {
     pub bytes: usize,
     /// Most direct jumps and calls to follow, and returns from these; 0 for basic blocks.
     pub follow: usize,
-    /// Most conditional branches to go on behind; 0 for basic blocks.
+    /// Most conditional branches after which the block continues; 0 for basic blocks.
     pub branches: usize,
 }
 
 impl Limits {
     /// Basic blocks: nothing is followed.
     pub const BASIC: Limits = Limits { instructions: 256, bytes: 2048, follow: 0, branches: 0 };
-    /// Superblocks. Eight is a guess to be measured: each followed branch saves a record and lengthens translation.
+    /// Superblocks. Eight is an unmeasured choice: each followed branch saves a record and lengthens translation.
     pub const SUPER: Limits = Limits { instructions: 256, bytes: 2048, follow: 8, branches: 4 };
 }
 
-/// How a block ends.
+/// The end of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// A limit was reached; the program goes on here.
+    /// A limit was reached; the program continues here.
     FallThrough(RemoteAddr),
     /// The last instruction jumps here.
     Jump(RemoteAddr),
     /// The last instruction is `jcc`, `loop` or `jrcxz`.
     Conditional {
-        /// Where it goes when the condition holds.
+        /// The target when the condition holds.
         taken: RemoteAddr,
-        /// Where it goes when not.
+        /// The next address when it does not.
         not_taken: RemoteAddr,
     },
     /// The last instruction calls.
@@ -62,39 +64,39 @@ pub enum End {
     },
     /// The last instruction is `ret`.
     Return,
-    /// In front of an instruction that must run natively; it is not part of the block.
+    /// Before an instruction that must run natively; it is not part of the block.
     Refused {
-        /// Where it lies.
+        /// Its address.
         at: RemoteAddr,
         /// Why.
         why: Refusal,
     },
-    /// In front of an instruction of which not all bytes are there (the end of a mapping).
+    /// Before an instruction of which not all bytes are available (the end of a mapping).
     MissingBytes(RemoteAddr),
 }
 
-/// Instructions that run one after the other. Where a direct jump or call was followed, the next instruction is its
-/// target, and behind the `ret` that matches a followed call the one behind that call. A conditional branch that is not the
-/// last instruction is a *side exit*: when it is taken, what comes behind it does not run. So is such a `ret`, when it
-/// leads elsewhere.
+/// Instructions in order of execution. After a followed jump or call comes its target, and after the `ret` that
+/// matches a followed call the instruction after that call. A conditional branch that is not the last instruction is
+/// a *side exit*: if it is taken, the instructions after it do not run. Such a `ret` is one too, if it leads
+/// elsewhere.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Where it begins.
+    /// The address of its first instruction.
     pub start: RemoteAddr,
-    /// The instructions in order of execution; empty when the first one cannot be had.
+    /// The instructions in order of execution; empty if the first one cannot be read.
     pub instructions: Vec<Instruction>,
-    /// How it ends.
+    /// Its end.
     pub end: End,
 }
 
 impl Block {
-    /// Bytes of all instructions together.
+    /// Bytes of all instructions.
     #[must_use]
     pub fn byte_length(&self) -> usize {
         self.instructions.iter().map(Instruction::length).sum()
     }
 
-    /// Numbers of the instructions that may leave the block although others follow, rising.
+    /// Indices of the instructions that may leave the block although others follow, ascending.
     pub fn side_exits(&self) -> impl Iterator<Item = usize> + '_ {
         let inner = self.instructions.len().saturating_sub(1);
         let ends_behind = usize::from(!self.end.is_last_instruction());
@@ -106,7 +108,7 @@ impl Block {
 }
 
 impl End {
-    /// Whether the last instruction of the block is its end; otherwise the end lies behind it.
+    /// Whether the last instruction of the block is its end; otherwise the end is after it.
     #[must_use]
     pub fn is_last_instruction(&self) -> bool {
         !matches!(self, End::FallThrough(_) | End::Refused { .. } | End::MissingBytes(_))

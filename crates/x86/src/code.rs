@@ -1,9 +1,8 @@
-//! Where the bytes of code come from.
+//! The source of the bytes of code.
 //!
-//! What for: one small interface between a reader of blocks and whoever holds the bytes (a mapped file, a copy of a
-//! process's memory, a test). What not: reading anything.
-//! Assumption: the bytes do not change while a block is read. Whether they still are what the CPU executes is the
-//! caller's business.
+//! What for: one small interface between a reader of blocks and the owner of the bytes (a mapped file, a copy of a
+//! process's memory, a test). What not: reading anything. Assumption: the bytes do not change while a block is read.
+//! The caller must know whether they are still what the CPU executes.
 
 use base::RemoteAddr;
 
@@ -12,11 +11,11 @@ pub const LONGEST_INSTRUCTION: usize = 15;
 
 /// Bytes of code by address.
 pub trait CodeSource {
-    /// The bytes from `address` on, as many as lie together; empty where there is no code.
+    /// The contiguous bytes from `address` on; empty where there is no code.
     fn bytes_at(&self, address: RemoteAddr) -> &[u8];
 }
 
-/// Bytes that lie together at one address.
+/// Contiguous bytes at an address.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeBytes<'a> {
     /// Address of the first byte.
@@ -42,7 +41,7 @@ impl CodeSource for [CodeBytes<'_>] {
     }
 }
 
-/// Up to fifteen bytes from `address` on, also across two pieces that touch.
+/// Up to fifteen bytes from `address` on, also across two adjacent pieces.
 pub(crate) struct Window {
     bytes: [u8; LONGEST_INSTRUCTION],
     length: usize,
@@ -52,7 +51,7 @@ impl Window {
     pub(crate) fn read<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Window {
         let mut window = Window { bytes: [0; LONGEST_INSTRUCTION], length: 0 };
         while window.length < LONGEST_INSTRUCTION {
-            // The address space ends at 2^64; code does not go on at 0.
+            // The address space ends at 2^64; code does not continue at 0.
             let Some(next) = address.0.checked_add(window.length as u64) else { break };
             let found = code.bytes_at(RemoteAddr(next));
             let room = usize::try_from(u64::MAX - next).unwrap_or(usize::MAX).saturating_add(1);

@@ -1,18 +1,18 @@
 //! From the decoder's tables to our accesses, with the corrections that exact addresses need.
 //!
-//! What for: `iced_x86::InstructionInfo` lists memory operands, implicit ones too. It is meant for data-flow analysis;
-//! where that differs from what the processor does, we correct it, each with its reason:
+//! What for: `iced_x86::InstructionInfo` lists memory operands, including implicit ones. It is meant for data-flow
+//! analysis. Where that differs from what the processor does, we correct it, for these reasons:
 //! * *Order.* It lists operands as written (destination first); the processor reads before it writes.
-//! * *Conditional.* It calls `cmov`'s load and `cmpxchg`'s store conditional. Both always happen (SDM vol. 2, CMOVcc:
-//!   a fault is raised also when the condition is false; CMPXCHG: "receives a write cycle").
+//! * *Conditional.* It calls the load of `cmov` and the store of `cmpxchg` conditional. Both always happen (SDM vol.
+//!   2, CMOVcc: a fault is raised also when the condition is false; CMPXCHG: "receives a write cycle").
 //! * *Strings.* With a prefix it gives no size and no count.
 //! * *Bit strings.* `bt m, r` is listed at the base address; the bit number moves it by up to 2^60 bytes.
-//! * *Lines.* `prefetch`, `cldemote`, `clzero` are listed without memory, `clflush` and `clwb` with a byte; all act on a
-//!   line.
+//! * *Lines.* `prefetch`, `cldemote`, `clzero` are listed without memory, `clflush` and `clwb` with a byte; all act
+//!   on a line.
 //! * *Masks.* Masked elements: see `masks`.
-//! * *Sizes.* Of an embedded broadcast the table gives one element, which is right.
+//! * *Sizes.* For an embedded broadcast the table gives one element, which is right.
 //!
-//! What not: deciding what may run at all (`policy`).
+//! What not: which instructions may run in a copy (`policy`).
 
 use iced_x86::{
     Code, CodeSize, Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
@@ -28,6 +28,7 @@ use crate::register::{Gpr, MaskRegister, VectorRegister};
 
 /// The accesses of `raw` in the order of execution.
 pub(crate) fn accesses(raw: &Instruction, info: &InstructionInfo) -> Result<Vec<Access>, Refusal> {
+    // The table lists one element only: count and direction come from registers.
     if raw.is_string_instruction() {
         return strings(raw, info);
     }
@@ -42,7 +43,8 @@ pub(crate) fn accesses(raw: &Instruction, info: &InstructionInfo) -> Result<Vec<
     for used in used {
         accesses.push(plain(raw, used)?);
     }
-    // `enter` alternates and is listed so. Everywhere else all loads come before all stores; the sort is stable.
+    // `enter` alternates and is listed so. In all other instructions the loads come before the stores; the sort is
+    // stable.
     if raw.mnemonic() != Mnemonic::Enter {
         accesses.sort_by_key(|access| matches!(access.kind, Kind::Write | Kind::StreamingWrite));
     }
@@ -70,6 +72,7 @@ fn plain(raw: &Instruction, used: &UsedMemory) -> Result<Access, Refusal> {
 
 fn kind(access: OpAccess) -> Option<Kind> {
     match access {
+        // What the table calls conditional always happens (head of the file); `masks` has the real exceptions.
         OpAccess::Read | OpAccess::CondRead => Some(Kind::Read),
         OpAccess::Write | OpAccess::CondWrite => Some(Kind::Write),
         OpAccess::ReadWrite | OpAccess::ReadCondWrite => Some(Kind::ReadWrite),
@@ -78,6 +81,7 @@ fn kind(access: OpAccess) -> Option<Kind> {
 }
 
 fn is_locked(raw: &Instruction) -> bool {
+    // xchg with memory locks without a prefix (SDM vol. 2, XCHG).
     let exchange = raw.mnemonic() == Mnemonic::Xchg
         && (raw.op0_kind() == OpKind::Memory || raw.op1_kind() == OpKind::Memory);
     raw.has_lock_prefix() || exchange
@@ -112,7 +116,7 @@ fn streaming(raw: &Instruction, kind: Kind) -> Kind {
     }
 }
 
-/// Instructions that name a line instead of bytes. Instruction prefetches (`prefetchit0`) are no data access.
+/// Instructions that act on a line instead of bytes. Instruction prefetches (`prefetchit0`) are not data accesses.
 fn line_kind(mnemonic: Mnemonic) -> Option<Kind> {
     use Mnemonic as M;
     match mnemonic {
@@ -133,7 +137,7 @@ fn line(address: Address, kind: Kind) -> Access {
     Access { place, bytes: LINE_BYTES, kind, when: Occurrence::Always, locked: false, line: true }
 }
 
-/// The table has no memory at all for instructions that it takes for hints.
+/// The table has no memory operand for instructions that it takes for hints.
 fn line_address(raw: &Instruction) -> Address {
     let width = match raw.code() {
         Code::Clzeroq => AddressWidth::Bits64,

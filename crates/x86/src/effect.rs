@@ -1,22 +1,22 @@
-//! What simple integer instructions do to 64-bit registers, in symbols.
+//! The effect of simple integer instructions on 64-bit registers, in symbols.
 //!
-//! What for: `roots` follows values through these. What not: a complete list; whatever is not here is "changed, to
-//! something unknown", which is always right. Sources: Intel SDM vol. 2, page of each instruction.
+//! What for: `roots` follows values through these. What not: a complete list; any other instruction changes its
+//! registers to unknown values, which is always right. Sources: Intel SDM vol. 2, page of each instruction.
 
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use crate::register::Gpr;
 
-/// The new value of a register, from the values *before* the instruction.
+/// The new value of a register, in terms of the values *before* the instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// This.
+    /// This constant.
     Constant(u64),
-    /// That register's old value plus this, modulo 2^64.
+    /// The old value of a register plus this, modulo 2^64.
     Plus(Gpr, u64),
 }
 
-/// The changes of `raw` that are known exactly. No register is named twice.
+/// The exactly known changes of `raw`. Each register occurs once.
 pub(crate) fn changes(raw: &Instruction) -> Vec<(Gpr, Change)> {
     let mut changes = stack_pointer(raw);
     changes.extend(arithmetic(raw));
@@ -64,7 +64,7 @@ fn arithmetic(raw: &Instruction) -> Vec<(Gpr, Change)> {
     };
     let change = match raw.mnemonic() {
         M::Mov if whole => moved(raw),
-        // 32 bits clear the upper half.
+        // A write of 32 bits clears the upper half.
         M::Mov => constant(raw).map(|value| Change::Constant(value & 0xffff_ffff)),
         M::Xor | M::Sub if zeroes(raw) => Some(Change::Constant(0)),
         M::Add if whole => constant(raw).map(|value| Change::Plus(to, value)),
@@ -78,13 +78,13 @@ fn arithmetic(raw: &Instruction) -> Vec<(Gpr, Change)> {
     change.map(|change| vec![(to, change)]).unwrap_or_default()
 }
 
-/// What `raw` adds to the lower 32 bits of `register`, when it does that and nothing else to it.
+/// The constant that `raw` adds to the lower 32 bits of `register`, if that is all it does to it.
 pub(crate) fn narrow_step(raw: &Instruction, register: Gpr) -> Option<u32> {
     use Mnemonic as M;
     if destination(raw) != Some((register, false)) {
         return None;
     }
-    // Cut to 32 bits: the encoding's constant is sign-extended.
+    // Cut to 32 bits, because the encoding's constant is sign-extended.
     let step = || constant(raw).map(|value| value as u32);
     match raw.mnemonic() {
         M::Add => step(),
@@ -95,7 +95,7 @@ pub(crate) fn narrow_step(raw: &Instruction, register: Gpr) -> Option<u32> {
     }
 }
 
-/// The first operand, when it is a register of 64 (`true`) or 32 bits.
+/// The first operand, if it is a register of 64 (`true`) or 32 bits.
 fn destination(raw: &Instruction) -> Option<(Gpr, bool)> {
     let register = raw.op0_register();
     let fits = raw.op_count() > 0
@@ -112,7 +112,7 @@ fn moved(raw: &Instruction) -> Option<Change> {
     constant(raw).map(Change::Constant)
 }
 
-/// The second operand, when it is a constant; sign-extended to 64 bits as the encoding says.
+/// The second operand, if it is a constant; sign-extended to 64 bits as encoded.
 fn constant(raw: &Instruction) -> Option<u64> {
     match raw.op1_kind() {
         OpKind::Immediate8

@@ -1,9 +1,9 @@
-//! Symbols plus register values -> addresses.
+//! From symbolic accesses and register values to addresses.
 //!
-//! What for: the trace decoder, which has recorded register values and wants the accesses, and every test that compares
-//! with another source of truth. What not: executing instructions; a state is given, for each instruction anew.
-//! Assumption: addresses are computed modulo 2^64. Whether one is canonical or mapped is not asked: an access that
-//! faults has its address all the same.
+//! What for: the trace decoder, which has recorded register values and needs the accesses, and every test that
+//! compares with another source of truth. What not: executing instructions; the caller gives a new state for each
+//! instruction. Assumption: addresses are computed modulo 2^64. Whether one is canonical or mapped does not matter:
+//! an access that faults has an address too.
 
 use base::RemoteAddr;
 
@@ -13,10 +13,10 @@ use crate::operand::{
 };
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 
-/// The registers that addresses and counts depend on, as they are before an instruction.
+/// The registers that addresses and counts depend on, before an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
-    /// rax .. r15, by number of the encoding.
+    /// rax .. r15, by their number in the encoding.
     pub general: [u64; Gpr::COUNT],
     /// Base of fs.
     pub fs_base: u64,
@@ -28,7 +28,7 @@ pub struct State {
     pub masks: [u64; MaskRegister::COUNT],
     /// mm0..mm7.
     pub mmx: [u64; 8],
-    /// The direction flag: string instructions go down.
+    /// The direction flag is set: string instructions go downwards.
     pub direction_down: bool,
 }
 
@@ -60,38 +60,38 @@ impl State {
     }
 }
 
-/// How often a concrete access happens.
+/// How many times a concrete access happens.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Times {
     /// Once.
     Once,
-    /// At `address`, `address + stride`, ...: `count` times, or at most so often.
+    /// At `address`, `address + stride`, ...: exactly or at most `count` times.
     Run {
         /// Number of accesses.
         count: u64,
-        /// Bytes from one to the next; negative downwards.
+        /// Bytes from one to the next; negative if downwards.
         stride: i64,
-        /// `count` is exact. Otherwise the data may have ended the run before.
+        /// `count` is exact. Otherwise the data may have ended the run earlier.
         exact: bool,
     },
 }
 
 /// One concrete access, or a run of them by a repeated string instruction. The runs of the two streams of `movs` and
-/// `cmps` take turns, element by element.
+/// `cmps` alternate, element by element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Touched {
     /// First byte.
     pub address: RemoteAddr,
-    /// How many bytes, each time.
+    /// Bytes of each access.
     pub bytes: u32,
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// How often.
+    /// How many times.
     pub times: Times,
 }
 
-/// The concrete accesses of `accesses` (of one instruction) with the registers of `state`, in order. Elements that a
-/// mask leaves out are left out; those side by side are one access. A count of 0 gives none.
+/// The concrete accesses of `accesses` (of one instruction) with the registers of `state`, in order. Masked-off
+/// elements are left out; adjacent ones are one access. A count of 0 gives none.
 #[must_use]
 pub fn evaluate(accesses: &[Access], state: &State) -> Vec<Touched> {
     let mut touched = Vec::new();
@@ -146,7 +146,7 @@ fn evaluate_one(access: &Access, state: &State, touched: &mut Vec<Touched>) {
     }
 }
 
-/// The address with values in it.
+/// The value of a symbolic address.
 #[must_use]
 pub fn resolve(address: &Address, state: &State) -> u64 {
     let mut sum = address.displacement;
@@ -204,7 +204,7 @@ fn lane_address(lanes: &LaneAddress, lane: u8, state: &State) -> u64 {
     finish(common, common.displacement.wrapping_add(base).wrapping_add(scaled), state)
 }
 
-/// Eight bytes from `start`, fewer where the register ends (the rest 0).
+/// Eight bytes from `start`; beyond the end of the register they are 0.
 fn read_u64(vector: &[u8; 64], start: usize) -> u64 {
     let mut bytes = [0; 8];
     let found = vector.get(start..).unwrap_or(&[]);
@@ -213,7 +213,7 @@ fn read_u64(vector: &[u8; 64], start: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Whether lane `lane` of the mask is on.
+/// Whether a lane of the mask is on.
 fn is_on(masked: &Masked, lane: u8, state: &State) -> bool {
     let top = (usize::from(lane) + 1) * usize::from(masked.element_bytes);
     match masked.mask {
@@ -229,7 +229,7 @@ fn is_on(masked: &Masked, lane: u8, state: &State) -> bool {
     }
 }
 
-/// Offset and bytes of each unbroken piece of a masked access.
+/// Offset and length of each contiguous piece of a masked access.
 fn masked_pieces(masked: &Masked, bytes: u32, state: &State) -> Vec<(u32, u32)> {
     let element = u32::from(masked.element_bytes.max(1));
     let elements = (bytes / element).max(1);

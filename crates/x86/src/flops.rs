@@ -1,13 +1,15 @@
 //! Floating-point operations of an instruction.
 //!
-//! What for: arithmetic per byte. What is counted is what Intel's events FP_ARITH_INST_RETIRED count (perfmon, event
-//! descriptions of Skylake and later), so that figures can be compared: per element one for add, subtract, multiply,
-//! divide, square root, minimum, maximum, reciprocal (also of the root) and range; two for a fused multiply-add and for
-//! the dot products `dpps` and `dppd`. Beyond these events: x87 (one per instruction), complex half precision (the real
-//! operations), and dot products of bf16 pairs (two multiply-adds per sum).
-//! What not: comparisons, conversions, rounding, moves, sign changes and bit operations; x87 functions whose number of
-//! steps is not documented (`fsin`, `fprem`); 3DNow!, and tiles (AMX), whose size is not in the instruction.
-//! Assumption: of a masked instruction all lanes count, for the mask is data: the figure is then an upper bound.
+//! What for: arithmetic intensity. It counts what Intel's events FP_ARITH_INST_RETIRED count (perfmon, event
+//! descriptions of Skylake and later), so that figures are comparable. Per element these are one for add, subtract,
+//! multiply, divide, square root, minimum, maximum, reciprocal (also of the root) and range; two for a fused
+//! multiply-add and for the dot products `dpps` and `dppd`. Beyond these events: x87 (one per instruction), complex
+//! half precision (the real operations), and dot products of bf16 pairs (two multiply-adds per sum).
+//!
+//! What not: comparisons, conversions, rounding, moves, sign changes and bit operations; x87 functions whose number
+//! of steps is not documented (`fsin`, `fprem`); 3DNow!; and tiles (AMX), whose size is not in the instruction.
+//!
+//! Assumption: all lanes of a masked instruction count, because the mask is data. The figure is then an upper bound.
 
 use std::fmt;
 
@@ -31,11 +33,11 @@ pub enum Precision {
 /// The floating-point operations of one execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flops {
-    /// Of the results.
+    /// The precision of the results.
     pub precision: Precision,
-    /// How many, at least 1.
+    /// Their number, at least 1.
     pub operations: u32,
-    /// A mask may switch lanes off: at most so many.
+    /// A mask may switch lanes off: the number is an upper bound.
     pub masked: bool,
 }
 
@@ -54,15 +56,15 @@ impl fmt::Display for Flops {
 }
 
 impl Instruction {
-    /// Its floating-point operations; `None` when it has none that are counted.
+    /// Its floating-point operations; `None` if it has none that are counted.
     #[must_use]
     pub fn flops(&self) -> Option<Flops> {
         of(&self.raw)
     }
 }
 
-/// Mnemonics without `v` in front and format behind, without the operand order of multiply-adds; operations per element,
-/// and of the scalar form.
+/// Mnemonics without leading `v`, trailing format and operand order of multiply-adds; operations per element, and of
+/// the scalar form.
 const VECTOR: &[(&str, u32, u32)] = &[
     ("add", 1, 1),
     ("sub", 1, 1),

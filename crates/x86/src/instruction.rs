@@ -1,7 +1,7 @@
-//! One decoded instruction with everything the rest of this crate asks of it.
+//! One decoded instruction with all properties that the rest of this crate needs.
 //!
-//! What for: bytes -> instruction, or a named reason why it is left to run natively. What not: what happens at its
-//! addresses. Everything is worked out once, here, so that later passes cannot fail.
+//! What for: bytes -> instruction, or a named reason why it must run natively. What not: the content of its
+//! addresses. All properties are computed once, here, so that later passes cannot fail.
 
 use base::RemoteAddr;
 use iced_x86::{
@@ -16,14 +16,14 @@ use crate::refusal::Refusal;
 use crate::register::{Gpr, GprSet, MaskRegister, VectorRegister};
 use crate::{derive, policy};
 
-/// Where control goes after an instruction.
+/// Where control continues after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Flow {
     /// To the next instruction.
     Next,
     /// `jmp` to a fixed address.
     Jump(RemoteAddr),
-    /// `jcc`, `loop`, `jrcxz`: to this address, or on.
+    /// `jcc`, `loop`, `jrcxz`: to this address or to the next instruction.
     Conditional(RemoteAddr),
     /// `call` of a fixed address.
     Call(RemoteAddr),
@@ -42,10 +42,11 @@ pub struct RegisterEffect {
     pub read: GprSet,
     /// Those of which any part may change.
     pub changed: GprSet,
-    /// Those of which all 64 bits are certainly replaced. A write of 32 bits clears the upper half and counts; a write
-    /// of 8 or 16 bits leaves the rest and does not (SDM vol. 1, 3.4.1.1). Neither does a conditional one.
+    /// Those of which all 64 bits are certainly replaced. A write of 32 bits clears the upper half and counts. A
+    /// write of 8 or 16 bits preserves the rest and does not count (SDM vol. 1, 3.4.1.1); nor does a conditional
+    /// write.
     pub killed: GprSet,
-    /// Vector registers of which any part may be read, for addresses too; bit n for register n.
+    /// Vector registers of which any part may be read, also for addresses; bit n for register n.
     pub vectors_read: u32,
     /// Vector registers that may change; bit n for register n.
     pub vectors_changed: u32,
@@ -53,7 +54,7 @@ pub struct RegisterEffect {
     pub masks_read: u8,
     /// Mask registers that may change; bit n for register n.
     pub masks_changed: u8,
-    /// An MMX register may change, also under its x87 name.
+    /// An MMX register may change, also as an x87 register.
     pub mmx_changed: bool,
     /// The direction flag may change.
     pub direction_changed: bool,
@@ -85,7 +86,7 @@ pub struct Instruction {
 }
 
 impl Instruction {
-    /// Where it lies.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> RemoteAddr {
         self.address
@@ -97,13 +98,13 @@ impl Instruction {
         self.raw.len()
     }
 
-    /// The address behind it; wraps at the end of the address space.
+    /// The address after it; wraps at the end of the address space.
     #[must_use]
     pub fn next_address(&self) -> RemoteAddr {
         RemoteAddr(self.raw.next_ip())
     }
 
-    /// Where control goes next.
+    /// Where control continues.
     #[must_use]
     pub fn flow(&self) -> Flow {
         self.flow
@@ -115,19 +116,20 @@ impl Instruction {
         &self.accesses
     }
 
-    /// What it does to the status flags.
+    /// Its effect on the status flags.
     #[must_use]
     pub fn flags(&self) -> FlagEffect {
         self.flags
     }
 
-    /// What it does to registers.
+    /// Its effect on registers.
     #[must_use]
     pub fn registers(&self) -> &RegisterEffect {
         &self.registers
     }
 
-    /// Whether its bytes mean the same at another address: neither a relative branch nor a RIP-relative operand.
+    /// Whether its bytes mean the same at another address: it has neither a relative branch nor a RIP-relative
+    /// operand.
     #[must_use]
     pub fn is_position_independent(&self) -> bool {
         let relative = matches!(self.flow, Flow::Jump(_) | Flow::Conditional(_) | Flow::Call(_));
@@ -144,16 +146,16 @@ impl Instruction {
 /// Why no instruction was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotRead {
-    /// It is there, but is not for us.
+    /// It was decoded, but must not run in a copy.
     Refused(Refusal),
-    /// Its bytes are not all there.
+    /// Not all of its bytes are available.
     MissingBytes,
 }
 
-/// The vector instructions that a processor has, each kind with those before it.
+/// The vector extensions of a processor; each includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Vectors {
-    /// Those of x86-64-v2.
+    /// SSE, as in x86-64-v2.
     Sse,
     /// With a VEX prefix (or AMD's XOP), 32 bytes.
     Avx,
@@ -163,7 +165,7 @@ pub enum Vectors {
 
 #[cfg(target_arch = "x86_64")]
 impl Vectors {
-    /// What this processor, and so a program on it, has; and its system saves.
+    /// What this processor has and its operating system saves; so a program on it may use them.
     #[must_use]
     pub fn of_this_processor() -> Vectors {
         match () {
@@ -174,7 +176,7 @@ impl Vectors {
     }
 }
 
-/// Reads instructions; keep one, it reuses its buffers.
+/// Decodes instructions. Keep one: it reuses its buffers.
 pub struct Reader {
     pub(crate) factory: InstructionInfoFactory,
     vectors: Vectors,
@@ -187,14 +189,14 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// A reader.
+    /// A reader for all processors.
     #[must_use]
     pub fn new() -> Reader {
         Reader::default()
     }
 
-    /// The same, that refuses what a processor with these vectors cannot execute. A block that goes on behind a branch may
-    /// come to such code; its copy must not keep registers for it that this processor does not have.
+    /// A reader that refuses what a processor with these vectors cannot execute. A block that continues after a
+    /// branch may reach such code; its copy must not save registers for it that this processor does not have.
     #[must_use]
     pub fn of_processor(vectors: Vectors) -> Reader {
         Reader { vectors, ..Reader::default() }
@@ -203,7 +205,7 @@ impl Reader {
     /// Reads the instruction at `address`.
     ///
     /// # Errors
-    /// [`NotRead`]: it is refused, or lies partly where `code` has no bytes.
+    /// [`NotRead`]: it is refused, or `code` does not have all of its bytes.
     pub fn instruction<C: CodeSource + ?Sized>(
         &mut self,
         code: &C,
@@ -243,7 +245,7 @@ impl Reader {
     }
 }
 
-/// By the encoding: a few of VEX work on general registers, which processors without its vectors do not have either.
+/// By the encoding: some VEX instructions work on general registers; processors without VEX vectors lack these too.
 fn needs(raw: &iced_x86::Instruction) -> Vectors {
     match raw.code().encoding() {
         EncodingKind::EVEX | EncodingKind::MVEX => Vectors::Avx512,
@@ -258,7 +260,7 @@ pub(crate) fn decode(bytes: &[u8], address: RemoteAddr) -> Result<iced_x86::Inst
     if !raw.is_invalid() {
         return Ok(raw);
     }
-    // Also said of 15 bytes that are all prefixes, but then the window is full.
+    // The decoder also reports this for 15 bytes that are all prefixes, but then the window is full.
     if decoder.last_error() == DecoderError::NoMoreBytes
         && bytes.len() < crate::code::LONGEST_INSTRUCTION
     {
@@ -267,9 +269,9 @@ pub(crate) fn decode(bytes: &[u8], address: RemoteAddr) -> Result<iced_x86::Inst
     Err(NotRead::Refused(Refusal::Invalid))
 }
 
-/// A near branch with a 66h prefix: Intel ignores the prefix in 64-bit mode, AMD cuts the target to 16 bits and reads a
-/// shorter displacement (AMD APM vol. 3, JMP near). The decoder knows both ways; where they differ, we stay away.
-/// `66 48 e8` (a call padded with prefixes, as linkers write for thread-local storage) is the same on both.
+/// A near branch with a 66h prefix: Intel ignores the prefix in 64-bit mode, AMD cuts the target to 16 bits and reads
+/// a shorter displacement (AMD APM vol. 3, JMP near). The decoder knows both; where they differ, we refuse. `66 48
+/// e8` (a call padded with prefixes, as linkers write for thread-local storage) is the same on both.
 fn depends_on_vendor(raw: &iced_x86::Instruction, bytes: &[u8], address: RemoteAddr) -> bool {
     if !bytes[..raw.len().min(bytes.len())].contains(&0x66) {
         return false;
@@ -288,7 +290,8 @@ pub(crate) fn flow(raw: &iced_x86::Instruction) -> Flow {
         FlowControl::IndirectBranch => Flow::IndirectJump,
         FlowControl::IndirectCall => Flow::IndirectCall,
         FlowControl::Return => Flow::Return,
-        // The others were refused before; what the decoder may add later runs on to the next instruction at most.
+        // Other kinds were refused before. A kind that the decoder may add later continues at the next instruction at
+        // most.
         _ => Flow::Next,
     }
 }

@@ -61,7 +61,6 @@ mod culprit;
 mod derive;
 mod effect;
 mod evaluate;
-mod floor;
 mod flops;
 mod instruction;
 mod kept;
@@ -78,16 +77,16 @@ mod register;
 mod roots;
 mod slowest;
 pub mod translate;
+mod unroll;
 mod walk;
 mod wanted;
 
 pub use assembly::{TextLine, disassemble};
 pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
-pub use contents::{Contents, Seen, contents};
+pub use contents::{Contents, RecordedRegister, contents};
 pub use culprit::{FARTHEST, Operand, Sum, Surroundings, Suspect, Term, WaitKind, Whereabouts};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};
-pub use floor::{NoFloor, Part, Unrolled, unroll};
 pub use flops::{Flops, Precision};
 pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect, Vectors};
 pub use kept::{Carried, Kept, KeptAccess, carried, keep};
@@ -105,5 +104,6 @@ pub use roots::{
     Advance, BackEdge, BlockRoots, Input, Root, RootedAccess, SelfLoop, Source, Value, find_roots,
     self_loop, sources,
 };
+pub use unroll::{NotTimeable, Part, Unrolled, unroll};
 pub use walk::{read_block, read_pieces};
 pub use wanted::{BYTES_AROUND, Wanted, wanted, wanted_of_caller};

@@ -1,7 +1,7 @@
 //! Text of accesses, roots and ends: one line each, stable, for golden tests and for people.
 //!
-//! What not: disassembly. Notation: `read 8 [fs:rax+rcx*8-0x10]`; `narrow` marks 32-bit addresses; displacements are
-//! signed when that is shorter.
+//! What not: disassembly (`assembly`). Notation: `read 8 [fs:rax+rcx*8-0x10]`; `narrow` marks 32-bit addresses;
+//! displacements are signed where that is shorter.
 
 use std::fmt::{self, Write as _};
 
@@ -42,7 +42,7 @@ fn terms(address: &Address, index: Option<String>) -> String {
         AddressWidth::Bits64 => "",
         AddressWidth::Bits32 => "narrow ",
     };
-    // Of 32 bits, a large displacement is a small negative one.
+    // In 32 bits, a large displacement is a small negative one.
     let signed = match address.width {
         AddressWidth::Bits32 if !terms.is_empty() => {
             i64::from(address.displacement as i32).cast_unsigned()
@@ -154,7 +154,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// `rax@0`: the value of rax in front of instruction 0.
+/// `rax@0`: the value of rax before instruction 0.
 impl fmt::Display for Root {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}@{}", self.source, self.at)
@@ -176,8 +176,8 @@ impl fmt::Display for Value {
 impl fmt::Display for Advance {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Advance::By(0) => out.write_str("stays"),
-            Advance::By(step) => out.write_str(&displacement(*step, false)),
+            Advance::Constant(0) => out.write_str("stays"),
+            Advance::Constant(step) => out.write_str(&displacement(*step, false)),
             Advance::Irregular => out.write_str("irregular"),
         }
     }

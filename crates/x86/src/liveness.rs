@@ -1,13 +1,15 @@
-//! Which flags and registers matter at the start of a block.
+//! The flags and registers that are live at the start of a block.
 //!
-//! What for: translated code counts blocks with `inc gs:[x]`, which changes all status flags but CF, and needs scratch
-//! registers; both may be used freely where the program overwrites them before it looks. What not: liveness beyond a
-//! block: what comes behind it is unknown, so everything is alive at its end and where a branch may leave it.
+//! What for: translated code counts blocks with `inc gs:[x]`, which changes all status flags but CF, and needs
+//! scratch registers. Both may be used freely where the program overwrites them before it reads them. What not:
+//! liveness beyond a block: the code after it is unknown, so everything is live at its end and where a branch may
+//! leave it.
 //!
 //! Assumptions:
-//! * A flag that an instruction leaves *undefined* is dead before it: no program may look at it, by both manuals (SDM
-//!   vol. 1, app. A; AMD APM vol. 3, "Instruction Effects on RFLAGS"). A test that compares all flags must leave those out.
-//! * Between the start and the overwriting instruction a fault can show our value to a signal handler in the saved
+//! * A flag that an instruction leaves *undefined* is dead before it: no program may read it, by both manuals (SDM
+//!   vol. 1, app. A; AMD APM vol. 3, "Instruction Effects on RFLAGS"). A test that compares all flags must leave
+//!   those out.
+//! * Between the start and the overwriting instruction, a fault can show our value to a signal handler in the saved
 //!   flags. The values are dead there too; a handler that prints them will show ours.
 
 use std::fmt;
@@ -54,7 +56,7 @@ impl Flags {
     /// What `inc` and `dec` write: all status flags but CF (SDM vol. 2, INC).
     pub const INC: Flags = Flags(31);
 
-    /// Those in either.
+    /// The union of both sets.
     #[must_use]
     pub fn union(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -103,21 +105,21 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// What an instruction does to the flags.
+/// The effect of an instruction on the flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlagEffect {
-    /// Looked at.
+    /// Flags that it reads.
     pub read: Flags,
-    /// Given a value that the manual defines, set and cleared ones included.
+    /// Flags that it sets to a value that the manual defines, constants included.
     pub written: Flags,
-    /// Given a value that the manual does not define.
+    /// Flags that it sets to a value that the manual does not define.
     pub undefined: Flags,
-    /// The writes may not happen: a shift by CL of 0, a repeated compare of nothing.
+    /// The writes may not happen: a shift by CL of 0, a repeated compare with a count of 0.
     pub conditional: bool,
 }
 
 impl FlagEffect {
-    /// Flags whose old value is certainly gone afterwards.
+    /// Flags whose old value is certainly lost.
     #[must_use]
     pub fn killed(&self) -> Flags {
         if self.conditional { Flags::NONE } else { self.written.union(self.undefined) }
@@ -126,7 +128,7 @@ impl FlagEffect {
 
 pub(crate) fn flag_effect(raw: &Instruction) -> FlagEffect {
     let written = raw.rflags_written() | raw.rflags_cleared() | raw.rflags_set();
-    // The table knows shifts by a constant of 0, but takes CL and counters for other than 0.
+    // The table handles shifts by a constant of 0, but assumes that CL and counters are not 0.
     let repeated_compare =
         raw.is_string_instruction() && (raw.has_rep_prefix() || raw.has_repne_prefix());
     FlagEffect {
@@ -137,22 +139,22 @@ pub(crate) fn flag_effect(raw: &Instruction) -> FlagEffect {
     }
 }
 
-/// What is alive at a point.
+/// What is live at a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Live {
-    /// Flags whose value may be looked at later.
+    /// Flags that may be read later.
     pub flags: Flags,
-    /// Registers of which some bit may be looked at later. rsp may be missing here (in front of `leave`), but is never
-    /// free: the kernel pushes signal frames below it.
+    /// Registers of which some bit may be read later. rsp may be missing here (before `leave`), but is never free:
+    /// the kernel pushes signal frames below it.
     pub registers: GprSet,
 }
 
 impl Live {
-    /// What must be assumed where nothing is known.
+    /// Everything, where nothing is known.
     pub const ALL: Live =
         Live { flags: Flags(Flags::STATUS.0 | Flags::DIRECTION.0), registers: GprSet::ALL };
 
-    /// What is alive in front of an instruction behind which `self` is.
+    /// What is live before an instruction if `self` is live after it.
     #[must_use]
     pub fn before(self, instruction: &crate::Instruction) -> Live {
         let flags = instruction.flags();
@@ -166,7 +168,7 @@ impl Live {
     }
 }
 
-/// What is alive in front of each instruction, and (last) behind them all, where everything is.
+/// What is live before each instruction, and (last) after all of them, where everything is.
 #[must_use]
 pub fn live_points(instructions: &[crate::Instruction]) -> Vec<Live> {
     let mut points = vec![Live::ALL];
@@ -178,7 +180,7 @@ pub fn live_points(instructions: &[crate::Instruction]) -> Vec<Live> {
     points
 }
 
-/// What is alive at the start of these instructions.
+/// What is live at the start of these instructions.
 #[must_use]
 pub fn live_at_start(instructions: &[crate::Instruction]) -> Live {
     instructions.iter().rev().fold(Live::ALL, |after, instruction| after.before(instruction))

@@ -1,12 +1,12 @@
-//! Which bytes of a masked operand are touched.
+//! The bytes of a masked operand that are accessed.
 //!
-//! What for: the decoder's table knows the element type of a memory operand; what a mask bit stands for is a
-//! property of the *destination*, and whether a masked-off element is left alone depends on the instruction. Here are
-//! the differences. What not: gathers and scatters (`derive`).
+//! What for: the decoder's table knows the element type of a memory operand. The element of a mask bit is a property
+//! of the *destination*, and the instruction determines whether a masked-off element is skipped. Here are the
+//! differences. What not: gathers and scatters (`derive`).
 //!
-//! Source: Intel SDM vol. 2, 2.8 (exception classes of EVEX instructions). Classes E2..E6 with fault suppression touch
-//! only elements that a lane asks for. Classes with NF ("no fault suppression": shuffles, permutes, packs, aligns)
-//! read the whole operand whatever the mask says.
+//! Source: Intel SDM vol. 2, 2.8 (exception classes of EVEX instructions). Classes E2..E6 with fault suppression
+//! access only elements that a lane requires. Classes with NF ("no fault suppression": shuffles, permutes, packs,
+//! aligns) read the whole operand whatever the mask.
 
 use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind, Register};
 
@@ -79,7 +79,7 @@ fn is_packed(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Bytes that one mask bit stands for, where they are not those of the element type in the table.
+/// Bytes of one mask bit, where they differ from the element type in the table.
 fn element_bytes(raw: &Instruction, bytes: u32) -> u8 {
     use Mnemonic as M;
     let size = raw.memory_size();
@@ -236,7 +236,7 @@ fn reads_whole_operand(raw: &Instruction) -> bool {
     }
 }
 
-/// Bytes of the vector that an embedded broadcast stands for.
+/// Bytes of the vector that an embedded broadcast fills.
 fn broadcast_bytes(size: MemorySize) -> u32 {
     use MemorySize as S;
     match size {

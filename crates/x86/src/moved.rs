@@ -1,7 +1,7 @@
 //! The bytes of one instruction for another address.
 //!
-//! What for: an operand relative to rip keeps its place when the instruction moves. What not: branches, whose targets are
-//! the caller's choice.
+//! What for: an operand relative to rip keeps its target when the instruction moves. What not: branches, whose
+//! targets the caller chooses.
 
 use base::RemoteAddr;
 use iced_x86::{Decoder, DecoderOptions, Register};
@@ -9,7 +9,7 @@ use iced_x86::{Decoder, DecoderOptions, Register};
 use crate::instruction::Instruction;
 use crate::refusal::Refusal;
 
-/// `instruction`, whose bytes are the first ones of `bytes`, for the address `to`.
+/// `instruction`, encoded at the start of `bytes`, for the address `to`.
 pub(crate) fn moved(
     instruction: &Instruction,
     bytes: &[u8],
@@ -18,7 +18,7 @@ pub(crate) fn moved(
     pointing(instruction, bytes, to, RemoteAddr(instruction.raw.ip_rel_memory_address()))
 }
 
-/// The same; an operand relative to rip, where it has one, names `operand`.
+/// The same; an operand relative to rip, if there is one, refers to `operand`.
 pub(crate) fn pointing(
     instruction: &Instruction,
     bytes: &[u8],
@@ -39,10 +39,10 @@ pub(crate) fn pointing(
     Ok(bytes)
 }
 
-/// The displacement of an operand of `raw` that lies so far behind the end of the instruction.
+/// The displacement for an operand of `raw` at this distance from the end of the instruction.
 fn relative(raw: &iced_x86::Instruction, distance: u64) -> Option<i32> {
     if raw.memory_base() == Register::EIP {
-        // The sum is cut to 32 bits (SDM vol. 2, 2.2.1.6 with an address-size prefix), so any distance will do.
+        // The sum is cut to 32 bits (SDM vol. 2, 2.2.1.6 with an address-size prefix), so any distance is in reach.
         return Some(distance as u32 as i32);
     }
     i32::try_from(distance.cast_signed()).ok()

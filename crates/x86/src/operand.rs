@@ -1,10 +1,11 @@
-//! What an instruction touches in memory, in symbols: before any register's value is known.
+//! The memory accesses of an instruction, in symbols: before any register's value is known.
 //!
-//! What for: the vocabulary between the decoder ([`crate::Instruction::accesses`]), the evaluator and the burst tracer.
-//! What not: values; page walks, instruction fetches, the shadow stack.
-//! Assumption: all registers in an [`Address`] have the value they hold *before* the instruction. Where the
-//! architecture computes with a later one (`push` stores below the old rsp, `pop [rsp+8]` counts from the new one),
-//! the displacement has been corrected instead.
+//! What for: the vocabulary shared by the decoder ([`crate::Instruction::accesses`]), the evaluator and the burst
+//! tracer. What not: values; page walks, instruction fetches, the shadow stack.
+//!
+//! Assumption: all registers in an [`Address`] have their value *before* the instruction. Where the architecture uses
+//! a later one (`push` stores below the old rsp, `pop [rsp+8]` is relative to the new one), the displacement is
+//! corrected instead.
 
 use crate::register::{Gpr, MaskRegister, VectorRegister};
 
@@ -20,14 +21,14 @@ pub enum Segment {
     Flat,
     /// Thread-local storage on Linux.
     Fs,
-    /// Rarely used by programs; the burst tracer wants it for itself.
+    /// Rarely used by programs; the burst tracer uses it for itself.
     Gs,
 }
 
-/// How many bits the effective address has, before the segment's base is added.
+/// The width of the effective address, before the segment's base is added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum AddressWidth {
-    /// The rule.
+    /// The default.
     #[default]
     Bits64,
     /// With a 67h prefix: the sum is cut to 32 bits and zero-extended (SDM vol. 1, 3.3.7).
@@ -49,27 +50,27 @@ pub enum ExtraTerm {
     /// `xlat`: the lowest byte of the register, zero-extended (SDM vol. 2, XLAT).
     LowByte(Gpr),
     /// `bt`, `bts`, `btr`, `btc` with a bit number in a register: the *signed* number, divided by the operand's bits
-    /// (rounding down), times the operand's bytes. So the access may lie far away on both sides (SDM vol. 2, BT).
+    /// (rounding down), times the operand's bytes. So the access may be far away on both sides (SDM vol. 2, BT).
     BitString {
-        /// Holds the bit number.
+        /// The register with the bit number.
         register: Gpr,
         /// 2, 4 or 8; the bit number has as many bytes.
         operand_bytes: u8,
     },
 }
 
-/// An address with registers in it: segment base + width(base + index x scale + extra + displacement).
+/// An address in terms of registers: segment base + width(base + index x scale + extra + displacement).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Address {
-    /// Whose base is added.
+    /// The segment whose base is added.
     pub segment: Segment,
     /// Base register.
     pub base: Option<Gpr>,
     /// Index register with scale.
     pub index: Option<Index>,
-    /// What `xlat` and bit strings add.
+    /// The extra term of `xlat` and bit strings.
     pub extra: Option<ExtraTerm>,
-    /// Added with wrap-around. Of a RIP-relative operand, the absolute address.
+    /// Added with wrap-around. For a RIP-relative operand, the absolute address.
     pub displacement: u64,
     /// Bits of the sum.
     pub width: AddressWidth,
@@ -78,15 +79,15 @@ pub struct Address {
 /// One address per lane: `lane` + sign-extended index element x scale (SDM vol. 2, 2.3.12, VSIB).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LaneAddress {
-    /// What all lanes share; it has no index and no extra term.
+    /// The part that all lanes share; it has no index and no extra term.
     pub common: Address,
-    /// The register that holds an index per lane.
+    /// The register with one index per lane.
     pub index: VectorRegister,
     /// Bytes of one index: 4 or 8.
     pub index_bytes: u8,
     /// 1, 2, 4 or 8.
     pub scale: u8,
-    /// How many lanes, 1..=16.
+    /// Number of lanes, 1..=16.
     pub lanes: u8,
 }
 
@@ -95,38 +96,38 @@ pub struct LaneAddress {
 pub enum Location {
     /// At one address.
     One(Address),
-    /// Gather and scatter. Lanes are listed from the lowest; a processor may read them in any order, and writes of
-    /// lanes that overlap happen from the lowest (SDM vol. 2, VPGATHERDD, VPSCATTERDD).
+    /// Gather and scatter. Lanes are listed from the lowest. A processor may read them in any order; writes of
+    /// overlapping lanes happen from the lowest (SDM vol. 2, VPGATHERDD, VPSCATTERDD).
     Lanes(LaneAddress),
 }
 
-/// What an access does.
+/// The effect of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Load.
     Read,
     /// Store.
     Write,
-    /// Load and store of the same bytes by one instruction. `cmpxchg` and its kin are here also when they compare
-    /// unequal: the old value is stored back then (SDM vol. 2, CMPXCHG).
+    /// Load and store of the same bytes by one instruction. That includes `cmpxchg` and its kin when they compare
+    /// unequal: they then store the old value (SDM vol. 2, CMPXCHG).
     ReadWrite,
     /// Load with a non-temporal hint (`movntdqa`).
     StreamingRead,
-    /// Store past the caches: `movnt*`, `maskmovdqu`, `movdiri`, `movdir64b`.
+    /// Store that bypasses the caches: `movnt*`, `maskmovdqu`, `movdiri`, `movdir64b`.
     StreamingWrite,
     /// A hint to fetch a line for reading; it never faults and may be ignored.
     Prefetch,
     /// A hint to fetch a line for writing.
     PrefetchWrite,
-    /// `clflush`, `clflushopt`: the line leaves all caches.
+    /// `clflush`, `clflushopt`: removes the line from all caches.
     Flush,
-    /// `clwb`: the line is written back and may stay.
+    /// `clwb`: writes the line back; it may stay.
     WriteBack,
-    /// `cldemote`: a hint to move the line further out.
+    /// `cldemote`: a hint to move the line to an outer cache.
     Demote,
 }
 
-/// Which register says what lanes are touched.
+/// The register that selects lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LaneMask {
     /// Bit i of an AVX-512 mask register for lane i.
@@ -137,37 +138,38 @@ pub enum LaneMask {
     MmxSigns(VectorRegister),
 }
 
-/// Elements of one access that happen or not.
+/// Elements of an access, each of which happens or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Masked {
-    /// Who decides.
+    /// The mask.
     pub mask: LaneMask,
     /// Bytes of an element in memory; divides the bytes of the access.
     pub element_bytes: u8,
-    /// How many lanes of the mask count, 1..=64. With n elements in memory, element i is touched when any lane j
-    /// with j mod n = i is on: a broadcast has one element, and any lane asks for it.
+    /// Number of lanes of the mask, 1..=64. With n elements in memory, element i is accessed if any lane j with j mod
+    /// n = i is on: a broadcast has one element, and any lane requires it.
     pub lanes: u8,
 }
 
-/// A repeated string instruction: `bytes` at a time, the pointer moves up or down as the direction flag says.
+/// A repeated string instruction: `bytes` at a time; the pointer moves up or down by the direction flag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Repeat {
-    /// Holds how often, before the instruction.
+    /// The register with the count, before the instruction.
     pub counter: Gpr,
-    /// `repe`/`repne` with `cmps`, `scas`: may end before, as the data say. The counter is an upper bound then.
+    /// `repe`/`repne` with `cmps`, `scas`: may end earlier, depending on the data. The count is then an upper bound.
     pub may_stop: bool,
 }
 
-/// Whether and how often an access occurs.
+/// Whether and how often an access happens.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Occurrence {
     /// Once.
     Always,
-    /// Element by element, as a mask says.
+    /// Element by element, as a mask selects.
     Masked(Masked),
-    /// `vpcompress*` to and `vpexpand*` from memory: as many elements as lanes are on, side by side from the address on.
+    /// `vpcompress*` to and `vpexpand*` from memory: as many elements as lanes are on, contiguous from the address
+    /// on.
     Packed(Masked),
-    /// As often as a counter says. The two streams of `movs` and `cmps` take turns.
+    /// As often as a register says. The two streams of `movs` and `cmps` alternate.
     Repeated(Repeat),
 }
 
@@ -176,21 +178,21 @@ pub enum Occurrence {
 pub struct Access {
     /// Its addresses.
     pub place: Location,
-    /// How many bytes: per lane for [`Location::Lanes`], per repetition for [`Occurrence::Repeated`], at most for
+    /// Number of bytes: per lane for [`Location::Lanes`], per repetition for [`Occurrence::Repeated`], at most for
     /// [`Occurrence::Packed`].
     pub bytes: u32,
-    /// What it does.
+    /// Its effect.
     pub kind: Kind,
-    /// Whether and how often it occurs.
+    /// Whether and how often it happens.
     pub when: Occurrence,
     /// Atomic: LOCK prefix, or `xchg` with memory (SDM vol. 3, "Bus Locking").
     pub locked: bool,
-    /// The access is the whole cache line in which the address lies.
+    /// The access is to the whole cache line of the address.
     pub line: bool,
 }
 
 impl Access {
-    /// The address; of gathers and scatters, what all lanes share.
+    /// The address; for gathers and scatters, the part that all lanes share.
     #[must_use]
     pub fn address(&self) -> &Address {
         match &self.place {

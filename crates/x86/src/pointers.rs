@@ -1,9 +1,10 @@
-//! What an instruction does to the pointers that general-purpose registers hold.
+//! The effect of an instruction on pointers in general-purpose registers.
 //!
-//! What for: following a pointer from the load that fetched it to the accesses through it, over whole functions as they
-//! lie in a file. What not: blocks, traces; values that do not fit a sum of two registers and a constant are "changed".
-//! Assumptions: those of the crate's head, but an instruction that must not run in a copy is read all the same, for it is
-//! only looked at. Sources: Intel SDM vol. 2, page of each instruction.
+//! What for: following a pointer from the load that fetched it to the accesses through it, over whole functions in a
+//! file. What not: blocks, traces; a value that is no sum of two registers and a constant counts as "changed".
+//!
+//! Assumptions: those of the crate's head; but instructions that must not run in a copy are read too, because they
+//! are only analysed. Sources: Intel SDM vol. 2, page of each instruction.
 
 use base::RemoteAddr;
 use iced_x86::{FlowControl, Mnemonic, OpKind, Register};
@@ -28,31 +29,31 @@ pub enum Derived {
     },
     /// All 8 bytes that this access of the instruction loads.
     Loaded {
-        /// Its position in [`PointerStep::accesses`].
+        /// Its index in [`PointerStep::accesses`].
         access: usize,
     },
 }
 
-/// An instruction, as far as pointers go.
+/// The effect of an instruction on pointers.
 #[derive(Clone, Debug)]
 pub struct PointerStep {
     /// Bytes, 1..=15.
     pub length: usize,
-    /// Where control goes next; `None` when it goes nowhere (`ud2`, `hlt`).
+    /// Where control continues; `None` if it does not (`ud2`, `hlt`).
     pub flow: Option<Flow>,
-    /// As [`crate::Instruction::accesses`]; empty where these are not known.
+    /// As [`crate::Instruction::accesses`]; empty if they are unknown.
     pub accesses: Vec<Access>,
     /// The registers of which any part may change.
     pub changed: GprSet,
-    /// Those of them whose new value is known. No register twice.
+    /// Registers among them whose new value is known. Each occurs once.
     pub derived: Vec<(Gpr, Derived)>,
-    /// All 8 bytes of a register that a plain `mov` stores, by its only access.
+    /// The register whose 8 bytes a plain `mov` stores, by its only access.
     pub stored: Option<Gpr>,
 }
 
 impl Reader {
-    /// Reads the instruction that `bytes` begins with, as if it were loaded at `start`; `None` when it is none, or not all of
-    /// it is there.
+    /// Decodes the first instruction of `bytes`, as if loaded at `start`; `None` if it is none, or if not all of it
+    /// is available.
     pub fn pointer_step(&mut self, bytes: &[u8], start: RemoteAddr) -> Option<PointerStep> {
         let code = CodeBytes { start, bytes };
         let window = Window::read(&code, start);
@@ -128,7 +129,7 @@ fn popped(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<(Gpr, Deri
     (accesses.len() == 1 && accesses[0].bytes == 8).then_some((to, Derived::Loaded { access: 0 }))
 }
 
-/// This operand, when it is a register of 64 bits.
+/// This operand, if it is a register of 64 bits.
 pub(crate) fn whole_register(raw: &iced_x86::Instruction, operand: u32) -> Option<Gpr> {
     let fits = raw.op_count() > operand && raw.op_kind(operand) == OpKind::Register;
     let register = if fits { raw.op_register(operand) } else { Register::None };
@@ -140,7 +141,7 @@ fn loaded(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<Derived> {
     (raw.op1_kind() == OpKind::Memory && whole).then_some(Derived::Loaded { access: 0 })
 }
 
-/// `lea` with an index. `effect` has those without.
+/// `lea` with an index. `effect` handles those without.
 fn address(raw: &iced_x86::Instruction) -> Option<Derived> {
     let index = raw.memory_index();
     let base = raw.memory_base();

@@ -1,7 +1,7 @@
-//! What we refuse, and where we know better than the decoder's tables what an instruction changes.
+//! The instructions that we refuse, and the corrections to the decoder's register tables.
 //!
-//! What for: one place with every name of an instruction that a burst must not run. What not: memory operands
-//! (`derive`). Sources: Intel SDM vol. 2, AMD APM vol. 3, page of each instruction.
+//! What for: the one list of instructions that a burst must not run. What not: memory operands (`derive`). Sources:
+//! Intel SDM vol. 2, AMD APM vol. 3, page of each instruction.
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -22,9 +22,10 @@ fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
     use Mnemonic as M;
     let refusal = match mnemonic {
         M::INVALID => Refusal::Invalid,
+        // The kernel sees the address of the call: seccomp filters and signal frames must find the native one.
         M::Syscall | M::Sysenter => Refusal::SystemCall,
         M::Uiret | M::Senduipi | M::Clui | M::Stui => Refusal::Interrupt,
-        // The decoder lets xend and xabort run on; outside of a transaction xend faults.
+        // The decoder lets xend and xabort continue; outside a transaction xend faults.
         M::Xbegin | M::Xend | M::Xabort => Refusal::Transaction,
         M::Enclu => Refusal::Enclave,
         M::Vmcall
@@ -42,6 +43,7 @@ fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
         }
         M::Rdgsbase => Refusal::GsBaseRead,
         M::Std => Refusal::DirectionSet,
+        // They may set the trap flag, which would stop the thread after each instruction of ours.
         M::Popf | M::Popfd | M::Popfq => Refusal::FlagsLoad,
         M::Xsave
         | M::Xsave64
@@ -58,6 +60,7 @@ fn by_mnemonic(mnemonic: Mnemonic) -> Option<Refusal> {
         M::Tileloadd | M::Tileloaddt1 | M::Tilestored | M::Ldtilecfg | M::Sttilecfg => {
             Refusal::Tile
         }
+        // It could make the record buffer inaccessible in the middle of a block.
         M::Wrpkru => Refusal::ProtectionKeys,
         M::Incsspd
         | M::Incsspq
@@ -98,6 +101,7 @@ fn by_flow(raw: &Instruction) -> Option<Refusal> {
     match raw.flow_control() {
         FlowControl::Interrupt => Some(Refusal::Interrupt),
         FlowControl::XbeginXabortXend => Some(Refusal::Transaction),
+        // The signal handler must find the native address of the instruction.
         FlowControl::Exception => Some(Refusal::AlwaysFaults),
         FlowControl::Return if !matches!(raw.mnemonic(), Mnemonic::Ret) => {
             let interrupt =
@@ -117,7 +121,7 @@ fn by_flow(raw: &Instruction) -> Option<Refusal> {
     }
 }
 
-/// Moves into a segment register load a base from the descriptor table.
+/// A move into a segment register loads a base from the descriptor table.
 fn by_operand(raw: &Instruction) -> Option<Refusal> {
     let into_segment = matches!(raw.mnemonic(), Mnemonic::Mov | Mnemonic::Pop)
         && raw.op0_kind() == OpKind::Register
@@ -125,7 +129,7 @@ fn by_operand(raw: &Instruction) -> Option<Refusal> {
     into_segment.then_some(Refusal::SegmentLoad)
 }
 
-/// The pointer and the counter of such an instruction have 32 bits; no compiler writes it.
+/// Pointer and counter of such an instruction have 32 bits; no compiler generates it.
 fn narrow_repeat(raw: &Instruction) -> bool {
     let narrow =
         |kind| matches!(kind, OpKind::MemorySegESI | OpKind::MemorySegEDI | OpKind::MemoryESEDI);
@@ -141,22 +145,22 @@ pub(crate) fn changes_direction(raw: &Instruction) -> bool {
 
 /// Corrections to the register table of the decoder.
 pub(crate) fn correct_registers(raw: &Instruction, effect: &mut RegisterEffect) {
-    // `cmov` into 32 bits clears the upper half even when the condition is false, and otherwise keeps the lower half:
-    // never a kill, whatever the table calls it.
+    // A `cmov` of 32 bits clears the upper half even if the condition is false, and then keeps the lower half: never
+    // a kill, whatever the table says.
     if moves_on_condition(raw.mnemonic()) {
         effect.killed = GprSet::default();
     }
-    // bsf and bsr of 0 leave the destination as it was (AMD APM; SDM: "undefined", the same in practice). Processors
-    // without BMI1 and LZCNT take tzcnt and lzcnt for them.
+    // bsf and bsr of 0 leave the destination unchanged (AMD APM; SDM: "undefined", the same in practice). Processors
+    // without BMI1 and LZCNT execute tzcnt and lzcnt as these.
     if matches!(raw.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr | Mnemonic::Tzcnt | Mnemonic::Lzcnt) {
         effect.killed = GprSet::default();
     }
-    // A nop that changes nothing where shadow stacks are off (SDM vol. 2, RDSSP).
+    // A nop that changes nothing if shadow stacks are off (SDM vol. 2, RDSSP).
     if matches!(raw.mnemonic(), Mnemonic::Rdsspd | Mnemonic::Rdsspq) {
         effect.killed = GprSet::default();
     }
-    // Shifts of a 32-bit register by a masked count of 0 clear the upper half all the same and read the register, so
-    // nothing to correct. A mask that a gather uses up is changed, also where the table says it is only read.
+    // A shift of a 32-bit register by a masked count of 0 also clears the upper half and reads the register, so
+    // nothing needs correction. A gather changes its mask, although the table says that it only reads it.
     if raw.is_vsib() {
         if let Some(mask) = MaskRegister::from_iced(raw.op_mask()) {
             effect.masks_changed |= 1 << mask.number();
@@ -169,7 +173,7 @@ pub(crate) fn correct_registers(raw: &Instruction, effect: &mut RegisterEffect) 
     }
     // x87 registers are the MMX registers; which one a push writes depends on TOP.
     effect.mmx_changed |= raw.fpu_stack_increment_info().writes_top();
-    // The table names no registers for these two.
+    // The table has no registers for these two.
     match raw.mnemonic() {
         Mnemonic::Fxrstor | Mnemonic::Fxrstor64 => {
             effect.mmx_changed = true;

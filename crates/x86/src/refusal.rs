@@ -1,11 +1,12 @@
-//! Why an instruction cannot run in translated code: one name each.
+//! Why an instruction cannot run in translated code: one name per reason.
 //!
-//! What for: a burst ends in front of such an instruction and the program goes on natively; the name is counted in the
-//! result. What not: reasons that only a live process shows (JIT pages, rseq critical sections, `gs` in use).
+//! What for: a burst ends before such an instruction and the program continues natively; the result counts the name.
+//! What not: reasons that only a live process shows (JIT pages, rseq critical sections, `gs` in use):
+//! `burst::Refused`.
 
-/// Why an instruction is left to run natively, or not at all.
+/// Why an instruction must run natively.
 ///
-/// Sources: Intel SDM vol. 2 for each instruction, vol. 1 ch. 17 (CET), ch. 16 (TSX), ch. 18 (AMX), vol. 1 13 (XSAVE).
+/// Sources: Intel SDM vol. 2 for each instruction, vol. 1 ch. 17 (CET), ch. 16 (TSX), ch. 18 (AMX), ch. 13 (XSAVE).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
 pub enum Refusal {
     /// No such instruction in 64-bit mode, or its prefixes are not allowed.
@@ -17,7 +18,7 @@ pub enum Refusal {
     /// `int n`, `int3`, `int1`, `iret`, `uiret`.
     #[error("software interrupt or return from one; the saved instruction pointer must be native")]
     Interrupt,
-    /// `ud0`, `ud1`, `ud2`: wanted faults.
+    /// `ud0`, `ud1`, `ud2`: intended faults.
     #[error("instruction that always faults; the fault must happen at its native address")]
     AlwaysFaults,
     /// Far jump, call, return: loads CS.
@@ -29,7 +30,7 @@ pub enum Refusal {
     /// `xbegin`, `xend`, `xabort`: an abort goes to an address in the code.
     #[error("hardware transaction; recording inside it would abort it")]
     Transaction,
-    /// `hlt`, port I/O and all that needs privilege.
+    /// `hlt`, port I/O and everything that needs privilege.
     #[error("privileged instruction; a program faults here on its own")]
     Privileged,
     /// `vmcall` and the like.
@@ -76,16 +77,16 @@ pub enum Refusal {
     /// `popf`, `popfq`.
     #[error("loads all flags, perhaps the direction or the trap flag")]
     FlagsLoad,
-    /// A copy would have to reach further than 2 GiB.
+    /// The copy would have to reach further than 2 GiB.
     #[error("refers to an address more than 2 GiB from where its copy would lie")]
     TooFar,
-    /// More values than a record may have; no block within [`Limits`](crate::Limits) as they are comes near.
+    /// More values than a record may have; no block within the current [`Limits`](crate::Limits) needs that many.
     #[error("its record would have more than {} words", crate::translate::MOST_WORDS)]
     TooManyValues,
     /// Vectors that this processor does not have.
     #[error("this processor does not have the instruction; the program faults here on its own")]
     NotOnThisProcessor,
-    /// There is nothing to copy, or not all bytes of it are there.
+    /// There is nothing to copy, or not all of its bytes are available.
     #[error("the bytes of the code are not all there")]
     MissingBytes,
 }

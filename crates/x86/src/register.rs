@@ -1,14 +1,14 @@
 //! Names of registers, and sets of general-purpose registers.
 //!
-//! What for: an index into a register file that came from a checked place, never a bare integer.
-//! What not: no values. Numbers are those of the encoding (Intel SDM vol. 2, 2.1.5 and 3.1.1.1): rax rcx rdx rbx rsp
-//! rbp rsi rdi r8..r15. APX (r16..r31) does not exist here; such code does not decode.
+//! What for: an index into a register file that was checked once, never a bare integer. What not: values. Numbers are
+//! those of the encoding (Intel SDM vol. 2, 2.1.5 and 3.1.1.1): rax rcx rdx rbx rsp rbp rsi rdi r8..r15. APX
+//! (r16..r31) is not supported; such code does not decode.
 
 use std::fmt;
 
 use iced_x86::Register;
 
-/// A general-purpose register, always the whole 64 bits of it.
+/// A general-purpose register, always all of its 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gpr(u8);
 
@@ -18,7 +18,7 @@ const GPR_NAMES: [&str; Gpr::COUNT] = [
 ];
 
 impl Gpr {
-    /// How many there are.
+    /// Number of registers.
     pub const COUNT: usize = 16;
     /// Accumulator; base of `clzero`.
     pub const RAX: Gpr = Gpr(0);
@@ -42,19 +42,19 @@ impl Gpr {
     /// Callee-saved, like rbx and rbp; never named implicitly.
     pub const R15: Gpr = Gpr(15);
 
-    /// The register with this number of the encoding, 0..16; `None` above.
+    /// The register with this number in the encoding, 0..16; `None` above.
     #[must_use]
     pub fn from_number(number: usize) -> Option<Gpr> {
         u8::try_from(number).ok().filter(|&number| usize::from(number) < Gpr::COUNT).map(Gpr)
     }
 
-    /// The number of the encoding, 0..16.
+    /// Its number in the encoding, 0..16.
     #[must_use]
     pub fn number(self) -> usize {
         usize::from(self.0)
     }
 
-    /// All of them, by number.
+    /// All registers, by number.
     pub fn all() -> impl Iterator<Item = Gpr> {
         (0..Gpr::COUNT as u8).map(Gpr)
     }
@@ -80,13 +80,13 @@ impl fmt::Debug for Gpr {
     }
 }
 
-/// A vector register, always the whole 64 bytes of it (zmm0..zmm31; xmm and ymm are its low parts), or an MMX
-/// register where [`LaneMask`](crate::LaneMask) says so.
+/// A vector register, always all of its 64 bytes (zmm0..zmm31; xmm and ymm are its low parts), or an MMX register
+/// where [`LaneMask`](crate::LaneMask) says so.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VectorRegister(u8);
 
 impl VectorRegister {
-    /// How many there are.
+    /// Number of registers.
     pub const COUNT: usize = 32;
 
     /// The register with this number, 0..32; `None` above.
@@ -96,7 +96,7 @@ impl VectorRegister {
         (usize::from(number) < VectorRegister::COUNT).then_some(VectorRegister(number))
     }
 
-    /// The number of the encoding, 0..32.
+    /// Its number in the encoding, 0..32.
     #[must_use]
     pub fn number(self) -> usize {
         usize::from(self.0)
@@ -121,7 +121,7 @@ impl fmt::Display for VectorRegister {
 pub struct MaskRegister(u8);
 
 impl MaskRegister {
-    /// How many there are.
+    /// Number of registers.
     pub const COUNT: usize = 8;
 
     /// The register with this number, 0..8; `None` above.
@@ -131,7 +131,7 @@ impl MaskRegister {
         (usize::from(number) < MaskRegister::COUNT).then_some(MaskRegister(number))
     }
 
-    /// The number of the encoding, 0..8.
+    /// Its number in the encoding, 0..8.
     #[must_use]
     pub fn number(self) -> usize {
         usize::from(self.0)
@@ -159,12 +159,12 @@ impl GprSet {
     /// All sixteen.
     pub const ALL: GprSet = GprSet(u16::MAX);
 
-    /// Adds one.
+    /// Adds a register.
     pub fn insert(&mut self, register: Gpr) {
         self.0 |= 1 << register.0;
     }
 
-    /// Adds these.
+    /// Adds registers.
     pub fn extend(&mut self, registers: impl IntoIterator<Item = Gpr>) {
         registers.into_iter().for_each(|register| self.insert(register));
     }
@@ -175,13 +175,13 @@ impl GprSet {
         self.0
     }
 
-    /// Whether it is in.
+    /// Whether it contains a register.
     #[must_use]
     pub fn contains(self, register: Gpr) -> bool {
         self.0 & (1 << register.0) != 0
     }
 
-    /// Those in either.
+    /// The union of both.
     #[must_use]
     pub fn union(self, other: GprSet) -> GprSet {
         GprSet(self.0 | other.0)
@@ -193,7 +193,7 @@ impl GprSet {
         GprSet(self.0 & !other.0)
     }
 
-    /// None in it.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0

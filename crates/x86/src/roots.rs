@@ -1,15 +1,16 @@
-//! The few register values from which all addresses of a block can be rebuilt, and what a loop adds to them.
+//! The few register values from which all addresses of a block can be rebuilt, and their change per iteration of a
+//! loop.
 //!
-//! What for: recording. A block's record holds its *roots*: register values at points where nothing earlier explains
-//! them. All addresses follow from them by constants (`push` moved rsp by 8, `add rdi, 64` ran twice, ...). A *self-loop*
-//! whose registers advance by constants needs its roots once and then only a count of iterations.
-//! What not: emitting the code that records; deciding when it pays.
+//! What for: recording. A block's record holds its *roots*: register values at points where no earlier value
+//! determines them. All addresses follow from them by constants (`push` moved rsp by 8, `add rdi, 64` ran twice,
+//! ...). A *self-loop* whose registers advance by constants needs its roots once and then only its number of
+//! iterations. What not: emitting the code that records (`translate`).
 //!
 //! Assumptions:
-//! * Within a block the bases of fs and gs do not change: what changes them is refused (`policy`).
+//! * The bases of fs and gs do not change within a block: instructions that change them are refused (`policy`).
 //! * Only 64-bit arithmetic is followed. `add ecx, 1` wraps at 2^32, so afterwards ecx is a root of its own.
-//! * A value is followed through add, sub, inc, dec, lea, mov, xchg, push, pop, call, enter, leave, loop and constants;
-//!   any other write makes a new root. That costs a recorded value, never a wrong address.
+//! * A value is followed through add, sub, inc, dec, lea, mov, xchg, push, pop, call, enter, leave, loop and
+//!   constants. Any other write makes a new root. That costs a recorded value, never a wrong address.
 
 use crate::block::{Block, End};
 use crate::effect::{self, Change};
@@ -37,20 +38,20 @@ pub enum Source {
     Direction,
 }
 
-/// A value to be recorded: what `source` holds in front of instruction `at` of the block.
+/// A value to be recorded: that of `source` before instruction `at` of the block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Root {
     /// The register.
     pub source: Source,
-    /// Index of the instruction in front of which the value is there: 0 at entry, else right behind the instruction
-    /// that made it.
+    /// Index of the instruction before which the value exists: 0 at entry, else right after the instruction that
+    /// computed it.
     pub at: usize,
 }
 
-/// A value as far as it is known in symbols.
+/// A symbolic value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Value {
-    /// The same in every run.
+    /// The same constant in every run.
     Constant(u64),
     /// A root plus a displacement, modulo 2^64. For vectors, masks and the direction flag the displacement is 0.
     Root {
@@ -61,7 +62,7 @@ pub enum Value {
     },
 }
 
-/// What one register of an access holds when its instruction begins.
+/// The value of one register of an access before its instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Input {
     /// The register, as the access names it.
@@ -70,7 +71,7 @@ pub struct Input {
     pub value: Value,
 }
 
-/// An access and where the values of its registers come from.
+/// An access and the sources of its registers' values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RootedAccess {
     /// Index of the instruction in the block.
@@ -81,11 +82,11 @@ pub struct RootedAccess {
     pub inputs: Vec<Input>,
 }
 
-/// How the value of a root changes from one iteration of a self-loop to the next.
+/// The change of a root from one iteration of a self-loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advance {
-    /// By this, modulo 2^64; 0 for what stays.
-    By(u64),
+    /// By this constant, modulo 2^64; 0 for an invariant.
+    Constant(u64),
     /// Not by a constant.
     Irregular,
 }
@@ -93,11 +94,11 @@ pub enum Advance {
 /// The roots of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockRoots {
-    /// Each value to record, ordered by `at`, then by register.
+    /// The values to record, ordered by `at`, then by register.
     pub roots: Vec<Root>,
     /// Every access of the block in order of execution.
     pub accesses: Vec<RootedAccess>,
-    /// The values of rax..r15 behind the block, by number; `None` where no root explains one.
+    /// The values of rax..r15 after the block, by number; `None` if no root determines it.
     pub general_at_end: Vec<Option<Value>>,
     /// Vector registers that the block may change, bit n for register n.
     pub vectors_changed: u32,
@@ -107,14 +108,14 @@ pub struct BlockRoots {
     pub direction_changed: bool,
 }
 
-/// Which way out of a block leads back to its start.
+/// The way out of a block that leads back to its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BackEdge {
     /// Its end is a jump to its start.
     Always,
-    /// When the condition at its end holds.
+    /// The branch at its end, when the condition holds.
     WhenTaken,
-    /// When the condition at its end does not hold.
+    /// The branch at its end, when the condition does not hold.
     WhenNotTaken,
 }
 
@@ -123,15 +124,15 @@ pub enum BackEdge {
 pub struct SelfLoop {
     /// The way back.
     pub back: BackEdge,
-    /// For each of [`BlockRoots::roots`], how it changes per iteration.
+    /// The change per iteration, for each of [`BlockRoots::roots`].
     pub advances: Vec<Advance>,
 }
 
 impl SelfLoop {
-    /// Whether all addresses of all iterations follow from the first one's roots and the number of iterations.
+    /// Whether all addresses of all iterations follow from the roots of the first one and the number of iterations.
     #[must_use]
     pub fn is_summarisable(&self) -> bool {
-        self.advances.iter().all(|advance| matches!(advance, Advance::By(_)))
+        self.advances.iter().all(|advance| matches!(advance, Advance::Constant(_)))
     }
 }
 
@@ -154,7 +155,7 @@ pub fn find_roots(block: &Block) -> BlockRoots {
     tracker.finish(roots, accesses)
 }
 
-/// The values of rax..r15 in front of each instruction, and (last) behind them all.
+/// The values of rax..r15 before each instruction, and (last) after all of them.
 pub(crate) fn general_in_front(block: &Block) -> Vec<[Value; Gpr::COUNT]> {
     let mut tracker = Tracker::new();
     let mut values = vec![tracker.general];
@@ -314,9 +315,9 @@ pub fn sources(access: &Access) -> Vec<Source> {
 }
 
 impl RootedAccess {
-    /// The registers of this access as they are when its instruction begins, given the states in which the roots were
-    /// recorded: `state_at(i)` is the state in front of instruction i, asked only for the roots of this access.
-    /// Registers that the access does not name are 0.
+    /// The registers of this access before its instruction, given the states in which the roots were recorded:
+    /// `state_at(i)` is the state before instruction i. It is called only for the roots of this access. Registers
+    /// that the access does not use are 0.
     #[must_use]
     pub fn state<'a>(&self, state_at: impl Fn(usize) -> &'a State) -> State {
         let mut state = State::default();
@@ -356,7 +357,7 @@ fn set_scalar(state: &mut State, source: Source, value: u64) {
     }
 }
 
-/// Whether `block`, with these roots, may follow itself, and how the roots change then.
+/// Whether `block` may follow itself, and how its roots then change.
 #[must_use]
 pub fn self_loop(block: &Block, roots: &BlockRoots) -> Option<SelfLoop> {
     let back = match block.end {
@@ -371,19 +372,19 @@ pub fn self_loop(block: &Block, roots: &BlockRoots) -> Option<SelfLoop> {
 
 fn advance(root: &Root, roots: &BlockRoots) -> Advance {
     if root.at != 0 {
-        // Made anew in each iteration from what no root explains.
+        // Computed again in each iteration from a value that no root determines.
         return Advance::Irregular;
     }
-    let stays = |stays: bool| if stays { Advance::By(0) } else { Advance::Irregular };
+    let stays = |stays: bool| if stays { Advance::Constant(0) } else { Advance::Irregular };
     match root.source {
-        Source::FsBase | Source::GsBase => Advance::By(0),
+        Source::FsBase | Source::GsBase => Advance::Constant(0),
         Source::Vector(register) => stays(roots.vectors_changed >> register.number() & 1 == 0),
         Source::Mask(register) => stays(roots.masks_changed >> register.number() & 1 == 0),
         Source::Mmx(_) => Advance::Irregular,
         Source::Direction => stays(!roots.direction_changed),
         Source::General(register) => match roots.general_at_end[register.number()] {
             Some(Value::Root { root: end, displacement }) if end == *root => {
-                Advance::By(displacement)
+                Advance::Constant(displacement)
             }
             _ => Advance::Irregular,
         },

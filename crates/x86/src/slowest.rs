@@ -1,20 +1,21 @@
-//! How many cycles an instruction takes at most.
+//! An upper bound on the cycles of an instruction.
 //!
-//! What for: a bound on how long code takes when each instruction waits for the one before, for code that could not be timed
-//! without its data. What not: how long it takes: most instructions wait for few others, so that is a fraction.
+//! What for: a bound on the time of code in which each instruction waits for the one before, for code that could not
+//! be timed without misses. What not: its time: most instructions wait for few others, so that is a fraction.
 //!
-//! Figures are the largest latency, over all operands, of Intel's cores from Haswell and AMD's from Zen on (Fog, Instruction
-//! tables, 2022; uops.info), rounded up; an instruction that no row names takes [`OTHERS`].
-//! Assumptions: data is in the first-level cache and a load that follows a store gets its value from the store buffer;
-//! branches are predicted; denormal numbers are rare.
+//! Figures are the largest latency, over all operands, of Intel's cores from Haswell and AMD's from Zen on (Fog,
+//! Instruction tables, 2022; uops.info), rounded up; an instruction that no row names takes [`OTHERS`].
+//!
+//! Assumptions: data is in the first-level cache, and a load after a store to the same address gets its value by
+//! store forwarding. Branches are predicted. Denormal numbers are rare.
 
 use crate::instruction::Instruction;
 use crate::operand::Kind;
 
-/// A load from the first level: into a general-purpose register, and into others.
+/// Latency of a load from the first level: into a general-purpose register, and into others.
 const LOAD: u32 = 5;
 const LOAD_VECTOR: u32 = 8;
-/// An atomic operation, with all stores before it done.
+/// An atomic operation, after all earlier stores.
 const LOCKED: u32 = 40;
 const OTHERS: u32 = 30;
 /// Vector instructions: additions, multiplications, shuffles, conversions within vectors.
@@ -22,7 +23,7 @@ const VECTOR: u32 = 7;
 
 /// Division of 128 by 64 bits took up to 95 cycles before Ice Lake.
 const WIDE_DIVISION: u32 = 100;
-/// One cycle by a constant, on flags and operand alike.
+/// One cycle if by a constant, for flags and operand alike.
 const SHIFTS: &[&str] = &["shl", "shr", "sar", "sal"];
 
 /// Whole mnemonics of instructions on general-purpose registers.
@@ -51,7 +52,7 @@ const GENERAL: &[(u32, &[&str])] = &[
         ],
     ),
 ];
-/// Beginnings of mnemonics, without `v` in front; the first that fits counts.
+/// Prefixes of mnemonics, without leading `v`; the first match counts.
 const BEGINNINGS: &[(&str, u32)] = &[
     ("set", 2),
     ("cmov", 2),
@@ -81,8 +82,8 @@ const BEGINNINGS: &[(&str, u32)] = &[
 ];
 
 impl Instruction {
-    /// Cycles from its operands to its result, at most, with its data in the first-level cache; `None` for one that repeats
-    /// as often as a register says.
+    /// Most cycles from its operands to its result, with its data in the first-level cache; `None` for an instruction
+    /// that repeats as often as a register says.
     #[must_use]
     pub fn slowest_cycles(&self) -> Option<u32> {
         if self.raw.has_rep_prefix() && self.raw.is_string_instruction() {
@@ -95,7 +96,7 @@ impl Instruction {
         Some(own + if loads { load } else { 0 } + if locked { LOCKED } else { 0 })
     }
 
-    /// Without its load, and the load, should it have one.
+    /// Its own cycles, and those of its load if it has one.
     fn own_and_load(&self) -> (u32, u32) {
         let mnemonic = self.mnemonic();
         let mnemonic = mnemonic.as_str();
@@ -103,7 +104,7 @@ impl Instruction {
             return (WIDE_DIVISION, LOAD_VECTOR);
         }
         match GENERAL.iter().find(|(_, names)| names.contains(&mnemonic)) {
-            // A shift by a register changes the flags or leaves them, which takes two further steps.
+            // A shift by a register must keep the flags if the count is 0, which takes two more steps.
             Some(_) if SHIFTS.contains(&mnemonic) && !self.shifts_by_register() => (1, LOAD),
             Some((cycles, _)) => (*cycles, LOAD),
             None => (by_beginning_or_end(mnemonic), LOAD_VECTOR),
@@ -122,7 +123,7 @@ impl Instruction {
     }
 }
 
-/// Of a mnemonic that [`GENERAL`] does not have.
+/// The bound for a mnemonic that is not in [`GENERAL`].
 fn by_beginning_or_end(mnemonic: &str) -> u32 {
     if mnemonic.starts_with('j') {
         return 2;

@@ -1,9 +1,10 @@
 //! From bytes to blocks.
 //!
-//! What for: [`read_block`] decides how far a block goes; [`read_pieces`] reads one again that was kept. What not: guessing
-//! indirect targets; unrolling loops.
-//! Assumptions: hostile bytes are possible (data taken for code), so every walk is bounded; a branch forward is mostly not
-//! taken, one backward mostly is, for compilers lay code out so.
+//! What for: [`read_block`] decides how far a block extends; [`read_pieces`] reads a stored block again. What not:
+//! guessing indirect targets; unrolling loops.
+//!
+//! Assumptions: the bytes may be hostile (data taken for code), so every walk is bounded. Forward branches are mostly
+//! not taken, backward ones mostly are, because compilers lay code out so.
 
 use base::RemoteAddr;
 
@@ -30,8 +31,8 @@ pub fn read_block<C: CodeSource + ?Sized>(
     Block { start, instructions: walk.instructions, end }
 }
 
-/// Reads the block whose instructions lie in `pieces`, each piece's in a row; `None` when the pieces hold anything else
-/// than whole instructions of which each leads to the next.
+/// Reads the block whose instructions lie in `pieces`, consecutively in each piece. `None` if the pieces contain
+/// anything but whole instructions of which each leads to the next.
 #[must_use]
 pub fn read_pieces(reader: &mut Reader, pieces: &[CodeBytes<'_>]) -> Option<Block> {
     let start = pieces.first()?.start;
@@ -64,13 +65,13 @@ struct Walk {
     bytes: usize,
     followed: usize,
     passed: usize,
-    /// The followed calls that have not returned yet: where they come back to, and their caller's number.
+    /// The followed calls that have not returned yet: their return address, and their caller's number.
     calls: Vec<(RemoteAddr, usize)>,
-    /// The number of the call that runs, 0 for the block's own.
+    /// The number of the current call; 0 for the block's own code.
     call: usize,
-    /// How many calls were followed.
+    /// Number of calls followed.
     entered: usize,
-    /// For each instruction, the number of its call.
+    /// The number of its call, for each instruction.
     call_of: Vec<usize>,
 }
 
@@ -125,8 +126,9 @@ impl Walk {
         }
     }
 
-    /// Where the block goes on behind a jump, call or return. A target that this call went through already closes a loop;
-    /// following it would only unroll it, and a loop whose back edge is the end of its block can be summarised.
+    /// The address at which the block continues after a jump, call or return. A target in the same call that is
+    /// already in the block closes a loop. Following it would only unroll the loop, and a loop whose back edge is the
+    /// end of its block can be summarised.
     fn follow(&mut self, flow: Flow, next: RemoteAddr) -> Option<RemoteAddr> {
         let target = match flow {
             Flow::Jump(target) => target,
@@ -147,13 +149,13 @@ impl Walk {
         (!self.is_known(target)).then_some(target)
     }
 
-    /// Whether the call that runs went through `target`.
+    /// Whether the current call contains `target`.
     fn is_known(&self, target: RemoteAddr) -> bool {
         let mut numbered = self.instructions.iter().zip(&self.call_of);
         numbered.any(|(one, call)| *call == self.call && one.address() == target)
     }
 
-    /// Whether a call that has not returned went through `target`.
+    /// Whether a call that has not returned contains `target`.
     fn recurses(&self, target: RemoteAddr) -> bool {
         let active =
             |call: &usize| *call == self.call || self.calls.iter().any(|(_, one)| one == call);
@@ -161,9 +163,9 @@ impl Walk {
         numbered.any(|(one, call)| active(call) && one.address() == target)
     }
 
-    /// Whether the block continues after the conditional branch that was read last. A branch backward closes a loop, and so
-    /// does one right before the block's start: the block ends there, so that the loop can be summarised. `loop` and `jrcxz` have no
-    /// form that reaches a side exit.
+    /// Whether the block continues after the conditional branch that was read last. A backward branch closes a loop,
+    /// and so does one right before the block's start: the block ends there, so that the loop can be summarised.
+    /// `loop` and `jrcxz` have no form that reaches a side exit.
     fn may_pass(&mut self, taken: RemoteAddr, next: RemoteAddr, limits: &Limits) -> bool {
         let is_jcc = self.instructions.last().is_some_and(|one| one.raw.is_jcc_short_or_near());
         let pass = is_jcc
@@ -175,7 +177,7 @@ impl Walk {
         pass
     }
 
-    /// Whether `target` may come next in a block that somebody else says is one.
+    /// Whether `target` may come next in a block that was given in pieces.
     fn goes_on_at(&mut self, target: RemoteAddr) -> bool {
         let Some(last) = self.instructions.last() else { return true };
         let next = last.next_address();
@@ -191,7 +193,7 @@ impl Walk {
         }
     }
 
-    /// How a block ends with the instruction that was read last.
+    /// The end of a block after the instruction that was read last.
     fn end_behind(&self, next: RemoteAddr) -> End {
         match self.instructions.last().map_or(Flow::Next, Instruction::flow) {
             Flow::Next => End::FallThrough(next),

@@ -1,12 +1,13 @@
-//! What of a thread's state at an address the code around it makes meaningful.
+//! The part of a thread's state at an address that the code around it gives a meaning.
 //!
-//! What for: a clock sample has all general registers and a piece of the stack; few of them tell anything: those that
-//! addresses are made of, that count, and that are compared with, and words of the stack used likewise (all variables of
-//! code built without optimisation).
-//! What not: what they mean; that is worked out later from the same code ([`loops`](crate::loops())).
-//! Assumptions: a wrong choice costs room or leaves something unknown, but makes no value wrong. Code behind an address is
-//! followed from it, so that a loop is seen whole; code in front of it is read from where decoding falls into step, as x86
-//! code nearly always does within a few instructions.
+//! What for: a clock sample has all general registers and a piece of the stack, few of which are informative: those
+//! from which addresses are computed, that count, and that are compared with; and stack words used likewise (all
+//! variables of unoptimised code). What not: their meaning, which is worked out later from the same code
+//! ([`loops`](crate::loops())).
+//!
+//! Assumptions: a wrong choice costs room or leaves something unknown, but makes no value wrong. Code after an
+//! address is followed from it, so that a loop is seen whole. Code before it is decoded from where decoding
+//! resynchronises; x86 code nearly always does within a few instructions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,20 +19,20 @@ use crate::code::{CodeSource, Window};
 use crate::instruction::{Flow, decode, flow};
 use crate::register::{Gpr, GprSet};
 
-/// Instructions that are followed from an address: loops are hardly longer, and it bounds the work to some 10 us.
+/// Most instructions that are followed from an address: few loops are longer, and it bounds the work to some 10 us.
 const FOLLOWED: usize = 256;
 
-/// The same behind a call, of which it must be found whether it comes again; some 100 us, once per call.
+/// The same after a call, where we must find whether the call runs again; some 100 us, once per call.
 const FOLLOWED_OF_CALLER: usize = 1024;
 
-/// Bytes in front of an address in which instructions are taken that lead to it: several that may have loaded what it waits
-/// for.
+/// Bytes before an address whose instructions are taken if they lead to it: several of these may have loaded what it
+/// waits for.
 const BYTES_BEFORE: u64 = 64;
 
 /// Bytes around an address, in both directions, that are read.
 pub const BYTES_AROUND: u64 = 4096;
 
-/// Words of the stack that are kept: the counters and bounds of some nested loops, and what they walk over.
+/// Most stack words that are kept: the counters and bounds of some nested loops, and the pointers that they advance.
 const SLOTS: usize = 10;
 
 /// Registers and words of the stack.
@@ -39,11 +40,11 @@ const SLOTS: usize = 10;
 pub struct Wanted {
     /// The registers.
     pub registers: GprSet,
-    /// The words of the stack: those that count come first.
+    /// The words of the stack; those that count come first.
     pub slots: Vec<Slot>,
 }
 
-/// What is meaningful at `address`.
+/// The state with a meaning at `address`.
 #[must_use]
 pub fn wanted<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Wanted {
     let (before, behind) = (before(code, address), behind(code, address, FOLLOWED));
@@ -52,8 +53,8 @@ pub fn wanted<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Wanted {
     Wanted { registers, slots: slots(before.iter().chain(&behind)) }
 }
 
-/// What is meaningful in the frame of a caller, whose callee will return to `address`. `None` where the call does not come
-/// again: it is in no loop, and nothing counts there.
+/// The state with a meaning in the frame of a caller, whose callee will return to `address`. `None` if the call does
+/// not run again: it is in no loop, and nothing counts there.
 #[must_use]
 pub fn wanted_of_caller<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Option<Wanted> {
     let behind = behind(code, address, FOLLOWED_OF_CALLER);
@@ -63,7 +64,7 @@ pub fn wanted_of_caller<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -
     Some(Wanted { registers: lasting().into_iter().collect(), slots })
 }
 
-/// The words of the stack that instructions name, as many as are kept.
+/// The stack words that instructions name, as many as are kept.
 fn slots<'a>(instructions: impl Iterator<Item = &'a Instruction>) -> Vec<Slot> {
     let mut slots: BTreeMap<Slot, Use> = BTreeMap::new();
     for instruction in instructions {
@@ -78,13 +79,13 @@ fn slots<'a>(instructions: impl Iterator<Item = &'a Instruction>) -> Vec<Slot> {
     slots.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// rsp and the registers that a callee leaves as they are (System V AMD64 ABI, 3.2.1): they tell one run of a loop from the
-/// next, for callers keep their own counters in them.
+/// rsp and the callee-saved registers (System V AMD64 ABI, 3.2.1): they distinguish one run of a loop from the next,
+/// because callers keep their own counters in them.
 fn lasting() -> [Gpr; 7] {
     [3, 4, 5, 12, 13, 14, 15].map(|number| Gpr::from_number(number).unwrap_or(Gpr::RSP))
 }
 
-/// The instructions that lead to `address`, as far back as decoding falls into step with it.
+/// The instructions that lead to `address`, as far back as decoding resynchronises with it.
 fn before<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Vec<Instruction> {
     for back in (1..=BYTES_BEFORE).rev() {
         let mut at = address.0.wrapping_sub(back);
@@ -101,7 +102,7 @@ fn before<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Vec<Instruct
     Vec::new()
 }
 
-/// The instructions that may follow from `address` on, `most` of them, callees left out.
+/// The instructions that may follow from `address` on, at most `most`, without callees.
 fn behind<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr, most: usize) -> Vec<Instruction> {
     let mut seen = BTreeSet::new();
     let mut open = std::collections::VecDeque::from([address.0]);
@@ -151,7 +152,7 @@ fn note_registers(instruction: &Instruction, registers: &mut GprSet) {
     }
 }
 
-/// What is done to a word of the stack, the most telling first.
+/// How a stack word is used, most informative first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Counted,
@@ -173,7 +174,7 @@ fn slot_of(instruction: &Instruction) -> Option<(Slot, Use)> {
     Some((slot, used))
 }
 
-/// The word of the stack that an operand names.
+/// The stack word that an operand names.
 pub(crate) fn slot_operand(instruction: &Instruction) -> Option<Slot> {
     if !(0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory) {
         return None;
@@ -190,7 +191,7 @@ pub(crate) fn slot_operand(instruction: &Instruction) -> Option<Slot> {
     plain.then_some(Slot { base, displacement, wide })
 }
 
-/// The register by which an operand in memory, if there is one, is on the stack.
+/// The base register of a memory operand on the stack, if there is one.
 pub(crate) fn stack_base(instruction: &Instruction) -> Option<SlotBase> {
     match instruction.memory_base() {
         Register::RSP => Some(SlotBase::StackPointer),

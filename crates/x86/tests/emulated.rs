@@ -351,7 +351,7 @@ fn summarised_loops() {
 fn advanced(first: &State, roots: &x86::BlockRoots, advances: &[Advance], iteration: u64) -> State {
     let mut state = first.clone();
     for (root, advance) in roots.roots.iter().zip(advances) {
-        if let (x86::Source::General(register), Advance::By(step)) = (root.source, advance) {
+        if let (x86::Source::General(register), Advance::Constant(step)) = (root.source, advance) {
             let value = first.get(register).wrapping_add(step.wrapping_mul(iteration));
             state.set(register, value);
         }

@@ -238,7 +238,7 @@ fn range(touch: Touch) -> Range {
 #[cfg(test)]
 mod tests {
     use base::Picos;
-    use facts::KeptFloor;
+    use facts::NoReloadTime;
     use testkit::recording::RecordingBuilder;
 
     use super::*;
@@ -269,7 +269,7 @@ mod tests {
         }
         let mut recording = builder.build();
         let [median, low, high] = [Picos(500); 3];
-        recording.kept_floors.push(KeptFloor { block, repetitions: 9, median, low, high });
+        recording.no_reload_times.push(NoReloadTime { block, repetitions: 9, median, low, high });
         let code = TracedCode::read(&recording);
         free(&recording, &code, HashSet::from([block])).contains(&block)
     }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{BlockId, BurstId};
 use estimate::Bounds;
 use estimate::interval::{mean_and_half, median};
-use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
+use facts::{Burst, IterationTime, NoMissOutcome, NoMissTime, Recording};
 
 use super::Memory;
 use super::native::Speed;
@@ -58,7 +58,7 @@ const ONE_THREAD: f64 = 1.05;
 
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
 /// (Kendall & Stuart, The Advanced Theory of Statistics, 10.12). Repetitions of one turn are alike and count as one.
-pub(crate) fn seconds(time: &FloorTime) -> Bounds {
+pub(crate) fn seconds(time: &IterationTime) -> Bounds {
     const IN_TURN: f64 = 16.0;
     let turns = (f64::from(time.repetitions) / IN_TURN).max(1.0);
     let part = (1.96 * 1.2533 / (1.2816 * turns.sqrt())).min(1.0);
@@ -81,10 +81,10 @@ fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
 
 /// No-miss times of loops by block, seconds per iteration.
 pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Bounds> {
-    let loops = recording.core_floors.iter().filter(|one| one.path.is_none());
+    let loops = recording.no_miss_times.iter().filter(|one| one.path.is_none());
     let measured = loops.filter_map(|one| match &one.outcome {
-        FloorOutcome::Measured(time) => Some((one.block, seconds(time))),
-        FloorOutcome::Refused(_) => None,
+        NoMissOutcome::Measured(time) => Some((one.block, seconds(time))),
+        NoMissOutcome::Refused(_) => None,
     });
     measured.collect()
 }
@@ -101,7 +101,7 @@ impl Paces {
         let recording = profile.recording;
         let began = Began::read(profile, code, works);
         let mut paths: BTreeMap<FunctionId, Vec<Option<Bounds>>> = BTreeMap::new();
-        for one in &recording.core_floors {
+        for one in &recording.no_miss_times {
             let Some((function, pace)) = began.pace(one) else { continue };
             paths.entry(function).or_default().push(pace);
         }
@@ -152,7 +152,7 @@ struct Began {
 impl Began {
     fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Began {
         let recording = profile.recording;
-        let paths = recording.core_floors.iter().filter_map(|one| one.path);
+        let paths = recording.no_miss_times.iter().filter_map(|one| one.path);
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
         // Those that the pass left out are looked at here.
         let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
@@ -170,12 +170,12 @@ impl Began {
     }
 
     /// What an instruction of the path took, and in which function its burst began.
-    fn pace(&self, one: &CoreFloor) -> Option<(FunctionId, Option<Bounds>)> {
+    fn pace(&self, one: &NoMissTime) -> Option<(FunctionId, Option<Bounds>)> {
         let path = one.path.filter(|path| path.instructions > 0)?;
         let each = |time: f64| time / path.instructions as f64;
         let pace = match &one.outcome {
-            FloorOutcome::Measured(time) => Some(seconds(time).each(each)),
-            FloorOutcome::Refused(_) => None,
+            NoMissOutcome::Measured(time) => Some(seconds(time).each(each)),
+            NoMissOutcome::Refused(_) => None,
         };
         Some((*self.by_burst.get(&path.burst)?, pace))
     }

@@ -135,7 +135,7 @@ impl TimedLoads {
                 raw.push(Raw { site: load.site, burst: records.burst, cycles, part });
             });
         }
-        let overhead = recording.run.collector.timed_load_floor_cycles;
+        let overhead = recording.run.collector.timed_load_overhead_cycles;
         let nanos_per_cycle = 1e9 / hertz;
         loads.timer_step = TimerStep::of(raw.iter().map(|one| one.cycles), nanos_per_cycle);
         let step = loads.timer_step.step();

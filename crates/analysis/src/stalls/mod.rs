@@ -218,7 +218,7 @@ fn data(suspect: &Suspect, state: &SampledState<'_>, fs_base: Option<u64>) -> Da
         Term::Slot(slot) => state.slot(slot),
     };
     let data = match &suspect.place {
-        Whereabouts::At(operand) => resolve(operand).map(Data::Address),
+        Whereabouts::Address(operand) => resolve(operand).map(Data::Address),
         Whereabouts::Sum(sum) => sum.resolve(word, moved).map(Data::Address),
         Whereabouts::Lanes(operand) => resolve(operand).map(Data::Base),
         Whereabouts::Next(operand) => resolve(operand).map(Data::NextTurn),

@@ -161,7 +161,7 @@ fn origin(
     let advance = match back {
         None => 0,
         Some(back) => match back.advances.get(position)? {
-            Advance::By(advance) => *advance,
+            Advance::Constant(advance) => *advance,
             Advance::Irregular => return None,
         },
     };

@@ -174,7 +174,7 @@ pub struct TracedCode {
     pub(crate) counted: IndexMap<BlockId, CountedBlock>,
     /// The load of the blocks that time one.
     pub(crate) timed: IndexMap<BlockId, TimedLoad>,
-    /// The loops of `kept_floors`.
+    /// The loops of `no_reload_times`.
     pub(crate) kept: IndexMap<BlockId, KeptLoop>,
     pub(crate) sites: Vec<Site>,
     pub(crate) arithmetic: Vec<Arithmetic>,
@@ -212,7 +212,8 @@ impl TracedCode {
         for block in code.blocks.values_mut() {
             block.behind = ways_through(&unrecorded, (block.pid, block.start), &block.targets);
         }
-        let kept: HashSet<BlockId> = recording.kept_floors.iter().map(|one| one.block).collect();
+        let kept: HashSet<BlockId> =
+            recording.no_reload_times.iter().map(|one| one.block).collect();
         for block in recording.blocks.iter().filter(|block| kept.contains(&block.id)) {
             let Some((decoded, places)) = instructions(&block.pieces, &mut reader) else {
                 continue;

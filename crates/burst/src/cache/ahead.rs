@@ -1,4 +1,7 @@
-//! Which blocks are translated before a thread comes to them: each that it has to stop for costs it some 60 us.
+//! Chooses blocks to translate before a thread reaches them: each block that a thread must stop for costs it some 60
+//! us.
+//!
+//! What not: translating them (`x86::translate`).
 
 use base::RemoteAddr;
 
@@ -17,7 +20,7 @@ impl Cache {
         starts
     }
 
-    /// Translates blocks with these starts, at most `most`, while no thread waits for it.
+    /// Translates blocks with these starts, at most `most`. No thread waits for it.
     pub fn translate_all(
         &mut self,
         code: &CodeMap,
@@ -31,7 +34,7 @@ impl Cache {
             if self.is_full() {
                 return;
             }
-            // A thread that comes there finds out why it cannot be had.
+            // An error is left for the thread that gets there: it will ask again.
             let _ = self.enter(code, start, next_id);
         }
     }
@@ -50,7 +53,7 @@ impl Cache {
         while let Some(at) = todo.get(next).copied() {
             next += 1;
             let known = self.has(at);
-            // What known blocks lead to was translated with them, or was not wanted.
+            // What known blocks lead to was translated with them, or was not wanted then.
             if known && at != from || !known && self.enter(code, at, next_id).is_err() {
                 continue;
             }
@@ -68,7 +71,7 @@ impl Cache {
         }
     }
 
-    /// Translates what exits lead to and is not there yet, at most `most` blocks. For the time between bursts, when no
+    /// Translates the targets of exits that have no block yet, at most `most`. For the time between bursts, when no
     /// thread waits for it.
     pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {
         self.returns.retain(|target| !self.by_start.contains_key(target));

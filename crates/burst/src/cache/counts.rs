@@ -1,19 +1,20 @@
 //! The counters of flavour Count: how often each block was entered.
 //!
-//! What for: reading them behind a window, and starting them anew. What not: the code that counts
-//! (`x86::translate`, counting).
+//! What for: reads the counters after a window, and resets them. What not: the code that counts (`x86::translate`,
+//! counting).
 //!
-//! A block counts down before its first instruction. Blocks of this flavour are basic blocks (`Limits::BASIC`), which are
-//! left only at their end: so one number per block is the exact count of each of its instructions. Of a superblock it
-//! would overstate those behind a side exit, and a counter per side exit would cost as much as the basic block's.
-//! What is not exact is the end of a window: the block in which it ends is counted whole.
+//! A block counts down before its first instruction. Blocks of this flavour are basic blocks (`Limits::BASIC`), which
+//! are left only at their end: so one number per block is the exact count of each of its instructions. In a
+//! superblock it would overstate the instructions after a side exit, and a counter per side exit would cost as much
+//! as the one of the basic block. The end of a window is not exact: the block in which it ends is counted whole.
 //!
-//! Counters slow code down by an unknown amount: nothing during a wait for memory, a third of the time in a tight loop. So a
-//! sparse window follows each window in which all blocks count. In it, only blocks count that run seldom
-//! ([`Cache::thin_out`]). How often these run per second of either window gives the cost of the other counters.
-//! Links lead past the counter of a block that does not count. Entries by way of the table meet a jump over it, which costs
-//! about as much as the counter. Blocks are changed while the only thread that may be in them is stopped. It may be stopped
-//! inside a counter; all but the counter's first bytes stay, so it continues there.
+//! Counters slow code down by an unknown amount: by nothing during a wait for memory, by a third in a tight loop. So
+//! a sparse window follows each window in which all blocks count. In it, only blocks that run seldom count
+//! ([`Cache::thin_out`]). The rates of these in both windows give the cost of the other counters.
+//!
+//! Links bypass the counter of a block that does not count. Entries through the table meet a jump over it, which
+//! costs about as much as the counter. Blocks are changed while the only thread that may be in them is stopped. If it
+//! is stopped inside a counter, it continues there: only the first bytes of the counter change.
 
 use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
@@ -21,24 +22,24 @@ use x86::translate::area::{COUNTERS, Displacement};
 
 use super::Cache;
 
-/// Where counters start. A block that counts as fast as can be, about once per ns, uses it up in 67 ms, longer than a
-/// window usually is; and a thread whose tracer died leaves after so many entries of one block at the latest.
+/// The start value of a counter. The fastest block, entered once per ns, uses it up in 67 ms: longer than a usual
+/// window. And if the tracer dies, the thread leaves after this many entries of one block at most.
 const START: u64 = 1 << 26;
 /// Bytes of the jump over a counter.
 pub(super) const JUMP: usize = 2;
-/// Of what a window counted one in so many may go on being counted: counters then take a thirtieth of what they took.
+/// At most one part in so many of a window's count stays counted: the counters then take a thirtieth of the time.
 const STAYS: u64 = 32;
-/// So many must: their scatter is 3 % of them.
+/// At least this many must: the statistical error is then 3 %.
 const FEWEST: u64 = 1000;
-/// Where more than this share of it would stay, the two windows would tell next to nothing.
+/// If more than this share stayed counted, the two windows would hardly differ.
 const MOST: f64 = 2.0 / 3.0;
 
 /// What was counted.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Blocks that were entered, and how often; 0 for those that did not count.
+    /// Blocks that were entered, and how often; 0 for blocks that did not count.
     pub entered: Vec<(BlockId, u64)>,
-    /// A counter held what no block counts to: the program wrote over it.
+    /// A counter has a value that no block counts to: the program overwrote it.
     pub damaged: bool,
 }
 
@@ -50,7 +51,7 @@ impl Cache {
         }
     }
 
-    /// Whether the block at this address was left at once because its counter is used up.
+    /// Whether the block at this address was left because its counter is used up.
     #[must_use]
     pub fn has_used_up(&self, native: RemoteAddr) -> bool {
         if self.of != BurstFlavour::Count {
@@ -60,8 +61,8 @@ impl Cache {
         number.and_then(slot).is_some_and(|slot| self.space.slot(slot) == 0)
     }
 
-    /// What was counted since the last time, where only blocks that ran seldom may count from now on; `None` where that would
-    /// change little. The thread stands still.
+    /// The counts since the last call, when from now on only blocks that ran seldom count; `None` where that would
+    /// change little. The thread is stopped.
     pub fn thin_out(&mut self) -> Option<Counts> {
         let count = |number: u32| {
             let left = slot(number).map_or(START, |slot| self.space.slot(slot));
@@ -88,7 +89,7 @@ impl Cache {
         Some(counts)
     }
 
-    /// All blocks count again. No thread is in them.
+    /// Makes all blocks count again. No thread is in them.
     pub fn count_all(&mut self) {
         for number in std::mem::take(&mut self.uncounted) {
             self.set_counting(number, true);
@@ -108,7 +109,7 @@ impl Cache {
         self.lead_anew(number);
     }
 
-    /// What was counted since the last time; the counters start anew.
+    /// The counts since the last call; resets the counters.
     pub fn take_counts(&mut self) -> Counts {
         let mut counts = Counts::default();
         let Ok(layouts) = self.layouts.read() else { return counts };
@@ -120,11 +121,11 @@ impl Cache {
             }
             self.space.set_slot(slot, START);
             if self.uncounted.contains(&number) {
-                // The thread stood inside of its counter, and went on in it.
+                // The thread was stopped inside its counter, and continued there.
                 continue;
             }
             match START.checked_sub(left) {
-                // At 0 the block is left in front of its first instruction.
+                // A block whose counter reached 0 was left before its first instruction: that entry did not run it.
                 Some(entered) => counts.entered.push((*id, entered - u64::from(left == 0))),
                 None => counts.damaged = true,
             }

@@ -1,7 +1,7 @@
 //! The end of what a burst recorded.
 //!
-//! What for: a thread stops anywhere, also in the middle of a block that has its record already. What not: decoding
-//! (`drain`). Assumption: what memory and registers of the program say is checked.
+//! What for: a thread stops anywhere, also in the middle of a block whose record is already open. What not: decoding
+//! (`drain`). Assumption: values in the program's memory and registers are untrusted and are checked.
 
 use x86::translate::{Iterations, area};
 
@@ -18,12 +18,12 @@ impl Cache {
             true => self.space.slot(area::POINTER),
             false => native.translated.general(reserved.number()),
         };
-        // What the program's memory says is checked.
+        // The pointer comes from the program's memory: it is used only if it lies in the buffer.
         if (begin..=self.space.records_end()).contains(&pointer) { pointer } else { begin }
     }
 
-    /// The last record may belong to a block that was not run to its end: a loop's gets its number of iterations so
-    /// far, another one is dropped.
+    /// Completes or drops the last record, whose block may not have run to its end: a loop gets its number of
+    /// iterations so far, any other record is dropped.
     pub fn complete_last_record(&self, native: &Native) -> usize {
         let begin = self.space.area().0 + RECORDS as u64;
         let pointer = self.record_pointer(native);
@@ -48,7 +48,7 @@ impl Cache {
                 if done == 0 { first } else { words }
             }
             Some(Iterations::Word(word)) if native.state.looping => {
-                // Counted at the begin of each iteration, of which the last may not be over.
+                // The count is made at the start of an iteration, so the last iteration may be incomplete.
                 let held = |register: x86::Gpr| native.translated.general(register.number());
                 let begun = self.reserved().map_or(0, held);
                 let done = begun.saturating_sub(u64::from(inside.is_some()));
@@ -61,7 +61,7 @@ impl Cache {
     }
 }
 
-/// How many times `stride` leads from `start` to `end`.
+/// The number of steps of `stride` from `start` to `end`.
 #[must_use]
 pub fn iterations(start: u64, end: u64, stride: u64, narrow: bool) -> u64 {
     if narrow {

@@ -1,7 +1,7 @@
-//! How one block leads to the next: links of known targets, and the table of all others.
+//! How one block leads to the next: direct links for known targets, the table for all others.
 //!
-//! What for: a block that is new gets its exits connected, those that waited for it, and its entry in the table. What not:
-//! what an indirect jump does to look it up (`x86::translate`).
+//! What for: connects the exits of a new block, the exits that waited for it, and its table entry. What not: the
+//! look-up that an indirect jump does (`x86::translate`).
 
 use base::RemoteAddr;
 use x86::translate::{Exit, area};
@@ -34,7 +34,7 @@ impl Cache {
         }
     }
 
-    /// Leads a block's links to its counter, or past it where it does not count.
+    /// Points the links of a block to its counter, or past it if the block does not count.
     pub(super) fn lead_anew(&self, to: u32) {
         let linked = self.block(to).map_or(&[][..], |to| &to.linked);
         linked.iter().for_each(|exit| self.point(*exit, to));
@@ -48,7 +48,7 @@ impl Cache {
         self.set_branch(from.block, from.exit.link, RemoteAddr(to.at.0 + begin as u64));
     }
 
-    /// Points a rel32 of a block to an address; one out of reach stays as it is, and leads to the tracer.
+    /// Points a rel32 of a block to an address. One out of reach stays as it is, and leads to the tracer.
     fn set_branch(&self, block: u32, field: usize, target: RemoteAddr) -> bool {
         let Some(block) = self.block(block) else { return false };
         let field_at = block.at.0 + field as u64;
@@ -64,7 +64,7 @@ impl Cache {
         true
     }
 
-    /// Blocks of one region form a chain. Two regions may be too far apart for one.
+    /// Adds a block to the table. Blocks of one region form a chain; two regions may be too far apart for a rel32.
     pub(super) fn put_into_table(&mut self, number: u32) {
         let block = &self.blocks[number as usize];
         let entry = RemoteAddr(block.at.0 + block.table_entry as u64);
@@ -76,8 +76,8 @@ impl Cache {
         self.lead_to(number);
     }
 
-    /// Has the table lead to the region of a block that is wanted now. Where two regions have a block for one entry, the
-    /// other one's misses reach the tracer, which then asks for that one.
+    /// Makes the table entry lead to the region of a block that is wanted now. Where two regions have blocks for one
+    /// entry, a miss in the chain reaches the tracer, which then calls this for the other region.
     pub(super) fn lead_to(&self, number: u32) {
         let block = &self.blocks[number as usize];
         let bucket = bucket(block.start);

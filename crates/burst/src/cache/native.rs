@@ -1,6 +1,6 @@
 //! What a stop in translated code means.
 //!
-//! What for: any stop -> exact native registers, from the states that `x86` gives for every byte of a copy. What not:
+//! What for: any stop -> exact native registers, from the state that `x86` gives for every byte of a copy. What not:
 //! setting them (`run`).
 
 use base::RemoteAddr;
@@ -13,9 +13,9 @@ use super::Cache;
 pub struct Native {
     /// All registers, as if the program had run natively.
     pub registers: Registers,
-    /// All registers as they were.
+    /// All registers as the kernel reported them.
     pub translated: Registers,
-    /// The block, where it stopped in one.
+    /// The block in which it stopped, if it did in one.
     pub block: Option<u32>,
     /// The state there.
     pub state: State,

@@ -1,6 +1,6 @@
 //! Moves to the CPU of a thread before it is stopped.
 //!
-//! What for: decides whether the thread may be stopped now, and places us on its CPU. What not: stopping it (`visit`).
+//! What for: decides whether the thread may be stopped now, and moves us to its CPU. What not: stopping it (`visit`).
 
 use base::{Pid, Tid};
 

@@ -1,6 +1,6 @@
-//! The end of tracing: our mappings are taken out of every process.
+//! The end of tracing: removes our mappings from every process.
 //!
-//! What not: letting go of threads that stop late (`visit::Watch`).
+//! What not: releasing threads that stop late (`visit::Watch`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::picker::{blocks_harmlessly, may_be_stopped};
 use crate::tracer::lock;
 use crate::visit::{Blocked, Visit, Watch};
 
-/// How long we try to find threads in a state in which our mappings can be taken out.
+/// How long we try to find threads in a state in which our mappings can be removed.
 const LEAVING: Duration = Duration::from_millis(500);
 
 impl Worker {
-    /// Takes our mappings out of every process.
+    /// Removes our mappings from every process.
     pub(super) fn leave(&mut self, watch: &Watch) {
         let deadline = Instant::now() + LEAVING;
         let shared = Arc::clone(&self.shared);

@@ -1,11 +1,13 @@
-//! Hardware prefetchers, as far as they change which lines come into caches.
+//! Hardware prefetchers, as far as they change which lines are in caches.
 //!
-//! Assumptions of all: they watch the misses of L1 and fetch one line into L2 (and into the last level, as inclusion has
-//! it), in time, and never over the border of a 4 KiB page, since the next page's physical address is not known (Intel
-//! 64 and IA-32 Architectures Optimization Reference Manual, "Data Prefetching"). Real ones run further ahead
-//! and throttle; without time in the model that would change only what is fetched in vain at the ends of streams.
-//! Hazard: with unknown cold lines, a line that was prefetched first counts as present, so known hits in L2 are too
-//! many where the true caches would have missed late.
+//! What not: when a prefetch arrives. Assumptions of all: they watch the misses of L1 and fetch one line into L2 (and
+//! into the last level, depending on inclusion), in time, and never across a 4 KiB page border, because the next
+//! page's physical address is unknown (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Data
+//! Prefetching"). Real ones run further ahead and throttle. In a model without time, that would only change what is
+//! fetched needlessly at the ends of streams.
+//!
+//! Hazard: with unknown cold lines, a line that was prefetched first counts as present. So there are too many known
+//! hits in L2 where the true caches would have missed late.
 
 mod stride;
 
@@ -34,14 +36,14 @@ impl Prefetcher {
         }
     }
 
-    /// Begins anew.
+    /// Resets it.
     pub fn forget(&mut self) {
         if let Prefetcher::Stride(strides) = self {
             *strides = Strides::default();
         }
     }
 
-    /// A line that L1 missed; which one to fetch besides. Lines have `1 << shift` bytes.
+    /// Notes a line that L1 missed; returns the line to prefetch. Lines have `1 << shift` bytes.
     #[inline]
     pub fn missed(&mut self, line: u64, site: SiteId, shift: u32) -> Option<u64> {
         let next = match self {

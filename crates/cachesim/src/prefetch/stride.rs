@@ -1,11 +1,11 @@
-//! A prefetcher that learns how far apart the misses of each instruction are (Intel's "IP-based stride prefetcher").
+//! A prefetcher that learns the stride between the misses of each instruction (Intel's "IP-based stride prefetcher").
 //!
-//! Assumptions: it keeps one distance per site, for as many sites as there are; it counts in lines, not bytes; two
-//! equal distances in a row convince it. Real tables hold some 24 to 64 instructions.
+//! Assumptions: it keeps one stride per site, for any number of sites; real tables hold some 24 to 64 instructions.
+//! It counts in lines, not bytes. Two equal strides in a row make it prefetch.
 
 use crate::access::SiteId;
 
-/// What it knows of a site.
+/// Its state of a site.
 #[derive(Clone, Copy, Debug, Default)]
 struct StrideEntry {
     /// `None` before the first miss.
@@ -26,7 +26,7 @@ impl Strides {
         }
         let seen = &mut self.0[site];
         let last = seen.last.replace(line)?;
-        // Downwards is a large distance up: line numbers wrap.
+        // A negative stride is a large positive one: line numbers wrap.
         let distance = line.wrapping_sub(last);
         let convinced = distance == seen.distance && distance != 0;
         seen.distance = distance;

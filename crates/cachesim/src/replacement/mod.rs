@@ -1,10 +1,12 @@
-//! Which way of a full set is evicted. All policies share the recency order, because it gives the depths of hits;
-//! they differ in the victim only.
+//! Cache replacement policies: which way of a full set is evicted.
 //!
-//! Assumption of all: ways that hold no line are filled first: those whose line was taken out, the one touched longest ago
-//! first, then those that never held one, the lowest first. In a burst these stand for the ways with
-//! unknown contents: so no line of the burst leaves before its set has seen as many lines as it has ways. For
-//! LRU that is exact; for the others it is an approximation, as old contents may outlive a line of the burst.
+//! What for: all policies share the recency order, because it gives the depths of hits; they differ in the victim
+//! only. What not: look-ups and fills (`sets`).
+//!
+//! Assumption of all: ways without a line are filled first. Those whose line was removed come first, the one touched
+//! longest ago before the others; then those that never held one, lowest first. In a burst these stand for the ways
+//! with unknown contents, so no line of the burst leaves before its set has seen as many lines as it has ways. For
+//! LRU that is exact. For the others it is an approximation, because old contents may outlive a line of the burst.
 
 mod random;
 pub mod recency;
@@ -43,7 +45,7 @@ impl Policy {
         }
     }
 
-    /// The set starts anew.
+    /// The set is reset.
     #[inline]
     pub fn forget(&mut self, set: usize) {
         if let Policy::TreePlru(tree) = self {
@@ -57,7 +59,7 @@ impl Policy {
         matches!(self, Policy::Lru)
     }
 
-    /// Who leaves the full set; `oldest` is its least recently touched way.
+    /// The way to evict from the full set; `oldest` is its least recently touched way.
     pub fn victim(&mut self, set: usize, ways: usize, oldest: usize) -> usize {
         match self {
             Policy::Lru => oldest,

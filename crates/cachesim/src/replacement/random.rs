@@ -1,8 +1,8 @@
 //! Random replacement.
 //!
-//! Assumption: a victim is drawn evenly from all ways, independent of the past; real ones use a counter or a shift
-//! register (Arm Cortex-A53 TRM, 6.1). The sequence is Marsaglia's xorshift64 (Journal of Statistical Software
-//! 8(14), 2003) from a fixed seed: an analysis must give the same answer twice.
+//! Assumption: a victim is drawn uniformly from all ways, independent of the past; real caches use a counter or a
+//! shift register (Arm Cortex-A53 TRM, 6.1). The sequence is Marsaglia's xorshift64 (Journal of Statistical Software
+//! 8(14), 2003) from a fixed seed: an analysis must be reproducible.
 
 /// The sequence.
 #[derive(Clone, Debug)]

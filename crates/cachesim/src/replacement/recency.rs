@@ -2,12 +2,11 @@
 //!
 //! Assumption: real caches approximate LRU; depths come from the true order, whatever the policy.
 //!
-//! Up to 16 ways the order is a list of 4-bit way numbers in a word, most recent lowest, so that moving a way to the
-//! front costs a few shifts and a victim is one. This is the simulator's innermost operation. Above (20-way
-//! last levels, fully associative TLBs) it is a ring of bytes and the position at which it begins: a line that
-//! makes room only moves the beginning.
-//!
-//! Ways that never held a line stand at the end, the lowest last, so that the oldest way is always the one to fill.
+//! With up to 16 ways the order is a list of 4-bit way numbers in a word, most recent lowest, so that moving a way to
+//! the front and finding a victim cost a few shifts. This is the simulator's innermost operation. Above (20-way last
+//! levels, fully associative TLBs) it is a ring of bytes and the position of its start: an eviction only moves the
+//! start. Ways that never held a line are at the end, the lowest last, so that the oldest way is always the one to
+//! fill.
 
 /// A set's ways by recency. `ways` is the same number in all calls, from 1 to the most that the order holds.
 pub trait Order: Copy + Default + std::fmt::Debug {
@@ -17,9 +16,9 @@ pub trait Order: Copy + Default + std::fmt::Debug {
     fn newest(&self) -> usize;
     /// The ways, most recent first.
     fn ways(&self, ways: usize) -> impl Iterator<Item = usize>;
-    /// Moves the oldest way to the front, and tells which it is.
+    /// Moves the oldest way to the front, and returns it.
     fn renew(&mut self, ways: usize) -> usize;
-    /// Moves a way to the front, and tells how many were in front of it.
+    /// Moves a way to the front, and returns its earlier depth.
     fn promote(&mut self, way: usize, ways: usize) -> u8;
 }
 
@@ -34,7 +33,7 @@ pub struct Nibbles(u64);
 #[derive(Clone, Copy, Debug)]
 pub struct Ring<const N: usize> {
     ways: [u8; N],
-    /// Where the most recent one stands; older ones follow, around the end.
+    /// The position of the most recent way; older ones follow, around the end.
     first: usize,
 }
 
@@ -65,7 +64,7 @@ impl Order for Nibbles {
 
     #[inline]
     fn promote(&mut self, way: usize, _: usize) -> u8 {
-        // The lowest nibble that is zero; borrows disturb only nibbles above it.
+        // The lowest nibble that is zero; borrows affect only higher nibbles.
         let differs = self.0 ^ (LOW_BITS * way as u64);
         let zero = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
         let at = zero.trailing_zeros() & 0x3c;

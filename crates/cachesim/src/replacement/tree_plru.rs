@@ -1,9 +1,9 @@
-//! Tree pseudo-LRU: a binary tree over the ways, one bit per node, which says in which half the older line lies.
+//! Tree pseudo-LRU: a binary tree over the ways, with one bit per node for the half with the older line.
 //!
-//! Assumptions: a touch turns all bits on its path away from it; the victim is where the bits lead (Al-Zoubi, Milenkovic
-//! and Milenkovic, "Performance evaluation of cache replacement policies", ACM-SE 2004). Abel and Reineke (RTAS 2013)
-//! find it in the first level of several Intel processors. A number of ways that is no power of two (12 of Golden Cove)
-//! uses the lower leaves of the next larger tree; a walk never enters a half without ways.
+//! Assumptions: a touch points all bits on its path away from it; the victim is where the bits lead (Al-Zoubi,
+//! Milenkovic and Milenkovic, "Performance evaluation of cache replacement policies", ACM-SE 2004). Abel and Reineke
+//! (RTAS 2013) find it in the first level of several Intel processors. A number of ways that is no power of two (12
+//! of Golden Cove) uses the lower leaves of the next larger tree; a walk never enters a half without ways.
 //!
 //! Nodes are numbered as in a heap: root 1, children 2n and 2n + 1; bit n set means that the upper half is older.
 

@@ -1,4 +1,6 @@
 //! `fathom diff`: opens the results one after the other, compares their figures, judges gates.
+//!
+//! What not: the statistics (`analysis::compare`).
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,6 @@
-//! `fathom doctor`.
+//! `fathom doctor`: prints what can be measured here, and how to enable the rest.
+//!
+//! What not: the probes (`collect::probe`).
 
 use std::process::ExitCode;
 
@@ -9,16 +11,21 @@ use crate::exit::Failure;
 /// Says what can be measured here.
 pub fn doctor() -> Result<ExitCode, Failure> {
     let (host, problems) = calibrate::host();
-    let findings = probe::look(&super::collect::online_cpus(), &host.pmu);
     let mut text = format!("What can be measured here ({}, Linux {})\n\n", host.cpu, host.kernel);
-    for finding in &findings {
+    for finding in &findings(&host) {
         text.push_str(&describe(finding));
     }
-    text.push_str(&describe(&calibration(&host)));
     for problem in problems {
         text.push_str(&format!("\n  note: {problem}\n"));
     }
     super::print(&text)
+}
+
+/// What is measured, by which means, and whether that works here.
+pub fn findings(host: &facts::host::Host) -> Vec<Finding> {
+    let mut findings = probe::look(&super::collect::online_cpus(), &host.pmu);
+    findings.push(calibration(host));
+    findings
 }
 
 fn describe(finding: &Finding) -> String {
@@ -44,5 +51,9 @@ fn calibration(host: &facts::host::Host) -> Finding {
             remedy: "fathom machine".to_owned(),
         }
     };
-    Finding { what: "what the machine's memory can do", means: "calibration kernels", ability }
+    Finding {
+        what: "what the machine's memory can do",
+        means: "15 s once per machine, after the first run",
+        ability,
+    }
 }

@@ -1,4 +1,6 @@
-//! What is made from the table of arguments and knobs: man pages, completions, the list of knobs.
+//! Generates man pages, completions and the list of knobs from the tables of arguments and knobs.
+//!
+//! What not: the tables (`arguments`, `knobs`).
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use crate::arguments::Arguments;
 use crate::exit::{CANNOT_MEASURE, Failure};
 use crate::knobs::KNOBS;
 
-/// The command line, with what only the other tables know.
+/// The command line, with the parts that come from other tables.
 pub fn command() -> clap::Command {
     Arguments::command()
         // So that `fathom help knobs` lists them too.

@@ -1,4 +1,6 @@
-//! `fathom machine`.
+//! `fathom machine`: prints what this machine is and can do.
+//!
+//! What not: measuring (`calibrate`), the layout of the text (`report::machine`).
 
 use std::process::ExitCode;
 
@@ -6,7 +8,7 @@ use crate::arguments::MachineOptions;
 use crate::exit::Failure;
 use crate::progress::Progress;
 
-/// Shows the machine, measuring it first when that was not done yet.
+/// Shows the machine, after measuring it if that was not done yet.
 pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let (host, mut problems) = calibrate::host();
     let known = if options.refresh { None } else { calibrate::cache::load(&host) };

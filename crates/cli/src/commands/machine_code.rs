@@ -1,7 +1,8 @@
 //! Machine code of functions from the files of modules, for the page that shows it.
 //!
-//! Which files: only those that the result names as modules, and only when they are the very build that was recorded, by
-//! their build-id. A result is an allegation: it may name any file, but it cannot name the build-id of one that has none.
+//! What not: code that bursts recorded. Only files that the result names as modules are read, and only if their
+//! build-id is that of the recorded build. A result is untrusted: it may name any file, but a file without build-id
+//! never matches.
 
 use base::FileOffset;
 use facts::{Module, ModuleKind};

@@ -1,4 +1,6 @@
-//! One module per command.
+//! One module per command, and what they share.
+//!
+//! What not: parsing the command line (`arguments`).
 
 pub mod collect;
 pub mod diff;
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 use crate::arguments::Format;
 use crate::exit::Failure;
 
-/// Writes a result to stdout. A reader that went away (`| head`) is no error.
+/// Writes a result to stdout. A reader that closed the pipe (`| head`) is no error.
 pub fn print(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -32,7 +34,8 @@ pub fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Width of the terminal on stdout, at most 160 columns: beyond that the eye loses the row of a table. 100 when it is none.
+/// Width of the terminal on stdout, at most 160 columns: in wider tables the eye loses the row. 100 without a
+/// terminal.
 pub fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     columns
@@ -40,7 +43,7 @@ pub fn width() -> usize {
         .map_or(100, |columns: usize| columns.clamp(60, 160))
 }
 
-/// Whether stdout shows colours: a terminal, and the user did not say no (https://no-color.org).
+/// Whether stdout shows colours: it is a terminal, and the user has not disabled them (https://no-color.org).
 pub fn colour() -> bool {
     use std::io::IsTerminal;
     std::io::stdout().is_terminal()
@@ -89,7 +92,7 @@ fn is_result_name(name: &str) -> bool {
         && letters.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// A program and its arguments as text; what is no text is shown as far as it is.
+/// A program and its arguments as text; invalid UTF-8 is replaced.
 pub fn words(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }

@@ -1,4 +1,6 @@
 //! `fathom open` and `fathom html`: the page with all views, in the browser or in a file.
+//!
+//! What not: the page (`web`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};

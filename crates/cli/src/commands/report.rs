@@ -1,4 +1,6 @@
 //! `fathom report`: opens a result and renders a view.
+//!
+//! What not: views (`report`).
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +13,7 @@ use store::{Answer, StoreError};
 use crate::arguments::{Format, ReportOptions};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
-/// Source files above this size are generated or no source; they are not shown.
+/// Larger source files are generated or not source; they are not shown.
 const SOURCE_LIMIT: u64 = 16 << 20;
 
 /// Shows a view.
@@ -47,7 +49,7 @@ pub fn report(options: &ReportOptions) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Where the answer is kept that goes through traced accesses; others are quick. It is one of this very build of Fathom.
+/// The stored answer of a view that reads traced accesses, for this build of Fathom; other views are fast.
 fn answer(directory: &Path, request: &Options, look: &str) -> Option<Answer> {
     if !request.view.is_traced() {
         return None;
@@ -63,7 +65,7 @@ fn write(file: &Path, text: &str) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Prints the summary of a result that was just made.
+/// Prints the summary of a new result.
 pub fn print_summary(directory: &Path) -> Result<(), Failure> {
     let request = Options { result_name: super::shown_name(directory), ..Options::default() };
     let document = build(directory, &request)?;
@@ -121,12 +123,12 @@ fn build_of(recording: &Recording, request: &Options) -> Result<Document, Failur
     report::build(recording, request, &sources).map_err(|error| Failure::new(USAGE, error))
 }
 
-/// Opens a result. What is wrong with it but does not keep it from opening is said on stderr.
+/// Opens a result. Problems that do not prevent this are printed to stderr.
 pub fn open(directory: &Path) -> Result<Recording, Failure> {
     open_with_problems(directory).map(|(recording, _)| recording)
 }
 
-/// The same, and what was wrong.
+/// The same, with the problems.
 pub fn open_with_problems(directory: &Path) -> Result<(Recording, Vec<String>), Failure> {
     let opened = store::open(directory).map_err(|error| {
         let code = store_error_code(&error, DAMAGED);
@@ -143,7 +145,7 @@ pub fn open_with_problems(directory: &Path) -> Result<(Recording, Vec<String>), 
     Ok((recording, opened.problems.iter().map(ToString::to_string).collect()))
 }
 
-/// The profiler died before it named the functions: it is done now, as far as the files are still there.
+/// Names the functions of a result whose profiler died before it did, as far as the files still exist.
 fn name_symbols(recording: &mut Recording) {
     let mut addresses: Vec<_> =
         recording.stack_nodes.iter().map(|node| (node.module, node.offset)).collect();

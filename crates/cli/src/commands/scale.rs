@@ -1,8 +1,9 @@
-//! `fathom scale`: runs a program with several numbers of threads, times it, and says how it scales.
+//! `fathom scale`: runs a program with several numbers of threads, times it, and shows how it scales.
 //!
-//! Steps: make the directory; timed runs without collector, in random order, so that drift of the machine affects all
-//! numbers of threads alike; one run each under `collect memory-access`; `scale.json`. After a failure the directory keeps
-//! the output of each last run, and complete results.
+//! What not: the laws and their fit (`analysis::scaling`). Steps: create the directory; timed runs without collector,
+//! in random order, so that drift of the machine affects all numbers of threads alike; one run each under `collect
+//! memory-access`; `scale.json`. After a failure the directory keeps the output of each last run, and complete
+//! results.
 
 mod words;
 
@@ -122,6 +123,7 @@ impl Sweep<'_> {
         let mut environment: Vec<_> = VARIABLES.iter().map(|name| set(name, &number)).collect();
         for word in &self.arguments.env {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            // The user's value replaces ours.
             environment.retain(|(other, _)| other.to_str() != Some(name));
             environment.push(set(name, OsStr::new(&words::text_with_threads(value, threads))));
         }
@@ -147,6 +149,8 @@ impl Sweep<'_> {
         let all = repeats as usize * points.len();
         let mut done = 0;
         for round in 1..=repeats {
+            // A new order in each round: a machine that becomes slower (heat, neighbours) then burdens no number of
+            // threads more than the others.
             for at in order.shuffled(points.len()) {
                 let point = &mut points[at];
                 let threads = point.threads;
@@ -182,6 +186,7 @@ impl Sweep<'_> {
         };
         let failure = |error: anyhow::Error| Failure::new(CANNOT_MEASURE, error);
         let child = Suspended::fork(&launch).map_err(|error| failure(error.into()))?;
+        // The child is forked and waits: the time begins with its exec.
         let began = monotonic();
         let pid = child.release(&mut || {}).map_err(|error| failure(error.into()))?;
         // Without it (before Linux 5.3) the end is seen at the next look.
@@ -202,7 +207,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// One run each under the collector. What cannot be collected is a remark: the times stand.
+    /// One run each under the collector. A run that cannot be collected gives a note: the times remain.
     fn collect(
         &self,
         points: &mut [ScalePoint],
@@ -241,7 +246,7 @@ impl Sweep<'_> {
         Ok(None)
     }
 
-    /// Says that the program failed, with the end of what it printed.
+    /// Reports that the program failed, with the end of its output.
     fn failed(&self, threads: u32, exit: ExitKind) -> ExitCode {
         const LINES: usize = 5;
         let output = std::fs::read(self.output(threads)).unwrap_or_default();

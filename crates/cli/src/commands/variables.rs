@@ -1,4 +1,4 @@
-//! Notes, while facts pass, which processes and modules need the names of their variables.
+//! Collects, while facts pass, the processes and modules whose variables need names.
 //!
 //! What not: reading the modules (`collect::symbolise`).
 
@@ -19,7 +19,7 @@ pub struct DataPlaces {
 }
 
 impl DataPlaces {
-    /// Notes what matters; `modules` are those so far.
+    /// Notes a fact that matters; `modules` are those so far.
     pub fn note(&mut self, fact: &Fact, modules: &[Module]) {
         match fact {
             Fact::Mapping(mapping) if self.mappings.len() < MOST_MAPPINGS => {

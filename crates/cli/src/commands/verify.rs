@@ -1,4 +1,6 @@
-//! `fathom verify`.
+//! `fathom verify`: checks the invariants of a result, and the agreement of its views.
+//!
+//! What not: the invariants (`store::verify`, `report::consistency`).
 
 use std::process::ExitCode;
 
@@ -12,7 +14,7 @@ pub fn verify(options: &VerifyOptions) -> Result<ExitCode, Failure> {
     let directory = super::result_directory(options.result.as_ref())?;
     let violations = store::verify(&directory)
         .map_err(|error| Failure::new(super::report::store_error_code(&error, DAMAGED), error))?;
-    // Views of what is not whole prove nothing.
+    // The agreement of views is checked only for an intact result.
     let mut violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
     if violations.is_empty() {
         let recording = super::report::open(&directory)?;

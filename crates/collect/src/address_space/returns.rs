@@ -1,10 +1,11 @@
-//! Stacks that begin right after a return into the program, and rules for what the unwinder does at a return address.
+//! Stacks that begin right after a return into the program, and the unwinder's rule for each return address.
 //!
-//! What for: the heap agent follows stacks inside of the program by such rules (`sys::heap_exact`).
-//! How a rule is found: the unwinder is asked for the caller of a frame with made-up registers and a made-up memory in
-//! which every word is a function of its address. From what it answers follows which words it read and what it added. A rule
-//! holds if two such frames agree; so rules are what the unwinder does, whatever tables or heuristics it has it from.
-//! What not: frames whose caller depends on more than rsp, rbp and two words of the stack.
+//! What for: the heap agent unwinds inside the program by such rules (`sys::heap_exact`). What not: frames whose
+//! caller depends on more than rsp, rbp and two words of the stack.
+//!
+//! How a rule is found: the unwinder is asked for the caller of a frame with made-up registers, and made-up memory in
+//! which every word is a function of its address. Its answer shows which words it read and what it added. A rule
+//! holds if two such frames agree. So a rule is what the unwinder does, whichever tables or heuristics it uses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,30 +14,31 @@ use framehop::FrameAddress;
 
 use super::{AddressSpace, CopiedStack, MAX_DEPTH, UnwindCache, native};
 
-/// What the CFA is counted from.
+/// The base of the canonical frame address (CFA).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
     /// The stack pointer.
     StackPointer,
     /// rbp.
     FramePointer,
-    /// It is the word at rbp plus this: stacks that a function aligned for itself.
+    /// The word at rbp plus this: functions that align their own stack save it there.
     Saved(i64),
 }
 
-/// Who called what lies behind a return address.
+/// The caller of the code at a return address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReturnRule {
     /// The caller's registers follow from the frame's.
     Caller {
-        /// What the CFA is counted from.
+        /// The base of the CFA.
         base: Base,
-        /// Bytes from there to it.
+        /// Bytes from the base to the CFA.
         cfa: u64,
-        /// Where rbp was saved, from the CFA, or with [`Base::Saved`] from rbp; `None` when it is unchanged.
+        /// Where rbp was saved, relative to the CFA, or with [`Base::Saved`] relative to rbp; `None` when it is
+        /// unchanged.
         saved: Option<i64>,
     },
-    /// Nobody.
+    /// There is no caller.
     End,
     /// This is no code.
     NoCode,
@@ -53,10 +55,10 @@ const TRIALS: [Trial; 2] = [
     Trial { sp: 0x7e12_3450_0040, bp: 0x7e12_9990_0780 },
 ];
 const SCRAMBLE: u64 = 0x0000_5bd1_e995_97f8;
-/// Saved words lie within so many bytes of what they are counted from.
+/// Saved words lie within this many bytes of their base.
 const NEAR: i64 = 200_000;
 
-/// The made-up memory: never 0, always different.
+/// The made-up memory: never 0, and different at each address.
 fn word_at(address: u64) -> u64 {
     address.rotate_left(7) ^ SCRAMBLE
 }
@@ -71,8 +73,9 @@ fn distance(from: u64, to: u64) -> Option<i64> {
 }
 
 impl AddressSpace {
-    /// Follows a copied stack that begins right after a return: calls `frame` with each return address and what lies there,
-    /// innermost first. Returns whether the outermost frame was reached. As [`AddressSpace::unwind`] otherwise.
+    /// Unwinds a copied stack that begins right after a return: calls `frame` with each return address and what lies
+    /// there, innermost first. Returns whether the outermost frame was reached. Otherwise like
+    /// [`AddressSpace::unwind`].
     pub fn unwind_returns(
         &self,
         stack: CopiedStack<'_>,
@@ -102,7 +105,7 @@ impl AddressSpace {
         })
     }
 
-    /// The rule for a return address; `None` when there is no simple one.
+    /// The rule for a return address; `None` when no simple rule describes it.
     pub fn return_rule(&self, at: RemoteAddr, cache: &mut UnwindCache) -> Option<ReturnRule> {
         let address = FrameAddress::from_return_address(at.0)?;
         if self.find(RemoteAddr(address.address_for_lookup())).is_none() {

@@ -1,9 +1,10 @@
 //! Where a function saved its caller's registers, from unwind tables.
 //!
-//! What for: loops of callers count in registers that callees save (System V AMD64 ABI, 3.2.1); the unwinder follows rsp and
-//! rbp only. What not: those two, reading the words (`recorder::registers`), code without `.eh_frame_hdr`.
-//! Assumptions: none about the bytes; what the parser of tables panics at has no answer. A register that tables do not name
-//! is as the caller left it: compilers leave out what does not change.
+//! What for: loops of callers count in callee-saved registers (System V AMD64 ABI, 3.2.1); the unwinder restores rsp
+//! and rbp only. What not: those two, reading the words (`recorder::registers`), code without `.eh_frame_hdr`.
+//!
+//! Assumption: a register that the tables do not name has its caller's value, because compilers leave out what does
+//! not change. The bytes are untrusted: where the parser of the tables panics, there is no answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,17 +17,17 @@ use gimli::{
 use super::AddressSpace;
 use crate::modules::UnwindSections;
 
-/// Registers that callees leave as they are, without rsp and rbp, by number in the encoding: rbx, r12..r15.
+/// Callee-saved registers without rsp and rbp, by their number in the encoding: rbx, r12..r15.
 pub const LASTING: [usize; 5] = [3, 12, 13, 14, 15];
 /// The same by DWARF's numbers (System V AMD64 ABI, figure 3.36).
 const DWARF: [u16; 5] = [3, 12, 13, 14, 15];
 
-/// Where the caller's value of a register is.
+/// The place of the caller's value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Saved {
-    /// Still in it.
+    /// Still in the register.
     Same,
-    /// In the word at the CFA plus this. The CFA is what rsp will be in the caller.
+    /// In the word at the CFA plus this. The CFA is the caller's rsp after the return.
     InFrame(i64),
     /// Unknown.
     Nowhere,

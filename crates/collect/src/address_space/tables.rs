@@ -1,8 +1,8 @@
-//! Unwind tables of files, and what was learned from them, for all processes together.
+//! Unwind tables of files, and the rules learned from them, shared by all processes.
 //!
-//! What for: framehop keeps rules by address, for 509 addresses, and forgets them as soon as anything is mapped anywhere. A
-//! file lies at other addresses in each process, and a compiler has thousands of call sites; so tables are asked by the
-//! addresses that the file states, each file's by an unwinder of its own that never changes, with more room for rules.
+//! What for: framehop caches rules by address, for 509 addresses, and drops them whenever anything is mapped. But a
+//! file lies at a different address in each process, and a compiler has thousands of call sites. So each file has an
+//! unwinder of its own that works with the addresses stated in the file, never changes, and has more room for rules.
 //! What not: which file an address belongs to (`AddressSpace`).
 
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ use super::native::{Cache, NativeUnwinder, UnwindRegisters};
 use crate::modules::{SectionBytes, UnwindSections};
 use crate::stacks::NodeHasher;
 
-/// Caches of a file, some 10 KiB each once it is used: 8144 rules.
+/// Caches of a file, some 10 KiB each once used: room for 8144 rules.
 const CACHES: usize = 16;
-/// Addresses next to each other use one of framehop's caches, which has so many places.
+/// The size of one of framehop's caches. Addresses next to each other use the same cache.
 const PLACES: u64 = 509;
-/// Beyond so many files all rules are learned anew.
+/// Beyond this number of files all rules are learned again.
 const MOST_FILES: usize = 256;
 
 /// An unwinder and the rules that it found.
@@ -30,7 +30,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// Of a file; without: where frame pointers are followed.
+    /// For a file; without sections, frame pointers are followed.
     fn new(sections: Option<&UnwindSections>) -> Tables {
         let mut unwinder = NativeUnwinder::new();
         if let Some(sections) = sections {
@@ -52,7 +52,7 @@ impl Tables {
     }
 }
 
-/// Unwind rules learned so far; one for all processes.
+/// The unwind rules learned so far, for all processes.
 pub struct UnwindCache {
     files: HashMap<ModuleId, Tables, BuildHasherDefault<NodeHasher>>,
     without: Tables,
@@ -67,8 +67,8 @@ impl Default for UnwindCache {
 }
 
 impl UnwindCache {
-    /// The return address of a frame at an address of a process, in this mapping of it; `None` if there is no caller. `registers`
-    /// become the caller's.
+    /// The return address of the frame at an address of a process, in this mapping; `None` without a caller.
+    /// `registers` become the caller's.
     pub(super) fn caller_of(
         &mut self,
         mapped: Option<&Mapped>,
@@ -91,7 +91,7 @@ impl UnwindCache {
         tables.caller_of(stated, registers, read)
     }
 
-    /// Reading tables failed by a bug of their parser: they are not asked again.
+    /// Drops the tables that were being read when their parser panicked.
     pub(super) fn drop_tables_in_use(&mut self) {
         if let Some(id) = self.in_use {
             self.files.insert(id, Tables::new(None));

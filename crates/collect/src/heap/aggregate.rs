@@ -1,13 +1,15 @@
-//! The arithmetic of exact mode: follows every block from its allocation to its free, and sums up per allocation site.
+//! The arithmetic of exact mode: follows every block from its allocation to its free, and sums per allocation site.
 //!
-//! What for: events in the order of time, of all threads, become sums per *site* (process, node of the stack, call), per
-//! pair of sites (allocation, free), and per site and class of lifetimes. Sums stay small however many blocks there are.
-//! What not: reading events (`merge`), what nodes mean (`exact`). No clock here: times are the events' own stamps.
+//! What for: events of all threads, in order of time, become sums per *site* (process, node of the stack, call), per
+//! pair of sites (allocation, free), and per site and class of lifetimes. The sums stay small however many blocks
+//! there are. What not: reading events (`merge`), the meaning of nodes (`exact`). There is no clock here: times are
+//! the events' own stamps.
 //!
-//! Two events of one address may come in the wrong order when two threads are at it within some hundred cycles: the
-//! processor reads its time-stamp counter ahead of the loads before it (SDM 2B, RDTSC). So a free without block waits for
-//! its allocation ([`Aggregator::early`]), and a block at an address where another lives puts that one aside until its free
-//! comes ([`Aggregator::displaced`]). First asked, first freed is what the allocator guarantees of one address.
+//! Two events of one address may come in the wrong order when two threads use it within some hundred cycles: the
+//! processor may read its time-stamp counter before earlier loads are done (SDM 2B, RDTSC). So a free without block
+//! waits for its allocation ([`Aggregator::early`]), and a block at the address of a living one displaces that until
+//! its free comes ([`Aggregator::displaced`]). This is right because the allocator frees the earlier block of an
+//! address before it hands out the later one.
 
 #[cfg(test)]
 mod tests;
@@ -25,27 +27,27 @@ use sys::heap_exact as layout;
 
 type Map<V> = HashMap<u64, V, BuildHasherDefault<NodeHasher>>;
 
-/// A site's position in the aggregator.
+/// The index of a site in the aggregator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SiteId(pub u32);
 
-/// Calls that distinguish sites: four of the C library, those of libpmemobj, and the free.
+/// Number of calls that distinguish sites: four of the C library, those of libpmemobj, and the free.
 const CALLS: usize = 6;
-/// The one for all of libpmemobj's.
+/// The number for all calls of libpmemobj.
 pub const CALL_PERSISTENT: u8 = 4;
-/// The last of them.
+/// The number for frees.
 pub const CALL_FREE: u8 = 5;
-/// Sites of copied stacks; beyond, such stacks share one site.
+/// Most sites of copied stacks; further copied stacks share one site.
 const MOST_COPIED: usize = 1 << 20;
-/// Frees that wait for their allocation; beyond, the wait is over for all.
+/// Most frees that wait for their allocation; beyond, all of them are dropped.
 const MOST_EARLY: usize = 4096;
 
-/// Who wrote an event, and where.
+/// An event and its origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// The stamp: ticks or nanoseconds.
     pub time: u64,
-    /// Entry of the process.
+    /// The process, by its entry in the table.
     pub process: u32,
     /// Number of the slot.
     pub slot: u32,
@@ -59,11 +61,12 @@ pub struct Event {
     pub kind: u32,
     /// As in `heap::CALL_*`.
     pub call: u8,
-    /// The node, or [`layout::NO_NODE`]: a new site then.
+    /// The node, or [`layout::NO_NODE`], which makes a new site.
     pub node: u32,
 }
 
-/// What is summed up per site, named as in `facts::HeapStack`. `live` and `at_peak` are of now, the rest since the last [`Aggregator::take`].
+/// Sums per site, named as in `facts::HeapStack`. `live` and `at_peak` are current; the others count since the last
+/// [`Aggregator::take`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sums {
     pub allocations: u64,
@@ -78,7 +81,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds what is a difference.
+    /// Adds the sums that are differences.
     pub fn add(&mut self, other: &Sums) {
         let plus = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         plus(&mut self.allocations, other.allocations);
@@ -90,10 +93,10 @@ impl Sums {
     }
 }
 
-/// A place that blocks are asked from, or freed from.
+/// A call chain that allocates or frees blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Site {
-    /// Entry of the process.
+    /// The process, by its entry in the table.
     pub process: u32,
     /// Its node; [`layout::NO_NODE`] for a copied stack.
     pub node: u32,
@@ -106,7 +109,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// Keeps what was live at a peak of its process that came since it was changed last. Whether there was one.
+    /// Keeps what was live at the peak of its process, if there was one since the last change. Returns whether there
+    /// was.
     fn keep_share(&mut self, process: &Process) -> bool {
         let peaked = self.version != process.version;
         if peaked {
@@ -124,24 +128,24 @@ struct Early {
 
 #[derive(Default)]
 struct Process {
-    /// Position of the site by node and call, plus 1.
+    /// The site's index plus 1, by node and call.
     sites: Vec<u32>,
     live: u64,
     peak: u64,
-    /// Counts the peaks.
+    /// Number of peaks so far.
     version: u32,
 }
 
-/// A block that has a record of its own, or the end of it.
+/// A block that has a record of its own, or its end.
 #[derive(Clone, Copy, Debug)]
 pub enum Recorded {
     /// It was allocated.
     Allocated {
         /// Numbered from 0.
         number: u32,
-        /// What the agent wrote.
+        /// The event that the agent wrote.
         event: Event,
-        /// Who asked.
+        /// The site that allocated it.
         site: SiteId,
     },
     /// It was freed.
@@ -152,24 +156,24 @@ pub enum Recorded {
         time: u64,
         /// The thread that freed it.
         tid: Tid,
-        /// Who freed it.
+        /// The site that freed it.
         site: SiteId,
     },
 }
 
-/// What changed since the last time.
+/// What changed since the last call.
 #[derive(Default)]
 pub struct Changes {
     /// Sums of sites, of which `at_peak` alone may have changed.
     pub sites: Vec<(SiteId, Sums)>,
-    /// By who freed them: the number of its site.
+    /// Blocks by the site that freed them.
     pub freed_by: Vec<Part>,
-    /// By how long they lived: as in [`lifetime_class`].
+    /// Blocks by lifetime: see [`lifetime_class`].
     pub lived: Vec<Part>,
 }
 
-/// The class of a lifetime of so many nanoseconds, in which all have as many binary digits; the lowest bit says whether the
-/// block was temporary.
+/// The class of a lifetime: its number of binary digits in nanoseconds. The lowest bit says whether the block was
+/// temporary.
 fn lifetime_part(nanos: u64, temporary: bool) -> u32 {
     (u64::BITS - nanos.leading_zeros()) << 1 | u32::from(temporary)
 }
@@ -179,7 +183,7 @@ pub fn lifetime_class(part: u32) -> (u64, bool) {
     (u64::MAX.checked_shr(u64::BITS - (part >> 1)).unwrap_or(0), part & 1 == 1)
 }
 
-/// The state of it all.
+/// The state of exact mode.
 #[derive(Default)]
 pub struct Aggregator {
     live: Blocks,
@@ -191,18 +195,18 @@ pub struct Aggregator {
     scale: u64,
     early: Map<Early>,
     displaced: Map<Vec<Live>>,
-    /// Per slot the block that was allocated last.
+    /// For each slot, the block that was allocated last.
     last: Vec<u64>,
     records: u32,
     /// Sites of copied stacks so far.
     copied: usize,
-    /// Recorded blocks and their ends since they were taken last.
+    /// Recorded blocks and their ends since the last call.
     pub recorded: Vec<Recorded>,
-    /// How many sites were taken by [`Aggregator::new_sites`].
+    /// Number of sites that [`Aggregator::new_sites`] has returned.
     reported: usize,
 }
 
-/// One number for an address of a process: addresses have 47 bits here.
+/// One number for an address of a process; addresses have 47 bits here.
 fn key(process: u32, address: u64) -> u64 {
     address ^ u64::from(process) << 48
 }
@@ -225,12 +229,12 @@ impl Aggregator {
         site
     }
 
-    /// Says how long `2^32` units of a stamp are, in nanoseconds: lifetimes are put into classes by it.
+    /// Sets the length of `2^32` units of a stamp, in nanoseconds; lifetimes are classified by it.
     pub fn set_scale(&mut self, nanos: u64) {
         self.scale = nanos;
     }
 
-    /// Sites that came since this was asked last.
+    /// The sites that are new since the last call.
     pub fn new_sites(&mut self) -> &[Site] {
         let from = std::mem::replace(&mut self.reported, self.sites.len());
         self.sites.get(from..).unwrap_or(&[])
@@ -300,7 +304,7 @@ impl Aggregator {
         sums.live = sums.live.saturating_add(event.size);
         sums.largest = sums.largest.max(event.size);
         if process.live > process.peak {
-            // What is live now is the peak's share of each site, until it changes.
+            // What is live now is each site's share of the peak, until it changes.
             process.peak = process.live;
             process.version = process.version.wrapping_add(1);
         }
@@ -334,7 +338,7 @@ impl Aggregator {
             None => self.live.remove(key),
         };
         let Some(block) = block else {
-            // Its allocation is on its way; or it was lost, or a child frees what its parent had: then nothing comes.
+            // Its allocation is on its way. Or it never comes: it was lost, or a child frees a block of its parent.
             if self.early.len() >= MOST_EARLY {
                 self.early.clear();
             }

@@ -1,10 +1,10 @@
-//! Living blocks by their key: a hash table of one array, made for a look-up or two per block.
+//! Living blocks by key: a hash table in one array, made for one or two look-ups per block.
 //!
-//! What for: exact mode enters every block here and takes it out again. The table of the standard library takes twice the
-//! time for it: it keeps control bytes apart from what it holds, and hands entries over through memory.
-//! What not: what a block is; several blocks with one key, of which the later displaces the earlier.
+//! What for: exact mode inserts every block here and removes it again. The standard library's table takes twice the
+//! time: it keeps control bytes apart from the entries, and returns entries through memory. What not: what a block
+//! is; several blocks with one key, of which the later displaces the earlier.
 //!
-//! How: open addressing with linear probing; what is taken out leaves no mark, because what follows it moves up (D.
+//! How: open addressing with linear probing. A removal leaves no mark, because the entries after it move up (D.
 //! Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). At most two thirds of the entries are in use.
 
 use super::aggregate::SiteId;
@@ -12,13 +12,13 @@ use super::aggregate::SiteId;
 /// A living block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Live {
-    /// Who asked.
+    /// The site that allocated it.
     pub site: SiteId,
-    /// The slot of the thread that asked.
+    /// The slot of the thread that allocated it.
     pub slot: u32,
     /// Bytes asked for.
     pub size: u64,
-    /// When, as the stamp says.
+    /// The stamp of its allocation.
     pub born: u64,
     /// Number of its own record, plus 1; 0 for none.
     pub record: u32,
@@ -37,7 +37,7 @@ const FEWEST: usize = 1024;
 
 /// All living blocks.
 pub struct Blocks {
-    /// A power of two.
+    /// Their number is a power of two.
     entries: Vec<Entry>,
     used: usize,
 }
@@ -49,7 +49,7 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Enters a block; returns the one that had the key. No block has the key 0, which counts as 1.
+    /// Inserts a block; returns the one that had the key. Key 0 is stored as 1, because 0 marks a free entry.
     #[inline]
     pub fn insert(&mut self, key: u64, block: Live) -> Option<Live> {
         let key = key.max(1);
@@ -66,7 +66,7 @@ impl Blocks {
         None
     }
 
-    /// Takes a block out.
+    /// Removes a block.
     #[inline]
     pub fn remove(&mut self, key: u64) -> Option<Live> {
         let key = key.max(1);
@@ -95,20 +95,20 @@ impl Blocks {
         Some(block)
     }
 
-    /// The index of a key's entry, or of the free one that it would get.
+    /// The index of a key's entry, or of the free entry for it.
     #[inline]
     fn find(&self, key: u64) -> usize {
         let mask = self.entries.len() - 1;
         let mut at = self.home(key);
-        // There is always a free entry.
+        // Ends, because there is always a free entry.
         while self.entries[at & mask].key != key && self.entries[at & mask].key != 0 {
             at += 1;
         }
         at & mask
     }
 
-    /// Where the search for a key begins: both halves of a product, because one alone would leave addresses at some
-    /// distances from each other side by side.
+    /// Where the search for a key begins: both halves of a product, because one alone would put addresses at certain
+    /// distances side by side.
     #[inline]
     fn home(&self, key: u64) -> usize {
         let product = u128::from(key) * 0x9E37_79B9_7F4A_7C15;

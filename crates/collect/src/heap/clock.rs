@@ -1,24 +1,26 @@
-//! Times of exact events: the processor's time-stamp counter where the kernel itself keeps time by it, else nanoseconds.
+//! Times of exact events: the processor's time-stamp counter where the kernel itself uses it as its clock, else
+//! nanoseconds.
 //!
-//! Why: reading the counter takes a third of what a system clock takes, and each block has two times. The kernel uses it as
-//! its clock only where it runs at one speed and alike on all CPUs (linux/arch/x86/kernel/tsc.c, clocksource "tsc").
-//! What not: absolute accuracy. The scale is measured against CLOCK_MONOTONIC over the whole run so far.
+//! What for: reading the counter takes a third of the time of a system clock, and each block has two times. The
+//! kernel uses it only where it runs at a constant speed and alike on all CPUs (linux/arch/x86/kernel/tsc.c,
+//! clocksource "tsc"). What not: absolute accuracy. The scale is measured against CLOCK_MONOTONIC over the whole run
+//! so far.
 
 use base::Nanos;
 use sys::kernels::read_tsc;
 
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// From stamps to CLOCK_MONOTONIC.
+/// Converts stamps to CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Counter and clock when we began; `None` where stamps are nanoseconds.
+    /// Counter and clock at the start; `None` where stamps are nanoseconds.
     began: Option<(u64, Nanos)>,
     nanos_per_tick: f64,
 }
 
 impl Clock {
-    /// Begins.
+    /// Starts the clock.
     pub fn start() -> Clock {
         let is_clock = std::fs::read_to_string(CLOCK_SOURCE).is_ok_and(|name| name.trim() == "tsc");
         let began = if is_clock { both() } else { None };
@@ -30,23 +32,23 @@ impl Clock {
         self.began.is_some()
     }
 
-    /// A stamp of now.
+    /// The current stamp.
     pub fn stamp(&self) -> u64 {
         let ticks = self.began.and_then(|_| read_tsc());
         ticks.unwrap_or_else(|| sys::process::monotonic().0)
     }
 
-    /// Measures the scale anew.
+    /// Measures the scale again.
     pub fn adjust(&mut self) {
         let Some(((ticks, time), now)) = self.began.zip(both()) else { return };
         let (ticks, time) = (now.0.saturating_sub(ticks), now.1 - time);
-        // Too short, and what it takes to read both would count.
+        // In a shorter time the cost of reading both clocks would matter.
         if time.0 > 100_000 && ticks > 0 {
             self.nanos_per_tick = time.0 as f64 / ticks as f64;
         }
     }
 
-    /// When a stamp was taken, by CLOCK_MONOTONIC.
+    /// The CLOCK_MONOTONIC time of a stamp.
     pub fn time(&self, stamp: u64) -> Nanos {
         match self.began {
             Some((ticks, time)) => {
@@ -56,7 +58,7 @@ impl Clock {
         }
     }
 
-    /// How long so many units of a stamp are.
+    /// The length of this many units of a stamp.
     pub fn length(&self, units: u64) -> Nanos {
         match self.began {
             // `as` saturates.
@@ -66,7 +68,8 @@ impl Clock {
     }
 }
 
-/// Counter and clock at one moment: of three readings the one in which least time passed, for we may be held up in between.
+/// Counter and clock at one moment: of three readings the one that took least time, because we may be interrupted in
+/// between.
 fn both() -> Option<(u64, Nanos)> {
     let read = |_| {
         let before = read_tsc()?;

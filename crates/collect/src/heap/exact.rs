@@ -1,10 +1,11 @@
-//! Exact mode: every block, summed up per call chain; rules for the agent; facts about once a second.
+//! Exact mode: every block, summed per call chain; unwind rules for the agent; facts about once a second.
 //!
-//! What for: [`Reader`] is the thread's side, which reads rings and sums; [`Exact`] is the side of the recording, which has
-//! the recorder: it names stacks, makes rules of what the agent could not follow, and writes facts.
-//! What not: arithmetic (`aggregate`), order (`merge`), the facts that sums become ([`rows`]).
+//! What for: [`Reader`] belongs to the thread that reads rings and sums. [`Exact`] belongs to the recording, which
+//! has the recorder: it names stacks, makes rules for code that the agent could not unwind, and writes facts. What
+//! not: arithmetic (`aggregate`), order (`merge`), the facts that sums become ([`rows`]).
 //!
-//! Nodes and stacks come from memory that the program can write: numbers are checked, chains are cut at [`MOST_FRAMES`].
+//! Assumption: nodes and stacks come from memory that the program can write. Numbers are checked, and chains are cut
+//! at [`MOST_FRAMES`].
 
 mod rows;
 
@@ -23,11 +24,11 @@ use super::rules::{self, CodeAddress, Rules};
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder};
 
-/// Frames of a chain of nodes; the agent makes at most 2048.
+/// Most frames of a chain of nodes; the agent makes at most 2048.
 const MOST_FRAMES: usize = 4096;
-/// Copied stacks that wait; beyond, events stay in their rings: 200 MB with 8 KiB each.
+/// Most copied stacks that wait; beyond, events stay in their rings: 200 MB with 8 KiB each.
 const MOST_COPIED: usize = 25_000;
-/// Between two rows of one call chain.
+/// Time between two rows of one call chain.
 const INTERVAL: Nanos = Nanos(1_000_000_000);
 
 /// An event whose stack has to be unwound.
@@ -53,7 +54,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// With nothing read yet.
+    /// A reader that has read nothing yet.
     pub fn start() -> Reader {
         Reader { clock: Clock::start(), shared: Mutex::default() }
     }
@@ -67,7 +68,7 @@ impl Reader {
         self.clock.has_ticks()
     }
 
-    /// Whether copied stacks wait: rings that hold some are soon full.
+    /// Whether copied stacks wait: rings that hold some fill quickly.
     pub fn is_learning(&self) -> bool {
         !self.lock().copied.is_empty()
     }
@@ -77,8 +78,8 @@ impl Reader {
         self.lock().aggregator.peak(process)
     }
 
-    /// Reads what the slots hold, up to a moment ago, or all if `last`. `other` takes a record that is no event and says how
-    /// long it is. Returns how many were read.
+    /// Reads the content of the slots, up to a moment ago, or all if `last`. `other` takes a record that is no event
+    /// and returns its length. Returns the number of records read.
     pub fn read(
         &self,
         memory: &SharedMemory,
@@ -111,7 +112,7 @@ impl Reader {
                     }
                     Some((_, Next::Other)) | None => other(cursor),
                 };
-                // After a record that makes no sense no further one can be located.
+                // After an invalid record no further one can be located.
                 cursor.tail = length.map_or(cursor.head, |length| cursor.tail.wrapping_add(length));
             }
         });
@@ -147,9 +148,9 @@ pub struct Exact {
     /// Living recorded blocks by their number, and when they were allocated.
     living: HashMap<u32, (AllocationId, Nanos)>,
     written: Nanos,
-    /// By process, stack and call: what is written with every row because it is no difference.
+    /// By process, stack and call: values that are repeated in every row because they are no differences.
     rows: HashMap<(u32, Option<StackId>, u8), Row>,
-    /// Of each site what its row has of it.
+    /// For each site, the value in its row.
     at_peak: HashMap<SiteId, u64>,
 }
 
@@ -159,13 +160,13 @@ struct Row {
     at_peak: u64,
 }
 
-/// What a reading needs besides.
+/// What a reading needs in addition.
 pub struct Context<'a> {
     /// The shared memory.
     pub memory: &'a SharedMemory,
     /// The thread's side.
     pub reader: &'a Reader,
-    /// Since the recording began.
+    /// The time since the recording began.
     pub now: Nanos,
     /// When it began.
     pub start: Nanos,
@@ -181,8 +182,9 @@ impl Context<'_> {
 }
 
 impl Exact {
-    /// Hands over what is new, after the source has announced all mappings of now; sums once a second or if `last`. `next`
-    /// numbers blocks that have a record. Returns whether there were stacks to learn from: then more come soon.
+    /// Hands over what is new, after the source has announced all current mappings; sums once a second or if `last`.
+    /// `next` numbers blocks that have a record. Returns whether there were stacks to learn from: then more come
+    /// soon.
     pub fn look(
         &mut self,
         at: &Context<'_>,
@@ -221,7 +223,7 @@ impl Exact {
         self.named.get(site.0 as usize).and_then(|named| named.stack)
     }
 
-    /// The stack that a site's node stands for; none for a site whose stack was copied.
+    /// The stack of a site's node; `None` for a site whose stack was copied.
     fn stack_of_node(
         &self,
         at: &Context<'_>,
@@ -247,7 +249,7 @@ impl Exact {
         recorder.stack_of_returns(moment, &addresses, complete)
     }
 
-    /// Unwinds a copied stack, and makes rules for what is on it.
+    /// Unwinds a copied stack, and makes rules for its frames.
     fn unwind(
         &mut self,
         at: &Context<'_>,
@@ -308,7 +310,8 @@ impl Exact {
             }
             Recorded::Freed { number, time: stamp, tid, site } => {
                 let Some((allocation, begin)) = self.living.remove(&number) else { return Ok(()) };
-                // The scale was measured anew since: the same stamp may be some nanoseconds earlier by it.
+                // The scale was measured again since: the same stamp may now convert to a time some nanoseconds
+                // earlier.
                 let (time, stack) = (time(stamp).max(begin), self.stack_of(site));
                 recorder.push(Fact::Release(Release { time, allocation, tid, stack }))
             }

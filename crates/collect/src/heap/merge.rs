@@ -1,10 +1,10 @@
-//! Exact mode's events out of all rings, in the order of their times.
+//! The events of exact mode from all rings, in order of time.
 //!
-//! What for: a block may be freed by another thread than asked for it, and peaks are of all threads together.
-//! What not: what events mean (`aggregate`). Records of other kinds in the same rings are handed on as they are.
+//! What for: another thread may free a block than the one that allocated it, and peaks are of all threads together.
+//! What not: the meaning of events (`aggregate`). Other records in the same rings are passed on unchanged.
 //!
-//! How: only events older than [`LAG`] are taken; until then a thread may be between taking its time and writing it
-//! down. One that is held up longer there comes too late, which `aggregate` copes with.
+//! How: only events older than [`LAG`] are taken, because a thread may still be between taking its time and writing
+//! it. An event of a thread that is held up longer comes too late; `aggregate` tolerates that.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ use sys::shared::SharedMemory;
 use super::aggregate::Event;
 use crate::address_space::Registers;
 
-/// Ticks or nanoseconds that events are left in their rings: 20 to 50 us.
+/// Ticks or nanoseconds for which events stay in their rings: 20 to 50 us.
 pub const LAG: u64 = 50_000;
 
 /// The stack of an event that has no node.
@@ -31,11 +31,11 @@ pub struct CopiedEvent {
     pub missing: u64,
 }
 
-/// What a ring holds next.
+/// The next content of a ring.
 pub enum Next {
-    /// An event, and its stack if it has no node, which few have: the rest should be small to hand on.
+    /// An event, and its stack if it has no node. Few have a stack, so it is boxed to keep the rest small.
     Event(Event, Option<Box<CopiedEvent>>),
-    /// A record of `rings`.
+    /// A record for `rings`.
     Other,
     /// Padding.
     Nothing,
@@ -47,18 +47,18 @@ pub struct Cursor {
     pub slot: usize,
     /// Its number.
     pub number: u32,
-    /// Entry of the process.
+    /// The process, by its entry in the table.
     pub process: u32,
     /// Bytes ever read.
     pub tail: u64,
     /// Bytes ever written.
     pub head: u64,
-    /// The thread that took the slot, or identified itself last.
+    /// The thread that took the slot, or that identified itself last.
     pub tid: Tid,
 }
 
 impl Cursor {
-    /// The cursor of a slot that has something to read; `None` also when what it says cannot be.
+    /// The cursor of a slot that has something to read; `None` also if its content is impossible.
     pub fn of(memory: &SharedMemory, slot: usize) -> Option<Cursor> {
         let word = |at: usize| memory.load_u64(slot + at).unwrap_or(0);
         let process = u32::try_from(word(heap::SLOT_PROCESS).checked_sub(1)?).ok()?;
@@ -73,7 +73,7 @@ impl Cursor {
         self.slot + heap::RING_AT + (self.tail % heap::RING_BYTES as u64) as usize
     }
 
-    /// The time of the next event; 0 for what has none and need not wait, `None` at the end.
+    /// The time of the next event; 0 for a record without time, which need not wait; `None` at the end.
     pub fn time(&self, memory: &SharedMemory) -> Option<u64> {
         if self.tail == self.head {
             return None;
@@ -85,7 +85,7 @@ impl Cursor {
         memory.load_u64(self.at() + 8)
     }
 
-    /// What is next and its length; `None` when it makes no sense.
+    /// The next record and its length; `None` if it is invalid.
     #[inline]
     pub fn read(&self, memory: &SharedMemory) -> Option<(u64, Next)> {
         let left = self.head.wrapping_sub(self.tail);
@@ -120,7 +120,7 @@ impl Cursor {
         let event = Event { time, process, slot, tid, address, size, kind, call, node };
         let length = length as usize;
         let copied = (length >= layout::EVENT_STACK_BYTES).then(|| copied(memory, at, length));
-        // A node that cannot be is a site of its own without stack.
+        // An impossible node becomes a site of its own without stack.
         let event = if node as usize >= layout::NODES {
             Event { node: layout::NO_NODE, ..event }
         } else {
@@ -138,8 +138,9 @@ fn copied(memory: &SharedMemory, at: usize, length: usize) -> Option<CopiedEvent
     Some(CopiedEvent { registers: [bp, sp, ip], stack, missing })
 }
 
-/// Calls `take` with each cursor in turn whose next event is the oldest, until all that is left is younger than `until`.
-/// `take` moves the cursor's tail, by at least one event, up to the given time. Tells the writers what was read.
+/// Calls `take` with the cursor whose next event is the oldest, again and again, until all remaining events are
+/// younger than `until`. `take` moves the cursor's tail, by at least one event, up to the given time. Publishes to
+/// the writers what was read.
 pub fn in_order(
     memory: &SharedMemory,
     cursors: &mut [Cursor],

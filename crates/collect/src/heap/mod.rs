@@ -1,11 +1,11 @@
 //! The heap of a program: turns the records of the allocation agent, preloaded or brought in later, into facts.
 //!
 //! What for: the shared memory and the environment by which the agent finds it (`crates/agent`), records with their
-//! stacks unwound, totals at the end.
-//! What not: the layout (`sys::heap`), copying out of the rings ([`rings`]), sums and shares (`analysis`).
+//! stacks unwound, totals at the end. What not: the layout (`sys::heap`), copying out of the rings ([`rings`]), sums
+//! and shares (`analysis`).
 //!
-//! The program can write everything in the shared memory, so all of it is checked: a program that overwrites it spoils
-//! only its own heap figures.
+//! Assumption: the program can write everything in the shared memory, so all of it is checked. A program that
+//! overwrites it spoils only its own heap figures.
 
 mod aggregate;
 mod attach;
@@ -54,17 +54,17 @@ pub struct HeapOptions {
     pub stack_bytes: u32,
 }
 
-/// By how much a thread may be behind in telling what it allocated. Smaller costs an atomic addition more often. Where
-/// every block is recorded the peak comes from the records, and is exact.
+/// By how much a thread may be late in publishing what it allocated. A smaller value costs an atomic addition more
+/// often. Where every block is recorded, the peak comes from the records and is exact.
 const SLACK: u64 = 16 << 10;
 
-/// Between two rows of what was counted.
+/// Time between two rows of counts.
 const COUNT_INTERVAL: Nanos = Nanos(1_000_000_000);
 
-/// A heap under observation.
+/// A heap that is being recorded.
 pub struct Heap {
     drain: Drain,
-    /// Of a process that ran before.
+    /// For a process that ran before us.
     attached: Option<Attached>,
     environment: Vec<(OsString, OsString)>,
     sample_every: Bytes,
@@ -74,7 +74,7 @@ pub struct Heap {
     totals: Totals,
     /// When totals were written last.
     counted: Nanos,
-    /// Records not yet in order, or whose process's mappings may not be known yet.
+    /// Records not yet in order, or of a process whose mappings may not be known yet.
     waiting: Vec<RawRecord>,
     /// Recorded blocks that are live, by process entry and address.
     live: HashMap<(u32, u64), AllocationId>,
@@ -86,7 +86,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Makes the shared memory for a program that we will start, and begins to read it.
+    /// Creates the shared memory for a program that we will start, and begins to read it.
     pub fn prepare(options: &HeapOptions) -> io::Result<Heap> {
         let memory = SharedMemory::create(c"fathom-heap", memory_bytes(options))?;
         let mut preload = options.agent.clone().into_os_string();
@@ -99,10 +99,10 @@ impl Heap {
         Ok(Heap { environment, ..Heap::over(memory, options)? })
     }
 
-    /// Brings the agent into a process that runs, and begins to read what it writes.
+    /// Brings the agent into a running process, and begins to read what it writes.
     ///
     /// # Errors
-    /// Why the process's heap will not be recorded; the process runs on as if nothing had been.
+    /// Why the process's heap will not be recorded. The process continues unchanged.
     pub fn attach(pid: Pid, options: &HeapOptions) -> Result<Heap, NoHeap> {
         let (mut attached, memory) = Attached::bring(pid, options, memory_bytes(options))?;
         let mut heap = Heap::over(memory, options)?;
@@ -121,7 +121,8 @@ impl Heap {
         memory.store_u64(heap::HEADER_EXACT, u64::from(exact.is_some()));
         memory.store_u64(heap::HEADER_TICKS, u64::from(ticks));
         memory.store_u64(heap::HEADER_FREE_STACKS, u64::from(exact.is_some()));
-        // Where every block has a record, rings have no room for more; looks find what is mapped, without its caller.
+        // Where every block has a record, rings have no room for mapping records; readings of the maps find what is
+        // mapped, without its caller.
         let regions = options.regions && !options.every_block;
         memory.store_u64(heap::HEADER_REGIONS, u64::from(regions));
         memory.store_u64(heap::HEADER_MAGIC, heap::MAGIC);
@@ -143,14 +144,14 @@ impl Heap {
         })
     }
 
-    /// What the program must find in its environment.
+    /// What the program's environment must contain.
     #[must_use]
     pub fn environment(&self) -> &[(OsString, OsString)] {
         &self.environment
     }
 
-    /// Hands over what is old enough to be in order, and whose mappings the recorder knows: what was there at the last
-    /// look. `now` is since `start`, when the recording began. Call it after the source's own look.
+    /// Hands over records that are old enough to be in order and whose mappings the recorder knows: those of the last
+    /// call. `now` is since `start`, when the recording began. Call it after the source's own `look`.
     pub fn look(
         &mut self,
         now: Nanos,
@@ -160,11 +161,11 @@ impl Heap {
         if let Some(attached) = &mut self.attached {
             attached.look(now);
         }
-        // Before it is taken: what was written since may be in rings still.
+        // Read the limit before taking records: what was written since may still be in rings.
         let read_until = self.drain.read_until() - start;
         let new = self.drain.take();
         for record in &new {
-            // Where the source announces no mappings, they are read, once per process.
+            // Where the source announces no mappings, they are read once per process.
             let ip = RemoteAddr(record.registers[sys::perf::USER_INSTRUCTION_POINTER]);
             if self.met.insert(record.process) && recorder.locate(record.pid, ip).is_none() {
                 recorder.read_maps(now, record.pid)?;
@@ -181,7 +182,8 @@ impl Heap {
         Ok(())
     }
 
-    /// How long the next look can wait: while the agent copies stacks for want of rules, each event takes a microsecond.
+    /// How long the next call can wait: while the agent copies stacks because it lacks rules, each event takes a
+    /// microsecond.
     #[must_use]
     pub fn patience(&self) -> Duration {
         match self.drain.exact() {
@@ -205,7 +207,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Writes what was counted since the last time.
+    /// Writes the counts since the last call.
     fn count(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.counted = now;
         let exact = self.drain.exact().filter(|_| self.drain.lost() == 0);
@@ -215,13 +217,13 @@ impl Heap {
         Ok(())
     }
 
-    /// What happened before was handed over, since the start of the recording.
+    /// All earlier events were handed over; since the start of the recording.
     #[must_use]
     pub fn reported_until(&self) -> Nanos {
         self.reported_until
     }
 
-    /// Reads the rest. What the program does from here on is not seen.
+    /// Reads the rest. Later events of the program are not recorded.
     pub fn stop(&mut self) {
         if let Some(attached) = &self.attached {
             let memory = self.drain.memory();
@@ -274,7 +276,7 @@ impl Heap {
             .fold(0, u64::saturating_add);
         if nameless > 0 {
             notes.push(format!(
-                "{nameless} heap blocks or frees are shown with a caller of who it was: there is room for {} call chains in a process",
+                "{nameless} heap blocks or frees are attributed to an outer caller: there is room for {} call chains in a process",
                 heap_exact::NODES
             ));
         }
@@ -302,7 +304,7 @@ impl Heap {
         let ready = self.waiting.partition_point(|record| record.time <= until);
         let ready: Vec<RawRecord> = self.waiting.drain(..ready).collect();
         for record in ready {
-            // The program's clock is ours, unless it lies.
+            // The program's clock is ours, unless its record is false.
             let time = (record.time - start).min(now);
             self.record(time, &record, recorder)?;
         }
@@ -340,7 +342,7 @@ impl Heap {
                 let id = AllocationId(self.next);
                 self.next = self.next.saturating_add(1);
                 if let Some(allocation) = self.live.insert(key, id) {
-                    // Freed by a call that is not seen: of a file that was left alone.
+                    // The free was not observed: its file was not redirected.
                     recorder.push(Fact::Release(Release { time, allocation, tid, stack: None }))?;
                 }
                 recorder.push(Fact::Allocation(Allocation {
@@ -371,7 +373,7 @@ fn stack_of(
     recorder.caller_of_agent(at, CopiedStack { registers: &record.registers, bytes: &record.stack })
 }
 
-/// The call of a record; what is none of ours counts as `malloc`.
+/// The call of a record; an unknown number counts as `malloc`.
 fn call(number: u32) -> AllocationCall {
     match number {
         heap::CALL_CALLOC => AllocationCall::Calloc,
@@ -387,7 +389,7 @@ fn memory_bytes(options: &HeapOptions) -> usize {
     if options.every_block { heap_exact::TOTAL_BYTES } else { heap::TOTAL_BYTES }
 }
 
-/// For `rings`, which reads them.
+/// Ids, for `rings`, which reads them.
 fn ids(pid: Pid, tid: u32) -> (Pid, Tid) {
     (pid, Tid(i32::try_from(tid).unwrap_or(0)))
 }

@@ -1,7 +1,7 @@
 //! Parts of a site's blocks with one property in common: the site of their free, or the class of their lifetime.
 //!
-//! What for: few of the possible pairs of site and property occur, so a row is made at the first occurrence.
-//! What not: the meaning of the second number (`aggregate`).
+//! What for: few of the possible pairs of site and property occur, so a row is made at the first occurrence. What
+//! not: the meaning of the property (`aggregate`).
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -11,12 +11,12 @@ use base::Bytes;
 use super::aggregate::SiteId;
 use crate::stacks::NodeHasher;
 
-/// Blocks of a site that have `part` in common, since the rows were taken last.
+/// Blocks of a site with the same property, since the rows were taken last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Who asked.
+    /// The site that allocated them.
     pub site: SiteId,
-    /// What they have in common.
+    /// Their common property.
     pub part: u32,
     /// How many.
     pub blocks: u64,
@@ -24,14 +24,14 @@ pub struct Part {
     pub bytes: Bytes,
 }
 
-/// Places for rows that were used a moment ago, a power of two.
+/// Places for recently used rows, a power of two.
 const RECENT: usize = 4096;
 
 /// All rows.
 pub struct Parts {
-    /// By a part of the key: rows that are found without a look into the table.
+    /// By a part of the key: rows that are found without a look-up in the table.
     recent: Vec<Part>,
-    /// What is known of a row besides.
+    /// The other values of a row.
     rest: HashMap<u64, (u64, u64), BuildHasherDefault<NodeHasher>>,
 }
 
@@ -60,7 +60,7 @@ impl Parts {
         row.bytes = Bytes(row.bytes.0.saturating_add(bytes));
     }
 
-    /// Rows with blocks since the last time, by site and part.
+    /// The rows with blocks since the last call, by site and part.
     pub fn take(&mut self) -> Vec<Part> {
         for row in &mut self.recent {
             put_away(&mut self.rest, std::mem::replace(row, NOTHING));

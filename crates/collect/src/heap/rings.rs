@@ -1,7 +1,7 @@
-//! Copying records out of the agent's rings, on a thread of its own: a ring holds some thirty records with their stacks,
-//! and a thread that allocates large blocks fills that within a millisecond.
+//! Copies records out of the agent's rings, on a thread of its own: a ring has room for some thirty records with
+//! their stacks, and a thread that allocates large blocks fills it within a millisecond.
 //!
-//! What not: what records mean; here they are only cut into pieces, checked, and kept until somebody takes them.
+//! What not: the meaning of records. Here they are only separated, checked and kept until they are taken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,26 +31,26 @@ pub enum Happened {
     },
     /// It was freed.
     Freed,
-    /// It is no block: the program mapped memory there.
+    /// Not a block: the program mapped memory there.
     Mapped {
         /// Bytes asked for.
         bytes: Bytes,
         /// Flags of mmap(2).
         flags: u32,
     },
-    /// Likewise, by moving the end of its data segment.
+    /// The same, by moving the end of the data segment.
     Grown {
         /// By how much.
         bytes: Bytes,
     },
     /// The program unmapped memory there.
     Unmapped {
-        /// Bytes that it named.
+        /// Bytes that the call named.
         bytes: Bytes,
     },
 }
 
-/// A record, checked as far as one alone can be.
+/// A record, checked as far as possible on its own.
 #[derive(Clone, Debug)]
 pub struct RawRecord {
     /// CLOCK_MONOTONIC.
@@ -71,16 +71,16 @@ pub struct RawRecord {
     pub stack: Vec<u8>,
 }
 
-/// Records waiting to be taken take at most this much memory; beyond, they stay in their rings.
+/// Most memory of records that wait to be taken; beyond, they stay in their rings.
 const MOST_WAITING: usize = 256 << 20;
 
-/// Between two looks where nobody wakes us: what the recorder hands over is that much late. A look costs some 20
+/// Time between two readings when nothing wakes us: the recorder gets records that much late. A reading costs some 20
 /// microseconds in a virtual machine.
 const LONGEST: Duration = Duration::from_millis(50);
 
-// Exact mode, in which nobody wakes us: a ring is full of events within a millisecond.
+// Exact mode, in which nothing wakes us: a ring is full of events within a millisecond.
 const BUSY: Duration = Duration::from_micros(50);
-// Waking up costs some microseconds, so not for a few events.
+// Waking up costs some microseconds: too much for a few events.
 const FEW: Duration = Duration::from_micros(200);
 const MANY: usize = heap::RING_BYTES / heap_exact::EVENT_BYTES / 8;
 const IDLE: Duration = Duration::from_millis(2);
@@ -89,9 +89,9 @@ struct State {
     memory: SharedMemory,
     records: Mutex<Vec<RawRecord>>,
     waiting_bytes: AtomicU64,
-    /// What was written before is read (CLOCK_MONOTONIC).
+    /// All earlier records were read (CLOCK_MONOTONIC).
     read_until: AtomicU64,
-    /// Rings whose content made no sense and was left out.
+    /// Rings whose content was invalid and was left out.
     broken: AtomicU64,
     stop: AtomicBool,
     /// In exact mode.
@@ -105,7 +105,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start(memory: SharedMemory, exact: Option<Reader>) -> std::io::Result<Drain> {
         let state = Arc::new(State {
             memory,
@@ -122,19 +122,19 @@ impl Drain {
         Ok(Drain { state, thread })
     }
 
-    /// What was written before this moment can be taken.
+    /// All records written before this time can be taken.
     pub fn read_until(&self) -> Nanos {
         Nanos(self.state.read_until.load(Ordering::Acquire))
     }
 
-    /// What was read since the last time.
+    /// The records read since the last call.
     pub fn take(&mut self) -> Vec<RawRecord> {
         let mut records = self.state.records.lock().unwrap_or_else(PoisonError::into_inner);
         self.state.waiting_bytes.store(0, Ordering::Relaxed);
         std::mem::take(&mut records)
     }
 
-    /// Reads what is there and ends.
+    /// Reads the remaining records and ends.
     pub fn stop(&mut self) -> Vec<RawRecord> {
         self.state.stop.store(true, Ordering::Release);
         self.state.memory.wake_u32(heap::HEADER_ASLEEP);
@@ -145,7 +145,7 @@ impl Drain {
         self.take()
     }
 
-    /// Records of blocks that found no room, or of whatever that could not be read.
+    /// Blocks whose record found no room, and records that could not be read.
     pub fn lost(&self) -> u64 {
         let memory = &self.state.memory;
         let lost = slots(memory).map(|slot| memory.load_u64(slot + heap::SLOT_LOST).unwrap_or(0));
@@ -160,7 +160,7 @@ impl Drain {
         lost.fold(0, u64::saturating_add)
     }
 
-    /// In exact mode, what was read of events.
+    /// In exact mode, the events that were read.
     pub fn exact(&self) -> Option<&Reader> {
         self.state.exact.as_ref()
     }
@@ -183,7 +183,7 @@ impl State {
         loop {
             let last = self.stop.load(Ordering::Acquire);
             let began = sys::process::monotonic();
-            // Writers that wait for a reader see by it that there is one.
+            // Writers that wait for a reader see by this that there is one.
             self.memory.store_u64(heap::HEADER_READER, if last { 0 } else { began.0 });
             let found = match &self.exact {
                 Some(exact) => exact.read(&self.memory, last, |cursor| self.read_other(cursor)),
@@ -206,17 +206,18 @@ impl State {
         }
     }
 
-    /// Until a ring holds much, or the records in some may be waited for.
+    /// Sleeps until a ring is well filled, or until records in some ring are old enough.
     fn sleep(&self) {
         self.memory.store_u32(heap::HEADER_ASLEEP, 1);
-        // Whoever wants us to stop says so first and wakes us then.
+        // Check the flag after the sleep is announced: a thread that wants us to stop sets the flag first and wakes
+        // us then.
         fence(Ordering::SeqCst);
         if !self.stop.load(Ordering::Acquire) {
             self.memory.wait_u32(heap::HEADER_ASLEEP, 1, LONGEST);
         }
     }
 
-    /// Takes a record that is no event of exact mode; its length, or `None` when it makes no sense.
+    /// Takes a record that is no event of exact mode; returns its length, or `None` if it is invalid.
     fn read_other(&self, cursor: &Cursor) -> Option<u64> {
         let left = cursor.head.wrapping_sub(cursor.tail);
         match self.read_record(cursor.slot, cursor.tail, left, cursor.process) {
@@ -231,7 +232,7 @@ impl State {
         }
     }
 
-    /// Copies what a ring holds; returns how many records.
+    /// Copies the content of a ring; returns the number of records.
     fn read_ring(&self, slot: usize) -> usize {
         let word = |at: usize| self.memory.load_u64(slot + at).unwrap_or(0);
         let (head, mut tail) = (word(heap::SLOT_HEAD), word(heap::SLOT_TAIL));
@@ -249,7 +250,7 @@ impl State {
                     found.extend(record);
                 }
                 None => {
-                    // The program wrote over it. No further record can be located.
+                    // The program has overwritten it. No further record can be located.
                     self.broken.fetch_add(1, Ordering::Relaxed);
                     tail = head;
                 }
@@ -263,7 +264,7 @@ impl State {
         count
     }
 
-    /// The record at `tail`, of which `left` bytes can be had: its length, and what it says unless it is padding.
+    /// The record at `tail`, of which `left` bytes are available: its length, and its content unless it is padding.
     fn read_record(
         &self,
         slot: usize,
@@ -316,7 +317,7 @@ impl State {
     }
 }
 
-/// Where the slots in use begin.
+/// The offsets of the slots in use.
 pub fn slots(memory: &SharedMemory) -> impl Iterator<Item = usize> + use<> {
     let taken = usize::try_from(memory.load_u64(heap::HEADER_SLOTS).unwrap_or(0));
     (0..taken.unwrap_or(usize::MAX).min(heap::SLOTS))

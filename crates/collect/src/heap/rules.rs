@@ -1,7 +1,8 @@
-//! Rules of return addresses, written into a process's region for the agent to follow stacks by.
+//! Rules of return addresses, written into a process's region for the agent to unwind by.
 //!
-//! What not: what a rule is for an address (`AddressSpace::return_rule`), and its form in memory (`sys::heap_exact`).
-//! Assumption: we are the only writer. The program may write there too: then its own stacks are wrong.
+//! What not: finding the rule of an address (`AddressSpace::return_rule`), and its form in memory
+//! (`sys::heap_exact`). Assumption: we are the only writer. If the program writes there too, only its own stacks are
+//! wrong.
 
 use std::collections::HashSet;
 
@@ -12,7 +13,7 @@ use sys::shared::SharedMemory;
 
 use crate::address_space::{Base, ReturnRule};
 
-/// A code address of a process while its libraries stay what they are.
+/// A code address of a process while the set of its libraries is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CodeAddress {
     /// Entry of the process.
@@ -30,12 +31,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether this address is new; from now on it is not.
+    /// Whether this address was not examined before; from now on it was.
     pub fn is_new(&mut self, code: CodeAddress) -> bool {
         (code.process as usize) < layout::REGIONS && self.known.insert(code)
     }
 
-    /// Writes a rule; without room it is left out, and the agent copies such stacks.
+    /// Writes a rule. Without room it is left out, and the agent copies such stacks.
     pub fn publish(memory: &SharedMemory, code: CodeAddress, rule: ReturnRule) {
         let Some(rule) = encode(rule) else { return };
         let address = code.address.0;
@@ -45,7 +46,7 @@ impl Rules {
             let at = rules + 16 * ((first + probe) % layout::RULES);
             let key = memory.load_u64(at);
             if key == Some(0) || key == Some(address) {
-                // The rule first: a reader that sees the address sees it.
+                // The rule is written before its address, so that a reader that sees the address also sees the rule.
                 memory.store_u64(at + 8, rule | code.generation << 48);
                 memory.store_u64(at, address);
                 return;
@@ -59,7 +60,7 @@ pub fn region(process: u32) -> usize {
     heap::TOTAL_BYTES + process as usize * layout::REGION_BYTES
 }
 
-/// The word of a rule without its generation; `None` for what has no room in it.
+/// The word of a rule without its generation; `None` for a rule that does not fit.
 fn encode(rule: ReturnRule) -> Option<u64> {
     let ReturnRule::Caller { base, cfa, saved } = rule else {
         return Some(if rule == ReturnRule::End { layout::RULE_END } else { layout::RULE_CUT });
@@ -72,7 +73,7 @@ fn encode(rule: ReturnRule) -> Option<u64> {
     let (kind, above) = match base {
         Base::StackPointer => (layout::RULE_BY_SP, cfa),
         Base::FramePointer => (layout::RULE_BY_BP, cfa),
-        // The agent reads both words here.
+        // The agent reads both words at this place.
         Base::Saved(at) if saved.is_some() && cfa == 0 => (layout::RULE_BY_WORD, at),
         Base::Saved(_) => return None,
     };

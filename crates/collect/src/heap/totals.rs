@@ -1,8 +1,8 @@
-//! The agent's counts per process and size class, as rows of the increase since the last reading.
+//! The agent's counts per process and size class, as rows with the increase since the last reading.
 //!
-//! What for: rows are written about once a second, so that little is lost when we are killed.
-//! Rows of one second may lie: an agent may be between counting a call and its bytes. The sums of all rows do not.
-//! What not: which blocks; those have records.
+//! What for: rows are written about once a second, so that little is lost if we are killed. A row of one second may
+//! be inexact, because an agent may be between counting a call and its bytes. The sums of all rows are exact. What
+//! not: single blocks; they have records.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use sys::shared::SharedMemory;
 use super::exact::Reader;
 use super::rings;
 
-/// What was counted of a process so far.
+/// The counts of a process so far.
 #[derive(Clone, Default)]
 pub struct Entry {
     /// Its sums.
@@ -24,18 +24,18 @@ pub struct Entry {
     slots: u64,
 }
 
-/// What was written so far.
+/// The counts that were written.
 #[derive(Default)]
 pub struct Totals {
     written: Vec<Entry>,
 }
 
 impl Totals {
-    /// Rows of what was counted since the last time; a process that was new has one in any case.
+    /// Rows with the counts since the last call; a new process has one in any case.
     pub fn rows(&mut self, memory: &SharedMemory, slack: u64, exact: Option<&Reader>) -> Vec<Fact> {
         let mut now = counted(memory, slack);
         for (number, Entry { total, .. }) in now.iter_mut().enumerate() {
-            // What a child had from its parent is in no record.
+            // Blocks that a child inherited from its parent are in no record.
             let peak = exact.filter(|_| total.inherited == Bytes(0));
             if let Some(peak) = peak.and_then(|exact| exact.peak(number)) {
                 (total.peak, total.peak_doubt) = (peak, Bytes(0));
@@ -71,7 +71,7 @@ impl Totals {
         rows
     }
 
-    /// The processes as they were at the last time.
+    /// The processes at the last call.
     pub fn processes(&self) -> impl Iterator<Item = &HeapTotal> {
         self.written.iter().map(|entry| &entry.total)
     }
@@ -93,7 +93,7 @@ fn since(now: &HeapTotal, before: &HeapTotal) -> HeapTotal {
     }
 }
 
-/// What was counted so far, per entry of the table of processes.
+/// The counts so far, per entry of the table of processes.
 fn counted(memory: &SharedMemory, slack: u64) -> Vec<Entry> {
     let word = |at: usize| memory.load_u64(at).unwrap_or(0);
     let processes = usize::try_from(word(heap::HEADER_PROCESSES)).unwrap_or(usize::MAX);
@@ -103,7 +103,7 @@ fn counted(memory: &SharedMemory, slack: u64) -> Vec<Entry> {
         let number = word(slot + heap::SLOT_PROCESS).checked_sub(1)?;
         usize::try_from(number).ok().filter(|number| *number < entries.len())
     };
-    // Frees first: then none is counted whose allocation is not.
+    // Frees are read before allocations: so no free is counted whose allocation is not.
     let slots: Vec<usize> = rings::slots(memory).collect();
     for slot in &slots {
         let Some(number) = of(&mut entries, *slot) else { continue };
@@ -128,7 +128,7 @@ fn counted(memory: &SharedMemory, slack: u64) -> Vec<Entry> {
         total.peak = total.peak.max(Bytes(word(slot + heap::SLOT_PEAK)));
     }
     for Entry { total, slots, .. } in &mut entries {
-        // Each thread may be late by this much, except that one alone is never late.
+        // Each thread may be late by this much, except that a single thread is never late.
         total.peak_doubt = Bytes(if *slots > 1 { slots.saturating_mul(slack) } else { 0 });
     }
     entries

@@ -1,14 +1,15 @@
-//! Instruction words of the kernel's virtual machine, written by hand.
+//! Assembles instructions of the kernel's BPF virtual machine.
 //!
-//! What for: the few short programs of `programs.rs`, without a compiler at build or run time. What not: every
-//! instruction there is; no check of what is written, which is the kernel's verifier's work.
+//! What for: the few short programs of `programs.rs`, without a compiler at build or run time. What not: all
+//! instructions; checking the programs, which the kernel's verifier does.
 //!
-//! Source: `Documentation/bpf/standardization/instruction-set.rst`: a word is
-//! `opcode:8 | destination:4 | source:4 | offset:16 | immediate:32`, lowest bits first.
+//! Source: `Documentation/bpf/standardization/instruction-set.rst`: a word is `opcode:8 | destination:4 | source:4 |
+//! offset:16 | immediate:32`, lowest bits first.
 
 use sys::bpf::Map;
 
-/// A register. 0 holds results, 1 to 5 arguments (lost in calls), 6 to 9 are kept, 10 is the end of the stack.
+/// A register. 0 holds results; 1 to 5 hold arguments and are lost in calls; 6 to 9 are preserved; 10 points to the
+/// end of the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reg {
     R0 = 0,
@@ -47,7 +48,7 @@ pub enum Condition {
     Same(Reg, Reg),
 }
 
-/// Functions of the kernel that programs may call (`include/uapi/linux/bpf.h`, `___BPF_FUNC_MAPPER`).
+/// Kernel functions that programs may call (`include/uapi/linux/bpf.h`, `___BPF_FUNC_MAPPER`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Helper {
     MapLookup = 1,
@@ -58,11 +59,11 @@ pub enum Helper {
     GetCurrentPidTgid = 14,
 }
 
-/// A place to jump to.
+/// A target of jumps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label(usize);
 
-/// A program being written.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub struct Assembler {
     words: Vec<u64>,
@@ -136,7 +137,7 @@ impl Assembler {
         self.push(if width == Width::Half { 0x62 } else { 0x7a }, to, Reg::R0, offset, number);
     }
 
-    /// `*(to + offset) += from`, eight bytes, not divisible by interrupts
+    /// `*(to + offset) += from`, eight bytes, atomic with respect to interrupts
     pub fn add_to(&mut self, to: Reg, offset: i16, from: Reg) {
         self.push(0xdb, to, from, offset, 0);
     }
@@ -159,18 +160,18 @@ impl Assembler {
         self.push(0x95, Reg::R0, Reg::R0, 0, 0);
     }
 
-    /// A place that is not known yet.
+    /// A label whose place is not known yet.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// It is here.
+    /// Puts a label here.
     pub fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.words.len());
     }
 
-    /// Goes there.
+    /// Jumps to a label.
     pub fn jump(&mut self, condition: Condition, label: Label) {
         self.jumps.push((self.words.len(), label));
         match condition {
@@ -182,12 +183,12 @@ impl Assembler {
         }
     }
 
-    /// The words, jumps resolved. A label without a place leads to the word behind its jump.
+    /// The finished words. A jump to a label without a place goes to the next word.
     #[must_use]
     pub fn finish(mut self) -> Vec<u64> {
         for (at, label) in self.jumps {
             let target = self.labels[label.0].unwrap_or(at + 1);
-            // Counted from the word behind the jump; programs are some hundred words long.
+            // Counted from the word after the jump; programs have some hundred words.
             let distance = (target as i64 - at as i64 - 1) as i16;
             self.words[at] |= u64::from(distance as u16) << 16;
         }

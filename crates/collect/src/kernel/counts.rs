@@ -1,15 +1,16 @@
 //! The kernel's own counts for the whole machine, readable by every user: `/proc/vmstat`; and, where BPF programs are
 //! refused, `/proc/interrupts`, `/proc/softirqs` and `/proc/stat`.
 //!
-//! What for: huge pages, compaction, NUMA balancing, reclaim and swap over time; and what is left without tracing.
-//! Sources: `mm/vmstat.c` (`vmstat_text`), `proc_stat(5)`, `proc_interrupts(5)`.
+//! What for: huge pages, compaction, NUMA balancing, reclaim and swap over time; and all entries that are counted
+//! without tracing. What not: counts of one program (`totals`). Sources: `mm/vmstat.c` (`vmstat_text`),
+//! `proc_stat(5)`, `proc_interrupts(5)`.
 
 use std::collections::HashMap;
 
 use base::CpuId;
 use facts::KernelCause;
 
-/// Counters of `/proc/vmstat` by what they mean to a reader; kernels lack those that they are built without.
+/// Counters of `/proc/vmstat` with their meaning for a reader. A kernel lacks those that it is built without.
 const MEMORY_EVENTS: [(&str, &str); 22] = [
     ("thp_fault_alloc", "huge page given at a fault"),
     ("thp_fault_fallback", "huge page not to be had at a fault"),
@@ -37,7 +38,7 @@ const MEMORY_EVENTS: [(&str, &str); 22] = [
 
 type Name = (KernelCause, Option<CpuId>, String);
 
-/// Growing counts.
+/// Counts and their last values.
 #[derive(Debug)]
 pub struct Counts {
     everything: bool,
@@ -45,12 +46,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Begins. `everything`: interrupts and switches too.
+    /// Starts counting. `everything`: interrupts and switches too.
     pub fn start(everything: bool) -> Counts {
         Counts { everything, before: HashMap::new() }
     }
 
-    /// What grew since the last call, by how much.
+    /// The counts that grew since the last call, and by how much.
     pub fn grown(&mut self) -> Vec<(KernelCause, Option<CpuId>, String, u64)> {
         let text = |path| std::fs::read_to_string(path).unwrap_or_default();
         let mut now = memory_events(&text("/proc/vmstat"));
@@ -61,7 +62,7 @@ impl Counts {
         }
         let mut grown = Vec::new();
         for (name, count) in now {
-            // The first look finds what was counted since the machine started.
+            // The first reading contains what was counted since the machine started.
             let old = self.before.insert(name.clone(), count).unwrap_or(count);
             if count > old {
                 grown.push((name.0, name.1, name.2, count - old));
@@ -82,7 +83,7 @@ fn memory_events(text: &str) -> Vec<(Name, u64)> {
         .collect()
 }
 
-/// A head line with the CPUs, then `NAME: COUNT COUNT ... WORDS`.
+/// Parses a head line with the CPUs, then lines `NAME: COUNT COUNT ... WORDS`.
 fn per_cpu(text: &str, cause: KernelCause) -> Vec<(Name, u64)> {
     let mut lines = text.lines();
     let cpus: Vec<CpuId> = lines

@@ -1,18 +1,19 @@
 //! Entries into the kernel, counted and timed where they happen.
 //!
-//! What for: `collect system-overview`. Programs at the kernel's tracepoints add up count and time per thread, cause and
-//! CPU (`programs.rs`); ten times a second the sums are read and their growth becomes [`KernelEntry`] facts. Nothing is
-//! handed over one by one, so nothing is lost but entries for which the table has no room, and these are counted.
-//! Where programs are refused, perf counts the program as a whole (`totals.rs`), and the machine itself in `/proc`
-//! (`counts.rs`).
-//! What not: call stacks and addresses of faults (the sampler has them), what it means.
+//! What for: `collect system-overview`. Programs at the kernel's tracepoints add up count and time per thread, cause
+//! and CPU (`programs.rs`). Ten times a second the sums are read, and their growth becomes [`KernelEntry`] facts. No
+//! entry is handed over by itself, so none is lost, except where the table has no room; those are counted. Where
+//! programs are refused, perf counts entries of the program as a whole (`totals.rs`), and `/proc` those of the
+//! machine (`counts.rs`). What not: call stacks and addresses of faults (the sampler has them), the meaning of the
+//! figures.
 //!
-//! A page fault has a tracepoint at its begin only. Its end is where the kernel counts it, as a software event of perf
-//! (`mm_account_fault`, mm/memory.c), at which a program may be run too. Where that is refused, and where faults come in
-//! storms (`storms.rs`), they are counted as they begin and their time is sampled. Programs at begin and end of the kernel's
-//! functions (fentry, kprobe) are not in every kernel. What the processor needs to get into the kernel and out, some 100 ns, is in
-//! no entry's time.
-//! Assumption: thread numbers are those of the first pid name space; in another one the programs would see other
+//! A page fault has a tracepoint at its start only. Its end is where the kernel counts it, as a software event of
+//! perf (`mm_account_fault`, mm/memory.c), at which a program may run too. Where that is refused, and where faults
+//! come in storms (`storms.rs`), they are counted at their start and their time is sampled. Programs at the start and
+//! end of kernel functions (fentry, kprobe) are not available in every kernel. No entry's time includes the
+//! processor's own way into and out of the kernel, some 100 ns.
+//!
+//! Assumption: thread numbers are those of the first pid name space. In another one the programs would see other
 //! numbers than we do, so they are not used there.
 
 mod assembler;
@@ -44,19 +45,20 @@ use tables::{CPU_BYTES, KEY_BYTES, SLOT_BYTES, Tables, VALUE_BYTES, cause};
 use totals::Totals;
 pub use totals::Watched;
 
-/// Room for different (thread, cause, CPU); 6 MB of the kernel's memory.
+/// Room for (thread, cause, CPU) keys; 6 MB of kernel memory.
 const ENTRIES: u32 = 1 << 16;
-/// Threads that wait for a CPU at the same time.
+/// Most threads that wait for a CPU at the same time.
 const READY: u32 = 1 << 14;
 /// Most slots of threads; 7 MB.
 const SLOTS_MOST: u32 = 1 << 16;
-/// The first look is early: a storm of page faults may begin with the program.
+/// The first reading is early: a storm of page faults may begin with the program.
 const FIRST_LOOK: Nanos = Nanos(20_000_000);
-/// First length of a bin, and after how many facts it doubles: the result grows with the logarithm of the time.
+/// Length of the first bins, and the number of facts after which it doubles: the size of a result then grows with the
+/// logarithm of the time.
 const BIN: Nanos = Nanos(100_000_000);
 const FACTS_PER_WIDTH: u64 = 200_000;
 
-/// Which tracepoint does what. Interrupts of the processor are x86's own.
+/// The tracepoints and their work. Interrupts of the processor exist on x86 only.
 const TRACEPOINTS: [(&CStr, Work); 11] = [
     (c"sched_switch", Work::Switches),
     (c"sched_wakeup", Work::Wakes),
@@ -68,11 +70,11 @@ const TRACEPOINTS: [(&CStr, Work); 11] = [
     (c"tlb_flush", Work::Counts(cause::TLB_FLUSH)),
     (c"sched_process_exit", Work::CallEnds),
     (c"sys_exit", Work::CallEnds),
-    // Last: a begin whose end was not watched yet would be taken for that of the next call.
+    // Attached last: a begin whose end was not observed yet would be taken for the begin of the next call.
     (c"sys_enter", Work::CallBegins),
 ];
 
-/// Why the kernel runs no programs of ours.
+/// Why the kernel does not run our programs.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// bpf(2) is refused.
@@ -88,7 +90,7 @@ pub enum TraceError {
         /// What the kernel said.
         error: AttachError,
     },
-    /// Another pid name space.
+    /// We are in another pid name space.
     #[error(
         "in this container processes have other numbers than the kernel's tracing programs see: run outside of it"
     )]
@@ -97,7 +99,7 @@ pub enum TraceError {
 
 type Key = [u8; KEY_BYTES];
 
-/// Whether programs may be run at the kernel's tracepoints here: tries it. Takes some ten milliseconds.
+/// Tries whether programs may run at the kernel's tracepoints here. Takes some ten milliseconds.
 ///
 /// # Errors
 /// Why not.
@@ -105,38 +107,38 @@ pub fn try_here(cpus: &[CpuId]) -> Result<(), TraceError> {
     Programs::start(cpus, &mut Vec::new()).map(|_| ())
 }
 
-/// The programs, and what they had counted when we last looked.
+/// The programs, and their counts at the last reading.
 struct Programs {
     tables: Tables,
     running: Vec<Program>,
-    /// Ends of page faults, where programs may be run at them.
+    /// Ends of page faults, where programs may run at them.
     fault_ends: Vec<Event>,
-    /// Whether they are watched now.
+    /// Decides whether they are observed at present.
     storms: Storms,
     before: HashMap<Key, [u64; 3]>,
     announced: HashSet<(Pid, Tid)>,
 }
 
-/// Entries into the kernel, being watched.
+/// The recording of entries into the kernel.
 pub struct KernelTrace {
     programs: Option<Programs>,
     counts: Counts,
     totals: Option<Totals>,
     names: Names,
     whole_machine: bool,
-    /// Of processes that were not known to be the program's when they were read.
+    /// Entries of processes that were not known to belong to the program when they were read.
     held: Vec<KernelEntry>,
     last: Nanos,
     width: Nanos,
     pushed: u64,
     fault_watching: Nanos,
-    /// What the reader should know.
+    /// Notes for the reader.
     notes: Vec<String>,
 }
 
 impl KernelTrace {
-    /// Begins. Of one program, if `watched` is: what is none of the recorder's is summed up as process 0 then; else every
-    /// process by itself.
+    /// Starts recording. With `watched`, of one program: entries of processes that the recorder does not know are
+    /// summed as process 0. Without, every process by itself.
     #[must_use]
     pub fn start(cpus: &[CpuId], watched: Option<&Watched>) -> KernelTrace {
         let mut notes = Vec::new();
@@ -170,7 +172,7 @@ impl KernelTrace {
         }
     }
 
-    /// Time zero of the recording is now: what was counted before does not belong to it.
+    /// Sets time zero of the recording: earlier counts do not belong to it.
     pub fn begin(&mut self) {
         if let Some(programs) = &mut self.programs {
             let _ = programs.grown();
@@ -179,19 +181,19 @@ impl KernelTrace {
         let _ = self.totals.as_mut().map(Totals::grown);
     }
 
-    /// Takes what was counted since the last look, when a bin is full.
+    /// Takes the counts since the last call, when a bin is full.
     pub fn look(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         if now < self.due() { Ok(()) } else { self.take(now, recorder) }
     }
 
-    /// When there is something to look at.
+    /// When the next reading is due.
     #[must_use]
     pub fn due(&self) -> Nanos {
         if self.last == Nanos(0) { FIRST_LOOK } else { self.last + self.width }
     }
 
-    /// Ends watching and takes the rest. Returns remarks, and how much longer the program's page faults took for being
-    /// watched: an estimate.
+    /// Ends recording and takes the rest. Returns notes, and an estimate of how much longer the program's page faults
+    /// took because of the observation.
     pub fn finish(
         mut self,
         now: Nanos,
@@ -247,7 +249,8 @@ impl KernelTrace {
         }
         programs.watch_or_count(length, &fresh);
         if self.whole_machine {
-            // They were there since some time in this bin; the sampler, a look late, may be about to tell of their end in it.
+            // They began at some time in this bin; the sampler, which is one reading late, may report their end in
+            // it.
             programs.announce(now - length, &fresh, recorder)?;
             fresh.into_iter().try_for_each(|entry| self.push(entry, recorder))
         } else {
@@ -312,7 +315,7 @@ impl Programs {
         };
         for (vector, name) in names::VECTORS.iter().enumerate() {
             let vector = Work::InterruptEnds(Some(vector as u32));
-            // Other architectures, and kernels without one of them, have no such tracepoint.
+            // Other architectures, and kernels without one of the interrupts, have no such tracepoint.
             let begins = programs.watch_vector(name, "entry", Work::InterruptBegins);
             let ends = begins.and_then(|()| programs.watch_vector(name, "exit", vector));
             if let Err(error) = ends
@@ -368,7 +371,7 @@ impl Programs {
         })
     }
 
-    /// Each fault that is served is counted as minor or as major.
+    /// The kernel counts each fault that it has handled as minor or as major.
     fn watch_fault_ends(&mut self, cpus: &[CpuId]) -> Result<(), AttachError> {
         let refused = |error| AttachError { error, log: String::new() };
         let mut ends = Vec::new();
@@ -397,8 +400,8 @@ impl Programs {
         !self.fault_ends.is_empty() && !self.storms.is_counting()
     }
 
-    /// Ends of faults are watched as long as there are few. Faults that began before are not counted twice: such a one has no
-    /// begin in its thread's slot.
+    /// Observes the ends of faults while there are few. A fault that began before is not counted twice, because its
+    /// thread's slot has no begin.
     fn watch_or_count(&mut self, length: Nanos, entries: &[KernelEntry]) {
         let was_counting = self.storms.is_counting();
         self.storms.seen(length, entries);
@@ -406,10 +409,11 @@ impl Programs {
         if self.fault_ends.is_empty() || counts == was_counting {
             return;
         }
-        // An error cannot come of a map and of events that are ours; at worst, ends of faults are still reported, or still not.
+        // The map and the events are ours, so no error is expected; at worst ends of faults are still reported, or
+        // still not.
         let watch = |to| self.fault_ends.iter().for_each(|event| drop(event.set(to)));
         let set_mode = || drop(self.tables.mode.set(&[0; 4], &u64::from(counts).to_le_bytes()));
-        // Ends must be reported for as long as faults are timed.
+        // Ends must be reported as long as faults are timed.
         if counts {
             set_mode();
             watch(Counting::Off);
@@ -419,7 +423,7 @@ impl Programs {
         }
     }
 
-    /// What every entry grew by since the last call.
+    /// The growth of every entry since the last call.
     fn grown(&mut self) -> Vec<(Key, [u64; 3])> {
         let mut grown = Vec::new();
         let mut idle = Vec::new();
@@ -432,18 +436,18 @@ impl Programs {
             let &[count, own, waited] = words else { return };
             let now = [count, own, waited].map(u64::from_le_bytes);
             let old = before.insert(*key, now).unwrap_or([0; 3]);
-            // A key that was taken out and came again begins at 0; one that is read while it moves may come twice.
+            // A key that was removed and came again begins at 0; a key that is read while it moves may come twice.
             let growth = std::array::from_fn(|at| now[at].saturating_sub(old[at]));
             if growth == [0; 3] { idle.push(*key) } else { grown.push((*key, growth)) }
         });
-        // An error of a table that was read before cannot come; what it kept from us comes with the next look.
+        // A table that was read before gives no error; what it withheld comes with the next reading.
         if read.is_ok() && self.before.len() > ENTRIES as usize / 4 * 3 {
             self.forget_the_dead(&idle);
         }
         grown
     }
 
-    /// Makes room: takes out what did not grow, of threads that are gone.
+    /// Makes room: removes keys that did not grow, of threads that have ended.
     fn forget_the_dead(&mut self, idle: &[Key]) {
         let mut gone: HashMap<[u8; 4], bool> = HashMap::new();
         for key in idle {
@@ -468,7 +472,7 @@ impl Programs {
         for entry in entries {
             if entry.pid.0 > 0 && self.announced.insert((entry.pid, entry.tid)) {
                 let name = thread_name(entry.pid, entry.tid);
-                // One that is gone has no name, and would never end.
+                // A thread that has ended has no name, and would never end in the recording.
                 if !name.is_empty() {
                     recorder.thread_started(now, entry.pid, entry.tid, &name)?;
                 }
@@ -477,7 +481,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Entries that found no room, and programs that were not run because they ran already.
+    /// Entries without room, and programs that did not run because they were running already.
     fn lost(&self) -> u64 {
         let full = self.tables.lost.lookup(&[0; 4]).ok().flatten();
         let full =

@@ -1,7 +1,8 @@
 //! Names of what programs count by number.
 //!
-//! Sources: `/proc/interrupts` for lines; `include/linux/interrupt.h` for soft interrupts; `arch/x86/include/asm/trace/
-//! irq_vectors.h` for vectors; `enum tlb_flush_reason` of `include/linux/mm_types.h`.
+//! What not: system calls (`system_calls`). Sources: `/proc/interrupts` for lines; `include/linux/interrupt.h` for
+//! soft interrupts; `arch/x86/include/asm/trace/irq_vectors.h` for vectors; `enum tlb_flush_reason` of
+//! `include/linux/mm_types.h`.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use facts::KernelCause;
 use super::system_calls::SystemCalls;
 use super::tables::cause;
 
-/// Interrupts of an x86 processor that have tracepoints `NAME_entry` and `NAME_exit`, blanks being `_` there.
+/// Interrupts of an x86 processor with tracepoints `NAME_entry` and `NAME_exit`, in which `_` replaces blanks.
 pub const VECTORS: [&str; 11] = [
     "local timer",
     "reschedule",
@@ -45,13 +46,13 @@ pub struct Names {
 }
 
 impl Names {
-    /// With the interrupt lines of this machine as they are now.
+    /// With the current interrupt lines of this machine.
     pub fn new() -> Names {
         let text = std::fs::read_to_string("/proc/interrupts").unwrap_or_default();
         Names { calls: SystemCalls::new(), lines: interrupt_lines(&text) }
     }
 
-    /// What the cause of a key stands for; `None` for a kind that no program writes.
+    /// The cause of a key and its name; `None` for a kind that no program writes.
     pub fn of(&self, key: u32) -> Option<(KernelCause, String)> {
         let number = key & 0x00ff_ffff;
         let listed = |names: &[&str]| {
@@ -86,13 +87,13 @@ impl Names {
     }
 }
 
-/// The lines' numbers, with the devices behind them.
+/// The numbers of the lines, with their devices.
 fn interrupt_lines(text: &str) -> HashMap<u32, String> {
     text.lines()
         .filter_map(|line| {
             let (number, rest) = line.split_once(':')?;
             let number: u32 = number.trim().parse().ok()?;
-            // Counts per CPU, then chip and line, then who listens.
+            // Counts per CPU, then chip and line, then the drivers that listen.
             let words = rest.split_whitespace().skip_while(|word| word.parse::<u64>().is_ok());
             let device = words.skip(2).collect::<Vec<_>>().join(" ");
             let name = if device.is_empty() {

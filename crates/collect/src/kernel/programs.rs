@@ -7,17 +7,17 @@
 //!   begin               time, excluded, waited                                at that moment
 //!   entry (thread, cause, CPU) -> count, own time, time waited
 //! ```
-//! `excluded` grows by everything that is not the entry's own: time off the CPU, and the own time of entries inside of it
-//! (an interrupt in a system call). So own times of all entries add up without counting twice.
-//! A thread that comes back does so on the CPU whose last switch let it in, which is how it learns how long it was away
-//! without the kernel's structures being read: no offset of any of them is assumed.
+//! `excluded` grows by everything that is not the entry's own: time off the CPU, and the own time of entries inside
+//! it (an interrupt in a system call). So the own times of all entries add up without counting any time twice. A
+//! thread that returns to a CPU does so on the CPU whose last switch let it in. From that it learns how long it was
+//! away, without reading the kernel's structures: no offset in any of them is assumed.
 //!
-//! Where page faults come in storms their ends are not watched (`storms.rs`): a fault in the program then adds 1 to its
-//! thread's slot and takes no time; what a slot holds is added to the entry as the thread leaves its CPU, and when a
-//! vector's interrupt ends, which the kernel's timer has hundreds of a second.
+//! Where page faults come in storms, their ends are not observed (`storms.rs`). A fault in the program then adds 1 to
+//! its thread's slot and takes no time. The count in a slot is added to the entry when the thread leaves its CPU, and
+//! when a vector's interrupt ends; the kernel's timer has hundreds of these a second.
 //!
-//! Assumptions: a key is changed by one CPU and one thread only, so counts need no atomics; a slot can be interrupted,
-//! so what interrupts add to it does.
+//! What not: reading the sums (`mod`). Assumptions: one CPU and one thread change a key, so counts need no atomics. A
+//! slot can be interrupted, so what interrupts add to it is atomic.
 
 use sys::bpf::Map;
 
@@ -25,12 +25,12 @@ use super::assembler::{Assembler, Condition, Helper, Label, Reg, Width};
 use super::tables::{Tables, cause};
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
-/// What a program does.
+/// The task of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// A system call begins; its number is argument 1.
     CallBegins,
-    /// It ends, or its thread does.
+    /// It ends, or its thread ends.
     CallEnds,
     /// An interrupt begins.
     InterruptBegins,
@@ -42,24 +42,24 @@ pub enum Work {
     SoftEnds,
     /// A thread in argument 0 becomes ready.
     Wakes,
-    /// The CPU goes from the thread in argument 1 to that in 2; 0 says preempted, 3 is the old thread's state.
+    /// The CPU switches from the thread in argument 1 to that in 2; 0 says preempted, 3 is the old thread's state.
     Switches,
-    /// The program touches a page that must be made or fetched first.
+    /// The program touches a page that the kernel must create or fetch first.
     FaultInProgram(Faults),
-    /// The kernel does.
+    /// The kernel touches such a page.
     FaultInKernel(Faults),
-    /// The page is there.
+    /// The page is available.
     FaultEnds,
     /// Something of this cause happens, with a number in argument 0.
     Counts(u32),
 }
 
-/// Whether page faults are watched at both ends.
+/// Whether both ends of page faults are observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Faults {
-    /// Counted as they begin.
+    /// Counted at their start.
     Counted,
-    /// Counted and timed as they end, but counted as they begin while [`Tables::mode`] says so.
+    /// Counted and timed at their end, but counted at their start while [`Tables::mode`] says so.
     Timed,
 }
 
@@ -92,7 +92,7 @@ mod cpu {
     pub const SOFT: i16 = 40;
 }
 
-/// The words of a program. Argument `n` of its place is at `8 * n` of the context.
+/// The words of a program. Argument `n` of its tracepoint is at `8 * n` of the context.
 #[must_use]
 pub fn program(work: Work, tables: &Tables) -> Vec<u64> {
     let mut writer = Writer { code: Assembler::default(), tables };
@@ -134,7 +134,7 @@ impl Writer<'_> {
             Work::CallEnds => {
                 self.come_back();
                 self.code.load(Width::Word, R1, R7, slot::CALL_NUMBER);
-                // A thread is born inside of its parent's clone, whose end it sees too: no call of its own.
+                // A thread is born inside its parent's clone, whose end it also sees: that is not a call of its own.
                 self.code.jump(Condition::Equal(R1, 0), out);
                 self.code.store_number(Width::Word, R7, slot::CALL_NUMBER, 0);
                 self.code.add(R1, -1);
@@ -174,7 +174,7 @@ impl Writer<'_> {
         }
     }
 
-    /// One more of this cause, with the number in argument 0.
+    /// Adds one to this cause, with the number in argument 0.
     fn count(&mut self, kind: u32) {
         self.begin_key();
         self.code.load(Width::Word, R1, R6, 0);
@@ -184,7 +184,7 @@ impl Writer<'_> {
         self.add_entry();
     }
 
-    /// The key but for its cause; R0 the CPU.
+    /// Sets the key except its cause; R0 is the CPU.
     fn begin_key(&mut self) {
         self.code.call(Helper::GetCurrentPidTgid);
         self.code.store(Width::Word, R10, KEY, R0);
@@ -192,7 +192,7 @@ impl Writer<'_> {
         self.code.store(Width::Half, R10, KEY_CPU, R0);
     }
 
-    /// R7 slot, R8 time, R9 CPU's state, and the key but for its cause.
+    /// Sets R7 to the slot, R8 to the time, R9 to the CPU's state, and the key except its cause.
     fn find_out_who(&mut self, out: Label) {
         let [threads, indexed, mine] = std::array::from_fn(|_| self.code.label());
         self.begin_key();
@@ -202,7 +202,7 @@ impl Writer<'_> {
         self.code.copy(R9, R0);
         self.code.load(Width::Half, R1, R10, KEY);
         self.code.jump(Condition::NotEqual(R1, 0), threads);
-        // Idle threads of all CPUs are number 0.
+        // The idle threads of all CPUs have number 0.
         self.code.load(Width::Half, R1, R10, KEY_CPU);
         self.code.add(R1, self.tables.slot_count as i32);
         self.code.jump(Condition::Always, indexed);
@@ -210,7 +210,7 @@ impl Writer<'_> {
         self.code.and(R1, self.tables.slot_count as i32 - 1);
         self.code.place(indexed);
         self.find_slot(mine, out);
-        // Another thread had it: ended, or as many numbers away as there are slots.
+        // Another thread had this slot: it has ended, or its number differs by a multiple of the number of slots.
         self.code.store(Width::Word, R7, slot::OWNER, R1);
         for stale in [slot::OUT, slot::CALL_NUMBER, slot::CALL, slot::FAULT, slot::FAULTS] {
             self.code.store_number(Width::Word, R7, stale, 0);
@@ -220,7 +220,8 @@ impl Writer<'_> {
         self.code.copy(R8, R0);
     }
 
-    /// R7 slot of number R1, and R1 the thread of the key. Goes to `mine` if it is that thread's, out if there is no such slot.
+    /// Sets R7 to the slot of number R1, and R1 to the thread of the key. Jumps to `mine` if the slot is that
+    /// thread's, out if there is no such slot.
     fn find_slot(&mut self, mine: Label, out: Label) {
         self.code.store(Width::Half, R10, INDEX, R1);
         self.look_up(&self.tables.slots, INDEX);
@@ -239,7 +240,7 @@ impl Writer<'_> {
         self.code.call(Helper::MapLookup);
     }
 
-    /// If the thread was away since it was last seen here, adds how long.
+    /// If the thread was away since it was last seen here, adds for how long.
     fn come_back(&mut self) {
         let (done, away) = (self.code.label(), self.code.label());
         self.code.load(Width::Word, R1, R7, slot::OUT);
@@ -263,8 +264,8 @@ impl Writer<'_> {
         self.code.store(Width::Word, base, at + 16, R1);
     }
 
-    /// Puts one entry with its own time and the time waited into the value on the stack. A begin that was not seen
-    /// leaves both 0.
+    /// Puts one entry with its own time and the time waited into the value on the stack. Both are 0 if the begin was
+    /// not observed.
     fn end(&mut self, base: Reg, at: i16) {
         let [unknown, sane, store] = std::array::from_fn(|_| self.code.label());
         self.code.load(Width::Word, R1, base, at);
@@ -277,7 +278,7 @@ impl Writer<'_> {
         self.code.subtract(R3, R4);
         self.code.subtract(R2, R3);
         self.code.jump(Condition::Above(R2, 0), sane);
-        // Clocks of CPUs may disagree by some nanoseconds.
+        // Clocks of different CPUs may disagree by some nanoseconds.
         self.code.set(R2, 0);
         self.code.place(sane);
         self.code.add_to(R7, slot::EXCLUDED, R2);
@@ -301,7 +302,7 @@ impl Writer<'_> {
         self.code.store_number(Width::Word, R10, VALUE + 16, 0);
     }
 
-    /// Cause of the key: the number in R1 within this one.
+    /// Sets the cause of the key: the number in R1 within this kind.
     fn cause_of(&mut self, kind: u32) {
         self.code.or(R1, (kind << 24) as i32);
         self.code.store(Width::Half, R10, KEY_CAUSE, R1);
@@ -348,7 +349,7 @@ impl Writer<'_> {
         self.update(&self.tables.ready, TASK, SINCE);
     }
 
-    /// Goes there while faults are counted as they begin.
+    /// Jumps to `counting` while faults are counted at their start.
     fn jump_if_counting(&mut self, counting: Label, out: Label) {
         self.code.store_number(Width::Half, R10, INDEX, 0);
         self.look_up(&self.tables.mode, INDEX);
@@ -357,7 +358,7 @@ impl Writer<'_> {
         self.code.jump(Condition::NotEqual(R1, 0), counting);
     }
 
-    /// Counting takes as little as it can: no clock, no CPU, one line of the thread's slot.
+    /// Counting is as cheap as possible: no clock, no CPU, one line of the thread's slot.
     fn fault_in_program(&mut self, faults: Faults, out: Label) {
         let [counting, mine] = std::array::from_fn(|_| self.code.label());
         if faults == Faults::Timed {
@@ -374,7 +375,7 @@ impl Writer<'_> {
         self.find_slot(mine, out);
         self.find_out_who(out);
         self.code.place(mine);
-        // One that began before is not to be taken for one that ends now.
+        // A fault that began before must not be taken for one that ends now.
         self.code.store_number(Width::Word, R7, slot::FAULT, 0);
         self.code.set(R1, 1);
         self.code.add_to(R7, slot::FAULTS, R1);
@@ -396,8 +397,8 @@ impl Writer<'_> {
         self.code.place(none);
     }
 
-    /// A sampler that copies the stack of a thread runs beyond its end and fails, which is no fault of the thread: one in
-    /// an interrupt, and one that no system call asked for, are of that kind.
+    /// A sampler that copies a thread's stack may run beyond its end and fail; that is not a fault of the thread.
+    /// Faults in an interrupt, and those that no system call caused, are of that kind.
     fn fault_in_kernel(&mut self, faults: Faults, out: Label) {
         self.code.load(Width::Word, R1, R7, slot::CALL_NUMBER);
         self.code.jump(Condition::Equal(R1, 0), out);
@@ -418,7 +419,7 @@ impl Writer<'_> {
     }
 
     fn fault_in_kernel_begins(&mut self, out: Label) {
-        // A sampler of faults copies the stack while a fault is served: the one that began in this call goes on.
+        // A sampler of faults copies the stack while a fault is handled: the one that began in this call continues.
         self.code.load(Width::Word, R1, R7, slot::FAULT);
         self.code.load(Width::Word, R2, R7, slot::CALL);
         self.code.subtract(R1, R2);
@@ -432,7 +433,7 @@ impl Writer<'_> {
         self.code.store_number(Width::Word, R7, slot::FAULT_NUMBER, number as i32);
     }
 
-    /// The begin of one that ended in a signal stands until the next begins: it is not counted, as the kernel does not.
+    /// The begin of a fault that ended in a signal remains until the next begin: it is not counted, as in the kernel.
     fn fault_ends(&mut self, out: Label) {
         self.code.load(Width::Word, R1, R7, slot::FAULT);
         self.code.jump(Condition::Equal(R1, 0), out);
@@ -444,7 +445,8 @@ impl Writer<'_> {
         self.add_entry();
     }
 
-    /// What the old thread waited for the CPU when it got it is added as it leaves, being the current one only then.
+    /// The time that the old thread waited for the CPU is added when it leaves, because only then is it the current
+    /// one.
     fn switches(&mut self) {
         let [no_delay, asked, switched, next, none] = std::array::from_fn(|_| self.code.label());
         self.come_back();

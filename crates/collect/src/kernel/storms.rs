@@ -1,40 +1,40 @@
 //! Whether page faults are timed, or come in storms and are only counted.
 //!
-//! What for: a fault whose begin and end run a program of ours takes up to a microsecond longer, of 3 (touch_pages in a virtual
-//! machine of 2 CPUs, AMD Zen 3: 1.25 times as long); one that is only counted as it begins, 150 to 200 ns. So where a CPU
-//! takes very many, they are counted, and their time is sampled with everything else (`analysis::kernel`).
-//! What not: switching (`mod`), the programs (`programs`).
+//! What for: a fault of 3 us takes up to a microsecond longer if programs of ours run at its start and end
+//! (touch_pages in a virtual machine of 2 CPUs, AMD Zen 3: 1.25 times as long), and 150 to 200 ns longer if it is
+//! only counted at its start. So where a CPU takes very many faults they are counted, and their time is sampled with
+//! everything else (`analysis::kernel`). What not: switching (`mod`), the programs (`programs`).
 
 use std::collections::HashMap;
 
 use base::{CpuId, Nanos};
 use facts::{KernelCause, KernelEntry};
 
-/// Faults a second on one CPU that are too many to be timed: 1 % of its time.
+/// Faults per second on one CPU that are too many to be timed: timing them would take 1 % of its time.
 const STORM: f64 = 12_500.0;
-/// What it takes a fault to be timed, and to be counted, in what was measured.
+/// How much longer a fault takes if it is timed, and if it is counted, as measured.
 const TIMED: Nanos = Nanos(800);
 const COUNTED: Nanos = Nanos(170);
 
-/// How much longer the faults of an entry took for being watched.
+/// How much longer the faults of an entry took because of the observation.
 pub fn cost(entry: &KernelEntry) -> Nanos {
     let each = if entry.own.is_some() { TIMED } else { COUNTED };
     Nanos(entry.count.saturating_mul(each.0))
 }
 
-/// What was seen last.
+/// The state at the last bin.
 #[derive(Debug, Default)]
 pub struct Storms {
     counting: bool,
 }
 
 impl Storms {
-    /// Whether faults are to be counted only.
+    /// Whether faults are only to be counted.
     pub fn is_counting(&self) -> bool {
         self.counting
     }
 
-    /// Takes the entries of a bin. A storm is over when there are less than half as many.
+    /// Takes the entries of a bin. A storm is over when the rate falls below half of the limit.
     pub fn seen(&mut self, length: Nanos, entries: &[KernelEntry]) {
         let mut by_cpu: HashMap<Option<CpuId>, u64> = HashMap::new();
         for entry in entries.iter().filter(|entry| entry.cause == KernelCause::PageFault) {

@@ -1,8 +1,8 @@
 //! Names of system calls.
 //!
-//! What for: a number, as a thread put it into its register, becomes the name of the manual. What not: calls of 32-bit
-//! programs, whose numbers are others. Sources: `arch/x86/entry/syscalls/syscall_64.tbl`,
-//! `include/uapi/asm-generic/unistd.h`; from 424 on all architectures have the same.
+//! What for: a number, as a thread put it into its register, becomes the name of the manual. What not: calls of
+//! 32-bit programs, which have other numbers. Sources: `arch/x86/entry/syscalls/syscall_64.tbl`,
+//! `include/uapi/asm-generic/unistd.h`; from 424 on all architectures have the same numbers.
 
 /// Calls from 424 on; `-` where there is none.
 const FROM_424: &str = "\
@@ -93,14 +93,14 @@ pub struct SystemCalls {
 }
 
 impl SystemCalls {
-    /// Of the architecture that this was built for.
+    /// For the architecture of this build.
     #[must_use]
     pub fn new() -> SystemCalls {
         let words = |list: &'static str| list.split_ascii_whitespace().collect();
         SystemCalls { low: words(FROM_0), high: words(FROM_424) }
     }
 
-    /// The name, or `syscall N` of one that came later than this list.
+    /// The name, or `syscall N` for one that is newer than this list.
     #[must_use]
     pub fn name(&self, number: u32) -> String {
         let found = match number.checked_sub(COMMON) {

@@ -1,4 +1,6 @@
 //! The tables that programs in the kernel share with us, and the numbers in their keys.
+//!
+//! What not: the programs (`programs`).
 
 use sys::bpf::Map;
 
@@ -9,15 +11,15 @@ pub struct Tables {
     pub entries: Map,
     /// Slots of threads, then one per CPU for its idle thread.
     pub slots: Map,
-    /// How many slots of threads; a power of two.
+    /// Number of slots of threads; a power of two.
     pub slot_count: u32,
     /// State of CPUs.
     pub cpus: Map,
     /// When a thread, named by its address in the kernel, became ready to run.
     pub ready: Map,
-    /// One word: not 0 while page faults are counted as they begin instead of timed.
+    /// One word: not 0 while page faults are counted at their start instead of timed.
     pub mode: Map,
-    /// One word: entries that found no room.
+    /// One word: entries without room.
     pub lost: Map,
 }
 
@@ -30,7 +32,7 @@ pub const SLOT_BYTES: usize = 104;
 /// Bytes of a CPU's state.
 pub const CPU_BYTES: usize = 64;
 
-/// Highest byte of a cause; the rest is a number within it.
+/// The highest byte of a cause; the rest is a number within it.
 pub mod cause {
     pub const FAULT: u32 = 1;
     pub const SYSTEM_CALL: u32 = 2;
@@ -40,10 +42,10 @@ pub mod cause {
     pub const RUN_QUEUE: u32 = 6;
     pub const TLB_FLUSH: u32 = 7;
 
-    /// Number of a fault that the kernel itself took, as it filled a program's buffer for example.
+    /// Number of a fault that the kernel itself took, for example while it filled a program's buffer.
     pub const IN_KERNEL: u32 = 1;
-    /// Number of a switch that the thread did not ask for.
+    /// Number of an involuntary switch.
     pub const PREEMPTED: u32 = 1;
-    /// Numbers from here on are vectors of the processor instead of interrupt lines.
+    /// Numbers from here on are vectors of the processor, not interrupt lines.
     pub const VECTOR: u32 = 1 << 20;
 }

@@ -1,8 +1,9 @@
 //! Totals of a program from perf counters, where the kernel refuses our BPF programs.
 //!
-//! What for: page faults and switches of the program instead of those of the machine; system calls and interrupts too,
-//! where the kernel's list of tracepoints may be read. Exact, with all threads and processes that the program starts.
-//! What not: by thread, by name, or the time in them: what a thread counted is added to its parent's count as it ends.
+//! What for: page faults and switches of the program instead of those of the machine; system calls and interrupts
+//! too, where the kernel's list of tracepoints is readable. The totals are exact, with all threads and processes that
+//! the program starts. What not: per thread, per name, or the time in them: when a thread ends, its count is added to
+//! its parent's.
 
 use base::{Pid, Tid};
 use facts::KernelCause;
@@ -16,7 +17,7 @@ const SOFTWARE: [(SoftwareEvent, KernelCause, &str); 3] = [
     (SoftwareEvent::ContextSwitches, KernelCause::Switch, "any"),
 ];
 
-/// Timers have no line of a device.
+/// Timers have no interrupt line of a device.
 const TRACEPOINTS: [(&str, KernelCause, &str); 4] = [
     ("raw_syscalls/sys_enter", KernelCause::SystemCall, "any"),
     ("irq_vectors/local_timer_entry", KernelCause::Interrupt, "local timer"),
@@ -24,12 +25,12 @@ const TRACEPOINTS: [(&str, KernelCause, &str); 4] = [
     ("irq/softirq_entry", KernelCause::SoftInterrupt, "any"),
 ];
 
-/// The program whose entries are watched.
+/// The program whose entries are recorded.
 #[derive(Debug)]
 pub struct Watched {
     /// Its first process.
     pub pid: Pid,
-    /// Threads that run already; empty for a program that is yet to begin with an execve of `pid`.
+    /// Threads that run already; empty for a program that has yet to begin with an execve of `pid`.
     pub running: Vec<Tid>,
 }
 
@@ -50,7 +51,8 @@ struct Counter {
 }
 
 impl Totals {
-    /// Opens what may be opened; `None` where that is nothing (`kernel.perf_event_paranoid` 2 and more, seccomp).
+    /// Opens the counters that may be opened; `None` if there are none (`kernel.perf_event_paranoid` 2 and more,
+    /// seccomp).
     pub fn open(watched: &Watched) -> Option<Totals> {
         let software =
             SOFTWARE.map(|(event, cause, name)| (Some(Attr::software(event)), cause, name));
@@ -66,7 +68,7 @@ impl Totals {
         (!counters.is_empty()).then_some(Totals { pid: watched.pid, counters })
     }
 
-    /// What grew since the last call, by how much.
+    /// The growth of the counts since the last call.
     pub fn grown(&mut self) -> Vec<(KernelCause, &'static str, u64)> {
         let grown = self.counters.iter_mut().map(|counter| {
             let counts = counter.events.iter().filter_map(|event| event.read().ok());
@@ -89,7 +91,7 @@ fn open(attr: &Attr, watched: &Watched) -> std::io::Result<Vec<Event>> {
         .running
         .iter()
         .map(|tid| sys::perf::open(&attr, OpenTarget { tid: *tid, cpu: None }));
-    // One that ended since it was listed is missing; if all are, it is refused.
+    // A thread that has ended since it was listed is missing; if all are missing, counting is refused.
     let (opened, refused): (Vec<_>, Vec<_>) = events.partition(Result::is_ok);
     let opened: Vec<Event> = opened.into_iter().flatten().collect();
     match refused.into_iter().find_map(Result::err) {

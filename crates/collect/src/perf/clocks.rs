@@ -1,40 +1,44 @@
-//! Which clock samples a program: the quick one, or the slow one where its threads switch often.
+//! Which clock samples a program: the fast one, or the slow one where its threads switch often.
 //!
-//! What for: each time a thread comes to a CPU the kernel sets a timer for its next sample, and takes it back when the thread
-//! leaves. In a virtual machine that is a way out of it each time: 8.6 us where the sample is due before the scheduler's own
-//! tick, next to nothing where it is due behind it (`perf bench sched pipe`, 100,000 switches with a sample each 1, 4, 10, 20 and
-//! 100 ms: 11.7, 6.4, 4.0, 3.5 and 3.0 us more than without; AMD Zen 4, Linux 6.18). Threads that meet at barriers some thousand
-//! times a second, and wait for each other while that goes on, lost a tenth of their time. So from some rate of switches on the
-//! program is sampled at a tenth of the rate.
-//! Only waits count: a thread that is displaced by others comes back seldom, and how busy a machine is must not decide how well a
-//! program is seen.
-//! What not: opening and switching the events (`events`).
+//! What for: each time a thread gets a CPU, the kernel sets a timer for its next sample, and cancels it when the
+//! thread leaves. In a virtual machine that is an exit to the hypervisor each time: 8.6 us where the sample is due
+//! before the scheduler's own tick, almost nothing where it is due after it (`perf bench sched pipe`, 100,000
+//! switches with a sample each 1, 4, 10, 20 and 100 ms: 11.7, 6.4, 4.0, 3.5 and 3.0 us more than without; AMD Zen 4,
+//! Linux 6.18). Threads that meet at barriers some thousand times a second, and wait for each other meanwhile, lost a
+//! tenth of their time. So above a certain rate of switches the program is sampled at a tenth of the rate.
 //!
-//! What a timer costs is measured on this machine ([`sys::process::timer_cost`]): some 8 us here, a few tenths of one on bare metal.
+//! Only waits count. A preempted thread returns seldom, and the load of a machine must not decide how well a program
+//! is sampled. What not: opening and switching the events (`events`).
+//!
+//! The cost of a timer is measured on this machine ([`sys::process::timer_cost`]): some 8 us here, some tenths of a
+//! microsecond on bare metal.
 
 use std::collections::HashMap;
 
 use base::{Nanos, Pid, Tid};
 use tracee::status::{ThreadFile, field};
 
-/// The slow clock has so many times the period of the quick one.
+/// The period of the slow clock, in periods of the fast one.
 pub const SLOWER: u64 = 10;
-/// Setting timers may take so much of a program's CPU time. At half of it samples themselves take as much at 1 kHz.
+/// The part of a program's CPU time that setting timers may take. At half of it, samples themselves take as much at 1
+/// kHz.
 const ALLOWED: f64 = 0.01;
-/// The quick clock is back when it would take so much less: the rate of switches goes up and down.
+/// The fast clock returns when it would take this part of that limit: the rate of switches varies.
 const BACK: f64 = 0.25;
-/// Between two decisions at least; the first ones come as soon as that, the others when somebody is awake anyway.
+/// Least time between two decisions. The first ones come that often, later ones only when we are awake anyway.
 const PERIOD: Nanos = Nanos(30_000_000);
 const EARLY: usize = 2;
-/// Of more threads of a process, so many are looked at in turn; and so many are remembered.
+/// Threads of a process that are read in one round, in turn; and most threads remembered.
 const MOST_THREADS: usize = 16;
 const MOST_SEEN: usize = 256;
-/// Of the slow clock's timers, those that are set for before the next tick: at 4 ms between ticks a fifth of its 10 ms.
+/// The part of the slow clock's timers that are due before the next tick: at 4 ms between ticks a fifth of its timers
+/// of 10 ms.
 const SLOW_PART: f64 = 0.2;
-/// What a switch costs besides for the events that it has to take from one thread and give to the next, ns: as above, at 100 ms.
+/// The remaining cost of a switch, for taking events from one thread and giving them to the next, ns: as above, at
+/// 100 ms.
 const EVENTS: f64 = 3000.0;
 
-/// CPU time and waits of a thread, as last read.
+/// CPU time and waits of a thread at the last reading.
 struct Usage {
     schedstat: ThreadFile,
     status: ThreadFile,
@@ -42,31 +46,31 @@ struct Usage {
     waits: u64,
 }
 
-/// Decides.
+/// The decision and its data.
 pub struct Clocks {
-    /// What setting a timer and taking it back costs, ns.
+    /// The cost of setting and cancelling a timer, ns.
     timer: f64,
     seen: HashMap<(Pid, Tid), Usage>,
     last: Nanos,
     rounds: usize,
     is_slow: bool,
-    /// What switches cost the program so far, ns.
+    /// The cost of switches for the program so far, ns.
     cost: f64,
 }
 
 impl Clocks {
-    /// Quick, until something else is known.
+    /// Fast, until the rate of switches is known.
     pub fn new(timer: Nanos) -> Clocks {
         let seen = HashMap::new();
         Clocks { timer: timer.0 as f64, seen, last: Nanos(0), rounds: 0, is_slow: false, cost: 0.0 }
     }
 
-    /// What switches took longer because of our events, so far: an estimate.
+    /// How much longer switches took because of our events, so far: an estimate.
     pub fn cost(&self) -> Nanos {
         Nanos(self.cost as u64)
     }
 
-    /// When it is to be asked next, unless a thread wakes up before.
+    /// When the next decision is due, unless we wake earlier.
     pub fn due(&self) -> Option<Nanos> {
         (self.rounds < EARLY).then(|| self.last + PERIOD)
     }
@@ -76,7 +80,8 @@ impl Clocks {
         now - self.last >= PERIOD
     }
 
-    /// It is `now`, and these threads are known, by process. Says whether the slow clock is to sample from now on, if that is new.
+    /// Reads these threads, by process, at time `now`. Returns whether the slow clock is to sample from now on, if
+    /// that changes.
     pub fn look(&mut self, now: Nanos, threads: &[(Pid, Vec<Tid>)]) -> Option<bool> {
         self.last = now;
         self.rounds += 1;
@@ -96,7 +101,7 @@ impl Clocks {
         self.note(used, waits)
     }
 
-    /// CPU time, and how often it waited, since the last look; what it did before the first one counts for nothing.
+    /// CPU time and number of waits since the last reading; 0 at the first reading.
     fn since(&mut self, pid: Pid, tid: Tid) -> Option<(u64, u64)> {
         if let Some(seen) = self.seen.get_mut(&(pid, tid)) {
             let (used, waits) = seen.now()?;
@@ -134,7 +139,7 @@ impl Usage {
     }
 }
 
-/// Of a `schedstat` the time on CPUs, ns (Documentation/scheduler/sched-stats.rst).
+/// The time on CPUs from the text of `schedstat`, ns (Documentation/scheduler/sched-stats.rst).
 fn used(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }

@@ -6,15 +6,15 @@
 //!                        minor-faults, major-faults (samples at an adapted rate; the latter,  -> the same ring
 //!                                            which is always on, announces mappings, forks, names, exits)
 //!                        context-switches   (samples with the stack of a waiting thread,    -> the same ring
-//!                                            and major-faults announces every switch; where switches are wanted)
+//!                                            and major-faults announces every switch; where switches are recorded)
 //!                        sched:sched_waking (samples of threads that wake another; likewise)  -> the same ring
 //!   per thread, any CPU: task-clock, context-switches, cpu-migrations                        counting only
 //! ```
-//! Inherited events with a ring exist per CPU only: the kernel refuses to map one that follows children on all CPUs
-//! (`perf_mmap`, kernel/events/core.c).
+//! What not: reading the rings (`mod`). Inherited events with a ring exist per CPU only: the kernel refuses to map
+//! one that follows children on all CPUs (`perf_mmap`, kernel/events/core.c).
 //!
-//! The sampling period is a prime number of microseconds off the round millisecond, so that samples do not fall
-//! into step with the kernel's own timer tick, which would show its housekeeping always or never.
+//! The sampling period is a prime number of microseconds away from the round millisecond. Otherwise samples could
+//! coincide with the kernel's own timer tick, and show its housekeeping always or never.
 
 mod attr;
 mod error;
@@ -36,24 +36,24 @@ use super::clocks::SLOWER;
 use super::record::Layouts;
 use super::wakeups::WakingTracepoint;
 
-/// What the collection wants.
+/// What the collection records.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Time between two samples of a running thread.
     pub period: Nanos,
     /// Bytes of user stack to copy per sample.
     pub stack_bytes: u32,
-    /// At most about this many fault samples per second and thread; each carries the number it stands for.
+    /// At most about this many fault samples per second and thread; each carries the number that it represents.
     pub fault_rate: u64,
-    /// CPUs to watch.
+    /// CPUs to observe.
     pub cpus: Vec<CpuId>,
-    /// Follow every switch of a thread, and copy the stacks of at most about this many per second, thread and CPU.
+    /// Record every switch of a thread, and copy the stacks of at most about this many per second, thread and CPU.
     pub wait_stack_rate: Option<u64>,
-    /// Look at the end of at most about so many waits per second, thread and CPU, and who ends them.
+    /// Record at most about this many ends of waits per second, thread and CPU, and the thread that ended each.
     pub wakes: Option<(WakingTracepoint, u64)>,
 }
 
-/// What a ring's record belongs to.
+/// The stream of a ring's record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stream {
     /// Clock samples.
@@ -84,7 +84,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// These, with gaps filled from `other`.
+    /// These totals, with gaps filled from `other`.
     #[must_use]
     pub fn or(self, other: Totals) -> Totals {
         Totals {
@@ -100,7 +100,8 @@ impl Totals {
 /// All open events of a collection.
 pub struct Opened {
     clocks: Vec<Event>,
-    /// In their place, where threads switch often. None where all threads of the machine are watched: those events stay.
+    /// The slow clock, which replaces the fast one where threads switch often. None where all threads of the machine
+    /// are observed.
     slow_clocks: Vec<Event>,
     /// Indices into `clocks` of the events that own a ring, one per CPU.
     owners: Vec<usize>,
@@ -113,13 +114,13 @@ pub struct Opened {
     pub(super) rings: Vec<Ring>,
     /// Event ids.
     pub(super) streams: HashMap<u64, Stream>,
-    /// How their samples differ.
+    /// The layouts of their samples.
     pub(super) layouts: Layouts,
     /// Whether the kernel's own time is sampled.
     pub sees_kernel: bool,
 }
 
-/// The clock, telling the CPU time of threads where the kernel can.
+/// Opens the clock, with the CPU time of threads in its samples where the kernel supports that.
 fn open_clock(attr: &Attr, target: OpenTarget) -> std::io::Result<Event> {
     match sys::perf::open(&attr.cpu_time().count_lost(), target) {
         Err(error) if error.raw_os_error() == Some(libc_errno::EINVAL) => {
@@ -129,7 +130,7 @@ fn open_clock(attr: &Attr, target: OpenTarget) -> std::io::Result<Event> {
     }
 }
 
-/// As [`OpenTarget`]'s thread: whoever runs on the CPU. The kernel allows it to root, to CAP_PERFMON, and from
+/// As [`OpenTarget`]'s thread: every thread that runs on the CPU. Allowed for root, with CAP_PERFMON, and from
 /// `kernel.perf_event_paranoid` 0 down.
 pub const ALL_THREADS: Tid = Tid(-1);
 
@@ -140,7 +141,7 @@ impl Opened {
 
     pub(super) fn on_running(threads: &[Tid], settings: &Settings) -> Result<Opened, OpenError> {
         let opened = Opened::open(threads, settings, &[Flag::Disabled])?;
-        // All at once at the end, so that the first thread is not watched for longer than the last.
+        // Enable all events together at the end, so that the first thread is not recorded for longer than the last.
         for event in opened.all() {
             event.set(Counting::On)?;
         }
@@ -172,7 +173,7 @@ impl Opened {
         }
     }
 
-    /// What samples: per CPU, for each of the threads.
+    /// Opens the sampling events: per CPU, for each of the threads.
     fn on_cpus(
         threads: &[Tid],
         settings: &Settings,
@@ -236,7 +237,7 @@ impl Opened {
             let target = OpenTarget { tid: *tid, cpu: Some(cpu) };
             let clock = match open_clock(&clock_attr(settings).flags(flags), target) {
                 Ok(clock) => clock,
-                // A thread that ended since we listed it.
+                // A thread that has ended since it was listed.
                 Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
                 // A CPU that is offline or not ours to watch.
                 Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
@@ -278,7 +279,7 @@ impl Opened {
         Ok(())
     }
 
-    /// It samples nothing before it is switched on.
+    /// Opens the slow clock, disabled.
     fn open_slow_clock(
         &mut self,
         settings: &Settings,
@@ -303,7 +304,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Has one clock sample in place of the other. Errors: as for [`Opened::stop`].
+    /// Enables one clock in place of the other. Errors: as for [`Opened::stop`].
     pub(super) fn use_slow_clock(&self, slow: bool) {
         let (on, off) = match slow {
             true => (&self.slow_clocks, &self.clocks),
@@ -321,7 +322,8 @@ impl Opened {
         !self.slow_clocks.is_empty()
     }
 
-    /// Switches and wakes happen in the kernel: without it there are no stacks of them.
+    /// Opens events for switches and wakes. They happen in the kernel: without the kernel there are no stacks of
+    /// them.
     fn open_switches(
         &mut self,
         settings: &Settings,
@@ -343,7 +345,8 @@ impl Opened {
             let event = match sys::perf::open_counting_lost(&attr, target) {
                 Ok(event) => event,
                 Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
-                // Records of a tracepoint are for fewer users than software events are: waits without who ends them.
+                // Fewer users may read tracepoints than software events: record waits without the thread that ended
+                // them.
                 Err(_) if stream == Stream::Wakes => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -370,14 +373,14 @@ impl Opened {
         self.owners.iter().map(|owner| &self.clocks[*owner])
     }
 
-    /// Stops counting and sampling. Errors are of no interest: the process may be gone.
+    /// Stops counting and sampling. Errors are ignored: the process may have ended.
     pub(super) fn stop(&self) {
         for event in self.all().chain(&self.slow_clocks) {
             let _ = event.set(Counting::Off);
         }
     }
 
-    /// How many records of the clock and of the faults did not fit; 0 where the kernel does not count them.
+    /// Number of records of the clock and of the faults that did not fit; 0 where the kernel does not count them.
     pub(super) fn lost(&self) -> (u64, u64) {
         let of =
             |kind| self.faults.iter().filter(move |(one, _)| *one == kind).map(|(_, event)| event);
@@ -389,12 +392,12 @@ impl Opened {
         self.faults.iter().filter(|(kind, _)| *kind == FaultKind::Minor).map(|(_, event)| event)
     }
 
-    /// How many minor faults were counted so far.
+    /// The number of minor faults so far.
     pub(super) fn minor_faults(&self) -> u64 {
         self.minor_events().filter_map(|event| event.read().ok()).sum()
     }
 
-    /// Switches the counting and sampling of minor faults. Errors: as for [`Opened::stop`].
+    /// Enables or disables counting and sampling of minor faults. Errors: as for [`Opened::stop`].
     pub(super) fn set_minor_faults(&self, counting: Counting) {
         for event in self.minor_events() {
             let _ = event.set(counting);
@@ -417,7 +420,7 @@ impl Opened {
                 None
             }
         };
-        // Without the kernel, faults taken inside system calls are not counted: the total would be too low.
+        // Without the kernel, faults inside system calls are not counted: the total would be too low.
         let faults = |wanted| {
             let mut events =
                 self.faults.iter().filter(|(kind, _)| *kind == wanted).map(|(_, event)| event);

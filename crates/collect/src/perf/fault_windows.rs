@@ -1,22 +1,23 @@
-//! When page faults are looked at, of a program that has very many.
+//! When page faults are recorded, for a program that takes very many.
 //!
-//! What for: the kernel's software event costs a fault some 100 to 300 ns, sampled or only counted, whatever the rate of
-//! samples: 100 where its data stay in the nearest cache, 300 behind the clearing of a page (touch_pages in virtual machines
-//! of 2 CPUs: 1.9 us alone and 8 to 10 % more on AMD Zen 5, 3.1 us and 10 to 13 % on Zen 3). At hundreds of thousands of
-//! faults a second that is too much. So the event of minor faults is then on for a part of the time only, and a record in a
-//! window stands for as many faults more as the pause in front of the window is long. The total is the kernel's own
-//! (getrusage).
-//! Windows are short and many, with some records each: a program that touches its memory in a tenth of a second and then does
-//! something else is still told by several.
-//! What not: switching the event (`mod`), major faults: each of them takes longer than anything here.
+//! What for: the kernel's software event costs a fault some 100 to 300 ns, sampled or only counted, whatever the rate
+//! of samples: 100 where its data stay in the first-level cache, 300 after a page was zeroed (touch_pages in virtual
+//! machines of 2 CPUs: 1.9 us alone and 8 to 10 % more on AMD Zen 5, 3.1 us and 10 to 13 % on Zen 3). At hundreds of
+//! thousands of faults a second that is too much. The event of minor faults is then on for a part of the time only,
+//! and a record in a window represents also the faults of the pause before the window, in proportion to its length.
+//! The total is the kernel's own (getrusage).
+//!
+//! Windows are short and many, with some records each, so that several cover a program that touches its memory within
+//! a tenth of a second. What not: switching the event (`mod`); major faults, each of which takes longer than anything
+//! here.
 //!
 //! ```text
 //!   all | pause | window: each record counts `factor` times | pause | window ...
 //! ```
-//! Pauses are drawn at random around their length, so that they do not fall into step with the program. The window behind a
-//! pause is a fixed share of what the pause really was, however late somebody woke up; records behind the window's end, until
-//! somebody wakes up, stand for themselves. So records never stand for more time than passed, and when the program ends, what
-//! is missing is part of one pause.
+//! Pauses are drawn at random around their mean length, so that they do not coincide with the program's phases. The
+//! window after a pause is a fixed share of the real length of the pause, however late we woke up. Records after the
+//! end of a window, until we wake up, represent themselves only. So records never represent more time than passed,
+//! and at the end only a part of one pause is missing.
 
 use std::collections::VecDeque;
 
@@ -24,37 +25,37 @@ use base::Nanos;
 use sys::perf::Counting;
 use tracee::random::Random;
 
-/// A window is at least so long: some samples.
+/// Least length of a window: enough for some samples.
 const LEAST: Nanos = Nanos(4_000_000);
-/// And so many times as long as switching the event took, which grows with the number of threads and CPUs.
+/// Least length of a window in times that switching the event took, which grows with the number of threads and CPUs.
 const SWITCHES: u64 = 50;
-/// So many faults are all looked at first, which takes the program some 10 ms: most programs have no more.
+/// The first faults, all of which are recorded: that takes the program some 10 ms. Most programs take no more.
 const FIRST: u64 = 32_768;
-/// What the event costs a fault, seconds: the most of the above.
+/// The event's cost per fault, seconds: the largest value above.
 pub(super) const COST: f64 = 300e-9;
-/// And what it costs while it is off, for the kernel then looks for events that are on: by a profile of the kernel under
-/// touch_pages.
+/// The cost per fault while the event is off, because the kernel then searches for events that are on. From a profile
+/// of the kernel under touch_pages.
 pub(super) const COST_WHILE_OFF: f64 = 80e-9;
-/// It may slow a program down by so much.
+/// The part by which it may slow a program down.
 const ALLOWED: f64 = 0.01;
-/// A program is looked at for at least so much of its time, the inverse.
+/// Faults are recorded for at least one part in so many of the time.
 const MOST_FACTOR: u64 = 10;
 
-/// From a moment on, each record of a fault counts so many times; 0: it is behind the end of a window.
+/// From a time on, each record of a fault counts this many times; 0 after the end of a window.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: Nanos,
     factor: u64,
 }
 
-/// What is done at the moment, and until when. Times are since the start of the recording.
+/// The current phase, and its end. Times are since the start of the recording.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// All faults are looked at; from a moment on, at which so many were counted.
+    /// All faults are recorded; from a time on, at which `counted` had been counted.
     All { from: Nanos, counted: u64 },
-    /// None are, then each record will stand for `factor`.
+    /// No faults are recorded; then each record will represent `factor`.
     Pause { from: Nanos, until: Nanos, factor: u64 },
-    /// They are; when it began `counted` were.
+    /// Faults are recorded; at its start `counted` had been counted.
     Window { from: Nanos, until: Nanos, counted: u64 },
 }
 
@@ -63,12 +64,12 @@ enum Phase {
 pub(super) struct FaultWindows {
     spans: VecDeque<Span>,
     phase: Phase,
-    /// Windows are mostly no shorter.
+    /// Windows are mostly at least this long.
     least: Nanos,
-    /// How many faults were counted when last asked.
+    /// The number of faults at the last reading.
     counted: u64,
     has_paused: bool,
-    /// How many faults records stood for, before they were weighted.
+    /// Faults that records represented, before they were weighted.
     represented: u64,
     random: Random,
 }
@@ -86,8 +87,8 @@ impl FaultWindows {
         }
     }
 
-    /// How many faults a record stands for that stands for `faults` of those counted; 0 for one that is represented by others.
-    /// Records come in order of time.
+    /// The number of faults that a record represents which stands for `faults` of the counted ones; 0 for one that
+    /// other records represent. Records come in order of time.
     pub(super) fn weight(&mut self, time: Nanos, faults: u64) -> u64 {
         self.represented = self.represented.saturating_add(faults);
         while self.spans.get(1).is_some_and(|next| next.from <= time) {
@@ -96,12 +97,12 @@ impl FaultWindows {
         self.spans.front().map_or(faults, |span| faults.saturating_mul(span.factor))
     }
 
-    /// Whether there ever was a pause: what was counted is not all.
+    /// Whether there has been a pause: then not all faults were counted.
     pub(super) fn has_paused(&self) -> bool {
         self.has_paused
     }
 
-    /// When [`FaultWindows::switch`] has something to do next; `None` while all faults are looked at.
+    /// When [`FaultWindows::switch`] is due next; `None` while all faults are recorded.
     pub(super) fn due(&self) -> Option<Nanos> {
         match self.phase {
             Phase::All { .. } => None,
@@ -109,12 +110,13 @@ impl FaultWindows {
         }
     }
 
-    /// Switching the event took so long.
+    /// Notes how long switching the event took.
     pub(super) fn switched(&mut self, took: Nanos) {
         self.least = LEAST.max(Nanos(took.0.saturating_mul(SWITCHES)));
     }
 
-    /// It is `now`; says whether the event must be switched, and to what. `count` tells how many faults were counted so far.
+    /// Returns whether the event must be switched at time `now`, and to what. `count` reads the number of faults
+    /// counted so far.
     pub(super) fn switch(&mut self, now: Nanos, count: impl FnOnce() -> u64) -> Option<Counting> {
         let (from, before) = match self.phase {
             Phase::Pause { until, .. } | Phase::Window { until, .. } if now < until => return None,
@@ -125,7 +127,8 @@ impl FaultWindows {
                 self.phase = Phase::Window { from: now, until, counted: self.counted };
                 return Some(Counting::On);
             }
-            // To read a counter interrupts the CPU that the program runs on: not for a program that has few faults.
+            // Reading a counter interrupts the CPU on which the program runs: avoid it for a program that takes few
+            // faults.
             Phase::All { from, .. } if now - from < self.least || self.represented < FIRST / 2 => {
                 return None;
             }

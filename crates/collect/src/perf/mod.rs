@@ -1,8 +1,7 @@
 //! The perf sampler: clock samples, page faults and exact totals from perf_event_open's software events.
 //!
 //! What for: the best source on any machine, with or without hardware counters; its interrupt is the kernel's own
-//! timer.
-//! What not: no policy on what happens when it is refused (`session`).
+//! timer. What not: what to do when it is refused (`source`).
 
 mod clocks;
 mod events;
@@ -30,7 +29,7 @@ pub use wakeups::WakingTracepoint;
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
 
-/// Of more processes, these are asked how often their threads switch.
+/// Most processes whose threads are asked how often they switch.
 const MOST_PROCESSES: usize = 64;
 
 /// An open sampler.
@@ -42,26 +41,26 @@ pub struct PerfSampler {
     last_look: Nanos,
     start: Nanos,
     malformed: u64,
-    /// Lost records that the rings announced, of the clock and of faults.
+    /// Lost records that the rings reported, of the clock and of faults.
     announced_lost: (u64, u64),
     periods: HashMap<(Tid, CpuId, Stream), u64>,
-    /// Follows switches, where they are wanted.
+    /// Records switches, if they are wanted.
     switches: Option<SwitchTracker>,
     waking: Option<WakingTracepoint>,
-    /// A process whose samples are not those of the program.
+    /// A process whose samples do not belong to the program.
     left_out: Option<Pid>,
-    /// Of a launched program, whose faults the kernel counts besides.
+    /// For a launched program, whose faults the kernel also counts.
     fault_windows: Option<FaultWindows>,
-    /// Which clock samples; `None` where there is but one.
+    /// Which clock samples; `None` where there is only one.
     clocks: Option<Clocks>,
-    /// Clocks took turns: for how long each was on is not CPU time.
+    /// Both clocks were used: their counts are not CPU time.
     took_turns: bool,
-    /// Kept between samples to save an allocation each.
+    /// Kept between samples, to save an allocation each.
     kernel_chain: Vec<u64>,
 }
 
 impl PerfSampler {
-    /// Opens the events on a launched, still waiting child: they begin with its execve.
+    /// Opens the events on a launched child that still waits: they begin with its execve.
     pub fn on_launch(child: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
         let mut sampler = Opened::on_launch(child, settings).map(PerfSampler::new)?;
         sampler.fault_windows = Some(FaultWindows::new());
@@ -73,9 +72,10 @@ impl PerfSampler {
         Ok(sampler)
     }
 
-    /// Opens the events on a process that starts several runs, and is left out itself. They do not begin with an execve: as
-    /// the kernel switches from parent to child it may swap their events (`perf_event_context_sched_out`), and those that an
-    /// execve began once begin with no other. So they also count what a child does between fork and execve.
+    /// Opens the events on a process that starts several runs and is itself left out. They do not begin with an
+    /// execve. When the kernel switches from parent to child it may swap their events
+    /// (`perf_event_context_sched_out`), and an event that one execve has begun does not begin with another. So they
+    /// also count what a child does between fork and execve.
     pub fn on_starter(starter: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
         let sampler = PerfSampler::on_running(&[Tid(starter.0)], settings)?;
         Ok(PerfSampler { left_out: Some(starter), ..sampler })
@@ -95,7 +95,7 @@ impl PerfSampler {
         Ok(sampler)
     }
 
-    /// Opens the events on everything that runs on the CPUs, except their idling.
+    /// Opens the events on everything that runs on the CPUs, except the idle threads.
     pub fn on_machine(settings: &Settings) -> Result<PerfSampler, OpenError> {
         Opened::on_machine(settings).map(PerfSampler::new)
     }
@@ -139,7 +139,7 @@ impl PerfSampler {
         self.events.sees_kernel
     }
 
-    /// Whether it is seen who ends waits.
+    /// Whether the thread that ends a wait is recorded.
     #[must_use]
     pub fn sees_wakers(&self) -> bool {
         self.waking.is_some()
@@ -150,14 +150,14 @@ impl PerfSampler {
         self.events.ring_owners().map(AsFd::as_fd)
     }
 
-    /// Takes what the rings hold and passes on what is old enough to be in order.
+    /// Reads the rings, and passes on the records that are old enough to be in order.
     pub fn look(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let now = sys::process::monotonic();
         let safe = self.last_look;
         self.last_look = now;
         self.pass_on(safe, recorder)?;
         if let Some(windows) = &mut self.fault_windows {
-            // Not the time of before: to pass records on takes as long as a window does.
+            // Not an earlier time: passing records on takes as long as a window.
             let begin = sys::process::monotonic();
             if let Some(to) = windows.switch(begin - self.start, || self.events.minor_faults()) {
                 self.events.set_minor_faults(to);
@@ -166,7 +166,7 @@ impl PerfSampler {
         }
         let clocks = self.clocks.as_mut().filter(|one| one.wants_a_look(now - self.start));
         if let Some(clocks) = clocks {
-            // Births are reported one reading later.
+            // Births are reported one reading late.
             let known = |pid| (pid, tracee::threads_of(pid).unwrap_or_default());
             let threads: Vec<_> = recorder.processes().take(MOST_PROCESSES).map(known).collect();
             if let Some(slow) = clocks.look(now - self.start, &threads) {
@@ -180,15 +180,15 @@ impl PerfSampler {
         }
     }
 
-    /// When there is something to do even if no records wait, since the start.
+    /// The next time at which work is due even without records, since the start.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
         let faults = self.fault_windows.as_ref().and_then(FaultWindows::due);
         faults.into_iter().chain(self.clocks.as_ref().and_then(Clocks::due)).min()
     }
 
-    /// How much longer the program's faults took because they were counted, or could have been: an estimate. `taken`: all of
-    /// them, where that is known.
+    /// How much longer the program's faults took because they were counted, or could have been: an estimate. `taken`:
+    /// the number of all faults, where it is known.
     #[must_use]
     pub fn fault_watching(&self, taken: Option<u64>) -> Nanos {
         let counted = self.events.minor_faults();
@@ -216,19 +216,20 @@ impl PerfSampler {
             tracker.finish(end, recorder)?;
         }
         recorder.lost(end, LostSource::Events, self.malformed)?;
-        // A ring announces a loss with its next record; after the last one none follows.
+        // A ring reports a loss with its next record; after the last one no record follows.
         let (clock, faults) = self.events.lost();
         recorder.lost(end, LostSource::Samples, clock.saturating_sub(self.announced_lost.0))?;
         recorder.lost(end, LostSource::Faults, faults.saturating_sub(self.announced_lost.1))?;
         let totals = self.events.totals();
-        // With pauses it is no total: the kernel's own count of the program is.
+        // With pauses it is not a total: the kernel's own count of the program is.
         let all = !self.fault_windows.is_some_and(|windows| windows.has_paused());
         Ok(Totals { minor_faults: totals.minor_faults.filter(|_| all), ..totals })
     }
 
-    /// Takes records from all rings in order of time, in place, as long as they are not younger than `until`.
+    /// Takes records from all rings in order of time, in place, except those younger than `until`.
     ///
-    /// Rings of different CPUs are written independently. What was written before the look at them before this one is
+    /// Rings of different CPUs are written independently. Records from before the previous reading are complete and
+    /// can be put in order: an interrupt never takes that long to write its record.
     /// safe to be put in order: an interrupt never takes that long to write its record.
     fn pass_on(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let mut rings = std::mem::take(&mut self.rings);
@@ -314,7 +315,7 @@ impl PerfSampler {
                 None => Ok(()),
             },
             Record::Lost { identifier, count } => {
-                // A ring says how much it lost, not what: the identifier is that of whoever wrote next.
+                // A ring reports how much it lost, not what: the identifier is that of the event that wrote next.
                 if let Some(tracker) = &mut self.switches {
                     tracker.lost(time, recorder)?;
                 }
@@ -323,8 +324,8 @@ impl PerfSampler {
                         self.announced_lost.1 += count;
                         LostSource::Faults
                     }
-                    // That of major faults carries mapping, task and switch records, which still fit where a sample with its
-                    // stack did not: it announces the clock's losses.
+                    // The event of major faults carries mapping, task and switch records, which still fit where a
+                    // sample with its stack did not: so it reports the clock's losses.
                     Some(Stream::Clock | Stream::SlowClock | Stream::Faults(FaultKind::Major)) => {
                         self.announced_lost.0 += count;
                         LostSource::Samples
@@ -409,18 +410,19 @@ impl PerfSampler {
     }
 }
 
-/// How many events a record at an adapted rate stands for. The kernel adapts the period of each inherited copy (one per thread and CPU)
-/// and reports, at the end of an interval, the period of the *next* one: `perf_swevent_set_period` counts with the old
-/// `last_period` and stores the new (kernel/events/core.c). So the weight is what the record before announced; the
-/// first interval of the first copy is one fault long. Where a timer tick finds the period more than eight times too long,
-/// the kernel cuts the running interval short (`perf_adjust_period`); its length is then unknown, and the next
-/// period, which is what the tick thought right, is the better guess.
+/// The number of events that a record at an adapted rate represents. The kernel adapts the period of each inherited
+/// copy (one per thread and CPU) and reports, at the end of an interval, the period of the *next* one:
+/// `perf_swevent_set_period` counts with the old `last_period` and stores the new (kernel/events/core.c). So the
+/// weight is what the previous record announced. The first interval of the first copy is one fault long. Where a
+/// timer tick finds the period more than eight times too long, the kernel cuts the running interval short
+/// (`perf_adjust_period`). Its length is then unknown, and the next period, which the tick considered right, is the
+/// better estimate.
 fn weight(
     announced: &mut HashMap<(Tid, CpuId, Stream), u64>,
     copy: (Tid, CpuId, Stream),
     next: u64,
 ) -> u64 {
-    // Programs with endless short-lived threads must not grow this table without end.
+    // A program with endless short-lived threads must not grow this table without limit.
     if announced.len() > 100_000 {
         announced.clear();
     }

@@ -1,7 +1,7 @@
 //! Records of the perf ring: bytes -> named fields.
 //!
-//! Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`. Our events use the same sample fields but for two
-//! of the clock's, [`Layouts`]:
+//! What not: their meaning (`mod`, `switches`). Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`.
+//! Our events use the same sample fields, except two of the clock's, see [`Layouts`]:
 //! ```text
 //!   sample:  header | identifier | ip | pid tid | time | addr | cpu 0 | period
 //!                   | count, CPU time of the thread, lost records, as far as asked for (the clock only)
@@ -43,22 +43,22 @@ const ALL_COUNT: usize = sys::perf::ALL_REGISTERS.count_ones() as usize;
 const ID_TRAILER: usize = 32;
 const PROT_EXEC: u32 = 4;
 
-/// How samples differ, by the identifier of their event.
+/// The layouts of samples, by the identifier of their event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Layouts {
-    /// Of the clock's events: words of the event's count and what is read with it; 0 where they are not asked for.
-    /// Samples of other events have none, and few registers.
+    /// For the clock's events: the words of the event's count and of what is read with it; 0 where they are not
+    /// requested. Samples of other events have none, and few registers.
     pub clocks: HashMap<u64, usize>,
 }
 
 /// A sample's fields.
 #[derive(Clone, Copy)]
 pub struct SampleRecord<'a> {
-    /// Which event.
+    /// The event.
     pub identifier: u64,
     /// Instruction pointer.
     pub ip: RemoteAddr,
-    /// Thread and CPU.
+    /// The process.
     pub pid: Pid,
     /// The thread.
     pub tid: Tid,
@@ -66,18 +66,18 @@ pub struct SampleRecord<'a> {
     pub cpu: CpuId,
     /// Data address (faults).
     pub address: RemoteAddr,
-    /// Events that this sample stands for.
+    /// The number of events that this sample represents.
     pub period: u64,
     chain: &'a [u8],
-    /// A tracepoint's record.
+    /// The record of a tracepoint.
     pub raw: &'a [u8],
-    /// First argument of the system call that the thread is in; of no meaning elsewhere. `None` of 32-bit processes.
+    /// First argument of the system call that the thread is in; meaningless elsewhere. `None` for 32-bit processes.
     pub argument: Option<RemoteAddr>,
     /// User registers, when the process is a 64-bit one.
     pub registers: Option<Registers>,
     /// All of [`sys::perf::ALL_REGISTERS`], of a clock sample in such a process.
     all: Option<&'a [u8]>,
-    /// For how long the thread ran on CPUs since the event was enabled for it, where the clock tells it.
+    /// How long the thread has run on CPUs since the event was enabled for it, where the clock reports it.
     pub cpu_time: Option<Nanos>,
     /// Copied user stack.
     pub stack: &'a [u8],
@@ -100,7 +100,7 @@ impl SampleRecord<'_> {
     }
 }
 
-/// Whereto a thread is switched.
+/// The direction of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Switch {
     /// Onto a CPU.
@@ -111,7 +111,7 @@ pub enum Switch {
     Preempted,
 }
 
-/// What a record says.
+/// The content of a record.
 pub enum Record<'a> {
     Sample(SampleRecord<'a>),
     Mmap {
@@ -146,11 +146,11 @@ pub enum Record<'a> {
         tid: Tid,
         to: Switch,
     },
-    /// A kind that we did not ask for.
+    /// A kind that we did not request.
     Other,
 }
 
-/// Parses a whole record, header included. `None`: malformed.
+/// Parses a whole record, header included. `None` if it is malformed.
 #[must_use]
 pub fn parse<'a>(bytes: &'a [u8], layouts: &Layouts) -> Option<(Nanos, Record<'a>)> {
     let kind = u32_at(bytes, 0)?;
@@ -195,7 +195,7 @@ pub fn parse<'a>(bytes: &'a [u8], layouts: &Layouts) -> Option<(Nanos, Record<'a
                 misc if misc & MISC_SWITCH_OUT_PREEMPT == 0 => Switch::Blocked,
                 _ => Switch::Preempted,
             };
-            // Nothing of its own: whose it is stands in the trailer.
+            // No fields of its own: the thread is in the trailer.
             let pid = Pid(u32_at(bytes, 8 + trailer)? as i32);
             Record::Switch { pid, tid: Tid(u32_at(bytes, 12 + trailer)? as i32), to }
         }
@@ -252,7 +252,7 @@ fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<
     Some((Nanos(u64_at(fixed, 24)?), record))
 }
 
-/// First argument, and registers for unwinding; `all` says that all registers are there.
+/// First argument, and registers for unwinding; `all` says that all general registers are there.
 fn registers_of(bytes: &[u8], all: bool) -> Option<(Option<RemoteAddr>, Option<Registers>)> {
     let (places, argument) = match all {
         true => sys::perf::positions_in_all(),

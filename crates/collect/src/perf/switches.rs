@@ -1,4 +1,5 @@
-//! Turns context switches of threads into windows of time. The number of windows does not depend on the rate of switches.
+//! Turns context switches of threads into windows of time. The number of windows does not depend on the rate of
+//! switches.
 //!
 //! ```text
 //!   record        effect
@@ -9,13 +10,12 @@
 //!   a reading     wait sites of threads that wait for long without a stack are read (`long_waits`); where the kernel
 //!                 gives no stacks, those of all waiting threads
 //! ```
-//! Sums of the time that a thread ran and waited are exact, even if only some waits have a stack: those without one are rows
-//! of their own, and `analysis` divides them. After a loss of records, unknown states are left out, not guessed.
+//! What not: the threads that end waits (`wakeups`). Sums of the time that a thread ran and waited are exact, even if
+//! only some waits have a stack: those without one are rows of their own, and `analysis` divides them. After a loss
+//! of records, unknown states are left out, not guessed.
 //!
-//! `wakeups` adds up who ended the waits.
-//!
-//! Cost: a row takes about 20 bytes; windows grow so that there are at most 2,000 rows a second, and 1,000 windows per
-//! doubling of the time. A switch costs the kernel two records of 56 bytes, and here two look-ups.
+//! Cost: a row takes about 20 bytes. Windows grow so that there are at most 2,000 rows a second, and 1,000 windows
+//! per doubling of the time. A switch costs the kernel two records of 56 bytes, and two look-ups here.
 
 use std::collections::BTreeMap;
 
@@ -31,9 +31,9 @@ use crate::recorder::{Moment, Recorder};
 const SHORTEST_WINDOW: Nanos = Nanos(10_000_000);
 /// A window is at least as long as the time so far divided by this.
 const WINDOWS: u64 = 1000;
-/// Mean time per row, in nanoseconds, at least.
+/// Least mean time per row, ns.
 const TIME_PER_ROW: u64 = 500_000;
-/// How often run queue times are read; reading takes some 4 microseconds a thread.
+/// Period in which run queue times are read; a reading takes some 4 microseconds per thread.
 const QUEUE_INTERVAL: Nanos = Nanos(100_000_000);
 /// Reading them may take one part in this many of the time.
 const QUEUE_SHARE: u64 = 200;
@@ -67,16 +67,16 @@ struct Thread {
     running: Nanos,
     /// From the sample right before a switch.
     site: Option<WaitSite>,
-    /// Where it waited at a time, as it was read. The last two: records follow a reading late.
+    /// Where it waited at a time, as read. The last two readings, because records arrive one reading late.
     looked_at: [Option<(Nanos, WaitSite)>; 2],
     switched_since_read: bool,
-    /// Run queue time as last read, and what came in since the last row.
+    /// Run queue time at the last reading, and the increase since the last row.
     queued_before: Option<u64>,
     queued: Option<Nanos>,
     ended: bool,
 }
 
-/// Waits that are added up: of one thread, kind and site, and of about the same length.
+/// A sum of waits: of one thread, kind and site, and of about the same length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct WaitGroup {
     pid: Pid,
@@ -87,7 +87,7 @@ struct WaitGroup {
     digits: u32,
 }
 
-/// The state behind the windows.
+/// The state from which windows are made.
 #[derive(Debug)]
 pub struct SwitchTracker {
     threads: BTreeMap<(Pid, Tid), Thread>,
@@ -95,12 +95,12 @@ pub struct SwitchTracker {
     wakers: Wakers,
     window: Nanos,
     width: Nanos,
-    /// How many threads run, since when, and for how long how many did in this window.
+    /// Number of running threads, since when, and for how long each number of threads ran in this window.
     running: u32,
     running_since: Nanos,
     at_once: BTreeMap<u32, Nanos>,
     next_read: Nanos,
-    /// Waits of this length are looked at.
+    /// Waits of this length are read.
     looks_from: Nanos,
 }
 
@@ -121,13 +121,13 @@ impl SwitchTracker {
         }
     }
 
-    /// A program that begins at time zero by running.
+    /// Adds a program that begins at time zero by running.
     pub fn launched(&mut self, pid: Pid) {
         self.threads.entry((pid, Tid(pid.0))).or_default().queued_before = Some(0);
         self.set_state(Nanos(0), (pid, Tid(pid.0)), State::Running);
     }
 
-    /// A thread that is there as we come: it runs, or waits for we do not know what.
+    /// Adds a thread that exists when we start: it runs, or waits for an unknown reason.
     pub fn found(&mut self, pid: Pid, tid: Tid, runs: bool) {
         let state =
             if runs { State::Running } else { State::Off(WaitKind::Blocked, WaitSite::default()) };
@@ -136,7 +136,7 @@ impl SwitchTracker {
         self.set_state(Nanos(0), (pid, tid), state);
     }
 
-    /// A thread was born: it waits for a CPU.
+    /// A thread is born: it waits for a CPU.
     pub fn born(
         &mut self,
         time: Nanos,
@@ -165,7 +165,7 @@ impl SwitchTracker {
         Ok(())
     }
 
-    /// The next switch of this thread is from this site.
+    /// The site of the next switch of this thread.
     pub fn leaves_with(
         &mut self,
         pid: Pid,
@@ -177,7 +177,7 @@ impl SwitchTracker {
             stack.map(|stack| WaitSite { stack: Some(stack), object: argument });
     }
 
-    /// A thread was woken, by others if there is no waker; one of `weight` wakes.
+    /// A thread was woken, from outside the program if there is no waker; represents `weight` wakes.
     pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>, weight: u64) {
         self.wakers.wakes(time, woken, waker, weight);
     }
@@ -211,7 +211,7 @@ impl SwitchTracker {
             Switch::Blocked | Switch::Preempted => {
                 let blocked = to == Switch::Blocked;
                 let kind = if blocked { WaitKind::Blocked } else { WaitKind::Preempted };
-                // Where a thread was preempted is where it ran: samples tell that.
+                // A preempted thread left where it ran: samples show that.
                 let site = thread.site.take().filter(|_| blocked).unwrap_or_default();
                 self.set_state(time, id, State::Off(kind, site));
             }
@@ -219,7 +219,7 @@ impl SwitchTracker {
         Ok(())
     }
 
-    /// Switches may have been lost: what all threads do is not known until they switch again or are sampled.
+    /// Switches may have been lost: the state of every thread is unknown until it switches again or is sampled.
     pub fn lost(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.advance(time, recorder)?;
         self.wakers.lost();
@@ -247,8 +247,8 @@ impl SwitchTracker {
         Ok(())
     }
 
-    /// Reads how long threads waited for CPUs, and where those are that wait for long, when it is due. `time` is how far
-    /// the records have come, `now` is now.
+    /// Reads how long threads waited for CPUs, and the sites of those that wait for long, when that is due. `time` is
+    /// the time that records have reached, `now` the current time.
     pub fn look(
         &mut self,
         time: Nanos,
@@ -268,7 +268,7 @@ impl SwitchTracker {
             let nowhere = State::Off(WaitKind::Blocked, WaitSite::default());
             let long = thread.state == nowhere && time - thread.since >= self.looks_from;
             let known = thread.looked_at.iter().flatten().any(|(then, _)| *then >= thread.since);
-            // The state is that of the last look: who switches often may wait now.
+            // The state is that of the last reading: a thread that switches often may wait by now.
             if long && !known || switched && self.looks_from == Nanos(0) {
                 let at = Moment { time: now, pid, tid, cpu: None };
                 let site = long_waits::site(at, recorder)?;
@@ -280,7 +280,7 @@ impl SwitchTracker {
         Ok(())
     }
 
-    /// Ends all that goes on at the end of the recording.
+    /// Ends all states at the end of the recording.
     pub fn finish(mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.advance(end, recorder)?;
         self.close_window(end, recorder)?;
@@ -319,7 +319,7 @@ impl SwitchTracker {
         Ok(())
     }
 
-    /// Every change of a state goes through here: the number of running threads follows it.
+    /// Changes a state. Every change goes through here, so that the number of running threads is right.
     fn set_state(&mut self, time: Nanos, id: (Pid, Tid), state: State) {
         let thread = self.threads.entry(id).or_default();
         let (ran, runs) = (thread.state == State::Running, state == State::Running);
@@ -339,7 +339,7 @@ impl SwitchTracker {
         self.running_since = time;
     }
 
-    /// Closes the windows that are over at `time`.
+    /// Closes the windows that have ended at `time`.
     fn advance(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         while time >= self.window + self.width {
             self.close_window(self.window + self.width, recorder)?;
@@ -387,7 +387,7 @@ impl SwitchTracker {
 }
 
 impl Thread {
-    /// Where it waited in this time: as it left its CPU, or else as it was read meanwhile.
+    /// The wait site in this time: from the sample when it left its CPU, else from a reading meanwhile.
     fn site_of(&self, site: WaitSite, (since, until): (Nanos, Nanos)) -> WaitSite {
         if site.stack.is_some() {
             return site;
@@ -405,7 +405,7 @@ impl Thread {
     }
 }
 
-/// Nanoseconds that a thread waited for a CPU: the second field of its `schedstat`
+/// Nanoseconds that a thread has waited for a CPU: the second field of its `schedstat`
 /// (Documentation/scheduler/sched-stats.rst).
 fn run_queue_time(pid: Pid, tid: Tid) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;

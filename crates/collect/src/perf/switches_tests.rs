@@ -108,7 +108,7 @@ fn a_thread_is_ready_from_its_birth_and_gone_with_its_end() {
 }
 
 #[test]
-fn what_was_lost_is_nobodys_time() {
+fn time_of_lost_records_is_unknown() {
     let facts = track(
         |tracker, recorder| {
             tracker.launched(PID);

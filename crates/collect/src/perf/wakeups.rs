@@ -1,12 +1,13 @@
-//! Who ended a wait: the thread that ran when the kernel was asked to wake the waiting one.
+//! The thread that ended a wait: the one that ran when the kernel was asked to wake the waiting thread.
 //!
-//! What for: records of the tracepoint `sched:sched_waking`, matched with the end of the wait that follows.
-//! What not: wakes by threads of other programs, because events follow only ours; from Linux 6.16 on, wakes by the end of
-//! a thread, because its events are closed before it wakes the joining thread (`do_exit`, kernel/exit.c).
+//! What for: records of the tracepoint `sched:sched_waking`, matched with the end of the wait that follows. What not:
+//! wakes by threads of other programs, because events follow only ours; from Linux 6.16 on, wakes by the end of a
+//! thread, because its events are closed before it wakes the joining thread (`do_exit`, kernel/exit.c).
 //!
-//! Where threads wake each other often, the kernel thins the records, and each stands for several; a new thread begins
-//! with the rate of the one that made it, so that a few of its first wakes may be missing. What an interrupt wakes
-//! (a timer, a device) is not the work of the thread that it interrupted.
+//! Where threads wake each other often, the kernel thins the records, and each represents several. A new thread
+//! begins with the rate of its creator, so that a few of its first wakes may be missing. A wake in an interrupt (by a
+//! timer, a device) is not the work of the interrupted thread.
+//!
 //! Assumption: the record names threads by the numbers of the first pid name space; in another one it is not used.
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,21 +20,21 @@ use crate::proc_status::in_first_pid_name_space;
 use crate::recorder::Recorder;
 use crate::tracefs;
 
-/// A wake whose thread was not put on a CPU for so long is forgotten: most are of threads that are not the program's.
+/// A wake whose thread got no CPU within this time is dropped: most are of threads outside the program.
 const FORGOTTEN: Nanos = Nanos(1_000_000_000);
 
-/// The tracepoint, by the numbers of the running kernel.
+/// The tracepoint, with the numbers of the running kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakingTracepoint {
     /// Its number, as perf_event_open takes it.
     pub id: u64,
-    /// Where in a record its flags are, and the number of the thread that is woken.
+    /// Offsets in a record of its flags, and of the number of the woken thread.
     flags: usize,
     woken: usize,
 }
 
 impl WakingTracepoint {
-    /// Looks it up; `None` where this user may not read it.
+    /// Finds it; `None` where this user may not read it.
     pub fn find() -> Option<WakingTracepoint> {
         if !in_first_pid_name_space() {
             return None;
@@ -41,7 +42,7 @@ impl WakingTracepoint {
         parse_format(&tracefs::event_file("sched/sched_waking", "format")?)
     }
 
-    /// Which thread a record wakes, and whether an interrupt does.
+    /// The thread that a record wakes, and whether in an interrupt.
     pub fn read(&self, raw: &[u8]) -> Option<(Tid, bool)> {
         const IN_INTERRUPT: u8 = 0x08 | 0x10; // TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ: linux/trace_events.h
         let tid = i32::from_le_bytes(*raw.get(self.woken..)?.first_chunk()?);
@@ -64,7 +65,7 @@ fn parse_format(text: &str) -> Option<WakingTracepoint> {
     Some(WakingTracepoint { id, flags, woken: offset("pid_t pid", "size:4")? })
 }
 
-/// What ended a wait, and for how many like it that stands.
+/// The end of a wait, and the number of ends that it represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Woken {
     time: Nanos,
@@ -72,7 +73,7 @@ struct Woken {
     weight: u64,
 }
 
-/// Wakes and the time waited before them, weighted, and how many were seen.
+/// Wakes and the time waited before them, weighted, and the number of records.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     wakes: u64,
@@ -80,7 +81,7 @@ struct Sum {
     seen: u64,
 }
 
-/// Waits that are added up: of one thread at one site, ended by one thread at one site.
+/// A sum of waits: of one thread at one site, ended by one thread at one site.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct WakeGroup {
     pid: Pid,
@@ -89,7 +90,7 @@ struct WakeGroup {
     waker: Option<Waker>,
 }
 
-/// Wakes that no wait ended with yet, and those of this window.
+/// Wakes that have not ended a wait yet, and the sums of this window.
 #[derive(Debug, Default)]
 pub struct Wakers {
     woken: HashMap<Tid, Woken>,
@@ -97,12 +98,13 @@ pub struct Wakers {
 }
 
 impl Wakers {
-    /// A thread is woken; by others if there is no waker. Stands for `weight` wakes of that waker.
+    /// A thread is woken; from outside the program if there is no waker. Represents `weight` wakes of that waker.
     pub fn wakes(&mut self, time: Nanos, woken: Tid, waker: Option<Waker>, weight: u64) {
         self.woken.insert(woken, Woken { time, waker, weight });
     }
 
-    /// A wait ended. If its waker was observed, it is added up, or reported alone if it was as long as a window.
+    /// A wait ended. If its waker was recorded, it is added to a sum, or reported alone if it was as long as a
+    /// window.
     pub fn ended(
         &mut self,
         (pid, tid): (Pid, Tid),
@@ -112,7 +114,7 @@ impl Wakers {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         let Some(Woken { time, waker, weight }) = self.woken.remove(&tid) else { return Ok(()) };
-        // A wake of a thread that was still awake ended nothing.
+        // A wake of a thread that was still running ended nothing.
         if time < since {
             return Ok(());
         }
@@ -126,7 +128,7 @@ impl Wakers {
         if is_long { recorder.push(Fact::Wake(wake(group, (since, length), long))) } else { Ok(()) }
     }
 
-    /// Reports the sums of a window; returns how many.
+    /// Reports the sums of a window; returns their number.
     pub fn close(
         &mut self,
         window: (Nanos, Nanos),

@@ -1,4 +1,6 @@
-//! Mapped memory, where that is wanted: what the recorder passes on to [`Regions`].
+//! Mapped memory, where it is recorded: what the recorder passes on to [`Regions`].
+//!
+//! What not: finding the differences (`regions`).
 
 use base::{Bytes, Nanos, Pid, RemoteAddr};
 use facts::SinkError;
@@ -8,23 +10,23 @@ use crate::address_space::CopiedStack;
 use crate::regions::Regions;
 
 impl Recorder<'_> {
-    /// Mapped memory is from now on recorded too.
+    /// Records mapped memory from now on.
     pub fn follow_regions(&mut self) {
         self.regions = Some(Regions::default());
     }
 
-    /// When mapped memory is to be looked at next.
+    /// When the next reading of mapped memory is due.
     #[must_use]
     pub fn regions_due(&self) -> Option<Nanos> {
         self.regions.as_ref().and_then(Regions::due)
     }
 
-    /// Reads mapped memory where that is due. The agent has reported all calls before `reported_until`.
+    /// Reads mapped memory if that is due. The agent has reported all calls before `reported_until`.
     pub fn look_at_regions(&mut self, now: Nanos, reported_until: Nanos) -> Result<(), SinkError> {
         self.regions.as_mut().map_or(Ok(()), |regions| regions.look(now, reported_until, self.sink))
     }
 
-    /// Records what was seen at the last look at mapped memory, and looks at the pages of what still runs.
+    /// Records the last reading of mapped memory, and the pages of processes that still run.
     pub fn finish_regions(&mut self, now: Nanos) -> Result<(), SinkError> {
         self.regions.as_mut().map_or(Ok(()), |regions| regions.finish(now, self.sink))
     }

@@ -1,11 +1,13 @@
-//! Registers at clock samples, as far as the code there makes them meaningful: where the thread ran or had gone into the
+//! Registers at clock samples, as far as the code there gives them a meaning: where a thread ran or had entered the
 //! kernel, and in the frames of callers whose call lies in a loop.
 //!
-//! What for: pieces of one second and one thread each, that analysis reads (`facts::SampleRegisters`). What not: which
-//! registers those are (`x86::wanted`), worked out once per address.
-//! Left out: samples in translated code, whose registers are not the program's; in code without a file (its bytes change while
-//! it runs); words below rsp, which the kernel does not copy (`perf_output_sample_ustack`, kernel/events/core.c, copies from the
-//! stack pointer on): variables of functions that call nothing and were built without optimisation lie there.
+//! What for: pieces of one second and one thread each, which analysis reads (`facts::SampleRegisters`). What not:
+//! which registers have a meaning (`x86::wanted`), worked out once per address.
+//!
+//! Left out: samples in translated code, whose registers are not the program's. Code without a file, whose bytes
+//! change while it runs. Words below rsp, which the kernel does not copy (`perf_output_sample_ustack`,
+//! kernel/events/core.c, copies from the stack pointer on): variables of unoptimised functions without calls lie
+//! there.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -21,13 +23,13 @@ use super::{Moment, Position, Recorder, Ticked};
 use crate::address_space::{LASTING, Saved, UserFrame};
 use crate::stacks::NodeHasher;
 
-/// A piece does not grow further.
+/// Most bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Beyond so many known addresses all are forgotten and worked out anew (about 200 bytes each).
+/// Beyond this number of known addresses (about 200 bytes each) all are forgotten and worked out again.
 const MOST_PLACES: usize = 50_000;
 
-/// So many callers of a sample are kept, the innermost: each costs three to five bytes.
+/// Most callers of a sample that are kept, innermost first: each costs three to five bytes.
 const MOST_CALLERS: usize = 8;
 
 const RSP: usize = 4;
@@ -35,12 +37,13 @@ const RBP: usize = 5;
 
 type Known<K, V> = HashMap<K, V, BuildHasherDefault<NodeHasher>>;
 
-/// Addresses with what is kept there, and pieces that are not written yet.
+/// Known addresses with what is kept there, and pieces that are not written yet.
 #[derive(Default)]
 pub(super) struct Pieces {
     /// By module, offset, address, and frame with the registers that are known. `None`: nothing is kept.
     places: Known<(ModuleId, u64, u64, u64), Option<SampledPlace>>,
-    /// What is meaningful at an offset of a module, of callers or not: each process has it at another address.
+    /// What has a meaning at an offset of a module, in callers or not: each process has the offset at another
+    /// address.
     wanted: Known<(ModuleId, u64, bool), Option<Wanted>>,
     /// Where functions saved registers, by module and offset.
     saved: Known<(ModuleId, u64), [Saved; LASTING.len()]>,
@@ -69,7 +72,7 @@ struct Copied<'a> {
 }
 
 impl Recorder<'_> {
-    /// Takes the registers of a clock sample, whose stack was followed last.
+    /// Records the registers of a clock sample whose stack was unwound last.
     pub(super) fn note_registers(
         &mut self,
         at: Moment,
@@ -87,7 +90,7 @@ impl Recorder<'_> {
             self.registers.wanted.clear();
             self.registers.saved.clear();
         }
-        // Full, or of another process that had this thread id.
+        // The piece is full, or belongs to another process that had this thread id.
         let ended = |piece: &Piece| piece.encoder.size() >= PIECE_BYTES || piece.pid != at.pid;
         if self.registers.open.get(&at.tid).is_some_and(ended)
             && let Some(piece) = self.registers.open.remove(&at.tid)
@@ -110,7 +113,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Restores the registers of callers, frame by frame, and takes those of frames that count something.
+    /// Restores the registers of callers, frame by frame, and records those of frames that count something.
     fn note_callers(&mut self, at: Moment, registers: &[u64; Gpr::COUNT], stack: Copied<'_>) {
         let frames = std::mem::take(&mut self.user_frames);
         let mut lasting = LASTING.map(|number| Some(registers[number]));
@@ -159,7 +162,7 @@ impl Recorder<'_> {
         self.user_frames = frames;
     }
 
-    /// Takes one frame's registers, of which those in `known` are kept; whether any register has a meaning there.
+    /// Records those of a frame's registers that are in `known`; returns whether any register has a meaning there.
     fn note_frame(
         &mut self,
         at: Moment,
@@ -186,7 +189,7 @@ impl Recorder<'_> {
         true
     }
 
-    /// Tells what was kept since the last call.
+    /// Writes what was kept since the last call.
     pub(super) fn tell_registers(&mut self) -> Result<(), SinkError> {
         let mut open: Vec<(Tid, Piece)> = self.registers.open.drain().collect();
         open.sort_by_key(|(tid, piece)| (piece.time, *tid));

@@ -1,7 +1,8 @@
-//! Stacks of exact mode: copied from a return on, or given as return addresses; and rules to follow them elsewhere.
+//! Stacks of exact mode: copied from a return on, or given as return addresses; and the rules by which the agent
+//! unwinds.
 //!
-//! What not: where they come from (`heap::exact`).
-//! A process may have ended or executed another program meanwhile: then it is a former address space that has the code.
+//! What not: where they come from (`heap::exact`). If a process has ended or executed another program meanwhile, a
+//! former address space has the code.
 
 use base::{FileOffset, Nanos, Pid, RemoteAddr, StackId};
 use facts::SinkError;

@@ -1,4 +1,6 @@
 //! Samples, faults and calls into the agent, each with its stack.
+//!
+//! What not: unwinding (`address_space`), the tree (`stacks`).
 
 use base::{FileOffset, ModuleId, Pid, RemoteAddr, StackId};
 use facts::{Fact, Fault, FaultKind, Privilege, Sample, SinkError};
@@ -7,7 +9,7 @@ use super::{Moment, Position, Recorder, Ticked};
 use crate::address_space::CopiedStack;
 
 impl Recorder<'_> {
-    /// Whether a stack leads to its end through known mappings.
+    /// Whether a stack can be unwound to its end through known mappings.
     pub fn can_follow(&mut self, pid: Pid, stack: CopiedStack<'_>) -> bool {
         self.spaces.get_mut(&pid).is_some_and(|space| space.unwind(stack, &mut self.cache, |_| {}))
     }
@@ -42,8 +44,8 @@ impl Recorder<'_> {
         self.sink.push(Fact::Fault(Fault { time, pid, tid, address, stack, weight, kind }))
     }
 
-    /// The stack of whoever called into the agent, whose own frames are left out. The process may have ended or executed
-    /// another program meanwhile: then it is the address space that has code where the agent was.
+    /// The stack of the caller of the agent, without the agent's own frames. If the process has ended or executed
+    /// another program meanwhile, it is unwound in the former address space that has code where the agent was.
     pub fn caller_of_agent(
         &mut self,
         at: Moment,
@@ -100,7 +102,7 @@ impl Recorder<'_> {
         if !position.kernel.is_empty() {
             let kernel = self.modules.kernel(self.sink)?;
             for (depth, address) in position.kernel.iter().enumerate() {
-                // Callers are return addresses: one byte back lies inside the call.
+                // Callers are return addresses: one byte back lies inside the call, and so in the right line.
                 let back = u64::from(depth > 0);
                 self.frames.push((kernel, FileOffset(address.saturating_sub(back))));
             }

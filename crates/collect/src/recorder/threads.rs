@@ -1,6 +1,7 @@
 //! The lives of processes and threads: starts, forks, new programs, names and ends.
 //!
-//! What for: several sources tell of the same steps, in no common order; here each becomes a fact once.
+//! What for: several sources report the same steps, in different orders; here each becomes a fact once. What not:
+//! finding threads (`session`, the samplers).
 
 use base::{Nanos, Pid, Tid};
 use facts::{Fact, SinkError, ThreadEvent, ThreadEventKind};
@@ -8,15 +9,15 @@ use facts::{Fact, SinkError, ThreadEvent, ThreadEventKind};
 use super::Recorder;
 use crate::address_space::AddressSpace;
 
-/// A second source may report the start of a short-lived thread after its end: at most this much later.
+/// A second source may report the start of a short-lived thread up to this long after its end.
 const LATE: Nanos = Nanos(10_000_000_000);
 
-/// Older ends are forgotten when there are so many.
+/// Most ends remembered.
 const ENDS: usize = 100_000;
 
 impl Recorder<'_> {
     fn forget_space(&mut self, pid: Pid) {
-        /// Enough for what ends within a round of a session.
+        /// Most former address spaces: enough for what ends within a round of a session.
         const MOST_FORMER: usize = 32;
         if let Some(space) = self.spaces.remove(&pid) {
             self.former_spaces.push_back((pid, space));
@@ -80,12 +81,13 @@ impl Recorder<'_> {
             regions.executed(time, pid, self.sink)?;
         }
         self.spaces.insert(pid, AddressSpace::default());
-        // Observing a whole machine, a process may come between our list of them and the first record of it.
+        // When a whole machine is observed, a process may appear after our list of processes and before its first
+        // record.
         if self.processes_seen.insert(pid) {
             self.thread_event(time, pid, Tid(pid.0), ThreadEventKind::Start, name)?;
         }
-        // The thread that executes becomes the first one, and all others are gone: the kernel reports their ends before. A thread
-        // that is left was found by a second source; its start is a guess, or later than this event.
+        // The thread that executes becomes the main thread, and the kernel has reported the ends of all others. A
+        // thread that remains came from a second source: its start is a guess, or later than this event.
         let process = (pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX));
         let others = self
             .threads
@@ -164,7 +166,7 @@ mod tests {
         recorder.thread_ended(Nanos(20), pid, tid).unwrap();
         recorder.thread_started(Nanos(5), pid, tid, "short").unwrap();
         recorder.thread_started(Nanos(20), pid, tid, "short").unwrap();
-        // The id is given again.
+        // The kernel reuses the id.
         recorder.thread_started(Nanos(30), pid, tid, "next").unwrap();
         let times = facts.iter().map(|fact| match fact {
             Fact::ThreadEvent(event) => event.time.0,

@@ -1,15 +1,17 @@
-//! Which anonymous mappings are further heaps of glibc's malloc: of threads, or where the first heap could not grow.
+//! Recognises further heaps of glibc's malloc among anonymous mappings: those of threads, or where the first heap
+//! could not grow.
 //!
-//! What for: the C library maps them itself, so no call is observed; accesses in them are to heap blocks.
-//! What not: the first heap, which the kernel names; heaps of other allocators; the mappings of single large blocks.
+//! What for: the C library maps them itself, so no call is observed; accesses in them are to heap blocks. What not:
+//! the first heap, which the kernel names; heaps of other allocators; the mappings of single large blocks.
 //!
-//! Facts (glibc malloc/arena.c, 2.10 to 2.41): such a heap begins at a multiple of HEAP_MAX_SIZE, which is 64 MiB with 8-byte
-//! pointers unless a tunable has huge pages, with a `heap_info`: `ar_ptr`, `prev`, `size`, `mprotect_size`, 8 bytes each. The
-//! first `mprotect_size` bytes can be written, the rest cannot be accessed. `ar_ptr` is the same in all heaps of an arena, and
-//! lies right behind the `heap_info` of the first one, whose `prev` is null; that structure has 32 or 48 bytes.
+//! Facts (glibc malloc/arena.c, 2.10 to 2.41): such a heap begins at a multiple of HEAP_MAX_SIZE, which is 64 MiB
+//! with 8-byte pointers unless a tunable selects huge pages, with a `heap_info`: `ar_ptr`, `prev`, `size`,
+//! `mprotect_size`, 8 bytes each. The first `mprotect_size` bytes are writable, the rest is inaccessible. `ar_ptr` is
+//! the same in all heaps of an arena. It points right after the `heap_info` of the first heap, whose `prev` is null;
+//! that structure has 32 or 48 bytes.
 //!
-//! What is read may be the program's own: a range counts only if all of this is so. One that is not caught in a good moment
-//! stays anonymous memory until the next look.
+//! The memory is the program's and untrusted: a range counts only if all of this holds. A heap that is read while it
+//! changes stays anonymous memory until the next reading.
 
 use base::{Pid, RemoteAddr};
 use facts::RegionKind;
@@ -22,12 +24,12 @@ pub const NAME: &str = "[arena]";
 const HEAP_MAX: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 const WORDS: usize = 4;
-/// Heaps of an arena that are followed to the first.
+/// Most heaps of an arena that are followed back to the first.
 const MOST_HEAPS: usize = 4096;
 
 type HeapInfo = [u64; WORDS];
 
-/// Gives ranges that are such heaps their kind and name.
+/// Sets kind and name of the ranges that are such heaps.
 pub fn name(pid: Pid, ranges: &mut [Range]) {
     let read = |at: RemoteAddr| {
         let mut bytes = [0; 8 * WORDS];

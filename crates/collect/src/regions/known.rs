@@ -1,7 +1,7 @@
-//! What is known to be mapped in one process, and the difference to what is there now.
+//! The known mappings of one process, and their difference to a new reading.
 //!
-//! What for: ranges of addresses, each with what it is; pure. What not: reading the process, times, facts.
-//! Assumption: the kernel joins neighbours that are alike into one mapping, so ranges are compared, not mappings.
+//! What for: ranges of addresses, each with its backing; pure. What not: reading the process, times, facts.
+//! Assumption: the kernel merges neighbours of the same kind into one mapping, so ranges are compared, not mappings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use facts::RegionKind;
 pub struct Backing {
     /// Its kind.
     pub kind: RegionKind,
-    /// The file or the kernel's word; empty where there is none.
+    /// The file, or the kernel's name; empty where there is none.
     pub name: Arc<str>,
     /// Fixed size of its pages.
     pub page: Option<Bytes>,
 }
 
 impl Backing {
-    /// What the program took by `brk` itself, as reported. The kernel's word for it is that for the whole data segment.
+    /// Memory that the program took by `brk`, as the agent reported. The kernel has one name for the whole data
+    /// segment.
     pub fn of_break() -> Backing {
         Backing { kind: RegionKind::Break, name: "".into(), page: None }
     }
@@ -30,7 +31,7 @@ impl Backing {
         self.kind == RegionKind::Break && self.name.is_empty()
     }
 
-    /// Whether a look that finds `found` in the place of this has nothing new to tell.
+    /// Whether a reading that finds `found` here adds nothing to this.
     fn is_still(&self, found: &Backing) -> bool {
         self == found || (self.is_of_break() && found.kind == RegionKind::Break)
     }
@@ -41,11 +42,11 @@ impl Backing {
 pub struct Range {
     /// First address.
     pub start: RemoteAddr,
-    /// First address behind it; behind `start`.
+    /// First address after it; above `start`.
     pub end: RemoteAddr,
     /// Offset in the file of `start`.
     pub offset: FileOffset,
-    /// What it is.
+    /// Its backing.
     pub backing: Backing,
 }
 
@@ -61,12 +62,12 @@ impl Range {
     }
 }
 
-/// A range that was not known, or as something else.
+/// A range that was unknown or had another backing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct New {
     /// It.
     pub range: Range,
-    /// Something else was there when it was looked at before.
+    /// Something else was there at the previous reading.
     pub replaces: bool,
 }
 
@@ -102,7 +103,7 @@ impl Known {
         before.into_iter().chain(self.0.range(start..end).map(|(at, _)| *at)).collect()
     }
 
-    /// Forgets a range; whether any of it was known.
+    /// Removes a range; returns whether any of it was known.
     pub fn remove(&mut self, start: RemoteAddr, end: RemoteAddr) -> bool {
         let touched = self.overlapping(start.0, end.0);
         for at in &touched {
@@ -120,7 +121,7 @@ impl Known {
         !touched.is_empty()
     }
 
-    /// Notes a range in place of what was there.
+    /// Adds a range in place of what was there.
     pub fn insert(&mut self, range: &Range, since: Nanos) {
         if range.start >= range.end {
             return;
@@ -130,7 +131,7 @@ impl Known {
         self.0.insert(range.start.0, Piece { end, offset, backing, since });
     }
 
-    /// What of the known is in none of `mapped` (ascending, not overlapping) any more.
+    /// The known ranges that are in none of `mapped` (ascending, not overlapping).
     #[must_use]
     pub fn ended(&self, mapped: &[(RemoteAddr, RemoteAddr)]) -> Vec<(RemoteAddr, RemoteAddr)> {
         let mut ended: Vec<(RemoteAddr, RemoteAddr)> = Vec::new();
@@ -155,8 +156,8 @@ impl Known {
         ended
     }
 
-    /// The parts of a range that are not known as this. A range that grows (a stack, memory of `brk`) is reported as a whole,
-    /// unless the program reported a part.
+    /// The parts of a range that are not known with this backing. A range that grows (a stack, memory of `brk`) is
+    /// reported whole, unless the program reported a part of it.
     #[must_use]
     pub fn news(&self, range: &Range) -> Vec<New> {
         let mut news: Vec<New> = Vec::new();

@@ -1,18 +1,20 @@
 //! The memory regions of a program over time, and what backs some of their pages (`pages`).
 //!
-//! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second. Each difference
-//! from the reading before becomes a [`Region`] or a [`RegionEnd`]. The preloaded agent reports the program's own calls of
-//! `mmap` and `brk` with thread, time and stack. These come first, so that a reading adds only what was not reported.
-//! Further heaps of glibc's malloc are distinguished from other anonymous memory by their contents (`arenas`).
-//! What not: which accesses lie there (`analysis`).
+//! What for: `/proc/PID/maps` is read when a process begins, soon after, and then about once a second. Each
+//! difference from the previous reading becomes a [`Region`] or a [`RegionEnd`]. The preloaded agent reports the
+//! program's own calls of `mmap` and `brk` with thread, time and stack. These are recorded first, so that a reading
+//! adds only what was not reported. Heaps of glibc's malloc other than the first are distinguished from other
+//! anonymous memory by their contents (`arenas`). What not: which accesses lie in a region (`analysis`).
 //!
-//! Times: a region that a reading finds was mapped since the reading before, and begins there. If something else was in its
-//! place then, it begins at the later reading. An end has the time of the reading that missed the region.
-//! A thread's stack is the range that holds its stack pointer, as samples show, above a guard. Without a guard (a size of
-//! 0, or one made by MADV_GUARD_INSTALL) it stays anonymous memory.
-//! Cost: some 30 us per reading of a small process. Readings take at most 0.5 % of the time of one process. Those of all
-//! processes in total take as little, except for the first [`CREDIT`]. A build starts dozens of processes a second, each
-//! worth some readings: those that exceed this come late or not at all.
+//! Times: a region that a reading finds begins at the previous reading. If something else was in its place then, it
+//! begins at the later reading. An end has the time of the reading that missed the region.
+//!
+//! A thread's stack is the range above a guard that holds its stack pointer, as samples show it. Without a guard (a
+//! size of 0, or one made by MADV_GUARD_INSTALL) it stays anonymous memory.
+//!
+//! Cost: some 30 us per reading of a small process. Readings take at most 0.5 % of the time of one process, and of
+//! all processes together except for the first [`CREDIT`]. A build starts dozens of processes a second, each worth
+//! some readings: those beyond the limit come late or not at all.
 
 mod arenas;
 mod known;
@@ -30,18 +32,19 @@ use self::known::{Backing, Known, Range};
 use self::pages::PageLooks;
 use self::snapshot::{HugeMount, Snapshot};
 
-/// From a process's begin to the second look at it; each later one comes after twice the time.
+/// From the start of a process to its second reading; each later interval is twice as long.
 const FIRST_INTERVAL: Nanos = Nanos(5_000_000);
 const INTERVAL: Nanos = Nanos(1_000_000_000);
-/// A look may take this part of the time until the next.
+/// A reading may take this part of the time until the next.
 const SHARE: u64 = 200;
-/// So much CPU time looks may take besides.
+/// CPU time that readings may take in addition.
 const CREDIT: Nanos = Nanos(10_000_000);
-/// Processes that are looked at; further ones have no regions.
+/// Most processes that are read; further ones have no regions.
 const MOST_PROCESSES: usize = 64;
-/// Reported calls that become regions; beyond, only readings find them. A region takes some 60 bytes of the result.
+/// Most reported calls that become regions; beyond, only readings find them. A region takes some 60 bytes of the
+/// result.
 const MOST_CALLS: u64 = 200_000;
-/// Threads whose stack pointer is remembered, of one process.
+/// Most threads of a process whose stack pointer is kept.
 const MOST_THREADS: usize = 4096;
 
 /// A call of `mmap` or `brk` that the agent reported.
@@ -81,17 +84,17 @@ struct Process {
     last_look: Nanos,
     next_look: Nanos,
     known: Known,
-    /// The last reading, until everything that happened before it was reported.
+    /// The last reading, until everything before it was reported.
     seen: Option<(Nanos, Snapshot)>,
-    /// Read for reported calls, for this round.
+    /// A reading for reported calls, for this round.
     now: Option<Snapshot>,
     huge: Option<Vec<HugeMount>>,
-    /// Threads: when they were born, where their stack pointer was last.
+    /// Threads: their start, and their last stack pointer.
     threads: BTreeMap<Tid, (Nanos, Option<RemoteAddr>)>,
     /// Starts of stacks with their thread.
     stacks: BTreeMap<RemoteAddr, Tid>,
     pages: PageLooks,
-    /// It has ended; what the agent tells of it may still be on its way.
+    /// It has ended; reports of the agent may still arrive.
     ended: bool,
 }
 
@@ -100,12 +103,12 @@ struct Process {
 pub struct Regions {
     processes: BTreeMap<Pid, Process>,
     calls: u64,
-    /// CPU time that looks took.
+    /// CPU time that readings took.
     spent: Nanos,
 }
 
 impl Regions {
-    /// A thread was born, or is there as we come; with its first thread a process begins.
+    /// A thread was born, or exists when we start; with its first thread a process begins.
     pub fn thread_began(&mut self, time: Nanos, pid: Pid, tid: Tid) {
         let fresh =
             || Process { began: time, last_look: time, next_look: time, ..Process::default() };
@@ -156,12 +159,12 @@ impl Regions {
         }
     }
 
-    /// Those that live, as many as are looked at.
+    /// The living processes, as many as are read.
     fn living(&mut self) -> impl Iterator<Item = (&Pid, &mut Process)> {
         self.processes.iter_mut().filter(|(_, process)| !process.ended).take(MOST_PROCESSES)
     }
 
-    /// Where a thread's stack pointer was.
+    /// Notes a thread's stack pointer.
     pub fn stack_pointer(&mut self, pid: Pid, tid: Tid, at: RemoteAddr) {
         let process = self.processes.get_mut(&pid);
         if let Some((_, pointer)) = process.and_then(|process| process.threads.get_mut(&tid)) {
@@ -169,7 +172,7 @@ impl Regions {
         }
     }
 
-    /// When the next look is due.
+    /// When the next reading is due.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
         let living = self.processes.values().filter(|process| !process.ended);
@@ -187,7 +190,7 @@ impl Regions {
         self.calls += 1;
         let length = match by {
             MappedBy::Mapping { .. } => bytes.0.checked_next_multiple_of(PAGE),
-            // What the program takes next begins right there.
+            // The next brk extends the segment from there.
             MappedBy::Break => Some(bytes.0),
         };
         let end = length.and_then(|bytes| start.0.checked_add(bytes));
@@ -274,12 +277,13 @@ impl Regions {
     }
 }
 
-/// From when on there may be another look, if all of them took so long.
+/// The earliest time of a next reading, if all of them together took this long.
 fn affordable_at(spent: Nanos) -> Nanos {
     Nanos(spent.0.saturating_sub(CREDIT.0).saturating_mul(SHARE))
 }
 
-/// A page of every x86-64 and most AArch64 kernels; where pages are larger, the next look mends a region's end.
+/// The page size of every x86-64 kernel and most AArch64 kernels. Where pages are larger, the next reading corrects a
+/// region's end.
 const PAGE: u64 = 4096;
 
 impl Process {
@@ -299,11 +303,11 @@ impl Process {
         let took = sys::process::monotonic() - began;
         let age = (now - self.began).max(FIRST_INTERVAL).min(INTERVAL);
         self.next_look = now + age.max(Nanos(took.0.saturating_mul(SHARE)));
-        // A process that has ended has no mappings; that its regions are gone need not be said.
+        // A process that has ended has no mappings; the ends of its regions need no facts.
         self.seen = (!snapshot.mapped.is_empty()).then_some((now, snapshot));
     }
 
-    /// What lies behind the ranges just seen, where that is due.
+    /// Draws pages of the ranges just read, if that is due.
     fn draw_pages(
         &mut self,
         pid: Pid,
@@ -315,7 +319,8 @@ impl Process {
         pages.into_iter().try_for_each(|page| sink.push(Fact::Page(page)))
     }
 
-    /// What a reported call mapped: by its flags, and by the kernel's word where these do not suffice.
+    /// The backing of memory that a reported call mapped: by its flags, and by the kernel's name where these do not
+    /// suffice.
     fn backing_of(&mut self, pid: Pid, start: RemoteAddr, flags: u32) -> (Backing, FileOffset) {
         const SHARED: u32 = 1;
         const ANONYMOUS: u32 = 0x20;
@@ -337,7 +342,8 @@ impl Process {
                 self.now = Some(self.read(pid));
             }
             let found = self.now.as_ref().and_then(|now| now.holding(start));
-            // What is there by now may be something else; but a file is not taken for none, nor none for a file.
+            // Something else may be there by now. But a file is not taken for anonymous memory, nor anonymous memory
+            // for a file.
             if let Some(range) = found.filter(|range| range.backing.kind != RegionKind::Anonymous) {
                 let offset = range.offset.0.saturating_add(start.0 - range.start.0);
                 let page = page.or(range.backing.page);
@@ -375,7 +381,7 @@ impl Process {
         self.find_stacks(pid, &snapshot, sink)
     }
 
-    /// Ranges that hold a thread's stack pointer and lie above a guard are reported again as stacks.
+    /// Reports ranges again as stacks if they hold a thread's stack pointer and lie above a guard.
     fn find_stacks(
         &mut self,
         pid: Pid,
@@ -390,7 +396,8 @@ impl Process {
             if !guarded || self.stacks.get(&start) == Some(tid) {
                 continue;
             }
-            // What the kernel joined to it is known as something else, if the program mapped it.
+            // A neighbour that the program mapped itself, and that the kernel merged with the stack, is known with
+            // another backing.
             let Some((end, since)) = self.known.holding(pointer) else { continue };
             let end = end.min(range.end);
             self.stacks.insert(start, *tid);
@@ -427,7 +434,7 @@ fn push(
     }))
 }
 
-/// The size of huge pages without a wish for another (`Hugepagesize` in `/proc/meminfo`).
+/// The default size of huge pages (`Hugepagesize` in `/proc/meminfo`).
 fn default_huge_page() -> Option<Bytes> {
     use std::sync::OnceLock;
     static SIZE: OnceLock<Option<Bytes>> = OnceLock::new();

@@ -1,13 +1,14 @@
 //! Pages drawn at random from a process's memory, with what lies behind them.
 //!
-//! What for: which of a program's memory the kernel gave it in huge pages, and on which NUMA nodes, by address: so that it
-//! can be stated per object. What not: which object an address is of (`analysis`).
+//! What for: which of a program's memory the kernel gave it in huge pages, and on which NUMA nodes, by address: so
+//! that a report can say it per object. What not: which object an address belongs to (`analysis`).
 //!
-//! Which pages: all ranges get as many each; what small ones have no pages for, larger ones get. A range is divided into
-//! stretches of equal length, and a page is drawn in each: so no pattern of nodes or huge pages can fall in step with the
-//! draw. A reservation that was never touched gets its part too, in vain.
-//! Cost: one system call for all nodes, and one per page: 2 ms for 2048 pages; no more than a thousandth of the time, unless even
-//! [`FEWEST`] pages take longer.
+//! Which pages: all ranges get equally many; pages that a small range does not have go to larger ones. A range is
+//! divided into stretches of equal length, and one page is drawn in each, so that no pattern of nodes or huge pages
+//! can coincide with the draw. A reservation that was never touched gets its part too, without result.
+//!
+//! Cost: one system call for all nodes, and one per page: 2 ms for 2048 pages. At most a thousandth of the time,
+//! unless [`FEWEST`] pages take longer.
 
 use base::{Bytes, Nanos, Pid, RemoteAddr};
 use facts::Page;
@@ -15,15 +16,15 @@ use sys::process::{PageMap, nodes_of, page_size, thread_cpu_time};
 
 use super::known::Range;
 
-/// Pages of one look, over all processes.
+/// Pages per look, over all processes.
 pub const MOST: usize = 2048;
-/// Age of a process at its first look: what a program sets up at its start is mostly there.
+/// Age of a process at its first look: what a program sets up at its start mostly exists by then.
 const FIRST: Nanos = Nanos(20_000_000);
-/// Fewest of a look, however slow the machine: less tells nothing.
+/// Fewest pages of a look, however slow the machine: fewer tell nothing.
 const FEWEST: usize = 128;
 /// A look may take this part of the time until the next.
 const SHARE: u64 = 1000;
-/// A look that would put the next one off for longer is followed by one at fewer pages.
+/// Where the next look would be later than this, it has fewer pages instead.
 const LATEST: Nanos = Nanos(2_000_000_000);
 
 /// When to look at a process's pages, and at how many.
@@ -39,7 +40,8 @@ impl Default for PageLooks {
 }
 
 impl PageLooks {
-    /// Draws pages if that is due: at the first look, and whenever the process is twice as old. `processes` share a look.
+    /// Draws pages if that is due: at the first look, and whenever the age of the process has doubled. `processes`
+    /// share a look.
     pub fn draw(
         &mut self,
         pid: Pid,
@@ -57,7 +59,8 @@ impl PageLooks {
         pages
     }
 
-    /// How long to wait after a look that took so much CPU time, at least; later ones become smaller where that is long.
+    /// The least time until the next look after one that took this much CPU time; where that is long, later looks are
+    /// smaller.
     fn wait(&mut self, took: Nanos) -> Nanos {
         let wait = took.0.saturating_mul(SHARE);
         if wait > LATEST.0 {
@@ -88,7 +91,7 @@ pub fn draw(pid: Pid, time: Nanos, ranges: &[Range], most: usize) -> Vec<Page> {
     pages
 }
 
-/// Some pages in a row.
+/// Consecutive pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stretch {
     start: RemoteAddr,
@@ -100,8 +103,8 @@ impl Stretch {
         Bytes(self.pages.saturating_mul(page_size() as u64))
     }
 
-    /// One of them, another one at each look. The finaliser of MurmurHash3 (Appleby, public domain) draws: every bit of the
-    /// address and the time moves it.
+    /// One page of it, another one at each look. The finaliser of MurmurHash3 (Appleby, public domain) draws it:
+    /// every bit of the address and the time changes the result.
     fn page(self, time: Nanos) -> RemoteAddr {
         let key = self.start.0 ^ time.0.rotate_left(32);
         let key = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -115,7 +118,7 @@ impl Stretch {
 fn stretches(ranges: &[Range], most: usize) -> Vec<Stretch> {
     let page = page_size() as u64;
     let pages_of = |range: &Range| (range.end.0 - range.start.0) / page;
-    // The kernel's own pages, which it maps into every process.
+    // Pages of the kernel, which it maps into every process.
     let of_kernel = |range: &&Range| range.backing.name.starts_with("[v");
     let mut by_size: Vec<&Range> = ranges.iter().filter(|range| !of_kernel(range)).collect();
     by_size.sort_by_key(|range| (pages_of(range), range.start));

@@ -1,10 +1,10 @@
-//! The text of `/proc/PID/maps` as ranges, each with what it is.
+//! The text of `/proc/PID/maps` as ranges with their backing.
 //!
-//! What for: the one place that knows how the kernel names mappings (`proc_pid_maps(5)`, fs/proc/task_mmu.c, mm/mmap.c).
-//! What not: reading, comparing. The text may be hostile: names are the program's.
+//! What for: the one place that knows how the kernel names mappings (`proc_pid_maps(5)`, fs/proc/task_mmu.c,
+//! mm/mmap.c). What not: reading, comparing.
 //!
-//! Left out: our own mappings, and memory without access rights (guard pages, reservations). It becomes a region when it
-//! gets access rights.
+//! Assumption: the text is untrusted, since names are the program's. Left out: our own mappings, and memory without
+//! access rights (guard pages, reservations), which becomes a region when it gets access rights.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use tracee::maps::{self, MapsLine};
 use super::known::{Backing, Range};
 use crate::recorder::is_our_agent;
 
-/// A program may have 65,530 mappings unless somebody allowed it more (vm.max_map_count); the rest is left out.
+/// Most lines read. A program may have 65,530 mappings unless vm.max_map_count was raised.
 const MOST_LINES: usize = 200_000;
-/// A larger range without access below another one is no guard (the rest of a heap of glibc's malloc lies there too).
+/// A larger inaccessible range below another one is no guard: it may be the unused rest of a heap of glibc's malloc.
 const LARGEST_GUARD: u64 = 1 << 20;
 
 /// A mounted hugetlbfs: where, and the size of its pages.
@@ -35,11 +35,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Parses the text of maps; lines that are none are left out.
+    /// Parses the text of maps; skips malformed lines.
     #[must_use]
     pub fn parse(text: &str, huge: &[HugeMount], default_page: Option<Bytes>) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        // Names are mostly those of the line before.
+        // The name of the line before: mostly the same.
         let mut name: Arc<str> = "".into();
         let mut guard_end = None;
         let mut behind_agent = None;
@@ -55,7 +55,7 @@ impl Snapshot {
             let guarded =
                 guard_end.replace(if guards { end } else { RemoteAddr(0) }) == Some(start);
             let agent = is_our_agent(line.name);
-            // Its .bss lies behind its data.
+            // The agent's .bss follows its data.
             let is_bss = line.name.is_empty() && behind_agent == Some(start);
             behind_agent = (agent && line.writable).then_some(end);
             if agent || is_bss || burst::is_our_mapping(line.name) || !accessible {
@@ -111,7 +111,7 @@ fn kind_of(
 }
 
 /// The hugetlbfs mounts in `/proc/PID/mounts` (`proc_pid_mounts(5)`; `Documentation/admin-guide/mm/hugetlbpage.rst`).
-/// A place with a blank in its name, which the kernel writes as `\040`, is not found.
+/// A mount point with a blank in its name, which the kernel writes as `\040`, is not found.
 #[must_use]
 pub fn huge_mounts(text: &str) -> Vec<HugeMount> {
     let mounts = text.lines().filter_map(|line| {

@@ -1,5 +1,7 @@
-//! The end of a session: releases the program, stops the sources in an order in which each can still report to the next,
-//! and compares the counts with /proc and getrusage.
+//! The end of a session: releases the program, stops the sources in an order in which each can still report to the
+//! next, and compares the counts with /proc and getrusage.
+//!
+//! What not: deciding that it ends (`watch`).
 
 use base::Nanos;
 use facts::{Counter, CounterKind, ExitKind, Fact, OneRun, OwnCost, ResourceUse, SinkError};
@@ -13,7 +15,7 @@ use crate::recorder::Recorder;
 use crate::source::Source;
 
 impl Session<'_> {
-    /// Stops everything; `watched` is how watching ended.
+    /// Stops everything; `watched` says why the observation ended.
     pub(super) fn finish(
         mut self,
         mut recorder: Recorder<'_>,
@@ -23,7 +25,7 @@ impl Session<'_> {
     ) -> Outcome {
         let runs = self.program.as_ref().and_then(LaunchedProgram::runs);
         runs.into_iter().for_each(Runs::end);
-        // First: it lets go of the program.
+        // First, because it releases the program.
         let bursts = self.bursts.take().map(|mut bursts| bursts.stop(&mut recorder)).transpose();
         let (bursts, unwritten) = match bursts {
             Ok(cost) => (cost, Ok(())),
@@ -40,7 +42,8 @@ impl Session<'_> {
             program.note(change);
         }
         let stopped_at = process::monotonic() - self.start;
-        // Our own end is no time of a program that ended before. Another process of it may have gone on: then it is recorded.
+        // Our own end is not time of a program that ended before. But another process of it may have continued: that
+        // time was recorded.
         let runs = self.runs();
         let ended = self.ended.filter(|_| recorder.processes_seen() == runs.len().max(1));
         let elapsed = ended.unwrap_or(stopped_at);
@@ -99,7 +102,7 @@ impl Session<'_> {
             ));
         }
         if let (Some(cost), Ok(counted)) = (bursts, &counted) {
-            // Populating is the kernel's own work, which perf events do not count.
+            // The kernel populates pages itself, which perf events do not count.
             let populated = if counted.minor_faults.is_none() { cost.pages.populated } else { 0 };
             own_cost.burst_faults = Some((populated, populated + cost.pages.touched));
         }
@@ -148,8 +151,9 @@ impl Session<'_> {
         runs.into_iter().flatten().map(one).collect()
     }
 
-    /// What /proc and getrusage count, for totals that the source could not. Of a program that still runs only what
-    /// one process says of itself; with several processes that would be a part, and a part is no total.
+    /// The counts of /proc and getrusage, for totals that the source does not have. For a program that still runs
+    /// only one process's own counts are available: with several processes they would be a part, and a part is not a
+    /// total.
     fn totals_from_proc(&self, resource_use: Option<&ResourceUse>, processes: usize) -> Totals {
         if let Some(usage) = resource_use {
             return Totals {
@@ -183,12 +187,12 @@ impl Session<'_> {
     }
 }
 
-/// The source's totals, with gaps filled, unless getrusage shows that the kernel kept a part of the program from
-/// observation: then its own account is the better one.
+/// The source's totals with gaps filled. If getrusage shows that the kernel hid a part of the program, the totals of
+/// getrusage instead.
 ///
-/// That is the case of an executable that may not be read and of a set-uid child; also of switches between threads
-/// (the time of one is the next thread's, whose perf events begin only behind it: `finish_task_switch` in
-/// kernel/sched/core.c) and of a process until its events are inherited and after they are taken away.
+/// The kernel hides an executable that may not be read and a set-uid child. It also hides switches between threads,
+/// whose time counts for the next thread but before that thread's perf events begin (`finish_task_switch` in
+/// kernel/sched/core.c), and a process before its events are inherited and after they are removed.
 fn believable(counted: Totals, other: Totals, notes: &mut Vec<String>) -> Totals {
     const WORTH_TELLING_NS: u64 = 10_000_000;
     if let (Some(seen), Some(used)) = (counted.task_clock, other.task_clock)

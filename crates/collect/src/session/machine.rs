@@ -1,7 +1,7 @@
-//! Watching a whole machine instead of a program.
+//! Observes a whole machine instead of a program.
 //!
-//! What not: the kernel's part of it (`kernel`). Assumption: processes come and go while they are listed; what the
-//! sampler says of one that was not listed makes it known.
+//! What not: the kernel's part of it (`kernel`). Assumption: processes come and go while they are listed; one that
+//! was not listed becomes known through its samples.
 
 use base::{Nanos, Pid};
 use facts::{Sink, SinkError};
@@ -15,7 +15,7 @@ use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
 use crate::source::choose_machine_source;
 
-/// Watches everything that runs on the machine until `duration` is over or somebody interrupts.
+/// Observes everything that runs on the machine until `duration` is over or somebody interrupts.
 pub fn observe_machine(
     options: &Options,
     signals: &SignalFd,
@@ -63,7 +63,7 @@ fn machine_here(
 }
 
 impl Session<'_> {
-    /// Announces a process that may be gone by now.
+    /// Announces a process that may have ended by now.
     fn announce_process(&self, pid: Pid, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         for tid in tracee::threads_of(pid).unwrap_or_default() {
             recorder.thread_started(Nanos(0), pid, tid, &thread_name(pid, tid))?;

@@ -1,4 +1,6 @@
 //! The main loop of a session: announces threads, reads sources, handles signals, until the session ends.
+//!
+//! What not: the end itself (`ending`).
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -8,7 +10,7 @@ use facts::SinkError;
 use sys::process::{self, Received, Runs, Signal, StopFor};
 
 use super::{End, Session};
-use crate::bursts::{Bursts, timed_load_floor};
+use crate::bursts::{Bursts, timed_load_overhead};
 use crate::gauges::Gauges;
 use crate::heap::Heap;
 use crate::kernel::KernelTrace;
@@ -18,14 +20,14 @@ use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
 use crate::source::Source;
 
-/// How often rings and gauges are looked at when nothing wakes us earlier.
+/// How often rings and gauges are read when nothing wakes us earlier.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// So much is lost when we are killed.
+/// At most this much is lost when we are killed.
 const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 
 impl Session<'_> {
-    /// Announces what runs already.
+    /// Announces the threads that run already.
     pub(super) fn announce(
         &mut self,
         threads: &[Tid],
@@ -37,7 +39,7 @@ impl Session<'_> {
         recorder.read_maps(Nanos(0), self.pid)
     }
 
-    /// Bursts need threads without another tracer: where ptrace samples, there are none.
+    /// Starts bursts. They need threads without another tracer, so there are none where ptrace samples.
     pub(super) fn start_bursts(&mut self, recorder: &mut Recorder<'_>) {
         let Some(options) = self.options.bursts else { return };
         if matches!(self.source, Source::Ptrace(_)) {
@@ -50,14 +52,15 @@ impl Session<'_> {
         match Bursts::start(options, self.start) {
             Ok(bursts) => {
                 recorder.follow_bursts(bursts.native_addresses());
-                self.collector.timed_load_floor_cycles = timed_load_floor();
+                self.collector.timed_load_overhead_cycles = timed_load_overhead();
                 self.bursts = Some(bursts);
             }
             Err(error) => self.notes.push(format!("no memory accesses were traced: {error}")),
         }
     }
 
-    /// Announces the runs that began: no source reports their births, because the thread that starts them is not watched.
+    /// Announces the runs that began. No source reports their births, because the thread that starts them is not
+    /// observed.
     pub(super) fn announce_runs(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let begun = self.program.as_ref().and_then(LaunchedProgram::runs).map(Runs::begun);
         for run in begun.iter().flatten().skip(self.announced) {
@@ -78,7 +81,7 @@ impl Session<'_> {
             let due = [recorder.regions_due(), self.source.due(), kernel];
             self.wait(due.into_iter().flatten().min());
             let now = process::monotonic() - self.start;
-            // Before the sources are looked at: that takes time, and the program does not live longer for it.
+            // Before the sources are read: that takes time which is not part of the program's life.
             let end = self.handle_signals().or_else(|| self.is_over(now));
             self.announce_runs(recorder)?;
             self.source.look(recorder)?;
@@ -110,7 +113,7 @@ impl Session<'_> {
         }
     }
 
-    /// Whether it is no program that is watched.
+    /// Whether a machine is observed, not a program.
     pub(super) fn watches_machine(&self) -> bool {
         self.pid == Pid(0)
     }
@@ -128,7 +131,7 @@ impl Session<'_> {
     fn wait(&self, due: Option<Nanos>) {
         let now = process::monotonic() - self.start;
         let mut timeout = match &self.source {
-            // Rounded up to the millisecond that poll(2) knows, so that it does not end too early and spin.
+            // Rounded up to the millisecond of poll(2), so that the wait does not end too early and spin.
             Source::Ptrace(sampler) => sampler.idle_time() + Duration::from_micros(999),
             _ => ROUND,
         };
@@ -151,7 +154,7 @@ impl Session<'_> {
         if let Source::Perf(sampler) = &self.source {
             descriptors.extend(sampler.descriptors());
         }
-        // An error here can only be a lack of memory; the timeout then is a busy round, which still works.
+        // The only possible error is a lack of memory; then the loop is busy, but it still works.
         let _ = process::wait_for_data(&descriptors, timeout);
     }
 
@@ -159,7 +162,7 @@ impl Session<'_> {
         while let Some(Received(signal)) = self.signals.next() {
             match (signal, &mut self.program) {
                 (Signal::Interrupt, _) => return Some(End::Interrupted),
-                // Somebody wants the whole command to end: the program gets the signal, and its end is ours.
+                // Somebody wants the whole command to end: the program gets the signal, and we end with it.
                 (signal, Some(program)) => program.pass_on(signal),
                 (Signal::Terminate | Signal::HangUp | Signal::Quit, None) => {
                     return Some(End::Interrupted);
@@ -173,7 +176,7 @@ impl Session<'_> {
 
     fn program_ended(&mut self) -> bool {
         if let Source::Ptrace(sampler) = &mut self.source {
-            // The tracer is the one that the kernel tells.
+            // The kernel reports the change to the tracer.
             let Some(change) = sampler.take_main_change() else { return false };
             if let Some(program) = &mut self.program {
                 program.note(change);
@@ -192,7 +195,7 @@ impl Session<'_> {
         }
     }
 
-    /// A process is over when its last thread is; its first one may end long before.
+    /// Whether the attached process has ended. Its main thread may end long before its last one.
     fn attached_process_ended(&self) -> bool {
         match self.attached.as_ref().and_then(|attached| attached.ended.as_ref()) {
             Some(fd) => process::poll_readable(&[fd.as_fd()], Duration::ZERO)
@@ -202,7 +205,7 @@ impl Session<'_> {
         }
     }
 
-    /// Without a sampler that reports births and deaths, `/proc` is looked at.
+    /// Reads threads from `/proc` where no sampler reports births and deaths.
     fn follow_threads(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         for tid in tracee::threads_of(self.pid).unwrap_or_default() {
             recorder.thread_started(now, self.pid, tid, &thread_name(self.pid, tid))?;

@@ -1,8 +1,9 @@
-//! The variables that source lines assign to, read from the source files, if they are there.
+//! The variables that source lines assign to, read from the source files, where they exist.
 //!
-//! What for: objects by the names that people know (`symbols::assigned`). What not: which of the lines allocate: all lines
-//! that have a frame are read. Assumption: paths out of debug information may be false: only plain files of a source
-//! file's size are read, and none that was changed after the module was built, for its lines may be others by now.
+//! What for: names of objects that people know (`symbols::assigned`). What not: which of the lines allocate: all
+//! lines that have a frame are read. Assumption: paths from debug information may be false. So only regular files of
+//! a source file's size are read, and none that was changed after the module was built, because its lines may have
+//! moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -11,12 +12,12 @@ use std::path::Path;
 use base::ModuleId;
 use facts::{Assignment, Frame, Module, ModuleKind};
 
-/// Larger files are generated.
+/// A larger file is generated code.
 const LARGEST_FILE: u64 = 4 << 20;
-/// Bytes of source that are read for a recording.
+/// Most bytes of source that are read for a recording.
 const LARGEST_SUM: u64 = 64 << 20;
 
-/// Of all lines of the frames, by module, file and line.
+/// The assignments on all lines of the frames, by module, file and line.
 #[must_use]
 pub fn assignments(modules: &[Module], frames: &[Frame]) -> Vec<Assignment> {
     let mut lines: BTreeMap<(ModuleId, &str), BTreeSet<u32>> = BTreeMap::new();
@@ -51,10 +52,10 @@ pub fn assignments(modules: &[Module], frames: &[Frame]) -> Vec<Assignment> {
 /// The text of a source file that is as old as the module built from it.
 fn read(file: &str, module: &str, left: &mut u64) -> Option<String> {
     let path = Path::new(file);
-    // Others are relative to a directory that is not known.
+    // A relative path refers to a directory that is not known.
     let source = path.is_absolute().then(|| std::fs::metadata(path).ok()).flatten()?;
     let built = std::fs::metadata(module).ok()?.modified().ok()?;
-    // Files of the kernel have no length, and may have no end.
+    // Files of /proc and the like report no length and may have no end.
     let fits = source.is_file() && (1..=LARGEST_FILE.min(*left)).contains(&source.len());
     if !fits || source.modified().ok()? > built {
         return None;

@@ -1,7 +1,7 @@
-//! Where traced code accesses memory or computes: addresses that need a name besides those of stacks.
+//! Where traced code accesses memory or computes: addresses that need a name in addition to those of stacks.
 //!
-//! What not: what the accesses are (`analysis`). Assumption: the bytes are those of whole instructions; from the first
-//! that is not one, the rest of its piece is left out.
+//! What not: what the accesses are (`analysis`). Assumption: the bytes are whole instructions; the rest of a piece
+//! after an invalid one is left out.
 
 use base::{FileOffset, ModuleId, RemoteAddr};
 use facts::{Block, CodePiece};

@@ -1,8 +1,8 @@
 //! Reasons for missing names of modules, in few sentences.
 //!
-//! What for: a program with ten libraries without debug information gets one sentence, not ten.
-//! What not: no judgement of what is wrong; that is found where a module is read.
-//! Assumption: a module without weight among the addresses that were seen is not worth its place in a sentence.
+//! What for: a program with ten libraries without debug information gets one sentence, not ten. What not: finding
+//! what is wrong; that happens where a module is read. Assumption: a module with few of the seen addresses is not
+//! worth its place in a sentence.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
-//! The symbols of a module that has a file: the file itself, its separate debug file, and what is wrong with them.
+//! The symbols of a module that has a file: from the file itself and its separate debug file, and what is wrong with
+//! them.
+//!
+//! What not: parsing (`symbols`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,17 +13,17 @@ use super::{Collector, Options};
 use crate::modules::DELETED;
 use crate::recorder::is_our_agent;
 
-/// What code of the preloaded library is called: what it costs is ours, not the program's.
+/// The name for all code of the agent: its cost is ours, not the program's.
 const AGENT_FUNCTION: &str = "[fathom agent]";
 
-/// Bytes of a file whose debug information may take half a second to unpack and to search.
+/// Debug information of a file of this size may take half a second to unpack and to search.
 const LARGE: usize = 32 << 20;
 
 /// Names the functions of a module that has a file.
 pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle: Demangle) {
     let module = collector.job.module;
     if is_our_agent(&module.path) {
-        // Its `malloc` is not the program's: all of our code is one row, marked as ours.
+        // The agent's `malloc` is not the program's: all of its code is one row, marked as ours.
         return collector.look_up_names(|_| Some(AGENT_FUNCTION.to_owned()));
     }
     let held = options.files.get(&module.id);
@@ -105,8 +108,8 @@ fn advice(problem: &Problem) -> &'static str {
     }
 }
 
-/// The separate debug file of a module without debug information of its own. `rejected` gets a sentence for each
-/// file that was found but is not the right one, unless a right one was found.
+/// The separate debug file of a module without debug information of its own. `rejected` gets a sentence for each file
+/// that was found but does not match, unless a matching one was found.
 pub(super) fn debug_file(
     path: &Path,
     elf: &Elf<'_>,
@@ -116,7 +119,7 @@ pub(super) fn debug_file(
     if elf.has_debug_information() {
         return None;
     }
-    // The loader got a path with symbolic links; debug packages know the real one.
+    // The loader may have used a path with symbolic links; debug packages use the real one.
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let places = symbols::debug_file_candidates(
         &real,
@@ -134,7 +137,7 @@ fn first_match(
 ) -> Option<(PathBuf, FileMap)> {
     let mut wrong = Vec::new();
     for place in places {
-        // A candidate that is not there is the normal case.
+        // Most candidates do not exist: that is no problem.
         let Ok(map) = FileMap::open(&place) else { continue };
         let verdict = match Elf::parse(&map) {
             Ok(elf) => check(&elf).map_err(|mismatch| mismatch.to_string()),

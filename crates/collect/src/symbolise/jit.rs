@@ -1,9 +1,8 @@
-//! Finding `/tmp/perf-PID.map`, which JIT compilers write.
+//! Finds `/tmp/perf-PID.map`, which JIT compilers write.
 //!
-//! What for: the process's own view of /tmp first (it may live in a container), then ours.
-//! What not: parsing (that is `symbols::PerfMap`).
-//! Assumption: everybody can write to /tmp. A file there is believed only when it belongs to the process's user or
-//! to us; it is copied, not mapped, because its writer may shorten it at any moment.
+//! What for: the process's own view of /tmp first (it may live in a container), then ours. What not: parsing
+//! (`symbols::PerfMap`). Assumption: everybody can write to /tmp. A file there is trusted only if it belongs to the
+//! process's user or to us. It is copied, not mapped, because its writer may shorten it at any moment.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -48,8 +47,8 @@ fn read(path: &Path, pid: Pid) -> Result<Vec<u8>, Refused> {
         std::io::ErrorKind::NotFound => Refused::Missing,
         _ => Refused::Because(error.to_string()),
     };
-    // Looked at before it is opened, because opening a FIFO waits for its writer; and compared after, because
-    // somebody may have changed it in between.
+    // Examined before it is opened, because opening a FIFO waits for its writer; and compared after, because somebody
+    // may have replaced it in between.
     let before = std::fs::symlink_metadata(path).map_err(unreadable)?;
     if !before.is_file() {
         return Err(Refused::Because("not a regular file".to_owned()));
@@ -73,7 +72,7 @@ fn read(path: &Path, pid: Pid) -> Result<Vec<u8>, Refused> {
     Ok(bytes)
 }
 
-/// The pid that the process itself sees: the last in the line `NSpid` (kernel: proc_pid_status(5)).
+/// The pid in the process's own name space: the last one in the line `NSpid` (proc_pid_status(5)).
 fn innermost_pid(pid: Pid) -> Option<Pid> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

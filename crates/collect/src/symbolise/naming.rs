@@ -1,8 +1,8 @@
-//! Names looked up in the background, so that no report waits for all of them.
+//! Looks names up in the background, so that no report waits for all of them.
 //!
-//! What for: a report shall appear soon after a program's end, whatever amount of debug information has to be read.
-//! [`Naming`] does it on threads of its own. A caller waits until a given time and gets the names found by then.
-//! What not: what is done without the rest.
+//! What for: a report should appear soon after a program's end, however much debug information there is. [`Naming`]
+//! reads it on its own threads; a caller waits until a given time and gets the names found by then. What not: the
+//! report without the missing names.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use facts::{Frame, Mapping, Module};
 
 use super::{Globals, Options, STACK_BYTES, Step, Symbolised, globals, symbolise};
 
-/// What is to be named.
+/// What to name.
 #[derive(Debug)]
 pub struct Wanted {
     /// All modules.
@@ -33,7 +33,7 @@ enum News {
     All(Box<(Symbolised, Globals)>),
 }
 
-/// Looking up that goes on.
+/// A look-up in progress.
 #[derive(Debug)]
 pub struct Naming {
     news: Receiver<News>,
@@ -46,7 +46,7 @@ impl Naming {
     pub fn start(wanted: Wanted) -> Naming {
         let (sender, news) = mpsc::channel();
         let thread = std::thread::Builder::new().name("naming".to_owned()).stack_size(STACK_BYTES);
-        // Shared, for where no thread can be had the same is done here, and waited for.
+        // Shared: where no thread can be created, the work is done here, and waited for.
         let wanted = std::sync::Arc::new(wanted);
         let (theirs, their_sender) = (std::sync::Arc::clone(&wanted), sender.clone());
         if thread.spawn(move || look_up(&theirs, &their_sender)).is_err() {
@@ -55,8 +55,8 @@ impl Naming {
         Naming { news, so_far: Vec::new() }
     }
 
-    /// Waits until everything is named, or until a moment (CLOCK_MONOTONIC): `None`. `progress` gets the number of addresses that
-    /// are done, and of all.
+    /// Waits until everything is named; `None` if that takes until after a moment (CLOCK_MONOTONIC). `progress` gets
+    /// the number of addresses that are done, and of all.
     pub fn wait(
         &mut self,
         until: Nanos,
@@ -81,8 +81,8 @@ impl Naming {
         }
     }
 
-    /// The frames found until the last wait ended, a module's all at once. Of modules with very much debug information that
-    /// is not read yet: functions without lines.
+    /// The frames found before the last wait ended, a module's all at once. A module whose debug information is too
+    /// large to be read by then has functions without lines.
     #[must_use]
     pub fn so_far(&self) -> &[Frame] {
         &self.so_far

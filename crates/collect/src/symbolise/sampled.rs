@@ -1,7 +1,7 @@
-//! The code in which samples fell, kept with the result so that its loops can be read later, on another machine.
+//! The code in which samples fell, kept with the result so that its loops can be analysed later, on another machine.
 //!
-//! What not: what the code does (`analysis`, `x86`). Functions are what unwind information says; code without any, and code
-//! without a file, is left out.
+//! What not: what the code does (`analysis`, `x86`). The extent of a function comes from unwind information; code
+//! without it, and code without a file, is left out.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const ROOM: usize = 256 << 10;
 const ENOUGH: u64 = 990;
 
 impl Collector<'_> {
-    /// Takes the functions of `bytes`, a module's file, in which samples fell, each with their number.
+    /// Adds the functions of `bytes`, a module's file, in which samples fell, each with their number.
     pub(super) fn add_code(&mut self, table: &SymbolTable<'_>, bytes: &[u8]) {
         let mut functions: BTreeMap<(FileOffset, u64), u64> = BTreeMap::new();
         for (offset, samples) in &self.job.sampled {

@@ -1,7 +1,7 @@
-//! Types of traced accesses: code decoded for `symbols::types`, its answers as facts.
+//! Types of traced accesses: decodes code for `symbols::types`, and turns its answers into facts.
 //!
-//! What not: finding out which member an address means (that is `symbols`). Assumption: the machine code that was traced
-//! is that of the file, which its build-id says.
+//! What not: which member an address means (`symbols`). Assumption: the traced machine code is that of the file; the
+//! build-id confirms it.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ use x86::{
 
 use super::{Collector, Message};
 
-/// How long the types of one module may take. Reading all of a program with 100 MB of debug information takes seconds; what
+/// Most time for the types of one module. Reading 100 MB of debug information takes seconds; accesses that are not
+/// reached have no type in the report.
 /// is missing then has no type in the report.
 const TIME: Duration = Duration::from_secs(20);
 

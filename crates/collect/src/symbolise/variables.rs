@@ -1,7 +1,7 @@
 //! The variables of the modules that a program had mapped, with their addresses in its processes.
 //!
-//! What for: after the collection, for processes of which addresses of data are known (bursts, page faults).
-//! What not: which of them were accessed, which only analysis can tell: so all are taken, within bounds.
+//! What for: names for data, after the collection, in processes of which addresses of data are known (bursts, page
+//! faults). What not: which of them were accessed: only analysis can tell, so all are taken, within bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,17 +21,17 @@ const MOST_OF_MODULE: usize = 20_000;
 /// Variables of all modules and processes together: some 20 MB before compression.
 const MOST: usize = 200_000;
 
-/// What was found.
+/// The result.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Globals {
     /// By process, then by module and address.
     pub globals: Vec<Global>,
-    /// What is missing, a sentence each.
+    /// What is missing, one sentence each.
     pub problems: Vec<String>,
 }
 
-/// The variables in `processes`, the most interesting first. `mappings` are of code, from whose place follows that of the
-/// data.
+/// The variables in `processes`, the most interesting first. `mappings` are of code; the place of the data follows
+/// from them.
 #[must_use]
 pub fn globals(
     modules: &[Module],
@@ -86,14 +86,14 @@ pub fn globals(
     found
 }
 
-/// A module's variables, and by how much each of its mappings was moved.
+/// A module's variables, and the offset of each of its mappings from the stated addresses.
 struct Read {
     variables: Variables,
     moved: BTreeMap<(Pid, Nanos, u64), LoadBias>,
 }
 
 impl Read {
-    /// `None` when the file is gone or another by now, of which `symbolise` tells.
+    /// `None` when the file is gone or was replaced; `symbolise` reports that.
     fn of<'a>(
         module: &Module,
         mappings: impl Iterator<Item = &'a Mapping>,

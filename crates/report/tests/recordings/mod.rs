@@ -127,7 +127,7 @@ fn run(command: &[&str]) -> Run {
             sampling_period_ns: 1_000_000,
             kernel_samples: true,
             stack_bytes: 8192,
-            timed_load_floor_cycles: None,
+            timed_load_overhead_cycles: None,
         },
         own_cost: OwnCost {
             cpu_time_ns: 4_000_000,

@@ -1,4 +1,6 @@
-//! The tables of the heap: recorded blocks, their ends, and what was counted.
+//! The tables of the heap: recorded blocks, their ends, and counts.
+//!
+//! What not: their invariants (`verify/allocations`).
 
 row!(Allocation = "allocations", since 4, Bulk {
     id: "id", Rising;

@@ -8,7 +8,8 @@
 
 use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
 use facts::{
-    Block, BurstFlavour, BurstRefused, CodePath, CodePiece, CoreFloor, FloorOutcome, FloorTime,
+    Block, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime, NoMissOutcome,
+    NoMissTime,
 };
 
 use super::{PID, TID, TIME, text, word};
@@ -121,7 +122,7 @@ row!(NativeAdvance = "native_advances", since 5, Names {
     natively: "natively";
 });
 
-row!(KeptFloor = "kept_floors", since 5, Names {
+row!(NoReloadTime = "no_reload_times", since 5, Names {
     block: "block";
     repetitions: "repetitions";
     median: "median_ps";
@@ -174,8 +175,8 @@ impl Row for BurstRefused {
     }
 }
 
-impl Row for CoreFloor {
-    const HEAD: TableHead = TableHead { name: "core_floors", since: 3, room: Room::Names };
+impl Row for NoMissTime {
+    const HEAD: TableHead = TableHead { name: "no_miss_times", since: 3, room: Room::Names };
     const COLUMNS: &'static [Column] = &[
         Column::new("block", ColumnKind::U32, Shape::Repeating),
         number("iterations"),
@@ -192,8 +193,8 @@ impl Row for CoreFloor {
         row.cell(Cell::U32(self.block.0));
         row.cell(Cell::U64(self.iterations));
         let (time, refused) = match &self.outcome {
-            FloorOutcome::Measured(time) => (Some(time), None),
-            FloorOutcome::Refused(why) => (None, Some(why.as_str())),
+            NoMissOutcome::Measured(time) => (Some(time), None),
+            NoMissOutcome::Refused(why) => (None, Some(why.as_str())),
         };
         row.optional_u32(time.map(|time| time.repetitions));
         row.optional_u64(time.map(|time| time.median.0));
@@ -204,7 +205,7 @@ impl Row for CoreFloor {
         row.optional_u64(self.path.map(|path| path.instructions));
     }
 
-    fn take<S: RowSource>(row: &mut S) -> Result<CoreFloor, RowError> {
+    fn take<S: RowSource>(row: &mut S) -> Result<NoMissTime, RowError> {
         let block = BlockId(row.u32()?);
         let iterations = row.u64()?;
         let repetitions = row.optional_u32()?;
@@ -212,9 +213,9 @@ impl Row for CoreFloor {
         let outcome = match (repetitions, median, low, high, row.optional_text()?) {
             (Some(repetitions), Some(median), Some(low), Some(high), None) => {
                 let [median, low, high] = [median, low, high].map(Picos);
-                FloorOutcome::Measured(FloorTime { repetitions, median, low, high })
+                NoMissOutcome::Measured(IterationTime { repetitions, median, low, high })
             }
-            (None, None, None, None, Some(why)) => FloorOutcome::Refused(why),
+            (None, None, None, None, Some(why)) => NoMissOutcome::Refused(why),
             _ => return Err(row.out_of_range()),
         };
         let path = match (row.optional_u32()?.map(BurstId), row.optional_u64()?) {
@@ -222,6 +223,6 @@ impl Row for CoreFloor {
             (None, None) => None,
             _ => return Err(row.out_of_range()),
         };
-        Ok(CoreFloor { block, path, iterations, outcome })
+        Ok(NoMissTime { block, path, iterations, outcome })
     }
 }

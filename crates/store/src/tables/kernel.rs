@@ -1,4 +1,6 @@
 //! The table of entries into the kernel.
+//!
+//! What not: their invariants (`verify/kernel`).
 
 row!(KernelEntry = "kernel_entries", since 5, Bulk {
     time: "time_ns", Rising;

@@ -1,4 +1,6 @@
 //! The tables of memory objects: regions, their ends, variables, types of accesses, assignments, and pages.
+//!
+//! What not: their invariants (`verify/objects`).
 
 row!(Region = "regions", since 5, Bulk {
     time: "time_ns", Rising;

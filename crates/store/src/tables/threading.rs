@@ -1,4 +1,6 @@
-//! The tables of what threads did when they did not run.
+//! The tables of what threads did while they did not run.
+//!
+//! What not: their invariants (`verify/threading`).
 
 use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{Wake, Waker};

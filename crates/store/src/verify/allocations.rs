@@ -1,6 +1,7 @@
 //! The invariants of the heap's records and totals.
 //!
-//! Assumption: a result that was interrupted may end between a block and what belongs to it.
+//! What not: reading them (`tables/allocations`). Assumption: an interrupted result may end between a block and its
+//! other rows.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -64,7 +65,7 @@ pub(super) fn heap_adds_up(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
-/// What the sums per call chain name: when, and which stack.
+/// The times and stacks of the sums per call chain.
 pub(super) fn stacks_of_sums(
     recording: &Recording,
 ) -> impl Iterator<Item = (&'static str, Nanos, Option<StackId>)> {

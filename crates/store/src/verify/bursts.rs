@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{BlockId, BurstId};
-use facts::{Burst, BurstFlavour, FloorOutcome, RunState, decode_records};
+use facts::{Burst, BurstFlavour, NoMissOutcome, RunState, decode_records};
 use x86::translate::RecordLayout;
 
 use super::{Report, Subject};
@@ -131,37 +131,38 @@ pub(super) fn advances_known(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
-pub(super) fn floors_proper(subject: &Subject<'_>, report: &mut Report) {
+pub(super) fn no_miss_times_proper(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let traced = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Trace);
     let traced: HashSet<BlockId> = traced.map(|block| block.id).collect();
     let mut expected = traced.clone();
     let mut loops = HashSet::new();
-    for floor in &recording.core_floors {
-        let block = floor.block;
-        let named = match floor.path {
+    for no_miss in &recording.no_miss_times {
+        let block = no_miss.block;
+        let named = match no_miss.path {
             None => expected.remove(&block),
             Some(path) => traced.contains(&block) && path.instructions > 0,
         };
         if !named {
-            report.add(|| format!("floor of block {block}: no block for addresses, or again"));
+            report.add(|| format!("no_miss of block {block}: no block for addresses, or again"));
         }
-        let ordered = match &floor.outcome {
-            FloorOutcome::Measured(time) => time.low <= time.median && time.median <= time.high,
-            FloorOutcome::Refused(_) => true,
+        let ordered = match &no_miss.outcome {
+            NoMissOutcome::Measured(time) => time.low <= time.median && time.median <= time.high,
+            NoMissOutcome::Refused(_) => true,
         };
-        if !ordered || floor.iterations == 0 {
-            let (iterations, outcome) = (floor.iterations, &floor.outcome);
-            report.add(|| format!("floor of block {block}: {iterations} iterations, {outcome:?}"));
+        if !ordered || no_miss.iterations == 0 {
+            let (iterations, outcome) = (no_miss.iterations, &no_miss.outcome);
+            report
+                .add(|| format!("no_miss of block {block}: {iterations} iterations, {outcome:?}"));
         }
-        if floor.path.is_none() && matches!(floor.outcome, FloorOutcome::Measured(_)) {
+        if no_miss.path.is_none() && matches!(no_miss.outcome, NoMissOutcome::Measured(_)) {
             loops.insert(block);
         }
     }
-    for kept in &recording.kept_floors {
+    for kept in &recording.no_reload_times {
         let ordered = kept.low <= kept.median && kept.median <= kept.high;
         if !ordered || !loops.remove(&kept.block) {
-            report.add(|| format!("a second floor of block {}: {kept:?}", kept.block));
+            report.add(|| format!("a second no_miss of block {}: {kept:?}", kept.block));
         }
     }
 }

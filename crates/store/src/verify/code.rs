@@ -1,4 +1,6 @@
-//! The invariants of what addresses and stacks mean: modules, mappings, stack frames, source locations.
+//! The invariants of addresses and stacks: modules, mappings, stack frames, source locations.
+//!
+//! What not: names of functions.
 
 use std::collections::{HashMap, HashSet};
 

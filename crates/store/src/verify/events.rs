@@ -1,4 +1,6 @@
-//! The invariants of what happened when: samples, faults, threads, counters, losses.
+//! The invariants of times and totals: samples, faults, threads, counters, losses.
+//!
+//! What not: switches and waits (`threading`).
 
 use std::collections::{HashMap, HashSet};
 

@@ -10,12 +10,13 @@ use base::{
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd, BurstFlavour,
-    BurstRefused, CodePiece, Concurrency, CoreFloor, Counter, CounterKind, ExitKind, Fact, Fault,
-    FaultKind, FloorOutcome, FloorTime, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime,
-    HeapStack, HeapTotal, KeptFloor, KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric,
-    Module, ModuleKind, NativeAdvance, Page, Privilege, Record, RecordEncoder, Recording, Records,
-    Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, StackNode, Target,
-    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker,
+    BurstRefused, CodePiece, Concurrency, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
+    Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, NativeAdvance,
+    NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording,
+    Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass,
+    StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake,
+    Waker,
 };
 
 /// What a made-up recording holds.
@@ -257,17 +258,17 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         reason: "gs in use".to_owned(),
     }));
     let time = [900, 880, 1000].map(Picos);
-    let time = FloorTime { repetitions: 128, median: time[0], low: time[1], high: time[2] };
+    let time = IterationTime { repetitions: 128, median: time[0], low: time[1], high: time[2] };
     for (block, outcome) in [
-        (0, FloorOutcome::Measured(time)),
-        (2, FloorOutcome::Refused("goes past the caches on purpose".to_owned())),
+        (0, NoMissOutcome::Measured(time)),
+        (2, NoMissOutcome::Refused("goes past the caches on purpose".to_owned())),
     ] {
         let block = BlockId(block);
-        facts.push(Fact::CoreFloor(CoreFloor { block, path: None, iterations: 64, outcome }));
+        facts.push(Fact::NoMissTime(NoMissTime { block, path: None, iterations: 64, outcome }));
     }
     let [median, low, high] = [450, 440, 470].map(Picos);
-    let kept = KeptFloor { block: BlockId(0), repetitions: 128, median, low, high };
-    facts.push(Fact::KeptFloor(kept));
+    let kept = NoReloadTime { block: BlockId(0), repetitions: 128, median, low, high };
+    facts.push(Fact::NoReloadTime(kept));
     facts.push(Fact::NativeAdvance(NativeAdvance {
         burst: BurstId(0),
         register: "rdi".to_owned(),

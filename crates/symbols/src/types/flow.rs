@@ -1,12 +1,13 @@
-//! Following the values of registers through a function.
+//! Follows the values of registers through a function.
 //!
-//! What for: at each instruction, what its registers hold ([`Flow::visit`]). What not: memory; a value that is stored and
-//! loaded again is known only by the type of the place.
-//! Method: from the function's entry, every way through the code, joined where ways meet, until nothing changes (a data
-//! flow analysis; Kildall 1973). The joins only lose knowledge, and the number of visits is bounded.
-//! Assumptions: an instruction is reached by the ways that `Code` knows, or as the landing pad of an exception. Landing
-//! pads have the callee-saved registers of some call, so in languages with exceptions only stack addresses are believed
-//! behind calls; where a jump's targets are unknown, everywhere.
+//! What for: the values of the registers at each instruction ([`Flow::visit`]). What not: memory; a value that is
+//! stored and loaded again is known only by the type of its place.
+//!
+//! Method: from the function's entry along every way through the code, with a join where ways meet, until nothing
+//! changes (a data-flow analysis; Kildall 1973). Joins only lose knowledge, and the number of visits is bounded.
+//! Assumptions: an instruction is reached by the ways that `Code` knows, or as the landing pad of an exception.
+//! Landing pads have the callee-saved registers of some call, so in languages with exceptions only stack addresses
+//! survive calls; where a jump's targets are unknown, everywhere.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -21,9 +22,9 @@ use crate::elf::LinkAddress;
 
 /// Registers that a called function may change: rax, rdx, rcx, rsi, rdi, r8 to r11 (System V ABI, AMD64 supplement, 3.2.1).
 const CALLER_SAVED: [usize; 9] = [0, 1, 2, 4, 5, 8, 9, 10, 11];
-/// How often on average the start of a straight run of code may be visited.
+/// Most visits per basic block, on average.
 const VISITS: usize = 24;
-/// Most looks at variables, over all accesses of a function: seconds; the largest real functions need a hundredth.
+/// Most variables examined over all accesses of a function: seconds; the largest real functions need a hundredth.
 const EFFORT: u64 = 1 << 28;
 /// Most pairs of an instruction and a pointer variable in a register.
 const SEEDS_LIMIT: usize = 1 << 22;
@@ -31,20 +32,20 @@ const SEEDS_LIMIT: usize = 1 << 22;
 /// The registers.
 pub(super) type State = [Value; Register::COUNT];
 
-/// A function under study.
+/// The analysis of a function.
 pub(super) struct Flow<'m, 'a> {
     pub(super) model: &'m Model<'a>,
     pub(super) code: &'m Code,
     pub(super) variables: &'m Variables,
-    /// For each instruction, which of the variables in registers are there.
+    /// For each instruction, the variables in registers.
     seeds: Vec<Vec<u32>>,
-    /// Values at the starts of straight runs.
+    /// Values at the starts of basic blocks.
     states: HashMap<usize, State>,
     leaders: BTreeSet<usize>,
     exceptions: bool,
-    /// What may be at an instruction that no known way leads to.
+    /// The possible values at an instruction that no known way leads to.
     landing: Option<State>,
-    /// Variables that may still be looked at.
+    /// Number of variables that may still be examined.
     pub(super) effort: Cell<u64>,
     returned: RefCell<HashMap<LinkAddress, Option<DieRef>>>,
 }
@@ -70,7 +71,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         }
     }
 
-    /// Finds the values everywhere. `entry` is where callers come in.
+    /// Computes the values everywhere. `entry` is where callers enter.
     pub(super) fn follow(&mut self, entry: Option<usize>) {
         let mut visits = self.leaders.len().saturating_mul(VISITS).saturating_add(1000);
         let mut pending = BTreeSet::new();
@@ -98,7 +99,7 @@ impl<'m, 'a> Flow<'m, 'a> {
             self.work(&mut pending, &mut visits);
         }
         if visits == 0 {
-            // Did not come to an end: what is known so far may be too much.
+            // The analysis did not end: the values so far may claim too much.
             self.states.values_mut().for_each(|state| *state = [Value::ANY; Register::COUNT]);
         }
     }
@@ -115,7 +116,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         }
     }
 
-    /// Goes through the straight run that begins at `leader`.
+    /// Interprets the basic block that begins at `leader`.
     fn run(&mut self, leader: usize, pending: &mut BTreeSet<usize>) {
         let Some(mut state) = self.states.get(&leader).copied() else { return };
         let mut number = leader;
@@ -160,7 +161,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         }
     }
 
-    /// Shows every instruction and the values in front of it.
+    /// Calls `show` with every instruction and the values before it.
     pub(super) fn visit(&self, show: &mut dyn FnMut(&Flow<'m, 'a>, usize, &State)) {
         for leader in &self.leaders {
             let Some(mut state) = self.states.get(leader).copied() else { continue };
@@ -177,7 +178,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         }
     }
 
-    /// Pointer variables in registers whose values are not known better.
+    /// Sets registers that hold pointer variables and have no better known value.
     fn seed(&self, number: usize, state: &mut State) {
         let mut given: [Option<Value>; Register::COUNT] = [None; Register::COUNT];
         for (register, value) in self.seeds_at(number) {
@@ -198,7 +199,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         self.in_registers(number).map(|one| (one.register, Value::Pointer(one.pointer)))
     }
 
-    /// The pointer variables that are in registers in front of an instruction.
+    /// The pointer variables that are in registers before an instruction.
     pub(super) fn in_registers(
         &self,
         number: usize,
@@ -207,7 +208,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         self.seeds[number].iter().filter_map(|one| all.get(*one as usize))
     }
 
-    /// The values behind an instruction, from those in front of it.
+    /// The values after an instruction, from those before it.
     fn step(&self, number: usize, state: &mut State) {
         self.seed(number, state);
         let step = &self.code.steps[number].1;
@@ -263,7 +264,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         self.store(number, step, state, &before);
     }
 
-    /// What is assigned to a variable or member is of its type, whatever it was before.
+    /// A stored value gets the type of the variable or member that it is assigned to.
     fn store(&self, number: usize, step: &Step, state: &mut State, before: &State) {
         let Some((access, register)) = step.stored else { return };
         let known = before[register.index()];
@@ -307,7 +308,7 @@ fn joined(known: State, new: State) -> State {
     std::array::from_fn(|register| known[register].join(new[register]))
 }
 
-/// Stack addresses; anything for the rest.
+/// Keeps stack addresses; the other values become unknown.
 fn frame_only(state: State) -> State {
     state.map(|value| match value {
         Value::Pointer(pointer) if pointer.target == Target::Frame => value,
@@ -315,14 +316,14 @@ fn frame_only(state: State) -> State {
     })
 }
 
-/// What was made at `origin` will be made anew: older copies are other numbers.
+/// The value of `origin` is computed again: older copies are other numbers.
 fn forget(state: &mut State, origin: Origin) {
     for value in state.iter_mut().filter(|value| value.has_origin(origin)) {
         *value = Value::ANY;
     }
 }
 
-/// Where straight runs of code begin.
+/// The starts of basic blocks.
 fn leaders(code: &Code) -> BTreeSet<usize> {
     let mut found: BTreeSet<usize> = code.table_targets.iter().copied().collect();
     found.extend((!code.steps.is_empty()).then_some(0));

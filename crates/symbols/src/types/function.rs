@@ -1,9 +1,9 @@
-//! A function's code, and the answers for its accesses.
+//! A function's code, and the types of its accesses.
 //!
-//! What for: decodes a function as its file has it, knows which instruction may follow which, and asks `resolve` at those
-//! that are wanted. What not: values (`flow`).
-//! Assumptions: code lies between the addresses that debug information names, one instruction after the other; a jump
-//! through a register leads to places that a table in the file lists, or out of the function. Where no such tables are
+//! What for: decodes a function as it is in its file, finds which instruction may follow which, and asks `resolve` at
+//! the wanted ones. What not: values (`flow`). Assumptions: code lies contiguously between the addresses that debug
+//! information gives. A jump through a register leads to an address in a table of the file, or out of the function.
+//! If no such table is found, values are not followed (see [`Code::unknown_jumps`]).
 //! found, values are not followed (see [`Code::unknown_jumps`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -69,8 +69,8 @@ impl Code {
         (next.0.0 == address.0.checked_add(step.length)?).then_some(number + 1)
     }
 
-    /// Tables of jumps: addresses that code names, where the file has distances (of 4 bytes, from the table's start) or
-    /// addresses (of 8) that lead to instructions of this function, two at least.
+    /// Finds jump tables: addresses that code refers to, where the file has offsets (of 4 bytes, from the table's
+    /// start) or addresses (of 8) of at least two instructions of this function.
     fn read_tables(&mut self, elf: &Elf<'_>) {
         let jumps = self.steps.iter().filter(|(_, step)| step.onward == Onward::Indirect).count();
         if jumps == 0 {
@@ -156,7 +156,7 @@ fn typed(
 ) -> Option<TypedAccess> {
     let leaf = &answer.found.leaf;
     let outer = &answer.found.outer;
-    // A flexible array lies behind what its structure counts as its own.
+    // A flexible array lies after the size of its structure.
     let end = leaf.offset.checked_add(leaf.bytes)?;
     Some(TypedAccess {
         offset,

@@ -1,7 +1,7 @@
 //! Variables at fixed addresses.
 //!
-//! What for: `mov eax, [rip+counter]`. What not: thread-local ones. Assumption: which unit defines a variable is not known,
-//! so all units are looked through when the first fixed address comes up; that is paid from the budget as all reading is.
+//! What for: `mov eax, [rip+counter]`. What not: thread-local ones. Assumption: it is unknown which unit defines a
+//! variable, so all units are searched at the first fixed address. The budget pays for that as for all reading.
 
 use std::cell::OnceCell;
 
@@ -13,7 +13,7 @@ use super::model::Model;
 use super::units::DieRef;
 use crate::elf::LinkAddress;
 
-/// Most variables that are remembered.
+/// Most variables that are kept.
 const VARIABLES_LIMIT: usize = 1 << 20;
 
 /// A variable.
@@ -23,13 +23,13 @@ pub(super) struct Global {
     pub(super) die: DieRef,
 }
 
-/// Sorted by address; read when first asked for.
+/// Sorted by address; read at the first request.
 #[derive(Default)]
 pub(super) struct Globals(OnceCell<Vec<Global>>);
 
 impl Model<'_> {
-    /// The variables that begin at or before `address`, as near as any does; more than one where the linker gave several
-    /// the same place.
+    /// The variables with the nearest start at or before `address`; more than one if the linker gave several the same
+    /// address.
     pub(super) fn globals_before(&self, address: LinkAddress) -> &[Global] {
         let all = self.globals.0.get_or_init(|| self.read_globals());
         let behind = all.partition_point(|global| global.start <= address);

@@ -1,9 +1,9 @@
-//! Where a variable is, from its location expression.
+//! The place of a variable, from its location expression.
 //!
-//! What for: the forms that compilers write for variables that have a place: in memory at a register, the stack frame or a
-//! fixed address, behind a pointer that is there, or in a register. What not: everything else (values without a place,
-//! values at entry, implicit pointers), for which the answer is `None`.
-//! Source: DWARF 5, 2.5 and 2.6.
+//! What for: the forms that compilers write for variables with a place: in memory relative to a register, the stack
+//! frame or a fixed address, behind a pointer that is there, or in a register. What not: everything else (values
+//! without a place, values at entry, implicit pointers), for which the answer is `None`. Source: DWARF 5, 2.5 and
+//! 2.6.
 
 use addr2line::gimli;
 use gimli::{Expression, Operation};
@@ -16,12 +16,12 @@ use crate::elf::LinkAddress;
 /// Most operations of an expression.
 const OPERATIONS_LIMIT: usize = 64;
 
-/// What the frame base of a function is.
+/// The frame base of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FrameBase {
     /// The value of the stack pointer before the call (DWARF's canonical frame address).
     Frame,
-    /// What this register holds.
+    /// The value of this register.
     Register(Register),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Location {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     pub(super) place: Location,
-    /// There is not the variable but a pointer to it.
+    /// A pointer to the variable is there, not the variable.
     pub(super) behind: bool,
     /// First byte of the part.
     pub(super) start: u64,
@@ -51,7 +51,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Whether it is all of the variable, and in that place itself.
+    /// Whether it is all of the variable, in that place itself.
     pub(super) fn is_whole(&self) -> bool {
         self.bytes.is_none() && !self.behind
     }

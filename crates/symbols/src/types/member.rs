@@ -1,12 +1,13 @@
-//! Which member of a type lies at an offset.
+//! The member of a type at an offset.
 //!
-//! What for: [`Model::member_at`]. What not: where the offset comes from.
-//! Rules, each there because without it an answer could be wrong:
-//! * All bytes of the access lie in one member; else it is the members that it covers exactly, by all their names, or the
-//!   structure's part without a name.
-//! * An address may have a part that is some multiple of `step`. In an array its elements' size divides the step, and the
-//!   constant part leads into the first element: `b[i-1]` must not become the variable in front of `b`. In a structure only
-//!   one array may fit, for the same reason.
+//! What for: [`Model::member_at`]. What not: the origin of the offset.
+//!
+//! Rules; without each of them an answer could be wrong:
+//! * All bytes of the access lie in one member. Otherwise the answer is the members that it covers exactly, with all
+//!   their names, or the structure's part without a name.
+//! * An address may have a part that is a multiple of `step`. In an array the size of the elements divides the step,
+//!   and the constant part leads into the first element: `b[i-1]` must not become the variable before `b`. In a
+//!   structure only one array may fit, for the same reason.
 //! * One access covers several numbers only with a vector register's width; narrower ones are mostly casts.
 //!
 //! Assumptions: none about the types; recursion ends by the depth limit.
@@ -25,7 +26,7 @@ const NAMES_LIMIT: usize = 4;
 /// Bytes of the narrowest vector register.
 const VECTOR_BYTES: u64 = 16;
 
-/// Where in a type an access is.
+/// The place of an access in a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     /// Bytes from the type's start, without the unknown part.
@@ -50,7 +51,7 @@ pub(super) struct Leaf {
     pub(super) target: Option<DieRef>,
 }
 
-/// What an access touches.
+/// The answer for an access.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     /// Behind arrays: the element.
@@ -77,7 +78,7 @@ impl Model<'_> {
         }
         let hidden = matches!(outer.kind, Kind::Descriptor(_));
         let size = outer.bytes.cast_signed();
-        // Nothing stands in a row that ends with an array without a length.
+        // A structure that ends with an array without a length cannot be an element of an array.
         let open =
             matches!(&outer.kind, Kind::Record { members, .. } if self.open_end(members).is_some());
         let whole_steps = many && !open && span.step > 0 && span.step.is_multiple_of(outer.bytes);
@@ -205,7 +206,7 @@ impl Model<'_> {
         members.iter().map(fits).sum()
     }
 
-    /// Counts a look at a member; `None` when there were too many.
+    /// Counts the examination of a member; `None` if there were too many.
     fn spend(&self) -> Option<()> {
         self.effort.set(self.effort.get().checked_sub(1)?);
         Some(())
@@ -299,7 +300,7 @@ fn alternatives(all: &[(&Member, Leaf)]) -> Option<Leaf> {
     })
 }
 
-/// A pointer to a type, as debug information has none for what a variable lies behind.
+/// A pointer to a type, for which debug information has no entry of its own.
 pub(super) fn pointer_to(of: DieRef) -> Leaf {
     Leaf { target: Some(of), ..unnamed(0, super::model::POINTER_BYTES) }
 }

@@ -1,22 +1,22 @@
-//! Types of memory accesses, from debug information: which member of which structure does an instruction touch?
+//! Types of memory accesses, from debug information: which member of which structure an instruction touches.
 //!
-//! What for: `mov rax, [rbx+8]` at an address of the program becomes "`next` of `node`". The method is that of
-//! `perf annotate --data-type` (Linux, tools/perf/util/annotate-data.c), with whole functions followed instead of single
+//! What for: `mov rax, [rbx+8]` at an address of the program becomes "`next` of `node`". The method is that of `perf
+//! annotate --data-type` (Linux, tools/perf/util/annotate-data.c), with whole functions followed instead of single
 //! blocks:
-//! 1. `units` finds the function's debugging entry; `variables` reads its variables, inlined functions' included, and
-//!    `location` where each is at which address;
-//! 2. `flow` follows the values of registers through all instructions of the function: stack addresses from its entry,
-//!    pointers from typed loads and variables, numbers as "a constant plus a multiple of so much" (`value`);
-//! 3. `resolve` turns an access's address into the member at that place (`member`); `globals` knows fixed addresses.
+//! 1. `units` finds the function's debugging entry; `variables` reads its variables, including those of inlined
+//!    functions, and `location` the place of each per code address;
+//! 2. `flow` follows the values of registers through all instructions of the function: stack addresses from its
+//!    entry, pointers from typed loads and variables, numbers as "a constant plus a multiple of a step" (`value`);
+//! 3. `resolve` turns an access's address into the member there (`member`); `globals` knows fixed addresses.
 //!
-//! No guesses: an access that leaves its type, does not fit the member, or means different things by different variables
-//! has no answer. A pointer to a number may point into an array of such; one to a structure points to one of them,
-//! unless the address has a part that grows by the structure's size.
+//! Nothing is guessed: an access that leaves its type, does not fit the member, or means different things by
+//! different variables has no answer. A pointer to a number may point into an array of such numbers; one to a
+//! structure points to one structure, unless the address has a part that grows by the structure's size.
 //!
-//! What not: decoding of machine code, which the caller's [`Decoder`] does; split debug information; thread-local
-//! variables; memory that is read through `char` pointers wider than a byte (mostly casts).
-//! Assumptions: variables in registers hold what debug information says; code is x86-64 after the System V ABI (calls keep
-//! rbx, rbp, rsp, r12 to r15). The input is hostile: all reading is paid from a budget, tables are bounded.
+//! What not: decoding machine code, which the caller's [`Decoder`] does; split debug information; thread-local
+//! variables; memory that is accessed through `char` pointers wider than a byte (mostly casts). Assumptions:
+//! variables in registers hold what debug information says; code is x86-64 by the System V ABI (calls preserve rbx,
+//! rbp, rsp, r12 to r15). The input is hostile: all reading is paid from a budget, tables are bounded.
 
 mod flow;
 mod function;
@@ -59,18 +59,18 @@ impl Register {
     }
 }
 
-/// Where control goes behind an instruction.
+/// Where control continues after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Onward {
-    /// On.
+    /// At the next instruction.
     Next,
     /// Elsewhere.
     Jump(LinkAddress),
-    /// Elsewhere or on.
+    /// Elsewhere, or at the next instruction.
     Branch(LinkAddress),
-    /// On, behind a call of this function where it is known.
+    /// At the next instruction, after a call of this function if it is known.
     Call(Option<LinkAddress>),
-    /// Out of a register or memory.
+    /// At an address from a register or memory.
     Indirect,
     /// Nowhere in this function.
     Away,
@@ -83,7 +83,7 @@ pub struct Operand {
     pub base: Option<Register>,
     /// Index register and its factor.
     pub index: Option<(Register, u8)>,
-    /// Added. Of a RIP-relative operand, the link address.
+    /// The displacement; for a RIP-relative operand, the link address.
     pub displacement: i64,
     /// An unknown multiple of this is added as well (the indices of a gather); 0 for nothing.
     pub step: u8,
@@ -105,7 +105,7 @@ pub enum Written {
 pub struct Step {
     /// Bytes of code, at least 1.
     pub length: u64,
-    /// What follows.
+    /// The next instruction.
     pub onward: Onward,
     /// Its accesses by number; `None` for those whose address has another form.
     pub operands: Vec<Option<Operand>>,
@@ -123,7 +123,7 @@ pub trait Decoder {
     fn step(&mut self, bytes: &[u8], address: LinkAddress) -> Option<Step>;
 }
 
-/// What an access touches.
+/// The type of an access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TypedAccess {
     /// The instruction.
@@ -132,7 +132,7 @@ pub struct TypedAccess {
     pub access: usize,
     /// The variable that leads there, where one does so directly.
     pub variable: Option<String>,
-    /// The structure, or what else is touched: `node`, `double`, `node*`.
+    /// The type: `node`, `double`, `node*`.
     pub type_name: String,
     /// Its size.
     pub type_bytes: Bytes,
@@ -144,9 +144,9 @@ pub struct TypedAccess {
     pub field_bytes: Bytes,
 }
 
-/// The types of the accesses of the instructions at `offsets`, sorted by offset and access, each at most once. Instructions
-/// without an answer are left out. `go_on` is asked between functions; when it says no, the rest is left out too. Needs 1
-/// MiB of stack.
+/// The types of the accesses of the instructions at `offsets`, sorted by offset and access, each at most once.
+/// Instructions without an answer are left out. `go_on` is called between functions; when it returns false, the rest
+/// is left out too. Needs 1 MiB of stack.
 pub fn typed_accesses(
     image: &ModuleImage<'_>,
     offsets: &[FileOffset],

@@ -1,9 +1,8 @@
 //! Types as debug information describes them, reduced to what addresses need.
 //!
-//! What for: sizes, members and elements, behind all `typedef`, `const` and the like. What not: names (`names`), which
-//! member an offset means (`member`).
-//! Assumptions: none about the bytes: chains and tables are bounded, and a type that does not make sense is `None`.
-//! Source: DWARF 5, chapter 5; 5.7.6 for members, 5.5 for arrays, 5.7.10 for variants.
+//! What for: sizes, members and elements, through all `typedef`, `const` and the like. What not: names (`names`), the
+//! member at an offset (`member`). Assumptions: none about the bytes: chains and tables are bounded, and an invalid
+//! type is `None`. Source: DWARF 5, chapter 5; 5.7.6 for members, 5.5 for arrays, 5.7.10 for variants.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,7 +25,7 @@ const BYTES_LIMIT: u64 = i64::MAX.cast_unsigned();
 /// Bytes of a pointer.
 pub(super) const POINTER_BYTES: u64 = 8;
 
-/// What a type is.
+/// The kind of a type.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// A number, an enumeration.
@@ -71,7 +70,7 @@ pub(super) struct Model<'a> {
     pub(super) names: Names,
     pub(super) globals: Globals,
     known: RefCell<HashMap<DieRef, Option<Rc<Type>>>>,
-    /// Members that may still be looked at for one answer; see `member`.
+    /// Number of members that may still be examined for one answer; see `member`.
     pub(super) effort: Cell<u32>,
     /// The `typedef` that names a type, by its own entry.
     aliases: RefCell<HashMap<DieRef, DieRef>>,

@@ -1,9 +1,11 @@
-//! What one access touches, from the values of its registers and the variables around.
+//! What one access touches, from the values of its registers and the variables in scope.
 //!
-//! What for: collects every reading of an address and answers only when they agree. What not: following values.
-//! Readings: a variable at a fixed address; one on the stack or at a register; what a followed pointer points into; what
-//! each pointer variable in the base register points into.
-//! Of readings that agree, the one with the largest type is the answer: `node.link.next` rather than `link.next`.
+//! What for: collects every reading of an address and answers only if they agree. What not: following values
+//! (`flow`).
+//!
+//! Readings: a variable at a fixed address; one on the stack or relative to a register; the target of a followed
+//! pointer; the target of each pointer variable in the base register. Of readings that agree, the one with the
+//! largest type is the answer: `node.link.next` rather than `link.next`.
 
 use std::rc::Rc;
 
@@ -31,7 +33,7 @@ pub(super) struct Resolved {
 }
 
 impl Flow<'_, '_> {
-    /// What `operand` touches when the registers hold `state` in front of instruction `number`.
+    /// What `operand` touches if the registers hold `state` before instruction `number`.
     pub(super) fn resolve(&self, number: usize, state: &State, operand: &Operand) -> Resolved {
         let mut readings = Vec::new();
         let bytes = operand.bytes.0;
@@ -139,7 +141,7 @@ impl Flow<'_, '_> {
                     _ => None,
                 }
             };
-            // What is known to be a stack address is one, whatever points to it: `stack` has said more.
+            // A known stack address is one, whatever points to it: `stack` has given the better answer.
             let framed = matches!(
                 state[register.index()],
                 Value::Pointer(Pointer { target: Target::Frame, .. })

@@ -1,15 +1,16 @@
-//! What a register may hold, as far as it matters for addresses.
+//! The possible values of a register, as far as they matter for addresses.
 //!
-//! What for: the values that `flow` follows: `a constant plus a multiple of step`, or such an offset from the stack frame
-//! or from the start of a typed value. What not: ranges, memory.
-//! Exactness: sums are modulo 2^64 like the machine's. A number made by one instruction and copied may be added to itself
-//! (`x + 2 * x` is a multiple of 3), for which it carries its origin; an origin is forgotten when its instruction runs
-//! again. Differences of unknown numbers may be differences of pointers, whose sum with a pointer would be another pointer:
-//! they are `Opaque`, and nothing is known of sums with them.
+//! What for: the values that `flow` follows: a constant plus a multiple of `step`, or such an offset from the stack
+//! frame or from the start of a typed value. What not: ranges, memory.
+//!
+//! Sums are modulo 2^64, like the machine's. Copies of a number that one instruction computed may be added to each
+//! other (`x + 2 * x` is a multiple of 3), so a number carries its origin; the origin is dropped when its instruction
+//! runs again. Differences of unknown numbers may be differences of pointers, whose sum with a pointer would be
+//! another pointer: they are `Opaque`, and sums with them are unknown.
 
 use super::units::DieRef;
 
-/// Which instruction made a number, in which register.
+/// The instruction and register in which a number was computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Origin {
     pub(super) instruction: usize,
@@ -25,7 +26,7 @@ pub(super) struct Number {
     pub(super) origin: Option<Origin>,
 }
 
-/// What a pointer counts from.
+/// The base of a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// The canonical frame address.
@@ -110,7 +111,7 @@ impl Value {
         }
     }
 
-    /// What holds of both; of `self` what was there first, so that repeated joins come to an end.
+    /// The common part of both; where they differ, the earlier state of `self`, so that repeated joins end.
     pub(super) fn join(self, other: Value) -> Value {
         match (self, other) {
             _ if self == other => self,

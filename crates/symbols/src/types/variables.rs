@@ -1,8 +1,8 @@
 //! The variables of a function, and the location of each per code address.
 //!
-//! What for: parameters and local variables, those of blocks and of inlined functions included. What not: values.
-//! Assumption: of nested functions the inner one has its own look-up, so their entries are left out here.
-//! Source: DWARF 5, 3.3 (functions), 3.4 (blocks), 3.3.8 (inlined), 2.6.2 (location lists).
+//! What for: parameters and local variables, including those of blocks and of inlined functions. What not: values.
+//! Assumption: nested functions have look-ups of their own, so their entries are left out here. Source: DWARF 5, 3.3
+//! (functions), 3.4 (blocks), 3.3.8 (inlined), 2.6.2 (location lists).
 
 use std::rc::Rc;
 

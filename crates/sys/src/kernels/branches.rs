@@ -1,11 +1,11 @@
-//! Branches that no predictor knows, and the same ones that every predictor does.
+//! Branches that no predictor can predict, and the same ones that every predictor predicts.
 //!
 //! What not: what follows from the difference of their times (`calibrate`).
 
-/// Runs this many turns, each with one branch that depends on a number drawn by the turn (xorshift64, Marsaglia 2003): it goes
-/// either way by `chance`, or always the same. Every second branch of the former is mispredicted, whatever the predictor. Each
-/// turn waits for the number of the one before, so that nothing is done ahead of a branch that is not resolved. Returns how
-/// many branches were not taken; `None` on processors for which there is no such loop.
+/// Runs this many iterations, each with one branch that depends on a drawn number (xorshift64, Marsaglia 2003): with
+/// `chance` it goes either way at random, else always the same. Every second branch of the former is mispredicted,
+/// whatever the predictor. Each iteration waits for the number of the one before, so that nothing is executed ahead
+/// of an unresolved branch. Returns the number of branches not taken; `None` on processors without such a loop.
 #[must_use]
 pub fn branches(chance: bool, turns: u64) -> Option<u64> {
     run(chance, turns.max(1))

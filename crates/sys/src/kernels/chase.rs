@@ -1,8 +1,8 @@
 //! Dependent loads in random order: the latency of wherever the data lies.
 //!
-//! Each slot holds the address of the next one; the slots form one single cycle (Sattolo's algorithm), so a walk
-//! of n steps touches n different slots and no prefetcher can know the next. A step costs one load-to-use latency.
-//! What not: no timing here, no choice of sizes.
+//! What for: each slot holds the address of the next one. The slots form one cycle (Sattolo's algorithm), so a walk
+//! of n steps touches n different slots, and no prefetcher can know the next. A step costs one load-to-use latency.
+//! What not: timing, choice of sizes.
 
 use base::Bytes;
 
@@ -22,8 +22,8 @@ impl Cycle {
         let mut next: Vec<u32> = (0..slots.max(1)).collect();
         let mut state = seed | 1;
         for i in (1..next.len()).rev() {
-            // xorshift64* (Vigna 2016); the high half scaled to 0..i, where i itself is excluded: that is what
-            // makes it one cycle instead of any permutation.
+            // xorshift64* (Vigna 2016); the high half scaled to 0..i. Excluding i itself makes it one cycle instead
+            // of any permutation.
             state ^= state >> 12;
             state ^= state << 25;
             state ^= state >> 27;

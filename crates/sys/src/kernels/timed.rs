@@ -1,11 +1,11 @@
 //! A load between two readings of the time-stamp counter, where the load costs almost nothing.
 //!
-//! What for: measures the cost of the readings themselves, which every timed load of a program contains. What not:
-//! statistics. Assumption: the instructions between the readings are those that `x86::translate` writes around a load of
-//! the program: the stores and loads of borrowed registers too, since the fences wait for them.
+//! What for: measures the cost of the readings themselves, which every timed load of a program includes. What not:
+//! statistics. Assumption: the instructions between the readings are those that `x86::translate` writes around a load
+//! of the program, including stores and loads of borrowed registers, because the fences wait for them.
 
-/// Fills `cycles` with differences of the time-stamp counter around loads from the nearest cache, one by one. False, and
-/// nothing done, where there is no such counter.
+/// Fills `cycles` with differences of the time-stamp counter around loads from the first-level cache. Returns false,
+/// and does nothing, if there is no such counter.
 #[must_use]
 pub fn time_cached_loads(cycles: &mut [u32]) -> bool {
     for place in cycles {

@@ -1,11 +1,11 @@
-//! Loops in which the core waits for one known instruction, nearly all the time.
+//! Loops in which the core waits for one known instruction nearly all the time.
 //!
-//! What for: they measure the skid of clock samples, which differs by processor. What not: sampling, statistics.
-//! Assumption: the buffer is larger than the caches; each iteration touches a word of it at random, or divides.
+//! What for: measuring the skid of clock samples, which differs by processor. What not: sampling, statistics.
+//! Assumption: the buffer is larger than the caches; each iteration touches a random word of it, or divides.
 
 use super::Buffer;
 
-/// What the core waits for.
+/// The instruction that the core waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// `mov` from memory.
@@ -20,16 +20,17 @@ pub enum Wait {
     Division,
 }
 
-/// Addresses of the instruction that is waited for and of the three behind it.
+/// Addresses of that instruction and of the three after it.
 pub type WaitedAt = [u64; 4];
 
-/// Runs `turns` (at least 1) turns of the loop that waits for `wait` and says where its instructions lie. `None` where there
-/// is no such loop: on other architectures, with less than two words.
+/// Runs `turns` (at least 1) iterations of the loop that waits for `wait` and returns the addresses of its
+/// instructions. `None` if there is no such loop: on other architectures, with less than two words.
 pub fn wait_for(wait: Wait, buffer: &mut Buffer, turns: u64) -> Option<WaitedAt> {
     run(wait, buffer.words_mut(), turns.max(1))
 }
 
-/// One loop: xorshift64 (Marsaglia 2003) draws the word. The instructions behind the one that is waited for do nothing.
+/// One loop: xorshift64 (Marsaglia 2003) draws the word. The instructions after the one that is waited for do
+/// nothing.
 #[cfg(target_arch = "x86_64")]
 macro_rules! waits {
     ($words:expr, $mask:expr, $turns:expr, $setup:literal, $culprit:literal) => {{

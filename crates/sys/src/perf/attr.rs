@@ -1,4 +1,6 @@
 //! `struct perf_event_attr`, built from named choices instead of bit positions.
+//!
+//! What not: opening events (`event`).
 
 /// Software events (`enum perf_sw_ids`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +106,7 @@ impl Attr {
         Attr { kind: PERF_TYPE_SOFTWARE, size: 112, config: event as u64, ..Attr::default() }
     }
 
-    /// What every sampling event of a recording carries (parsed by `collect::perf::record`): the calibration of a
+    /// The fields of every sampling event of a recording (parsed by `collect::perf::record`). The calibration of a
     /// sample's cost uses the same, so that it measures what a recording does.
     #[must_use]
     pub fn recording(event: SoftwareEvent, stack_bytes: u32) -> Attr {
@@ -185,8 +187,9 @@ impl Attr {
         self
     }
 
-    /// Each sample tells for how long its thread ran on CPUs since the event was enabled for it (PERF_SAMPLE_READ with
-    /// PERF_FORMAT_TOTAL_TIME_ENABLED). For inherited events from Linux 6.13 on; EINVAL before.
+    /// Each sample carries the time for which its thread ran on CPUs since the event was enabled for it
+    /// (PERF_SAMPLE_READ with PERF_FORMAT_TOTAL_TIME_ENABLED). For inherited events from Linux 6.13 on; EINVAL
+    /// before.
     #[must_use]
     pub fn cpu_time(mut self) -> Attr {
         self.read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED;

@@ -1,4 +1,6 @@
-//! The system call and what can be done with its file descriptor.
+//! perf_event_open(2), and the operations on its file descriptor.
+//!
+//! What not: the ring (`ring`).
 
 use std::cell::RefCell;
 use std::io;
@@ -17,15 +19,15 @@ pub struct OpenTarget {
     pub cpu: Option<CpuId>,
 }
 
-/// What a test answers instead of the kernel.
+/// A test's replacement for the kernel.
 pub type FakeOpen = fn(&Attr, OpenTarget) -> io::Result<OwnedFd>;
 
 thread_local! {
     static FAKE: RefCell<Option<FakeOpen>> = const { RefCell::new(None) };
 }
 
-/// Makes [`open`] on this thread ask `answer` instead of the kernel (`None`: the kernel again). For tests of
-/// paths that a machine cannot take by itself: no PMU, no permission.
+/// Makes [`open`] on this thread call `answer` instead of the kernel (`None`: the kernel again). For tests of paths
+/// that a machine cannot take by itself: no PMU, no permission.
 pub fn fake_open(answer: Option<FakeOpen>) {
     FAKE.with(|fake| *fake.borrow_mut() = answer);
 }
@@ -108,7 +110,7 @@ const IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
 pub enum Counting {
     /// Count and sample.
     On,
-    /// Stand still.
+    /// Do not count.
     Off,
 }
 
@@ -135,7 +137,7 @@ impl Event {
         check(unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_SET_BPF, program.as_raw_fd()) })
     }
 
-    /// The id that stands in this event's records (PERF_SAMPLE_IDENTIFIER), those of inherited copies included.
+    /// The id in this event's records (PERF_SAMPLE_IDENTIFIER), including those of inherited copies.
     pub fn id(&self) -> io::Result<u64> {
         let mut id = 0u64;
         // Safety: writes eight bytes to a live u64.
@@ -148,8 +150,8 @@ impl Event {
         self.read_words().map(|words| words[0])
     }
 
-    /// How many records of this event and its inherited copies did not fit into the ring, announced there or not;
-    /// `None` where the kernel does not count them.
+    /// Number of records of this event and its inherited copies that did not fit into the ring, reported there or
+    /// not; `None` where the kernel does not count them.
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
         if !self.counts_lost {

@@ -78,7 +78,7 @@ impl Ring {
         Some(&self.joined)
     }
 
-    /// Gives the room of the oldest record back to the kernel.
+    /// Returns the space of the oldest record to the kernel.
     pub fn pop(&mut self) {
         if let Some((_, size)) = self.locate() {
             let tail = self.control(DATA_TAIL);
@@ -86,7 +86,7 @@ impl Ring {
         }
     }
 
-    /// Hands every waiting record to `take`, oldest first, and frees its room.
+    /// Calls `take` with every waiting record, oldest first, and frees its space.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
         while let Some(record) = self.front() {
             take(record);
@@ -107,7 +107,8 @@ impl Ring {
         let header = self.slice(at, 8);
         let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
         if size < 8 || size as u64 > waiting {
-            // Cannot happen with a sane kernel; going on would loop or read rubbish, so all that waits is dropped.
+            // Impossible with a correct kernel; continuing would loop or read garbage, so all waiting records are
+            // dropped.
             self.control(DATA_TAIL).store(head, Ordering::Release);
             return None;
         }

@@ -1,8 +1,8 @@
 //! The memory of single pages of another process: its NUMA node, and whether it is part of a huge page.
 //!
-//! What for: what memory a program really got. What not: which pages to ask about.
-//! Assumptions: the caller may trace the process (ptrace(2), access mode `PTRACE_MODE_READ`). Pages change meanwhile: an
-//! answer holds for the moment of its call.
+//! What for: the memory that a program really got. What not: which pages to ask about. Assumptions: the caller may
+//! trace the process (ptrace(2), access mode `PTRACE_MODE_READ`). Pages change: an answer holds for the moment of its
+//! call.
 
 use std::fs::File;
 use std::io;
@@ -12,11 +12,11 @@ use base::{NodeId, Pid, RemoteAddr};
 
 use super::page_size;
 
-/// The NUMA nodes of pages of a process, in the order of `pages`; `None` for those that nothing lies behind, which are also
-/// those of the kernel's page of zeros. Asks move_pages(2), which moves nothing when it is given no nodes.
+/// The NUMA nodes of pages of a process, in the order of `pages`; `None` for pages without memory, and for the
+/// kernel's zero page. Uses move_pages(2), which moves nothing if it is given no nodes.
 ///
 /// # Errors
-/// The kernel's: `ENOSYS` without NUMA in it, `EPERM`, `ESRCH`.
+/// The kernel's: `ENOSYS` without NUMA support, `EPERM`, `ESRCH`.
 pub fn nodes_of(pid: Pid, pages: &[RemoteAddr]) -> io::Result<Vec<Option<NodeId>>> {
     let addresses: Vec<u64> = pages.iter().map(|page| page.0).collect();
     let mut status = vec![-1i32; pages.len()];
@@ -70,7 +70,7 @@ struct ScannedRegion {
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::c_ulong =
     3 << 30 | (size_of::<Scan>() as libc::c_ulong) << 16 | (b'f' as libc::c_ulong) << 8 | 16;
-/// Something lies behind the page; it is part of a huge one (`PAGE_IS_PRESENT`, `PAGE_IS_HUGE`).
+/// The page has memory; it is part of a huge page (`PAGE_IS_PRESENT`, `PAGE_IS_HUGE`).
 const PRESENT: u64 = 1 << 3;
 const HUGE: u64 = 1 << 6;
 
@@ -87,8 +87,8 @@ impl PageMap {
         File::open(format!("/proc/{pid}/pagemap")).map(PageMap)
     }
 
-    /// Whether the base page at `page` is part of a huge page, transparent or of hugetlbfs, that is mapped as one; `None` when
-    /// nothing lies behind it. Asks the ioctl `PAGEMAP_SCAN` (Documentation/admin-guide/mm/pagemap.rst).
+    /// Whether the base page at `page` is part of a huge page, transparent or of hugetlbfs, that is mapped as one;
+    /// `None` if it has no memory. Uses the ioctl `PAGEMAP_SCAN` (Documentation/admin-guide/mm/pagemap.rst).
     ///
     /// # Errors
     /// The kernel's: `ENOTTY` before Linux 6.7.

@@ -1,13 +1,13 @@
-//! Runs the same program several times, one run after the other, from a process between us and the program.
+//! Runs the same program several times, one run after the other, from an intermediate process.
 //!
-//! What for: an observer of that process and its children observes all runs alike, on one axis of time. The process executes
-//! no program itself, so events that begin with an execve begin with each run. What not: the number of runs.
+//! What for: an observer of that process and its children observes all runs alike, on one time axis. The process
+//! executes no program itself, so events that begin with an execve begin with each run. What not: the number of runs.
 //!
-//! No further run starts after one that failed, after [`Runs::end`], and when we are gone. The process ends like the last
-//! run. Where standard input is a file, every run reads it from the same offset.
+//! No further run starts after one that failed, after [`Runs::end`], or when we have died. The process ends like the
+//! last run. If standard input is a file, every run reads it from the same offset.
 //!
-//! Assumption: between fork and execve only async-signal-safe calls are made; the signals that we took over stay blocked in
-//! that process, so that they reach the program alone.
+//! Assumption: between fork and execve only async-signal-safe calls are made; the signals that we took over stay
+//! blocked in that process, so that they reach the program alone.
 
 use std::io;
 
@@ -23,7 +23,7 @@ const START: usize = 1;
 const END: usize = 2;
 const STATUS: usize = 3;
 
-/// What is known of one run.
+/// The known facts of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OneRun {
     /// Its process.
@@ -34,7 +34,7 @@ pub struct OneRun {
     pub end: Option<(Nanos, Waited)>,
 }
 
-/// The runs, as the process between writes them down.
+/// The runs, as the intermediate process records them.
 #[derive(Debug)]
 pub struct Runs {
     /// A word that asks for the end, then those of the runs.
@@ -86,10 +86,11 @@ impl Runs {
         })
     }
 
-    /// Runs in the process between, with `execute` in each of its children; returns the last status. `stops`: when the
-    /// program is stopped, so is the process between, for who controls jobs sees only that one.
+    /// Runs in the intermediate process, with `execute` in each of its children; returns the last status. `stops`:
+    /// when the program is stopped, so is the intermediate process, because job control sees only that one.
     ///
     /// # Safety
+    /// Only between fork and execve; `execute` must not return.
     /// Only between fork and execve; `execute` must not return.
     pub(super) unsafe fn go(
         &self,
@@ -113,7 +114,7 @@ impl Runs {
                 self.memory.store_u64(word(number, START), monotonic().0);
                 let pid = libc::fork();
                 if pid == 0 {
-                    // Written by the child: whoever sees it execute knows what it is.
+                    // Written by the child: an observer that sees it execute knows that it is a run.
                     self.memory
                         .store_u64(word(number, PROCESS), libc::getpid().cast_unsigned().into());
                     execute();
@@ -161,7 +162,7 @@ pub(super) unsafe fn end_like(status: libc::c_int) -> ! {
     unsafe {
         if libc::WIFSIGNALED(status) {
             let signal = libc::WTERMSIG(status);
-            // The program's own core was dumped, where it was to be.
+            // The program's own core was dumped, if one was wanted.
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
             libc::signal(signal, libc::SIG_DFL);

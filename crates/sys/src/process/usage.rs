@@ -154,8 +154,9 @@ fn clock(id: libc::clockid_t) -> Nanos {
     )
 }
 
-/// What it takes to set a timer that is due before any other of the CPU, and to take it back: the kernel has to tell the hardware
-/// both times. The difference to one that is due late, the median of some; takes some 0.3 ms. 0 where timers cannot be had.
+/// The cost of setting a timer that is due before any other of the CPU, and of cancelling it: the kernel must program
+/// the hardware both times. The difference to a timer that is due late, as a median; takes some 0.3 ms. 0 if timers
+/// are not available.
 #[must_use]
 pub fn timer_cost() -> Nanos {
     const TRIES: usize = 15;
@@ -181,7 +182,7 @@ pub fn timer_cost() -> Nanos {
         set(0, 0);
         monotonic() - began
     };
-    // Due within the shortest time between two ticks of any kernel, 1 ms, and longer than this takes.
+    // Due before the shortest tick of any kernel, 1 ms, and later than this takes.
     let mut costs: [Nanos; TRIES] = std::array::from_fn(|_| both(0, 200_000) - both(1000, 0));
     costs.sort_unstable();
     costs[TRIES / 2]

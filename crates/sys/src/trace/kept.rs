@@ -6,7 +6,7 @@ use base::{Pid, RemoteAddr, Tid};
 
 use super::memory::read_pieces;
 
-/// Asks a stopped thread for a structure of `N` words (include/uapi/linux/ptrace.h). `None` on kernels without it.
+/// Reads a structure of `N` words of a stopped thread (include/uapi/linux/ptrace.h). `None` on kernels without it.
 fn words<const N: usize>(request: libc::c_uint, tid: Tid) -> Option<[u64; N]> {
     let mut words = [0u64; N];
     // Safety: both requests take the size of a live structure, and write at most that many bytes.
@@ -14,8 +14,8 @@ fn words<const N: usize>(request: libc::c_uint, tid: Tid) -> Option<[u64; N]> {
     (got >= 0).then_some(words)
 }
 
-/// Whether system calls of a stopped thread may come to the program as SIGSYS before a tracer sees them (syscall user
-/// dispatch, Documentation/admin-guide/syscall-user-dispatch.rst). Kernels before 6.4 do not tell.
+/// Whether system calls of a stopped thread may reach the program as SIGSYS before a tracer sees them (syscall user
+/// dispatch, Documentation/admin-guide/syscall-user-dispatch.rst). Kernels before 6.4 do not say.
 #[must_use]
 pub fn dispatches_system_calls(tid: Tid) -> bool {
     const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: libc::c_uint = 0x4211;

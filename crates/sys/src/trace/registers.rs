@@ -1,7 +1,7 @@
 //! All general registers of a stopped thread, to read and to write.
 //!
 //! What for: the burst tracer moves threads between native and translated code, always by one call that sets all
-//! registers, so that a thread is never left with half of them. What not: vector registers, which it never touches.
+//! registers, so that a thread never has only half of them. What not: vector registers, which it never changes.
 
 use std::io;
 
@@ -127,17 +127,17 @@ impl Registers {
         self.0.orig_rax = u64::MAX;
     }
 
-    /// A call that ends with EINTR because its thread was stopped, though no signal came (signal(7), "Interruption of system
-    /// calls and library functions by stop signals"), is marked for the kernel as one to restart unless a signal has a handler:
-    /// so it ends as if there had been no stop. One with a limit of time has all of it once more: the thread must have begun
-    /// to wait just now. Returns whether it was such a call.
+    /// Marks a call that ended with EINTR because its thread was stopped, although no signal came (signal(7),
+    /// "Interruption of system calls and library functions by stop signals"), as one that the kernel must restart
+    /// unless a signal has a handler. So it behaves as if there had been no stop. A call with a time limit starts its
+    /// full time again, so the thread must have begun to wait just now. Returns whether it was such a call.
     pub fn keep_waiting(&mut self) -> bool {
         // include/uapi/asm-generic/errno-base.h, include/linux/errno.h
         const INTERRUPTED: i64 = -4;
         const RESTART_NO_HANDLER: i64 = -514;
-        // All return EINTR only where nothing has been done yet. By arch/x86/entry/syscalls/syscall_64.tbl: accept sendto
-        // recvfrom sendmsg recvmsg (sockets with a limit of time), semop, rt_sigtimedwait, io_getevents, semtimedop,
-        // epoll_wait, epoll_pwait, accept4, io_pgetevents, io_uring_enter, epoll_pwait2.
+        // All return EINTR only if nothing has been done yet. By arch/x86/entry/syscalls/syscall_64.tbl: accept
+        // sendto recvfrom sendmsg recvmsg (sockets with a time limit), semop, rt_sigtimedwait, io_getevents,
+        // semtimedop, epoll_wait, epoll_pwait, accept4, io_pgetevents, io_uring_enter, epoll_pwait2.
         const WAITS: [u64; 15] =
             [43, 44, 45, 46, 47, 65, 128, 208, 220, 232, 281, 288, 333, 426, 441];
         let was_cut_short = self.is_64_bit()
@@ -149,8 +149,8 @@ impl Registers {
         was_cut_short
     }
 
-    /// Brings a thread that was interrupted in a system call back in front of it, as the kernel would do to restart it
-    /// (arch/x86/kernel/signal.c, arch_do_signal_or_restart). False when the call has returned something else.
+    /// Moves a thread that was interrupted in a system call back in front of the call, as the kernel does to restart
+    /// it (arch/x86/kernel/signal.c, arch_do_signal_or_restart). False if the call has returned something else.
     pub fn undo_system_call(&mut self) -> bool {
         // include/linux/errno.h
         const RESTART_SYS: i64 = -512;

@@ -1,7 +1,7 @@
 //! Waiting for one traced thread, with a deadline.
 //!
-//! What for: a burst waits for its thread to stop or for its time to be over, whichever is first, without polling (which
-//! would take CPU from the program). What not: what a stop means.
+//! What for: a burst waits until its thread stops or its time is over, whichever is first, without polling (which
+//! would take CPU time from the program). What not: the meaning of a stop.
 
 use std::io;
 use std::sync::Once;
@@ -11,8 +11,8 @@ use base::Tid;
 
 use super::{Stop, stop_reason};
 
-/// A shorter wait is slept through: the timer and its signal cost some 10 us, and a thread that stops meanwhile stands still
-/// no longer than that.
+/// A shorter wait sleeps: the timer and its signal cost some 10 us, and a thread that stops meanwhile is stopped no
+/// longer than that.
 const SHORT: Duration = Duration::from_micros(100);
 
 /// What a thread did.
@@ -32,7 +32,7 @@ pub struct Alarm {
     timer: libc::timer_t,
 }
 
-/// Any real-time signal that neither libc (the first two) nor anybody else in this process uses.
+/// A real-time signal that neither libc (the first two) nor anything else in this process uses.
 fn alarm_signal() -> i32 {
     libc::SIGRTMIN() + 7
 }
@@ -124,7 +124,7 @@ fn look(tid: Tid, flags: i32) -> io::Result<Option<Happened>> {
     let id = libc::id_t::try_from(tid.0).map_err(|_| io::ErrorKind::InvalidInput)?;
     // Safety: plain data, all zeroes is valid.
     let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    // An end is only looked at (WNOWAIT), so that a program's exit code reaches whoever waits for the program.
+    // An end is only observed (WNOWAIT), so that a program's exit code reaches the process that waits for it.
     let wanted = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | flags;
     // Safety: a live out-pointer.
     if unsafe { libc::waitid(libc::P_PID, id, &raw mut information, wanted) } < 0 {
@@ -151,8 +151,8 @@ fn look(tid: Tid, flags: i32) -> io::Result<Option<Happened>> {
     Ok(taken.then(|| Happened::Stopped(stop_reason(tid, code << 8 | 0x7f))))
 }
 
-/// Takes note of a traced thread's end, so that the kernel lets go of it and tells its parent; does nothing while it
-/// lives.
+/// Reaps a traced thread that has ended, so that the kernel detaches it and notifies its parent; does nothing while
+/// it lives.
 pub fn reap(tid: Tid) {
     if !matches!(look(tid, libc::WNOHANG), Ok(Some(Happened::Ended))) {
         return;

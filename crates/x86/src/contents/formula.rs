@@ -1,25 +1,25 @@
-//! What integer instructions compute, as formulas over their operands.
+//! The results of integer instructions, as formulas over their operands.
 //!
-//! What for: addresses that follow from data. What not: a complete list; what is not here is not known. Sources:
-//! Intel SDM vol. 2, page of each instruction. Assumption: flags and the upper half of a product that no instruction
-//! here reads do not matter.
+//! What for: addresses that depend on data. What not: a complete list; the result of any other instruction is
+//! unknown. Sources: Intel SDM vol. 2, page of each instruction. Assumption: flags do not matter, nor the upper half
+//! of a product that no instruction here reads.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use super::value::Operation;
 use crate::register::Gpr;
 
-/// What an operand is.
+/// An operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operand {
     /// The lowest bits of a register.
     Register(Gpr, u32),
     Constant(u64),
-    /// What the only access of the instruction loads, extended by zeros.
+    /// The value that the only access of the instruction loads, zero-extended.
     Loaded,
 }
 
-/// The lowest `bits` of an operation of two operands, in a register.
+/// The lowest `bits` of an operation on two operands, in a register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Formula {
     pub(super) to: Gpr,
@@ -86,7 +86,7 @@ fn two(raw: &Instruction) -> Option<Formula> {
     }
 }
 
-/// A shift by a constant. Of 32 bits with the sign only where the register is the whole.
+/// A shift by a constant. An arithmetic shift of 32 bits only if the operand is the whole register.
 fn shift(raw: &Instruction, of: Operand, bits: u32) -> Option<(Operation, Operand, Operand)> {
     let operation = match raw.mnemonic() {
         Mnemonic::Shl => Operation::Left,

@@ -1,14 +1,15 @@
 //! The memory contents with which straight-line code takes the path that its records show.
 //!
-//! What for: no-miss time. Code that is timed alone loads its pointers and indices from memory that was not recorded. If
-//! all of them were equal, loads would wait for stores that are elsewhere in the program. [`contents`] follows registers
-//! through the instructions as expressions over loaded bytes (`value`). Where a record has the register's value, it searches
-//! for bytes that give this value. What not: running code; memory that leads to no address.
+//! What for: no-miss time. Code that is timed alone loads its pointers and indices from memory that was not recorded.
+//! If all of them were equal, loads would wait for stores that go elsewhere in the program. [`contents`] follows
+//! registers through the instructions as expressions over loaded bytes (`value`). Where a record has the register's
+//! value, it searches for bytes that give this value. What not: running code; memory that affects no address.
 //!
 //! Assumptions:
-//! * The first value that is found for a byte holds. What the program wrote there later, between two records, is not followed.
-//! * A store through an address that is not known touches nothing that matters.
-//! * Of several loads in one expression one is solved for, and the others hold what they do.
+//! * The first value that is found for a byte is kept. A later store of the program between two records is not
+//!   followed.
+//! * A store through an unknown address does not touch the memory in question.
+//! * Of several loads in one expression one is solved for; the others keep their values.
 
 mod formula;
 mod value;
@@ -21,35 +22,35 @@ use iced_x86::{Mnemonic, OpKind};
 use self::formula::{Formula, Operand, formulas};
 use self::value::{Cell, Operation, Value};
 use crate::evaluate::{State, resolve};
-use crate::floor::Part;
 use crate::instruction::Instruction;
 use crate::operand::{Access, Kind, Location, Occurrence};
 use crate::pointers::{self, Derived};
 use crate::register::Gpr;
 use crate::roots::{Source, sources};
+use crate::unroll::Part;
 
 /// Bytes of memory by address.
 pub type Contents = BTreeMap<RemoteAddr, u8>;
 
-/// Most bytes of a store that is remembered whole: a zmm register.
+/// Most bytes of a store whose bytes are all remembered: a zmm register.
 const WIDEST: u64 = 64;
 
 /// A recorded register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
-    /// Which.
+pub struct RecordedRegister {
+    /// The register.
     pub register: Gpr,
-    /// In front of which instruction of its block.
+    /// The index of the instruction in its block before which it was recorded.
     pub at: usize,
-    /// What it held.
+    /// Its value.
     pub value: u64,
 }
 
-/// What the memory behind `path` must hold for each register to have its recorded value; the records of a part are next
-/// to it. `start` is in front of it all, and each word that is not in the answer holds `word`.
+/// The memory contents with which each register on `path` has its recorded value; the records of a part are next to
+/// it. `start` is the state before the path. Each word that is not in the answer holds `word`.
 #[must_use]
 pub fn contents<'a, C: ?Sized + 'a>(
-    path: impl Iterator<Item = (&'a Part<'a, C>, &'a [Seen])>,
+    path: impl Iterator<Item = (&'a Part<'a, C>, &'a [RecordedRegister])>,
     start: &State,
     word: u64,
 ) -> Contents {
@@ -72,23 +73,24 @@ pub fn contents<'a, C: ?Sized + 'a>(
     world.chosen
 }
 
-/// `None`: not known.
+/// `None`: unknown.
 type Registers = [Option<Value>; Gpr::COUNT];
 
-/// Registers and memory in front of an instruction.
+/// Registers and memory before an instruction.
 struct World {
     general: Registers,
-    /// Where addresses are computed.
+    /// The values from which addresses are computed.
     state: State,
     chosen: Contents,
-    /// Stored since the start: its length by its address, and the value of a register that was stored whole.
+    /// Stores since the start, by address: their length, and the value of a register that was stored whole.
     stored: BTreeMap<u64, (u32, Option<Value>)>,
     word: u64,
 }
 
 impl World {
-    /// A register holds this: a load behind it is solved for, unless its bytes are chosen already.
-    fn see(&mut self, seen: &Seen) {
+    /// Takes a recorded value: solves the register's expression for a load in it, unless its bytes are chosen
+    /// already.
+    fn see(&mut self, seen: &RecordedRegister) {
         let Some(value) = self.general[seen.register.number()].clone() else { return };
         let mut open = Vec::new();
         value.cells(&mut |cell| open.push(cell));
@@ -142,7 +144,7 @@ impl World {
         }
     }
 
-    /// Where an access lies that happens once; `None` where a register that it takes is not known.
+    /// The address of an access that happens once; `None` if it needs a register whose value is unknown.
     fn address(&mut self, access: &Access) -> Option<u64> {
         let (Location::One(address), Occurrence::Always) = (&access.place, access.when) else {
             return None;
@@ -171,7 +173,7 @@ impl World {
         })
     }
 
-    /// `loads`: where the instruction loads from, and how many bytes.
+    /// `loads`: the address from which the instruction loads, and the number of bytes.
     fn computed(
         &self,
         formula: &Formula,
@@ -191,7 +193,7 @@ impl World {
         lowest(made, formula.bits)
     }
 
-    /// What memory holds there; `None` where it is what the path stored, and that is not known.
+    /// The content of memory at an address; `None` if the path stored it and its value is unknown.
     fn load(&self, address: u64, bytes: u32, signed: bool) -> Option<Value> {
         match self.stores_over(address, bytes).as_slice() {
             [] if bytes <= 8 => Some(self.folded(Value::Loaded(Cell { address, bytes, signed }))),
@@ -207,7 +209,7 @@ impl World {
         self.stored.insert(address, (bytes, value));
     }
 
-    /// Begins of stores that share a byte with these.
+    /// Addresses of stores that overlap these bytes.
     fn stores_over(&self, address: u64, bytes: u32) -> Vec<u64> {
         let near = address.saturating_sub(WIDEST)..address.saturating_add(u64::from(bytes));
         let stores = self.stored.range(near);
@@ -216,7 +218,7 @@ impl World {
         over.map(|(start, _)| *start).collect()
     }
 
-    /// Known, where the bytes of all its loads are chosen.
+    /// The constant, if the bytes of all its loads are chosen; else the value unchanged.
     fn folded(&self, value: Value) -> Value {
         let mut open = false;
         value.cells(&mut |cell| open |= !self.is_chosen(cell));
@@ -227,7 +229,7 @@ impl World {
         value.when(&|cell| self.held(cell))
     }
 
-    /// The value of its bytes, extended.
+    /// The current value of its bytes, extended.
     fn held(&self, cell: Cell) -> u64 {
         let mut value = [0; 8];
         for (byte, address) in value.iter_mut().zip(cell.addresses()) {
@@ -248,7 +250,7 @@ impl World {
     }
 }
 
-/// The lowest bits, where there may be others.
+/// The lowest bits of a value that may have others.
 fn lowest(value: Value, bits: u32) -> Option<Value> {
     let fits = match &value {
         Value::Known(value) => bits < 64 && value >> bits == 0,
@@ -261,7 +263,7 @@ fn lowest(value: Value, bits: u32) -> Option<Value> {
     Value::made(Operation::And, value, Value::Known((1 << bits) - 1))
 }
 
-/// A load of fewer than 8 bytes that sets a whole register with its sign: which, and how many bytes.
+/// The register that a load of fewer than 8 bytes sets with sign extension, and the number of bytes.
 fn signed_load(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<(Gpr, u32)> {
     let [access] = accesses else { return None };
     let loads = matches!(raw.mnemonic(), Mnemonic::Movsx | Mnemonic::Movsxd)
@@ -272,7 +274,7 @@ fn signed_load(raw: &iced_x86::Instruction, accesses: &[Access]) -> Option<(Gpr,
     Some((to, access.bytes))
 }
 
-/// The register of which all 8 bytes are stored by a plain `mov` or `push`.
+/// The register whose 8 bytes a plain `mov` or `push` stores.
 fn stored_register(raw: &iced_x86::Instruction) -> Option<Gpr> {
     match raw.mnemonic() {
         Mnemonic::Push => pointers::whole_register(raw, 0),
@@ -288,12 +290,12 @@ mod tests {
     const WORD: u64 = 0x1234_5600;
     const AT: u64 = 0x7f00_0000_1000;
 
-    fn seen(register: Gpr, at: usize, value: u64) -> Seen {
-        Seen { register, at, value }
+    fn seen(register: Gpr, at: usize, value: u64) -> RecordedRegister {
+        RecordedRegister { register, at, value }
     }
 
     /// Of these instructions once for each record, from registers that all hold `WORD` but rdi and rdx, which hold `AT`.
-    fn found(bytes: &[u8], records: &[&[Seen]]) -> Vec<(u64, u8)> {
+    fn found(bytes: &[u8], records: &[&[RecordedRegister]]) -> Vec<(u64, u8)> {
         let code = CodeBytes { start: RemoteAddr(0x1000), bytes };
         let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
         let part = Part { block: &block, code: &code, executed: block.instructions.len() };
@@ -313,7 +315,8 @@ mod tests {
         // movzx eax, byte [rdi]; add rdi, 1; add dword [rax * 4 + 0x10000000], 1
         let count = [0xf, 0xb6, 7, 0x48, 0x83, 0xc7, 1, 0x83, 4, 0x85, 0, 0, 0, 0x10, 1];
         let records = [[seen(Gpr::RAX, 1, 7)], [seen(Gpr::RAX, 1, 9)]];
-        let records: Vec<&[Seen]> = records.iter().map(<[Seen; 1]>::as_slice).collect();
+        let records: Vec<&[RecordedRegister]> =
+            records.iter().map(<[RecordedRegister; 1]>::as_slice).collect();
         assert_eq!(found(&count, &records), [(0, 7), (1, 9)]);
         // No byte holds 256.
         assert_eq!(found(&count, &[&[seen(Gpr::RAX, 1, 256)]]), []);

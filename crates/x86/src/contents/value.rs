@@ -1,20 +1,20 @@
-//! What a register holds, as an expression over loaded bytes, and which bytes make it a given value.
+//! The content of a register as an expression over loaded bytes, and the bytes that give it a certain value.
 //!
-//! What for: a histogram, a hash table or a ring takes its addresses from data through `and`, shifts,
-//! multiplications, and remainders by a constant, which compilers write as all of these. What not: which instruction
-//! computes what (`formula`).
+//! What for: a histogram, a hash table or a ring computes its addresses from data with `and`, shifts, multiplications
+//! and remainders by a constant, which compilers build from these. What not: which instruction computes what
+//! (`formula`).
 //!
-//! An expression is not inverted: [`Value::guesses`] walks from the result to the bytes by one step of each kind that
-//! has an inverse, and takes a remainder for what it is the remainder of; whoever asks computes the expression again
-//! and sees.
+//! An expression is not inverted exactly. [`Value::guesses`] walks from the result to the bytes, one invertible step
+//! of each kind at a time, and takes a remainder for its dividend. The caller evaluates the expression again to check
+//! a guess.
 
 use std::rc::Rc;
 
 use base::RemoteAddr;
 
-/// Larger expressions are followed no further.
+/// Larger expressions count as unknown.
 const LARGEST: u32 = 48;
-/// More guesses are not made.
+/// Most guesses per expression.
 const MOST_GUESSES: usize = 16;
 
 /// Bytes that are loaded into a register.
@@ -23,7 +23,7 @@ pub(super) struct Cell {
     pub(super) address: u64,
     /// 1 to 8.
     pub(super) bytes: u32,
-    /// Extended by its sign, else by zeros.
+    /// Sign-extended, else zero-extended.
     pub(super) signed: bool,
 }
 
@@ -32,7 +32,7 @@ impl Cell {
         (0..u64::from(self.bytes)).map(move |byte| RemoteAddr(self.address.wrapping_add(byte)))
     }
 
-    /// The lowest bytes of `value`, extended as the load does.
+    /// The lowest bytes of `value`, extended as by the load.
     pub(super) fn widened(self, value: u64) -> u64 {
         extended(value, 8 * self.bytes, self.signed)
     }
@@ -46,7 +46,7 @@ fn extended(value: u64, bits: u32, signed: bool) -> u64 {
     if signed { by_sign() } else { high.checked_shr(unused).unwrap_or(0) }
 }
 
-/// Of two values; 64 bits each.
+/// An operation on two values of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Plus,
@@ -59,9 +59,9 @@ pub(super) enum Operation {
     Xor,
     Left,
     Right,
-    /// Fills up with the sign.
+    /// An arithmetic shift.
     RightSigned,
-    /// The lowest bits of the first, as many as the second says, extended by their sign.
+    /// The lowest bits of the first value, as many as the second says, sign-extended.
     Signed,
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Value {
     Made(Rc<Made>),
 }
 
-/// A step of one.
+/// An operation and its operands.
 #[derive(Debug)]
 pub(super) struct Made {
     operation: Operation,
@@ -109,7 +109,7 @@ impl Value {
         }
     }
 
-    /// `None` where it would be too large.
+    /// `None` if it would be too large.
     pub(super) fn made(operation: Operation, a: Value, b: Value) -> Option<Value> {
         if let (Value::Known(a), Value::Known(b)) = (&a, &b) {
             return Some(Value::Known(operation.of(*a, *b)));
@@ -118,7 +118,7 @@ impl Value {
         (size <= LARGEST).then(|| Value::Made(Rc::new(Made { operation, a, b, size })))
     }
 
-    /// What it comes to where bytes hold what `held` says.
+    /// Its value when bytes hold what `held` returns.
     pub(super) fn when(&self, held: &impl Fn(Cell) -> u64) -> u64 {
         match self {
             Value::Known(value) => *value,
@@ -127,7 +127,7 @@ impl Value {
         }
     }
 
-    /// Shows the loaded bytes in it.
+    /// Calls `see` with each loaded cell in it.
     pub(super) fn cells(&self, see: &mut impl FnMut(Cell)) {
         match self {
             Value::Known(_) => {}
@@ -139,7 +139,7 @@ impl Value {
         }
     }
 
-    /// Values of one of its loads each that may make it `target` where all others hold what they do.
+    /// For each of its loads, values that may make it `target` while all others keep theirs.
     pub(super) fn guesses(&self, target: u64, held: &impl Fn(Cell) -> u64) -> Vec<(Cell, u64)> {
         let mut found = Vec::new();
         self.guess(target, held, &mut found);
@@ -188,8 +188,8 @@ impl Value {
     }
 }
 
-/// Of an odd number modulo 2^64, by Newton's method: each step doubles the bits that are right (Warren, Hacker's
-/// Delight, 10-16).
+/// The inverse of an odd number modulo 2^64, by Newton's method: each step doubles the number of correct bits
+/// (Warren, Hacker's Delight, 10-16).
 fn inverse(odd: u64) -> u64 {
     (0..6).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
 }
@@ -204,7 +204,7 @@ mod tests {
         Value::made(operation, a.clone(), Value::Known(b)).unwrap()
     }
 
-    /// What the cell must hold for this.
+    /// The value of the cell that gives this.
     fn solved(value: &Value, target: u64) -> Option<u64> {
         let guesses = value.guesses(target, &|_| 0x1234_5600);
         let fits = |(_, guess): &&(Cell, u64)| {

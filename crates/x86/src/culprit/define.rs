@@ -1,8 +1,8 @@
-//! The value of a lost register, from how it was computed.
+//! The value of an overwritten register, from its definition.
 //!
-//! What for: code built without optimisation loads a pointer from the stack, adds an index, and overwrites the sum with what
-//! it loads; the pointer is on the stack still. What not: values.
-//! Assumption: nothing but the stores seen in between changed the word on the stack; one through a pointer makes it unknown.
+//! What for: unoptimised code loads a pointer from the stack, adds an index, and overwrites the sum with the loaded
+//! value; the pointer is still on the stack. What not: values. Assumption: only the stores in between may have
+//! changed the word on the stack. After a store through a pointer it is unknown.
 
 use base::RemoteAddr;
 use facts::{Slot, SlotBase};
@@ -13,19 +13,20 @@ use crate::operand::{Access, Address, AddressWidth, Kind, Location, Segment};
 use crate::pointers::Derived;
 use crate::register::Gpr;
 
-/// Definitions that are followed, one from the other.
+/// Most definitions that are followed, one from another.
 const DEEPEST: u8 = 4;
-/// Instructions back, at most.
+/// Most instructions that are followed backwards.
 const FARTHEST_BACK: usize = 24;
 
-/// The instructions in front of one, nearest first, with what leads from the registers before each to those at the sample.
+/// The instructions before one, nearest first, with the relation between the registers before each and those at the
+/// sample.
 struct History {
     steps: Vec<(RemoteAddr, Undo)>,
 }
 
 impl Surroundings {
-    /// The address of an access of the instruction at `at`, of which a register is lost, as a sum of what a sample has.
-    /// `undo` is that before the instruction.
+    /// The address of an access of the instruction at `at`, of which a register was overwritten, as a sum of values
+    /// in the sample. `undo` is the state before the instruction.
     pub(super) fn defined(&self, at: RemoteAddr, address: &Address, undo: &Undo) -> Option<Sum> {
         let plain = address.segment == Segment::Flat
             && address.width == AddressWidth::Bits64
@@ -49,7 +50,7 @@ impl Surroundings {
         Some(sum)
     }
 
-    /// Adds a register as it is before the step in front of `from`, times a factor.
+    /// Adds a register as before the step at `from`, times a factor.
     fn add_register(
         &self,
         history: &History,
@@ -97,7 +98,7 @@ impl Surroundings {
     }
 }
 
-/// The word of the stack that is loaded, counted from the registers at the sample.
+/// The loaded word of the stack, relative to the registers at the sample.
 fn slot(access: &Access, before: &Undo) -> Option<Slot> {
     let (base, displacement) = on_stack(access, before)?;
     (access.bytes == 8).then_some(Slot { base, displacement, wide: true })
@@ -125,7 +126,7 @@ fn on_stack(access: &Access, before: &Undo) -> Option<(SlotBase, i32)> {
     Some((base, i32::try_from(displacement).ok()?))
 }
 
-/// Whether an access leaves a word of the stack as it is, for certain.
+/// Whether an access certainly leaves a word of the stack unchanged.
 fn leaves(access: &Access, before: &Undo, slot: Slot) -> bool {
     if matches!(access.kind, Kind::Read | Kind::StreamingRead | Kind::Prefetch) {
         return true;

@@ -1,8 +1,8 @@
 //! Which instruction can run before which.
 //!
-//! What for: decoding from addresses at which instructions begin for certain, along all direct branches, each byte once.
-//! Where that does not tell what lies in front of an address, straight reading from each of the 15 bytes that are long enough
-//! before it does, if all ways of it agree: x86 code read from a wrong byte falls into step within a few instructions.
+//! What for: decodes from addresses at which instructions certainly begin, along all direct branches, each byte once.
+//! Where that does not show what precedes an address, linear decoding does, if it agrees from each of the 15 bytes at
+//! a sufficient distance before: x86 code that is decoded from a wrong byte resynchronises within a few instructions.
 //! What not: indirect jumps, other functions.
 
 use std::cmp::Ordering;
@@ -15,16 +15,16 @@ use super::step::Step;
 use crate::code::{CodeBytes, LONGEST_INSTRUCTION, Window};
 use crate::instruction::{Flow, Reader};
 
-/// Instructions of a loop that are followed to see whether a load leads to itself.
+/// Most instructions of a loop that are followed to see whether a load feeds its own address.
 pub(super) const LONGEST_LOOP: usize = 1024;
-/// How far before an address the straight reading begins, bytes: some 16 instructions to fall into step.
+/// How far before an address linear decoding begins, bytes: some 16 instructions to resynchronise.
 const SWEEP_BYTES: u64 = 64;
 
-/// What runs right before an instruction.
+/// The predecessors of an instruction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Before {
     from: Vec<RemoteAddr>,
-    /// A call returned there.
+    /// A call returns there.
     returns: bool,
 }
 
@@ -33,7 +33,7 @@ impl Before {
         self.returns || !self.from.is_empty()
     }
 
-    /// Exactly one instruction, and no call that returns.
+    /// Exactly one instruction, and no returning call.
     pub(super) fn is_one(&self) -> bool {
         !self.returns && self.from.len() == 1
     }
@@ -86,8 +86,9 @@ impl Surroundings {
     }
 }
 
-/// The instruction in front of `at`, if straight reading from every byte long enough before it that comes to `at` comes from
-/// the same one. One of 15 bytes in a row begins an instruction; reading that does not come to `at` began at another.
+/// The instruction before `at`, if linear decoding from every byte at a sufficient distance that reaches `at` reaches
+/// it from the same instruction. Of 15 consecutive bytes one begins an instruction; decoding that does not reach `at`
+/// began at another.
 fn sweep(code: &[CodeBytes<'_>], reader: &mut Reader, at: RemoteAddr) -> Option<RemoteAddr> {
     let first = at.0.checked_sub(SWEEP_BYTES + LONGEST_INSTRUCTION as u64)?;
     let mut agreed = None;
@@ -103,7 +104,7 @@ fn sweep(code: &[CodeBytes<'_>], reader: &mut Reader, at: RemoteAddr) -> Option<
     agreed
 }
 
-/// The last instruction on the straight way from `from` to exactly `at`.
+/// The last instruction on the linear way from `from` to exactly `at`.
 fn last_before(
     code: &[CodeBytes<'_>],
     reader: &mut Reader,

@@ -1,13 +1,14 @@
-//! Which memory access, or division, did the core wait for when a clock sample found it at an instruction?
+//! Skid: the memory access, or division, for which the core waited when a clock sample named an instruction.
 //!
-//! What for: a timer interrupt is taken when the oldest unfinished instruction retires, so the sample lands on an
-//! instruction *behind* the one that was waited for. [`Surroundings`] knows what can have run before an instruction;
-//! [`Surroundings::suspects`] lists what is 0, 1, ... instructions back, each with its address in registers *as they are
-//! at the sample*: constant steps in between are undone. An address that needs an overwritten register is lost, never
-//! guessed. How many instructions back the culprit is differs by processor and is the caller's to know.
-//! What not: register values, objects, time.
-//! Assumptions: the bytes are what ran. Branches go where they say; where control comes from by an indirect jump, a call or
-//! a return is not known. The direction flag is clear, as everywhere (SDM vol. 1, 3.4.3.2; System V ABI, 3.2.1).
+//! What for: a timer interrupt is taken when the oldest unfinished instruction retires, so the sample names an
+//! instruction *after* the one that stalled. [`Surroundings`] knows what can have run before an instruction.
+//! [`Surroundings::suspects`] lists what is 0, 1, ... instructions back, each with its address in registers *as they
+//! are at the sample*: constant steps in between are undone. An address that needs an overwritten register is lost,
+//! never guessed. The skid in instructions differs by processor; the caller must know it. What not: register values,
+//! objects, time.
+//!
+//! Assumptions: the bytes are what ran. Branches go where they say; control flow by indirect jumps, calls and returns
+//! is unknown. The direction flag is clear, as everywhere (SDM vol. 1, 3.4.3.2; System V ABI, 3.2.1).
 
 mod define;
 mod graph;
@@ -30,28 +31,28 @@ use crate::instruction::Flow;
 use crate::operand::{Access, Address, ExtraTerm, Location, Occurrence, Segment};
 use crate::register::Gpr;
 
-/// Suspects of one sample at most: of more, none is more likely than another.
+/// Most suspects of a sample: with more, none is more probable than another.
 const MOST_SUSPECTS: usize = 16;
-/// Farther back than this nothing is looked for.
+/// The largest distance that is searched.
 pub const FARTHEST: u8 = 3;
 
-/// What a core may wait for at an instruction.
+/// What a core waits for at an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitKind {
     /// A load and nothing else: `mov`, `pop`, a gather.
     Load,
-    /// A load whose value the same instruction computes with, also one that stores the result back.
+    /// A load whose value the same instruction computes with, even if it stores the result back.
     LoadOperand,
-    /// An atomic read and write.
+    /// An atomic read-modify-write.
     Atomic,
     /// A store.
     Store,
-    /// A division or a root: the core waits for itself.
+    /// A division or a square root: the core waits for its own result.
     Division,
 }
 
 impl WaitKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [WaitKind; 5] = [
         WaitKind::Load,
         WaitKind::LoadOperand,
@@ -78,13 +79,13 @@ impl WaitKind {
 pub struct Operand {
     /// The sum.
     pub address: Address,
-    /// It is relative to the instruction: true for where the code was read, and moves with it.
+    /// It is relative to the instruction: correct for the address at which the code was read, and moves with it.
     pub moves_with_code: bool,
 }
 
 impl Operand {
-    /// The address, with the values of registers and of the base of fs as far as they are known. `moved` is how far the code
-    /// ran from where it was read, modulo 2^64.
+    /// The address, with the values of registers and of the base of fs as far as known. `moved` is the distance
+    /// between where the code ran and where it was read, modulo 2^64.
     pub fn resolve(
         &self,
         register: impl Fn(Gpr) -> Option<u64>,
@@ -117,7 +118,7 @@ impl Operand {
     }
 }
 
-/// A word that a sample has.
+/// A word that a sample contains.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Term {
     /// A register.
@@ -131,12 +132,12 @@ pub enum Term {
 pub struct Sum {
     terms: [Option<(Term, i64)>; 4],
     constant: u64,
-    /// How often the constant has an address in code in it, which moves with the code.
+    /// How many times the constant contains an address in code, which moves with the code.
     moves: u64,
 }
 
 impl Sum {
-    /// `None` where there is no room.
+    /// `None` if there is no room.
     fn push(&mut self, term: Term, factor: i64) -> Option<()> {
         let room = self.terms.iter_mut().find(|one| one.is_none())?;
         *room = Some((term, factor));
@@ -148,8 +149,8 @@ impl Sum {
         self.terms.into_iter().flatten()
     }
 
-    /// The address, with the values of the words as far as they are known. `moved` is how far the code ran from where it was
-    /// read, modulo 2^64.
+    /// The address, with the values of the words as far as known. `moved` is the distance between where the code ran
+    /// and where it was read, modulo 2^64.
     pub fn resolve(&self, word: impl Fn(Term) -> Option<u64>, moved: u64) -> Option<RemoteAddr> {
         let mut address = self.constant.wrapping_add(self.moves.wrapping_mul(moved));
         for (term, factor) in self.terms() {
@@ -162,44 +163,44 @@ impl Sum {
 /// Where a suspect read or wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Whereabouts {
-    /// There.
-    At(Operand),
-    /// There: a register was overwritten, and what it was computed from is still known.
+    /// At this address.
+    Address(Operand),
+    /// At this sum: a register was overwritten, but the values that it was computed from are still known.
     Sum(Sum),
-    /// Somewhere from there: the address that the lanes of a gather share. Their indices are not in a sample.
+    /// Relative to this address, which the lanes of a gather share. Their indices are not in a sample.
     Lanes(Operand),
-    /// It loaded the address for its next turn: that is there. The one of this turn is lost.
+    /// It loaded the address for its next iteration, which is this operand; the address of this iteration is lost.
     Next(Operand),
     /// This register was overwritten since.
     Lost(Gpr),
-    /// Nowhere: it is no access.
+    /// No address: it is no access.
     Nothing,
 }
 
-/// An access, or division, that the core may have waited for.
+/// An access or division for which the core may have waited.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Suspect {
     /// Its instruction.
     pub instruction: RemoteAddr,
-    /// How many instructions before the one at which the sample stands; 0 for that one itself.
+    /// Number of instructions between it and the one that the sample names; 0 for that one itself.
     pub distance: u8,
-    /// What it is.
+    /// Its kind.
     pub kind: WaitKind,
-    /// Which access of its instruction, from 0, and what it does; `None` for a division.
+    /// The index of the access in its instruction, and the access; `None` for a division.
     pub access: Option<(usize, Access)>,
-    /// Where.
+    /// Its address.
     pub place: Whereabouts,
 }
 
-/// Code around samples, decoded once.
+/// Decoded code around samples.
 pub struct Surroundings {
     steps: BTreeMap<RemoteAddr, Step>,
     before: BTreeMap<RemoteAddr, Before>,
 }
 
 impl Surroundings {
-    /// Reads what can be reached in `code` from addresses at which instructions begin for certain: of samples, of callers, of
-    /// functions. Time and memory are linear in the bytes.
+    /// Decodes what can be reached in `code` from addresses at which instructions certainly begin: of samples, of
+    /// callers, of functions. Time and memory are linear in the bytes.
     #[must_use]
     pub fn read(
         code: &[CodeBytes<'_>],
@@ -208,8 +209,8 @@ impl Surroundings {
         graph::read(code, starts)
     }
 
-    /// What the core may have waited for when a sample stands at `at`, nearest first, up to `farthest` instructions back
-    /// (at most [`FARTHEST`]). `None` where what ran before is not known.
+    /// What the core may have waited for when a sample names `at`, nearest first, up to `farthest` instructions back
+    /// (at most [`FARTHEST`]). `None` if it is unknown what ran before.
     #[must_use]
     pub fn suspects(&self, at: RemoteAddr, farthest: u8) -> Option<Vec<Suspect>> {
         let here = self.steps.get(&at)?;
@@ -218,7 +219,7 @@ impl Surroundings {
         let interrupted =
             here.accesses.iter().any(|one| matches!(one.when, Occurrence::Repeated(_)));
         if interrupted || farthest == 0 {
-            // A repeated instruction is interrupted between two turns: nothing behind it is waited for.
+            // A repeated instruction is interrupted between two iterations: the core waits for nothing before it.
             return Some(found);
         }
         let mut known = false;
@@ -241,7 +242,7 @@ impl Surroundings {
         known.then_some(found)
     }
 
-    /// The instructions that run before and behind `at` whenever it runs, and it itself: its basic block.
+    /// The basic block of `at`: the instructions that run whenever it runs.
     #[must_use]
     pub fn block(&self, at: RemoteAddr) -> Vec<RemoteAddr> {
         let joins = |at: RemoteAddr| self.before.get(&at).is_none_or(|before| !before.is_one());
@@ -270,7 +271,7 @@ impl Surroundings {
         block
     }
 
-    /// Adds what a step may be waited for. `undo` leads from the registers before it to those at the sample.
+    /// Adds what the core may wait for in a step. `undo` relates the registers before it to those at the sample.
     fn add(
         &self,
         found: &mut Vec<Suspect>,
@@ -307,7 +308,7 @@ impl Surroundings {
         let address = access.address();
         match (undo.address(address), access.place) {
             (Ok(address), Location::Lanes(_)) => Whereabouts::Lanes(operand(address)),
-            (Ok(address), Location::One(_)) => Whereabouts::At(operand(address)),
+            (Ok(address), Location::One(_)) => Whereabouts::Address(operand(address)),
             (Err(register), _) => {
                 let is_one = matches!(access.place, Location::One(_));
                 let sum = is_one.then(|| self.defined(instruction, address, undo)).flatten();
@@ -322,8 +323,8 @@ impl Surroundings {
         }
     }
 
-    /// Whether the access loads `register`, which its address needs, and nothing changes the registers of the address on some
-    /// way back to it: a chase.
+    /// Whether the access loads `register`, which its own address needs, and nothing changes the registers of the
+    /// address on some way back to it: a pointer chase.
     fn leads_to_itself(
         &self,
         step: &Step,

@@ -1,7 +1,7 @@
-//! One instruction, as far as waiting for it and undoing it go.
+//! One instruction, as far as waiting for it and undoing it are concerned.
 //!
-//! What for: what the walk back asks of each instruction, also of those that may not run in a copy: it is only looked at.
-//! What not: where it is.
+//! What for: the properties that the walk back needs, also of instructions that may not run in a copy: they are only
+//! analysed. What not: its address.
 
 use base::RemoteAddr;
 use iced_x86::{FlowControl, Mnemonic, OpAccess};
@@ -17,25 +17,25 @@ use crate::{derive, policy};
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) length: u8,
-    /// `None` where control goes nowhere (`ud2`, `hlt`).
+    /// `None` where control does not continue (`ud2`, `hlt`).
     pub(super) flow: Option<Flow>,
     pub(super) accesses: Vec<Access>,
     /// Registers of which any part may change.
     pub(super) changed: GprSet,
-    /// Those whose new value is known.
+    /// Registers whose new value is known.
     pub(super) derived: Vec<(Gpr, Derived)>,
-    /// Its memory operand is relative to it.
+    /// Its memory operand is relative to rip.
     pub(super) relative: bool,
-    /// It divides, or takes a root.
+    /// It divides or takes a square root.
     pub(super) divides: bool,
-    /// It moves one element of a string, or many.
+    /// It moves one or many elements of a string.
     pub(super) is_string: bool,
-    /// It does nothing with what it loads.
+    /// It only moves what it loads.
     only_moves: bool,
 }
 
 impl Step {
-    /// The instruction that `bytes` begins with, at `at`.
+    /// Decodes the first instruction of `bytes`, at `at`.
     pub(super) fn read(reader: &mut Reader, bytes: &[u8], at: RemoteAddr) -> Option<Step> {
         let raw = instruction::decode(bytes, at).ok()?;
         let info = reader.factory.info(&raw);
@@ -61,8 +61,8 @@ impl Step {
         })
     }
 
-    /// What an access of it is waited for as; `None` for hints, and for the stack's part in calls and returns: what stands
-    /// behind those waits for instructions.
+    /// The kind of wait that an access of it causes. `None` for hints, and for the stack access of calls and returns:
+    /// what follows those waits for instructions.
     pub(super) fn waits(&self, access: &Access) -> Option<WaitKind> {
         if self.flow != Some(Flow::Next) {
             return None;
@@ -78,7 +78,7 @@ impl Step {
         }
     }
 
-    /// Where control goes, as far as the instruction tells; behind a call once that returned.
+    /// The addresses that may follow, as far as the instruction shows; after a call those after its return.
     pub(super) fn leads_to(&self, at: RemoteAddr) -> Vec<RemoteAddr> {
         let next = RemoteAddr(at.0.wrapping_add(u64::from(self.length)));
         match self.flow {

@@ -54,7 +54,7 @@ fn shown(at: u64, farthest: u8) -> String {
     };
     let one = |suspect: &Suspect| {
         let place = match suspect.place {
-            Whereabouts::At(operand) => address(operand),
+            Whereabouts::Address(operand) => address(operand),
             Whereabouts::Lanes(operand) => format!("from {}", address(operand)),
             Whereabouts::Next(operand) => format!("next {}", address(operand)),
             Whereabouts::Sum(sum) => format!("sum {sum:?}"),
@@ -95,11 +95,11 @@ fn stack_slots_come_out_of_the_moved_stack_pointer() {
 #[test]
 fn code_and_thread_relative_addresses_are_resolved() {
     let found = surroundings().suspects(RemoteAddr(0x102d), 1).expect("known");
-    let Whereabouts::At(global) = found[1].place else { panic!("{found:?}") };
+    let Whereabouts::Address(global) = found[1].place else { panic!("{found:?}") };
     let nothing = |_: Gpr| None;
     assert_eq!(global.resolve(nothing, None, 0x50_0000), Some(RemoteAddr(0x50_112d)));
     let found = surroundings().suspects(RemoteAddr(0x1032), 1).expect("known");
-    let Whereabouts::At(local) = found[0].place else { panic!("{found:?}") };
+    let Whereabouts::Address(local) = found[0].place else { panic!("{found:?}") };
     let rdx = |_: Gpr| Some(0x20);
     assert_eq!(local.resolve(rdx, Some(0x7000), 0), Some(RemoteAddr(0x7018)));
     assert_eq!(local.resolve(rdx, None, 0), None);

@@ -1,13 +1,13 @@
-//! Registers before an instruction, from registers at a sample after it.
+//! Registers before an instruction, in terms of the registers at a later sample.
 //!
-//! What for: an address that an instruction used, in what a sample holds. What not: values.
+//! What for: an address that an instruction used, in values that a sample contains. What not: values.
 
 use super::step::Step;
 use crate::operand::{Address, ExtraTerm, Index};
 use crate::pointers::Derived;
 use crate::register::Gpr;
 
-/// Of each register the one at the sample, and what to add to it; `None` where it is lost.
+/// For each register, the one at the sample and the constant to add to it; `None` where it was overwritten.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo([Option<(Gpr, u64)>; Gpr::COUNT]);
 
@@ -21,12 +21,12 @@ impl Undo {
         Undo(same)
     }
 
-    /// A register, as one at the sample and what to add to it.
+    /// A register, as one at the sample and the constant to add to it.
     pub(super) fn of(&self, register: Gpr) -> Option<(Gpr, u64)> {
         self.0[register.number()]
     }
 
-    /// Before `step`, if this is behind it.
+    /// The relation before `step`, if this is the one after it.
     pub(super) fn through(&self, step: &Step) -> Undo {
         let mut before = [None; Gpr::COUNT];
         for register in Gpr::all() {
@@ -41,7 +41,7 @@ impl Undo {
         Undo(before)
     }
 
-    /// The old value of a changed register, where a register behind the step is that and a constant.
+    /// The old value of a changed register, if a register after the step holds that plus a constant.
     fn kept(&self, step: &Step, register: Gpr) -> Option<(Gpr, u64)> {
         step.derived.iter().find_map(|(to, from)| {
             let Derived::Sum { terms, constant } = from else { return None };
@@ -51,7 +51,7 @@ impl Undo {
         })
     }
 
-    /// The pointers of a string instruction point past its (last) element.
+    /// The pointers of a string instruction point after its last element.
     fn step_back(&self, step: &Step, before: &mut [Option<(Gpr, u64)>; Gpr::COUNT]) {
         for access in &step.accesses {
             for register in [Gpr::RSI, Gpr::RDI] {
@@ -66,7 +66,7 @@ impl Undo {
     /// An address in registers at the sample.
     ///
     /// # Errors
-    /// The register that is lost.
+    /// The register that was overwritten.
     pub(super) fn address(&self, address: &Address) -> Result<Address, Gpr> {
         let of = |register: Gpr| self.0[register.number()].ok_or(register);
         let mut found = *address;
@@ -78,7 +78,7 @@ impl Undo {
         index.iter().for_each(|((_, plus), scale)| add(plus.wrapping_mul(u64::from(*scale))));
         found.base = base.map(|(register, _)| register);
         found.index = index.map(|((register, _), scale)| Index { register, scale });
-        // A part of a register, or a quotient of it: no constant comes out of these.
+        // A part of a register, or a quotient of it: no constant results from these.
         let whole = |register: Gpr| match of(register)? {
             (at_sample, 0) => Ok(at_sample),
             _ => Err(register),

@@ -1,9 +1,9 @@
 //! A loop's instructions while they are rewritten.
 //!
-//! What for: does what a compiler would do with a loop whose values may stay in registers. An instruction that only copies
-//! such a register is left out if all readers of the copy can read the register. One whose result is the same in each
-//! iteration and is not read any more is left out, too. What not: which memory is kept (`super`).
-//! Assumption: code after the loop computes what it needs of the instructions that were left out.
+//! What for: does what a compiler would do with a loop whose values may stay in registers. It removes an instruction
+//! that only copies such a register, if all readers of the copy can read the register itself. It also removes an
+//! instruction whose result is the same in each iteration and is not read any more. What not: which memory is kept
+//! (`mod`). Assumption: code after the loop recomputes what it needs of the removed instructions.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
@@ -16,35 +16,35 @@ use crate::operand::Kind;
 use crate::policy;
 use crate::register::{Gpr, GprSet};
 
-/// What stands in the place of an instruction.
+/// What replaces an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line {
-    /// It itself.
+    /// The instruction itself.
     Own,
-    /// This.
+    /// Another instruction.
     Instead(Instruction),
     /// Nothing.
     Gone,
 }
 
-/// An instruction, and what it does now.
+/// An instruction and its current replacement.
 struct Entry {
     line: Line,
     raw: Instruction,
     registers: RegisterEffect,
     flags: FlagEffect,
-    /// It does nothing but to make values that are the same in each iteration.
+    /// It only computes values that are the same in each iteration.
     same: bool,
 }
 
-/// The loop.
+/// The instructions of a loop.
 pub(super) struct Body {
     entries: Vec<Entry>,
     factory: InstructionInfoFactory,
 }
 
 impl Body {
-    /// `known`: the registers whose values behind each instruction are the same in each iteration.
+    /// `known`: the registers whose values after each instruction are the same in each iteration.
     pub(super) fn new(block: &Block, known: &[GprSet]) -> Body {
         let entry = |(one, known): (&crate::Instruction, &GprSet)| {
             let registers = *one.registers();
@@ -65,12 +65,12 @@ impl Body {
         Body { entries, factory: InstructionInfoFactory::new() }
     }
 
-    /// Whether the instruction with this number is still there.
+    /// Whether the instruction with this index still exists.
     pub(super) fn has(&self, number: usize) -> bool {
         self.entries.get(number).is_some_and(|one| !matches!(one.line, Line::Gone))
     }
 
-    /// It as it is now.
+    /// Its current form.
     pub(super) fn now(&self, number: usize) -> Option<&Instruction> {
         self.entries.get(number).filter(|_| self.has(number)).map(|one| &one.raw)
     }
@@ -92,7 +92,7 @@ impl Body {
         general.chain(vectors.map(FreeRegister::Vector)).collect()
     }
 
-    /// Puts another instruction in the place of one.
+    /// Replaces an instruction.
     pub(super) fn replace(&mut self, number: usize, raw: Instruction) {
         let registers = self.effect(&raw);
         if let Some(one) = self.entries.get_mut(number) {
@@ -101,7 +101,7 @@ impl Body {
         }
     }
 
-    /// Leaves out what is not needed any more. `held`: the registers that stand for memory.
+    /// Removes instructions that are not needed any more. `held`: the registers that replace memory.
     pub(super) fn settle(&mut self, held: GprSet) {
         for number in 0..self.entries.len() {
             let copy = self.now(number).filter(|_| self.is_instead(number)).and_then(copied);
@@ -114,7 +114,7 @@ impl Body {
         self.leave_out_unread();
     }
 
-    /// What stands where, by number.
+    /// The replacement of each instruction, by index.
     pub(super) fn lines(self) -> Vec<Line> {
         self.entries.into_iter().map(|one| one.line).collect()
     }
@@ -133,8 +133,8 @@ impl Body {
         effect
     }
 
-    /// Who reads `to`, to which the instruction with this number copies `from`, and what they are with `from` for it; `None`
-    /// where one of them cannot, or comes when `from` has changed.
+    /// The readers of `to`, to which the instruction with this index copies `from`, each rewritten to read `from`.
+    /// `None` if one of them cannot be, or reads it after `from` has changed.
     fn readers(&mut self, number: usize, to: Gpr, from: Gpr) -> Option<Vec<(usize, Instruction)>> {
         let length = self.entries.len();
         let (mut readers, mut changed) = (Vec::new(), false);
@@ -158,7 +158,7 @@ impl Body {
         Some(readers)
     }
 
-    /// `raw` with `to` where it reads `from`; `None` where it must be `from`.
+    /// `raw` with reads of `from` replaced by `to`; `None` if it must read `from`.
     fn renamed(&mut self, raw: &Instruction, from: Gpr, to: Gpr) -> Option<Instruction> {
         let named = |register: Register| {
             let is_it = Gpr::from_iced(register) == Some(from);
@@ -188,7 +188,7 @@ impl Body {
         (!still).then_some(renamed)
     }
 
-    /// Goes backwards around the loop twice, for the end reads what the next start does.
+    /// Walks backwards around the loop twice, because the end must know what the next start reads.
     fn leave_out_unread(&mut self) {
         let (mut live, mut flags) = (GprSet::default(), Flags::NONE);
         for last in [false, true] {
@@ -211,7 +211,7 @@ impl Body {
     }
 }
 
-/// The registers of a plain move between whole ones: to, and from.
+/// The registers of a plain move between whole registers: destination, source.
 fn copied(raw: &Instruction) -> Option<(Gpr, Gpr)> {
     let plain = matches!(
         raw.code(),

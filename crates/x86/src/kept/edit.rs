@@ -1,8 +1,8 @@
-//! An instruction with a register instead of its memory operand.
+//! An instruction with a register in place of its memory operand.
 //!
-//! What for: the other half of `kept`. Most instructions take either in the same position (SDM vol. 2, r/m operands). Scalar
-//! moves between memory and vector registers become whole moves: between registers they merge, which no compiler wants.
-//! What not: instructions whose memory operand has no register form; they are refused.
+//! What for: the other half of `kept`. Most instructions take either in the same position (SDM vol. 2, r/m operands).
+//! Scalar moves between memory and vector registers become whole moves: between registers they would merge, which no
+//! compiler wants. What not: instructions whose memory operand has no register form; they are refused.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
@@ -21,10 +21,10 @@ pub(super) enum FreeRegister {
 }
 
 impl FreeRegister {
-    /// How many vector registers instructions without EVEX name.
+    /// Number of vector registers that instructions without EVEX can name.
     pub(super) const VECTORS: u8 = 16;
 
-    /// It, if it is a general-purpose one.
+    /// The register, if it is a general-purpose one.
     pub(super) fn general(self) -> Option<Gpr> {
         if let FreeRegister::General(register) = self { Some(register) } else { None }
     }
@@ -48,14 +48,14 @@ impl FreeRegister {
     }
 }
 
-/// The names of the lowest bytes are in an order of their own: ah to bh stand between.
+/// The low-byte registers are not numbered consecutively: ah to bh are between them.
 fn low_byte(register: Gpr) -> Register {
     const LEGACY: [Register; 4] = [Register::AL, Register::CL, Register::DL, Register::BL];
     let number = register.number();
     LEGACY.get(number).copied().unwrap_or_else(|| Register::SPL + (number as u32 - 4))
 }
 
-/// `raw` with `free` for its memory operand, which is `place`; `None` when there is no such instruction.
+/// `raw` with `free` in place of its memory operand at `place`; `None` if there is no such instruction.
 pub(super) fn edited(
     raw: &Instruction,
     free: FreeRegister,
@@ -63,7 +63,7 @@ pub(super) fn edited(
 ) -> Option<Instruction> {
     let register = free.named(place.bytes)?;
     let is_vector = matches!(free, FreeRegister::Vector(_));
-    // Vector code has its constants at fixed addresses, where the compiler could keep them if it had reason to.
+    // Constants of vector code are at fixed addresses: the compiler could keep them in registers if that were useful.
     if is_vector && place.is_fixed() && !is_store(raw) {
         return None;
     }
@@ -89,7 +89,7 @@ fn is_store(raw: &Instruction) -> bool {
     raw.op_count() > 0 && raw.op0_kind() == OpKind::Memory
 }
 
-/// The move of a whole register for one of a scalar, and whether it loads.
+/// The move of a whole register that replaces a scalar move, and whether it loads.
 fn whole_move(code: Code) -> Option<(Code, bool)> {
     Some(match code {
         Code::Movsd_xmm_xmmm64 | Code::Movss_xmm_xmmm32 => (Code::Movaps_xmm_xmmm128, true),
@@ -104,14 +104,14 @@ fn whole_move(code: Code) -> Option<(Code, bool)> {
     })
 }
 
-/// A register gets what another holds.
+/// A move from a free register.
 pub(super) fn copy(to: Gpr, from: FreeRegister) -> Option<Instruction> {
     let names =
         (FreeRegister::General(to).named(8)?, from.named(8).filter(|name| name.is_gpr64())?);
     Instruction::with2(Code::Mov_r64_rm64, names.0, names.1).ok()
 }
 
-/// Its bytes at an address.
+/// The bytes of an instruction at an address.
 pub(super) fn encoded(instruction: &Instruction, at: RemoteAddr) -> Result<Vec<u8>, Refusal> {
     let mut encoder = Encoder::new(64);
     encoder.encode(instruction, at.0).map_err(|_| Refusal::Invalid)?;

@@ -1,8 +1,8 @@
 //! Addresses that are the same in each iteration of a loop, in symbols.
 //!
-//! What for: a sum of registers that the loop does not change and of what it loads from such addresses. What not: addresses
-//! that move; values of less than 64 bits, which are taken for unknown.
-//! Assumption: a store through an address that is not known changes none of these values.
+//! What for: sums of registers that the loop does not change and of values that it loads from such addresses. What
+//! not: addresses that move; values of less than 64 bits, which count as unknown. Assumption: a store through an
+//! unknown address changes none of these values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use crate::operand::{self, Access, Address, AddressWidth, Segment};
 use crate::pointers::{self, Derived};
 use crate::register::{Gpr, GprSet};
 
-/// Longer sums are taken for unknown: code can be written whose sums double with each instruction.
+/// Longer sums count as unknown: in some code sums double with each instruction.
 const MOST_TERMS: usize = 32;
 
-/// A part of a sum.
+/// A term of a sum.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Term {
     /// A register that the loop does not change.
     Entry(Gpr),
     /// Base of thread-local data.
     FsBase,
-    /// The 8 bytes there.
+    /// The 8 bytes at an address.
     Loaded(Box<Sum>),
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Sum {
     constant: i64,
 }
 
-/// Bytes at an address that stays.
+/// Bytes at a constant address.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct MemoryRange {
     at: Sum,
-    /// How many.
+    /// Their number.
     pub(super) bytes: u32,
 }
 
@@ -63,19 +63,19 @@ impl Sum {
         self
     }
 
-    /// How many terms it has, those of what leads to them included.
+    /// The number of its terms, including those of the addresses of its loads.
     fn size(&self) -> usize {
         let of = |term: &Term| if let Term::Loaded(at) = term { 1 + at.size() } else { 1 };
         self.terms.keys().map(of).sum()
     }
 
-    /// How many loads lead to it, one after the other.
+    /// The length of the longest chain of loads in it.
     pub(super) fn depth(&self) -> usize {
         let of = |term: &Term| if let Term::Loaded(at) = term { 1 + at.depth() } else { 0 };
         self.terms.keys().map(of).max().unwrap_or(0)
     }
 
-    /// Its value at the start. `word` is what each word of memory holds that is not in `contents`.
+    /// Its value at the start. Each word of memory that is not in `contents` holds `word`.
     pub(super) fn value(&self, state: &State, contents: &Contents, word: u64) -> u64 {
         let term = |(term, factor): (&Term, &i64)| {
             let value = match term {
@@ -93,7 +93,7 @@ impl Sum {
     }
 }
 
-/// The byte so far behind an address.
+/// The byte at this distance from an address.
 fn held(contents: &Contents, at: u64, byte: usize, word: u64) -> u8 {
     let at = at.wrapping_add(byte as u64);
     let default = word.to_le_bytes()[(at % 8) as usize];
@@ -101,7 +101,7 @@ fn held(contents: &Contents, at: u64, byte: usize, word: u64) -> u8 {
 }
 
 impl MemoryRange {
-    /// Whether both have a byte in common, as far as symbols tell.
+    /// Whether both have a byte in common, as far as the symbols show.
     pub(super) fn overlaps(&self, other: &MemoryRange) -> bool {
         let ends = |one: &MemoryRange| one.at.constant.saturating_add(i64::from(one.bytes));
         self.at.terms == other.at.terms
@@ -109,17 +109,17 @@ impl MemoryRange {
             && other.at.constant < ends(self)
     }
 
-    /// Whether it lies at an address that stands in the code.
+    /// Whether its address is a constant in the code.
     pub(super) fn is_fixed(&self) -> bool {
         self.at.terms.is_empty()
     }
 
-    /// How many loads lead to what it holds, its own included.
+    /// The length of the chain of loads to its content, its own load included.
     pub(super) fn depth(&self) -> usize {
         1 + self.at.depth()
     }
 
-    /// Where it lies.
+    /// Its address.
     pub(super) fn address(&self, state: &State, contents: &Contents, word: u64) -> u64 {
         self.at.value(state, contents, word)
     }
@@ -131,13 +131,13 @@ impl MemoryRange {
     }
 }
 
-/// What registers hold.
+/// The values of registers.
 pub(super) type Registers = [Option<Sum>; Gpr::COUNT];
 
-/// What is the same in each iteration, at the start of one.
+/// The values that are the same in each iteration, at the start of one.
 pub(super) struct Places<'a> {
     block: &'a Block,
-    /// Places that the loop stores to.
+    /// Locations that the loop stores to.
     stored: &'a BTreeSet<MemoryRange>,
     entry: Registers,
 }
@@ -153,7 +153,7 @@ impl<'a> Places<'a> {
             entry[register.number()] = Some(Sum::of(Term::Entry(register)));
         }
         let mut places = Places { block, stored, entry };
-        // What is known at the end whatever came before is known at the next start. This only adds.
+        // A value that is known at the end, whatever came before, is known at the next start. This only adds values.
         loop {
             let end = places.visit(|_, _, _| {}, |_, _| {});
             let news =
@@ -168,8 +168,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Shows each access to such a place (number of the instruction, of the access in it) and what registers hold behind each
-    /// instruction, and returns what they hold behind the last one.
+    /// Calls back for each access to such a location (index of the instruction, of the access in it) and with the
+    /// register values after each instruction. Returns those after the last one.
     pub(super) fn visit(
         &self,
         mut see: impl FnMut(usize, usize, MemoryRange),

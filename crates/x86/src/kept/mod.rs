@@ -1,9 +1,10 @@
-//! A loop that keeps in registers what it loads again in each iteration.
+//! A loop that keeps in registers what it would load again in each iteration.
 //!
-//! What for: the cost of such loads. A compiler loads a pointer, a length or a sum again after each store that might have
-//! changed it; a programmer knows better. [`keep`] finds the memory of a loop that has one address in all iterations. It
-//! writes the loop with registers for that memory, to be timed next to the loop as it is. What not: whether the program may
-//! do so: other stores of the loop, or another thread, may write there. Only traces show that.
+//! What for: the cost of such loads. A compiler loads a pointer, a length or a sum again after each store that might
+//! have changed it; a programmer knows better. [`keep`] finds the memory of a loop that has one address in all
+//! iterations. It writes the loop with registers in place of that memory, to be timed next to the original loop. What
+//! not: whether the program may do so: other stores of the loop, or another thread, may write there. Only traces show
+//! that.
 //!
 //! ```text
 //! mov rdx, [rdi+8]
@@ -12,17 +13,17 @@
 //! add qword [rdi+8], 1      add r9, 1
 //! ```
 //!
-//! Instructions that only fetched such a value, or computed a value from it that is the same in each iteration, are left out
-//! (`body`): a pointer that leads to another needs no register where only the other one is used.
+//! Instructions that only fetched such a value, or that computed from it a value that is the same in each iteration,
+//! are removed (`body`): a pointer that leads to another needs no register if only the other one is used.
 //!
 //! Nothing is kept of
-//! * a loop that calls, pushes, or spills registers (an operand at a fixed distance from rsp, or below an unchanged rbp): it is
-//!   short of registers, or was not optimised, and then source code changes nothing;
-//! * a loop without any store: nothing made the compiler load again, so the source asks for it (`volatile`, atomic);
-//! * a loop with an atomic instruction, a fence or `pause`: threads communicate there.
+//! * a loop that calls, pushes, or spills registers (an operand at a fixed distance from rsp, or below an unchanged
+//!   rbp): it lacks registers or is unoptimised, and a change of its source would not help;
+//! * a loop without any store: then the source requires the loads (`volatile`, atomic);
+//! * a loop with an atomic instruction, a fence or `pause`: it communicates with other threads.
 //!
-//! Assumptions: a compiler would do the same, or better: what is loaded and changed by one instruction each is a move from a
-//! register here. The loop is past its first iteration.
+//! Assumptions: a compiler would do the same or better: what is loaded and changed by one instruction each is a move
+//! from a register here. The loop is past its first iteration.
 
 mod body;
 mod edit;
@@ -41,56 +42,57 @@ use crate::block::Block;
 use crate::code::{CodeSource, Window};
 use crate::contents::Contents;
 use crate::evaluate::State;
-use crate::floor::{NoFloor, Part, Unrolled, straight};
 use crate::instruction::Flow;
 use crate::operand::{Access, Kind};
 use crate::register::{Gpr, GprSet};
+use crate::unroll::{NotTimeable, Part, Unrolled, straight};
 
 /// Number of registers. One that becomes free is used again.
 const MOST_HELD: usize = Gpr::COUNT + FreeRegister::VECTORS as usize;
 
-/// The instructions of a loop, some with a register instead of their memory operand, some left out.
+/// The instructions of a loop: some have a register in place of their memory operand, some are removed.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// By position in the block.
+    /// By index in the block.
     lines: Vec<Line>,
     held: Vec<(Held, FreeRegister)>,
     accesses: Vec<KeptAccess>,
 }
 
-/// What a register holds from the start on.
+/// The value of a register from the start on.
 #[derive(Clone, Debug)]
 enum Held {
-    /// What memory holds there.
+    /// The content of memory there.
     Bytes(MemoryRange),
-    /// What the instruction with this number gives this register, in each iteration.
+    /// The value that the instruction with this index gives this register in each iteration.
     Value(usize, Gpr, Sum),
 }
 
-/// Places that a loop loads and stores, and that stay where they are: what it carries from iteration to iteration in memory.
+/// Locations with a constant address that a loop loads and stores: what it carries in memory from iteration to
+/// iteration.
 #[derive(Clone, Debug)]
 pub struct Carried(Vec<MemoryRange>);
 
-/// An access that is none any more.
+/// An access that was removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeptAccess {
-    /// Position of its instruction in the block.
+    /// Index of its instruction in the block.
     pub instruction: usize,
-    /// Which place, from 0; accesses of one place are of the same bytes.
+    /// The location, from 0; accesses to one location are to the same bytes.
     pub place: usize,
 }
 
-/// An access to a place whose address is known in symbols.
+/// An access with a known symbolic address.
 struct Candidate {
     instruction: usize,
     kind: Kind,
     place: MemoryRange,
-    /// Its instruction has no other, and it happens once.
+    /// Its instruction has no other access, and it happens once.
     alone: bool,
 }
 
-/// The loop `block`, which leads back to its start, with registers for what it loads again and again; `None` where there is
-/// nothing to keep, no register for it, or a reason not to (see above).
+/// The loop `block`, which branches back to its start, with registers in place of what it loads again and again.
+/// `None` if there is nothing to keep, no register for it, or a reason not to (see above).
 #[must_use]
 pub fn keep(block: &Block) -> Option<Kept> {
     let instructions = &block.instructions;
@@ -131,7 +133,8 @@ pub fn keep(block: &Block) -> Option<Kept> {
     (!held.is_empty()).then(|| Kept { lines: body.lines(), held, accesses })
 }
 
-/// The instructions to replace so that `free` stands for this; `None` where it cannot, or where none is left that needs it.
+/// The instructions to replace so that `free` holds this value; `None` if that is impossible, or if no remaining
+/// instruction needs it.
 fn edits(
     body: &Body,
     candidates: &[Candidate],
@@ -154,7 +157,7 @@ fn edits(
     (!edits.is_empty()).then_some(edits)
 }
 
-/// What the loop `block` carries on in memory.
+/// What the loop `block` carries in memory.
 #[must_use]
 pub fn carried(block: &Block) -> Carried {
     let Invariant { candidates, .. } = Invariant::of(block);
@@ -167,7 +170,8 @@ pub fn carried(block: &Block) -> Carried {
 }
 
 impl Carried {
-    /// Code that stores there what memory holds at the start, so that each run of the loop begins alike. It uses rax and rcx.
+    /// Code that stores there the content of memory at the start, so that each run of the loop begins alike. It uses
+    /// rax and rcx.
     #[must_use]
     pub fn restored(&self, state: &State, contents: &Contents, word: u64) -> Vec<u8> {
         let mut code = Vec::new();
@@ -194,16 +198,16 @@ impl Carried {
 }
 
 impl Kept {
-    /// The accesses that are saved, in the order of the block.
+    /// The removed accesses, in the order of the block.
     #[must_use]
     pub fn accesses(&self) -> &[KeptAccess] {
         &self.accesses
     }
 
-    /// Puts what memory holds at the start into the registers that stand for it. `word` is what each word holds that is not in
-    /// `contents`.
+    /// Loads the registers that replace memory with its content at the start. Each word that is not in `contents`
+    /// holds `word`.
     pub fn hold(&self, state: &mut State, contents: &Contents, word: u64) {
-        // A register that leads there may itself have become one that stands for memory.
+        // A register on the way to that address may itself have become one that replaces memory.
         let before = state.clone();
         for (held, free) in &self.held {
             let bytes = match held {
@@ -227,13 +231,13 @@ impl Kept {
     /// As [`unroll`](crate::unroll), for the loop of which it was made.
     ///
     /// # Errors
-    /// [`NoFloor`], likewise.
+    /// [`NotTimeable`], likewise.
     pub fn unroll<C: CodeSource + ?Sized>(
         &self,
         part: &Part<'_, C>,
         at: RemoteAddr,
         copies: usize,
-    ) -> Result<Unrolled, NoFloor> {
+    ) -> Result<Unrolled, NotTimeable> {
         let mut bytes = Vec::new();
         for _ in 0..copies {
             for (instruction, line) in part.block.instructions.iter().zip(&self.lines) {
@@ -252,7 +256,7 @@ impl Kept {
     }
 }
 
-/// Whether a loop with this instruction is left alone.
+/// Whether a loop with this instruction is not rewritten.
 fn forbids(instruction: &crate::Instruction, block: &Block) -> bool {
     use Mnemonic::{Lfence, Mfence, Pause, Serialize, Sfence};
     let fence = matches!(instruction.raw.mnemonic(), Lfence | Mfence | Sfence | Pause | Serialize);
@@ -274,11 +278,11 @@ fn forbids(instruction: &crate::Instruction, block: &Block) -> bool {
 /// What is the same in each iteration.
 #[derive(Default)]
 struct Invariant {
-    /// The accesses whose address is.
+    /// The accesses with such an address.
     candidates: Vec<Candidate>,
-    /// The registers whose values behind each instruction are.
+    /// The registers with such a value, after each instruction.
     known: Vec<GprSet>,
-    /// What instructions make of what was loaded: their numbers, registers and values.
+    /// Values computed from what was loaded: instruction, register and value.
     values: Vec<(usize, Gpr, Sum)>,
 }
 
@@ -304,7 +308,7 @@ impl Invariant {
                         .extend(computed(one, registers).map(|(to, sum)| (instruction, to, sum)));
                 },
             );
-            // What turns out to be stored is nothing that stays as it was, so that less is known.
+            // A location that turns out to be stored does not keep its value, so less is known than assumed.
             let writes = found.candidates.iter().filter(|one| one.kind != Kind::Read);
             let known = stored.len();
             stored.extend(writes.map(|one| one.place.clone()));
@@ -319,7 +323,8 @@ fn known(registers: &Registers) -> GprSet {
     Gpr::all().filter(|register| registers[register.number()].is_some()).collect()
 }
 
-/// The register that it computes without an access of its own, and its value, if that follows from what was loaded.
+/// The register that the instruction computes without an access of its own, and its value, if it follows from loaded
+/// values.
 fn computed(instruction: &crate::Instruction, registers: &Registers) -> Option<(Gpr, Sum)> {
     let mut changed = instruction.registers().changed.iter();
     let to = changed.next().filter(|_| instruction.accesses().is_empty())?;
@@ -327,8 +332,9 @@ fn computed(instruction: &crate::Instruction, registers: &Registers) -> Option<(
     changed.next().is_none().then(|| (to, sum.clone()))
 }
 
-/// What may be kept: places first that are loaded and stored, for what is loaded there waits for the store; then what comes
-/// behind the longest chains of loads, for what leads to it is not needed any more; then what is loaded most.
+/// What may be kept, most useful first: locations that are loaded and stored, because the load waits for the store;
+/// then values at the end of the longest chains of loads, because the earlier loads become unnecessary; then what is
+/// loaded most.
 fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Vec<Held> {
     let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
     let plain = |one: &Candidate| {
@@ -347,7 +353,7 @@ fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Ve
         }
     }
     for (instruction, to, sum) in values {
-        // The last one of several that lead to each other.
+        // The last value of a chain.
         worth.push(((false, sum.depth(), 1 + instruction, 1), Held::Value(instruction, to, sum)));
     }
     worth.sort_by_key(|(order, _)| Reverse(*order));

@@ -1,11 +1,13 @@
-//! The blocks of a function, and its natural loops with their nest.
+//! The basic blocks of a function, and its natural loops with their nesting.
 //!
-//! What for: which instructions belong to which loop. What not: what they do.
-//! How: instructions are read one after the other from the function's first byte, as compilers lay them; a back edge leads
-//! to a block that dominates its source (Aho, Lam, Sethi, Ullman, Compilers, 9.6); dominators by Cooper, Harvey and Kennedy,
-//! A Simple, Fast Dominance Algorithm (2001). Blocks that nothing in sight leads to (cases of a jump table, landing pads)
-//! count as led to from the function's start. Loops with two entries are none.
-//! Hazards: data between instructions end the reading there.
+//! What for: which instructions belong to which loop. What not: their effects.
+//!
+//! How: instructions are read linearly from the function's first byte, as compilers lay them out. A back edge leads
+//! to a block that dominates its source (Aho, Lam, Sethi, Ullman, Compilers, 9.6). Dominators are computed as by
+//! Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm (2001). Blocks without a visible predecessor (cases
+//! of a jump table, landing pads) count as successors of the function's entry. Loops with two entries are not found.
+//!
+//! Hazard: data between instructions ends the reading there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +17,10 @@ use iced_x86::{Instruction, Mnemonic};
 use crate::code::{CodeBytes, CodeSource as _};
 use crate::instruction::{Flow, decode, flow};
 
-/// Instructions of a function that are read: 64 KiB of code have fewer.
+/// Most instructions of a function that are read: 64 KiB of code have fewer.
 const MOST_INSTRUCTIONS: usize = 40_000;
 
-/// Instructions that run one after the other.
+/// A basic block.
 pub(super) struct Block {
     /// Its instructions, by position in [`Graph::instructions`].
     pub range: std::ops::Range<usize>,
@@ -29,14 +31,22 @@ pub(super) struct Block {
 /// A natural loop.
 #[derive(Clone, Debug)]
 pub(super) struct Natural {
-    /// The block that all ways into it lead to.
+    /// The block through which all ways into it lead.
     pub header: usize,
-    /// All its blocks.
+    /// All its blocks, those of inner loops included.
     pub blocks: BTreeSet<usize>,
     /// Blocks with an edge back to the header.
     pub latches: Vec<usize>,
-    /// The smallest loop around it, by position.
+    /// The smallest loop around it, by index.
     pub parent: Option<usize>,
+}
+
+/// Where an instruction is in its function.
+pub(super) struct Location {
+    /// Its block, by position in [`Graph::blocks`].
+    pub block: usize,
+    /// By position in [`Graph::instructions`].
+    pub instruction: usize,
 }
 
 /// A function's blocks.
@@ -78,7 +88,7 @@ impl Graph {
         graph
     }
 
-    /// What fills the room in front of an aligned block, behind a jump, leads nowhere: it never runs.
+    /// Code between a jump and the next aligned block is padding that never runs: it has no successors.
     fn cut_padding(&mut self) {
         let before = self.predecessors();
         for (block, before) in self.blocks.iter_mut().zip(&before).skip(1) {
@@ -89,11 +99,12 @@ impl Graph {
         }
     }
 
-    /// The block that has the instruction at `address`, and which of all it is.
-    pub(super) fn locate(&self, address: RemoteAddr) -> Option<(usize, usize)> {
-        let at = self.instructions.binary_search_by_key(&address.0, Instruction::ip).ok()?;
-        let block = self.blocks.partition_point(|block| block.range.start <= at).checked_sub(1)?;
-        Some((block, at))
+    /// The place of the instruction at `address`.
+    pub(super) fn locate(&self, address: RemoteAddr) -> Option<Location> {
+        let instruction =
+            self.instructions.binary_search_by_key(&address.0, Instruction::ip).ok()?;
+        let block = self.blocks.partition_point(|block| block.range.start <= instruction);
+        Some(Location { block: block.checked_sub(1)?, instruction })
     }
 
     /// All loops, outer ones before inner ones.
@@ -122,7 +133,7 @@ impl Graph {
         loops.sort_by_key(|one| (std::cmp::Reverse(one.blocks.len()), one.header));
         for inner in 1..loops.len() {
             let header = loops[inner].header;
-            // The smallest of the larger ones; two loops of one size are apart.
+            // The smallest of the larger loops; two loops of one size are disjoint.
             let around = (0..inner).rev().find(|outer| {
                 loops[*outer].header != header && loops[*outer].blocks.contains(&header)
             });
@@ -131,9 +142,10 @@ impl Graph {
         loops
     }
 
-    /// The blocks of `within` that every way from the header back to it comes through, in the order in which it does.
+    /// The blocks of `within` through which every iteration passes, in order of execution.
     pub(super) fn unavoidable(&self, natural: &Natural, within: &[usize]) -> Vec<usize> {
-        // How many blocks an iteration reaches without this one, if it cannot end so: fewer where it comes earlier.
+        // Number of blocks that an iteration reaches without this one, if it cannot complete without it: fewer where
+        // it comes earlier.
         let reached_without =
             |block: usize| {
                 let mut seen = BTreeSet::from([natural.header]);
@@ -163,7 +175,7 @@ impl Graph {
         before
     }
 
-    /// The immediate dominator of each block; 0, the entry, of itself and of what nothing leads to.
+    /// The immediate dominator of each block; 0, the entry, for itself and for blocks without predecessor.
     fn dominators(&self, before: &[Vec<usize>]) -> Vec<usize> {
         let order = self.post_order();
         let mut position = vec![0; self.blocks.len()];
@@ -176,7 +188,7 @@ impl Graph {
         while changed {
             changed = false;
             for &block in order.iter().rev().filter(|block| **block != 0) {
-                // What the entry leads to by no edge in sight.
+                // Blocks without a visible predecessor count as successors of the entry.
                 let orphan = before[block].is_empty().then_some(0);
                 let known =
                     before[block].iter().copied().filter(|from| dominators[*from].is_some());
@@ -204,7 +216,7 @@ impl Graph {
         dominators.into_iter().map(|dominator| dominator.unwrap_or(0)).collect()
     }
 
-    /// Post-order from the entry; the entry last, so that it dominates what only a jump table leads to.
+    /// The blocks in post-order. The entry is last, so that it dominates the blocks that only a jump table leads to.
     fn post_order(&self) -> Vec<usize> {
         let (mut order, mut seen) = (Vec::new(), vec![false; self.blocks.len()]);
         let orphans: Vec<usize> = {
@@ -212,7 +224,7 @@ impl Graph {
             (1..self.blocks.len()).filter(|block| before[*block].is_empty()).collect()
         };
         if let Some(entry) = seen.first_mut() {
-            // Its turn comes last, whatever leads back to it.
+            // The entry comes last, whatever branches back to it.
             *entry = true;
         }
         for root in orphans.into_iter().chain([0]).filter(|root| *root < self.blocks.len()) {
@@ -261,7 +273,7 @@ fn read_instructions(code: &CodeBytes<'_>) -> Vec<Instruction> {
     found
 }
 
-/// Where a jump leads, when that is known.
+/// The target of a jump, if it is known.
 fn target(instruction: &Instruction) -> Option<RemoteAddr> {
     match flow(instruction) {
         Flow::Jump(to) | Flow::Conditional(to) => Some(to),

@@ -1,34 +1,35 @@
-//! Values as sums of what registers and words of the stack held when a loop's iteration began.
+//! Values as linear sums of registers and stack words at the start of an iteration.
 //!
-//! What for: `rdx` = 8 x `[rbp-4]` + 16 at some instruction, whatever way it came there. What not: products of variables,
-//! memory other than the stack.
-//! All arithmetic is modulo 2^bits: 64, or 32 where the value went through a register of 32 bits. Reducing 2^64 to 2^32
+//! What for: for example `rdx` = 8 x `[rbp-4]` + 16 at some instruction, on every way to it. What not: products of
+//! variables, memory other than the stack.
+//!
+//! All arithmetic is modulo 2^bits: 64, or 32 if the value went through a 32-bit register. Reducing 2^64 to 2^32
 //! commutes with sums and with products by constants, so what follows from such a value holds modulo 2^32.
 
 use facts::Slot;
 
 use crate::register::Gpr;
 
-/// What has a value when an iteration begins.
+/// A variable: something with a value at the start of an iteration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Variable {
     /// A register.
     Register(Gpr),
-    /// A word of the stack, counted from what its base holds at that moment.
+    /// A word of the stack, relative to the value of its base at that time.
     Slot(Slot),
 }
 
-/// More variables in one value are given up.
+/// A value with more variables counts as unknown.
 const MOST_TERMS: usize = 4;
 
 /// A sum of variables, each times a constant, and a constant.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Linear {
-    /// Variables by order, each with its factor, which is not 0.
+    /// The variables in order, each with its factor, which is not 0.
     pub terms: Vec<(Variable, u64)>,
     /// What is added.
     pub constant: u64,
-    /// It holds modulo two to this: 64 or 32.
+    /// The value holds modulo 2 to this power: 64 or 32.
     pub bits: u32,
 }
 
@@ -45,13 +46,13 @@ impl Linear {
         Linear { terms: vec![(variable, 1)], constant: 0, bits }
     }
 
-    /// The low 32 bits of it.
+    /// Its low 32 bits.
     pub(super) fn narrowed(mut self) -> Linear {
         self.bits = 32;
         self.cut()
     }
 
-    /// What `bits` do not tell is cut off.
+    /// Reduces factors and constant to `bits`.
     fn cut(mut self) -> Linear {
         if self.bits < 64 {
             let mask = (1 << self.bits) - 1;
@@ -86,7 +87,7 @@ impl Linear {
         self.plus(&other.times(u64::MAX))
     }
 
-    /// Its constant, when it has no variables.
+    /// Its constant, if it has no variables.
     #[must_use]
     pub fn known(&self) -> Option<u64> {
         self.terms.is_empty().then_some(self.constant)

@@ -1,12 +1,15 @@
-//! The loops of a function: their nest, the variables that change by a constant in every iteration, and the registers and
-//! words of the stack that show their progress at any instruction.
+//! The loops of a function: their nesting, the variables that change by a constant per iteration, and the registers
+//! and stack words that show progress at any instruction.
 //!
-//! What for: two samples of one thread in one run of a loop give the exact number of iterations between them.
-//! What not: samples; memory other than the stack; loops with two entries.
-//! How: within a loop every value is followed as a sum of what registers and words of the stack held when the iteration
-//! began ([`Linear`]), over all ways through the body until nothing changes; what differs by the way is given up. What is, at
-//! every edge back, what it was plus a constant has a step; what is what it was stays.
-//! "Iteration" is one of the machine's loop: where the compiler unrolled or vectorised, several of the source.
+//! What for: two samples of one thread in one run of a loop give the exact number of iterations between them. What
+//! not: samples; memory other than the stack; loops with two entries.
+//!
+//! How: every value in a loop is a linear sum of registers and stack words at the start of the iteration
+//! ([`Linear`]). These sums are propagated over all ways through the body until nothing changes; values that differ
+//! between ways become unknown. A variable that at every back edge equals its start value plus a constant has a step;
+//! one that equals its start value is invariant.
+//!
+//! An iteration is one of the machine's loop: if the compiler unrolled or vectorised, it is several of the source's.
 
 mod graph;
 mod linear;
@@ -20,16 +23,16 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 pub use self::linear::{Linear, Variable};
 
-use self::graph::{Graph, Natural};
+use self::graph::{Graph, Location, Natural};
 use self::transfer::{Exposed, State};
 use crate::code::CodeBytes;
 use crate::instruction::{Flow, flow};
 use crate::register::Gpr;
 
-/// Blocks of a loop outside of inner ones; of more, no instruction is said to run in every iteration.
+/// Most blocks of a loop outside inner loops; beyond, no instruction counts as running in every iteration.
 const MOST_BLOCKS: usize = 500;
 
-/// Instructions that are followed in all loops of a function together, repetitions included.
+/// Most instructions that are interpreted in all loops of a function, repetitions included.
 const MOST_STEPS: usize = 2_000_000;
 
 /// The loops of one function.
@@ -43,36 +46,37 @@ pub struct Loops {
 #[derive(Clone, Debug)]
 pub struct Loop {
     natural: Natural,
-    /// By how much a variable moves per iteration: a constant, or a sum of what stays. What stays has 0.
+    /// The step of a variable per iteration: a constant, or a sum of invariants. 0 for an invariant.
     steps: BTreeMap<Variable, Linear>,
     /// Words of the stack that the loop writes.
     written: BTreeSet<Slot>,
-    /// What values are when a block of it begins.
+    /// Values at the start of each of its blocks.
     states: BTreeMap<usize, State>,
     /// Address of its first instruction.
     pub start: RemoteAddr,
-    /// The loop right around it.
+    /// The loop directly around it.
     pub parent: Option<usize>,
-    /// How many loops are around it.
+    /// Number of loops around it.
     pub depth: usize,
-    /// How many instructions it has, those of inner loops included.
+    /// Number of its instructions, those of inner loops included.
     pub instructions: usize,
-    /// Whether it calls.
+    /// Whether it contains a call.
     pub calls: bool,
 }
 
-/// What a register or a word of the stack tells at an instruction of a loop.
+/// What a register or a stack word shows at an instruction of a loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// Where the value stands. A slot's displacement is that of the operand, from what its base holds at the instruction.
+    /// The register or word. The displacement of a word is that of the operand, relative to the value of its base at
+    /// the instruction.
     pub carrier: Variable,
-    /// What it is, of what the loop's variables held when the iteration began.
+    /// Its value, in terms of the loop's variables at the start of the iteration.
     pub value: Linear,
-    /// By how much it moves per iteration; the value 0 where it stays.
+    /// Its step per iteration; 0 if it is invariant.
     pub step: Linear,
 }
 
-/// The loops of the function whose code this is.
+/// The loops of the function with this code.
 #[must_use]
 pub fn loops(code: &CodeBytes<'_>) -> Loops {
     let graph = Graph::read(code);
@@ -119,7 +123,7 @@ struct Followed {
     states: BTreeMap<usize, State>,
 }
 
-/// Values through a loop until nothing changes; `None` when that takes too long.
+/// Propagates values through a loop until nothing changes; `None` if that takes too long.
 fn follow(
     graph: &Graph,
     exposed: &Exposed,
@@ -161,7 +165,7 @@ fn follow(
         }
     }
     let latched = latched?;
-    // Blocks of the loop that nothing in sight leads to may do anything.
+    // Blocks of the loop without a visible predecessor may do anything.
     if natural.blocks.iter().any(|block| !states.contains_key(block)) {
         return None;
     }
@@ -187,16 +191,16 @@ fn follow(
 }
 
 impl Loops {
-    /// All of them, outer ones before inner ones.
+    /// All loops, outer ones before inner ones.
     #[must_use]
     pub fn all(&self) -> &[Loop] {
         &self.loops
     }
 
-    /// The loops around an instruction, by position, the innermost first.
+    /// The loops around an instruction, by index, innermost first.
     #[must_use]
     pub fn around(&self, address: RemoteAddr) -> Vec<usize> {
-        let Some((block, _)) = self.graph.locate(address) else { return Vec::new() };
+        let Some(Location { block, .. }) = self.graph.locate(address) else { return Vec::new() };
         let has = |one: &&usize| self.loops[**one].natural.blocks.contains(&block);
         let all: Vec<usize> = (0..self.loops.len()).collect();
         let mut found: Vec<usize> = all.iter().filter(has).copied().collect();
@@ -219,15 +223,15 @@ impl Loops {
         (address.0 < found.next_ip()).then_some(RemoteAddr(found.ip()))
     }
 
-    /// The last instruction that runs exactly once in each iteration of a loop, or the last such one that accesses memory by an
-    /// operand: what comes before a way out runs once more than the loop goes round.
+    /// The last instruction that runs exactly once per iteration of a loop, or the last such one with a memory
+    /// operand. The part of the body before an exit runs once more than the back edge.
     #[must_use]
     pub fn last_per_iteration(&self, wanted: usize, with_memory: bool) -> Option<RemoteAddr> {
         let found = self.once(wanted).filter(|one| !with_memory || accesses_memory(one));
         found.last().map(|instruction| RemoteAddr(instruction.ip()))
     }
 
-    /// The instructions that run exactly once in each iteration of a loop, in the order in which they do.
+    /// The instructions that run exactly once per iteration of a loop, in order of execution.
     fn once(&self, wanted: usize) -> impl Iterator<Item = &Instruction> {
         let blocks = self.loops.get(wanted).map_or(Vec::new(), |one| {
             let inner = self.loops.iter().filter(|inner| inner.parent == Some(wanted));
@@ -243,7 +247,7 @@ impl Loops {
         ranges.flat_map(|range| &self.graph.instructions[range])
     }
 
-    /// What registers, and those words of the stack of `slots`, tell of the loop at an instruction of it.
+    /// What the registers, and the stack words in `slots`, show of a loop at one of its instructions.
     #[must_use]
     pub fn readings(&self, wanted: usize, address: RemoteAddr, slots: &[Slot]) -> Vec<Reading> {
         let state = self.loops.get(wanted).and_then(|one| Some((one, self.state(one, address)?)));
@@ -262,9 +266,9 @@ impl Loops {
         found.collect()
     }
 
-    /// What values are when the instruction at `address` begins.
+    /// The values before the instruction at `address`.
     fn state(&self, one: &Loop, address: RemoteAddr) -> Option<State> {
-        let (block, at) = self.graph.locate(address)?;
+        let Location { block, instruction: at } = self.graph.locate(address)?;
         let mut state = one.states.get(&block)?.clone();
         let mut factory = InstructionInfoFactory::new();
         for instruction in &self.graph.instructions[self.graph.blocks[block].range.start..at] {
@@ -275,13 +279,13 @@ impl Loops {
 }
 
 impl Loop {
-    /// By how much a sum of variables moves per iteration; `None` where one of them moves unevenly.
+    /// The step per iteration of a sum of variables; `None` if one of them has no constant step.
     fn step_of(&self, value: &Linear) -> Option<Linear> {
         let mut sum = Linear { bits: value.bits, ..Linear::constant(0) };
         for (variable, factor) in &value.terms {
             let step = match (self.steps.get(variable), variable) {
                 (Some(step), _) => step,
-                // Nobody wrote it.
+                // A word that the loop does not write is invariant.
                 (None, Variable::Slot(slot)) if !self.written.contains(slot) => continue,
                 (None, _) => return None,
             };

@@ -1,9 +1,11 @@
-//! What an instruction does to registers and words of the stack, as sums of what they held when an iteration began.
+//! The effect of an instruction on registers and stack words, as linear sums of their values at the start of an
+//! iteration.
 //!
 //! What not: flags, vectors, memory other than the stack.
-//! Assumptions: calls leave what the ABI says (System V AMD64 ABI, 3.2.1: rbx, rbp, rsp, r12..r15); they and stores through
-//! other registers write no word of the stack but those that an address is taken of. Of a structure only the begin is known to
-//! be one; registers that then tell different progress are no odometer (`analysis`).
+//!
+//! Assumptions: calls preserve what the ABI says (System V AMD64 ABI, 3.2.1: rbx, rbp, rsp, r12..r15). Calls, and
+//! stores through other registers, write only stack words whose address is taken. Of a structure only the start is
+//! known to be one; registers that then disagree about progress are no odometer (`analysis`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +17,10 @@ use crate::instruction::{Flow, flow, register_effect};
 use crate::register::{Gpr, GprSet};
 use crate::wanted::{slot_operand, stack_base};
 
-/// Words of the stack that are followed at once.
+/// Most stack words that are tracked at once.
 const MOST_SLOTS: usize = 64;
 
-/// Words of the stack that code may write without naming them: their address is taken, or they are the begin of an array.
+/// Stack words that code may write without naming them: their address is taken, or they are the start of an array.
 #[derive(Default)]
 pub(super) struct Exposed(BTreeSet<Slot>);
 
@@ -37,16 +39,16 @@ impl Exposed {
     }
 }
 
-/// What registers and words of the stack hold; `None`: unknown.
+/// The values of registers and stack words; `None`: unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct State {
     registers: [Option<Linear>; Gpr::COUNT],
-    /// Those that are not in it hold what they held.
+    /// Words that are not in it still have their start value.
     slots: BTreeMap<Slot, Option<Linear>>,
 }
 
 impl State {
-    /// When an iteration begins.
+    /// At the start of an iteration.
     pub(super) fn begin() -> State {
         let registers = std::array::from_fn(|number| {
             Gpr::from_number(number).map(|gpr| Linear::variable(Variable::Register(gpr)))
@@ -65,12 +67,12 @@ impl State {
         }
     }
 
-    /// Words of the stack that are known to have been written.
+    /// Stack words that are known to have been written.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.slots.keys().copied()
     }
 
-    /// Takes what another way leads to; whether that changed anything.
+    /// Merges the values from another way; returns whether anything changed.
     pub(super) fn join(&mut self, other: &State) -> bool {
         let mut changed = false;
         for (mine, others) in self.registers.iter_mut().zip(&other.registers) {
@@ -90,7 +92,7 @@ impl State {
         changed
     }
 
-    /// Runs one instruction.
+    /// Interprets one instruction.
     pub(super) fn step(
         &mut self,
         raw: &Instruction,
@@ -124,7 +126,7 @@ impl State {
         }
     }
 
-    /// Something may have written what has an address.
+    /// Something may have written every word whose address is taken.
     fn lose(&mut self, exposed: &Exposed) {
         for slot in &exposed.0 {
             if let Some(slot) = self.by_own(*slot) {
@@ -142,7 +144,7 @@ impl State {
         self.register(Gpr::RSP)?.plus(&Linear::constant(i64::from(moved).cast_unsigned()))
     }
 
-    /// A word of the stack by what its base held when the iteration began, if the base is only moved since.
+    /// A stack word relative to the start value of its base, if the base has only been moved by constants.
     pub(super) fn by_own(&self, operand: Slot) -> Option<Slot> {
         let base = match operand.base {
             SlotBase::StackPointer => Gpr::RSP,
@@ -154,7 +156,7 @@ impl State {
         Some(Slot { displacement: i32::try_from(displacement).ok()?, ..operand })
     }
 
-    /// The operand of an instruction as a word of the stack by what its base held when the iteration began.
+    /// The operand of an instruction as a stack word relative to the start value of its base.
     pub(super) fn operand(&self, raw: &Instruction) -> Option<Slot> {
         self.by_own(slot_operand(raw)?)
     }
@@ -173,7 +175,7 @@ impl State {
                 && written.start < other_bytes.end
         };
         self.slots.iter_mut().filter(|(other, _)| meets(other)).for_each(|(_, held)| *held = None);
-        // Halves of it, and wholes around it, that were not written yet.
+        // Its halves, and the whole words that contain it, that were not written yet.
         for displacement in [-4, 0, 4] {
             for wide in [false, true] {
                 let displacement = slot.displacement.wrapping_add(displacement);
@@ -190,7 +192,7 @@ impl State {
         }
     }
 
-    /// Something that is not followed was written to memory.
+    /// A value that is not tracked was written to memory.
     fn overwrite(&mut self, raw: &Instruction, exposed: &Exposed) {
         if let Some(slot) = self.operand(raw) {
             return self.write(slot, None);
@@ -201,7 +203,7 @@ impl State {
         let size = i32::try_from(raw.memory_size().size()).unwrap_or(i32::MAX);
         let own = |displacement| self.by_own(Slot { base, displacement, wide: true });
         let first = displacement.ok().and_then(own);
-        // A vector's worth of stack, or one byte.
+        // From one byte to a vector of stack.
         let Some(first) = first.filter(|_| (1..=64).contains(&size)) else { return };
         for part in (0..size).step_by(4) {
             let displacement = first.displacement.wrapping_add(part);
@@ -282,13 +284,13 @@ impl State {
     }
 }
 
-/// What an instruction writes.
+/// The destination of an instruction.
 enum Destination {
     Register(Gpr),
     Slot(Slot),
 }
 
-/// A register of 64 or 32 bits: writing it replaces the whole.
+/// A register of 64 or 32 bits: a write replaces all of it.
 fn whole(register: Register) -> Option<Gpr> {
     (register.is_gpr64() || register.is_gpr32()).then(|| Gpr::from_iced(register)).flatten()
 }

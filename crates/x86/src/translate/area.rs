@@ -1,33 +1,34 @@
-//! Where things lie in a thread's area, as displacements from the base of gs.
+//! The layout of a thread's area, as displacements from the base of gs.
 //!
-//! What for: translated code keeps everything that is not the program's in one area per thread, which it reaches through
-//! gs (a program that uses gs itself is refused). Code and tracer agree on this page only.
-//! What not: how the area comes into the program.
+//! What for: translated code keeps all data that is not the program's in one area per thread, which it reaches
+//! through gs (a program that uses gs itself is refused). This file is the only agreement between the code and the
+//! tracer. What not: mapping the area into the program (`burst::space`).
 //!
 //! ```text
 //! 0x000     slots (below)
 //! 0x1000    counters, one u64 per block (flavour Count)
 //! TABLE     65,536 addresses of table entries, by the low 16 bits of a native address
-//! behind it records, from what the tracer puts into the reserved register up to what it puts into LIMIT
+//! after it  records, from the tracer's value of the reserved register up to its value of LIMIT
 //! ```
 
 /// A displacement from the base of gs.
 pub type Displacement = i32;
 
-/// A block that finds its record pointer at or above this leaves the translated code. It is checked once per block, so
-/// [`MOST_WORDS`](super::MOST_WORDS) words behind it must be writable. Below 2^55 bytes away from the pointer.
+/// A block whose record pointer is at or above this leaves translated code. It checks once, so
+/// [`MOST_WORDS`](super::MOST_WORDS) words after it must be writable. The distance to the pointer is below 2^55
+/// bytes.
 pub const LIMIT: Displacement = 0x00;
-/// The same, negated (two's complement), for blocks that must not touch the flags.
+/// The same, negated (two's complement), for blocks that must not change the flags.
 pub const NEGATIVE_LIMIT: Displacement = 0x08;
 /// The native value of the reserved register while that holds the record pointer.
 pub const RESERVED: Displacement = 0x10;
 /// The record pointer while the reserved register holds its native value.
 pub const POINTER: Displacement = 0x18;
-/// First of four slots for registers that code borrows for a moment.
+/// First of four slots for registers that code borrows briefly.
 pub const SPILL: Displacement = 0x20;
-/// How many there are, 8 bytes each.
+/// Number of slots, 8 bytes each.
 pub const SPILL_SLOTS: usize = 4;
-/// Native address at which the program goes on, when it leaves through [`Common::exit`](super::Common).
+/// Native address at which the program continues after it has left through [`Common::exit`](super::Common).
 pub const TARGET: Displacement = 0x40;
 /// Number of the exit (u32), [`MISS`](super::MISS) for an indirect target without a block.
 pub const EXIT: Displacement = 0x48;
@@ -37,15 +38,15 @@ pub const EXIT_RAX: Displacement = 0x50;
 pub const EXIT_RCX: Displacement = 0x58;
 /// See [`EXIT_RAX`].
 pub const EXIT_R11: Displacement = 0x60;
-/// First of the temporary values of a record that cannot be stored at once (8 of 8 bytes).
+/// First of the temporary values of a record that cannot be stored at once (8 values of 8 bytes).
 pub const TEMPORARY: Displacement = 0x80;
-/// Counter of block 0; they count down, and a block whose counter reaches 0 leaves the translated code.
+/// Counter of block 0. Counters count down; a block whose counter reaches 0 leaves translated code.
 pub const COUNTERS: Displacement = 0x1000;
-/// How many blocks have a counter.
+/// Number of blocks with a counter.
 pub const COUNTER_COUNT: usize = 0x7e00;
 /// Addresses of table entries.
 pub const TABLE: Displacement = 0x4_0000;
-/// How many there are.
+/// Number of entries.
 pub const TABLE_ENTRIES: usize = 0x1_0000;
-/// First byte behind the table.
+/// First byte after the table.
 pub const TABLE_END: Displacement = TABLE + 8 * 0x1_0000;

@@ -1,4 +1,6 @@
-//! The end of a block: the branch, to native addresses by way of links, stubs or the table.
+//! The end of a block: the branch, to native addresses through links, stubs or the table.
+//!
+//! What not: branches inside a block (`side_exit`).
 
 use iced_x86::{Code, Instruction, MemoryOperand, OpKind, Register};
 
@@ -49,12 +51,13 @@ impl Writer<'_> {
 
     fn conditional(&mut self, taken: base::RemoteAddr, not_taken: base::RemoteAddr) {
         let Some(raw) = self.last() else { return };
+        // A jcc with a 32-bit displacement is linked in place: the common case costs one branch, as natively.
         if raw.code().is_jcc_short_or_near() {
             self.link(near(raw.code()), taken);
             self.go_to(not_taken);
             return;
         }
-        // loop and jrcxz have a short form only.
+        // loop and jrcxz have only a short form.
         let jumps = self.out.label();
         self.out.branch(raw.code(), jumps);
         self.go_to(not_taken);
@@ -62,17 +65,19 @@ impl Writer<'_> {
         self.go_to(taken);
     }
 
-    /// Puts rcx and rax aside and the target of an indirect branch into rcx.
+    /// Saves rcx and rax, and loads the target of an indirect branch into rcx.
     fn load_target(&mut self) {
         let Some(raw) = self.last() else { return };
         self.out.spill(Gpr::RCX, SPILLED_RCX);
         self.out.spill(Gpr::RAX, SPILLED_RAX);
+        // The register may be rcx itself: spilling has not changed it, so the move below is right for it too.
         if raw.op0_kind() == OpKind::Register {
             let register = Gpr::from_iced(raw.op0_register());
             match register {
                 Some(register) if Some(register) == self.reserved => {
                     self.out.load(Gpr::RCX, RESERVED);
                 }
+                // All other registers hold their native value here.
                 _ => self.out.put(Instruction::with2(
                     Code::Mov_r64_rm64,
                     Register::RCX,
@@ -92,10 +97,11 @@ impl Writer<'_> {
         self.swap_out();
     }
 
-    /// The `ret` with this number, to wherever it leads.
+    /// The `ret` with this index, to any target.
     pub(super) fn return_(&mut self, number: usize) {
         self.out.spill(Gpr::RCX, SPILLED_RCX);
         self.out.spill(Gpr::RAX, SPILLED_RAX);
+        // Not a `ret`: the address on the stack is the native one, so it would leave the translated code.
         self.out.put(Instruction::with2(Code::Mov_r64_rm64, Register::RCX, at(Gpr::RSP, 0)));
         self.pop_return_address(number);
         self.dispatch();
@@ -105,13 +111,15 @@ impl Writer<'_> {
         let raw = &self.block.instructions[number].raw;
         let more = if raw.code() == Code::Retnq_imm16 { i32::from(raw.immediate16()) } else { 0 };
         let popped = at(Gpr::RSP, 8 + more);
+        // lea and not add, because the program may use flags across a return.
         self.out.put(Instruction::with2(Code::Lea_r64_m, wide(Gpr::RSP), popped));
     }
 
-    /// Goes on at the native address in rcx, through the table.
+    /// Continues at the native address in rcx, through the table.
     fn dispatch(&mut self) {
         self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
         self.out.state.instruction = None;
+        // The table is indexed by the low 16 bits of the target, without arithmetic that would change flags.
         self.out.put(Instruction::with2(Code::Movzx_r32_rm16, Register::EAX, Register::CX));
         let entry = MemoryOperand::new(
             Register::None,
@@ -126,12 +134,12 @@ impl Writer<'_> {
     }
 }
 
-/// The form of a conditional jump with 32 bits of displacement.
+/// The form of a conditional jump with a 32-bit displacement.
 pub(super) fn near(code: Code) -> Code {
     code.as_near_branch()
 }
 
-/// The memory operand of `raw`, for another instruction.
+/// The memory operand of `raw`, for use in another instruction.
 fn operand(raw: &iced_x86::Instruction) -> MemoryOperand {
     MemoryOperand::new(
         raw.memory_base(),

@@ -1,8 +1,9 @@
-//! What all copies of one flavour in a region share: the way to the tracer.
+//! The code that all copies of one flavour in a region share: the way to the tracer.
 //!
-//! An exit is a system call that changes nothing (getpid): a tracer that runs the thread with system-call stops sees
-//! it at its entry; without a tracer it returns, and the thread goes on natively. The kernel clobbers rax, rcx and r11
-//! (SDM vol. 2, SYSCALL; Linux arch/x86/entry/entry_64.S), so those are put aside.
+//! What not: the exits of a block (`branches`, `side_exit`). An exit is a system call without effect (getpid). A
+//! tracer that runs the thread with system-call stops sees it at its entry; without a tracer it returns, and the
+//! thread continues natively. The kernel clobbers rax, rcx and r11 (SDM vol. 2, SYSCALL; Linux
+//! arch/x86/entry/entry_64.S), so these are saved.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Instruction, Register};
@@ -16,10 +17,10 @@ use crate::register::Gpr;
 /// `getpid` (Linux arch/x86/entry/syscalls/syscall_64.tbl).
 const GETPID: u32 = 39;
 
-/// Writes the shared code for one place. `reserved` is `None` for flavour `Count`.
+/// Writes the shared code for one address. `reserved` is `None` for flavour `Count`.
 ///
 /// # Panics
-/// When `reserved` is none of rbx, rbp, r12..r15.
+/// If `reserved` is not one of rbx, rbp, r12..r15.
 #[must_use]
 pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     assert!(reserved.is_none_or(may_be_reserved), "{reserved:?} cannot be reserved");
@@ -36,6 +37,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     };
     let mut out = Emitter::new(at, state);
     let miss = out.offset();
+    // The address leaves rcx before the system call, which clobbers rcx.
     out.store(TARGET, Gpr::RCX);
     out.state.rip = NativeRip::Slot(TARGET);
     out.put(Instruction::with2(Code::Mov_rm32_imm32, slot(EXIT), MISS));
@@ -48,6 +50,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
         out.spill(register, aside);
     }
     if let Some(reserved) = reserved {
+        // The tracer reads the end of the records here; without a tracer the thread must have its native register.
         out.store(POINTER, reserved);
         out.restore(reserved, RESERVED);
         out.state.pointer_in_slot = true;
@@ -57,6 +60,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     for (register, aside) in clobbered {
         out.restore(register, aside);
     }
+    // Reached only without a tracer: continue natively.
     out.put(Instruction::with1(Code::Jmp_rm64, slot(TARGET)));
     let (bytes, states) = out.finish().expect("no branch and no displacement counts from here");
     CommonCode { bytes, exit, miss, states }

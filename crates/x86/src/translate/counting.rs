@@ -1,4 +1,6 @@
-//! The counter of a block of flavour `Count`: it counts down, and at 0 the thread leaves, in front of the block.
+//! The counter of a block of flavour `Count`: it counts down, and at 0 the thread leaves before the block.
+//!
+//! What not: reading the counters (`burst::cache::counts`).
 
 use iced_x86::{Code, Instruction};
 

@@ -1,10 +1,11 @@
 //! An assembler that always knows the native state.
 //!
-//! What for: every instruction that goes out is preceded by the state that holds in front of it, so the table of
-//! [`States`] is complete by construction. What not: what to emit. Our own instructions go through iced-x86's encoder
-//! with explicit codes; the program's go out as bytes.
-//! Assumption: what cannot be encoded is out of reach of a 32-bit displacement; nothing else fails here. The first
-//! failure is kept and comes out at the end, which keeps the writers readable.
+//! What for: every instruction is emitted together with the state before it, so the table of [`States`] is complete
+//! by construction. What not: the choice of instructions. Our own go through iced-x86's encoder with explicit codes;
+//! the program's are emitted as bytes.
+//!
+//! Assumption: an instruction that cannot be encoded is out of reach of a 32-bit displacement; nothing else fails
+//! here. The first failure is kept and reported at the end, which keeps the callers readable.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
@@ -14,11 +15,11 @@ use super::{State, States};
 use crate::refusal::Refusal;
 use crate::register::Gpr;
 
-/// A place in the code that branches lead to, perhaps before it is known.
+/// A target of branches, perhaps before its address is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Label(usize);
 
-/// A relative field that waits for its label.
+/// A relative field whose label has no address yet.
 struct Fixup {
     field: usize,
     bytes: usize,
@@ -33,7 +34,7 @@ pub(super) struct Emitter {
     labels: Vec<Option<usize>>,
     fixups: Vec<Fixup>,
     failed: Option<Refusal>,
-    /// What holds in front of the next instruction.
+    /// The state before the next instruction.
     pub(super) state: State,
 }
 
@@ -106,7 +107,7 @@ impl Emitter {
         }
     }
 
-    /// One instruction of ours.
+    /// Emits one instruction of ours.
     pub(super) fn put(&mut self, instruction: Result<Instruction, IcedError>) {
         self.mark();
         let at = self.address().0;
@@ -116,7 +117,7 @@ impl Emitter {
         }
     }
 
-    /// One instruction of the program, or padding.
+    /// Emits one instruction of the program, or padding.
     pub(super) fn put_bytes(&mut self, bytes: &[u8]) {
         self.mark();
         self.data(bytes);
@@ -127,7 +128,7 @@ impl Emitter {
         self.offset += bytes.len();
     }
 
-    /// A constant of 8 bytes, aligned; behind all instructions.
+    /// Emits an aligned constant of 8 bytes, after all instructions.
     pub(super) fn literal(&mut self, label: Label, value: u64) {
         while !self.address().0.is_multiple_of(8) {
             self.data(&[0]);
@@ -145,17 +146,17 @@ impl Emitter {
         self.labels[label.0] = Some(self.offset);
     }
 
-    /// A branch to a label; returns the offset of its relative field.
+    /// Emits a branch to a label; returns the offset of its relative field.
     pub(super) fn branch(&mut self, code: Code, label: Label) -> usize {
         let bytes = if is_short(code) { 1 } else { 4 };
-        // Any target in reach will do until the label is known.
+        // Any target in reach serves until the label is known.
         self.put(Instruction::with_branch(code, self.address().0));
         let field = self.offset.saturating_sub(bytes);
         self.fixups.push(Fixup { field, bytes, label });
         field
     }
 
-    /// A near branch to an address outside; returns the offset of its relative field.
+    /// Emits a near branch to an outside address; returns the offset of its relative field.
     pub(super) fn branch_out(&mut self, code: Code, target: RemoteAddr) -> usize {
         self.put(Instruction::with_branch(code, target.0));
         self.offset.saturating_sub(4)
@@ -169,14 +170,14 @@ impl Emitter {
         self.fixups.push(Fixup { field: self.offset.saturating_sub(4), bytes: 4, label });
     }
 
-    /// Nops so that a relative field behind `opcode_bytes` more bytes is aligned to 4.
+    /// Emits nops such that a relative field after `opcode_bytes` more bytes is aligned to 4.
     pub(super) fn align_field(&mut self, opcode_bytes: u64) {
         let field = self.address().0.wrapping_add(opcode_bytes);
         self.nops((field.wrapping_neg() % 4) as usize);
     }
 
-    /// Nops so that the next byte lies in its line of 64 bytes where `like` lies in its own: how fast a tight loop is depends on
-    /// that, by up to a fifth.
+    /// Emits nops such that the next byte has the same offset in its 64-byte line as `like` has: the speed of a tight
+    /// loop depends on it by up to a fifth.
     pub(super) fn align_like(&mut self, like: RemoteAddr) {
         self.nops((like.0.wrapping_sub(self.address().0) % 64) as usize);
     }
@@ -201,7 +202,7 @@ impl Emitter {
         }
     }
 
-    /// A branch back to a label that is bound, in its short form where that reaches: as the program has it.
+    /// Emits a branch back to a bound label, in its short form where that reaches, as in the program.
     pub(super) fn branch_back(&mut self, near: Code, label: Label) {
         const SHORT: usize = 2;
         let reaches = self.labels[label.0].is_some_and(|at| self.offset + SHORT - at <= 128);
@@ -218,13 +219,13 @@ impl Emitter {
         self.put(Instruction::with2(Code::Mov_rm64_r64, slot(to), wide(register)));
     }
 
-    /// Puts a native register aside; it is free afterwards.
+    /// Saves a native register in a slot; it is free afterwards.
     pub(super) fn spill(&mut self, register: Gpr, to: Displacement) {
         self.store(to, register);
         self.state.saved.push((register, to));
     }
 
-    /// Gives a register its native value again.
+    /// Restores the native value of a register.
     pub(super) fn restore(&mut self, register: Gpr, from: Displacement) {
         self.load(register, from);
         self.state.saved.retain(|(saved, _)| *saved != register);

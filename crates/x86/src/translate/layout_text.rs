@@ -8,9 +8,10 @@
 //! words 3; values rdi@4:1; ways 7; timed 2 2
 //! ```
 //!
-//! `source@instruction:word` is a value, `+n` its words if not 1; `loop` names the counting register, the words of its
-//! start and end, and what it advances by. Assumption: the text may be hostile; whatever parses describes a record of at
-//! most [`MOST_WORDS`] whose words lie in it, so a reader may index without a check.
+//! `source@instruction:word` is a value, with `+n` if it has n words. `loop` names the counting register, the words
+//! of its start and end, and its step. What not: reading records (`burst::drain`, `analysis`). Assumption: the text
+//! may be hostile. Whatever parses describes a record of at most [`MOST_WORDS`] whose words lie in it, so a reader
+//! may index without a check.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +22,7 @@ use crate::roots::{Root, Source};
 
 /// Most words of a record. Blocks have fewer: 256 instructions with a gather each need 2,600.
 pub const MOST_WORDS: usize = 4096;
-/// More than a block has instructions.
+/// No block has that many instructions.
 const MOST_INSTRUCTIONS: usize = 1024;
 
 impl fmt::Display for RecordLayout {
@@ -71,18 +72,18 @@ impl fmt::Display for RecordedValue {
     }
 }
 
-/// Why a text is no layout.
+/// Why a text is not a layout.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LayoutError {
     /// A part that is not understood.
     #[error("`{0}` is no part of a record's layout")]
     Part(String),
-    /// Words outside of the record, or too many.
+    /// Words outside the record, or too many.
     #[error("word {word} of a record of {words} words (at most {MOST_WORDS})")]
     Word {
-        /// The word behind the last one that a value needs.
+        /// The word after the last one of the value.
         word: usize,
-        /// How many the record has.
+        /// Number of words of the record.
         words: usize,
     },
 }

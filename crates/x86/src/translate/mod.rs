@@ -1,18 +1,18 @@
-//! Blocks -> machine code that does the same and records.
+//! Translates blocks into machine code that does the same and records.
 //!
-//! What for: [`translate`] writes the copy of one block for one place; [`common_code`] writes what all copies of a region
-//! share. Every byte of both has its native state ([`States`]), so that a thread that is stopped anywhere gets its native
-//! registers back. What not: placing, linking and running the code (crate `burst`).
+//! What for: [`translate`] writes the copy of one block for one address; [`common_code`] writes the code that all
+//! copies of a region share. Every byte of both has its native state ([`States`]), so that a thread that is stopped
+//! anywhere gets its native registers back. What not: placing, linking and running the code (crate `burst`).
 //!
 //! The model, with its assumptions:
-//! 1. One general register is *reserved*: it holds the record pointer; its native value lies in [`area::RESERVED`].
+//! 1. One general register is *reserved*: it holds the record pointer, and its native value is in [`area::RESERVED`].
 //!    Flavour `Count` reserves none.
 //! 2. Flags, the stack below rsp and registers change only where the state says so.
 //! 3. The thread has the direction flag clear, does not use gs, and no instruction changes the base of fs.
 //! 4. Translated code raises no signal and no fault. A block leaves by a system call (getpid) that a living tracer
 //!    catches at its entry; without a tracer it returns, and the stub continues at the native address. Every block
-//!    checks the room for records (or counts down), so a thread leaves translated code once the tracer is dead, except
-//!    from a loop that does not end natively either.
+//!    checks the room for records (or counts down), so a thread leaves translated code once the tracer is dead. The
+//!    only exception is a loop that does not end natively either.
 
 use base::RemoteAddr;
 
@@ -41,10 +41,11 @@ mod writer;
 pub use common::common_code;
 pub use layout_text::{LayoutError, MOST_WORDS};
 
-/// What a copy is for.
+/// The purpose of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Flavour {
-    /// Records the roots of each block; loops that can be summarised only their first iteration and their number.
+    /// Records the roots of each block; of a summarised loop those of the first iteration and the number of
+    /// iterations.
     Trace,
     /// Counts each block.
     Count,
@@ -55,19 +56,19 @@ pub enum Flavour {
     },
 }
 
-/// The exit number of an indirect jump to where no block is known.
+/// The exit number of an indirect jump to an address without a block.
 pub const MISS: u32 = u32::MAX;
 
-/// The place of a copy.
+/// The destination of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Site {
-    /// Where its first byte will run.
+    /// Address of its first byte.
     pub at: RemoteAddr,
-    /// The number that its records carry, below 2^31; of `Count`, below [`area::COUNTER_COUNT`].
+    /// The block number in its records, below 2^31; for `Count` below [`area::COUNTER_COUNT`].
     pub block: u32,
-    /// Its exits are numbered from here on.
+    /// The number of its first exit.
     pub first_exit: u32,
-    /// For what.
+    /// The purpose.
     pub flavour: Flavour,
     /// The shared code of this flavour, within 2 GiB of `at`.
     pub common: Common,
@@ -78,10 +79,10 @@ pub struct Site {
 /// Addresses of shared code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Common {
-    /// Goes on at [`area::TARGET`], where a tracer takes over. Entered in native state, except that the reserved
+    /// Continues at [`area::TARGET`], where a tracer takes over. Entered in native state, except that the reserved
     /// register holds the record pointer.
     pub exit: RemoteAddr,
-    /// Goes on at the address in rcx: rcx and rax are in the first two spill slots.
+    /// Continues at the address in rcx; rcx and rax are in the first two spill slots.
     pub miss: RemoteAddr,
 }
 
@@ -95,18 +96,18 @@ pub struct Translation {
     pub entry: usize,
     /// Offset at which the table enters: the native target in rcx, rcx and rax in the first two spill slots.
     pub table_entry: usize,
-    /// Where it counts itself: nothing for flavours other than `Count`. A jump to its end may stand at its begin instead.
+    /// The code that counts; empty for flavours other than `Count`. A jump to its end may replace its beginning.
     pub counter: std::ops::Range<usize>,
-    /// Offset of a rel32 that leads to [`Common::miss`] when the target is another than this block's start, and that
-    /// may be changed to lead to the table entry of another block.
+    /// Offset of a rel32 that leads to [`Common::miss`] if the target is not this block's start. It may be changed to
+    /// lead to the table entry of another block.
     pub chain: usize,
     /// Ways out to known addresses.
     pub exits: Vec<Exit>,
-    /// Offset behind the last instruction; constants follow.
+    /// Offset after the last instruction; constants follow.
     pub code_end: usize,
-    /// What each byte stands for.
+    /// The native state at each byte.
     pub states: States,
-    /// What its records hold.
+    /// The layout of its records.
     pub record: RecordLayout,
 }
 
@@ -115,24 +116,25 @@ pub struct Translation {
 pub struct Exit {
     /// Its number.
     pub number: u32,
-    /// Where the program goes on.
+    /// The native address at which the program continues.
     pub target: RemoteAddr,
-    /// Offset of the rel32 that may be changed to lead to another block's entry; aligned to 4 bytes, so that a running
-    /// thread sees the old or the new one.
+    /// Offset of the rel32 that may be changed to lead to another block's entry. It is aligned to 4 bytes, so that a
+    /// running thread sees the old or the new value.
     pub link: usize,
-    /// Offset of the stub to which it leads at first: sets [`area::TARGET`] and [`area::EXIT`], goes to [`Common::exit`].
+    /// Offset of the stub to which it leads at first: the stub sets [`area::TARGET`] and [`area::EXIT`] and jumps to
+    /// [`Common::exit`].
     pub stub: usize,
-    /// Whether `link` exists. It does not for the way out at the head of a block, taken when there is no more room or
-    /// the counter is used up: that one must always reach the tracer. `link` is `stub` then.
+    /// Whether `link` exists. It does not for the exit at the head of a block, taken when there is no room or the
+    /// counter is used up: that one must always reach the tracer. `link` is then `stub`.
     pub linkable: bool,
 }
 
-/// Where native registers are at one point of a copy.
+/// The native registers at one point of a copy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     /// The native instruction pointer.
     pub rip: NativeRip,
-    /// Registers whose native value is in a slot; all others hold their own.
+    /// Registers whose native value is in a slot; all others hold their own value.
     pub saved: Vec<(Gpr, area::Displacement)>,
     /// Index of the block's instruction that executes next, when `rip` belongs to one.
     pub instruction: Option<usize>,
@@ -140,10 +142,10 @@ pub struct State {
     pub recorded: bool,
     /// The record pointer is in [`area::POINTER`], not in the reserved register.
     pub pointer_in_slot: bool,
-    /// In a loop that is summarised, and the record does not yet tell how often: of [`Iterations::Counter`], the
-    /// register's *native* value stands for the word `end`; of [`Iterations::Word`], what the reserved register holds
-    /// stands for the word, and counts the iteration of `instruction` too. Without an `instruction`, exactly so many
-    /// iterations are complete.
+    /// In a summarised loop whose record does not have the number of iterations yet. For [`Iterations::Counter`], the
+    /// register's *native* value stands for the word `end`. For [`Iterations::Word`], the value of the reserved
+    /// register stands for the word, and includes the iteration of `instruction`. Without an `instruction`, exactly
+    /// that many iterations are complete.
     pub looping: bool,
 }
 
@@ -154,19 +156,19 @@ pub enum NativeRip {
     Known(RemoteAddr),
     /// The value of a register (as it is, not as saved) plus a constant, modulo 2^64.
     Register(Gpr, u64),
-    /// What this slot holds.
+    /// The value in this slot.
     Slot(area::Displacement),
 }
 
 /// States by offset.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct States {
-    /// Offset from which a state holds, up to the next one's; rising.
+    /// Offset from which each state holds, until the next one's; ascending.
     pub from: Vec<(usize, State)>,
 }
 
 impl States {
-    /// The state in front of the byte at `offset`, which must be the first one of an instruction.
+    /// The state before the byte at `offset`, which must be the first byte of an instruction.
     #[must_use]
     pub fn at(&self, offset: usize) -> Option<&State> {
         let behind = self.from.partition_point(|(from, _)| *from <= offset);
@@ -174,37 +176,38 @@ impl States {
     }
 }
 
-/// What the records of a copy hold, in words of 8 bytes.
+/// The layout of a copy's records, in words of 8 bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordLayout {
     /// Words of a record: a header (block number in the low half, way in the high half), then values. 0: none.
     pub words: usize,
-    /// The values, in the order of words. Of a mask register only the bits of the lanes that the block's accesses have
-    /// are valid. What needs no word is not here: the base of fs, and the direction flag, which is clear.
+    /// The values, in the order of words. Of a mask register only the bits of the lanes that the block's accesses
+    /// have are valid. Values that need no word are not here: the base of fs, and the direction flag, which is clear.
     pub values: Vec<RecordedValue>,
-    /// How many instructions executed, by way: way 0 is the end of the block, others are its side exits in order. Of a
-    /// loop that is summarised, in the last iteration, which counts.
+    /// Number of instructions executed, by way: way 0 is the end of the block, others are its side exits in order.
+    /// For a summarised loop, in the last iteration, which counts.
     pub ways: Vec<usize>,
-    /// For a loop that is summarised.
+    /// For a summarised loop.
     pub iterations: Option<Iterations>,
-    /// `Timed`: the timed access (index into the block's accesses) and the word of its time stamps: the lower 32 bits of
-    /// the time-stamp counter before it in the lower half, behind it in the upper half. The difference, modulo 2^32,
-    /// holds the cost of the fences too. Values are then those directly in front of the access's instruction.
+    /// `Timed`: the timed access (index into the block's accesses) and the word of its time stamps: the lower 32 bits
+    /// of the time-stamp counter before it are in the lower half, those after it in the upper half. The difference,
+    /// modulo 2^32, includes the cost of the fences. The values are then those directly before the instruction of the
+    /// access.
     pub timed: Option<(usize, usize)>,
 }
 
 /// A value of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedValue {
-    /// What.
+    /// The root.
     pub root: Root,
     /// First word.
     pub word: usize,
-    /// Words: 1; of vectors up to 8.
+    /// Number of words: 1; for vectors up to 8.
     pub words: usize,
 }
 
-/// How the number of iterations follows from a record.
+/// How a record gives the number of iterations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Iterations {
     /// (word `end` - word `start`) / stride, in arithmetic of 64 or 32 bits.
@@ -213,20 +216,20 @@ pub enum Iterations {
         register: Gpr,
         /// Word of its value at the start of the first iteration.
         start: usize,
-        /// Word of its value behind the last one.
+        /// Word of its value after the last one.
         end: usize,
-        /// What it advances by in each.
+        /// Its step per iteration.
         stride: u64,
         /// It counts modulo 2^32.
         narrow: bool,
-        /// How far it has advanced in front of each instruction of an iteration.
+        /// Its advance since the start of an iteration, before each instruction.
         advanced: Vec<u64>,
     },
-    /// This word is the number itself. While the loop runs it is kept in the reserved register.
+    /// This word is the number itself. While the loop runs, the reserved register holds it.
     Word(usize),
 }
 
-/// What all copies of one flavour in a region share.
+/// The code that all copies of one flavour in a region share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommonCode {
     /// The code.
@@ -235,17 +238,17 @@ pub struct CommonCode {
     pub exit: usize,
     /// Offset of [`Common::miss`].
     pub miss: usize,
-    /// What each byte stands for.
+    /// The native state at each byte.
     pub states: States,
 }
 
-/// Writes the copy of `block` for one place. `code` is what the block was read from.
+/// Writes the copy of `block` for one address. `code` is the source from which the block was read.
 ///
 /// # Errors
-/// The block is empty or holds what cannot be copied; a displacement or a branch would not reach.
+/// The block is empty or has an instruction that cannot be copied, or a displacement or a branch does not reach.
 ///
 /// # Panics
-/// When `site.reserved` is none of rbx, rbp, r12..r15: instructions use the others without naming them.
+/// If `site.reserved` is not one of rbx, rbp, r12..r15: instructions use the other registers implicitly.
 pub fn translate<C: CodeSource + ?Sized>(
     block: &Block,
     code: &C,

@@ -1,7 +1,7 @@
-//! What the records of a copy will hold, decided before any code is written.
+//! The content of a copy's records, decided before any code is written.
 //!
-//! What for: [`RecordLayout`] for the reader of records, and when and how the code stores each value.
-//! Source for which values suffice: `roots`.
+//! What for: the [`RecordLayout`] for the reader of records, and when and how the code stores each value. What not:
+//! which values suffice (`roots`), writing the code (`record`, `summary`, `timed`).
 
 use iced_x86::EncodingKind;
 
@@ -16,11 +16,11 @@ use crate::roots::{find_roots, general_in_front, self_loop, sources};
 /// Bytes of a word of a record.
 pub(super) const WORD: usize = 8;
 
-/// How one value is stored.
+/// How a value is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     General(Gpr),
-    /// The lowest `bytes` (16, 32, 64); `legacy`: the program uses it by SSE, so AVX may not be there.
+    /// The lowest `bytes` (16, 32, 64); `legacy`: the program accesses it with SSE, so AVX may be missing.
     Vector {
         register: VectorRegister,
         bytes: usize,
@@ -39,7 +39,7 @@ pub(super) enum Form {
 /// One value of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Store {
-    /// Stored in front of this instruction.
+    /// Stored before this instruction.
     pub(super) at: usize,
     pub(super) form: Form,
     pub(super) word: usize,
@@ -48,9 +48,9 @@ pub(super) struct Store {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) layout: RecordLayout,
-    /// One for each of the values of the layout.
+    /// One for each value of the layout.
     pub(super) stores: Vec<Store>,
-    /// The block is written as a loop that is summarised.
+    /// The block is written as a summarised loop.
     pub(super) back: Option<BackEdge>,
     /// `Timed`: the instruction whose load is timed.
     pub(super) timed: Option<usize>,
@@ -82,7 +82,7 @@ impl Plan {
         word
     }
 
-    /// The word of a general register's value at the start, which is added where no address needs it.
+    /// The word of a general register's value at the start; added if no address needs it.
     fn start_word(&mut self, register: Gpr) -> usize {
         let root = Root { source: Source::General(register), at: 0 };
         let known = self.layout.values.iter().find(|value| value.root == root);
@@ -103,7 +103,7 @@ pub(super) fn trace(block: &Block, reserved: Gpr) -> Plan {
             plan.add(*root, at, form);
         }
     }
-    // What a loop records is recorded in front of it, and so before what it asks at a side exit.
+    // A loop's record is written before the loop, and so before any check at a side exit.
     let too_early = |store: &Store| block.side_exits().any(|exit| exit < store.at);
     let summarisable = self_loop(block, &roots)
         .filter(|found| found.is_summarisable() && !plan.stores.iter().any(too_early));
@@ -121,26 +121,28 @@ fn uses(access: &RootedAccess, root: Root) -> bool {
     access.inputs.iter().any(is)
 }
 
-/// When and how a root is stored; `None` for what is known without: the base of fs, and the direction flag, which is
-/// clear.
+/// When and how a root is stored; `None` for values that are known without: the base of fs, and the direction flag,
+/// which is clear.
 fn form<'a, I: Iterator<Item = &'a RootedAccess>>(
     block: &Block,
     root: Root,
     users: impl Fn() -> I,
 ) -> Option<(usize, Form)> {
-    // Not before the program's own instruction: the processor may lack its extension, and the program ask for that in front.
+    // Not before the program's own instruction: the processor may lack the extension, and the program may check for
+    // it before.
     let first_user = || users().map(|user| user.instruction).min().unwrap_or(root.at);
     match root.source {
         Source::General(register) => Some((root.at, Form::General(register))),
         Source::Vector(register) => {
             let needed = users().map(|user| vector_bytes(user, register)).max().unwrap_or(64);
             let legacy = users().any(|user| is_legacy(block, user.instruction));
-            // Registers 16..31 have EVEX forms only; those of 16 and 32 bytes need AVX512VL, which the program may lack.
+            // Registers 16..31 have only EVEX forms; those of 16 and 32 bytes need AVX512VL, which the processor may
+            // lack.
             let bytes = if register.number() >= 16 { 64 } else { needed };
             Some((first_user(), Form::Vector { register, bytes, legacy }))
         }
         Source::Mask(mask) => {
-            // More than 16 lanes are bytes or words, of AVX512BW.
+            // More than 16 lanes are bytes or words, which need AVX512BW.
             let wide = users().any(|user| mask_lanes(user) > 16);
             Some((first_user(), Form::Mask { number: mask.number(), wide }))
         }
@@ -152,7 +154,7 @@ fn form<'a, I: Iterator<Item = &'a RootedAccess>>(
     }
 }
 
-/// How much of a vector register an access reads, as a size that can be stored.
+/// The bytes of a vector register that an access reads, rounded up to a size that can be stored.
 fn vector_bytes(user: &RootedAccess, register: VectorRegister) -> usize {
     let mut bytes = 0;
     if let Location::Lanes(lanes) = &user.access.place
@@ -186,7 +188,7 @@ pub(super) fn touches(instruction: &Instruction, register: Gpr) -> bool {
     effect.read.contains(register) || effect.changed.contains(register)
 }
 
-/// Makes the plan one of a summarised loop, if its iterations can be counted.
+/// Makes the plan that of a summarised loop, if its iterations can be counted.
 fn summarise(plan: &mut Plan, block: &Block, reserved: Gpr, back: BackEdge) {
     if plan.layout.words == 0 {
         plan.back = Some(back);
@@ -213,7 +215,7 @@ struct Counter {
     advanced: Vec<u64>,
 }
 
-/// A register that counts iterations. One that is recorded anyway costs no word.
+/// A register that counts iterations. One that is recorded in any case costs no word.
 fn counter(block: &Block, layout: &RecordLayout) -> Option<Counter> {
     let recorded = |register: &Gpr| {
         let root = Root { source: Source::General(*register), at: 0 };
@@ -226,13 +228,13 @@ fn counter(block: &Block, layout: &RecordLayout) -> Option<Counter> {
     wide.or_else(|| registers.iter().find_map(|register| narrow_counter(block, *register)))
 }
 
-/// With a stride of odd x 2^k, the count is known modulo 2^(64-k), or of 32 bits 2^(32-k). At 10^10 iterations a second
-/// these limits keep a wide one unambiguous for 100 s; a narrow one for 50 ms, far longer than a burst in which the
-/// loop runs that fast.
+/// With a stride of odd x 2^k, the count is known modulo 2^(64-k), or for 32 bits 2^(32-k). At 10^10 iterations a
+/// second these limits keep a wide counter unambiguous for 100 s, and a narrow one for 50 ms, far longer than a burst
+/// in which a loop runs that fast.
 const MOST_TRAILING_ZEROS_WIDE: u32 = 24;
 const MOST_TRAILING_ZEROS_NARROW: u32 = 3;
 
-/// So that the difference of two advances is a displacement, by which side exits set a counter right.
+/// Keeps the difference of two advances within a displacement, by which side exits correct a counter.
 const FARTHEST: u64 = 1 << 30;
 
 fn wide_counter(values: &[[Value; Gpr::COUNT]], register: Gpr) -> Option<Counter> {
@@ -285,7 +287,7 @@ pub(super) fn timed(block: &Block, pick: u32) -> Plan {
     plan
 }
 
-/// One load of up to a cache line and nothing else, so that the time is its own.
+/// A single load of up to a cache line and nothing else, so that the time belongs to it.
 fn is_plain_load(instruction: &Instruction) -> bool {
     use iced_x86::Mnemonic as M;
     let stack_or_string = matches!(instruction.raw.mnemonic(), M::Pop | M::Leave)

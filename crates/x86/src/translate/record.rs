@@ -1,8 +1,8 @@
 //! Code that checks for room and writes a record.
 //!
-//! The reserved register points to the record while its first values are stored, and behind it once it is *recorded*:
-//! later values lie at negative displacements. One bump per block, because the chain of bumps is what a block costs
-//! (2.0 to 2.5 ns in a prototype).
+//! What not: the layout (`plan`). The reserved register points to the record while its first values are stored, and
+//! after it once it is *recorded*: later values are at negative displacements. The pointer is incremented once per
+//! block, because the chain of these additions is the cost of a block (2.0 to 2.5 ns in a prototype).
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
@@ -21,7 +21,7 @@ impl Writer<'_> {
         changed.without(live) != changed
     }
 
-    /// Leaves when there is no more room, or the block's counter is used up.
+    /// Leaves if there is no more room, or if the block's counter is used up.
     pub(super) fn check(&mut self, leave: Label, borrows: bool) {
         match self.reserved {
             None => self.count(leave, borrows),
@@ -33,19 +33,20 @@ impl Writer<'_> {
         }
     }
 
-    /// pointer - limit is negative while there is room: its top byte is 0xff then, and 0 otherwise.
+    /// pointer - limit is negative while there is room: its top byte is then 0xff, and otherwise 0.
     fn check_room_without_flags(&mut self, reserved: Gpr, leave: Label) {
         self.out.spill(Gpr::RCX, SPILLED_RCX);
         self.out.load(Gpr::RCX, NEGATIVE_LIMIT);
         let sum = MemoryOperand::with_base_index(Register::RCX, wide(reserved));
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, sum));
+        // No instruction tests a sign without flags: bswap moves the top byte down, and jrcxz tests it for 0.
         self.out.put(Instruction::with1(Code::Bswap_r64, Register::RCX));
         self.out.put(Instruction::with2(Code::Movzx_r32_rm8, Register::ECX, Register::CL));
         self.out.branch(Code::Jrcxz_rel8_64, leave);
         self.out.restore(Gpr::RCX, SPILLED_RCX);
     }
 
-    /// Header, values of the start, bump. A timed record is written at its load.
+    /// Header, values at the start, increment. A timed record is written at its load.
     pub(super) fn open_record(&mut self, plan: &Plan) {
         let (Some(reserved), true) = (self.reserved, plan.layout.words > 0 && plan.timed.is_none())
         else {
@@ -58,9 +59,10 @@ impl Writer<'_> {
         self.bump(reserved, plan);
     }
 
-    /// Block number in the lower half, way 0 in the upper one.
+    /// Block number in the lower half, way 0 in the upper half.
     pub(super) fn header(&mut self, reserved: Gpr) {
         let number = self.site.block.cast_signed();
+        // The immediate is sign-extended, so block numbers stay below 2^31 and the way is 0.
         self.out.put(Instruction::with2(Code::Mov_rm64_imm32, at(reserved, 0), number));
     }
 
@@ -70,7 +72,7 @@ impl Writer<'_> {
         self.out.state.recorded = true;
     }
 
-    /// The values that come up in front of an instruction behind the first.
+    /// Stores the values that appear before an instruction after the first.
     pub(super) fn store_roots(&mut self, plan: &Plan, number: usize) {
         let (Some(reserved), true) = (self.reserved, number > 0 && plan.timed.is_none()) else {
             return;
@@ -118,7 +120,7 @@ fn vector_store(bytes: usize, legacy: bool) -> (Code, Register) {
     }
 }
 
-/// Words as a displacement. A block has at most a few hundred instructions with at most 10 words each.
+/// Words as a displacement in bytes. A block has at most a few hundred instructions with at most 10 words each.
 pub(super) fn bytes(words: usize) -> i32 {
     i32::try_from(words * WORD).unwrap_or(i32::MAX)
 }

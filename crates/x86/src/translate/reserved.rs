@@ -1,8 +1,8 @@
-//! Instructions of the program, and what must happen around those that name the reserved register.
+//! Instructions of the program that use the reserved register, and the code around them.
 //!
-//! What for: while the program's own instruction uses the register, it holds its native value and the record pointer
-//! lies in a slot. Runs of such instructions are joined. `push`, `pop` and `mov` of the whole register work on the slot
-//! directly: those are what function prologues do with a callee-saved register.
+//! What for: while such an instruction runs, the register holds its native value and the record pointer is in a slot.
+//! Consecutive such instructions share one swap. `push`, `pop` and `mov` of the whole register work on the slot
+//! directly: function prologues do these with a callee-saved register. What not: branches (`branches`, `side_exit`).
 
 use iced_x86::{Code, Instruction, OpKind, Register};
 
@@ -13,7 +13,7 @@ use super::writer::Writer;
 use crate::moved::moved;
 
 impl Writer<'_> {
-    /// The reserved register gets its native value.
+    /// Loads the native value into the reserved register.
     pub(super) fn swap_in(&mut self) {
         let (Some(reserved), None) = (self.reserved, self.swapped) else { return };
         self.out.store(POINTER, reserved);
@@ -22,7 +22,7 @@ impl Writer<'_> {
         self.swapped = Some(false);
     }
 
-    /// It gets the record pointer again.
+    /// Loads the record pointer into it again.
     pub(super) fn swap_out(&mut self) {
         let (Some(reserved), Some(changed)) = (self.reserved, self.swapped.take()) else { return };
         if changed {
@@ -35,7 +35,7 @@ impl Writer<'_> {
         self.out.state.pointer_in_slot = false;
     }
 
-    /// Copies one instruction that is no branch.
+    /// Copies one instruction that is not a branch.
     pub(super) fn copy(&mut self, number: usize) {
         let instruction = &self.block.instructions[number];
         if let Some(reserved) = self.reserved.filter(|one| touches(instruction, *one)) {
@@ -52,7 +52,7 @@ impl Writer<'_> {
         self.copy_bytes(number);
     }
 
-    /// The instruction as it is, but for a displacement that counts from its own address.
+    /// Copies its bytes; only a displacement relative to its own address changes.
     fn copy_bytes(&mut self, number: usize) {
         let instruction = &self.block.instructions[number];
         match moved(instruction, self.bytes[number].bytes(), self.out.address()) {
@@ -62,7 +62,7 @@ impl Writer<'_> {
     }
 }
 
-/// `raw` with the slot in place of the register, where that is one instruction.
+/// `raw` with the slot in place of the register, if that is possible in one instruction.
 fn on_slot(
     raw: &Instruction,
     reserved: Register,

@@ -1,11 +1,12 @@
 //! Conditional branches and returns that may leave a block although more of it follows.
 //!
-//! What for: the side that goes on costs the branch, or a check of the return address. The other one leads to a cold part
-//! behind the block, which writes the way into the record, and in a loop that is summarised the number of iterations; then
-//! it goes on like any way out. What not: the branch that ends a block (`branches`).
+//! What for: the way that continues in the block costs the branch, or a check of the return address. The other way
+//! leads to a cold part after the block. That writes the way into the record, and in a summarised loop the number of
+//! iterations; then it continues like any exit. What not: the branch that ends a block (`branches`).
 //!
-//! Up to its last store the cold part stands for the branch itself: whoever stops there and branches again, natively,
-//! comes to the same place, for flags and registers are untouched. So no state has a record without its way.
+//! Until its last store the cold part stands for the branch itself: a thread that stops there and repeats the branch
+//! natively gets to the same address, because flags and registers are unchanged. So no state has a record without its
+//! way.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
@@ -19,7 +20,7 @@ use super::{Iterations, State};
 use crate::block::End;
 use crate::register::Gpr;
 
-/// Of the way, in bytes from the start of a record.
+/// Offset of the way in a record, in bytes.
 const WAY: i32 = 4;
 
 const R11: Gpr = Gpr::R11;
@@ -28,20 +29,20 @@ const R11: Gpr = Gpr::R11;
 pub(super) struct SideExit {
     /// The branch.
     number: usize,
-    /// Of a conditional branch; a return leads anywhere.
+    /// The target of a conditional branch; a return has none.
     target: Option<base::RemoteAddr>,
     cold: Label,
-    /// What holds at the branch.
+    /// The state at the branch.
     state: State,
     swapped: Option<bool>,
 }
 
 impl Writer<'_> {
-    /// The branch of a side exit.
+    /// Writes the branch of a side exit.
     pub(super) fn side_exit(&mut self, number: usize, target: base::RemoteAddr) {
         let code = near(self.block.instructions[number].raw.code());
         if !self.out.state.recorded && self.swapped.is_none() {
-            // Nothing to do on the way.
+            // Nothing to write into the record.
             self.link(code, target);
             return;
         }
@@ -55,8 +56,8 @@ impl Writer<'_> {
         self.side_exits.push(SideExit { number, target, cold, state, swapped: self.swapped });
     }
 
-    /// `ret` to the instruction behind a call of this block, if that is where it leads. Nothing here touches flags. r11
-    /// and rcx serve because calling conventions let functions change them: no code expects their values.
+    /// `ret` to the instruction after a call of this block, if it leads there. Nothing here changes flags. r11 and
+    /// rcx are free, because calling conventions let functions change them: no code expects their values.
     pub(super) fn followed_return(&mut self, number: usize) {
         let Some(expected) = self.comes_back_to(number) else { return };
         let back = self.out.label();
@@ -77,7 +78,7 @@ impl Writer<'_> {
         self.pop_return_address(number);
     }
 
-    /// Where the block goes on behind the instruction with this number.
+    /// The address at which the block continues after the instruction with this index.
     fn comes_back_to(&self, number: usize) -> Option<base::RemoteAddr> {
         match self.block.instructions.get(number + 1) {
             Some(next) => Some(next.address()),
@@ -88,7 +89,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The cold parts.
+    /// Writes the cold parts.
     pub(super) fn finish_side_exits(&mut self, plan: &Plan) {
         for exit in std::mem::take(&mut self.side_exits) {
             self.out.state = exit.state.clone();
@@ -110,7 +111,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the way, behind all else that the record needs.
+    /// Writes the way, after everything else that the record needs.
     fn close_early(&mut self, reserved: Gpr, plan: &Plan, exit: &SideExit, way: usize) {
         let record = -bytes(plan.layout.words);
         // A block has fewer instructions than 2^31.
@@ -130,7 +131,7 @@ impl Writer<'_> {
                 return;
             }
             Some(Iterations::Counter { register, end, stride, narrow, advanced, .. }) => {
-                // This iteration counts.
+                // The current iteration counts.
                 let missing = stride.wrapping_sub(advanced.get(exit.number).copied().unwrap_or(0));
                 let missing = match narrow {
                     true => i64::from(missing as i32),
@@ -145,7 +146,7 @@ impl Writer<'_> {
         self.closed(exit);
     }
 
-    /// The record is complete. A return still has to take place; who stops before loses the record.
+    /// The record is complete. A return has yet to happen; a thread that stops before loses the record.
     fn closed(&mut self, exit: &SideExit) {
         self.out.state.looping = false;
         if let Some(target) = exit.target {

@@ -1,8 +1,8 @@
-//! Loops whose addresses follow from the first iteration's registers and the number of iterations.
+//! Loops whose addresses follow from the registers of the first iteration and the number of iterations.
 //!
-//! What for: such a loop runs uninstrumented (or with one `lea`), at native speed, its code laid out in lines of 64 bytes as
-//! the program's own; its record is opened before the loop
-//! and gets the end value of a counting register behind it. What not: choosing the counter (`plan`).
+//! What for: such a loop runs uninstrumented (or with one `lea`) at native speed; its code has the same position in
+//! 64-byte lines as the program's own. Its record is opened before the loop, and gets the end value of a counting
+//! register after it. What not: choosing the counter (`plan`).
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
@@ -23,18 +23,18 @@ impl Writer<'_> {
         let counted = matches!(plan.layout.iterations, Some(Iterations::Word(_)));
         if self.block.instructions.iter().any(|one| touches(one, reserved)) {
             self.swap_in();
-            // From the second iteration on it may have changed everywhere in the loop.
+            // From the second iteration on it may have changed anywhere in the loop.
             self.swapped = Some(true);
         }
         if counted {
-            // Not yet in the first iteration.
+            // Before the first iteration.
             self.at_target(self.block.start);
         }
         self.out.align_like(self.block.start);
         let top = self.out.label();
         self.out.bind(top);
         if counted {
-            // Not yet in the next iteration: the number is of complete ones.
+            // Before the next iteration: the number is that of complete ones.
             self.at_target(self.block.start);
             let next = at(reserved, 1);
             self.out.put(Instruction::with2(Code::Lea_r64_m, wide(reserved), next));
@@ -52,10 +52,10 @@ impl Writer<'_> {
         }
     }
 
-    /// From the record on, the loop's state must always tell the number of iterations.
+    /// From the record on, the state of the loop must always give the number of iterations.
     fn open_counted_record(&mut self, reserved: Gpr, plan: &Plan) {
         if let Some(Iterations::Word(word)) = plan.layout.iterations {
-            // Counts for the moment until the number is in the register.
+            // Holds the number until it is in the register.
             let place = at(reserved, bytes(word));
             self.out.put(Instruction::with2(Code::Mov_rm64_imm32, place, 0));
         }
@@ -96,7 +96,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The back edge; returns where the program goes when it leaves the loop.
+    /// Writes the back edge; returns the address at which the program continues when it leaves the loop.
     fn go_back(&mut self, top: Label, back: BackEdge) -> Option<base::RemoteAddr> {
         let raw = self.block.instructions.last().map(|last| last.raw)?;
         let End::Conditional { taken, not_taken } = self.block.end else {
@@ -115,7 +115,7 @@ impl Writer<'_> {
             }
             (_, false) => {}
         }
-        // loop and jrcxz have a short form only.
+        // loop and jrcxz have only a short form.
         let (jumps, leaves) = (self.out.label(), self.out.label());
         let again_when_taken = back != BackEdge::WhenNotTaken;
         self.out.branch(raw.code(), jumps);

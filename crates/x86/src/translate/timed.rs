@@ -1,9 +1,10 @@
 //! A load between two readings of the time-stamp counter.
 //!
-//! `lfence` waits for all instructions before it and holds back all behind it (SDM vol. 2, LFENCE; on AMD with
-//! DE_CFG[1] set, as Linux does), so nothing else of the block overlaps the load. Borrowed registers are given back in
-//! front of the second `lfence`: the address must be ready when the load starts, or it would be timed too. The constant
-//! cost of the fences is in the figure; the reader takes it off. Neither instruction changes flags.
+//! What for: flavour `Timed`. `lfence` waits for all earlier instructions and delays all later ones (SDM vol. 2,
+//! LFENCE; on AMD with DE_CFG[1] set, as Linux does), so nothing else of the block overlaps the load. Borrowed
+//! registers are restored before the second `lfence`: the address must be ready when the load starts, or it would be
+//! timed too. Neither instruction changes flags. What not: the constant cost of the fences, which is in the time; the
+//! reader subtracts it.
 
 use iced_x86::{Code, Instruction, Register};
 
@@ -14,11 +15,12 @@ use super::record::bytes;
 use super::writer::{SPILLED_RAX, SPILLED_RCX, Writer};
 use crate::register::Gpr;
 
-/// rdx, in the slot that the way to the table uses for rcx: the two never meet.
+/// The slot for rdx is the one that the way to the table uses for rcx; they are never in use together.
 const SPILLED_RDX: i32 = SPILLED_RCX;
 
 impl Writer<'_> {
-    /// The record with both stamps (start in the lower half of its last word, end in the upper), and the load.
+    /// Writes the record with both stamps (start in the lower half of its last word, end in the upper half), and the
+    /// load.
     pub(super) fn timed_load(&mut self, plan: &Plan, number: usize) {
         let (Some(reserved), Some((_, word))) = (self.reserved, plan.layout.timed) else { return };
         self.header(reserved);
@@ -58,7 +60,7 @@ impl Writer<'_> {
         self.out.restore(Gpr::RAX, SPILLED_RAX);
     }
 
-    /// The state behind an instruction that is no branch.
+    /// The state after an instruction that is not a branch.
     fn behind(&mut self, number: usize) {
         if number + 1 < self.block.instructions.len() {
             self.at_instruction(number + 1);

@@ -1,18 +1,18 @@
 //! The order of the pieces of a copy.
 //!
 //! ```text
-//! table entry   is the target in rcx this block's start? else on to the chain
-//! leave         way out when there is no more room, or the counter is used up; here, so that a short branch reaches it
-//! hit           gives rcx and rax back
+//! table entry   is the target in rcx this block's start? else to the next block of the chain
+//! leave         exit if there is no more room, or the counter is used up; here, so that a short branch reaches it
+//! hit           restores rcx and rax
 //! entry         check of the room (or the counter), then header and roots of the record
-//! body          the instructions, with the roots that come up on the way
+//! body          the instructions, with the roots that appear on the way
 //! end           the branch, rewritten
-//! side exits    what they still have to do: the way in the record's header, a return elsewhere
-//! stubs         where links lead at first
+//! side exits    their remaining work: the way in the record's header, a return elsewhere
+//! stubs         the first targets of links
 //! constants     return addresses of calls
 //! ```
 //!
-//! What not: each piece's content, which stands in the other modules.
+//! What not: the content of each piece, which is in the other modules.
 
 use base::RemoteAddr;
 use iced_x86::{Code, Instruction, Register};
@@ -28,18 +28,18 @@ use crate::instruction::Flow;
 use crate::refusal::Refusal;
 use crate::register::Gpr;
 
-/// First two spill slots: where rcx and rax are on the way to and from the table.
+/// First two spill slots: they hold rcx and rax on the way to and from the table.
 pub(super) const SPILLED_RCX: i32 = SPILL;
 pub(super) const SPILLED_RAX: i32 = SPILL + 8;
-/// A third one: a register that a copy borrows between two instructions.
+/// The third one: a register that a copy borrows between two instructions.
 pub(super) const BORROWED: i32 = SPILL + 16;
 
-/// A way out whose stub is not written yet.
+/// An exit whose stub is not written yet.
 struct WayOut {
     target: RemoteAddr,
     link: usize,
     stub: Label,
-    /// What holds at the branch.
+    /// The state at the branch.
     state: State,
 }
 
@@ -50,16 +50,16 @@ pub(super) struct Writer<'a> {
     pub(super) site: &'a Site,
     /// The register with the record pointer; `Count` has none.
     pub(super) reserved: Option<Gpr>,
-    /// The reserved register holds its native value; `Some(true)` when that has changed since.
+    /// The reserved register holds its native value; `Some(true)` if that has changed since.
     pub(super) swapped: Option<bool>,
-    /// Those whose cold part is not written yet.
+    /// Side exits whose cold part is not written yet.
     pub(super) side_exits: Vec<SideExit>,
     exits: Vec<Exit>,
     ways_out: Vec<WayOut>,
     literals: Vec<(Label, u64)>,
 }
 
-/// Offsets of the pieces at the head of a block.
+/// Offsets of the pieces at the start of a block.
 struct Head {
     table_entry: usize,
     chain: usize,
@@ -156,14 +156,14 @@ impl<'a> Writer<'a> {
         Head { table_entry, chain, entry, counter }
     }
 
-    /// `rcx += value` without touching flags.
+    /// `rcx += value` without changing flags.
     fn add_to_rcx(&mut self, value: u64) {
         self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::RAX, value));
         let sum = iced_x86::MemoryOperand::with_base_index(Register::RCX, Register::RAX);
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, sum));
     }
 
-    /// The way out at the head; `borrowed`: rcx is in its spill slot then.
+    /// The exit at the head; `borrowed`: rcx is then in its spill slot.
     fn leave(&mut self, leave: Label, borrowed: bool) {
         self.out.bind(leave);
         if borrowed {
@@ -193,14 +193,14 @@ impl<'a> Writer<'a> {
                 self.instruction(number);
             }
         }
-        // With an ending, the state stays in front of it; else it is behind the last instruction.
+        // With an ending, the state stays before it; else it is after the last instruction.
         if ending.is_none() {
             self.behind_last();
         }
         self.swap_out();
     }
 
-    /// Whether the reserved register must hold the record pointer again in front of an instruction.
+    /// Whether the reserved register must hold the record pointer again before an instruction.
     fn ends_run(&self, plan: &Plan, number: usize) -> bool {
         let Some(reserved) = self.reserved else { return false };
         let instruction = &self.block.instructions[number];
@@ -211,7 +211,7 @@ impl<'a> Writer<'a> {
             || !touches(instruction, reserved)
     }
 
-    /// One instruction that is not the end.
+    /// Writes one instruction that is not the end.
     pub(super) fn instruction(&mut self, number: usize) {
         let instruction = &self.block.instructions[number];
         match instruction.flow() {
@@ -225,7 +225,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The number of the last instruction, when it is the end itself.
+    /// The index of the last instruction, if it is the end itself.
     pub(super) fn ending(&self) -> Option<usize> {
         let last = self.block.instructions.len().checked_sub(1);
         last.filter(|_| self.block.end.is_last_instruction())
@@ -244,7 +244,7 @@ impl<'a> Writer<'a> {
         self.out.state.instruction = Some(number);
     }
 
-    /// Behind the block, in front of the instruction at `target`.
+    /// Sets the state after the block, before the instruction at `target`.
     pub(super) fn at_target(&mut self, target: RemoteAddr) {
         self.out.state.rip = NativeRip::Known(target);
         self.out.state.instruction = None;
@@ -257,7 +257,7 @@ impl<'a> Writer<'a> {
         self.out.push_literal(label);
     }
 
-    /// A branch (`jmp` or `jcc`, near form) to a native address, by way of a stub until it is linked.
+    /// A branch (`jmp` or `jcc`, near form) to a native address, through a stub until it is linked.
     pub(super) fn link(&mut self, code: Code, target: RemoteAddr) {
         let opcode_bytes = if code == Code::Jmp_rel32_64 { 1 } else { 2 };
         self.out.align_field(opcode_bytes);

@@ -2,7 +2,7 @@
 //! memory for it.
 
 use base::RemoteAddr;
-use sys::sandbox::{Piece, Registers, Sandbox, component};
+use sys::sandbox::{Piece, Registers, Sandbox, StateComponent, component};
 use x86::translate::{
     Common, CommonCode, Flavour, NativeRip, Site, State as CopyState, Translation, area,
     common_code,
@@ -168,17 +168,17 @@ impl Machine {
         };
         for number in 0..16 {
             copy(number, 0, 160 + 16 * number, 16);
-            if let Some((at, _)) = component(2) {
+            if let Some(StateComponent { offset: at, .. }) = component(2) {
                 copy(number, 16, at + 16 * number, 16);
             }
-            if let Some((at, _)) = component(6) {
+            if let Some(StateComponent { offset: at, .. }) = component(6) {
                 copy(number, 32, at + 32 * number, 32);
             }
-            if let Some((at, _)) = component(7) {
+            if let Some(StateComponent { offset: at, .. }) = component(7) {
                 copy(16 + number, 0, at + 64 * number, 64);
             }
         }
-        if let Some((at, _)) = component(5) {
+        if let Some(StateComponent { offset: at, .. }) = component(5) {
             (0..8).for_each(|number| state.masks[number] = word(at + 8 * number));
         }
         // mm registers lie in the x87 registers by their place on the stack, which MMX instructions reset.
@@ -242,8 +242,8 @@ pub fn extended(random: &mut Random, image: &[u8]) -> Vec<u8> {
     fill(160, 256);
     let mut present = 0b11u8;
     for number in [2, 5, 6, 7] {
-        if let Some((at, bytes)) = component(number) {
-            fill(at, bytes);
+        if let Some(StateComponent { offset, bytes }) = component(number) {
+            fill(offset, bytes);
             present |= 1 << number;
         }
     }

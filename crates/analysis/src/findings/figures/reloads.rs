@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::BlockId;
 use estimate::Bounds;
-use facts::{Evidence, FloorOutcome, FloorTime, KeptFloor, Metric, Recording};
+use facts::{Evidence, IterationTime, Metric, NoMissOutcome, NoReloadTime, Recording};
 use x86::Kind;
 
 use super::{NamedLocation, ReloadedLoop};
@@ -95,8 +95,8 @@ fn timed<'a>(
     let functions: HashMap<FunctionId, &FunctionMemory> =
         functions.iter().map(|one| (one.function, one)).collect();
     let weights = weights(profile, code);
-    let found = recording.kept_floors.iter().filter_map(|kept| {
-        let KeptFloor { block, repetitions, median, low, high } = *kept;
+    let found = recording.no_reload_times.iter().filter_map(|kept| {
+        let NoReloadTime { block, repetitions, median, low, high } = *kept;
         let (all, code) = (code, code.kept.get(&block)?);
         let (module, offset) = *code.places.first()?;
         let function = functions.get(&profile.stacks.compiled_at(module, offset))?;
@@ -108,17 +108,17 @@ fn timed<'a>(
             vectors: vectors(all, block, code, &is_row),
             weight: *weights.get(&block)?,
             no_miss: no_miss_time(recording, block)?,
-            kept: seconds(&FloorTime { repetitions, median, low, high }),
+            kept: seconds(&IterationTime { repetitions, median, low, high }),
         })
     });
     found.collect()
 }
 
 fn no_miss_time(recording: &Recording, block: BlockId) -> Option<Bounds> {
-    let of_loop = |one: &&facts::CoreFloor| one.block == block && one.path.is_none();
-    match &recording.core_floors.iter().find(of_loop)?.outcome {
-        FloorOutcome::Measured(time) => Some(seconds(time)),
-        FloorOutcome::Refused(_) => None,
+    let of_loop = |one: &&facts::NoMissTime| one.block == block && one.path.is_none();
+    match &recording.no_miss_times.iter().find(of_loop)?.outcome {
+        NoMissOutcome::Measured(time) => Some(seconds(time)),
+        NoMissOutcome::Refused(_) => None,
     }
 }
 

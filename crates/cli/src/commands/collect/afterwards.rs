@@ -1,5 +1,7 @@
-//! What happens after the result is closed: measures the machine if that was never done, reports the result, waits for a
+//! The steps after the result is closed: measures the machine if that was never done, reports the result, waits for a
 //! program that continues, and passes on its exit code.
+//!
+//! What not: closing the result (`closing`).
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -13,7 +15,7 @@ use sys::process::{Received, Signal, SignalFd};
 
 use crate::progress::Progress;
 
-/// Measures what the machine can do, if that is not known, and adds it to the result.
+/// Measures what the machine can do, if that is unknown, and adds it to the result.
 pub(super) fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool, quiet: bool) {
     if run.calibration.is_some() || !may_measure {
         return;
@@ -61,7 +63,7 @@ pub(super) fn say_what_was_kept(
     }
 }
 
-/// Waits until a program that outlived its collection ends. Ctrl-C then ends it: first politely, the next time by
+/// Waits until a program that outlived its collection ends. Ctrl-C then ends it: first with SIGINT, the next time by
 /// force. Other signals are passed on.
 pub(super) fn wait_for_program(
     program: Option<collect::launched::LaunchedProgram>,
@@ -91,7 +93,7 @@ pub(super) fn wait_for_program(
     }
 }
 
-/// The program's own failure becomes ours, and is said.
+/// Our exit code for the end of the program; prints how a failed program ended.
 pub fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
     match exit {
         ExitKind::Code(0) | ExitKind::StillRunning | ExitKind::Unknown => ExitCode::SUCCESS,
@@ -111,7 +113,7 @@ pub fn pass_on(exit: ExitKind, quiet: bool) -> ExitCode {
     }
 }
 
-/// Whether standard output is a file: what a program writes there, somebody may want as it is.
+/// Whether standard output is a file: the program's output in it may be wanted unchanged.
 fn output_is_kept() -> bool {
     let output = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
     output.and_then(|file| file.metadata()).is_ok_and(|about| about.is_file())

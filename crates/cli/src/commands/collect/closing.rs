@@ -1,10 +1,12 @@
-//! Closes a recording: names its addresses, measures no-miss times of the hottest loops, closes the tables.
+//! Closes a recording: names its addresses, measures no-miss times of the hottest code, closes the tables.
+//!
+//! What not: the report afterwards (`afterwards`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use base::{FileOffset, ModuleId, Nanos, Pid};
-use collect::floor::HotCode;
+use collect::no_miss::HotCode;
 use collect::symbolise::{Globals, Naming, Symbolised, Wanted};
 use collect::wait_objects::WaitObjects;
 use collect::{HeldFiles, symbolise};
@@ -17,7 +19,7 @@ use crate::commands::variables::DataPlaces;
 use crate::exit::Failure;
 use crate::progress::Progress;
 
-/// Remembers, while facts pass, which addresses must be named at the end.
+/// Collects, while facts pass, the addresses to be named at the end.
 pub(super) struct Noting {
     writer: Writer,
     modules: Vec<Module>,
@@ -28,7 +30,7 @@ pub(super) struct Noting {
     hot_code: HotCode,
     /// Samples with registers, by address: the code there is kept.
     sampled: BTreeMap<(ModuleId, FileOffset), u64>,
-    /// Where memory objects are wanted.
+    /// The data addresses, if memory objects are wanted.
     data: Option<DataPlaces>,
     pub(super) first_pid: Option<Pid>,
     wait_objects: WaitObjects,
@@ -83,7 +85,7 @@ impl Sink for Noting {
     }
 }
 
-/// Until when what is done after a program's end may take, so that its report appears soon.
+/// The time limits of the steps after a program's end, so that its report appears soon.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline {
     end: Nanos,
@@ -91,23 +93,23 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// A second after the program's end, or 5 % of its run where that is more, but no more than three: as long as somebody
-    /// waits gladly. (Response times above a second break a user's thought: Nielsen, Usability Engineering, 1993, 5.5.)
+    /// A second after the program's end, or 5 % of its run if that is more, but at most three. Response times above a
+    /// second break a user's train of thought (Nielsen, Usability Engineering, 1993, 5.5).
     pub(super) fn new(end: Nanos, elapsed: Nanos) -> Deadline {
         Deadline { end, allowed: (elapsed.seconds() * 0.05).clamp(1.0, 3.0) }
     }
 
-    /// When this part of the time is over (CLOCK_MONOTONIC).
+    /// The end of this part of the time (CLOCK_MONOTONIC).
     fn after(self, part: f64) -> Nanos {
         self.end + Nanos((self.allowed * part * 1e9) as u64)
     }
 }
 
-/// Shares of the time: hot code is timed until the first, naming is awaited until the second, and the rest is for the report
-/// (`analysis` limits its work likewise).
+/// Shares of the time: hot code is timed until the first, naming is awaited until the second, and the rest is for the
+/// report (`analysis` limits its work accordingly).
 const TIMED: f64 = 0.35;
 const NAMED: f64 = 0.6;
-/// With less of a CPU than this we wait for other programs, but not longer than `LATEST`.
+/// With less of a CPU than this we wait for other programs, until `LATEST` at most.
 const STARVED: f64 = 0.6;
 const LATEST: Nanos = Nanos(3_000_000_000);
 
@@ -125,19 +127,19 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline
     });
     drop(progress);
     match measured {
-        Ok(floors) => {
-            if floors.left_out > 0 {
+        Ok(no_miss_times) => {
+            if no_miss_times.left_out > 0 {
                 run.notes.push(format!(
                     "{} pieces of hot code were timed with all data in L1; there was no time for {} more",
-                    floors.core.len(),
-                    floors.left_out
+                    no_miss_times.core.len(),
+                    no_miss_times.left_out
                 ));
             }
-            run.branch_replays = floors.branches;
-            let core = floors.core.into_iter().map(Fact::CoreFloor);
-            for floor in core.chain(floors.kept.into_iter().map(Fact::KeptFloor)) {
+            run.branch_replays = no_miss_times.branches;
+            let core = no_miss_times.core.into_iter().map(Fact::NoMissTime);
+            for no_miss in core.chain(no_miss_times.kept.into_iter().map(Fact::NoReloadTime)) {
                 // A full disk: closing the tables fails too and says so.
-                if sink.writer.push(floor).is_err() {
+                if sink.writer.push(no_miss).is_err() {
                     return;
                 }
             }
@@ -148,7 +150,7 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline
     }
 }
 
-/// A recording whose symbols are being named.
+/// A recording whose symbols are being looked up.
 pub(super) struct Closing {
     writer: Writer,
     naming: Naming,
@@ -156,7 +158,8 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// Begins to name the symbols, by the files that were open while the program ran, and waits for that as long as may be.
+    /// Starts to look symbols up, in the files that were open while the program ran, and waits for them as long as
+    /// the limit allows.
     pub(super) fn begin(
         mut sink: Noting,
         files: HeldFiles,
@@ -187,7 +190,7 @@ impl Closing {
         Closing { writer: sink.writer, naming, named }
     }
 
-    /// Prints the report now, if names are still to come. Whether it did.
+    /// Prints the report now, if names are still missing. Returns whether it did.
     pub(super) fn report_early(
         &mut self,
         run: &Run,
@@ -238,7 +241,7 @@ impl Closing {
     }
 }
 
-/// Waits for the time limit; longer where other programs have the CPUs, because then the cause is not the amount of debug
+/// Waits until the time limit. Waits longer if other programs use the CPUs: then the cause is not the amount of debug
 /// information, and reading it after the report would not help.
 fn wait_on_busy_machine(
     naming: &mut Naming,

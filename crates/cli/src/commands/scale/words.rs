@@ -1,18 +1,20 @@
-//! The words of `fathom scale`: lists of threads, `{threads}` in arguments, figures that programs print.
+//! The notation of `fathom scale`: lists of threads, `{threads}` in arguments, figures that programs print.
+//!
+//! What not: running anything.
 
 use std::ffi::OsString;
 
 use crate::exit::Failure;
 
-/// Stands for the number of threads in arguments and variables.
+/// The placeholder for the number of threads in arguments and variables.
 const PLACE: &str = "{threads}";
 
-/// The text with the number of threads in its places.
+/// The text with the number of threads in place of the placeholder.
 pub fn text_with_threads(text: &str, threads: u32) -> String {
     text.replace(PLACE, &threads.to_string())
 }
 
-/// The same of an argument; one that is no text has no places.
+/// The same for an argument; one that is not UTF-8 has no placeholder.
 pub fn with_threads(word: &OsString, threads: u32) -> OsString {
     match word.to_str() {
         Some(text) => OsString::from(text_with_threads(text, threads)),

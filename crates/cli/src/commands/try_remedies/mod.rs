@@ -6,8 +6,9 @@
 //!   after some rounds                             a clear remedy is not run again
 //!   until all are clear, the budget is used up, or an interrupt (Ctrl-C) arrives
 //! ```
-//! Assumption: each run does the same, ends with the same code (any), and does not make the next one quicker, except by
-//! caches, which the recording has warmed.
+//! What not: the choice of remedies for a behaviour (`analysis::remedies`). Assumption: each run does the same, ends
+//! with the same exit code, and does not make the next one faster, except through caches, which the recording has
+//! warmed.
 
 mod rounds;
 mod situation;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use analysis::remedies::{Change, Fit, Means, Remedy, remedies};
 use report::trials::Trials;
 
-use self::rounds::{Candidate, Rounds};
+use self::rounds::{Candidate, Outcome, Rounds};
 use crate::arguments::{Format, TryOptions};
 use crate::exit::{CANNOT_MEASURE, Failure};
 
@@ -40,7 +41,7 @@ pub fn try_remedies(options: &TryOptions) -> Result<ExitCode, Failure> {
     }
     let mut rounds = Rounds::new(&options.command, candidates, options.budget, options.quiet)?;
     rounds.run()?;
-    let (plain, tried, notes) = rounds.finish();
+    let Outcome { plain, tried, notes } = rounds.finish();
     let document = report::trials::trials(&Trials {
         command: super::words(&options.command),
         plain,
@@ -66,7 +67,7 @@ fn check_names(names: &[String], means: &Means<'_>) -> Result<(), Failure> {
     }
 }
 
-/// What is tried, and what is not and why. Named remedies are tried even where they seem pointless.
+/// The remedies to try, and the others with the reason. Named remedies are tried even if they seem pointless.
 fn choose(all: Vec<Remedy>, named: &[String]) -> (Vec<Candidate>, Vec<(String, String)>) {
     let (mut candidates, mut not_tried) = (Vec::new(), Vec::new());
     for remedy in all {

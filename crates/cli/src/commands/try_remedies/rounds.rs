@@ -1,4 +1,4 @@
-//! The rounds of a trial: what runs next, and when to stop. After an interrupt the rounds so far count.
+//! The rounds of a trial: what runs next, and when to stop. After an interrupt the complete rounds count.
 //!
 //! What not: the statistics (`analysis::trial`), the table (`report::trials`).
 
@@ -23,7 +23,7 @@ pub struct Candidate {
     before: Vec<OsString>,
     line: String,
     rounds: Vec<Round>,
-    /// Decided, or of no use: not run any more.
+    /// Decided, or pointless: not run any more.
     done: bool,
     trouble: Option<String>,
 }
@@ -42,13 +42,23 @@ impl Candidate {
     }
 }
 
-/// What the plain program prints.
+/// The output of the plain program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     NotSeen,
     Always(u64),
-    /// Times, addresses: no two runs print the same.
+    /// Times, addresses: it differs from run to run.
     Varies,
+}
+
+/// What a trial found.
+pub struct Outcome {
+    /// Seconds that the runs without a remedy took.
+    pub plain: Vec<f64>,
+    /// The largest gain first.
+    pub tried: Vec<Tried>,
+    /// Remarks for the user.
+    pub notes: Vec<String>,
 }
 
 /// A trial that runs.
@@ -56,7 +66,7 @@ pub struct Rounds<'a> {
     command: &'a [OsString],
     candidates: Vec<Candidate>,
     plain: Vec<f64>,
-    /// How the first plain run ended: whatever code a program ends with, it is to be the same each time.
+    /// How the first plain run ended: each run must end with the same code, whatever it is.
     exit: Option<ExitStatus>,
     output: Output,
     budget: Duration,
@@ -96,7 +106,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Runs until all is clear or the budget is used up, but two rounds at least; or until an interrupt.
+    /// Runs until all remedies are decided or the budget is used up, at least two rounds; or until an interrupt.
     pub fn run(&mut self) -> Result<(), Failure> {
         let began = Instant::now();
         let most = LOOKS.last().copied().unwrap_or(0);
@@ -122,7 +132,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// What was measured before round `round` is worth showing if a remedy was run at all.
+    /// The measurements before round `round` are shown if a remedy ran at all.
     fn interrupted(&mut self, round: usize) -> Result<(), Failure> {
         if self.candidates.iter().all(|candidate| candidate.rounds.is_empty()) {
             let message = "interrupted before any remedy ran";
@@ -169,7 +179,7 @@ impl<'a> Rounds<'a> {
         Ok(Next::GoOn)
     }
 
-    /// What more rounds would decide, and how long these take.
+    /// Reports what more rounds would decide, and how long these take.
     fn say_what_is_missing(&mut self, round: Duration) {
         let changes = self.candidates.len();
         for candidate in self.candidates.iter().filter(|candidate| !candidate.done) {
@@ -190,8 +200,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// The undecided remedies in random order, so that no remedy always follows the same other one. What the findings advise
-    /// comes first, for a user who interrupts soon.
+    /// The undecided remedies in random order, so that no remedy always follows the same other one. Those that the
+    /// findings advise come first, for a user who interrupts soon.
     fn open_in_random_order(&mut self) -> Vec<usize> {
         let open: Vec<usize> =
             (0..self.candidates.len()).filter(|index| !self.candidates[*index].done).collect();
@@ -221,8 +231,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Plain times, remedies with the largest gain first, remarks.
-    pub fn finish(self) -> (Vec<f64>, Vec<Tried>, Vec<String>) {
+    /// Ends the trial.
+    pub fn finish(self) -> Outcome {
         let changes = self.candidates.len();
         let tried = self.candidates.into_iter().map(|candidate| Tried {
             effect: effect(&candidate.rounds, changes),
@@ -242,6 +252,6 @@ impl<'a> Rounds<'a> {
                     .to_owned(),
             );
         }
-        (self.plain, tried, notes)
+        Outcome { plain: self.plain, tried, notes }
     }
 }

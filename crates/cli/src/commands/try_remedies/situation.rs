@@ -1,4 +1,6 @@
-//! What decides which remedies fit: the machine's means, and what the program does, from a recording.
+//! What decides which remedies fit: the machine's means, and the program's behaviour, from a recording.
+//!
+//! What not: the remedies (`analysis::remedies`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,8 +48,8 @@ fn library(name: &str) -> Option<PathBuf> {
     entries.map(|entry| entry.path()).filter(named).min_by_key(|path| path.as_os_str().len())
 }
 
-/// What the program does, and the remedies that its findings advise, the one with most to gain first: from the result that was
-/// named, or from a recording made now.
+/// The program's behaviour, and the remedies that its findings advise, largest gain first: from the named result, or
+/// from a recording made now.
 pub fn behaviour(options: &TryOptions) -> Result<(Behaviour, Vec<String>), Failure> {
     let recording = match &options.result {
         Some(directory) => super::super::report::open(directory)?,
@@ -80,9 +82,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Records the program once, by a process of its own and not by `collect_program`: recording raises this process's limit
-/// of open files, which the runs that are timed afterwards would inherit, and it leaves the program our input, which these
-/// do not have either.
+/// Records the program once, in a process of its own and not by `collect_program`: recording raises a process's limit
+/// of open files, which the timed runs would inherit, and gives the program our input, which the timed runs do not
+/// have.
 fn record(options: &TryOptions) -> Result<Recording, Failure> {
     let cannot = |error: std::io::Error| Failure::new(CANNOT_MEASURE, error);
     if !options.quiet {
@@ -137,7 +139,7 @@ fn from_summary(recording: &Recording, summary: &Summary) -> Behaviour {
     }
 }
 
-/// Whose heap it uses. A program without a C library's file has one inside.
+/// Its heap allocator. A program without a C library file has one of its own.
 fn heap(recording: &Recording) -> Heap {
     let loaded = |beginning: &str| {
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().starts_with(beginning);

@@ -1,7 +1,7 @@
-//! The functions whose calls are redirected, and the targets.
+//! The functions whose calls are redirected, and the redirection targets.
 //!
-//! What for: the process may use the C library's allocator or another one's, and its address space decides where the agent
-//! can be reached. What not: changing anything.
+//! What for: the process may use the C library's allocator or another one, and its address space decides at which
+//! addresses the agent is reachable. What not: changing anything.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -13,10 +13,11 @@ use super::loaded::Loaded;
 use super::{NoHeap, read_word};
 use crate::preload::is_sanitizer;
 
-/// Functions that the C library defines whoever the allocator is, and one more.
+/// The C library's functions that map memory, whichever library allocates.
 pub const MAPPING: [&str; 4] = ["mmap", "mmap64", "munmap", "mremap"];
+/// Redirected too, so that the agent drops its rules for code that is unloaded.
 const CLOSING: &str = "dlclose";
-/// The byte of an address that is changed: it makes places 4 GiB and more apart.
+/// The byte of an address that is changed: values of it are 4 GiB apart.
 pub const BYTE: u32 = 4;
 const PAGE: u64 = 4096;
 
@@ -51,13 +52,13 @@ pub fn agents(pid: Pid) -> Vec<(RemoteAddr, RemoteAddr)> {
         .collect()
 }
 
-/// Whether a word leads to an agent that another recording left behind when it was killed.
+/// Whether a word leads to an agent that a killed recording left behind.
 pub fn is_former(value: RemoteAddr, real: RemoteAddr, former: &[(RemoteAddr, RemoteAddr)]) -> bool {
     (value.0 ^ real.0) & !(0xff << (8 * BYTE)) == 0
         && former.iter().any(|(start, end)| *start <= value && value < *end)
 }
 
-/// The functions that calls are to be led away from: those of the library whose `malloc` or `free` the files' words hold.
+/// The functions to redirect: those of the library whose `malloc` or `free` the files' words hold.
 pub fn functions(
     memory: &File,
     pid: Pid,
@@ -103,7 +104,7 @@ pub fn functions(
     Ok(own.map(|(name, at)| (name.clone(), *at)).chain(system).collect())
 }
 
-/// Which bits of an address to flip, so that all places that lead to the agent are free, and far from what grows.
+/// The bits of an address to flip, such that all resulting addresses are free and far from growing mappings.
 pub fn free_distance(pid: Pid, functions: impl Iterator<Item = RemoteAddr>) -> Option<u64> {
     const FAR: u64 = 1 << 32;
     const NEAR: u64 = 64 << 20;

@@ -1,7 +1,7 @@
-//! The agent's file as a process gets it: its pieces, and what has to be written into them.
+//! The agent's file as a process gets it: its segments, and the words to be filled in.
 //!
-//! What for: in a process that runs already no dynamic linker loads the agent. What not: mapping it (`burst::guest`).
-//! Facts: System V gABI, chapter 5; AMD64 supplement, 4.4.1: GLOB_DAT and JUMP_SLOT hold a symbol's address, RELATIVE holds
+//! What for: in a running process no dynamic linker loads the agent. What not: mapping it (`burst::guest`). Source:
+//! System V gABI, chapter 5; AMD64 supplement, 4.4.1: GLOB_DAT and JUMP_SLOT hold a symbol's address, RELATIVE holds
 //! base and addend, 64 a symbol's address and addend.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use object::{Endianness, Object, ObjectSymbol, ObjectSymbolTable, RelocationFlag
 
 const PAGE: u64 = 4096;
 
-/// What a word must hold.
+/// The value of a word.
 enum Word {
     /// An address of the agent's own.
     Own(u64),
@@ -32,12 +32,12 @@ pub struct Image {
     pub code: FileOffset,
     own: HashMap<String, u64>,
     words: Vec<(u64, Word)>,
-    /// From where to where memory must be zero that a piece of the file fills.
+    /// Ranges of memory that must be zero although a segment of the file covers them.
     zeroes: Vec<(u64, u64)>,
 }
 
 impl Image {
-    /// Reads the agent's file; `None` when it is not ours.
+    /// Reads the agent's file; `None` if it is not ours.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Image> {
         let elf = ElfFile64::<Endianness>::parse(bytes).ok()?;
@@ -62,8 +62,8 @@ impl Image {
             }
             span = span.max((at + in_memory).next_multiple_of(PAGE));
         }
-        // A page of the file behind it all: else the kernel joins the zeroes with the program's memory that lies there, and
-        // the two cannot be distinguished.
+        // Add a page of the file after all segments: otherwise the kernel merges the zeroes with adjacent memory of
+        // the program, and the two cannot be distinguished.
         segments.push(Segment {
             at: span,
             offset: FileOffset(0),
@@ -81,13 +81,14 @@ impl Image {
         Some(Image { segments, span, code, own, words, zeroes })
     }
 
-    /// Functions that stand in front of others: the agent has one of this name, and a word for whom it passes calls on to.
+    /// Functions that the agent replaces: it has a function of this name, and a word for the one that it passes calls
+    /// on to.
     pub fn replaced(&self) -> impl Iterator<Item = &str> {
         let names = self.own.keys().filter_map(|name| name.strip_prefix("fathom_real_"));
         names.filter(|name| self.own.contains_key(*name))
     }
 
-    /// Where something of the agent's lies in a process that has it at `base`.
+    /// The address of an agent's symbol in a process that has the agent at `base`.
     #[must_use]
     pub fn address(&self, name: &str, base: RemoteAddr) -> Option<RemoteAddr> {
         self.own.get(name).map(|at| base.offset(*at))
@@ -105,7 +106,7 @@ impl Image {
         foreign.collect()
     }
 
-    /// What to write where when it lies at `base`; what the C library lacks becomes 0.
+    /// The words to write when the agent is at `base`; functions that the C library lacks become 0.
     pub fn filled(
         &self,
         base: RemoteAddr,

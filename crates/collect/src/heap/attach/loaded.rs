@@ -1,10 +1,9 @@
-//! The files with code that a process has loaded: what each defines, and the words by which it calls others.
+//! The files with code that a process has loaded: what each defines, and the words through which it calls others.
 //!
-//! What for: finding the allocator, and the words (*slots* of the global offset table) through which it is called. What not:
-//! reading or changing these words (`slots`).
-//! Assumption: a file may have been replaced since it was loaded, so nothing is done for what it says alone: a slot counts
-//! only while it holds the very address that the file leads to expect.
-//! Facts on the format: System V gABI, chapters 4 and 5; AMD64 supplement, 4.4.1 (relocation types).
+//! What for: finding the allocator, and the words (*slots* of the global offset table) through which it is called.
+//! What not: reading or changing these words (`mod`). Assumption: a file may have been replaced since it was loaded.
+//! So its content alone decides nothing: a slot counts only while it holds exactly the expected address. Source of
+//! the format: System V gABI, chapters 4 and 5; AMD64 supplement, 4.4.1 (relocation types).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,21 +19,21 @@ use tracee::maps;
 pub struct Loaded {
     /// Its path, as the process sees it.
     pub name: String,
-    /// Where its first mapping begins.
+    /// The start of its first mapping.
     pub start: RemoteAddr,
-    /// What has to be added to its addresses.
+    /// The difference between its addresses in memory and those stated in the file.
     pub bias: u64,
     path: PathBuf,
 }
 
-/// A word through which a file calls a function of another.
+/// A word through which a file calls a function of another file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Import {
     /// The function.
     pub function: String,
     /// The word.
     pub at: RemoteAddr,
-    /// Whether the file's own code may see the word's value, not only call what it leads to.
+    /// Whether the file's own code may read the word's value, not only call through it.
     pub may_be_seen: bool,
 }
 
@@ -71,7 +70,7 @@ fn with_elf<T>(path: &Path, look: impl FnOnce(&ElfFile64<'_>) -> T) -> Option<T>
     Some(look(&elf))
 }
 
-/// Mappings begin at page borders, a little before their segment does.
+/// The difference, from one mapping. Mappings begin at page borders, a little before their segment does.
 fn bias(elf: &ElfFile64<'_>, start: RemoteAddr, offset: u64) -> Option<u64> {
     let segment = elf.elf_program_headers().iter().find(|header| {
         header.p_type(elf.endian()) == PT_LOAD && header.p_offset(elf.endian()) & !0xfff == offset
@@ -80,8 +79,9 @@ fn bias(elf: &ElfFile64<'_>, start: RemoteAddr, offset: u64) -> Option<u64> {
 }
 
 impl Loaded {
-    /// Where the functions and objects of these names are that this file defines for others. Functions of which one of
-    /// several is chosen when a library is loaded are left out: what the file names chooses.
+    /// The addresses of the functions and objects of these names that this file exports. A function whose
+    /// implementation is chosen when the library is loaded (IFUNC) is left out: its symbol names the code that
+    /// chooses.
     #[must_use]
     pub fn defined(&self, names: &[&str]) -> HashMap<String, RemoteAddr> {
         let found = with_elf(&self.path, |elf| {
@@ -135,7 +135,7 @@ impl Loaded {
     }
 }
 
-/// Which of these words the file's code compares with something, or loads and compares soon after.
+/// Which of these words the file's code compares, or loads and compares soon after.
 fn compared(elf: &ElfFile64<'_>, words: &[u64]) -> Vec<u64> {
     let mut found = Vec::new();
     for segment in elf.elf_program_headers() {
@@ -147,7 +147,8 @@ fn compared(elf: &ElfFile64<'_>, words: &[u64]) -> Vec<u64> {
         let start = segment.p_vaddr(endian);
         for (at, bytes) in code.windows(4).enumerate() {
             let distance = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            // Addressed from the end of the instruction, which is the end of the distance (SDM vol. 2, 2.2.1.6).
+            // Operands are relative to the end of the instruction, which is the end of the displacement (SDM vol. 2,
+            // 2.2.1.6).
             let word = start.wrapping_add(at as u64 + 4).wrapping_add_signed(distance.into());
             if words.contains(&word) && !found.contains(&word) && compares(code, at) {
                 found.push(word);
@@ -157,8 +158,8 @@ fn compared(elf: &ElfFile64<'_>, words: &[u64]) -> Vec<u64> {
     found
 }
 
-/// Whether the instruction whose distance stands at `at` compares, or loads a register that is compared within the next
-/// bytes: CMP r64, r/m64 (REX.W 3B /r) and CMP r/m64, r64 (REX.W 39 /r), MOV r64, r/m64 (REX.W 8B /r).
+/// Whether the instruction with its displacement at `at` compares, or loads a register that is compared within the
+/// next bytes: CMP r64, r/m64 (REX.W 3B /r) and CMP r/m64, r64 (REX.W 39 /r), MOV r64, r/m64 (REX.W 8B /r).
 fn compares(code: &[u8], at: usize) -> bool {
     const NEAR: usize = 64;
     let Some([rex, opcode, mod_rm]) = at.checked_sub(3).and_then(|from| code.get(from..at)) else {

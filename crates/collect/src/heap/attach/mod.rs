@@ -1,22 +1,24 @@
-//! The heap of a process that we attach to: the agent is brought into it, and calls of its allocator are redirected to it.
+//! The heap of a process that we attach to: brings the agent into it, and redirects the calls of its allocator to the
+//! agent.
 //!
-//! How: a thread of the process maps the agent and the shared memory for us (`burst::guest`). All else is done from
-//! outside: we write into the process's memory (`/proc/PID/mem`, proc_pid_mem(5)) while its threads run. Calls between
-//! files go through words that hold the called function's address (the global offset table). Where such a word holds the
-//! allocator's `malloc`, one byte of it is changed, so that it leads to a place that we mapped at just that distance, from
-//! where a jump goes to the agent. One byte, because a thread that reads the word meanwhile finds the old address or the
-//! new one, never a mixture: nothing says that the kernel writes eight bytes at once.
+//! How: a thread of the process maps the agent and the shared memory for us (`burst::guest`). The rest is done from
+//! outside: we write into the process's memory (`/proc/PID/mem`, proc_pid_mem(5)) while its threads run. Calls
+//! between files go through words that hold the address of the function (the global offset table). We change one byte
+//! of a word that holds the allocator's `malloc`. It then leads to an address that we have mapped at just that
+//! distance, where a jump leads to the agent. One byte, because a thread that reads the word meanwhile finds the old
+//! address or the new one, never a mixture: the kernel does not promise to write eight bytes at once.
 //!
-//! The program is never harmed: no function of it runs on our behalf, so no lock of it is taken; a word is changed only
-//! while it holds the very address that is expected there; either value of it works at any time, also when we are dead. In
-//! the end the bytes are put back. The agent stays, because a thread may be in the middle of it, or hold the address of
-//! one of its functions.
+//! The program is never harmed. No function of it runs on our behalf, so none of its locks is taken. A word is
+//! changed only while it holds exactly the expected address. Both values of it work at any time, even when we are
+//! dead. At the end the bytes are restored. The agent stays, because a thread may be inside it, or hold the address
+//! of one of its functions.
 //!
-//! What not: words that were not called through yet (the dynamic linker has not filled them; looked at again ten times a
-//! second); files whose code compares a function's address with another, which could tell the difference; calls that do
-//! not leave a file; allocators in the program's own file, programs without glibc.
-//! Assumption: a library is not unloaded, and another file mapped in its place, in the microseconds between reading a word
-//! and writing its byte.
+//! What not: words that were not called through yet (the dynamic linker has not filled them; they are checked again
+//! ten times a second). Files whose code compares a function's address with another, which could see the difference.
+//! Calls within a file. Allocators in the program's own file, and programs without glibc.
+//!
+//! Assumption: in the microseconds between reading a word and writing its byte, no library is unloaded and replaced
+//! by another file.
 
 mod allocator;
 mod image;
@@ -41,7 +43,7 @@ use loaded::Loaded;
 
 /// How long we search for a thread that can make our system calls.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two looks for files that were loaded since.
+/// Time between two searches for newly loaded files.
 const NEW_FILES: Nanos = Nanos(1_000_000_000);
 
 /// Why the heap of a process is not recorded.
@@ -50,10 +52,10 @@ pub enum NoHeap {
     /// No thread could map the agent.
     #[error("{0}")]
     NotBrought(#[from] burst::NotBrought),
-    /// The calls of its allocator cannot be redirected, or not be distinguished.
+    /// The calls of its allocator cannot be redirected, or cannot be identified.
     #[error("{0}")]
     Process(&'static str),
-    /// Another process's memory cannot be written here.
+    /// The memory of another process cannot be written here.
     #[error("writing into the process's memory failed: {0}")]
     Memory(#[from] std::io::Error),
 }
@@ -62,7 +64,7 @@ pub enum NoHeap {
 #[derive(Clone, Copy)]
 struct Function {
     real: RemoteAddr,
-    /// The place that leads to the agent.
+    /// The address that leads to the agent.
     lead: RemoteAddr,
 }
 
@@ -76,21 +78,22 @@ struct Slot {
 pub struct Attached {
     pid: Pid,
     functions: HashMap<String, Function>,
-    /// By file and where it is mapped.
+    /// By file and its address.
     slots: BTreeMap<(String, RemoteAddr), Vec<Slot>>,
-    /// A word of the agent's, and what it holds: memory in which it does has the agent.
+    /// A word of the agent and its value: memory that has this value has the agent.
     mark: (RemoteAddr, RemoteAddr),
-    /// Mappings of agents that were there before.
+    /// Mappings of agents from earlier recordings.
     former: Vec<(RemoteAddr, RemoteAddr)>,
     left_alone: BTreeSet<String>,
     files_looked_at: Nanos,
 }
 
 impl Attached {
-    /// Brings the agent into a process; no call leads to it yet. Also returns the memory that both share, of `bytes` bytes.
+    /// Brings the agent into a process; no call leads to it yet. Also returns the memory that both share, of `bytes`
+    /// bytes.
     ///
     /// # Errors
-    /// Why the process's heap will not be recorded; the process runs on as if nothing had been.
+    /// Why the process's heap will not be recorded. The process continues unchanged.
     pub fn bring(
         pid: Pid,
         options: &HeapOptions,
@@ -144,8 +147,8 @@ impl Attached {
         Ok((attached, guest.memory))
     }
 
-    /// Leads calls to the agent: all of them at first, later those of files that were loaded since and those that the
-    /// dynamic linker has looked up since. `now` is since the recording began.
+    /// Redirects calls to the agent: all of them at first, later those of newly loaded files and those that the
+    /// dynamic linker has resolved since. `now` is since the recording began.
     pub fn look(&mut self, now: Nanos) {
         if self.slots.is_empty() || now - self.files_looked_at >= NEW_FILES {
             self.files_looked_at = now;
@@ -161,7 +164,7 @@ impl Attached {
         let names: Vec<&str> = self.functions.keys().map(String::as_str).collect();
         let files = loaded::files(self.pid);
         let key = |file: &Loaded| (file.name.clone(), file.start);
-        // Where a library was unloaded, its words are no longer looked at.
+        // The words of an unloaded library are no longer checked.
         self.slots.retain(|known, _| files.iter().any(|file| key(file) == *known));
         for file in &files {
             if self.slots.contains_key(&key(file)) {
@@ -173,12 +176,12 @@ impl Attached {
                 self.functions.get(name).is_some_and(|function| function.real == *at)
             };
             if is_c_library(&file.name) {
-                // Its code compares none of these addresses, and it calls the allocator like others do.
+                // Its code compares none of these addresses, and it calls the allocator like other files do.
             } else if imports.iter().any(|import| import.may_be_seen) {
                 self.left_alone.insert(file.name.clone());
                 imports.clear();
             } else if defined.iter().any(allocates) {
-                // The allocator's calls of itself.
+                // Calls of the allocator within itself are not redirected.
                 imports.clear();
             }
             let slots = imports.iter().filter_map(|import| {
@@ -189,7 +192,7 @@ impl Attached {
         }
     }
 
-    /// Changes the words for which `to` gives another place than they hold, in a process that has the agent.
+    /// Changes the words for which `to` gives another value, in a process that has the agent.
     fn lead(&self, pid: Pid, to: impl Fn(&Function, RemoteAddr) -> Option<RemoteAddr>) {
         let slots: Vec<&Slot> = self.slots.values().flatten().collect();
         let held = values(pid, &slots);
@@ -201,7 +204,7 @@ impl Attached {
         if due.peek().is_none() {
             return;
         }
-        // From here on by a descriptor, which keeps to this memory when the process executes another program.
+        // By descriptor from here on: it refers to this memory even if the process executes another program.
         let Ok(memory) = open_memory(pid) else { return };
         let (mark, content) = self.mark;
         if read_word(&memory, mark) != Some(content) {
@@ -210,13 +213,13 @@ impl Attached {
         for slot in due {
             let place = read_word(&memory, slot.at).and_then(|value| to(&slot.function, value));
             if let Some(place) = place {
-                // Where the word is gone, so is its file.
+                // An error means that the word is gone, with its file.
                 let _ = write_byte(&memory, slot.at, place);
             }
         }
     }
 
-    /// Leads calls back, in the process and in its children, which have copies of its words.
+    /// Restores the words, in the process and in its children, which have copies of them.
     pub fn put_back(&self, children: impl Iterator<Item = Pid>) {
         let processes: BTreeSet<Pid> = children.chain([self.pid]).collect();
         for pid in processes {
@@ -224,7 +227,7 @@ impl Attached {
         }
     }
 
-    /// What the reader must know.
+    /// Notes for the reader.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![
@@ -246,13 +249,13 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // Where the recording did not come to begin.
+        // Reached if the recording does not begin after all.
         self.put_back(std::iter::empty());
     }
 }
 
-/// Makes the agent ready: its addresses, whom it passes calls on to, and the jumps to it. Returns the word that was written
-/// last, and what it holds.
+/// Makes the agent ready: its addresses, the functions that it passes calls on to, and the jumps to it. Returns the
+/// word that was written last, and its value.
 fn fill(
     pid: Pid,
     image: &Image,
@@ -273,9 +276,9 @@ fn fill(
     for (name, function) in functions {
         word(&format!("fathom_real_{name}"), function.real.0)?;
         let Some(to) = image.address(name, guest.base) else { continue };
-        // Two names of one function have one place.
+        // Two names of one function share an address.
         if leads.insert(function.lead) {
-            // jmp [rip+0] (SDM vol. 2, JMP: FF /4), and where to.
+            // jmp [rip+0] (SDM vol. 2, JMP: FF /4), and its target.
             let mut jump = vec![0xff, 0x25, 0, 0, 0, 0];
             jump.extend(to.0.to_le_bytes());
             put(function.lead, &jump)?;
@@ -287,8 +290,8 @@ fn fill(
     Ok((mark, guest.memory_at))
 }
 
-/// Where in a thread's control block its number stands, as the C library tells debuggers (see the agent's `thread_id`); 0
-/// when it does not.
+/// Offset of the thread's number in its control block, as the C library tells debuggers (see the agent's
+/// `thread_id`); 0 if it does not.
 fn thread_number_offset(pid: Pid, library: &Loaded) -> u64 {
     const NAME: &str = "_thread_db_pthread_tid";
     const LARGEST: u32 = 4096;
@@ -314,12 +317,12 @@ fn read_word(memory: &File, at: RemoteAddr) -> Option<RemoteAddr> {
     Some(RemoteAddr(u64::from_le_bytes(bytes)))
 }
 
-/// Changes the byte in which a function's address and its lead differ.
+/// Changes the byte in which a function's address and its redirection differ.
 fn write_byte(memory: &File, at: RemoteAddr, to: RemoteAddr) -> std::io::Result<()> {
     memory.write_all_at(&[to.0.to_le_bytes()[BYTE as usize]], at.0 + u64::from(BYTE))
 }
 
-/// What words hold; `None` for those that are gone.
+/// The values of words; `None` for those that are gone.
 fn values(pid: Pid, slots: &[&Slot]) -> Vec<Option<RemoteAddr>> {
     let word = |bytes: [u8; 8]| Some(RemoteAddr(u64::from_le_bytes(bytes)));
     let pieces: Vec<(RemoteAddr, usize)> = slots.iter().map(|slot| (slot.at, 8)).collect();

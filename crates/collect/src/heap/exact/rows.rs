@@ -1,6 +1,7 @@
-//! The facts that sums over every block become: per call chain, per pair of allocation and free, per class of lifetimes.
+//! Turns the sums over every block into facts: per call chain, per pair of allocation and free, per class of
+//! lifetimes.
 //!
-//! What not: sums themselves (`aggregate`). Sites with one stack and call share a row.
+//! What not: the sums themselves (`aggregate`). Sites with one stack and call share a row.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
-//! What each event that samples is asked to write.
+//! The fields that each sampling event records.
+//!
+//! What not: opening the events (`events`).
 
 use sys::perf::{Attr, Flag, SoftwareEvent};
 
@@ -8,8 +10,8 @@ use super::ring::ring_bytes;
 /// Every event samples these fields (see `record`).
 pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
     Attr::recording(event, settings.stack_bytes)
-        // Early enough to drain in time. For ordinary users it fits the smallest ring that `map_ring` falls back to;
-        // where root is denied locked memory the wait of at most 100 ms does instead.
+        // Early enough to drain in time. For ordinary users it fits the smallest ring that `map_ring` falls back to.
+        // Where root is denied locked memory, we rely on the wait of at most 100 ms instead.
         .watermark(u32::try_from(ring_bytes(settings.cpus.len()) / 8).unwrap_or(64 << 10))
         .flags(&[Flag::Inherit, Flag::SampleIdAll])
 }
@@ -18,7 +20,8 @@ pub(super) fn clock_attr(settings: &Settings) -> Attr {
     sampling(SoftwareEvent::CpuClock, settings).all_registers().period(settings.period.0)
 }
 
-/// The event that is always on also announces mappings, names, births and deaths, and switches where these are wanted.
+/// The event that is always on also announces mappings, names, births and deaths, and switches where these are
+/// recorded.
 pub(super) fn announcing(attr: Attr, settings: &Settings) -> Attr {
     let attr = attr.flags(&[Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task]);
     if settings.wait_stack_rate.is_some() { attr.flags(&[Flag::ContextSwitch]) } else { attr }

@@ -1,4 +1,6 @@
 //! Why events cannot be opened, by what the user can do about it.
+//!
+//! What not: what is used instead (`source`).
 
 use std::io;
 

@@ -1,11 +1,13 @@
-//! How large the rings are: enough for the time between two looks at them, within what a user may lock.
+//! How large the rings are: enough for the time between two readings, within what a user may lock.
+//!
+//! What not: reading them (`sys::perf`).
 
 use sys::perf::{Event, Ring};
 
 use super::error::{OpenError, libc_errno};
 
-/// Bytes of ring for all CPUs together, and the bounds of one CPU's share. A sample with its stack takes some 8 KiB, so
-/// 512 KiB last 60 ms at 1 kHz; what does not fit is lost and counted.
+/// Bytes of ring for all CPUs together, and the bounds of one CPU's share. A sample with its stack takes some 8 KiB,
+/// so 512 KiB last 60 ms at 1 kHz. Samples that do not fit are lost and counted.
 const ALL_RINGS: usize = 32 << 20;
 const RING_MOST: usize = 2 << 20;
 const RING_LEAST: usize = 128 << 10;
@@ -19,7 +21,7 @@ pub(super) fn ring_bytes(cpus: usize) -> usize {
     1 << (ALL_RINGS / cpus.max(1)).clamp(2 * RING_LEAST, most).ilog2()
 }
 
-/// Maps a ring, a smaller one where the allowance of locked memory is used up.
+/// Maps a ring, a smaller one where the limit of locked memory is reached.
 pub(super) fn map_ring(owner: &Event, cpus: usize) -> Result<Ring, OpenError> {
     let page = sys::process::page_size();
     let mut bytes = ring_bytes(cpus);

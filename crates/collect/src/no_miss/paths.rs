@@ -1,11 +1,11 @@
-//! Stretches of what bursts ran, drawn by lot.
+//! Stretches of what bursts ran, drawn at random.
 //!
-//! What for: code that is no hot loop of one block: loops with calls and branches, and what stands between loops. What not:
-//! loops whose floor was measured, which end a path.
+//! What for: code that is no hot loop of one block: loops with calls and branches, and code between loops. What not:
+//! loops that are timed themselves; they end a path.
 //!
-//! Each instruction outside of those loops has the same chance to be where a path begins, so paths stand for all such
-//! instructions. A path goes on until it comes back to its first block with [`ENOUGH`] instructions behind it, or has
-//! [`MOST`]: so loops of several blocks are whole more often than not.
+//! Each instruction outside those loops has the same probability to begin a path, so paths represent all such
+//! instructions. A path ends when it returns to its first block after [`ENOUGH`] instructions, or after [`MOST`]: so
+//! loops of several blocks are mostly whole.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -18,13 +18,13 @@ use x86::translate::RecordLayout;
 
 use super::code::Code;
 
-/// Instructions after which a path ends where it began.
+/// After this many instructions a path ends when it returns to its first block.
 const ENOUGH: usize = 512;
-/// Most instructions of a path: twice as many, with 5 bytes each, fit into a first-level cache for code of 32 KiB.
+/// Most instructions of a path: twice as many, of 5 bytes each, fit into a first-level instruction cache of 32 KiB.
 const MOST: usize = 2048;
 
-/// A block that ran on a path, how many of its instructions did, and the values of its record; the iterations of a loop
-/// behind its first one have none.
+/// A block on a path, the number of its instructions that ran, and the values of its record; iterations of a loop
+/// after the first one have none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Step {
     pub(super) block: BlockId,
@@ -56,7 +56,7 @@ impl Path {
     }
 }
 
-/// Instructions of a path.
+/// The number of instructions of a path.
 pub(super) fn instructions(steps: &[Step]) -> usize {
     steps.iter().map(|step| step.executed).sum()
 }
@@ -97,14 +97,14 @@ pub(super) fn draw(
     paths
 }
 
-/// Instructions of a record outside of loops with a floor.
+/// Instructions of a record outside the loops that are timed themselves.
 fn length(ways: &HashMap<BlockId, Vec<usize>>, record: &Record<'_>) -> u64 {
     steps(ways, record).map_or(0, |(whole, times, last)| {
         (whole as u64).saturating_mul(times).saturating_add(last as u64)
     })
 }
 
-/// Instructions of a whole iteration, how many of those there are, and the instructions of the last one.
+/// Instructions of a whole iteration, the number of whole iterations, and the instructions of the last one.
 fn steps(ways: &HashMap<BlockId, Vec<usize>>, record: &Record<'_>) -> Option<(usize, u64, usize)> {
     let ways = ways.get(&record.block)?;
     Some((*ways.first()?, record.iterations.saturating_sub(1), *ways.get(record.way as usize)?))
@@ -114,11 +114,11 @@ fn steps(ways: &HashMap<BlockId, Vec<usize>>, record: &Record<'_>) -> Option<(us
 struct Walk<'a> {
     ways: &'a HashMap<BlockId, Vec<usize>>,
     burst: BurstId,
-    /// Where paths begin, in instructions; the next one last.
+    /// The starts of paths, in instructions; the next one last.
     begins: Vec<u64>,
     passed: u64,
     open: Option<Path>,
-    /// Instructions of the open path.
+    /// Instructions of the open path so far.
     so_far: usize,
     paths: &'a mut Vec<Path>,
 }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_loop_without_a_floor_is_cut() {
+    fn a_long_loop_without_a_time_is_cut() {
         let blocks = [block(0, "words 2; ways 100 40; iterations 1")];
         let paths = drawn(&blocks, &[], &[(0, 1, 1_000_000)]);
         let mut expected = vec![(0, 100); MOST / 100];

@@ -1,26 +1,26 @@
-//! The core floor of the hottest code, measured when the recording is over.
+//! The no-miss time of the hottest code, measured after the recording.
 //!
-//! What for: how long instructions take with all their data in the first-level cache (`sys::floor`); that over their native
-//! time is the share that is not memory. First the hottest loops of one block; then stretches of what else ran, drawn by
-//! lot ([`paths`]), for loops with calls and branches in them. Loops that load the same places in each iteration are timed once
-//! more, with registers for these (`x86::keep`): the difference is what such loads cost. What not: the native time, and the comparison
-//! (`analysis`).
+//! What for: how long instructions take with all their data in the first-level cache (`sys::no_miss`). One minus that
+//! time over native time is memory's share. First the hottest loops of one block are timed; then stretches of other
+//! code, drawn at random ([`paths`]), which cover loops with calls and branches. Loops that load the same locations
+//! in each iteration are timed a second time, with these in registers (`x86::keep`): the difference is the cost of
+//! such loads. What not: the native time and the comparison (`analysis`).
 //!
-//! While the program runs, only a sample of the records is kept, without a look into them ([`HotCode`]). Afterwards they
-//! tell what runs most, and with which registers.
+//! While the program runs, only a sample of the records is kept, without decoding ([`HotCode`]). Afterwards they show
+//! which code runs most, and with which registers.
 //!
-//! Assumptions: what matters turns up in a sample of the records; one run of a loop stands for all, because how far its
-//! data lies is made not to matter.
+//! Assumptions: important code appears in a sample of the records. One run of a loop represents all of its runs,
+//! because the distance of its data is made not to matter.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use base::{BlockId, BurstId, Nanos};
 use facts::{
-    Block, BranchReplay, BurstFlavour, CodePath, CoreFloor, Fact, FloorOutcome, FloorTime,
-    KeptFloor, Record, Records, decode_records,
+    Block, BranchReplay, BurstFlavour, CodePath, Fact, IterationTime, NoMissOutcome, NoMissTime,
+    NoReloadTime, Record, Records, decode_records,
 };
-use sys::floor::FloorError;
+use sys::no_miss::NoMissError;
 use tracee::random::Random;
 use x86::{Kept, Reader};
 
@@ -33,41 +33,44 @@ mod outcomes;
 mod paths;
 mod timing;
 
-/// Pieces of records that are kept, and what is kept of each, bytes: bursts begin anywhere, so their beginnings stand for all.
+/// Most pieces of records that are kept, and the bytes kept of each. Bursts begin at random moments, so their
+/// beginnings represent all records.
 const KEPT_PIECES: usize = 64;
 const KEPT_OF_PIECE: usize = 64 << 10;
-/// Bursts that are remembered: the pieces of one come one soon after the other, whatever other threads do.
+/// Most bursts remembered: pieces of one burst follow each other soon, whatever other threads do.
 const BEGUN: usize = 256;
 /// Most loops that are measured.
 const MOST_LOOPS: usize = 16;
 /// Paths drawn from a piece.
 const PATHS_IN_PIECE: usize = 4;
-/// Of the time there is, the part until which branches are replayed, and that in which loops are begun; the rest is for paths.
+/// The part of the time in which branches are replayed, and the part in which loops are begun; the rest is for paths.
 const BRANCHES_PART: f64 = 0.25;
 const LOOPS_PART: f64 = 0.6;
-/// Instructions in a row that one repetition adds: more than wait in any processor's reorder buffer (512 on Golden Cove),
-/// fewer, twice, than its cache of decoded instructions holds.
+/// Instructions that one repetition adds: more than fit into any reorder buffer (512 on Golden Cove). Twice as many
+/// still fit into the cache of decoded instructions.
 const INSTRUCTIONS: usize = 512;
-/// Loads in a row that one repetition adds where there are stores. Processors tell loads that wait for a store from others by
-/// bits of the instruction's address (Intel optimization manual, "Memory Disambiguation"). A loop has few loads; of its copies
-/// in a row more than this and as many again wait for stores that lie elsewhere: on the machine of bench/results, loops of 2
-/// and of 7 loads took their usual time with up to 128 and 168 in all, and up to three times as long from 192 and 224 on.
+/// Loads that one repetition adds where there are stores. Processors predict whether a load depends on a store by
+/// bits of the instruction's address (Intel optimization manual, "Memory Disambiguation"). A loop has few loads; of
+/// its many copies in a row, some alias and wait for unrelated stores. On the machine of bench/results, loops of 2
+/// and of 7 loads took their usual time with up to 128 and 168 loads in a row, and up to three times as long from 192
+/// and 224 on.
 const LOADS: usize = 64;
-/// A path takes some 4 ms; one that needs longer, for it finds no registers with which it runs, leaves the time to others.
+/// A path takes some 4 ms. One that needs longer, because no registers are found with which it runs, leaves the time
+/// to others.
 const LONGEST_PATH: Nanos = Nanos(10_000_000);
 const FEWEST_ITERATIONS: usize = 1;
 const MOST_ITERATIONS: usize = 128;
 
-/// What was timed.
+/// The measured times.
 #[derive(Debug, Default)]
-pub struct Floors {
-    /// Of loops and paths.
-    pub core: Vec<CoreFloor>,
-    /// Of loops among these, with registers for what they load again and again.
-    pub kept: Vec<KeptFloor>,
-    /// What mispredicted branches take, in beginnings of bursts.
+pub struct NoMissTimes {
+    /// Loops and paths.
+    pub core: Vec<NoMissTime>,
+    /// Loops among these, with registers in place of what they load in each iteration.
+    pub kept: Vec<NoReloadTime>,
+    /// The cost of mispredicted branches, at the beginnings of bursts.
     pub branches: Vec<BranchReplay>,
-    /// Loops and paths for which there was no time.
+    /// Number of loops and paths for which there was no time.
     pub left_out: usize,
 }
 
@@ -75,7 +78,7 @@ pub struct Floors {
 #[derive(Debug)]
 pub struct HotCode {
     pieces: Vec<Records>,
-    /// Of each, whether its burst begins with it.
+    /// For each piece, whether its burst begins with it.
     begin: Vec<bool>,
     /// The bursts that began last.
     begun: VecDeque<BurstId>,
@@ -96,7 +99,8 @@ impl Default for HotCode {
 }
 
 impl HotCode {
-    /// Keeps a fact's records, or does not: each piece with the same probability (reservoir sampling, Vitter 1985, R).
+    /// Keeps a fact's records or drops them: each piece with the same probability (reservoir sampling, Vitter 1985,
+    /// R).
     pub fn note(&mut self, fact: &Fact) {
         let Fact::Records(records) = fact else { return };
         self.seen += 1;
@@ -112,7 +116,7 @@ impl HotCode {
         if place >= KEPT_PIECES {
             return;
         }
-        // What is cut off in the middle of a record ends there (`decode_records`).
+        // Decoding stops at a record that is cut off (`decode_records`).
         let kept = &records.bytes[..records.bytes.len().min(KEPT_OF_PIECE)];
         let piece = Records { burst: records.burst, bytes: kept.to_vec() };
         match self.pieces.get_mut(place).zip(self.begin.get_mut(place)) {
@@ -124,23 +128,23 @@ impl HotCode {
         }
     }
 
-    /// The floors of the hottest code among `blocks`, the hottest first, within `time`: what is not begun by then is left out.
-    /// `tick` is a tick of the time-stamp counter in seconds; `show` is told how far it is, 0 to 1.
+    /// The no-miss times of the hottest code among `blocks`, the hottest first. Work that has not begun within `time`
+    /// is left out. `tick` is a tick of the time-stamp counter in seconds. `show` gets the progress, 0 to 1.
     ///
     /// # Errors
-    /// Such a process is not to be had here.
+    /// The process in which code is timed cannot be created here.
     pub fn measure(
         &mut self,
         blocks: &[Block],
         tick: f64,
         time: Nanos,
         show: &mut dyn FnMut(f64),
-    ) -> Result<Floors, FloorError> {
+    ) -> Result<NoMissTimes, NoMissError> {
         let begin = sys::process::monotonic();
-        let mut floors = Floors::default();
+        let mut no_miss_times = NoMissTimes::default();
         let hottest = self.hottest(blocks);
         if self.pieces.is_empty() {
-            return Ok(floors);
+            return Ok(no_miss_times);
         }
         let until = |part: f64| begin + Nanos((time.0 as f64 * part) as u64);
         let mut shown = || {
@@ -153,48 +157,50 @@ impl HotCode {
         let beginnings: Vec<&Records> =
             all.filter(|(_, begins)| **begins).map(|(piece, _)| piece).collect();
         let time = (tick, until(BRANCHES_PART));
-        floors.branches = match outcomes::replay(&beginnings, &by_id, time) {
-            Err(error @ FloorError::System(_)) => return Err(error),
-            told => told.unwrap_or_default(),
+        no_miss_times.branches = match outcomes::replay(&beginnings, &by_id, time) {
+            Err(error @ NoMissError::System(_)) => return Err(error),
+            replayed => replayed.unwrap_or_default(),
         };
         let processor = Processor::measure(tick)?.until(until(LOOPS_PART));
         for one in hottest {
             shown();
-            match one.floors(processor)? {
-                Some((floor, kept)) => {
-                    floors.core.push(floor);
-                    floors.kept.extend(kept);
+            match one.no_miss_times(processor)? {
+                Some((no_miss, kept)) => {
+                    no_miss_times.core.push(no_miss);
+                    no_miss_times.kept.extend(kept);
                 }
-                None => floors.left_out += 1,
+                None => no_miss_times.left_out += 1,
             }
         }
-        let measured = |floor: &&CoreFloor| matches!(floor.outcome, FloorOutcome::Measured(_));
+        let measured =
+            |no_miss: &&NoMissTime| matches!(no_miss.outcome, NoMissOutcome::Measured(_));
         let loops: HashSet<BlockId> =
-            floors.core.iter().filter(measured).map(|floor| floor.block).collect();
-        // In any order: those for which there is no time are a random choice.
+            no_miss_times.core.iter().filter(measured).map(|no_miss| no_miss.block).collect();
+        // In random order: those for which there is no time are then a random choice.
         let mut paths = paths::draw(&self.pieces, &by_id, &loops, PATHS_IN_PIECE, &mut self.random);
         for end in (1..paths.len()).rev() {
             paths.swap(end, (self.random.number() % (end as u64 + 1)) as usize);
         }
-        let mut timed: HashMap<Vec<(BlockId, usize)>, CoreFloor> = HashMap::new();
+        let mut timed: HashMap<Vec<(BlockId, usize)>, NoMissTime> = HashMap::new();
         for path in paths {
             shown();
             let now = sys::process::monotonic();
-            // Those behind the end are left out, known or not: else what runs often would count too often.
+            // Paths after the end of the time are left out, even if their time is known: otherwise frequent code
+            // would count too often.
             let known = timed.get(&path.code()).filter(|_| now < until(1.0));
             if let Some(known) = known {
-                floors.core.push(path.like(known));
+                no_miss_times.core.push(path.like(known));
                 continue;
             }
             let processor = processor.until(until(1.0).min(now + LONGEST_PATH));
-            let floor = if now < until(1.0) { path.floor(&by_id, processor)? } else { None };
+            let no_miss = if now < until(1.0) { path.no_miss(&by_id, processor)? } else { None };
             let had_time = sys::process::monotonic() < until(1.0);
-            let floor = floor.or_else(|| path.refused().filter(|_| had_time));
-            floors.left_out += usize::from(floor.is_none());
-            timed.extend(floor.iter().map(|floor| (path.code(), floor.clone())));
-            floors.core.extend(floor);
+            let no_miss = no_miss.or_else(|| path.refused().filter(|_| had_time));
+            no_miss_times.left_out += usize::from(no_miss.is_none());
+            timed.extend(no_miss.iter().map(|no_miss| (path.code(), no_miss.clone())));
+            no_miss_times.core.extend(no_miss);
         }
-        Ok(floors)
+        Ok(no_miss_times)
     }
 
     /// Loops by the instructions that they executed in the sample, most first.
@@ -206,7 +212,7 @@ impl HotCode {
         }
         for piece in &self.pieces {
             let mut last = None;
-            // The pieces are what the tracer encoded; what one of them holds in front of an error is used.
+            // The tracer encoded the pieces. If one is damaged, the records before the damage are used.
             let _ = decode_records(&piece.bytes, |record| {
                 let goes_on = last.replace((record.block, record.way)) == Some((record.block, 0));
                 if let Some(one) = loops.get_mut(&record.block) {
@@ -222,7 +228,7 @@ impl HotCode {
     }
 }
 
-/// A block that leads back to its start.
+/// A block that branches to its own start.
 struct Loop<'a> {
     id: BlockId,
     code: Code<'a>,
@@ -232,11 +238,11 @@ struct Loop<'a> {
     current: Run,
 }
 
-/// Iterations in a row.
+/// Consecutive iterations.
 #[derive(Clone, Default)]
 struct Run {
     iterations: u64,
-    /// For each, as far as they are needed: the values of its record, or none behind the first of a record.
+    /// For each iteration, as far as needed: the values of its record, or none after the first one of a record.
     values: Vec<Vec<u64>>,
 }
 
@@ -248,7 +254,7 @@ impl<'a> Loop<'a> {
         Some(Loop { id: block.id, code, work: 0, longest, current })
     }
 
-    /// `goes_on`: directly behind the record before.
+    /// `goes_on`: it directly follows the record before.
     fn add(&mut self, record: &Record<'_>, goes_on: bool) {
         let instructions = self.code.block.instructions.len() as u64;
         self.work = self.work.saturating_add(record.iterations.saturating_mul(instructions));
@@ -265,15 +271,14 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Its floor, and that with kept registers, where there is something to keep. An iteration takes no less than a cycle: it
-    /// takes the branch back, which copies in a row do not.
-    /// `None` where it is too late.
-    fn floors(
+    /// Its no-miss time, and the one with kept registers, if there is something to keep. An iteration takes at least
+    /// a cycle, because of the branch back, which copies in a row do not have. `None` where there is no time left.
+    fn no_miss_times(
         &self,
         processor: Processor,
-    ) -> Result<Option<(CoreFloor, Option<KeptFloor>)>, FloorError> {
+    ) -> Result<Option<(NoMissTime, Option<NoReloadTime>)>, NoMissError> {
         let length = self.code.block.instructions.len();
-        let loads = self.code.loads_beside_stores().max(1);
+        let loads = self.code.loads_if_it_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
         let most = most.clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
         let kept = x86::keep(&self.code.block);
@@ -282,15 +287,17 @@ impl<'a> Loop<'a> {
         let iterations = timed.copies;
         let block = self.id;
         let kept = timed.kept.map(|time| {
-            let FloorTime { repetitions, median, low, high } = no_less(time, processor.cycle);
-            KeptFloor { block, repetitions, median, low, high }
+            let IterationTime { repetitions, median, low, high } = no_less(time, processor.cycle);
+            NoReloadTime { block, repetitions, median, low, high }
         });
         let outcome = match timed.outcome {
-            FloorOutcome::Measured(time) => FloorOutcome::Measured(no_less(time, processor.cycle)),
-            refused @ FloorOutcome::Refused(_) => refused,
+            NoMissOutcome::Measured(time) => {
+                NoMissOutcome::Measured(no_less(time, processor.cycle))
+            }
+            refused @ NoMissOutcome::Refused(_) => refused,
         };
         let iterations = iterations as u64;
-        Ok(Some((CoreFloor { block, path: None, iterations, outcome }, kept)))
+        Ok(Some((NoMissTime { block, path: None, iterations, outcome }, kept)))
     }
 
     fn time(
@@ -298,7 +305,7 @@ impl<'a> Loop<'a> {
         kept: Option<&Kept>,
         copies: &RangeInclusive<usize>,
         processor: Processor,
-    ) -> Result<Option<Timed>, FloorError> {
+    ) -> Result<Option<Timed>, NoMissError> {
         let path = vec![self.code.part(self.code.block.instructions.len())];
         let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
@@ -309,9 +316,9 @@ impl<'a> Loop<'a> {
     }
 }
 
-fn no_less(time: FloorTime, least: Option<FloorTime>) -> FloorTime {
+fn no_less(time: IterationTime, least: Option<IterationTime>) -> IterationTime {
     let Some(least) = least else { return time };
-    FloorTime {
+    IterationTime {
         repetitions: time.repetitions,
         median: time.median.max(least.median),
         low: time.low.max(least.low),
@@ -322,7 +329,7 @@ fn no_less(time: FloorTime, least: Option<FloorTime>) -> FloorTime {
 impl Run {
     fn add(&mut self, record: &Record<'_>) {
         self.iterations = self.iterations.saturating_add(record.iterations);
-        // As many as are timed in a row, which is two times what one repetition adds.
+        // As many as are timed in a row: twice what one repetition adds.
         let room = (2 * MOST_ITERATIONS).saturating_sub(self.values.len());
         if room > 0 {
             let further = usize::try_from(record.iterations).unwrap_or(room).clamp(1, room);
@@ -333,32 +340,32 @@ impl Run {
 }
 
 impl Path {
-    /// What of it takes time: without their memory the same instructions take the same.
+    /// The part of it that determines its time: without misses the same instructions take the same time.
     fn code(&self) -> Vec<(BlockId, usize)> {
         self.steps.iter().map(|step| (step.block, step.executed)).collect()
     }
 
-    /// The floor of a path with the same code.
-    fn like(&self, other: &CoreFloor) -> CoreFloor {
+    /// The no-miss time of a path with the same code.
+    fn like(&self, other: &NoMissTime) -> NoMissTime {
         let path = other.path.map(|path| CodePath { burst: self.burst, ..path });
-        CoreFloor { path, ..other.clone() }
+        NoMissTime { path, ..other.clone() }
     }
 
-    /// Its code cannot be read, or it took longer than others are worth.
-    fn refused(&self) -> Option<CoreFloor> {
+    /// Its code cannot be read, or it took too long.
+    fn refused(&self) -> Option<NoMissTime> {
         let instructions = paths::instructions(&self.steps) as u64;
         let path = Some(CodePath { burst: self.burst, instructions });
         let why = "no registers were found in time with which it runs";
-        let (block, outcome) = (self.steps.first()?.block, FloorOutcome::Refused(why.to_owned()));
-        Some(CoreFloor { block, path, iterations: 1, outcome })
+        let (block, outcome) = (self.steps.first()?.block, NoMissOutcome::Refused(why.to_owned()));
+        Some(NoMissTime { block, path, iterations: 1, outcome })
     }
 
-    /// `None` when the code of one of its blocks cannot be read, and where it is too late.
-    fn floor(
+    /// `None` when the code of one of its blocks cannot be read, and where there is no time left.
+    fn no_miss(
         &self,
         blocks: &HashMap<BlockId, &Block>,
         processor: Processor,
-    ) -> Result<Option<CoreFloor>, FloorError> {
+    ) -> Result<Option<NoMissTime>, NoMissError> {
         let codes = self.codes(blocks);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
         let Some((block, codes)) = first else { return Ok(None) };
@@ -380,7 +387,7 @@ impl Path {
             }
             let path = CodePath { burst: self.burst, instructions: instructions as u64 };
             let (iterations, outcome) = (timed.copies as u64, timed.outcome);
-            return Ok(Some(CoreFloor { block, path: Some(path), iterations, outcome }));
+            return Ok(Some(NoMissTime { block, path: Some(path), iterations, outcome }));
         }
     }
 }

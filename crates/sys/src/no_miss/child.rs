@@ -1,10 +1,11 @@
-//! The floor process: nothing in it but the arena, and system calls that are made through ptrace.
+//! The process in which code is timed: it contains only the arena, and its system calls are made through ptrace.
 //!
-//! What for: the code to time may touch any address, so no address may be taken. The process executes a program of one
-//! page (made here, in a memfd), gets the arena, and loses everything else, stack and vDSO included. What not: what runs
-//! in it.
-//! Assumptions: the system lets a memfd be executed (`vm.memfd_noexec` below 2, Linux 6.3) and knows `close_range`
-//! (5.9). One thread starts and uses a process, because the kernel lets only the tracing thread in.
+//! What for: the code to time may touch any address, so no address may be in use. The process executes a program of
+//! one page (created here, in a memfd), gets the arena, and loses everything else, stack and vDSO included. What not:
+//! the code that runs in it (`stub`, `mod`).
+//!
+//! Assumptions: the system permits executing a memfd (`vm.memfd_noexec` below 2, Linux 6.3) and has `close_range`
+//! (5.9). One thread starts and uses a process, because the kernel admits only the tracing thread.
 
 use std::fs::File;
 use std::io;
@@ -21,11 +22,12 @@ const ARENA_FD: i32 = 0;
 pub(super) const PAGES_FD: i32 = 1;
 const PROGRAM_FD: i32 = 2;
 
-/// First address behind those of a process (Documentation/arch/x86/x86_64/mm.rst: 2^47, less a guard page); nobody asks
+/// First address after those of a process (Documentation/arch/x86/x86_64/mm.rst: 2^47, less a guard page). With
+/// five-level tables only an explicit request gets higher ones.
 /// here for more with five-level tables.
 pub(super) const ADDRESS_END: u64 = (1 << 47) - PAGE as u64;
 
-/// Where the one-page program lies until the arena is there: the least address that `vm.mmap_min_addr` allows by default.
+/// Address of the one-page program until the arena exists: the lowest that `vm.mmap_min_addr` allows by default.
 const PROGRAM: u64 = 0x1_0000;
 /// Most CPU time of a process that nothing else ends, seconds.
 const CPU_SECONDS: u64 = 5;
@@ -34,25 +36,25 @@ const CPU_SECONDS: u64 = 5;
 #[derive(Debug)]
 pub(super) struct Child {
     process: OwnChild,
-    /// Where `syscall; int3` lies in it.
+    /// Address of its `syscall; int3`.
     call: RemoteAddr,
 }
 
-/// How it came to stand still.
+/// Why it stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stop {
-    /// By this signal, with `si_code` and `si_addr` of it.
+    /// This signal, with its `si_code` and `si_addr`.
     Signal(i32, i32, RemoteAddr),
-    /// In front of a system call, which is not made.
+    /// Before a system call, which is not made.
     SystemCall,
-    /// It is gone.
+    /// It has ended.
     Ended,
 }
 
-/// A memfd; it goes with the last descriptor.
+/// A memfd; freed with the last descriptor.
 pub(super) fn memory(length: usize) -> io::Result<File> {
     // Safety: a name that ends with 0, and no pointer else.
-    let fd = unsafe { libc::memfd_create(c"fathom-floor".as_ptr(), libc::MFD_CLOEXEC) };
+    let fd = unsafe { libc::memfd_create(c"fathom-no-miss".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -88,8 +90,8 @@ fn program() -> io::Result<File> {
 }
 
 impl Child {
-    /// Starts a process that holds `parts` of `arena` (offset, bytes, may be written, else executed) at `at`, and nothing
-    /// else.
+    /// Starts a process that holds `parts` of `arena` (offset, bytes, writable or else executable) at `at`, and
+    /// nothing else.
     pub(super) fn start(
         arena: &File,
         pages: &File,
@@ -133,7 +135,7 @@ impl Child {
         Ok(child)
     }
 
-    /// Maps a part of one of its files, readable and as `access` says, where nothing is yet.
+    /// Maps a part of one of its files, readable and as `access` says, at a free address.
     pub(super) fn map(
         &mut self,
         at: RemoteAddr,
@@ -148,7 +150,7 @@ impl Child {
         self.call(libc::SYS_mmap, arguments).map(|_| ())
     }
 
-    /// Makes a system call in it. Its registers are lost.
+    /// Makes it execute a system call. Its registers are lost.
     pub(super) fn call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> io::Result<u64> {
         let mut registers = self.registers()?;
         registers.rax = number as u64;
@@ -169,7 +171,7 @@ impl Child {
         }
     }
 
-    /// Goes on as the registers say, up to the next stop; system calls are stopped at and not made.
+    /// Continues with its registers until the next stop; system calls stop it and are not made.
     pub(super) fn go(&mut self) -> io::Result<Stop> {
         self.process.request(libc::PTRACE_SYSEMU, 0)?;
         self.wait()
@@ -201,11 +203,11 @@ impl Child {
     }
 }
 
-/// What the child does between fork and execution. It dies with its parent, by `PDEATHSIG` before it is traced.
+/// The child's work between fork and execution. It dies with its parent, by `PDEATHSIG` before it is traced.
 fn become_program([arena, pages, program]: [i32; 3], parent: u32) -> ! {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let time = libc::rlimit { rlim_cur: CPU_SECONDS, rlim_max: CPU_SECONDS };
-    let name = [c"fathom-floor".as_ptr(), std::ptr::null()];
+    let name = [c"fathom-no-miss".as_ptr(), std::ptr::null()];
     let environment: [*const libc::c_char; 1] = [std::ptr::null()];
     // Safety: system calls with pointers to live values of the right types; `_exit` runs no handlers of the program that
     // we are a copy of.

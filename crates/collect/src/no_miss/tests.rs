@@ -40,11 +40,13 @@ fn records(records: &[(u32, u64, &[u64])]) -> Fact {
 }
 
 /// Of the loops; `None` where such a process is not allowed.
-fn measured(blocks: &[Block], pieces: &[Fact]) -> Option<Vec<CoreFloor>> {
+fn measured(blocks: &[Block], pieces: &[Fact]) -> Option<Vec<NoMissTime>> {
     let mut loops = HotCode::default();
     pieces.iter().for_each(|piece| loops.note(piece));
     match loops.measure(blocks, TICK, LONG, &mut |_| {}) {
-        Ok(floors) => Some(floors.core.into_iter().filter(|one| one.path.is_none()).collect()),
+        Ok(no_miss_times) => {
+            Some(no_miss_times.core.into_iter().filter(|one| one.path.is_none()).collect())
+        }
         Err(error) => {
             println!("skipped: {error}");
             None
@@ -52,10 +54,10 @@ fn measured(blocks: &[Block], pieces: &[Fact]) -> Option<Vec<CoreFloor>> {
     }
 }
 
-fn least(floor: &CoreFloor) -> u64 {
-    match &floor.outcome {
-        FloorOutcome::Measured(time) => time.low.0,
-        FloorOutcome::Refused(why) => panic!("block {}: {why}", floor.block),
+fn least(no_miss: &NoMissTime) -> u64 {
+    match &no_miss.outcome {
+        NoMissOutcome::Measured(time) => time.low.0,
+        NoMissOutcome::Refused(why) => panic!("block {}: {why}", no_miss.block),
     }
 }
 
@@ -66,14 +68,14 @@ fn times(
     blocks: &[Block; 2],
     pieces: &[Fact],
     right: impl Fn(u64, u64) -> bool,
-) -> Option<Vec<CoreFloor>> {
+) -> Option<Vec<NoMissTime>> {
     const TRIES: usize = 5;
     let mut last = (0, 0);
     for _ in 0..TRIES {
-        let floors = measured(blocks, pieces)?;
-        last = (least(&floors[0]), least(&floors[1]));
+        let no_miss_times = measured(blocks, pieces)?;
+        last = (least(&no_miss_times[0]), least(&no_miss_times[1]));
         if right(last.0, last.1) {
-            return Some(floors);
+            return Some(no_miss_times);
         }
     }
     println!("skipped: the machine is too busy to time loops ({} and {} ps)", last.0, last.1);
@@ -86,9 +88,9 @@ fn a_longer_chain_takes_longer() {
     let blocks = [looping(3, &imul.repeat(16), PLAIN), looping(4, &imul.repeat(4), PLAIN)];
     let pieces = [records(&[(3, 10, &[]), (4, 20, &[])])];
     let right = |long, short| long > 2 * short && long < 8 * short;
-    let Some(floors) = times(&blocks, &pieces, right) else { return };
+    let Some(no_miss_times) = times(&blocks, &pieces, right) else { return };
     // 16 imuls and a jump, ten times, are more work than 4 and a jump, twenty times.
-    assert_eq!(floors.iter().map(|one| one.block.0).collect::<Vec<_>>(), [3, 4]);
+    assert_eq!(no_miss_times.iter().map(|one| one.block.0).collect::<Vec<_>>(), [3, 4]);
 }
 
 /// The same loop over neighbours and over pages of its own costs the same: nothing is far.
@@ -99,8 +101,11 @@ fn distance_does_not_matter() {
     let blocks = [looping(0, &sum(0), record), looping(1, &sum(0x40), record)];
     let at = [0x7f12_3456_7000];
     let pieces = [records(&[(0, 2, &at), (1, 1, &at)])];
-    let Some(floors) = times(&blocks, &pieces, |near, far| far < 3 * near) else { return };
-    assert!(floors[1].iterations < floors[0].iterations, "fewer iterations touch fewer pages");
+    let Some(no_miss_times) = times(&blocks, &pieces, |near, far| far < 3 * near) else { return };
+    assert!(
+        no_miss_times[1].iterations < no_miss_times[0].iterations,
+        "fewer iterations touch fewer pages"
+    );
 }
 
 /// A loop that loads an index and adds to the word there, in two runs. The second is the longer one.
@@ -138,9 +143,9 @@ fn a_loop_that_loads_again_what_it_stored_is_timed_with_a_register_too() {
     let at = [0x7f12_3456_7000];
     code.note(&records(&[(0, 20, &at), (1, 10, &at)]));
     match code.measure(&blocks, TICK, LONG, &mut |_| {}) {
-        Ok(floors) => {
-            let of = |kept: &facts::KeptFloor| (kept.block.0, kept.low <= kept.high);
-            assert_eq!(floors.kept.iter().map(of).collect::<Vec<_>>(), [(0, true)]);
+        Ok(no_miss_times) => {
+            let of = |kept: &facts::NoReloadTime| (kept.block.0, kept.low <= kept.high);
+            assert_eq!(no_miss_times.kept.iter().map(of).collect::<Vec<_>>(), [(0, true)]);
         }
         Err(error) => println!("skipped: {error}"),
     }
@@ -151,7 +156,7 @@ fn copies_are_fewer_where_loads_may_wait_for_stores() {
     let mut reader = Reader::new();
     let mut loads = |body: &[u8]| {
         let block = looping(0, body, PLAIN);
-        Code::read(&block, &mut reader).expect("code").loads_beside_stores()
+        Code::read(&block, &mut reader).expect("code").loads_if_it_stores()
     };
     let load = [0x48, 0x8b, 7]; // mov rax, [rdi]
     assert_eq!(loads(&load), 0);
@@ -168,17 +173,17 @@ fn what_cannot_be_timed_says_why() {
         looping(2, &[0x48, 0x8b, 0x07], "words 2; values rdi@0:1; ways 2"),
     ];
     let executed = records(&[(0, 9, &[]), (1, 5, &[]), (2, 3, &[1 << 63])]);
-    let Some(floors) = measured(&blocks, &[executed]) else { return };
-    let why = |floor: &CoreFloor| match &floor.outcome {
-        FloorOutcome::Measured(time) => panic!("{time:?}"),
-        FloorOutcome::Refused(why) => why.clone(),
+    let Some(no_miss_times) = measured(&blocks, &[executed]) else { return };
+    let why = |no_miss: &NoMissTime| match &no_miss.outcome {
+        NoMissOutcome::Measured(time) => panic!("{time:?}"),
+        NoMissOutcome::Refused(why) => why.clone(),
     };
     let expected = [
         "goes past the caches on purpose",
         "it ends by signal 8",
         "it touches 0x0, where nothing can be mapped",
     ];
-    assert_eq!(floors.iter().map(why).collect::<Vec<_>>(), expected);
+    assert_eq!(no_miss_times.iter().map(why).collect::<Vec<_>>(), expected);
 }
 
 /// A loop of two blocks, the second of which calls what no block follows.
@@ -197,10 +202,10 @@ fn a_path_through_blocks_is_timed() {
         Err(error) => return println!("skipped: {error}"),
     };
     for path in &paths {
-        let floor = path.floor(&by_id, processor).expect("there is such a process");
-        let floor = floor.expect("its code can be read");
-        let path = floor.path.expect("a path");
-        assert!(path.instructions < 600 && least(&floor) > 0, "{floor:?}");
+        let no_miss = path.no_miss(&by_id, processor).expect("there is such a process");
+        let no_miss = no_miss.expect("its code can be read");
+        let path = no_miss.path.expect("a path");
+        assert!(path.instructions < 600 && least(&no_miss) > 0, "{no_miss:?}");
     }
     assert!(!paths.is_empty());
 }
@@ -220,15 +225,16 @@ fn the_same_path_is_timed_once() {
     let lap = [(0, 1, &[][..]), (1, 1, &[][..])].repeat(20);
     let mut code = HotCode::default();
     (0..3).for_each(|_| code.note(&records(&lap)));
-    let Ok(floors) = code.measure(&blocks, TICK, LONG, &mut |_| {}) else {
+    let Ok(no_miss_times) = code.measure(&blocks, TICK, LONG, &mut |_| {}) else {
         return println!("skipped: no process for timing code alone");
     };
-    let paths: Vec<_> = floors.core.iter().filter(|floor| floor.path.is_some()).collect();
-    let code = |floor: &CoreFloor| (floor.block, floor.path.map(|path| path.instructions));
+    let paths: Vec<_> =
+        no_miss_times.core.iter().filter(|no_miss| no_miss.path.is_some()).collect();
+    let code = |no_miss: &NoMissTime| (no_miss.block, no_miss.path.map(|path| path.instructions));
     let outcomes: HashMap<_, _> = paths.iter().map(|one| (code(one), &one.outcome)).collect();
     assert!(paths.len() > outcomes.len(), "{paths:?}");
     assert!(paths.iter().all(|one| *outcomes[&code(one)] == one.outcome), "{paths:?}");
-    assert_eq!(floors.left_out, 0);
+    assert_eq!(no_miss_times.left_out, 0);
 }
 
 #[test]

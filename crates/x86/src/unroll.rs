@@ -1,23 +1,26 @@
-//! Instructions in a row, to be timed without their data.
+//! Straight-line copies of instructions, to be timed without misses.
 //!
-//! What for: the *core floor* of a loop, or of a path through several blocks. [`unroll`] writes the instructions several
-//! times in a row, so that no condition has to come true (Chen et al., "BHive: A Benchmark Suite and Measurement Framework
-//! for Validating x86-64 Basic Block Performance Models", IISWC 2019). What not: running them (`sys::floor`).
+//! What for: the *no-miss time* of a loop, or of a path through several blocks. [`unroll`] writes the instructions
+//! several times in a row, so that no condition has to be true (Chen et al., "BHive: A Benchmark Suite and
+//! Measurement Framework for Validating x86-64 Basic Block Performance Models", IISWC 2019). What not: running them
+//! (`sys::no_miss`).
 //!
 //! Assumptions:
-//! * Registers go on from copy to copy as from iteration to iteration, so chains over iterations are kept.
-//! * Only the offset within its page tells one datum from another (`sys::floor`), so an operand relative to rip that is too
-//!   far away, as when a path leads from a program into a library, may be another page's.
-//! * A branch becomes the same branch to the instruction behind it: it costs what a branch costs, and goes on whatever its
-//!   condition. A mispredicted branch of the program is not in the floor.
-//! * But the branch with which a loop goes round becomes the opposite one, which is not taken, and a jump a `nop`. A loop takes one
-//!   branch again and again, one per cycle; so many different ones so near to each other are predicted at half of that rate or
-//!   less (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 3: the branch target buffer), and loops of a few
-//!   instructions seemed to take twice their time. So what takes less than a cycle here takes one in the program.
-//! * A followed call becomes a push of 0, the matching return an addition to rsp: the return's load, which is always
-//!   predicted, is left out, and so are the jumps and what indirect jumps and calls load.
-//! * A straight copy is fetched from the µop cache or decoders, a tight loop perhaps from a loop buffer; the difference
-//!   shows in loops of a few instructions only.
+//! * Registers carry over from copy to copy as from iteration to iteration, so dependency chains over iterations
+//!   remain.
+//! * Only its offset in the page distinguishes one datum from another (`sys::no_miss`). So an operand relative to rip
+//!   that is out of reach, for example on a path from a program into a library, may be in another page.
+//! * A branch becomes the same branch to the next instruction. It costs what a branch costs and continues there
+//!   whatever its condition. A mispredicted branch of the program is not in the no-miss time.
+//! * But the back edge of a loop becomes the opposite branch, which is not taken, and a jump a `nop`. A loop takes
+//!   one branch again and again, one per cycle. Many different branches close to each other are predicted at half
+//!   that rate or less (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 3: the branch target buffer), and
+//!   loops of a few instructions seemed to take twice their time. So what takes less than a cycle here takes one in
+//!   the program.
+//! * A followed call becomes a push of 0, the matching return an addition to rsp. The return's load is left out,
+//!   because it is always predicted. So are the jumps, and the loads of indirect jumps and calls.
+//! * A straight copy is fetched from the µop cache or the decoders, a tight loop perhaps from a loop buffer. The
+//!   difference matters in loops of a few instructions only.
 
 use base::RemoteAddr;
 use iced_x86::{Decoder, DecoderOptions};
@@ -29,34 +32,34 @@ use crate::moved::{moved, pointing};
 use crate::operand::Kind;
 use crate::refusal::Refusal;
 
-/// Where an operand relative to rip points whose own place is out of reach: so far from the code.
+/// The target of an operand relative to rip whose own target is out of reach: this far from the code.
 const INSTEAD: u64 = 256 << 20;
 const PAGE: u64 = 4096;
 
-/// A block on a path, and how far it went.
+/// A block on a path, and how many of its instructions ran.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a, C: ?Sized> {
     /// The block.
     pub block: &'a Block,
-    /// Where its bytes are.
+    /// The source of its bytes.
     pub code: &'a C,
-    /// How many of its instructions ran.
+    /// The number of its instructions that ran.
     pub executed: usize,
 }
 
-/// Copies of a path in a row.
+/// Consecutive copies of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unrolled {
-    /// The code; runs to its end. All copies have the same length.
+    /// The code; it runs to its end. All copies have the same length.
     pub bytes: Vec<u8>,
-    /// How many copies there are.
+    /// The number of copies.
     pub iterations: usize,
 }
 
 /// Why there is nothing to time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NoFloor {
-    /// It has an instruction whose purpose is memory itself: non-temporal stores, flushes, write-backs.
+pub enum NotTimeable {
+    /// It has an instruction that bypasses the caches: non-temporal stores, flushes, write-backs.
     #[error("goes past the caches on purpose")]
     PastCaches,
     /// It cannot be copied.
@@ -64,21 +67,21 @@ pub enum NoFloor {
     Refused(#[from] Refusal),
 }
 
-/// Writes the instructions of `path` in a row, `copies` times, for the address `at`.
+/// Writes `copies` consecutive copies of `path` for the address `at`.
 ///
 /// # Errors
-/// [`NoFloor`]: time without memory would mean nothing for it, or it cannot be copied.
+/// [`NotTimeable`]: time without misses has no meaning for it, or it cannot be copied.
 pub fn unroll<C: CodeSource + ?Sized>(
     path: &[Part<'_, C>],
     at: RemoteAddr,
     copies: usize,
-) -> Result<Unrolled, NoFloor> {
+) -> Result<Unrolled, NotTimeable> {
     let mut bytes = Vec::new();
     for _ in 0..copies {
         for part in path {
             for instruction in part.block.instructions.iter().take(part.executed) {
                 if instruction.accesses().iter().any(|access| is_past_caches(access.kind)) {
-                    return Err(NoFloor::PastCaches);
+                    return Err(NotTimeable::PastCaches);
                 }
                 let window = Window::read(part.code, instruction.address());
                 let to = RemoteAddr(at.0.wrapping_add(bytes.len() as u64));
@@ -101,7 +104,7 @@ fn is_past_caches(kind: Kind) -> bool {
     }
 }
 
-/// One instruction that leads to the one behind it.
+/// One instruction, such that the next one follows.
 pub(crate) fn straight(
     block: &Block,
     instruction: &Instruction,
@@ -125,7 +128,7 @@ pub(crate) fn straight(
         // push 0 (SDM vol. 2, PUSH imm32)
         Flow::Call(_) | Flow::IndirectCall => Ok(vec![0x68, 0, 0, 0, 0]),
         Flow::Return => {
-            // `ret n` takes n bytes more off the stack (SDM vol. 2, RET). lea, because the flags stay as they are.
+            // `ret n` removes n more bytes from the stack (SDM vol. 2, RET). lea does not change the flags.
             let off_stack = 8 + i32::from(instruction.raw.immediate16());
             let lea = [0x48, 0x8d, 0xa4, 0x24]; // lea rsp, [rsp + disp32]
             Ok([&lea[..], &off_stack.to_le_bytes()].concat())
@@ -134,7 +137,7 @@ pub(crate) fn straight(
     }
 }
 
-/// The branch with a distance of 0.
+/// The branch with a displacement of 0.
 fn onwards(instruction: &Instruction, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut bytes = bytes.get(..instruction.length()).ok_or(Refusal::MissingBytes)?.to_vec();
     let mut decoder = Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE);
@@ -146,8 +149,8 @@ fn onwards(instruction: &Instruction, bytes: &[u8]) -> Result<Vec<u8>, Refusal> 
     Ok(bytes)
 }
 
-/// The branch on the opposite condition; `loop` and `jrcxz` have none. Conditions come in pairs that differ in the lowest bit of
-/// the opcode, which stands in front of the distance (SDM vol. 2, Jcc).
+/// The branch on the opposite condition; `loop` and `jrcxz` have none. Conditions come in pairs that differ in the
+/// lowest bit of the opcode, which precedes the displacement (SDM vol. 2, Jcc).
 fn opposite(instruction: &Instruction, mut bytes: Vec<u8>) -> Vec<u8> {
     let distance = if instruction.raw.is_jcc_near() { 4 } else { 1 };
     let has_opposite = instruction.raw.is_jcc_short_or_near();
@@ -166,7 +169,7 @@ mod tests {
     const AT: RemoteAddr = RemoteAddr(0x1000);
     const TO: RemoteAddr = RemoteAddr(0x4000_0000);
 
-    fn unrolled(bytes: &[u8], iterations: usize) -> Result<Unrolled, NoFloor> {
+    fn unrolled(bytes: &[u8], iterations: usize) -> Result<Unrolled, NotTimeable> {
         let code = CodeBytes { start: AT, bytes };
         let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
         let executed = block.instructions.len();
@@ -207,10 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_floor_is_refused() {
+    fn what_cannot_be_timed_is_refused() {
         // movnti [rdi], rax; jmp back; clflush [rdi]; jmp back
-        assert_eq!(unrolled(&[0x48, 0x0f, 0xc3, 0x07, 0xeb, 0xfa], 1), Err(NoFloor::PastCaches));
-        assert_eq!(unrolled(&[0x0f, 0xae, 0x3f, 0xeb, 0xfb], 1), Err(NoFloor::PastCaches));
+        assert_eq!(
+            unrolled(&[0x48, 0x0f, 0xc3, 0x07, 0xeb, 0xfa], 1),
+            Err(NotTimeable::PastCaches)
+        );
+        assert_eq!(unrolled(&[0x0f, 0xae, 0x3f, 0xeb, 0xfb], 1), Err(NotTimeable::PastCaches));
     }
 
     #[test]

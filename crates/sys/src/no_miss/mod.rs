@@ -1,23 +1,25 @@
-//! Times straight machine code in a process in which every page is one of a few.
+//! Times straight-line machine code in a process in which every page is one of a few.
 //!
-//! What for: the *core floor*: what a loop's instructions cost when all their data is in the first-level cache (Chen et
-//! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of
-//! [`DATA_PAGES`] pages, so that whatever the addresses are, the data is 24 KiB. What not: which code (`x86::floor`), how
-//! often (`collect`).
+//! What for: the *no-miss time* of code, that is, its time when all its data is in the first-level cache (Chen et
+//! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of [`DATA_PAGES`]
+//! pages. So whatever the addresses are, the data is 24 KiB. What not: which code (`x86::unroll`), how often
+//! (`collect`).
 //!
-//! The code is not trusted: the process holds no file but its own memory, no system call is made for it (each is stopped
+//! The code is not trusted: the process has no file except its own memory, no system call is made for it (each stops
 //! at its entry), its CPU time is limited, and it dies with us.
 //!
 //! Assumptions:
-//! * The first-level data cache holds 24 KiB in addition to the stub's 4 KiB, and is found by bits of the address within a page,
-//!   as in every x86-64 processor with 32 KiB in 8 ways and more.
-//! * Pages that share memory are aliases. Intel looks them up by physical address; AMD predicts the way from the virtual
-//!   one, so that aliases in turn miss (Lipp et al., "Take A Way", 2020). So pages share only behind the sixth, and then
-//!   one in which nobody came first to the same line, as long as there is one ([`Floor::aliases`]).
-//! * Memory that the caller does not fill ([`Floor::hold`]) holds one pointer into itself, so that a chase goes on. As numbers
-//!   these words are tiny: zero under the flags below. Division by them is shorter than by others, or a fault.
-//! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without them may be slower.
-//! * Registers that the caller does not give hold that pointer; vector registers 1.0, their upper halves 0.
+//! * The first-level data cache holds 24 KiB in addition to the stub's 4 KiB, and is indexed by address bits within a
+//!   page, as in every x86-64 processor with at least 32 KiB in 8 ways.
+//! * Pages that share memory are aliases. Intel looks them up by physical address. AMD predicts the way from the
+//!   virtual address, so that alternating aliases miss (Lipp et al., "Take A Way", 2020). So pages are shared only
+//!   from the seventh on, and then one in which no page was first touched in the same line, while there is one
+//!   ([`TimingProcess::aliases`]).
+//! * Memory that the caller does not fill ([`TimingProcess::hold`]) holds one pointer into itself, so that a pointer chase
+//!   continues. As floating-point numbers these words are denormal: zero under the flags below. Division by them is
+//!   faster than usual, or faults.
+//! * MXCSR: denormals are zero and flushed (DAZ, FTZ), as in BHive; a program without these may be slower.
+//! * Registers that the caller does not set hold that pointer; vector registers hold 1.0, their upper halves 0.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -29,37 +31,40 @@ use base::RemoteAddr;
 mod child;
 mod stub;
 
+use crate::sandbox::StateComponent;
 use child::{ADDRESS_END, Child, PAGES_FD, Stop};
 use stub::PAGE;
 
-/// How many pages all addresses share.
+/// Number of pages that all addresses share.
 pub const DATA_PAGES: usize = 6;
 /// Most bytes of code.
 pub const MOST_CODE_BYTES: usize = stub::CODE_BYTES - JUMP_BYTES;
-/// Bytes of the arena, which no address of the code may touch.
+/// Bytes of the arena, which the code must not address.
 pub const ARENA_BYTES: usize = stub::ARENA_BYTES;
-/// Most repetitions of one [`Floor::time`].
+/// Most repetitions of one [`TimingProcess::time`].
 pub const MOST_REPETITIONS: usize = stub::MOST_RESULTS;
-/// What memory holds, and where it leads: low enough to be an index, in the middle of a page.
+/// The value of every word of memory, and so the address to which it leads: low enough for an index, in the middle of
+/// a page.
 pub const EVERY_WORD: u64 = 0x1234_5600;
-/// Where a stack of unknown address may lie: its words are not those behind [`EVERY_WORD`], nor in the same part of a page.
+/// A stack pointer where the real one is unknown: its words are not those at [`EVERY_WORD`], nor at the same offset
+/// in a page.
 pub const UNKNOWN_STACK: u64 = 0x2345_6e00;
 
 const JUMP_BYTES: usize = 5;
 /// Most pages that code may touch; the kernel allows 65,530 mappings (`vm.max_map_count`).
 const MOST_PAGES: usize = 512;
-/// Below it the kernel maps nothing for ordinary users (`vm.mmap_min_addr`, default 64 KiB).
+/// The kernel maps nothing below it for ordinary users (`vm.mmap_min_addr`, default 64 KiB).
 const FIRST_ADDRESS: u64 = 0x1_0000;
-/// CPU time of one [`Floor::time`], microseconds.
+/// CPU time of one [`TimingProcess::time`], microseconds.
 const TIME_LIMIT_US: u64 = 200_000;
 
 /// Why code could not be timed.
 #[derive(Debug, thiserror::Error)]
-pub enum FloorError {
-    /// The process cannot be had here.
+pub enum NoMissError {
+    /// Such a process cannot be created here.
     #[error("no process for timing code alone: {0}")]
     System(#[from] io::Error),
-    /// Too long, or not all of it is there to enter.
+    /// Too long, or its entry is outside.
     #[error("{bytes} bytes of code, entered at {entry}; at most {MOST_CODE_BYTES} have room")]
     Code {
         /// Its bytes.
@@ -84,7 +89,7 @@ pub enum FloorError {
     Endless,
 }
 
-/// Registers in front of the code.
+/// Registers before the code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StartState {
     /// rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
@@ -106,7 +111,7 @@ impl Default for StartState {
 
 /// A process that times code.
 #[derive(Debug)]
-pub struct Floor {
+pub struct TimingProcess {
     at: RemoteAddr,
     arena: File,
     /// The pages that all addresses share.
@@ -114,22 +119,22 @@ pub struct Floor {
     child: Child,
     code_bytes: usize,
     pages: usize,
-    /// Which of the shared pages each page is.
+    /// The shared page of each page.
     lent: BTreeMap<u64, usize>,
-    /// Of the shared pages: where in them a page was touched first, or is held.
+    /// For each shared page, the lines in it that were touched first, or are held.
     lines: HashSet<(usize, u64)>,
     aliases: usize,
 }
 
-impl Floor {
-    /// Starts a process whose arena lies at `at`, a multiple of the page size: no address of the code may lie in it.
+impl TimingProcess {
+    /// Starts a process with an arena at `at`, a multiple of the page size: no address of the code may lie in it.
     ///
     /// # Errors
-    /// [`FloorError::System`]: the kernel's; [`FloorError::Fault`]: nothing can lie there.
-    pub fn start(at: RemoteAddr) -> Result<Floor, FloorError> {
+    /// [`NoMissError::System`]: the kernel's; [`NoMissError::Fault`]: nothing can be mapped there.
+    pub fn start(at: RemoteAddr) -> Result<TimingProcess, NoMissError> {
         let in_range = (1 << 20..ADDRESS_END - ARENA_BYTES as u64).contains(&at.0);
         if !in_range || !at.0.is_multiple_of(PAGE as u64) {
-            return Err(FloorError::Fault(at));
+            return Err(NoMissError::Fault(at));
         }
         let arena = child::memory(ARENA_BYTES)?;
         arena.write_all_at(stub::bytes(), 0)?;
@@ -142,22 +147,22 @@ impl Floor {
         ];
         let child = Child::start(&arena, &data, at, &parts)?;
         let (lent, lines, aliases) = (BTreeMap::new(), HashSet::new(), 0);
-        Ok(Floor { at, arena, data, child, code_bytes: 0, pages: 0, lent, lines, aliases })
+        Ok(TimingProcess { at, arena, data, child, code_bytes: 0, pages: 0, lent, lines, aliases })
     }
 
-    /// Where the first byte of code lies in an arena at `at`.
+    /// Address of the first byte of code in an arena at `at`.
     #[must_use]
     pub fn code_at(at: RemoteAddr) -> RemoteAddr {
         RemoteAddr(at.0.wrapping_add(stub::CODE as u64))
     }
 
-    /// Sets what is timed: code for [`code_at`](Floor::code_at) that runs to its end, and the registers in front of it.
+    /// Sets what is timed: code for [`code_at`](TimingProcess::code_at) that runs to its end, and the registers before it.
     ///
     /// # Errors
-    /// [`FloorError::Code`]: it is too long.
-    pub fn load(&mut self, code: &[u8], state: &StartState) -> Result<(), FloorError> {
+    /// [`NoMissError::Code`]: it is too long.
+    pub fn load(&mut self, code: &[u8], state: &StartState) -> Result<(), NoMissError> {
         if code.len() > MOST_CODE_BYTES {
-            return Err(FloorError::Code { bytes: code.len(), entry: 0 });
+            return Err(NoMissError::Code { bytes: code.len(), entry: 0 });
         }
         self.arena.write_all_at(code, stub::CODE as u64)?;
         let end = stub::CODE + code.len();
@@ -175,13 +180,13 @@ impl Floor {
         Ok(())
     }
 
-    /// Maps the pages of these bytes, which hold them before the code runs first. Once, and before that.
+    /// Maps the pages of these bytes and fills them, once, before the code first runs.
     ///
-    /// A page shares its memory with one that holds nothing else in the same places, as long as there is one.
+    /// A page shares its memory with one that has nothing else at the same offsets, while there is one.
     ///
     /// # Errors
-    /// Nothing can be mapped at one of these addresses; they lie in too many pages.
-    pub fn hold(&mut self, contents: &BTreeMap<RemoteAddr, u8>) -> Result<(), FloorError> {
+    /// Nothing can be mapped at one of these addresses, or they lie in too many pages.
+    pub fn hold(&mut self, contents: &BTreeMap<RemoteAddr, u8>) -> Result<(), NoMissError> {
         let mut by_page: BTreeMap<u64, Vec<(usize, u8)>> = BTreeMap::new();
         for (address, byte) in contents {
             let in_page = address.0 % PAGE as u64;
@@ -209,15 +214,16 @@ impl Floor {
         Ok(self.data.write_all_at(&image, 0)?)
     }
 
-    /// Other bytes from this address on, in pages that are held.
+    /// Replaces bytes from this address on, in pages that are held.
     ///
     /// # Errors
-    /// [`FloorError::Fault`]: one of these pages is not.
-    pub fn refill(&mut self, at: RemoteAddr, bytes: &[u8]) -> Result<(), FloorError> {
+    /// [`NoMissError::Fault`]: one of these pages is not.
+    pub fn refill(&mut self, at: RemoteAddr, bytes: &[u8]) -> Result<(), NoMissError> {
         let (mut at, mut rest) = (at.0, bytes);
         while !rest.is_empty() {
             let in_page = at % PAGE as u64;
-            let shared = self.lent.get(&(at - in_page)).ok_or(FloorError::Fault(RemoteAddr(at)))?;
+            let shared =
+                self.lent.get(&(at - in_page)).ok_or(NoMissError::Fault(RemoteAddr(at)))?;
             let (now, later) = rest.split_at(rest.len().min(PAGE - in_page as usize));
             self.data.write_all_at(now, (shared * PAGE) as u64 + in_page)?;
             (at, rest) = (at + now.len() as u64, later);
@@ -225,22 +231,22 @@ impl Floor {
         Ok(())
     }
 
-    /// Runs the code from byte `entry` to its end, `passes` times, and tells how many ticks of the time-stamp counter
-    /// that took; `repetitions` times, at most [`MOST_REPETITIONS`].
+    /// Runs the code from byte `entry` to its end, `passes` times, and returns the ticks of the time-stamp counter
+    /// that this took; `repetitions` times, at most [`MOST_REPETITIONS`].
     ///
     /// # Errors
-    /// The code cannot run here. The process can be used no more.
+    /// The code cannot run here. The process cannot be used any more.
     pub fn time(
         &mut self,
         entry: usize,
         passes: u64,
         repetitions: usize,
-    ) -> Result<Vec<u64>, FloorError> {
+    ) -> Result<Vec<u64>, NoMissError> {
         if entry > self.code_bytes || passes == 0 || repetitions == 0 {
-            return Err(FloorError::Code { bytes: self.code_bytes, entry });
+            return Err(NoMissError::Code { bytes: self.code_bytes, entry });
         }
         let repetitions = repetitions.min(MOST_REPETITIONS);
-        self.set(stub::ENTRY, Floor::code_at(self.at).0 + entry as u64)?;
+        self.set(stub::ENTRY, TimingProcess::code_at(self.at).0 + entry as u64)?;
         self.set(stub::INNER, passes)?;
         self.set(stub::OUTER, repetitions as u64)?;
         self.set(stub::DONE, 0)?;
@@ -254,49 +260,49 @@ impl Floor {
                 Stop::Signal(libc::SIGSEGV, code, address) => self.answer_fault(code, address)?,
                 Stop::Signal(libc::SIGTRAP, ..) => break,
                 Stop::Signal(libc::SIGVTALRM | libc::SIGXCPU, ..) => {
-                    return Err(FloorError::Endless);
+                    return Err(NoMissError::Endless);
                 }
-                Stop::Signal(signal, ..) => return Err(FloorError::Signal(signal)),
-                Stop::SystemCall => return Err(FloorError::SystemCall),
-                Stop::Ended => return Err(FloorError::Signal(libc::SIGKILL)),
+                Stop::Signal(signal, ..) => return Err(NoMissError::Signal(signal)),
+                Stop::SystemCall => return Err(NoMissError::SystemCall),
+                Stop::Ended => return Err(NoMissError::Signal(libc::SIGKILL)),
             }
         }
         if self.child.registers()?.rip != self.at.0 + stub::bytes().len() as u64 {
-            return Err(FloorError::Signal(libc::SIGTRAP));
+            return Err(NoMissError::Signal(libc::SIGTRAP));
         }
         (0..repetitions).map(|number| self.get(stub::RESULTS + 8 * number)).collect()
     }
 
-    /// How many pages the code has touched so far.
+    /// Number of pages that the code has touched so far.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.pages
     }
 
-    /// How many of them share a line, at the place where they were touched first or are held, with another page.
+    /// Number of these that share a line, where they were first touched or are held, with another page.
     #[must_use]
     pub fn aliases(&self) -> usize {
         self.aliases
     }
 
-    /// The shared pages, from the one whose turn it is.
+    /// The shared pages, in the order of their turns.
     fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
         let next = self.pages % DATA_PAGES;
         (0..DATA_PAGES).map(move |more| (next + more) % DATA_PAGES)
     }
 
-    /// The next shared page in which these lines are nobody's.
+    /// The next shared page in which these lines are unused.
     fn untouched(&self, lines: &[u64]) -> Option<usize> {
         self.in_turn()
             .find(|shared| lines.iter().all(|line| !self.lines.contains(&(*shared, *line))))
     }
 
-    /// Maps the page of `address`, and goes on in front of the instruction that faulted.
-    fn answer_fault(&mut self, code: i32, address: RemoteAddr) -> Result<(), FloorError> {
+    /// Maps the page of `address`, and continues before the instruction that faulted.
+    fn answer_fault(&mut self, code: i32, address: RemoteAddr) -> Result<(), NoMissError> {
         /// `SEGV_MAPERR` (include/uapi/asm-generic/siginfo.h): nothing is mapped there.
         const NOT_MAPPED: i32 = 1;
         if code != NOT_MAPPED {
-            return Err(FloorError::Fault(address));
+            return Err(NoMissError::Fault(address));
         }
         let registers = self.child.registers()?;
         let lines = [line(address.0 % PAGE as u64)];
@@ -306,23 +312,23 @@ impl Floor {
         Ok(())
     }
 
-    /// Maps the page of `address` to the shared page of this number, where it uses these lines. The registers are lost.
+    /// Maps the page of `address` to this shared page, in which it uses these lines. The registers are lost.
     fn lend_page(
         &mut self,
         address: RemoteAddr,
         shared: usize,
         lines: &[u64],
-    ) -> Result<(), FloorError> {
+    ) -> Result<(), NoMissError> {
         // Root may map the first page, which no program has.
         if address.0 < FIRST_ADDRESS {
-            return Err(FloorError::Fault(address));
+            return Err(NoMissError::Fault(address));
         }
         if self.pages == MOST_PAGES {
-            return Err(FloorError::ManyPages);
+            return Err(NoMissError::ManyPages);
         }
         let page = RemoteAddr(address.0 & !(PAGE as u64 - 1));
         let mapped = self.child.map(page, PAGE, libc::PROT_WRITE, PAGES_FD, shared * PAGE);
-        mapped.map_err(|_| FloorError::Fault(address))?;
+        mapped.map_err(|_| NoMissError::Fault(address))?;
         self.pages += 1;
         self.lent.insert(page.0, shared);
         let shares = lines.iter().any(|line| self.lines.contains(&(shared, *line)));
@@ -331,8 +337,8 @@ impl Floor {
         Ok(())
     }
 
-    /// A one-shot timer of the process's own time.
-    fn limit_time(&mut self) -> Result<(), FloorError> {
+    /// A one-shot timer of the process's own CPU time.
+    fn limit_time(&mut self) -> Result<(), NoMissError> {
         const ITIMER_VIRTUAL: u64 = 1; // include/uapi/linux/time.h
         for (number, value) in [0, 0, 0, TIME_LIMIT_US].into_iter().enumerate() {
             self.set(stub::TIMER + 8 * number, value)?;
@@ -346,25 +352,26 @@ impl Floor {
         self.arena.write_all_at(&value.to_le_bytes(), (stub::DATA + offset) as u64)
     }
 
-    fn get(&self, offset: usize) -> Result<u64, FloorError> {
+    fn get(&self, offset: usize) -> Result<u64, NoMissError> {
         let mut bytes = [0; 8];
         self.arena.read_exact_at(&mut bytes, (stub::DATA + offset) as u64)?;
         Ok(u64::from_le_bytes(bytes))
     }
 }
 
-/// The number of the cache line, 64 bytes, at this place in a page.
+/// The index of the cache line, 64 bytes, at this offset in a page.
 fn line(in_page: u64) -> u64 {
     in_page / 64
 }
 
-/// What the shared pages hold where nobody fills them.
+/// The initial content of the shared pages.
 fn words() -> Vec<u8> {
     EVERY_WORD.to_le_bytes().repeat(DATA_PAGES * PAGE / 8)
 }
 
-/// `state` as an XSAVE image in standard format (SDM vol. 1, 13.4). What is not in it is in its initial state: with upper
-/// halves that were never written, legacy SSE code pays nothing for them (SDM optimization manual, "Mixing AVX and SSE").
+/// `state` as an XSAVE image in standard format (SDM vol. 1, 13.4). What is not in it is in its initial state: with
+/// upper halves that were never written, legacy SSE code pays no penalty for them (SDM optimization manual, "Mixing
+/// AVX and SSE").
 fn extended_state(state: &StartState) -> Vec<u8> {
     const MXCSR: usize = 24;
     const XMM: usize = 160;
@@ -374,9 +381,11 @@ fn extended_state(state: &StartState) -> Vec<u8> {
     image[MXCSR..MXCSR + 4].copy_from_slice(&0x9fc0u32.to_le_bytes());
     let mut present = 1 << 1;
     let mut put = |image: &mut Vec<u8>, component: u32, from: usize, value: &[u8]| {
-        let Some((start, length)) = crate::sandbox::component(component) else { return };
+        let Some(StateComponent { offset, bytes }) = crate::sandbox::component(component) else {
+            return;
+        };
         let place = image
-            .get_mut(start..start + length)
+            .get_mut(offset..offset + bytes)
             .and_then(|all| all.get_mut(from..from + value.len()));
         if let Some(place) = place.filter(|_| value.iter().any(|byte| *byte != 0)) {
             place.copy_from_slice(value);

@@ -7,9 +7,9 @@ use super::*;
 const AT: RemoteAddr = RemoteAddr(0x10_0000_0000);
 
 /// `None` where such a process is not allowed.
-fn floor() -> Option<Floor> {
-    match Floor::start(AT) {
-        Ok(floor) => Some(floor),
+fn process() -> Option<TimingProcess> {
+    match TimingProcess::start(AT) {
+        Ok(process) => Some(process),
         Err(error) => {
             println!("skipped: {error}");
             None
@@ -18,19 +18,19 @@ fn floor() -> Option<Floor> {
 }
 
 /// Ticks of `copies` more copies of `body`: the difference between two and one times as many.
-fn ticks(body: &[u8], copies: usize, state: &StartState) -> Result<u64, FloorError> {
-    let Some(mut floor) = floor() else { return Ok(0) };
-    floor.load(&body.repeat(2 * copies), state)?;
+fn ticks(body: &[u8], copies: usize, state: &StartState) -> Result<u64, NoMissError> {
+    let Some(mut process) = process() else { return Ok(0) };
+    process.load(&body.repeat(2 * copies), state)?;
     let half = copies * body.len();
-    floor.time(0, 1, 1)?;
+    process.time(0, 1, 1)?;
     let least = |all: Vec<u64>| all.into_iter().min().unwrap_or(0);
-    let long = least(floor.time(0, 50, 100)?);
-    let short = least(floor.time(half, 50, 100)?);
+    let long = least(process.time(0, 50, 100)?);
+    let short = least(process.time(half, 50, 100)?);
     Ok(long.saturating_sub(short))
 }
 
 fn allowed() -> bool {
-    floor().is_some()
+    process().is_some()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn quiet_enough(mut as_it_should: impl FnMut() -> bool) {
 /// mov rax, [rax] chases the one pointer; independent loads over many pages overlap.
 #[test]
 fn every_address_is_near() {
-    let Some(mut floor) = floor() else { return };
+    let Some(mut process) = process() else { return };
     let state = StartState::default();
     let chase = [0x48, 0x8b, 0x00];
     // mov rcx, [rax]; add rax, 4096
@@ -77,9 +77,9 @@ fn every_address_is_near() {
         let chased = ticks(&chase, 100, &state).unwrap();
         ticks(&stride, 20, &state).unwrap() * 5 < 2 * chased
     });
-    floor.load(&stride.repeat(40), &state).unwrap();
-    floor.time(0, 1, 1).unwrap();
-    assert_eq!(floor.pages(), 40);
+    process.load(&stride.repeat(40), &state).unwrap();
+    process.time(0, 1, 1).unwrap();
+    assert_eq!(process.pages(), 40);
 }
 
 #[test]
@@ -105,47 +105,47 @@ fn hostile_code_ends_with_a_reason() {
     // mov rdi, rax; mov rcx, rax; rep stosb: 300 MB
     let everywhere = [0x48, 0x89, 0xc7, 0x48, 0x89, 0xc1, 0xf3, 0xaa];
     assert_eq!(refused(&everywhere), "it touches more than 512 pages");
-    let mut floor = Floor::start(AT).unwrap();
+    let mut process = TimingProcess::start(AT).unwrap();
     let long = vec![0x90; MOST_CODE_BYTES + 1];
-    assert!(matches!(floor.load(&long, &bad), Err(FloorError::Code { .. })));
-    assert!(matches!(floor.time(1, 1, 1), Err(FloorError::Code { .. })));
+    assert!(matches!(process.load(&long, &bad), Err(NoMissError::Code { .. })));
+    assert!(matches!(process.time(1, 1, 1), Err(NoMissError::Code { .. })));
 }
 
 /// A chain of pointers through eight pages, two of which share memory, so that their words must not lie in the same place.
 #[test]
 fn memory_holds_what_it_is_given() {
-    let Some(mut floor) = floor() else { return };
+    let Some(mut process) = process() else { return };
     let place = |number: u64| 0x7f00_0000_0000 + number * 0x5000 + if number > 5 { 8 } else { 0 };
     let bytes_of = |at: u64, word: u64| {
         (at..).map(RemoteAddr).zip(word.to_le_bytes()).collect::<Vec<(RemoteAddr, u8)>>()
     };
     let chain = (0..7).flat_map(|number| bytes_of(place(number), place(number + 1)));
     let last = bytes_of(place(7), 1 << 63);
-    floor.hold(&chain.chain(last).collect()).unwrap();
-    assert_eq!(floor.pages(), 8);
+    process.hold(&chain.chain(last).collect()).unwrap();
+    assert_eq!(process.pages(), 8);
     let mut state = StartState::default();
     state.general[0] = place(0);
     let chase = [0x48, 0x8b, 0x00]; // mov rax, [rax]
-    floor.load(&chase.repeat(8), &state).unwrap();
-    floor.time(0, 1, 1).unwrap();
-    assert_eq!(floor.pages(), 8);
+    process.load(&chase.repeat(8), &state).unwrap();
+    process.time(0, 1, 1).unwrap();
+    assert_eq!(process.pages(), 8);
     // The ninth follows what the last one holds, which is no address.
-    floor.load(&chase.repeat(9), &state).unwrap();
-    assert!(matches!(floor.time(0, 1, 1), Err(FloorError::Fault(_))));
+    process.load(&chase.repeat(9), &state).unwrap();
+    assert!(matches!(process.time(0, 1, 1), Err(NoMissError::Fault(_))));
 }
 
 #[test]
 fn the_process_goes_with_its_owner() {
-    let Some(floor) = floor() else { return };
-    let pid = floor.child.pid();
-    drop(floor);
+    let Some(process) = process() else { return };
+    let pid = process.child.pid();
+    drop(process);
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
 }
 
 /// Vector and mask registers arrive: a gather-free way to see them is to compare and divide by zero unless equal.
 #[test]
 fn registers_hold_what_was_asked() {
-    let Some(mut floor) = floor() else { return };
+    let Some(mut process) = process() else { return };
     let mut state = StartState::default();
     state.vectors[5][..8].copy_from_slice(&7u64.to_le_bytes());
     state.general[13] = 7;
@@ -155,10 +155,10 @@ fn registers_hold_what_was_asked() {
         0x66, 0x48, 0x0f, 0x7e, 0xe8, 0x31, 0xd2, 0x4c, 0x29, 0xe8, 0xff, 0xc0, 0x89, 0xc1, 0xb8,
         1, 0, 0, 0, 0xf7, 0xf1, 0x89, 0xc1, 0x31, 0xd2, 0xf7, 0xf1,
     ];
-    floor.load(&code, &state).unwrap();
-    floor.time(0, 10, 2).unwrap();
+    process.load(&code, &state).unwrap();
+    process.time(0, 10, 2).unwrap();
     state.general[13] = 5;
-    floor.load(&code, &state).unwrap();
+    process.load(&code, &state).unwrap();
     // 1 / 3 is 0, and 0 / 0 a fault.
-    assert!(matches!(floor.time(0, 1, 1), Err(FloorError::Signal(libc::SIGFPE))));
+    assert!(matches!(process.time(0, 1, 1), Err(NoMissError::Signal(libc::SIGFPE))));
 }

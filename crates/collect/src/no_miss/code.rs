@@ -1,16 +1,17 @@
 //! A recorded block as code that can be copied, and the registers that a record of it holds.
 //!
-//! What for: the pieces of a floor. What not: what is timed together (`paths`, `super`), and how (`timing`).
+//! What for: the pieces that are timed without their misses. What not: which pieces are timed together (`paths`,
+//! `mod`), and how (`timing`).
 
 use facts::Block;
-use sys::floor::{StartState, UNKNOWN_STACK};
+use sys::no_miss::{StartState, UNKNOWN_STACK};
 use x86::translate::{RecordLayout, RecordedValue};
-use x86::{CodeBytes, Kind, Part, Reader, Seen, Source, read_pieces};
+use x86::{CodeBytes, Kind, Part, Reader, RecordedRegister, Source, read_pieces};
 
 /// The number of rsp in machine code (SDM vol. 2, 2.2.1.2).
 const RSP: usize = 4;
 
-/// A block and where its bytes are.
+/// A block and its bytes.
 pub(super) struct Code<'a> {
     pub(super) block: x86::Block,
     bytes: Vec<CodeBytes<'a>>,
@@ -18,7 +19,7 @@ pub(super) struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    /// `None` for what cannot be read.
+    /// `None` if its code cannot be read.
     pub(super) fn read(block: &'a Block, reader: &mut Reader) -> Option<Code<'a>> {
         let piece = |piece: &'a facts::CodePiece| CodeBytes {
             start: piece.address,
@@ -35,32 +36,33 @@ impl<'a> Code<'a> {
         Part { block: &self.block, code: &self.bytes, executed }
     }
 
-    /// How many loads it has, if it stores, too.
-    pub(super) fn loads_beside_stores(&self) -> usize {
+    /// The number of its loads if it also stores, else 0.
+    pub(super) fn loads_if_it_stores(&self) -> usize {
         let all = self.block.instructions.iter().flat_map(x86::Instruction::accesses);
         let of = |kind: Kind| all.clone().filter(move |one| one.kind == kind).count();
         let both = of(Kind::ReadWrite);
         if of(Kind::Write) + both > 0 { of(Kind::Read) + both } else { 0 }
     }
 
-    /// The registers that a record holds, wherever in the block.
-    pub(super) fn seen(&self, values: &[u64]) -> Vec<Seen> {
+    /// The registers that a record holds, anywhere in the block.
+    pub(super) fn seen(&self, values: &[u64]) -> Vec<RecordedRegister> {
         let one = |value: &RecordedValue| {
             let Source::General(register) = value.root.source else { return None };
             let value_of_word = *values.get(value.word.saturating_sub(1))?;
-            Some(Seen { register, at: value.root.at, value: value_of_word })
+            Some(RecordedRegister { register, at: value.root.at, value: value_of_word })
         };
         self.layout.values.iter().filter_map(one).collect()
     }
 
-    /// The registers at its start by the values of a record: `unknown` where it holds none. What comes up later in the
-    /// block follows from memory.
+    /// The registers at its start, by the values of a record; `unknown` where it holds none. Values that appear later
+    /// in the block follow from memory.
     pub(super) fn start(&self, values: &[u64], unknown: u64) -> StartState {
         let mut state = StartState { general: [unknown; 16], ..StartState::default() };
-        // Else what the code pushes would overwrite what it reads through other registers that nobody knows.
+        // Otherwise what the code pushes would overwrite what it reads through other registers whose value is
+        // unknown.
         state.general[RSP] = UNKNOWN_STACK;
         for value in self.layout.values.iter().filter(|value| value.root.at == 0) {
-            // Word 0 is the header, which a record here does not have.
+            // Word 0 is the header, which a record does not have here.
             let first = value.word.saturating_sub(1);
             let Some(words) = values.get(first..first + value.words) else { continue };
             match value.root.source {

@@ -1,61 +1,64 @@
-//! What this machine's own branch predictor misses of what bursts recorded.
+//! The cost of the branches that this machine's own predictor mispredicts, from the branches that bursts recorded.
 //!
-//! What for: records tell where each branch went. Code with the same branches, which takes each direction from a list, is run
-//! here: once with a list that the predictor has not met, and again and again until it knows that by heart. The difference is
-//! the time that mispredicted branches took. What not: a model of a predictor (`analysis`), which these times correct.
+//! What for: records show where each branch went. Here we run code with the same branches, which takes each direction
+//! from a list: once with a list that the predictor has not met, then repeatedly until it has learned the list. The
+//! difference is the time of mispredicted branches. What not: a model of a predictor (`analysis`), which these times
+//! correct.
 //!
 //! ```text
 //! node: for each way out, in the order of the code
 //!   e := [list]; list += e; e = 1: out by this way; e > 2: done      a chain: so each branch is known as late as the ones before
-//! end of a block with several that came next: the same; with many: jump to [list]
+//! end of a block with several successors: the same; with many: jump to [list]
 //! ```
-//! A node is a block and the calls that led to it: so returns, which are predicted by a stack of their own, need no branch.
+//! A node is a block together with the calls that led to it. So returns, which the return stack predicts, need no
+//! branch.
 //!
-//! Assumptions: a predictor tells branches by their history and order, not by where they lie. Lists of some thousand directions are
-//! learnt in [`PASSES`] passes (AMD Zen 4: lists of 5,000 to 14,000 directions with 700 to 1,300 missed had 1 to 14 % of these missed in
-//! the second pass, and none from the third on). Lists that were run before are forgotten by the time they come again.
+//! Assumptions: a predictor distinguishes branches by their history and order, not by their address. Lists of some
+//! thousand directions are learned in [`PASSES`] passes (AMD Zen 4: of lists of 5,000 to 14,000 directions with 700
+//! to 1,300 mispredicted, 1 to 14 % of these were still mispredicted in the second pass, and none from the third on).
+//! A list is forgotten by the time it is run again.
 
 use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, Nanos, RemoteAddr};
 use facts::{Block, BranchReplay, BurstFlavour, Records, decode_records};
-use sys::floor::{Floor, FloorError, MOST_CODE_BYTES, StartState};
+use sys::no_miss::{MOST_CODE_BYTES, NoMissError, StartState, TimingProcess};
 use x86::translate::RecordLayout;
 use x86::{Flow, Reader};
 
 use super::code::Code;
 
-/// Where the lists lie, and how long they are: five pages of the six that the floor process has, in the first-level cache.
+/// Address and size of the lists: five of the six pages of the timing process, in the first-level cache.
 const DATA: u32 = 0x2000_0000;
 const DATA_BYTES: usize = 5 * 4096;
 const FIRST_LIST: usize = 0x100;
 const MOST_OF_LIST: usize = (DATA_BYTES - FIRST_LIST) / 2 - 16;
-/// A place for code that has no data.
+/// An address for code without data.
 const ANYWHERE: RemoteAddr = RemoteAddr(0x10_0000_0000);
-/// Fewer directions tell little.
+/// Fewer directions give no useful time.
 const FEWEST: usize = 400;
-/// Iterations in a row of one loop: more end as these do.
+/// Most iterations in a row of one loop: further ones end in the same way.
 const MOST_ROUNDS: u64 = 64;
 /// Passes over a list.
 const PASSES: usize = 6;
-/// Times that each list is timed, with all others in between. The least counts: interrupts only add.
+/// How many times each list is timed, with all others in between. The least time counts, because interrupts only add.
 const ROUNDS: usize = 2;
-/// Of a list no more than this part may be places to go to: each costs what no branch of the program does.
+/// At most this part of a list may be jump targets: an indirect jump costs more than a branch of the program.
 const FEW: f64 = 0.02;
-/// Blocks of which one comes next by a branch each: those without accesses leave no records, and with them more than two may come
-/// next. More are gone to by an address.
+/// Most successors of a block that are reached by a branch each. A block may have more than two, because blocks
+/// without accesses leave no records. Further ones are reached by an indirect jump.
 const MOST_IN_TURN: usize = 4;
-/// Calls that led to a block, of which it knows.
+/// Most contexts, which are calls that led to a block.
 const MOST_CONTEXTS: usize = 1 << 12;
 
 /// A block with the calls that led to it.
 type Node = usize;
 
-/// What of a block matters here.
+/// The exits of a block.
 struct Exits {
-    /// Instructions up to each way's end.
+    /// Instructions up to the end of each way.
     ends: Vec<usize>,
-    /// Ways out in front of the end, in the order of the code.
+    /// Ways out before the end, in the order of the code.
     exits: Vec<u32>,
     /// Calls (their address) and returns, with the instructions up to them.
     calls: Vec<(usize, Option<RemoteAddr>)>,
@@ -79,7 +82,7 @@ impl Exits {
     }
 }
 
-/// A way that was gone, and the record that tells so.
+/// A way that was taken, and the record that shows it.
 #[derive(Clone, Copy)]
 struct Step {
     node: Node,
@@ -87,20 +90,20 @@ struct Step {
     records: u64,
 }
 
-/// Where branches lead.
+/// The successors of each node.
 #[derive(Default)]
 struct Graph {
     blocks: HashMap<BlockId, Option<Exits>>,
     nodes: Vec<BlockId>,
     by_block: HashMap<(BlockId, usize), Node>,
     contexts: HashMap<(usize, RemoteAddr), usize>,
-    /// Of each context the one before its last call.
+    /// For each context, the one before its last call.
     callers: Vec<usize>,
     next: BTreeMap<(Node, u32), Vec<Node>>,
 }
 
 impl Graph {
-    /// Follows a piece as far as its blocks are known.
+    /// Follows a piece of records as far as its blocks are known.
     fn follow(&mut self, piece: &Records, blocks: &HashMap<BlockId, &Block>) -> Vec<Step> {
         let mut reader = Reader::new();
         let (mut steps, mut context, mut records, mut open) = (Vec::new(), 0, 0, true);
@@ -141,7 +144,7 @@ impl Graph {
         steps
     }
 
-    /// The context behind a call or a return.
+    /// The context after a call or a return.
     fn after(&mut self, context: usize, call: Option<RemoteAddr>) -> usize {
         if self.callers.is_empty() {
             self.callers.push(0);
@@ -163,7 +166,7 @@ impl Graph {
         exits.map_or(&[], |exits| &exits.exits)
     }
 
-    /// The directions of these steps, where the list of directions is to have addresses, and how many records they are.
+    /// The directions of these steps, the positions in the list that hold addresses, and the number of records.
     fn list(&self, steps: &[Step], at: impl Fn(Node) -> u64) -> List {
         let mut list = List::default();
         let Some(first) = steps.first() else { return list };
@@ -198,7 +201,7 @@ impl Graph {
         list
     }
 
-    /// The code, and where its nodes begin in it.
+    /// The code, and the offsets of its nodes.
     fn code(&self) -> (Vec<u8>, Vec<usize>) {
         let mut out = Emitted::default();
         out.enter();
@@ -255,7 +258,7 @@ enum Label {
     Done,
 }
 
-/// Machine code (SDM vol. 2) with places that are filled in at the end.
+/// Machine code (SDM vol. 2) with addresses that are filled in at the end.
 #[derive(Default)]
 struct Emitted {
     bytes: Vec<u8>,
@@ -282,7 +285,8 @@ impl Emitted {
         self.to(&[0xe9], label);
     }
 
-    /// Brings the lists into the first-level cache, takes the one whose turn it is, and goes to its first node.
+    /// Emits the start: brings the lists into the first-level cache, selects the list of this pass, and jumps to its
+    /// first node.
     fn enter(&mut self) {
         self.put(&[0xbf]); // mov edi, DATA
         self.put(&DATA.to_le_bytes());
@@ -322,19 +326,19 @@ impl Emitted {
     }
 }
 
-/// What the branches of these pieces, with each of which a burst begins, cost beyond what they would if each were predicted. `tick` is a tick of the time-stamp counter in
-/// seconds. None begins after `until`.
+/// The cost of the branches of these pieces, each the beginning of a burst, beyond their cost if all were predicted.
+/// `tick` is a tick of the time-stamp counter in seconds. No work begins after `until`.
 ///
 /// # Errors
-/// Such a process is not to be had here.
+/// The process in which code is timed cannot be created here.
 pub(super) fn replay(
     pieces: &[&Records],
     blocks: &HashMap<BlockId, &Block>,
     (tick, until): (f64, Nanos),
-) -> Result<Vec<BranchReplay>, FloorError> {
+) -> Result<Vec<BranchReplay>, NoMissError> {
     let (graph, followed, code, nodes) = fitting(pieces, blocks);
-    let mut floor = Floor::start(ANYWHERE)?;
-    let begin = Floor::code_at(ANYWHERE).0;
+    let mut no_miss = TimingProcess::start(ANYWHERE)?;
+    let begin = TimingProcess::code_at(ANYWHERE).0;
     let at = |node: Node| begin + nodes[node] as u64;
     let lists = pieces.iter().zip(&followed);
     let lists = lists.map(|(piece, steps)| (piece.burst, graph.list(steps, at)));
@@ -342,9 +346,9 @@ pub(super) fn replay(
     if lists.len() < 2 {
         return Ok(Vec::new());
     }
-    floor.load(&code, &StartState::default())?;
+    no_miss.load(&code, &StartState::default())?;
     let held = (0..DATA_BYTES as u64).map(|at| (RemoteAddr(u64::from(DATA) + at), 0));
-    floor.hold(&held.collect())?;
+    no_miss.hold(&held.collect())?;
     let mut lost = vec![u64::MAX; lists.len()];
     for _ in 0..ROUNDS {
         for (number, (_, list)) in lists.iter().enumerate() {
@@ -352,22 +356,22 @@ pub(super) fn replay(
                 break;
             }
             let before = &lists[number.checked_sub(1).unwrap_or(lists.len() - 1)].1;
-            floor.refill(RemoteAddr(u64::from(DATA)), &image(before, list))?;
-            let ticks = floor.time(0, 1, 1 + PASSES)?;
+            no_miss.refill(RemoteAddr(u64::from(DATA)), &image(before, list))?;
+            let ticks = no_miss.time(0, 1, 1 + PASSES)?;
             let learnt = ticks[2..].iter().min().copied().unwrap_or(0);
             lost[number] = lost[number].min(ticks[1].saturating_sub(learnt));
         }
     }
-    let told = lists.iter().zip(lost).filter(|(_, lost)| *lost < u64::MAX);
-    let told = told.map(|((burst, list), lost)| BranchReplay {
+    let replayed = lists.iter().zip(lost).filter(|(_, lost)| *lost < u64::MAX);
+    let replayed = replayed.map(|((burst, list), lost)| BranchReplay {
         burst: burst.0,
         records: list.records,
         lost_ps: (lost as f64 * tick * 1e12) as u64,
     });
-    Ok(told.collect())
+    Ok(replayed.collect())
 }
 
-/// The graph of as many of these pieces as have room, their steps, its code and where its nodes are.
+/// The graph of as many pieces as fit, their steps, its code and the offsets of its nodes.
 fn fitting(
     mut pieces: &[&Records],
     blocks: &HashMap<BlockId, &Block>,
@@ -383,7 +387,8 @@ fn fitting(
     }
 }
 
-/// What memory holds: one pass over the list in front, so that the code is in the caches, then passes over the other.
+/// The content of memory: one pass over the list in front, so that the code is in the caches, then passes over the
+/// other.
 fn image(before: &List, list: &List) -> Vec<u8> {
     let first = u64::from(DATA) + FIRST_LIST as u64;
     let second = first + before.bytes.len() as u64;
@@ -447,11 +452,11 @@ mod tests {
         let by_id: HashMap<BlockId, &Block> =
             blocks.iter().map(|block| (block.id, block)).collect();
         let lost = |next: &dyn Fn(u64) -> u32| -> Option<u64> {
-            let told =
+            let replayed =
                 replay(&pieces(next).iter().collect::<Vec<_>>(), &by_id, (1e-9, Nanos(u64::MAX)))
                     .ok()?;
-            assert_eq!(told.len(), 8);
-            let mut all: Vec<u64> = told.iter().map(|one| one.lost_ps).collect();
+            assert_eq!(replayed.len(), 8);
+            let mut all: Vec<u64> = replayed.iter().map(|one| one.lost_ps).collect();
             all.sort_unstable();
             Some(all[2])
         };
