@@ -14,6 +14,7 @@ fn all_metrics(calibration: &Calibration) -> Vec<&Metric> {
     metrics.extend(
         calibration.effective_caches.iter().flat_map(|cache| [&cache.bytes, &cache.latency]),
     );
+    metrics.extend(calibration.level_bandwidth.iter().map(|point| &point.rate));
     metrics.extend(calibration.flops.iter().map(|point| &point.rate));
     let single = [
         &calibration.dram_bandwidth_peak,

@@ -161,6 +161,20 @@ pub struct EffectiveCache {
     pub latency: Metric,
 }
 
+/// Bandwidth of a level of cache.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LevelBandwidth {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// Kernel: `load`, or `copy`, which stores to half of its lines.
+    pub kernel: String,
+    /// Threads.
+    pub threads: u32,
+    /// Bytes of the lines that come from it into the level above, all threads together, GB/s; of the first level the bytes
+    /// that the program loads and stores.
+    pub rate: Metric,
+}
+
 /// Peak floating-point rate of one SIMD set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlopsPoint {
@@ -195,6 +209,9 @@ pub struct Calibration {
     pub ladder: Vec<LatencyPoint>,
     /// Cache levels as the ladder shows them.
     pub effective_caches: Vec<EffectiveCache>,
+    /// Bandwidth of each of them; empty in calibrations of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub level_bandwidth: Vec<LevelBandwidth>,
     /// Latency far beyond the last cache, ns (2 MB pages where available).
     pub dram_latency: Option<Metric>,
     /// Floating-point peaks.

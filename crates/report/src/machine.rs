@@ -34,6 +34,13 @@ pub(crate) fn metrics(machine: &MachineReport) -> Vec<(String, Metric)> {
         found.push((format!("{name}.bytes"), cache.bytes.clone()));
         found.push((format!("{name}.latency"), cache.latency.clone()));
     }
+    for point in &calibration.level_bandwidth {
+        let name = format!(
+            "calibration.level_bandwidth.l{}.{}.{}_threads",
+            point.level, point.kernel, point.threads
+        );
+        found.push((name, point.rate.clone()));
+    }
     for point in &calibration.ladder {
         let name = format!("calibration.ladder.{}_bytes.{}_pages", point.bytes, point.page_bytes);
         found.push((name, point.latency.clone()));
@@ -240,6 +247,15 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         let is_data = |cache: &&Cache| cache.level == level && cache.kind != CacheKind::Instruction;
         host.caches.iter().find(is_data)
     };
+    let measured = &calibration.level_bandwidth;
+    let all = measured.iter().map(|point| point.threads).max();
+    // Reading; what stores reach is in JSON.
+    let delivers = |level: u32, threads: Option<u32>| {
+        let same = measured.iter().find(|point| {
+            point.level == level && Some(point.threads) == threads && point.kernel == "load"
+        });
+        same.map_or(Cell::Missing, |point| rate(&point.rate))
+    };
     let mut rows = Vec::new();
     for cache in &calibration.effective_caches {
         let reported = of_level(cache.level).map_or(Cell::text("n/a"), |cache| {
@@ -252,20 +268,28 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         rows.push(vec![
             Cell::text(format!("L{}", cache.level)),
             rate(&cache.latency),
+            delivers(cache.level, Some(1)),
+            delivers(cache.level, all),
             cell(&cache.bytes, bytes),
             reported,
         ]);
     }
     if let Some(latency) = &calibration.dram_latency {
-        rows.push(vec![Cell::text("DRAM"), rate(latency), Cell::Missing, Cell::Missing]);
+        let first = [Cell::text("DRAM"), rate(latency)];
+        rows.push(first.into_iter().chain(std::iter::repeat_n(Cell::Missing, 4)).collect());
     }
-    let looks = vec![
+    let mut looks = vec![
         (Look::Text("level"), "level"),
         (Look::Figure("latency"), "ns per load"),
+        (Look::Figure("one"), "GB/s, 1 thread"),
+        (Look::Figure("all"), "all threads"),
         (Look::Figure("effective"), "measured size"),
         (Look::Text("reported"), "size that the system reports"),
     ];
-    table(looks, &["level", "latency", "effective", "reported"], rows)
+    if measured.is_empty() {
+        looks.drain(2..4);
+    }
+    table(looks, &["level", "latency", "one", "all", "effective", "reported"], rows)
 }
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.
