@@ -85,6 +85,12 @@ export type Host = {
   virtualised: string | null;
 };
 
+export type LevelBandwidth = {
+  of_reachable: Metric;
+  rate: Metric;
+  reachable: Metric;
+};
+
 export type Levels = {
   dram: Metric;
   l1: Metric;
@@ -111,6 +117,11 @@ export type Summary = {
   analysis: "memory-access" | "hotspots" | "memory-consumption" | "threading" | "system-overview";
   arithmetic_intensity: Metric;
   average_load_latency: Metric;
+  bandwidth_level: "DRAM" | "L3" | "L2" | null;
+  cache_bandwidth: {
+    l2: LevelBandwidth;
+    l3: LevelBandwidth;
+  };
   classification: "bandwidth-bound" | "latency-bound" | "tlb-bound" | "core-bound" | null;
   classification_certainty: "is" | "probably" | "mixed" | "undecided" | null;
   classification_reason: string;

@@ -54,7 +54,7 @@ pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
 const WALK: f64 = 250.0;
 /// Up to so many threads at a time it is one.
-const ONE_THREAD: f64 = 1.05;
+pub(super) const ONE_THREAD: f64 = 1.05;
 
 /// Seconds: likely, low, high.
 pub(crate) type Seconds = (f64, f64, f64);

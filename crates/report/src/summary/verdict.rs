@@ -42,7 +42,8 @@ pub(super) fn judge(summary: &mut Summary) {
     if summary.analysis != "memory-access" {
         return;
     }
-    let of_reach = &summary.dram_bandwidth.of_reachable;
+    let cache = summary.bandwidth_level.and_then(|level| summary.cache_bandwidth.of(level));
+    let of_reach = cache.map_or(&summary.dram_bandwidth.of_reachable, |cache| &cache.of_reachable);
     let certainty = certainty(summary.classification, known(&summary.memory_bound), of_reach);
     let first = sentence(summary, certainty);
     let others = [first].into_iter().chain(outside(summary)).collect::<Vec<_>>();
@@ -93,7 +94,11 @@ fn certainty(class: Option<&str>, share: Option<Known>, of_reach: &Metric) -> Ce
 fn sentence(summary: &Summary, certainty: Certainty) -> String {
     let reason = || printable(&summary.classification_reason);
     let what = match summary.classification {
-        Some("bandwidth-bound") => "the bandwidth of memory",
+        Some("bandwidth-bound") => match summary.bandwidth_level {
+            Some("L2") => "the bandwidth of the second-level cache",
+            Some("L3") => "the bandwidth of the third-level cache",
+            _ => "the bandwidth of memory",
+        },
         Some("latency-bound") => "the latency of memory",
         Some("tlb-bound") => "address translation (page walks)",
         _ => "its own instructions, not by memory",

@@ -69,6 +69,26 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         None => format!("{name} n/a"),
     });
     page.entry("  served by", &format!("{} (simulated)", parts.join(", ")));
+    for (name, used) in
+        [("  from L2", &summary.cache_bandwidth.l2), ("  from L3", &summary.cache_bandwidth.l3)]
+    {
+        let Some(value) = used.rate.value else { continue };
+        let of = match used.reachable.value {
+            Some(reach) => {
+                let of = percent_with_error(&used.of_reachable);
+                format!("; {of} of the {} that so many threads reach", rate(reach, "GB/s"))
+            }
+            None => String::new(),
+        };
+        page.entry(
+            name,
+            &format!(
+                "{} while it runs{}{of} (simulated)",
+                rate(value, "GB/s"),
+                between(&used.rate, "GB/s")
+            ),
+        );
+    }
     let latency =
         figure(&summary.average_load_latency, |value| format!("{} ns on average", number(value)));
     let exposed = &summary.exposed_load_latency;
