@@ -22,6 +22,7 @@ mod ladder;
 mod levels;
 mod live;
 mod load;
+mod operations;
 mod plan;
 mod sample_cost;
 mod statistics;
@@ -52,13 +53,14 @@ impl Default for Options {
 }
 
 /// Parts of the measurement: what it is called while it runs, its share of the time.
-const PARTS: [(&str, f64); 8] = [
+const PARTS: [(&str, f64); 9] = [
     ("latency of caches and memory", 0.39),
     ("bandwidth of caches", 0.02),
-    ("memory bandwidth", 0.43),
+    ("memory bandwidth", 0.425),
     ("floating-point peak", 0.11),
     ("cost of page faults", 0.025),
     ("cost of a mispredicted branch", 0.005),
+    ("cost of single operations", 0.005),
     ("cost of a clock sample", 0.01),
     ("where clock samples stand", 0.01),
 ];
@@ -108,7 +110,8 @@ pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &st
             3 => flops::measure(&plan, deadline, &mut progress, &mut calibration),
             4 => faults::measure(&plan, &mut calibration),
             5 => branches::measure(&plan, &mut calibration),
-            6 => sample_cost::measure(&plan, &mut calibration),
+            6 => operations::measure(&plan, &mut calibration),
+            7 => sample_cost::measure(&plan, &mut calibration),
             _ => distance::measure(&plan, &mut calibration),
         }
     }

@@ -225,6 +225,9 @@ pub struct Calibration {
     /// Cost of a mispredicted branch, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_miss: Option<Metric>,
+    /// Costs of single operations; empty in calibrations of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<OperationCost>,
     /// What a clock sample costs the program, ns (interrupt, stack copy), when perf events are allowed.
     pub sample_cost: Option<Metric>,
     /// How far behind what the core waits for its clock samples stand; empty where perf events are refused.
@@ -258,6 +261,19 @@ impl Calibration {
             None => (self.dram_bandwidth_peak.as_ref(), self.peak_kernel.clone()),
         }
     }
+}
+
+/// What an operation of the core takes, with its data at hand.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct OperationCost {
+    /// Its name, such as `multiply` or `float-divide`.
+    pub operation: String,
+    /// Width of its operands; 64 is a scalar.
+    pub bits: u32,
+    /// Nanoseconds for each of many that do not wait for each other.
+    pub each: Metric,
+    /// Nanoseconds for each of many of which one waits for the other; `None` where there is no such thing.
+    pub latency: Option<Metric>,
 }
 
 /// Where clock samples of a loop stand that waits for one instruction nearly all the time.

@@ -45,6 +45,12 @@ pub(crate) fn metrics(machine: &MachineReport) -> Vec<(String, Metric)> {
         let name = format!("calibration.ladder.{}_bytes.{}_pages", point.bytes, point.page_bytes);
         found.push((name, point.latency.clone()));
     }
+    for one in &calibration.operations {
+        let name = format!("calibration.operations.{}.{}_bits", one.operation, one.bits);
+        found.push((format!("{name}.each"), one.each.clone()));
+        found
+            .extend(one.latency.iter().map(|latency| (format!("{name}.latency"), latency.clone())));
+    }
     for point in &calibration.flops {
         let name = format!(
             "calibration.flops.{}.{}.{}_threads",
