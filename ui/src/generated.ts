@@ -127,6 +127,16 @@ export type Summary = {
   classification_reason: string;
   command: (string)[];
   context_switches: Metric;
+  core_limit: {
+    bound: Metric;
+    cause: "dependency-chain" | "divider" | "loads" | "stores" | "arithmetic" | "front-end" | "mispredictions";
+    file: string | null;
+    function: string | null;
+    instruction: string | null;
+    iteration_time: Metric;
+    line: number | null;
+    percent: Metric;
+  } | null;
   coverage: {
     bursts: Metric;
     cpu_time: Metric;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{BlockId, BurstId};
 use estimate::Bounds;
 use estimate::interval::{mean_and_half, median};
-use facts::{Burst, CoreFloor, FloorOutcome, FloorTime, Recording};
+use facts::{Burst, CoreFloor, Evidence, FloorOutcome, FloorTime, Metric, Recording};
 
 use super::Memory;
 use super::native::Speed;
@@ -206,6 +206,13 @@ impl Tool for First<'_> {
     }
 }
 
+/// Seconds that mispredicted branches cost in a burst.
+fn mispredicted(burst: &BurstWork, predictors: &Predictors, miss: Seconds) -> Seconds {
+    let predictor = predictors.of(burst.function);
+    let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
+    (missed(predictor.0) * miss.0, missed(predictor.1) * miss.1, missed(predictor.2) * miss.2)
+}
+
 impl Memory<'_> {
     /// Core time and native time of each burst, seconds.
     pub(super) fn core_times(&self) -> (Quantity, Quantity) {
@@ -227,13 +234,7 @@ impl Memory<'_> {
             let most = if other > 0.0 { (other * pace.2).min(slowest) } else { 0.0 };
             let other = (other * pace.0, other * pace.1, most);
             let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
-            let predictor = predictors.of(burst.function);
-            let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
-            let mispredicted = (
-                missed(predictor.0) * miss.0,
-                missed(predictor.1) * miss.1,
-                missed(predictor.2) * miss.2,
-            );
+            let mispredicted = mispredicted(burst, &predictors, miss);
             let low = (burst.floor.1 + other.1 + mispredicted.1).max(least).min(seconds);
             // Of loops without accesses a burst has no records.
             let (silent, most_silent) = self.silent.share(burst.function);
@@ -244,6 +245,22 @@ impl Memory<'_> {
             native.add(number, Bounds::exactly(seconds));
         }
         (core, native)
+    }
+
+    /// Seconds of CPU time that mispredicted branches cost.
+    #[must_use]
+    pub fn mispredicted(&self) -> Metric {
+        if let Some(why) = self.missing() {
+            return Metric::unavailable("s", why);
+        }
+        let miss = self.branch_miss();
+        let predictors = Predictors::read(self.profile.recording, &self.passed, miss.0);
+        let mut sum = Quantity::none(self.passed.bursts.len());
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            let (likely, low, high) = mispredicted(burst, &predictors, miss);
+            self.add(&mut sum, number, Bounds { likely, low, high });
+        }
+        self.expansion().metric(&sum, (1.0, "s"), Evidence::Estimated)
     }
 
     /// Seconds that a mispredicted branch costs.

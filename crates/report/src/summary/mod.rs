@@ -2,6 +2,7 @@
 //! `docs/glossary` explains each figure.
 
 mod build;
+mod core_limit;
 mod first_checks;
 mod kernel;
 mod memory;
@@ -11,6 +12,8 @@ mod threading;
 mod verdict;
 
 pub use build::signal_name;
+pub use core_limit::CoreLimitSummary;
+pub(crate) use core_limit::words;
 pub use repeat::Spread;
 pub(crate) use text::{quoted, text};
 pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
@@ -59,6 +62,8 @@ pub struct Summary {
     pub classification: Option<&'static str>,
     /// Of `bandwidth-bound`: `DRAM`, `L3` or `L2`.
     pub bandwidth_level: Option<&'static str>,
+    /// Of `core-bound`, what in the core limits; `None` where that is not known.
+    pub core_limit: Option<CoreLimitSummary>,
     /// Why so, or why not.
     pub classification_reason: String,
     /// `is`, `probably`, `mixed` or `undecided`; `None` where another analysis did not ask.

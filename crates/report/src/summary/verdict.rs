@@ -6,7 +6,7 @@
 use analysis::memory::{BOUND_PERCENT, NEAR_PEAK};
 use facts::Metric;
 
-use super::Summary;
+use super::{CoreLimitSummary, Summary};
 use crate::text::{percent, printable};
 
 /// A share between these two, surely: memory and instructions both have a part that is worth work. Less than the first is
@@ -46,7 +46,8 @@ pub(super) fn judge(summary: &mut Summary) {
     let of_reach = cache.map_or(&summary.dram_bandwidth.of_reachable, |cache| &cache.of_reachable);
     let certainty = certainty(summary.classification, known(&summary.memory_bound), of_reach);
     let first = sentence(summary, certainty);
-    let others = [first].into_iter().chain(outside(summary)).collect::<Vec<_>>();
+    let within = summary.core_limit.as_ref().and_then(CoreLimitSummary::sentence);
+    let others = [first].into_iter().chain(within).chain(outside(summary)).collect::<Vec<_>>();
     summary.verdict = others.join(" ");
     let decided = matches!(certainty, Certainty::Is | Certainty::Mixed);
     summary.verdict_decided_by = (!decided).then(|| decided_by(summary));

@@ -4,6 +4,7 @@ use facts::Metric;
 
 use super::{Page, figure, percent_with_error, quoted};
 use crate::summary::Summary;
+use crate::summary::core_limit::detail;
 use crate::text::{count, number, percent, printable, rate, rates, seconds};
 
 /// Blocks of a full bar.
@@ -18,6 +19,9 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     let class = summary.classification.unwrap_or("not clear");
     page.heading("Memory", "estimated from bursts of traced accesses");
     page.entry("Class", &format!("{class}: {}", printable(&summary.classification_reason)));
+    if let Some(what) = detail(summary) {
+        page.entry("In the core", &what);
+    }
     let bound = share_of(&summary.memory_bound, "of the program's time");
     let best = match summary.elapsed_without_misses.value {
         Some(value) => format!("; {} if all data were in the first cache", seconds(value)),
