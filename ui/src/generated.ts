@@ -85,6 +85,12 @@ export type Host = {
   virtualised: string | null;
 };
 
+export type LevelBandwidth = {
+  of_reachable: Metric;
+  rate: Metric;
+  reachable: Metric;
+};
+
 export type Levels = {
   dram: Metric;
   l1: Metric;
@@ -111,11 +117,26 @@ export type Summary = {
   analysis: "memory-access" | "hotspots" | "memory-consumption" | "threading" | "system-overview";
   arithmetic_intensity: Metric;
   average_load_latency: Metric;
+  bandwidth_level: "DRAM" | "L3" | "L2" | null;
+  cache_bandwidth: {
+    l2: LevelBandwidth;
+    l3: LevelBandwidth;
+  };
   classification: "bandwidth-bound" | "latency-bound" | "tlb-bound" | "core-bound" | null;
   classification_certainty: "is" | "probably" | "mixed" | "undecided" | null;
   classification_reason: string;
   command: (string)[];
   context_switches: Metric;
+  core_limit: {
+    bound: Metric;
+    cause: "dependency-chain" | "divider" | "loads" | "stores" | "arithmetic" | "front-end" | "mispredictions";
+    file: string | null;
+    function: string | null;
+    instruction: string | null;
+    iteration_time: Metric;
+    line: number | null;
+    percent: Metric;
+  } | null;
   coverage: {
     bursts: Metric;
     cpu_time: Metric;

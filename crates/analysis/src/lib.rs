@@ -18,6 +18,7 @@ pub mod accesses;
 pub mod assembly;
 pub mod calltree;
 pub mod compare;
+pub mod core_limits;
 mod error;
 pub mod faults;
 mod figure;

@@ -5,7 +5,7 @@ mod common;
 use analysis::memory::{Bands, Class, Memory};
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{BlockId, Nanos, Picos};
-use facts::host::{BandwidthPoint, Calibration};
+use facts::host::{BandwidthPoint, Calibration, LevelBandwidth};
 use facts::{
     BurstFlavour, CounterKind, Evidence, IterationTime, Metric, NoMissOutcome, NoMissTime,
     Recording,
@@ -122,6 +122,69 @@ fn the_no_miss_time_gives_the_memory_bound_share() {
     });
     recording.no_miss_times[0].outcome = NoMissOutcome::Measured(time(Picos(30_000)));
     with(&recording, |memory| assert!(memory.bound().is_err(), "ten times the native time"));
+}
+
+/// Sums an array of so many bytes again and again, in steps of 32 bytes, at 10.5 GB/s.
+fn summing(bytes: u64, core: Picos) -> Recording {
+    // vaddpd ymm0,ymm0,[rdi+rax]; add rax,32; cmp rax,rcx; jne
+    const SUM: &[u8] =
+        &[0xc5, 0xfd, 0x58, 0x04, 0x07, 0x48, 0x83, 0xc0, 0x20, 0x48, 0x39, 0xc8, 0x75, 0xf2];
+    let mut test = Test::new();
+    let block = test.block(0x1000, SUM);
+    let rounds = (30 << 20) / bytes;
+    for _ in 0..10 {
+        let round = (block, bytes / 32, vec![0, 0x7000_0000, bytes]);
+        test.builder.burst(PID, PID, &vec![round; rounds as usize]);
+    }
+    let mut recording = finished(test);
+    let time = IterationTime { repetitions: 100, median: core, low: core, high: core };
+    let outcome = NoMissOutcome::Measured(time);
+    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
+    let calibration = recording.run.calibration.as_mut().expect("one");
+    let rate = |level, value| LevelBandwidth {
+        level,
+        kernel: "load".to_owned(),
+        threads: 1,
+        rate: Metric::with_interval(Evidence::Calibrated, value, "GB/s", (value, value), 7),
+    };
+    calibration.level_bandwidth = vec![rate(2, 12.6), rate(3, 11.0)];
+    recording
+}
+
+/// 3.1 ns per iteration, of which its instructions need 1: a level that delivers 12.6 or 11 GB/s limits.
+#[test]
+fn a_stream_from_a_cache_is_bound_by_the_cache() {
+    let class = |memory: &Memory<'_>| {
+        let bandwidth = memory.bandwidth(Bands::default()).expect("bandwidth");
+        memory.class(&bandwidth, &memory.bound()).expect("a class")
+    };
+    for (bytes, level) in [(256 << 10, 2), (3 << 20, 3)] {
+        let recording = summing(bytes, Picos(1000));
+        with(&recording, |memory| {
+            let [second, third] = memory.level_rates();
+            within(&second.rate, 10.49, 2.0);
+            within(&second.of_reachable, 1049.0 / 12.6, 2.0);
+            let value = third.rate.value.expect("a rate");
+            assert!(if level == 3 { value > 9.5 } else { value < 0.2 }, "{value} from L3");
+            let (class, why) = class(memory);
+            assert_eq!(class, Class::CacheBandwidth(level), "{why}");
+            assert_eq!(class.name(), "bandwidth-bound");
+        });
+    }
+    // Its instructions take nearly all of that time: they limit.
+    with(&summing(256 << 10, Picos(2900)), |memory| assert_eq!(class(memory).0, Class::Core));
+    // Half of what the cache delivers, and unknown why; an earlier calibration says nothing.
+    let mut recording = summing(256 << 10, Picos(1000));
+    let calibration = recording.run.calibration.as_mut().expect("one");
+    calibration.level_bandwidth[0].rate.value = Some(20.0);
+    with(&recording, |memory| assert_eq!(class(memory).0, Class::Latency));
+    recording.run.calibration.as_mut().expect("one").level_bandwidth.clear();
+    with(&recording, |memory| {
+        let [second, _] = memory.level_rates();
+        within(&second.rate, 10.49, 2.0);
+        assert_eq!((second.reachable.value, second.of_reachable.value), (None, None));
+        assert_eq!(class(memory).0, Class::Latency);
+    });
 }
 
 /// The same 4096 lines again and again: they fit into the second level.

@@ -1,4 +1,4 @@
-//! Measures what this machine can do: memory bandwidth, latency ladder, floating-point peak, cost of page faults, of a
+//! Measures what this machine can do: bandwidth of memory and caches, latency ladder, floating-point peak, cost of page faults, of a
 //! mispredicted branch and of a sample, and the skid of samples.
 //!
 //! What for: every figure of a program is compared with the measured limits of the machine, not with data sheets: a
@@ -19,8 +19,10 @@ mod faults;
 mod flops;
 mod history;
 mod ladder;
+mod levels;
 mod live;
 mod load;
+mod operations;
 mod plan;
 mod sample_cost;
 mod statistics;
@@ -34,7 +36,7 @@ pub use live::{host, snapshot};
 
 /// Version of the measuring code. Raise it when a change makes earlier figures incomparable: stored calibrations
 /// of other versions are measured again.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// How to measure.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,12 +53,14 @@ impl Default for Options {
 }
 
 /// Parts of the measurement: what it is called while it runs, its share of the time.
-const PARTS: [(&str, f64); 7] = [
+const PARTS: [(&str, f64); 9] = [
     ("latency of caches and memory", 0.39),
-    ("memory bandwidth", 0.45),
+    ("bandwidth of caches", 0.02),
+    ("memory bandwidth", 0.425),
     ("floating-point peak", 0.11),
     ("cost of page faults", 0.025),
     ("cost of a mispredicted branch", 0.005),
+    ("cost of single operations", 0.005),
     ("cost of a clock sample", 0.01),
     ("where clock samples stand", 0.01),
 ];
@@ -101,11 +105,13 @@ pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &st
         deadline = deadline.max(started) + options.time_limit.mul_f64(*share);
         match part {
             0 => ladder::measure(host, &plan, deadline, &mut progress, &mut calibration),
-            1 => bandwidth::measure(host, &plan, deadline, &mut progress, &mut calibration),
-            2 => flops::measure(&plan, deadline, &mut progress, &mut calibration),
-            3 => faults::measure(&plan, &mut calibration),
-            4 => branches::measure(&plan, &mut calibration),
-            5 => sample_cost::measure(&plan, &mut calibration),
+            1 => levels::measure(host, &plan, deadline, &mut calibration),
+            2 => bandwidth::measure(host, &plan, deadline, &mut progress, &mut calibration),
+            3 => flops::measure(&plan, deadline, &mut progress, &mut calibration),
+            4 => faults::measure(&plan, &mut calibration),
+            5 => branches::measure(&plan, &mut calibration),
+            6 => operations::measure(&plan, &mut calibration),
+            7 => sample_cost::measure(&plan, &mut calibration),
             _ => distance::measure(&plan, &mut calibration),
         }
     }

@@ -14,6 +14,9 @@ fn all_metrics(calibration: &Calibration) -> Vec<&Metric> {
     metrics.extend(
         calibration.effective_caches.iter().flat_map(|cache| [&cache.bytes, &cache.latency]),
     );
+    metrics.extend(calibration.level_bandwidth.iter().map(|point| &point.rate));
+    let operations = calibration.operations.iter();
+    metrics.extend(operations.flat_map(|one| [Some(&one.each), one.latency.as_ref()]).flatten());
     metrics.extend(calibration.flops.iter().map(|point| &point.rate));
     let single = [
         &calibration.dram_bandwidth_peak,

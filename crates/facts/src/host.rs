@@ -161,6 +161,20 @@ pub struct EffectiveCache {
     pub latency: Metric,
 }
 
+/// Bandwidth of a level of cache.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LevelBandwidth {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// Kernel: `load`, or `copy`, which stores to half of its lines.
+    pub kernel: String,
+    /// Threads.
+    pub threads: u32,
+    /// Bytes of the lines that come from it into the level above, all threads together, GB/s; of the first level the bytes
+    /// that the program loads and stores.
+    pub rate: Metric,
+}
+
 /// Peak floating-point rate of one SIMD set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlopsPoint {
@@ -195,6 +209,9 @@ pub struct Calibration {
     pub ladder: Vec<LatencyPoint>,
     /// Cache levels as the ladder shows them.
     pub effective_caches: Vec<EffectiveCache>,
+    /// Bandwidth of each of them; empty in calibrations of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub level_bandwidth: Vec<LevelBandwidth>,
     /// Latency far beyond the last cache, ns (2 MB pages where available).
     pub dram_latency: Option<Metric>,
     /// Floating-point peaks.
@@ -208,6 +225,9 @@ pub struct Calibration {
     /// Cost of a mispredicted branch, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_miss: Option<Metric>,
+    /// Costs of single operations; empty in calibrations of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<OperationCost>,
     /// What a clock sample costs the program, ns (interrupt, stack copy), when perf events are allowed.
     pub sample_cost: Option<Metric>,
     /// The skid of clock samples: how far after the stalled instruction they are; empty where perf events are
@@ -242,6 +262,19 @@ impl Calibration {
             None => (self.dram_bandwidth_peak.as_ref(), self.peak_kernel.clone()),
         }
     }
+}
+
+/// What an operation of the core takes, with its data at hand.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct OperationCost {
+    /// Its name, such as `multiply` or `float-divide`.
+    pub operation: String,
+    /// Width of its operands; 64 is a scalar.
+    pub bits: u32,
+    /// Nanoseconds for each of many that do not wait for each other.
+    pub each: Metric,
+    /// Nanoseconds for each of many of which one waits for the other; `None` where that is impossible.
+    pub latency: Option<Metric>,
 }
 
 /// The distribution of clock samples in a loop that waits for one instruction nearly all the time.

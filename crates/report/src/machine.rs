@@ -36,9 +36,22 @@ pub(crate) fn metrics(machine: &MachineReport) -> Vec<(String, Metric)> {
         found.push((format!("{name}.bytes"), cache.bytes.clone()));
         found.push((format!("{name}.latency"), cache.latency.clone()));
     }
+    for point in &calibration.level_bandwidth {
+        let name = format!(
+            "calibration.level_bandwidth.l{}.{}.{}_threads",
+            point.level, point.kernel, point.threads
+        );
+        found.push((name, point.rate.clone()));
+    }
     for point in &calibration.ladder {
         let name = format!("calibration.ladder.{}_bytes.{}_pages", point.bytes, point.page_bytes);
         found.push((name, point.latency.clone()));
+    }
+    for one in &calibration.operations {
+        let name = format!("calibration.operations.{}.{}_bits", one.operation, one.bits);
+        found.push((format!("{name}.each"), one.each.clone()));
+        found
+            .extend(one.latency.iter().map(|latency| (format!("{name}.latency"), latency.clone())));
     }
     for point in &calibration.flops {
         let name = format!(
@@ -242,6 +255,15 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         let is_data = |cache: &&Cache| cache.level == level && cache.kind != CacheKind::Instruction;
         host.caches.iter().find(is_data)
     };
+    let measured = &calibration.level_bandwidth;
+    let all = measured.iter().map(|point| point.threads).max();
+    // Reading; what stores reach is in JSON.
+    let delivers = |level: u32, threads: Option<u32>| {
+        let same = measured.iter().find(|point| {
+            point.level == level && Some(point.threads) == threads && point.kernel == "load"
+        });
+        same.map_or(Cell::Missing, |point| rate(&point.rate))
+    };
     let mut rows = Vec::new();
     for cache in &calibration.effective_caches {
         let reported = of_level(cache.level).map_or(Cell::text("n/a"), |cache| {
@@ -254,20 +276,28 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         rows.push(vec![
             Cell::text(format!("L{}", cache.level)),
             rate(&cache.latency),
+            delivers(cache.level, Some(1)),
+            delivers(cache.level, all),
             cell(&cache.bytes, bytes),
             reported,
         ]);
     }
     if let Some(latency) = &calibration.dram_latency {
-        rows.push(vec![Cell::text("DRAM"), rate(latency), Cell::Missing, Cell::Missing]);
+        let first = [Cell::text("DRAM"), rate(latency)];
+        rows.push(first.into_iter().chain(std::iter::repeat_n(Cell::Missing, 4)).collect());
     }
-    let text_columns = vec![
+    let mut text_columns = vec![
         CellStyle::Text("level").titled("level"),
         CellStyle::Figure("latency").titled("ns per load"),
+        CellStyle::Figure("one").titled("GB/s, 1 thread"),
+        CellStyle::Figure("all").titled("all threads"),
         CellStyle::Figure("effective").titled("measured size"),
         CellStyle::Text("reported").titled("size reported by the system"),
     ];
-    table(text_columns, &["level", "latency", "effective", "reported"], rows)
+    if measured.is_empty() {
+        text_columns.drain(2..4);
+    }
+    table(text_columns, &["level", "latency", "one", "all", "effective", "reported"], rows)
 }
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.

@@ -13,6 +13,7 @@ mod buffer;
 mod chase;
 mod cpu;
 mod flops;
+mod operations;
 mod stream;
 mod timed;
 mod waits;
@@ -22,7 +23,8 @@ pub use buffer::{Buffer, Pages};
 pub use chase::{Chase, Cycle, Spacing};
 pub use cpu::{cpuid, page_bytes, pin_current_thread, read_tsc, thread_minor_faults};
 pub use flops::{FlopMethod, Precision, multiply_add};
-pub use stream::{Kernel, Simd, sweep, sweep_in_pieces};
+pub use operations::{Operation, operate};
+pub use stream::{Kernel, Simd, sweep, sweep_again, sweep_in_pieces};
 pub use timed::time_cached_loads;
 pub use waits::{Wait, WaitedAt, wait_for};
 

@@ -37,6 +37,8 @@ pub const NEAR_PEAK: f64 = 0.7;
 
 /// A lower bound below this share of the peak leaves that open.
 const NOT_NEAR: f64 = 0.35;
+/// From this probability on a cache is near its limit, and limits even where memory's share, which includes caches, is not known.
+const SURE: f64 = 0.95;
 /// A rate certainly above this cannot be memory's: as a share of the highest that as many threads ever reached.
 pub const IMPOSSIBLE: f64 = 1.1;
 /// What such a rate means.
@@ -60,7 +62,7 @@ fn past_caches(point: &BandwidthPoint) -> bool {
 }
 
 /// Up to this part of the traffic is as good as no writes.
-const NO_WRITES: f64 = 0.05;
+pub(super) const NO_WRITES: f64 = 0.05;
 
 /// Of the bytes that a kernel with ordinary stores moves, those that it writes: each line that is stored to is read before.
 fn written_part(point: &BandwidthPoint) -> f64 {
@@ -77,6 +79,8 @@ fn written_part(point: &BandwidthPoint) -> f64 {
 pub enum Class {
     /// The rate at which memory delivers.
     Bandwidth,
+    /// The rate at which this level of cache does.
+    CacheBandwidth(u32),
     /// The time that single loads take.
     Latency,
     /// Address translation.
@@ -90,10 +94,20 @@ impl Class {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Class::Bandwidth => "bandwidth-bound",
+            Class::Bandwidth | Class::CacheBandwidth(_) => "bandwidth-bound",
             Class::Latency => "latency-bound",
             Class::Tlb => "tlb-bound",
             Class::Core => "core-bound",
+        }
+    }
+
+    /// Of `bandwidth-bound`, whose bandwidth that is.
+    #[must_use]
+    pub fn level(self) -> Option<&'static str> {
+        match self {
+            Class::Bandwidth => Some("DRAM"),
+            Class::CacheBandwidth(level) => Some(if level == 2 { "L2" } else { "L3" }),
+            Class::Latency | Class::Tlb | Class::Core => None,
         }
     }
 }
@@ -298,6 +312,14 @@ impl Memory<'_> {
             return Err(open(format!(
                 "it may use {least:.0} to {most:.0} % of the memory bandwidth"
             )));
+        }
+        let near = self.near_level().filter(|near| {
+            let share = bound.as_ref().ok().and_then(|bound| bound.memory.value);
+            let least = if near.surely >= SURE { NOT_BOUND_PERCENT } else { BOUND_PERCENT };
+            share.map_or(near.surely >= SURE, |share| share >= least)
+        });
+        if let Some(near) = near {
+            return Ok((Class::CacheBandwidth(near.level), near.why));
         }
         let Bound { memory, .. } = bound.as_ref().map_err(String::clone)?;
         let (Some(share), Some(low), Some(high)) = (memory.value, memory.low, memory.high) else {

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{BlockId, BurstId};
 use estimate::Bounds;
 use estimate::interval::{mean_and_half, median};
-use facts::{Burst, IterationTime, NoMissOutcome, NoMissTime, Recording};
+use facts::{Burst, Evidence, IterationTime, Metric, NoMissOutcome, NoMissTime, Recording};
 
 use super::Memory;
 use super::native::Speed;
@@ -54,7 +54,7 @@ pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
 const WALK: f64 = 250.0;
 /// Up to this mean concurrency the program counts as one thread.
-const ONE_THREAD: f64 = 1.05;
+pub(super) const ONE_THREAD: f64 = 1.05;
 
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
 /// (Kendall & Stuart, The Advanced Theory of Statistics, 10.12). Repetitions of one turn are alike and count as one.
@@ -206,6 +206,17 @@ impl Tool for First<'_> {
     }
 }
 
+/// Seconds that mispredicted branches cost in a burst.
+fn mispredicted(burst: &BurstWork, predictors: &Predictors, miss: Bounds) -> Bounds {
+    let predictor = predictors.of(burst.function);
+    let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
+    Bounds {
+        best: missed(predictor.best) * miss.best,
+        low: missed(predictor.low) * miss.low,
+        high: missed(predictor.high) * miss.high,
+    }
+}
+
 /// Times of each burst, seconds.
 pub(super) struct CoreTimes {
     /// With all data in L1.
@@ -235,13 +246,7 @@ impl Memory<'_> {
             let most = if other > 0.0 { (other * pace.high).min(slowest) } else { 0.0 };
             let other = Bounds { best: other * pace.best, low: other * pace.low, high: most };
             let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
-            let predictor = predictors.of(burst.function);
-            let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
-            let mispredicted = Bounds {
-                best: missed(predictor.best) * miss.best,
-                low: missed(predictor.low) * miss.low,
-                high: missed(predictor.high) * miss.high,
-            };
+            let mispredicted = mispredicted(burst, &predictors, miss);
             let core = burst.no_miss_time.plus(other).plus(mispredicted);
             let low = core.low.max(least).min(seconds);
             // Of loops without accesses a burst has no records.
@@ -253,6 +258,21 @@ impl Memory<'_> {
             native.add(number, Bounds::exactly(seconds));
         }
         CoreTimes { core: core_times, native }
+    }
+
+    /// Seconds of CPU time that mispredicted branches cost.
+    #[must_use]
+    pub fn mispredicted(&self) -> Metric {
+        if let Some(why) = self.missing() {
+            return Metric::unavailable("s", why);
+        }
+        let miss = self.branch_miss();
+        let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
+        let mut sum = Quantity::none(self.passed.bursts.len());
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            self.add(&mut sum, number, mispredicted(burst, &predictors, miss));
+        }
+        self.expansion().metric(&sum, (1.0, "s"), Evidence::Estimated)
     }
 
     /// Seconds that a mispredicted branch costs.

@@ -23,6 +23,7 @@ mod footprint;
 mod function;
 mod last_level;
 mod latency;
+mod level_rates;
 mod levels;
 mod main_object;
 mod model;
@@ -85,6 +86,7 @@ pub use self::bound::{BOUND_PERCENT, Bound, Class, IMPOSSIBLE, NEAR_PEAK, WHY_IM
 pub(crate) use self::core_time::seconds;
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
+pub use self::level_rates::LevelRate;
 pub use self::levels::LevelShares;
 pub use self::parts::PartRow;
 pub use self::rows::MemoryRow;

@@ -10,6 +10,7 @@ use analysis::{Profile, Selection, Weight, parallel};
 use facts::host::{Calibration, Host};
 use facts::{Evidence, ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
+use super::core_limit::core_limit;
 use super::memory::memory_part;
 use super::repeat;
 use super::{
@@ -54,6 +55,7 @@ impl Summary {
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
+        let core_limit = core_limit(prepared, &bursts, memory.class, &found.cpu_time);
         let (top_functions, more_functions) = top_functions(profile, &found);
         let extra = text_extra(profile, &found, more_functions);
         let heap_library = tidy(heap_library(profile, &found));
@@ -92,7 +94,10 @@ impl Summary {
                 time: tidy(found.fault_cost.time),
             },
             dram_bandwidth: memory.bandwidth,
+            cache_bandwidth: memory.cache_bandwidth,
             classification: memory.class.map(analysis::memory::Class::name),
+            bandwidth_level: memory.class.and_then(analysis::memory::Class::level),
+            core_limit,
             classification_reason: memory.class_reason,
             classification_certainty: None,
             verdict: String::new(),

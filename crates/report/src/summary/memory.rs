@@ -8,7 +8,7 @@ use analysis::stalls::stall_rows;
 use analysis::{Key, RowKey, Selection};
 use facts::Metric;
 
-use super::{BandwidthSummary, BandwidthTime, Levels, TopObject};
+use super::{BandwidthSummary, BandwidthTime, CacheBandwidth, LevelBandwidth, Levels, TopObject};
 use crate::json::{significant, tidy};
 use crate::prepared::Prepared;
 use crate::views::{extent, object_bytes};
@@ -21,6 +21,7 @@ const TOP_PERCENT: f64 = 0.5;
 /// What memory does to the program.
 pub(super) struct MemoryPart {
     pub(super) bandwidth: BandwidthSummary,
+    pub(super) cache_bandwidth: CacheBandwidth,
     pub(super) class: Option<Class>,
     pub(super) class_reason: String,
     pub(super) memory_bound: Metric,
@@ -51,7 +52,13 @@ pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Memor
             Err(why) => Metric::unavailable(unit, why),
         })
     };
+    let [l2, l3] = memory.level_rates().map(|level| LevelBandwidth {
+        rate: tidy(level.rate),
+        reachable: tidy(level.reachable),
+        of_reachable: tidy(Metric::clone(&level.of_reachable)),
+    });
     MemoryPart {
+        cache_bandwidth: CacheBandwidth { l2, l3 },
         class,
         class_reason,
         memory_bound: of_bound("percent", |bound| &bound.memory),

@@ -2,6 +2,7 @@
 //! `docs/glossary` explains each figure.
 
 mod build;
+mod core_limit;
 mod first_checks;
 mod kernel;
 mod memory;
@@ -11,6 +12,8 @@ mod threading;
 mod verdict;
 
 pub use build::signal_name;
+pub use core_limit::CoreLimitSummary;
+pub(crate) use core_limit::words;
 pub use repeat::Spread;
 pub(crate) use text::{quoted, text};
 pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
@@ -54,8 +57,13 @@ pub struct Summary {
     pub time_split: TimeSplitSummary,
     pub machine: MachineSummary,
     pub dram_bandwidth: BandwidthSummary,
+    pub cache_bandwidth: CacheBandwidth,
     /// `bandwidth-bound`, `latency-bound`, `tlb-bound` or `core-bound`; `None` where the evidence does not decide.
     pub classification: Option<&'static str>,
+    /// Of `bandwidth-bound`: `DRAM`, `L3` or `L2`.
+    pub bandwidth_level: Option<&'static str>,
+    /// Of `core-bound`, what in the core limits; `None` where that is not known.
+    pub core_limit: Option<CoreLimitSummary>,
     /// Why so, or why not.
     pub classification_reason: String,
     /// `is`, `probably`, `mixed` or `undecided`; `None` where another analysis did not ask.
@@ -189,6 +197,32 @@ pub struct BandwidthSummary {
     pub medium_from: Option<f64>,
     pub high_from: Option<f64>,
     pub histogram: Vec<BandwidthTime>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct CacheBandwidth {
+    pub l2: LevelBandwidth,
+    pub l3: LevelBandwidth,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct LevelBandwidth {
+    pub rate: Metric,
+    pub reachable: Metric,
+    pub of_reachable: Metric,
+}
+
+impl CacheBandwidth {
+    /// Of the level with this name.
+    pub(crate) fn of(&self, level: &str) -> Option<&LevelBandwidth> {
+        match level {
+            "L2" => Some(&self.l2),
+            "L3" => Some(&self.l3),
+            _ => None,
+        }
+    }
 }
 
 /// How long the program moved data at rates between two bounds, GB/s.

@@ -6,7 +6,7 @@
 use analysis::memory::{BOUND_PERCENT, NEAR_PEAK};
 use facts::Metric;
 
-use super::Summary;
+use super::{CoreLimitSummary, Summary};
 use crate::text::{percent, printable};
 
 /// An interval between these two: memory and instructions both have a part that is worth work. Less than the first is
@@ -42,10 +42,12 @@ pub(super) fn judge(summary: &mut Summary) {
     if summary.analysis != "memory-access" {
         return;
     }
-    let of_reach = &summary.dram_bandwidth.of_reachable;
+    let cache = summary.bandwidth_level.and_then(|level| summary.cache_bandwidth.of(level));
+    let of_reach = cache.map_or(&summary.dram_bandwidth.of_reachable, |cache| &cache.of_reachable);
     let certainty = certainty(summary.classification, known(&summary.memory_bound), of_reach);
     let first = sentence(summary, certainty);
-    let others = [first].into_iter().chain(outside(summary)).collect::<Vec<_>>();
+    let within = summary.core_limit.as_ref().and_then(CoreLimitSummary::sentence);
+    let others = [first].into_iter().chain(within).chain(outside(summary)).collect::<Vec<_>>();
     summary.verdict = others.join(" ");
     let decided = matches!(certainty, Certainty::Is | Certainty::Mixed);
     summary.verdict_decided_by = (!decided).then(|| decided_by(summary));
@@ -93,7 +95,11 @@ fn certainty(class: Option<&str>, share: Option<Known>, of_reach: &Metric) -> Ce
 fn sentence(summary: &Summary, certainty: Certainty) -> String {
     let reason = || printable(&summary.classification_reason);
     let what = match summary.classification {
-        Some("bandwidth-bound") => "the bandwidth of memory",
+        Some("bandwidth-bound") => match summary.bandwidth_level {
+            Some("L2") => "the bandwidth of the second-level cache",
+            Some("L3") => "the bandwidth of the third-level cache",
+            _ => "the bandwidth of memory",
+        },
         Some("latency-bound") => "the latency of memory",
         Some("tlb-bound") => "address translation (page walks)",
         _ => "its own instructions, not by memory",

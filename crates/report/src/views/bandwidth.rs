@@ -83,7 +83,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
 }
 
 /// Columns of figures that rows by code have.
-const FIGURES: [(&str, &str, &str); 9] = [
+const FIGURES: [(&str, &str, &str); 13] = [
     ("dram_read", "Read from memory", "bytes"),
     ("dram_write", "Written to memory", "bytes"),
     ("dram_percent", "Share of traffic", "percent"),
@@ -93,6 +93,10 @@ const FIGURES: [(&str, &str, &str); 9] = [
     ("l2", "Loads from L2", "percent"),
     ("l3", "Loads from L3", "percent"),
     ("dram", "Loads from memory", "percent"),
+    ("l2_fetched", "Fetched from L2 or beyond", "bytes"),
+    ("l2_of_reachable", "L2, of what it delivers", "percent"),
+    ("l3_fetched", "Fetched from L3 or beyond", "bytes"),
+    ("l3_of_reachable", "L3, of what it delivers", "percent"),
 ];
 
 fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: &[Key]) -> Table {
@@ -111,6 +115,15 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
         let mut cells = cells_of_objects(request, keys, &row.key);
         cells.extend(cells_of_key(request.profile, keys, &row.key, row.place, None));
         cells.extend(figures(row));
+        // Of the instructions, whatever object they go to.
+        match request.by_object() {
+            true => cells.extend(missing(4)),
+            false => cells.extend(
+                memory.level_rates_of(row.sites().iter().copied()).into_iter().flat_map(|level| {
+                    [level.fetched, Metric::clone(&level.of_reachable)].map(Cell::metric)
+                }),
+            ),
+        }
         cells
     };
     let mut shown = vec![

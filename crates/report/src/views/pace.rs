@@ -1,10 +1,12 @@
 //! `pace`: the loops in which the time went, and how fast they run natively.
 
+use analysis::core_limits::{LoopLimit, loop_limits};
 use analysis::pace::{LoopPace, loops};
-use facts::Evidence;
+use facts::{Evidence, Metric};
 
 use super::Request;
 use super::columns::{figure, missing};
+use crate::summary::words;
 use crate::table::{Cell, CellStyle, Column, Table};
 
 const fn plain(key: &'static str, label: &'static str) -> Column {
@@ -13,6 +15,7 @@ const fn plain(key: &'static str, label: &'static str) -> Column {
 
 pub(crate) fn pace(request: &Request<'_>) -> Table {
     let found = loops(request.profile.recording);
+    let limits = loop_limits(request.profile.recording, &found);
     let columns = vec![
         plain("function", "Function"),
         plain("file", "File"),
@@ -25,13 +28,16 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         figure("iterations", "Iterations", "count"),
         plain("odometer", "By"),
         plain("agreement", "Agreement"),
+        plain("limit", "Limited by"),
+        figure("limit_time", "What that needs", "s"),
+        figure("core_time", "An iteration without misses", "s"),
     ];
     let total = missing(columns.len());
     let table = Table {
         view: "pace",
         result: request.options.result_name.clone(),
         columns,
-        rows: found.iter().map(cells).collect(),
+        rows: found.iter().zip(&limits).map(|(row, limit)| cells(row, limit.as_ref())).collect(),
         total,
         notes: notes(&found),
         title: request.title("native pace of loops"),
@@ -42,6 +48,7 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
             CellStyle::Count("trip_count").titled("trips"),
             CellStyle::Text("odometer").titled("by"),
             CellStyle::Text("agreement").titled("agreement"),
+            CellStyle::Text("limit").titled("limit of the core"),
             CellStyle::Function("function", Some("depth")).titled("function"),
             CellStyle::SourceLine.titled("loop at"),
         ],
@@ -51,7 +58,11 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     table.limited(request.options.limit)
 }
 
-fn cells(row: &LoopPace) -> Vec<Cell> {
+fn cells(row: &LoopPace, limit: Option<&LoopLimit>) -> Vec<Cell> {
+    let words = limit.map(|limit| words(limit.cause.name(), limit.instruction.as_deref()));
+    let time = |of: fn(&LoopLimit) -> &Metric| {
+        limit.map_or(Cell::Missing, |limit| Cell::metric(of(limit).clone()))
+    };
     vec![
         Cell::text(row.function.clone()),
         Cell::text_or_missing(row.file.as_deref()),
@@ -64,6 +75,9 @@ fn cells(row: &LoopPace) -> Vec<Cell> {
         Cell::metric(row.iterations.clone()),
         Cell::text_or_missing(row.odometer.as_deref()),
         Cell::text_or_missing(row.agreement.as_deref()),
+        Cell::text_or_missing(words.as_deref()),
+        time(|limit| &limit.bound),
+        time(|limit| &limit.time),
     ]
 }
 

@@ -11,7 +11,7 @@ pub use pace::pace;
 
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
-    NumaNode,
+    LevelBandwidth, NumaNode,
 };
 use facts::{
     Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause,
@@ -81,6 +81,21 @@ fn calibration() -> Calibration {
             level(2, 524_288.0, 4.31),
             level(3, 16_777_216.0, 15.2),
         ],
+        level_bandwidth: [
+            (1, 1, 210.0),
+            (1, 2, 410.0),
+            (2, 1, 62.0),
+            (2, 2, 121.0),
+            (3, 1, 41.0),
+            (3, 2, 66.0),
+        ]
+        .map(|(level, threads, rate)| LevelBandwidth {
+            level,
+            kernel: "load".into(),
+            threads,
+            rate: calibrated(rate, "GB/s"),
+        })
+        .into(),
         dram_latency: Some(calibrated(98.3, "ns")),
         bandwidth: [("triad", 1, 11.2), ("triad", 2, 13.9), ("triad-nt", 2, 24.71)]
             .map(|(kernel, threads, bus)| BandwidthPoint {

@@ -173,9 +173,8 @@ struct Arrays<'buffer> {
 }
 
 impl<'buffer> Arrays<'buffer> {
-    /// Cuts `buffer` for `kernel`. `Load` reads what others write to, so its array is `first`.
-    fn cut(kernel: Kernel, buffer: &'buffer mut Buffer) -> Arrays<'buffer> {
-        let all = buffer.doubles_mut();
+    /// Cuts `all`, the beginning of a buffer, for `kernel`. `Load` reads what others write to, so its array is `first`.
+    fn cut(kernel: Kernel, all: &'buffer mut [f64]) -> Arrays<'buffer> {
         let length = all.len() / kernel.arrays() as usize / STEP * STEP;
         let (one, rest) = all.split_at_mut(length);
         let (two, rest) = rest.split_at_mut(if kernel.arrays() > 1 { length } else { 0 });
@@ -217,23 +216,48 @@ pub fn sweep_in_pieces(
     passed: &mut dyn FnMut(u64),
 ) -> u64 {
     const PIECE_BYTES: usize = 8 << 20;
-    let mut arrays = Arrays::cut(kernel, buffer);
+    let mut arrays = Arrays::cut(kernel, buffer.doubles_mut());
     let length = arrays.length();
     let piece = PIECE_BYTES / size_of::<f64>() / kernel.arrays() as usize / STEP * STEP;
     let simd = if simd.is_available() { simd } else { Simd::Baseline };
     for begin in (0..length).step_by(piece) {
         let end = (begin + piece).min(length);
-        let mut arrays = arrays.part(begin..end);
-        #[cfg(target_arch = "x86_64")]
-        x86::sweep(kernel, simd, &mut arrays);
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            let _ = simd;
-            portable::sweep(kernel, &mut arrays);
-        }
+        pass(kernel, simd, &mut arrays.part(begin..end));
         passed((end - begin) as u64);
     }
     length as u64
+}
+
+/// Passes the first `bytes` of `buffer` (all of it, if it has fewer) so many times, like [`sweep`]: what lies in a cache. Returns
+/// the elements of all passes together; 0 where the bytes are too few for a turn of the loop.
+pub fn sweep_again(
+    kernel: Kernel,
+    simd: Simd,
+    buffer: &mut Buffer,
+    bytes: Bytes,
+    times: u64,
+) -> u64 {
+    let all = buffer.doubles_mut();
+    let doubles = usize::try_from(bytes.0).unwrap_or(usize::MAX) / size_of::<f64>();
+    let most = doubles.min(all.len());
+    let mut arrays = Arrays::cut(kernel, &mut all[..most]);
+    if arrays.length() == 0 {
+        return 0;
+    }
+    let simd = if simd.is_available() { simd } else { Simd::Baseline };
+    (0..times).for_each(|_| pass(kernel, simd, &mut arrays));
+    times.saturating_mul(arrays.length() as u64)
+}
+
+/// Once over arrays that are not empty.
+fn pass(kernel: Kernel, simd: Simd, arrays: &mut Arrays<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    x86::sweep(kernel, simd, arrays);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = simd;
+        portable::sweep(kernel, arrays);
+    }
 }
 
 /// Bytes of one pass in the program's convention: what [`sweep`] returns, weighed.
@@ -268,7 +292,7 @@ mod tests {
                         *value = (index % 1013) as f64 + 0.25;
                     }
                 }
-                let mut arrays = Arrays::cut(kernel, &mut expected);
+                let mut arrays = Arrays::cut(kernel, expected.doubles_mut());
                 let length = arrays.length() as u64;
                 portable::sweep(kernel, &mut arrays);
                 assert_eq!(sweep(kernel, simd, &mut actual), length);
@@ -302,6 +326,20 @@ mod tests {
                 ("triad-nt", 24, 24),
             ]
         );
+    }
+
+    #[test]
+    fn passes_over_a_part_count_every_element_and_leave_the_rest_alone() {
+        let mut buffer = Buffer::map(Bytes(2 << 20), Pages::Base).expect("2 MiB");
+        for simd in Simd::available() {
+            assert_eq!(sweep_again(Kernel::Copy, simd, &mut buffer, Bytes(8192), 3), 3 * 512);
+            assert_eq!(sweep_again(Kernel::Store, simd, &mut buffer, Bytes(100), 3), 0);
+        }
+        sweep_again(Kernel::Store, Simd::Baseline, &mut buffer, Bytes(4096), 1);
+        assert!(buffer.doubles_mut()[..512].iter().all(|one| *one > 0.0));
+        assert!(buffer.doubles_mut()[512..].iter().all(|one| *one == 0.0));
+        let all = buffer.size().0 / 8;
+        assert_eq!(sweep_again(Kernel::Load, Simd::Baseline, &mut buffer, Bytes(1 << 40), 1), all);
     }
 
     #[test]

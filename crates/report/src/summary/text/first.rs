@@ -61,6 +61,7 @@ fn figures(summary: &Summary, page: &mut Page) {
     let all = [
         ("Time", time(summary)),
         ("Memory's share", memory_share(summary)),
+        ("Cache traffic", cache_traffic(summary)),
         ("DRAM traffic", traffic(summary)),
         ("Loads", loads(summary)),
         ("Page faults", faults(summary)),
@@ -151,6 +152,17 @@ fn traffic(summary: &Summary) -> Option<String> {
         _ => String::new(),
     };
     Some(format!("{shown}{of_reach}"))
+}
+
+/// From the level of cache whose bandwidth limits, if one does.
+fn cache_traffic(summary: &Summary) -> Option<String> {
+    let level = summary.bandwidth_level?;
+    let used = summary.cache_bandwidth.of(level)?;
+    let (value, reach) = (rate(used.rate.value?, "GB/s"), rate(used.reachable.value?, "GB/s"));
+    let of = share(&used.of_reachable)?;
+    Some(format!(
+        "{value} from {level} while it runs, {of} of the {reach} that so many threads reach"
+    ))
 }
 
 fn loads(summary: &Summary) -> Option<String> {

@@ -4,6 +4,7 @@ use facts::Metric;
 
 use super::{Page, figure, percent_with_error, quoted};
 use crate::summary::Summary;
+use crate::summary::core_limit::detail;
 use crate::text::{count, number, percent, printable, rate, rates, seconds};
 
 /// Blocks of a full bar.
@@ -18,6 +19,9 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     let class = summary.classification.unwrap_or("not clear");
     page.heading("Memory", "estimated from bursts of traced accesses");
     page.entry("Class", &format!("{class}: {}", printable(&summary.classification_reason)));
+    if let Some(what) = detail(summary) {
+        page.entry("In the core", &what);
+    }
     let bound = share_of(&summary.memory_bound, "of the program's time");
     let best = match summary.elapsed_without_misses.value {
         Some(value) => format!("; {} with all data in the first-level cache", seconds(value)),
@@ -72,6 +76,26 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
         None => format!("{name} n/a"),
     });
     page.entry("  hit level", &format!("{} (simulated)", parts.join(", ")));
+    for (name, used) in
+        [("  from L2", &summary.cache_bandwidth.l2), ("  from L3", &summary.cache_bandwidth.l3)]
+    {
+        let Some(value) = used.rate.value else { continue };
+        let of = match used.reachable.value {
+            Some(reach) => {
+                let of = percent_with_error(&used.of_reachable);
+                format!("; {of} of the {} that as many threads reach", rate(reach, "GB/s"))
+            }
+            None => String::new(),
+        };
+        page.entry(
+            name,
+            &format!(
+                "{} while it runs{}{of} (simulated)",
+                rate(value, "GB/s"),
+                between(&used.rate, "GB/s")
+            ),
+        );
+    }
     let latency =
         figure(&summary.average_load_latency, |value| format!("{} ns on average", number(value)));
     let exposed = &summary.exposed_load_latency;

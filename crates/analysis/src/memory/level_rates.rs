@@ -1,0 +1,265 @@
+//! How fast lines come from each level of cache, against what this machine was measured to deliver from it.
+//!
+//! What for: a program whose data lies in a cache may be held up by the bandwidth of that cache. What not: memory's
+//! (`bandwidth`, `function`), which asks for the mixture of reads and writes as well.
+//!
+//! A level delivers what the levels above it do not have, whether it has it itself or takes it from further on. Lines on their
+//! way back are not counted, neither here nor in the measurement.
+//!
+//! Assumption: threads reach no more together than as many times what one does, nor than all do.
+
+use std::collections::BTreeSet;
+
+use estimate::Bounds;
+use facts::host::LevelBandwidth;
+use facts::{Evidence, Metric};
+use x86::Kind;
+
+use super::bound::{IMPOSSIBLE, NEAR_PEAK, NO_TIME, NO_WRITES, WHY_IMPOSSIBLE};
+use super::core_time::ONE_THREAD;
+use super::quantity::Quantity;
+use super::{LINE, Memory};
+use crate::figure::{Figure, spread};
+use crate::traced::SiteIndex;
+
+/// Lines that are written are half of those of the kernel that writes; from half of that on code counts like it.
+const WRITES: f64 = 0.25;
+const NOT_MEASURED: &str =
+    "this machine's caches were not measured: run `fathom machine --refresh`";
+
+/// What a level of cache delivers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LevelRate {
+    /// 2 or 3.
+    pub level: u32,
+    /// Bytes of lines that came from it or through it, over the whole run.
+    pub fetched: Metric,
+    /// GB/s while this code runs, all threads together.
+    pub rate: Metric,
+    /// What so many threads reach, GB/s.
+    pub reachable: Metric,
+    /// Percent of that.
+    pub of_reachable: Figure,
+}
+
+/// A level whose bandwidth limits.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Near {
+    pub(super) level: u32,
+    /// Probability that it is used as far as that.
+    pub(super) surely: f64,
+    pub(super) why: String,
+}
+
+impl Memory<'_> {
+    /// The second and the third level, of the whole program.
+    #[must_use]
+    pub fn level_rates(&self) -> [LevelRate; 2] {
+        self.level_rates_of(self.passed.sites.keys().copied())
+    }
+
+    /// The same of the code of some sites.
+    #[must_use]
+    pub fn level_rates_of(&self, sites: impl Iterator<Item = SiteIndex>) -> [LevelRate; 2] {
+        if let Err(why) = self.available() {
+            let none = |unit| Metric::unavailable(unit, why);
+            return [2, 3].map(|level| LevelRate {
+                level,
+                fetched: none("bytes"),
+                rate: none("GB/s"),
+                reachable: none("GB/s"),
+                of_reachable: none("percent").into(),
+            });
+        }
+        let none = || Quantity::none(self.passed.bursts.len());
+        let mut lines = [none(), none()];
+        let mut at = BTreeSet::new();
+        // Lines, of which for stores; accesses, of which stores.
+        let (mut all, mut stored, mut accesses, mut stores) = (0.0, 0.0, 0.0, 0.0);
+        for site in sites {
+            let outcomes = &self.passed.sites[&site];
+            let executed = (outcomes.loads + outcomes.stores).max(1) as f64;
+            let mut known = None;
+            for (number, burst, work) in self.works_of(site) {
+                at.insert(number);
+                let levels = match known {
+                    Some((place, levels)) if place == burst.place => levels,
+                    _ => self.model.hit_levels(burst.place, site),
+                };
+                known = Some((burst.place, levels));
+                let part = (work.loads + work.stores) as f64 / executed;
+                let far = through(levels.l3, levels.dram);
+                let passed = [through(levels.l2, far), far].map(|lines| lines.times(part * LINE));
+                for (sum, lines) in lines.iter_mut().zip(passed) {
+                    self.add(sum, number, lines);
+                }
+                all += passed[0].best;
+                let kind = self.code.sites[site.index()].access.kind;
+                stored += if kind == Kind::Read { 0.0 } else { passed[0].best };
+                accesses += (work.loads + work.stores) as f64;
+                stores += work.stores as f64;
+            }
+        }
+        let part = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let kernel = match part(stored, all) {
+            written if written >= WRITES => Some("copy"),
+            _ if part(stores, accesses) < NO_WRITES => Some("load"),
+            _ => None,
+        };
+        let [second, third] = lines;
+        [(2, second), (3, third)].map(|(level, lines)| self.level_rate(level, &lines, &at, kernel))
+    }
+
+    /// Of these bytes in these observations.
+    fn level_rate(
+        &self,
+        level: u32,
+        bytes: &Quantity,
+        at: &BTreeSet<usize>,
+        kernel: Option<&str>,
+    ) -> LevelRate {
+        let none = || Quantity::none(self.passed.bursts.len());
+        let (mut native, mut together, mut needed) = (none(), none(), none());
+        let mut all_known = true;
+        for burst in at {
+            let running = self.strata.concurrency(*burst).unwrap_or_else(|| self.running());
+            native.add(*burst, Bounds::exactly(self.strata.seconds_of(*burst)));
+            together.add(*burst, bytes.0[*burst].times(running));
+            match self.level_reach(level, running, kernel) {
+                Some(Bounds { best: reach, .. }) => {
+                    needed.add(*burst, bytes.0[*burst].times(running / (reach * 1e9)));
+                }
+                None => all_known = false,
+            }
+        }
+        let (expansion, evidence) = (self.expansion(), Evidence::Simulated);
+        let seconds = expansion.total(&native);
+        let per_second = |part: &Quantity, factor: (f64, &str)| {
+            expansion.ratio(part, &seconds, factor, evidence, NO_TIME)
+        };
+        let measured = self.level_reach(level, self.running(), kernel);
+        let of_reachable = match &measured {
+            Some(reach) if all_known && seconds.point() > 0.0 => {
+                let doubt = spread([reach.low, reach.best, reach.high], level as usize);
+                let share = expansion.total(&needed) / &seconds / &doubt * (100.0 * reach.best);
+                Figure::new(expansion.shown(share.clone(), "percent", evidence), share)
+            }
+            _ => Metric::unavailable("percent", NOT_MEASURED).into(),
+        };
+        let impossible = of_reachable.low.is_some_and(|low| low > IMPOSSIBLE * 100.0);
+        LevelRate {
+            level,
+            fetched: expansion.metric(bytes, (1.0, "bytes"), evidence),
+            rate: per_second(&together, (1e-9, "GB/s")).metric(),
+            reachable: match measured {
+                Some(Bounds { best, low, high }) => {
+                    let ends = (low, high);
+                    Metric::with_interval(Evidence::Calibrated, best, "GB/s", ends, 1)
+                }
+                None => Metric::unavailable("GB/s", NOT_MEASURED),
+            },
+            of_reachable: match impossible {
+                true => Metric::unavailable("percent", WHY_IMPOSSIBLE).into(),
+                false => of_reachable,
+            },
+        }
+    }
+
+    /// What so many threads have from a level at most, GB/s, with code like this kernel, or like any.
+    fn level_reach(&self, level: u32, running: f64, kernel: Option<&str>) -> Option<Bounds> {
+        let points = &self.profile.recording.run.calibration.as_ref()?.level_bandwidth;
+        reach(points, level, running, kernel)
+    }
+
+    /// The level of cache that is used most, where it is rather near its limit than not.
+    pub(super) fn near_level(&self) -> Option<Near> {
+        let near = |rate: LevelRate| {
+            let share = rate.of_reachable.drawn(0)?;
+            let value = rate.rate.value?;
+            let why = format!(
+                "{value:.1} GB/s from L{} while it runs, {:.0} % of what this many threads reach there",
+                rate.level,
+                share.point()
+            );
+            let surely = share.probability(|share| share >= NEAR_PEAK * 100.0);
+            Some((share.point(), Near { level: rate.level, surely, why }))
+        };
+        let found = self.level_rates().into_iter().filter_map(near);
+        let (_, most) = found.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        (most.surely > 0.5).then_some(most)
+    }
+}
+
+/// Lines of two levels together: that which is surely in the one is no more in the other.
+fn through(near: Bounds, far: Bounds) -> Bounds {
+    let best = near.best + far.best;
+    Bounds { best, low: (near.low + far.high).min(best), high: (near.high + far.low).max(best) }
+}
+
+fn reach(
+    points: &[LevelBandwidth],
+    level: u32,
+    running: f64,
+    kernel: Option<&str>,
+) -> Option<Bounds> {
+    let of = |threads: u32| {
+        let same = points.iter().filter(|point| {
+            point.level == level
+                && point.threads == threads
+                && kernel.is_none_or(|kernel| point.kernel == kernel)
+        });
+        let rates = same.filter_map(|point| {
+            let Metric { value, low, high, .. } = point.rate;
+            Some(Bounds { best: value?, low: low?, high: high? })
+        });
+        rates.reduce(|a, b| if b.best > a.best { b } else { a })
+    };
+    let all = points.iter().map(|point| point.threads).max()?;
+    let one = of(1)?;
+    if running <= ONE_THREAD {
+        return Some(one);
+    }
+    let (all, alike) = (of(all)?, one.times(running));
+    Some(if all.best < alike.best { all } else { alike })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(kernel: &str, threads: u32, rate: Option<f64>) -> LevelBandwidth {
+        let rate = rate.map_or(Metric::unavailable("GB/s", "too small"), |rate| {
+            Metric::with_interval(Evidence::Calibrated, rate, "GB/s", (rate, rate), 7)
+        });
+        LevelBandwidth { level: 3, kernel: kernel.to_owned(), threads, rate }
+    }
+
+    #[test]
+    fn threads_reach_no_more_than_all_nor_than_as_many_times_one() {
+        let rates = [("load", 1, 50.0), ("copy", 1, 40.0), ("load", 8, 200.0), ("copy", 8, 150.0)];
+        let points = rates.map(|(kernel, threads, rate)| machine(kernel, threads, Some(rate)));
+        let of = |running, kernel| Some(reach(&points, 3, running, kernel)?.best);
+        assert_eq!([of(1.0, Some("load")), of(1.0, Some("copy"))], [Some(50.0), Some(40.0)]);
+        assert_eq!([of(2.5, Some("load")), of(2.5, None)], [Some(125.0); 2]);
+        assert_eq!([of(8.0, Some("copy")), of(8.0, None)], [Some(150.0), Some(200.0)]);
+        assert_eq!(reach(&points, 2, 1.0, None), None);
+        assert_eq!(reach(&[], 3, 1.0, None), None);
+    }
+
+    #[test]
+    fn what_all_threads_reach_may_be_unknown() {
+        let points = [machine("load", 1, Some(50.0)), machine("load", 2, None)];
+        assert_eq!(reach(&points, 3, 1.0, None), Some(Bounds::exactly(50.0)));
+        assert_eq!(reach(&points, 3, 2.0, None), None);
+    }
+
+    #[test]
+    fn what_is_surely_near_is_not_far() {
+        let bounds = |best, low, high| Bounds { best, low, high };
+        // Ten lines beyond the second level: whether from the third or from memory unknown.
+        assert_eq!(
+            through(bounds(5.0, 0.0, 10.0), bounds(5.0, 0.0, 10.0)),
+            bounds(10.0, 10.0, 10.0)
+        );
+    }
+}
