@@ -20,6 +20,10 @@ use crate::space::{Faults, REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
 
+/// Of the blocks that a count window needs so few may be translated while the thread stands still: that takes less than another
+/// stop.
+const FEW_MISSING: usize = 4;
+
 /// A process as far as bursts are concerned.
 pub struct Program {
     /// The process.
@@ -121,6 +125,7 @@ impl Program {
     /// Takes note of what a trace ran: records of these blocks.
     pub fn note_recent(&mut self, blocks: &[u32]) {
         if let Stage::Ready(cache) = self.stage(BurstFlavour::Trace) {
+            cache.note_ran(blocks);
             self.recent = cache.basic_blocks(blocks);
         }
     }
@@ -135,6 +140,17 @@ impl Program {
         }
         cache.translate_all(&self.code, &self.recent, most, next_id);
         cache.translate_waiting(&self.code, most, next_id);
+    }
+
+    /// Whether a thread at this address can be counted at once: the cache has all but a few of the blocks that the last trace
+    /// ran.
+    pub fn is_prepared_to_count(&mut self, at: RemoteAddr) -> bool {
+        if self.needs_set_up(BurstFlavour::Count, at) {
+            return false;
+        }
+        let Stage::Ready(cache) = &self.stages[stage_of(BurstFlavour::Count)] else { return false };
+        let missing = self.recent.iter().filter(|start| !cache.has(**start)).count();
+        missing <= FEW_MISSING && !cache.is_full()
     }
 
     /// Notes what kept a thread from going on in translated code.

@@ -119,6 +119,9 @@ impl Cache {
                 continue;
             }
             self.space.set_slot(slot, START);
+            if let Some(block) = self.blocks.get_mut(number as usize) {
+                block.ran = true;
+            }
             if self.uncounted.contains(&number) {
                 // The thread stood inside of its counter, and went on in it.
                 continue;
