@@ -27,7 +27,7 @@ const TRACES_PER_TIMED: u32 = 4;
 
 /// A brief trace ends with so many bytes of records, of which a quarter is room for the largest one: 6,000 of two words, some 12
 /// us of slow-down and 0.1 ms to encode them. Of a loop whose pace is known natively they tell what an iteration does.
-const BRIEF_BYTES: usize = 128 << 10;
+pub const BRIEF_BYTES: usize = 128 << 10;
 
 /// Of a long turn's time a brief one takes this part: a loop that is summarised goes through 300,000 lines in a millisecond,
 /// which a report has to look at.
@@ -91,7 +91,8 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         Length::Long => RECORD_BYTES / 4 * 3,
     };
     let sparse = if flavour == BurstFlavour::Count { time } else { Duration::ZERO };
-    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false }
+    let holds = flavour == BurstFlavour::Trace && length == Length::Brief;
+    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false, holds }
 }
 
 /// How much longer a burst took than it would have natively, of this time: an estimate, at most all of it.
