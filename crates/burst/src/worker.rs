@@ -420,6 +420,9 @@ impl Worker {
         let time = process::monotonic() - self.start;
         let clock = || self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
+        if ran.is_err() {
+            self.cost.stand_still += elapsed(since);
+        }
         // The thread runs natively again, if it is not held: what follows costs it nothing, elsewhere.
         if self.length == Length::Long {
             self.placement.iter_mut().for_each(Placement::unpin);
@@ -443,10 +446,7 @@ impl Worker {
                 held.into_iter().for_each(|visit| self.follow(pid, visit));
                 Ok(true)
             }
-            Err(refused) => {
-                self.cost.stand_still += elapsed(since);
-                Err(refused)
-            }
+            Err(refused) => Err(refused),
         };
         self.look_behind(pid, flavour);
         ran
@@ -456,7 +456,8 @@ impl Worker {
     /// was slowed down and its blocks can be counted already.
     fn follow(&mut self, pid: Pid, visit: Visit<'_>) {
         let at = visit.native.instruction_pointer();
-        let program = self.programs.get_mut(&pid).filter(|_| self.is_slowed);
+        let may_go_on = self.is_slowed && visit.check().is_ok();
+        let program = self.programs.get_mut(&pid).filter(|_| may_go_on);
         if !program.is_some_and(|program| program.is_prepared_to_count(at)) {
             self.cost.stand_still += visit.leave(0);
             return;
