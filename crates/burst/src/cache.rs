@@ -64,6 +64,8 @@ pub struct CachedBlock {
     linked: Vec<u32>,
     exits: std::ops::Range<usize>,
     states: States,
+    /// It was seen to run, or its runs leave no record.
+    ran: bool,
     /// Where basic blocks begin in it.
     basic_blocks: Vec<RemoteAddr>,
     /// What its records hold.
@@ -106,9 +108,9 @@ pub struct Cache {
     exits: Vec<CachedExit>,
     /// Exits whose target has no block yet.
     waiting: HashMap<RemoteAddr, Vec<u32>>,
-    /// Where calls return to: reached by no direct jump, but sooner or later.
-    returns: HashSet<RemoteAddr>,
-    /// Targets that were refused. A thread that gets there asks again.
+    /// Where calls return to, and from which block: reached by no direct jump, but sooner or later.
+    returns: HashMap<RemoteAddr, u32>,
+    /// Targets that were refused; a thread that comes there finds out anew.
     hopeless: HashSet<RemoteAddr>,
     /// The first and the last block of one region in the chain of a table entry.
     chains: HashMap<(u16, usize), (u32, u32)>,
@@ -135,7 +137,7 @@ impl Cache {
             by_start: HashMap::new(),
             exits: Vec::new(),
             waiting: HashMap::new(),
-            returns: HashSet::new(),
+            returns: HashMap::new(),
             hopeless: HashSet::new(),
             chains: HashMap::new(),
             reader: Reader::of_processor(Vectors::of_this_processor()),
@@ -145,6 +147,7 @@ impl Cache {
             new_blocks: Vec::new(),
         };
         cache.clear();
+        (0..area::TABLE_ENTRIES).for_each(|bucket| cache.empty_bucket(bucket as u16));
         cache
     }
 
@@ -156,7 +159,7 @@ impl Cache {
         self.waiting.clear();
         self.returns.clear();
         self.hopeless.clear();
-        self.chains.clear();
+        std::mem::take(&mut self.chains).keys().for_each(|(bucket, _)| self.empty_bucket(*bucket));
         self.uncounted.clear();
         // Records of former blocks may still be on their way.
         self.layouts = Layouts::default();
@@ -166,11 +169,6 @@ impl Cache {
             }
         }
         self.in_region.iter_mut().for_each(Vec::clear);
-        let Some(first) = self.space.regions().first() else { return };
-        let miss = first.at.0 + first.common.miss as u64;
-        for bucket in 0..area::TABLE_ENTRIES {
-            self.set_table(bucket as u16, miss);
-        }
     }
 
     /// Blocks translated since the last time.
@@ -285,7 +283,8 @@ impl Cache {
         self.note_new(id, &block, code, &made.record);
         let calls =
             |one: &&x86::Instruction| matches!(one.flow(), Flow::Call(_) | Flow::IndirectCall);
-        self.returns.extend(block.instructions.iter().filter(calls).map(|one| one.next_address()));
+        let calls = block.instructions.iter().filter(calls);
+        self.returns.extend(calls.map(|one| (one.next_address(), number)));
         let layout = Arc::new(made.record);
         if let Ok(mut layouts) = self.layouts.write() {
             layouts.push((id, Arc::clone(&layout)));
@@ -310,6 +309,7 @@ impl Cache {
             linked: Vec::new(),
             exits: self.exits.len()..self.exits.len() + made.exits.len(),
             states: made.states,
+            ran: layout.words == 0 && self.of == BurstFlavour::Trace,
             basic_blocks: basic_blocks(&block),
             layout,
         });

@@ -54,6 +54,8 @@ pub struct CodeMap {
     extents: Vec<Extent>,
     /// Restartable sequences (rseq(2)) that files declare.
     sequences: Vec<Extent>,
+    /// Room to compare in.
+    now: Vec<u8>,
 }
 
 /// Free places for what we bring into a process. Searched while the process runs: with many mappings the search takes
@@ -103,8 +105,8 @@ impl CodeMap {
     fn parse(pid: Pid, text: &str, with_sequences: bool) -> CodeMap {
         // The program may have no path: one in a memfd, which is executed as any file is.
         let executed = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-        let mut map =
-            CodeMap { pid, ranges: Vec::new(), extents: Vec::new(), sequences: Vec::new() };
+        let (ranges, extents, sequences) = (Vec::new(), Vec::new(), Vec::new());
+        let mut map = CodeMap { pid, ranges, extents, sequences, now: Vec::new() };
         for line in text.lines().filter_map(maps::parse_line) {
             map.extents.push(Extent { start: line.start, end: line.end });
             if !line.executable {
@@ -165,7 +167,7 @@ impl CodeMap {
 
     /// Whether the process still has all bytes that were read.
     #[must_use]
-    pub fn is_unchanged(&self) -> bool {
+    pub fn is_unchanged(&mut self) -> bool {
         let read = |range: &Range| {
             let start = range.start;
             range
@@ -179,15 +181,15 @@ impl CodeMap {
                 .collect::<Vec<_>>()
         };
         let pieces: Vec<(RemoteAddr, usize)> = self.ranges.iter().flat_map(read).collect();
-        let mut now = vec![0; pieces.iter().map(|(_, length)| length).sum()];
-        if !read_pieces(self.pid, &pieces, &mut now) {
+        self.now.resize(pieces.iter().map(|(_, length)| length).sum(), 0);
+        if !read_pieces(self.pid, &pieces, &mut self.now) {
             return false;
         }
         let known = self
             .ranges
             .iter()
             .flat_map(|range| range.pages.iter().filter_map(|page| page.get()?.as_deref()));
-        let mut rest = now.as_slice();
+        let mut rest = self.now.as_slice();
         known.into_iter().all(|page| {
             let (here, behind) = rest.split_at(page.len());
             rest = behind;
@@ -329,7 +331,8 @@ mod tests {
         let extent =
             |(start, end): &(u64, u64)| Extent { start: RemoteAddr(*start), end: RemoteAddr(*end) };
         let extents = extents.iter().map(extent).collect();
-        CodeMap { pid: Pid(0), ranges: Vec::new(), extents, sequences: Vec::new() }
+        let (ranges, sequences, now) = (Vec::new(), Vec::new(), Vec::new());
+        CodeMap { pid: Pid(0), ranges, extents, sequences, now }
     }
 
     fn gap(extents: &[(u64, u64)], near: u64, size: u64) -> Option<u64> {

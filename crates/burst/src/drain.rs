@@ -68,12 +68,13 @@ impl Content {
     pub fn tally(&self) -> Tally {
         match self {
             Content::Words { words, layouts } => {
-                let mut ran: Vec<bool> = Vec::new();
+                let mut ran = vec![false; layouts.read().map_or(0, |all| all.len())];
                 let mut records = 0;
                 walk(words, layouts, |number, _, _, _| {
                     records += 1;
-                    ran.resize(ran.len().max(number + 1), false);
-                    ran[number] = true;
+                    if let Some(ran) = ran.get_mut(number) {
+                        *ran = true;
+                    }
                 });
                 let blocks = (0..).zip(ran).filter(|(_, ran)| *ran).map(|(number, _)| number);
                 Tally { records, runs: records, blocks: blocks.collect() }

@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use tracee::status::ThreadFile;
+
 /// Least number of ticks of all CPUs between two readings: with fewer, one tick is several percent.
 const TICKS: u64 = 40;
 /// Idle part of one CPU from which a CPU is free. A program of one thread leaves the other of two CPUs idle, except for
@@ -24,6 +26,7 @@ const PART: u32 = 8;
 /// Reads the machine's idle time from time to time.
 pub struct IdleCpu {
     began: Instant,
+    stat: Option<ThreadFile>,
     read_at: Option<Instant>,
     last: Option<Ticks>,
     is_free: bool,
@@ -39,14 +42,15 @@ struct Ticks {
 impl IdleCpu {
     /// No CPU counts as free before a reading shows it.
     pub fn new() -> IdleCpu {
-        IdleCpu { began: Instant::now(), read_at: None, last: None, is_free: false }
+        let stat = ThreadFile::of_cpus();
+        IdleCpu { began: Instant::now(), stat, read_at: None, last: None, is_free: false }
     }
 
     /// Whether a CPU was free at the last reading; takes a new one if it is due.
     pub fn is_free(&mut self) -> bool {
         let period = (self.began.elapsed() / PART).clamp(PERIOD, LATER_PERIOD);
         if self.read_at.is_none_or(|at| at.elapsed() >= period)
-            && let Ok(text) = std::fs::read_to_string("/proc/stat")
+            && let Some(text) = self.stat.as_ref().and_then(ThreadFile::read)
         {
             self.read_at = Some(Instant::now());
             self.note(&text);

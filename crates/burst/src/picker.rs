@@ -65,7 +65,9 @@ struct ThreadUse {
 /// What is known about the waits of a thread that waits often.
 struct Blocks {
     io: ThreadFile,
-    /// Its number of writes, if the kernel has given it, and its number of waits at the first reading.
+    /// The call that it blocks in; some sandboxes hide it.
+    call: Option<ThreadFile>,
+    /// Its number of writes, if the kernel ever gave it, and its number of waits when that was first read.
     writes: Option<u64>,
     waits: u64,
     /// It was seen to block in a call that must not be interrupted: it is never again stopped while it waits often.
@@ -253,8 +255,11 @@ impl Picker {
         let Some(seen) = self.clocks.get_mut(&thread) else { return false };
         let Some((waits, _)) = seen.waits else { return false };
         if seen.blocks.is_none() {
-            let io = ThreadFile::open(thread.0, thread.1, "io");
-            seen.blocks = io.map(|io| Blocks { io, writes: None, waits, elsewhere: false, met: 0 });
+            let open = |name| ThreadFile::open(thread.0, thread.1, name);
+            seen.blocks = open("io").map(|io| {
+                let (call, writes) = (open("syscall"), None);
+                Blocks { io, call, writes, waits, elsewhere: false, met: 0 }
+            });
         }
         let Some(blocks) = &mut seen.blocks else { return false };
         let writes = blocks.io.read().as_deref().and_then(writes);
@@ -289,7 +294,7 @@ impl Picker {
         }
         for _ in 0..LOOKS {
             std::thread::sleep(STEP);
-            blocks.elsewhere |= waits_in(thread.0, thread.1) == Some(false);
+            blocks.elsewhere |= blocks.call.as_ref().and_then(waits_in) == Some(false);
         }
     }
 
@@ -375,15 +380,14 @@ fn writes(io: &str) -> Option<u64> {
 /// "Interruption of system calls and library functions by stop signals", lists the calls that it does not restart.
 #[must_use]
 pub fn blocks_harmlessly(pid: Pid, tid: Tid) -> bool {
-    waits_in(pid, tid) == Some(true)
+    ThreadFile::open(pid, tid, "syscall").as_ref().and_then(waits_in) == Some(true)
 }
 
-/// Whether the call in which a thread blocks is restarted; `None` if it runs, or blocks outside a call (a page
-/// fault).
-fn waits_in(pid: Pid, tid: Tid) -> Option<bool> {
+/// Whether the call in which a thread blocks is such a one; `None` if it runs, or blocks in none (a page fault).
+fn waits_in(call: &ThreadFile) -> Option<bool> {
     // nanosleep pause wait4 futex clock_nanosleep waitid ppoll poll (arch/x86/entry/syscalls/syscall_64.tbl)
     const RESTARTED: [u32; 8] = [35, 34, 61, 202, 230, 247, 271, 7];
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let text = call.read()?;
     let number = text.split(' ').next()?.parse().ok()?;
     Some(RESTARTED.contains(&number))
 }
@@ -411,7 +415,8 @@ mod tests {
     fn waits_are_distinguished_by_their_call() {
         let pid = Pid(std::process::id().cast_signed());
         let until = |tid: Tid, expected| {
-            let found = || waits_in(pid, tid) == Some(expected);
+            let call = ThreadFile::open(pid, tid, "syscall").expect("a thread");
+            let found = || waits_in(&call) == Some(expected);
             (0..2000).any(|_| {
                 found() || {
                     std::thread::sleep(Duration::from_millis(5));

@@ -20,7 +20,11 @@ use crate::space::{Faults, REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
 
-/// A process, as the tracer sees it.
+/// Of the blocks that a count window needs so few may be translated while the thread stands still: that takes less than another
+/// stop.
+const FEW_MISSING: usize = 4;
+
+/// A process as far as bursts are concerned.
 pub struct Program {
     /// The process.
     pub pid: Pid,
@@ -121,6 +125,7 @@ impl Program {
     /// Notes the blocks that a trace recorded.
     pub fn note_recent(&mut self, blocks: &[u32]) {
         if let Stage::Ready(cache) = self.stage(BurstFlavour::Trace) {
+            cache.note_ran(blocks);
             self.recent = cache.basic_blocks(blocks);
         }
     }
@@ -138,7 +143,18 @@ impl Program {
         cache.translate_waiting(&self.code, most, next_id);
     }
 
-    /// Notes why a thread could not continue in translated code.
+    /// Whether a thread at this address can be counted at once: the cache has all but a few of the blocks that the last trace
+    /// ran.
+    pub fn is_prepared_to_count(&mut self, at: RemoteAddr) -> bool {
+        if self.needs_set_up(BurstFlavour::Count, at) {
+            return false;
+        }
+        let Stage::Ready(cache) = &self.stages[stage_of(BurstFlavour::Count)] else { return false };
+        let missing = self.recent.iter().filter(|start| !cache.has(**start)).count();
+        missing <= FEW_MISSING && !cache.is_full()
+    }
+
+    /// Notes what kept a thread from going on in translated code.
     pub fn note_missing(&mut self, at: RemoteAddr, why: Refused) {
         match why {
             Refused::JitCode => self.outdated = true,

@@ -25,10 +25,9 @@ const QUICK_TRACES_PER_COUNT: u32 = 8;
 /// Timed loads follow every fourth trace.
 const TRACES_PER_TIMED: u32 = 4;
 
-/// Bytes of records at which a brief trace ends; a quarter of them is room for the largest record. That is 6,000
-/// records of two words: some 12 us of slow-down, and 0.1 ms to encode them. For a loop whose native pace is known
-/// they show what an iteration does.
-const BRIEF_BYTES: usize = 128 << 10;
+/// A brief trace ends with so many bytes of records, of which a quarter is room for the largest one: 6,000 of two words, some 12
+/// us of slow-down and 0.1 ms to encode them. Of a loop whose pace is known natively they tell what an iteration does.
+pub const BRIEF_BYTES: usize = 128 << 10;
 
 /// A brief burst has this part of a long one's time: a summarised loop goes through 300,000 lines in a millisecond,
 /// all of which a report has to process.
@@ -92,7 +91,8 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         Length::Long => RECORD_BYTES / 4 * 3,
     };
     let sparse = if flavour == BurstFlavour::Count { time } else { Duration::ZERO };
-    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false }
+    let holds = flavour == BurstFlavour::Trace && length == Length::Brief;
+    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false, holds }
 }
 
 /// Estimates how much longer a burst took than natively, at most all of `time`.

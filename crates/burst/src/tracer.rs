@@ -17,8 +17,9 @@ use crate::cache::NewBlock;
 use crate::drain::{Content, Raw, drain};
 use crate::native_addresses::NativeAddresses;
 use crate::refused::Refused;
+use crate::schedule::BRIEF_BYTES;
 use crate::space::RECORD_BYTES;
-use crate::worker::{Outlets, Worker};
+use crate::worker::{BATCH, Outlets, Worker};
 
 /// What the tracer may do.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -104,8 +105,9 @@ pub struct Shared {
     pub waiting: Mutex<bool>,
     /// CPU time of the consumer, nanoseconds.
     pub consumer_cpu: AtomicU64,
-    /// Buffers for the words of records, used again and again: fresh memory costs more than processing the words.
-    pub buffers: Mutex<Vec<Vec<u64>>>,
+    /// Room for words of records, few of them and many, which goes back and forth: fresh memory costs more than what is done
+    /// with the words.
+    pub buffers: Mutex<[Vec<Vec<u64>>; 2]>,
     /// What it cost so far.
     pub cost: Mutex<Cost>,
 }
@@ -113,24 +115,25 @@ pub struct Shared {
 impl Shared {
     /// A buffer for this many words of a burst.
     pub fn buffer(&self, words: usize) -> Vec<u64> {
-        let kept = (words > FEW_WORDS).then(|| lock(&self.buffers).pop()).flatten();
-        let room = if words > FEW_WORDS { RECORD_BYTES / 8 } else { words };
-        kept.unwrap_or_else(|| Vec::with_capacity(room))
+        let are_many = usize::from(words > FEW_WORDS);
+        let kept = lock(&self.buffers)[are_many].pop();
+        kept.unwrap_or_else(|| Vec::with_capacity([FEW_WORDS, RECORD_BYTES / 8][are_many]))
     }
 
     /// Takes back the buffer of a burst whose words are no longer read.
     pub fn give_back(&self, raw: Raw) {
         if let Content::Words { words, .. } = raw.content {
-            let mut kept = lock(&self.buffers);
-            if words.capacity() > FEW_WORDS && kept.len() <= BACKLOG {
+            let are_many = usize::from(words.capacity() > FEW_WORDS);
+            let kept = &mut lock(&self.buffers)[are_many];
+            if kept.len() <= [2 * BATCH, BACKLOG][are_many] {
                 kept.push(words);
             }
         }
     }
 }
 
-/// Smaller buffers are not kept: malloc has 128 KiB at hand.
-const FEW_WORDS: usize = 16 << 10;
+/// What a brief trace records at most.
+const FEW_WORDS: usize = BRIEF_BYTES / 8;
 
 /// A running tracer. Dropping it ends it, and removes from the program what was brought in.
 pub struct Tracer {

@@ -4,13 +4,14 @@
 //! thread (`picker`).
 
 mod approach;
+mod behind;
 mod leave;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, SyncSender, TrySendError};
+use std::sync::mpsc::{Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, Tid};
@@ -32,22 +33,17 @@ use crate::space::RECORDS;
 use crate::stop_cost::StopCost;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
 use crate::visit::{Blocked, Visit, Watch, elapsed};
+pub use behind::BATCH;
+use behind::BLOCKS_BETWEEN;
 
-/// Most blocks translated after a long burst, which takes about a millisecond; and after a brief one.
-const BLOCKS_BETWEEN: usize = 100;
-const BLOCKS_BEHIND_BRIEF: usize = 10;
-/// A process that may not be traced is examined again after this time: a vfork's child may execute another program.
+/// A process that may not be traced is looked at again after this: a vfork's child may execute another program.
 const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
 /// The bursts of a pair are this part of the mean interval apart.
 const PAIR: f64 = 0.25;
 const LATE_PAUSE: Duration = Duration::from_micros(500);
 /// A thread that has a CPU and does not stop within this time is in the kernel: it fills a huge page, for example.
 const IN_KERNEL: Duration = Duration::from_millis(1);
-/// Brief bursts are handed over in batches of this size, or when the first of them has this age: waking the consumer
-/// takes as long as such a burst.
-const BATCH: usize = 8;
-const LATEST: Nanos = Nanos(500_000_000);
-/// A trace slowed down by less than one part in so many ran at native speed.
+/// A trace that was slowed down by less than one part in so many ran at native speed.
 const FEW: u64 = 50;
 /// Visits until a flavour's first burst: the cache is mapped, then populated, then used. All three happen in one
 /// turn: otherwise a short process would pay for its cache and end without a burst.
@@ -428,43 +424,51 @@ impl Worker {
         let time = process::monotonic() - self.start;
         let clock = || self.picker.used((pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
-        if is_empty {
-            self.is_slowed = false;
-            self.note_empty(since, ran);
-            return Ok(true);
-        }
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
-        // The thread runs natively again: this work costs it nothing, if done on another CPU.
-        let most = match self.length {
-            Length::Brief => BLOCKS_BEHIND_BRIEF,
-            Length::Long => {
-                self.placement.iter_mut().for_each(Placement::unpin);
-                BLOCKS_BETWEEN
-            }
-        };
-        cache.translate_waiting(code, most, &mut self.next_block);
-        for block in cache.take_new_blocks() {
-            let _ = self.outlets.send.send(Observation::Block(pid, flavour, block));
+        // The thread runs natively again, if it is not held: what follows costs it nothing, elsewhere.
+        if self.length == Length::Long {
+            self.placement.iter_mut().for_each(Placement::unpin);
+        }
+        if is_empty {
+            self.is_slowed = false;
+            self.note_empty(since, ran.map(|(ran, _)| ran));
+            return Ok(true);
         }
         let missing = match &ran {
-            Ok(ran) => ran.missing,
+            Ok((ran, _)) => ran.missing,
             Err(refused) => Some((at, *refused)),
         };
         if let Some((at, why)) = missing {
             program.note_missing(at, why);
         }
-        program.note_pages(flavour, &mut self.cost.pages);
-        let mut ran = ran?;
-        let (mut time, mut flavour) = (time, flavour);
-        if let Some(first) = ran.first.take() {
-            let begin = time + first.elapsed;
-            self.publish(pid, tid, flavour, time, *first);
-            (time, flavour) = (begin, BurstFlavour::Sparse);
+        self.send_blocks(pid, flavour);
+        let ran = match ran {
+            Ok((ran, held)) => {
+                self.publish_all((pid, tid), flavour, time, ran);
+                held.into_iter().for_each(|visit| self.follow(pid, visit));
+                Ok(true)
+            }
+            Err(refused) => Err(refused),
+        };
+        self.look_behind(pid, flavour);
+        ran
+    }
+
+    /// A thread whose trace is full stands still: a count window of what it does comes at once, in the same visit, if the trace
+    /// was slowed down and its blocks can be counted already.
+    fn follow(&mut self, pid: Pid, visit: Visit<'_>) {
+        let at = visit.native.instruction_pointer();
+        let may_go_on = self.is_slowed && visit.check().is_ok();
+        let program = self.programs.get_mut(&pid).filter(|_| may_go_on);
+        if !program.is_some_and(|program| program.is_prepared_to_count(at)) {
+            self.cost.stand_still += visit.leave(0);
+            return;
         }
-        self.publish(pid, tid, flavour, time, ran);
-        Ok(true)
+        let _ = self.run(pid, visit, BurstFlavour::Count);
+        // It has its window.
+        self.is_slowed = false;
     }
 
     fn note_empty(&mut self, since: Instant, ran: Result<Ran, Refused>) {
@@ -475,6 +479,24 @@ impl Worker {
         {
             self.stop_cost.note(took);
             self.cost.stop = Some(self.stop_cost.median());
+        }
+    }
+
+    /// Publishes a burst; of two windows both.
+    fn publish_all(
+        &mut self,
+        (pid, tid): (Pid, Tid),
+        flavour: BurstFlavour,
+        time: Nanos,
+        mut ran: Ran,
+    ) {
+        match ran.first.take() {
+            None => self.publish(pid, tid, flavour, time, ran),
+            Some(first) => {
+                let begin = time + first.elapsed;
+                self.publish(pid, tid, flavour, time, *first);
+                self.publish(pid, tid, BurstFlavour::Sparse, begin, ran);
+            }
         }
     }
 
@@ -530,25 +552,6 @@ impl Worker {
         }
         burst.records = tally.records;
         self.pending.push((burst, raw));
-        let since = self.pending.first().map_or(time, |(first, _)| first.time);
-        let is_late = self.pending.len() >= BATCH || time - since >= LATEST;
-        if is_late || self.length == Length::Long {
-            self.hand_over();
-        }
-    }
-
-    /// Hands the waiting bursts to the consumer. Bursts for which it has no room are lost, and counted as lost.
-    fn hand_over(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
-        if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) =
-            self.outlets.send_raw.try_send(pending)
-        {
-            for (burst, raw) in lost {
-                self.shared.give_back(raw);
-                let burst = Burst { records_lost: true, ..burst };
-                let _ = self.outlets.send.send(Observation::Burst(burst));
-            }
-        }
     }
 
     fn release_late(&mut self, watch: &Watch) {

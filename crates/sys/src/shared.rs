@@ -186,7 +186,10 @@ impl SharedMemory {
     pub fn copy_words(&self, offset: usize, count: usize, words: &mut Vec<u64>) {
         let count = count.min(self.length.saturating_sub(offset) / 8);
         words.clear();
-        words.extend((0..count).map(|number| self.load_u64(offset + 8 * number).unwrap_or(0)));
+        let Some(first) = self.at::<u64>(offset).filter(|_| count > 0) else { return };
+        // Safety: aligned, as `at` has checked, and `count` words lie in the live mapping; atomics allow for other writers.
+        let word = |number: usize| unsafe { AtomicU64::from_ptr(first.add(8 * number).cast()) };
+        words.extend((0..count).map(|number| word(number).load(Ordering::Acquire)));
     }
 }
 

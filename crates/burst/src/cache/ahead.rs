@@ -71,12 +71,26 @@ impl Cache {
         }
     }
 
-    /// Translates the targets of exits that have no block yet, at most `most`. For the time between bursts, when no
-    /// thread waits for it.
+    /// Takes note that these blocks ran.
+    pub fn note_ran(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            if let Some(block) = self.blocks.get_mut(*number as usize) {
+                block.ran = true;
+            }
+        }
+    }
+
+    /// Translates what blocks that ran lead to and is not there yet, at most `most` blocks. For the time between bursts, when
+    /// no thread waits for it. What blocks lead to that never ran is mostly not wanted either.
     pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {
-        self.returns.retain(|target| !self.by_start.contains_key(target));
-        let targets: Vec<RemoteAddr> =
-            self.returns.iter().chain(self.waiting.keys()).copied().collect();
+        self.returns.retain(|target, _| !self.by_start.contains_key(target));
+        let ran = |number: u32| self.block(number).is_some_and(|block| block.ran);
+        let returns = self.returns.iter().filter(|(_, from)| ran(**from)).map(|(target, _)| target);
+        let leads =
+            |exits: &Vec<u32>| exits.iter().any(|exit| ran(self.exits[*exit as usize].block));
+        let waiting =
+            self.waiting.iter().filter(|(_, exits)| leads(exits)).map(|(target, _)| target);
+        let targets: Vec<RemoteAddr> = returns.chain(waiting).copied().collect();
         let mut left = most;
         for target in targets {
             if left == 0 {

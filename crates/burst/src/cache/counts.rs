@@ -120,6 +120,9 @@ impl Cache {
                 continue;
             }
             self.space.set_slot(slot, START);
+            if let Some(block) = self.blocks.get_mut(number as usize) {
+                block.ran = true;
+            }
             if self.uncounted.contains(&number) {
                 // The thread was stopped inside its counter, and continued there.
                 continue;

@@ -86,7 +86,14 @@ impl Cache {
         self.set_table(bucket, first.at.0 + first.table_entry as u64);
     }
 
-    pub(super) fn set_table(&self, bucket: u16, target: u64) {
+    /// Has the table lead to the tracer.
+    pub(super) fn empty_bucket(&self, bucket: u16) {
+        if let Some(first) = self.space.regions().first() {
+            self.set_table(bucket, first.at.0 + first.common.miss as u64);
+        }
+    }
+
+    fn set_table(&self, bucket: u16, target: u64) {
         self.space.memory().store_u64(area::TABLE as usize + 8 * usize::from(bucket), target);
     }
 }

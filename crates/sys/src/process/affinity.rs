@@ -24,6 +24,8 @@ impl Affinity {
         if done < 0 {
             return Err(io::Error::last_os_error());
         }
+        // CPUs behind the last one are off in a shorter mask, too.
+        mask.truncate(mask.iter().rposition(|word| *word != 0).map_or(1, |last| last + 1));
         Ok(Affinity(mask))
     }
 
