@@ -54,7 +54,7 @@ fn sides_and_gates_that_are_none() {
         (&["diff", "a"][..], "needs two sides"),
         (&["diff", "a", "b", "c"], "needs two sides"),
         (&["diff", "a", "b"], "a is not a result of Fathom"),
-        (&["diff", "--gate", "elapsed", "a", "b"], "'elapsed' is no gate"),
+        (&["diff", "--gate", "elapsed", "a", "b"], "'elapsed' is not a gate"),
         (&["diff", "--view", "timeline", "a", "b"], "possible are hotspots"),
         (&["diff", "-g", "thread", "a", "b"], "'function', 'source-line'"),
         (
@@ -154,7 +154,7 @@ fn collected_runs_are_results_of_their_own() {
     assert_eq!(code, Some(0), "{error}");
     assert!(Path::new(&fathom.scratch.join("r000sc/threads-2/run.json")).exists());
     let notes = found["notes"].to_string();
-    assert!(notes.contains("threads whatever number was asked for"), "{notes}");
+    assert!(notes.contains("at every number"), "{notes}");
     let summary = fathom.report("r000sc/threads-1", &["summary"]);
     assert_eq!(summary["analysis"], "memory-access");
 }

@@ -70,6 +70,6 @@ fn the_view_says_what_could_not_be_judged() {
     let notes = view["notes"].to_string();
     // A function that waits for nothing is not held up by bandwidth, whatever this machine's peak is.
     assert!(!notes.contains("bandwidth-saturated"), "{notes}");
-    assert!(notes.contains("Not judged: tlb-bound"), "{notes}");
+    assert!(notes.contains("Undecided: tlb-bound"), "{notes}");
     assert!(notes.contains("fathom machine"), "{notes}");
 }

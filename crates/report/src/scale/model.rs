@@ -167,9 +167,10 @@ pub(super) fn notes(input: &ScaleInput, found: &Scaling) -> Vec<String> {
         let seen: Vec<f64> = collected.iter().filter_map(|one| one.threads.value).collect();
         if seen.len() > 1 && seen.iter().all(|threads| *threads == seen[0]) {
             notes.push(format!(
-                "The program ran {} threads at every number. Does it read OMP_NUM_THREADS, or take {{threads}} in \
+                "The program ran {} thread{} at every number. Does it read OMP_NUM_THREADS, or take {{threads}} in \
                 its arguments?",
-                seen[0]
+                seen[0],
+                if seen[0] == 1.0 { "" } else { "s" }
             ));
         }
     }
