@@ -5,7 +5,7 @@
 //!
 //! An iteration with all its data in the first level takes at least what each of these needs (`x86::demand`), at costs that were
 //! measured on the machine (`fathom machine`). Of those that explain the time that it does take, the longest limits.
-//! The time is that without memory (`CoreFloor`), or, of a loop that accesses none, the native one (`pace`). All of it is a
+//! The time is that without memory (`facts::NoMissTime`), or, of a loop that accesses none, the native one (`pace`). All of it is a
 //! model, over measured times.
 //!
 //! Assumptions: a need of [`EXPLAINS`] of the time leaves no room for another reason: two needs that are about equal take up
@@ -96,11 +96,11 @@ pub fn loop_limits(recording: &Recording, rows: &[LoopPace]) -> Vec<Option<LoopL
     let Some(load) = first.and_then(|cache| cache.latency.value) else { return none() };
     let known = costs(&calibration.operations);
     let costs = |name: &str, bits: u32| known.get(&(name, bits)).copied();
-    let floors = floors(recording);
+    let no_miss_times = no_miss_times(recording);
     let mut reader = Reader::new();
     let one = |row: &LoopPace| {
         let block = read(recording, row.start, &mut reader)?;
-        let time = time(row, &block, &floors)?;
+        let time = time(row, &block, &no_miss_times)?;
         let demand = x86::demand(&block, &costs, load)?;
         let (cause, (least, most)) = limit(&demand, time.value? * 1e9)?;
         let slowest = demand.slowest.filter(|_| cause == Cause::Chain);
@@ -185,7 +185,7 @@ fn costs(operations: &[OperationCost]) -> HashMap<(&str, u32), OperationTime> {
 }
 
 /// Loops that were timed without memory, by where they begin.
-fn floors(recording: &Recording) -> HashMap<(ModuleId, FileOffset), Metric> {
+fn no_miss_times(recording: &Recording) -> HashMap<(ModuleId, FileOffset), Metric> {
     let starts: HashMap<BlockId, (ModuleId, FileOffset)> = recording
         .blocks
         .iter()
@@ -225,14 +225,14 @@ fn read(
 fn time(
     row: &LoopPace,
     block: &x86::Block,
-    floors: &HashMap<(ModuleId, FileOffset), Metric>,
+    no_miss_times: &HashMap<(ModuleId, FileOffset), Metric>,
 ) -> Option<Metric> {
-    if let Some(no_miss) = floors.get(&row.start) {
+    if let Some(no_miss) = no_miss_times.get(&row.start) {
         return Some(no_miss.clone());
     }
     let code = &block.instructions;
     let accesses = code.iter().any(|one| !one.accesses().is_empty());
-    // Which way it goes unknown.
+    // With more branches its way is unknown.
     let branches = code.iter().filter(|one| matches!(one.flow(), Flow::Conditional(_))).count();
     (!accesses && branches == 1 && row.iteration_time.value.is_some())
         .then(|| row.iteration_time.clone())

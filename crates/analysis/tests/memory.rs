@@ -173,7 +173,7 @@ fn a_stream_from_a_cache_is_bound_by_the_cache() {
     }
     // Its instructions take nearly all of that time: they limit.
     with(&summing(256 << 10, Picos(2900)), |memory| assert_eq!(class(memory).0, Class::Core));
-    // Half of what the cache delivers, and unknown why; an earlier calibration says nothing.
+    // Half of what the cache delivers, for an unknown reason; an earlier calibration says nothing.
     let mut recording = summing(256 << 10, Picos(1000));
     let calibration = recording.run.calibration.as_mut().expect("one");
     calibration.level_bandwidth[0].rate.value = Some(20.0);

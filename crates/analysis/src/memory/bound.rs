@@ -6,7 +6,7 @@
 //!
 //! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata; `core_time` has the first.
 //!
-//! Assumptions: one start of a loop represents all (`collect::floor`); hit rates of the first level do not change the core time.
+//! Assumptions: one start of a loop represents all (`collect::no_miss`); hit rates of the first level do not change the core time.
 //! With all data in the first level the program would take elapsed × (core time / native time), given the same threads and no
 //! kernel time.
 

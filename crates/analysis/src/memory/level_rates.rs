@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_is_surely_near_is_not_far() {
         let bounds = |best, low, high| Bounds { best, low, high };
-        // Ten lines beyond the second level: whether from the third or from memory unknown.
+        // Ten lines beyond the second level: it is unknown whether from the third or from memory.
         assert_eq!(
             through(bounds(5.0, 0.0, 10.0), bounds(5.0, 0.0, 10.0)),
             bounds(10.0, 10.0, 10.0)

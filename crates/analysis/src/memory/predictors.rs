@@ -1,7 +1,7 @@
 //! How many more, or fewer, branches this machine's predictor mispredicts than our model.
 //!
 //! What for: `branches` models a predictor. For the beginnings of some bursts the real cost of their branches was measured
-//! (`collect::floor`). Over the model's cost for the same records that is a factor, for each function and for all. What not: the
+//! (`collect::no_miss`). Over the model's cost for the same records that is a factor, for each function and for all. What not: the
 //! cost of one mispredicted branch in a program (`core_time`).
 //!
 //! Bounds: the scatter of the bursts (a ratio of sums, linearised: Cochran 1977, 6.4), and [`REPLAY_OFF`]. Without replays
