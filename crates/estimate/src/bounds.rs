@@ -54,6 +54,10 @@ impl Bounds {
     pub fn at(self, place: f64) -> f64 {
         let (end, part) = if place < 0.0 { (self.low, -place) } else { (self.high, place) };
         // Ends may be infinite, and the part of them nothing.
-        if part == 0.0 { self.best } else { self.best + (end - self.best) * part }
+        if part == 0.0 || end == self.best {
+            self.best
+        } else {
+            self.best + (end - self.best) * part
+        }
     }
 }

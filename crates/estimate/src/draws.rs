@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use base::mixed;
 
 use crate::estimate::REPLICATES;
+use crate::interval::Z_95;
 use crate::normal;
 use crate::parameters::{COMMON, ENDS};
 
@@ -85,17 +86,31 @@ impl Draws {
         squares.into_iter().map(|square| (degrees / square.max(1e-12)).sqrt()).collect()
     }
 
+    /// Where a measured number stands between the ends of its 95 % interval, -1 to 1; in part with all others of these draws
+    /// ([`COMMON`]).
+    #[must_use]
+    pub fn measured(&mut self) -> Vec<f64> {
+        self.in_common().map(|z| (z / Z_95).clamp(-1.0, 1.0)).collect()
+    }
+
+    /// Normal numbers that go together in part.
+    fn in_common(&mut self) -> impl Iterator<Item = f64> {
+        let own = self.normal();
+        let mixed = |(own, common): (f64, &f64)| {
+            own * (1.0 - COMMON.value).sqrt() + common * COMMON.value.sqrt()
+        };
+        own.into_iter().zip(&self.common).map(mixed)
+    }
+
     /// Where an unknown stands between its [`crate::Bounds`], -1 to 1; in part with all others ([`COMMON`]). Mostly near an end (the
     /// arcsine distribution): the data of a piece of code mostly is in a cache or is not, and seldom to one half.
     #[must_use]
     pub fn unknown(&mut self) -> Vec<f64> {
-        let own = self.normal();
-        let mixed = |(own, common): (f64, &f64)| {
-            let place =
-                normal::below(own * (1.0 - COMMON.value).sqrt() + common * COMMON.value.sqrt());
+        let place = |z| {
+            let place = normal::below(z);
             (ENDS.value * (std::f64::consts::PI * (place - 0.5)).sin()).clamp(-1.0, 1.0)
         };
-        own.into_iter().zip(&self.common).map(mixed).collect()
+        self.in_common().map(place).collect()
     }
 }
 

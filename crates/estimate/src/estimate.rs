@@ -43,6 +43,12 @@ impl Estimate {
         self.point
     }
 
+    /// One of its replicates.
+    #[must_use]
+    pub fn replicate(&self, at: usize) -> f64 {
+        self.replicates.get(at).copied().unwrap_or(self.point)
+    }
+
     /// Where it lies with 95 %. The point is in it.
     #[must_use]
     pub fn interval(&self) -> (f64, f64) {
@@ -90,8 +96,7 @@ impl Estimate {
     pub fn of<const N: usize>(parts: [&Estimate; N], part: impl Fn([f64; N]) -> f64) -> Estimate {
         // A certain number has no replicates: it enters each with its point.
         let all = parts.iter().map(|one| one.replicates.len()).max().unwrap_or(0);
-        let at =
-            |at: usize| part(parts.map(|one| one.replicates.get(at).copied().unwrap_or(one.point)));
+        let at = |at: usize| part(parts.map(|one| one.replicate(at)));
         let replicates = (0..all).map(at).collect();
         Estimate { point: part(parts.map(|one| one.point)), replicates }
     }

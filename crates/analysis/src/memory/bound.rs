@@ -10,7 +10,7 @@
 //! With all data in the first level the program would take elapsed × (core time / native time), given the same threads and no
 //! kernel time.
 
-use estimate::Bounds;
+use estimate::{Draws, Estimate, REPLICATES};
 use facts::host::BandwidthPoint;
 use facts::{Evidence, Metric};
 
@@ -22,7 +22,7 @@ use super::waits::Waited;
 use super::work::BurstWork;
 
 /// A no-miss time above the native time by this factor measured something else.
-const TOO_MUCH: f64 = 1.15;
+pub(super) const TOO_MUCH: f64 = 1.15;
 /// A wider interval says nothing, percent.
 const WIDE: f64 = 80.0;
 /// From this share on memory is what the program waits for.
@@ -52,6 +52,11 @@ const MOST_WALKS: f64 = 1e8;
 const MOST_LATENCIES: f64 = 20.0;
 /// Of the time that memory takes, the part that page walks must explain to be its reason.
 const WALKS_MATTER: f64 = 0.1;
+
+/// What a share leaves, percent.
+fn rest(share: f64) -> f64 {
+    (100.0 - share).clamp(0.0, 100.0)
+}
 
 /// Why there is no share of time.
 pub(super) const NO_TIME: &str = "its bursts have no time";
@@ -117,6 +122,8 @@ impl Class {
 pub struct Bound {
     /// Share of the program's CPU time, percent.
     pub memory: Metric,
+    /// The same with its replicates.
+    pub share: Estimate,
     /// The rest.
     pub core: Metric,
     /// Elapsed time if all data were in the first-level cache, seconds.
@@ -129,31 +136,27 @@ pub struct Bound {
     pub exposed: Metric,
 }
 
-/// What samples leave for the core, percent.
-fn by_samples(waited: &Waited) -> Metric {
-    let (low, high) = (100.0 * (1.0 - waited.high), 100.0 * (1.0 - waited.low));
-    let middle = f64::midpoint(low, high);
-    Metric::with_interval(Evidence::Sampled, middle, "percent", (low, high), waited.samples)
+/// Random numbers of what samples leave open.
+const SEED: u64 = 0x7761_6974;
+
+/// Memory's share by samples alone, percent: anywhere between the two ends.
+fn by_samples(waited: &Waited) -> Estimate {
+    let places = Draws::new(SEED).even();
+    let at = |place: f64| 100.0 * (waited.low + (waited.high - waited.low) * place);
+    Estimate::new(at(0.5), places.into_iter().map(at).collect())
 }
 
-/// What both witnesses allow, percent. Where they have nothing in common the samples count, which are of the program as it
-/// ran: a loop is timed alone, when no other thread shares its core.
-fn together(floors: &Metric, waited: &Waited) -> Metric {
-    let samples = by_samples(waited);
-    let ends = |metric: &Metric| metric.low.zip(metric.high);
-    let Some(((a, b), (c, d))) = ends(floors).zip(ends(&samples)) else { return samples };
-    let (low, high) = (a.max(c), b.min(d));
-    if low > high {
-        let rest = |value: f64| (100.0 - value).clamp(0.0, 100.0);
-        let note = format!(
-            "by the no-miss times of its loops it is {:.0} to {:.0} % instead",
-            rest(b),
-            rest(a)
-        );
-        return Metric { note: Some(note), ..samples };
+/// What both witnesses allow, percent, and what must be said. Where they have nothing in common the samples count, which are of
+/// the program as it ran: a loop is timed alone, when no other thread shares its core.
+fn together(floors: Estimate, waited: &Waited) -> (Estimate, Option<String>) {
+    let (least, most) = (100.0 * waited.low, 100.0 * waited.high);
+    let (low, high) = floors.interval();
+    if low > most || high < least {
+        let note =
+            format!("by the no-miss times of its loops it is {low:.0} to {high:.0} % instead");
+        return (by_samples(waited), Some(note));
     }
-    let value = floors.value.map(|value| value.clamp(low, high));
-    Metric { value, low: Some(low), high: Some(high), ..floors.clone() }
+    (floors.map(|share| share.clamp(least, most)), None)
 }
 
 impl Memory<'_> {
@@ -166,29 +169,25 @@ impl Memory<'_> {
         let waited = self.waited();
         let times = self.core_times();
         let percent = self.timed_percent(self.passed.bursts.iter());
-        let core = match (self.core_by_no_miss_times(&times), &waited) {
-            (Ok(core), Some(waited)) => together(&core, waited),
-            (Ok(core), None) => core,
-            (Err(_), Some(waited)) => by_samples(waited),
+        let (share, note) = match (self.share_by_no_miss_times(&times), &waited) {
+            (Ok(share), Some(waited)) => together(share, waited),
+            (Ok(share), None) => (share, None),
+            (Err(_), Some(waited)) => (by_samples(waited), None),
             (Err(why), None) => return Err(why),
         };
-        let wide = |(high, low): &(f64, f64)| high - low > WIDE;
-        if let Some((high, low)) = core.high.zip(core.low).filter(wide) {
+        let (low, high) = share.interval();
+        if high - low > WIDE {
             return Err(format!(
-                "memory's share is {:.0} to {:.0} %, from {} bursts; the no-miss time is measured for {percent:.0} \
+                "memory's share is {low:.0} to {high:.0} %, from {} bursts; the no-miss time is measured for {percent:.0} \
                 % of their instructions",
-                (100.0 - high).max(0.0),
-                (100.0 - low).max(0.0),
                 self.strata.bursts()
             ));
         }
-        let rest = |value: Option<f64>| value.map(|value| (100.0 - value).max(0.0));
-        let memory = Metric {
-            value: rest(core.value),
-            low: rest(core.high),
-            high: rest(core.low),
-            ..core.clone()
+        let shown = |share: Estimate| {
+            let metric = self.expansion().shown(share, "percent", Evidence::Estimated);
+            Metric { note: note.clone(), ..metric }
         };
+        let (memory, core) = (shown(share.clone()), shown(share.clone().map(rest)));
         let covered = Metric::with_interval(
             Evidence::Traced,
             percent,
@@ -202,15 +201,16 @@ impl Memory<'_> {
             exposed: self.exposed(&memory),
             memory,
             core,
+            share,
             covered,
         })
     }
 
-    /// What the program's instructions need of its time, by loops that were timed without their memory, percent.
-    fn core_by_no_miss_times(
+    /// What the program's instructions leave of its time, by loops that were timed without their memory, percent.
+    fn share_by_no_miss_times(
         &self,
         CoreTimes { core, native }: &CoreTimes,
-    ) -> Result<Metric, String> {
+    ) -> Result<Estimate, String> {
         let least: f64 = self.passed.bursts.iter().map(|burst| burst.no_miss_time.low).sum();
         let in_all = native.sum();
         if least > in_all * TOO_MUCH {
@@ -220,7 +220,8 @@ impl Memory<'_> {
                 (least / in_all - 1.0) * 100.0
             ));
         }
-        Ok(self.strata.percent_of_time(core, native, NO_TIME))
+        let core = self.strata.percent_of_time(core, native).ok_or(NO_TIME)?;
+        Ok(core.map(rest))
     }
 
     /// Elapsed time if bandwidth had no limit: bursts near what memory delivers would take their core time, at least, and
@@ -231,15 +232,28 @@ impl Memory<'_> {
             return Metric::unavailable("s", "this machine's bandwidth was not measured");
         };
         let moved = self.all.read.plus(&self.all.write);
-        let kept = native.0.iter().zip(core.0.iter().zip(&moved.0));
-        let kept = kept.map(|(native, (core, moved))| {
+        let open = Draws::new(SEED | 1 << 32).even();
+        let kept = native.0.iter().zip(core.iter().zip(&moved.0));
+        let kept = kept.enumerate().map(|(at, (native, (core, moved)))| {
             let rate = moved.best / native.best.max(1e-9) / 1e9 * running;
+            let time = self.strata.native(at);
             // Bandwidth does not slow down bursts far from its limit: they keep their time.
-            let near = rate >= NEAR_PEAK * reach;
-            if near { Bounds { high: native.high, ..*core } } else { *native }
+            if rate < NEAR_PEAK * reach {
+                return time;
+            }
+            let some = |at: usize| {
+                let core = core.replicate(at);
+                core + (time.replicate(at) - core) * (2.0 * open[at] - 1.0).max(0.0)
+            };
+            Estimate::new(core.point(), (0..REPLICATES).map(some).collect())
         });
-        let kept = Quantity(kept.collect());
-        self.without_misses(&self.strata.percent_of_time(&kept, native, NO_TIME))
+        let kept: Vec<Estimate> = kept.collect();
+        match self.strata.percent_of_time(&kept, native) {
+            Some(kept) => {
+                self.without_misses(&self.expansion().shown(kept, "percent", Evidence::Estimated))
+            }
+            None => Metric::unavailable("s", NO_TIME),
+        }
     }
 
     fn without_misses(&self, core: &Metric) -> Metric {
@@ -385,7 +399,7 @@ impl Memory<'_> {
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             for site in &burst.sites {
                 let accesses = (site.loads + site.stores) as f64;
-                self.add(&mut walks, number, self.model.walks(site.site).times(accesses));
+                walks.add(number, self.model.walks(site.site).times(accesses));
                 let hit_levels = self.model.hit_levels(burst.place, site.site);
                 let touches = hit_levels
                     .l1
@@ -396,7 +410,7 @@ impl Memory<'_> {
                 if site.loads > 0 && touches > 0.0 {
                     let beyond =
                         hit_levels.l3.plus(hit_levels.dram).times(site.loads as f64 / touches);
-                    self.add(&mut far, number, beyond);
+                    far.add(number, beyond);
                 }
             }
         }

@@ -7,7 +7,8 @@
 //! bursts that began in the same function, or in any where these are too few (`collect::one`, [`together`]). Where too few
 //! were timed they take [`USUAL`], with [`QUICKEST`] and the sum of their latencies as bounds. To these come mispredicted
 //! branches (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: the share
-//! that samples show for the function (`unrecorded`). The sum is at most the native time of the burst.
+//! that samples show for the function (`unrecorded`). The sum is at most the native time of the burst. The four are measured
+//! apart, so each stands somewhere between its own ends in a replicate.
 //!
 //! Lower bound of a program with one thread: its time outside the kernel less all possible waits of its accesses, in sequence,
 //! each with the latency of its hit level. With more threads lines may come from another core, which the cache model does not
@@ -19,12 +20,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, BurstId};
-use estimate::Bounds;
 use estimate::interval::{mean_and_half, median};
+use estimate::{Bounds, Draws, Estimate, REPLICATES};
 use facts::{Burst, Evidence, IterationTime, Metric, NoMissOutcome, NoMissTime, Recording};
 
 use super::Memory;
-use super::native::Speed;
 use super::predictors::Predictors;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
@@ -53,6 +53,8 @@ const TIMED_PART: f64 = 0.5;
 pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
 const WALK: f64 = 250.0;
+/// Random numbers of core times.
+const SEED: u64 = 0x0063_6f72_6500;
 /// Up to this mean concurrency the program counts as one thread.
 pub(super) const ONE_THREAD: f64 = 1.05;
 
@@ -69,14 +71,6 @@ pub(crate) fn seconds(time: &IterationTime) -> Bounds {
         low: median - (median - low) * part,
         high: median + (high - median) * part,
     }
-}
-
-/// Of a burst's likely native seconds those that are the core's, with the bounds of how long it took natively: in a quicker one the
-/// same core time is a larger part, but no more than all of it.
-fn of_native_time(core: Bounds, speed: &Speed, seconds: f64) -> Bounds {
-    let high = (core.high * speed.high / speed.best).min(seconds).max(core.low);
-    let best = core.best.clamp(core.low, high);
-    Bounds { best, low: core.low * speed.low / speed.best, high }
 }
 
 /// No-miss times of loops by block, seconds per iteration.
@@ -220,7 +214,7 @@ fn mispredicted(burst: &BurstWork, predictors: &Predictors, miss: Bounds) -> Bou
 /// Times of each burst, seconds.
 pub(super) struct CoreTimes {
     /// With all data in L1.
-    pub(super) core: Quantity,
+    pub(super) core: Vec<Estimate>,
     /// As in the program.
     pub(super) native: Quantity,
 }
@@ -228,8 +222,9 @@ pub(super) struct CoreTimes {
 impl Memory<'_> {
     pub(super) fn core_times(&self) -> CoreTimes {
         let bursts = self.passed.bursts.len();
-        let mut core_times = Quantity::none(bursts);
-        let mut native = Quantity::none(bursts);
+        let (mut cores, mut native) = (Vec::with_capacity(bursts), Quantity::none(bursts));
+        let mut draws = Draws::new(SEED);
+        let [loops, others, branches, hidden] = std::array::from_fn(|_| draws.measured());
         let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
@@ -245,19 +240,25 @@ impl Memory<'_> {
             let pace = self.paces.of(burst).unwrap_or(unknown);
             let most = if other > 0.0 { (other * pace.high).min(slowest) } else { 0.0 };
             let other = Bounds { best: other * pace.best, low: other * pace.low, high: most };
-            let least = (seconds - self.waits_at_most(burst, &latency, &timed)).max(0.0);
+            let waits = self.waits_at_most(burst, &latency, &timed);
             let mispredicted = mispredicted(burst, &predictors, miss);
-            let core = burst.no_miss_time.plus(other).plus(mispredicted);
-            let low = core.low.max(least).min(seconds);
             // Of loops without accesses a burst has no records.
-            let (unrecorded, most_unrecorded) = self.unrecorded.share(burst.function);
-            let high = core.high + most_unrecorded * seconds;
-            let best = core.best + unrecorded * seconds;
-            let bounds = Bounds { best, low, high };
-            core_times.add(number, of_native_time(bounds, &self.speeds[number], seconds));
+            let (unrecorded, most) = self.unrecorded.share(burst.function);
+            let unrecorded = Bounds { best: unrecorded, low: 0.0, high: most };
+            let core = |time: f64, [loops, others, branches, hidden]: [f64; 4]| {
+                let sum =
+                    burst.no_miss_time.at(loops) + other.at(others) + mispredicted.at(branches);
+                (sum + unrecorded.at(hidden) * time).max(time - waits).clamp(0.0, time)
+            };
+            let time = self.strata.native(number);
+            let drawn = |at: usize| {
+                core(time.replicate(at), [loops[at], others[at], branches[at], hidden[at]])
+            };
+            cores
+                .push(Estimate::new(core(seconds, [0.0; 4]), (0..REPLICATES).map(drawn).collect()));
             native.add(number, Bounds::exactly(seconds));
         }
-        CoreTimes { core: core_times, native }
+        CoreTimes { core: cores, native }
     }
 
     /// Seconds of CPU time that mispredicted branches cost.
@@ -270,7 +271,7 @@ impl Memory<'_> {
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
         let mut sum = Quantity::none(self.passed.bursts.len());
         for (number, burst) in self.passed.bursts.iter().enumerate() {
-            self.add(&mut sum, number, mispredicted(burst, &predictors, miss));
+            sum.add(number, mispredicted(burst, &predictors, miss));
         }
         self.expansion().metric(&sum, (1.0, "s"), Evidence::Estimated)
     }
@@ -334,15 +335,6 @@ impl Memory<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_more_than_all_of_the_time_is_the_core_s() {
-        let speed = Speed { best: 2.0, low: 1.0, high: 5.0 };
-        let bounds = |best, low, high| Bounds { best, low, high };
-        assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 20.0), bounds(4.0, 1.5, 15.0));
-        assert_eq!(of_native_time(bounds(4.0, 3.0, 6.0), &speed, 10.0), bounds(4.0, 1.5, 10.0));
-        assert_eq!(of_native_time(bounds(40.0, 3.0, 60.0), &speed, 10.0), bounds(10.0, 1.5, 10.0));
-    }
 
     #[test]
     fn paths_stand_for_what_was_not_timed() {

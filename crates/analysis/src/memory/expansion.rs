@@ -23,10 +23,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use estimate::parameters::SINGLE;
-use estimate::{Draws, Estimate, REPLICATES};
+use estimate::{Bounds, Draws, Estimate, REPLICATES};
 use facts::{Evidence, Metric};
 
 use super::code_regions::CodeRegion;
+use super::native::Speed;
 use super::quantity::Quantity;
 use crate::figure::Figure;
 
@@ -40,23 +41,45 @@ pub(super) struct Chances {
     /// Of each look, which of `unknown` is its place's.
     place: Vec<usize>,
     unknown: Vec<Vec<f64>>,
+    /// Of each look, its native seconds over their best value; none where they are known.
+    time: Vec<Vec<f64>>,
 }
 
 impl Chances {
-    pub(super) fn new(places: impl Iterator<Item = CodeRegion>) -> Chances {
-        let mut draws = Draws::new(0);
+    pub(super) fn new(looks: impl Iterator<Item = (CodeRegion, Speed)>) -> Chances {
+        let (mut draws, mut measured) = (Draws::new(0), Draws::new(1));
+        let mut paces: Vec<Vec<f64>> = Vec::new();
         let mut chances = Chances::default();
         let mut numbers: HashMap<CodeRegion, usize> = HashMap::new();
-        for place in places {
+        for (place, speed) in looks {
             chances.scatter.push(draws.normal());
             let next = numbers.len();
             let number = *numbers.entry(place).or_insert(next);
             if number == next {
                 chances.unknown.push(draws.unknown());
+                paces.push(measured.measured());
             }
+            let time = paces[number].iter().map(|place| speed.time_at(*place));
+            chances.time.push(if speed.low < speed.high { time.collect() } else { Vec::new() });
             chances.place.push(number);
         }
         chances
+    }
+
+    /// These native seconds of a look.
+    pub(super) fn native(&self, look: usize, seconds: f64) -> Estimate {
+        let at = |at| seconds * self.time(look, at);
+        Estimate::new(seconds, (0..REPLICATES).map(at).collect())
+    }
+
+    /// An amount of a look.
+    pub(super) fn drawn(&self, look: usize, amount: Bounds) -> Estimate {
+        let places = self.unknown[self.place[look]].iter();
+        Estimate::new(amount.best, places.map(|place| amount.at(*place)).collect())
+    }
+
+    fn time(&self, observation: usize, replicate: usize) -> f64 {
+        self.time[observation].get(replicate).copied().unwrap_or(1.0)
     }
 }
 
@@ -128,18 +151,20 @@ impl Expansion {
         }
         let (tails, time) = lots.of(stratum);
         let scatter = self.scatter(stratum.observations, tails);
-        let mut mean = vec![0.0; REPLICATES];
+        let (mut mean, mut longer) = (vec![0.0; REPLICATES], vec![0.0; REPLICATES]);
         for (observation, scatter) in stratum.observations.iter().zip(&scatter) {
             let part = weighted(*observation).1 / all;
             mean.iter_mut().zip(scatter).for_each(|(sum, one)| *sum += part * one);
+            let times = longer.iter_mut().enumerate();
+            times.for_each(|(at, sum)| *sum += part * self.chances.time(*observation, at));
         }
         let own = if stratum.observations.len() == 1 { SINGLE.value } else { 0.0 };
         let relative = (stratum.scatter / 1.96).hypot(own);
         let time: Vec<f64> = time.iter().map(|z| (1.0 + relative * z).max(0.0)).collect();
         for (observation, scatter) in stratum.observations.iter().zip(&scatter) {
             let point = weighted(*observation).0 * stratum.seconds / all;
-            let replicates =
-                (0..REPLICATES).map(|at| point * time[at] * (1.0 + scatter[at] - mean[at]));
+            let replicates = (0..REPLICATES)
+                .map(|at| point * time[at] / longer[at] * (1.0 + scatter[at] - mean[at]));
             self.stand(*observation, point, replicates);
         }
     }
@@ -194,29 +219,47 @@ impl Expansion {
 
     /// The total of an amount; no less than nothing.
     pub(crate) fn total(&self, quantity: &Quantity) -> Estimate {
+        let some = quantity.0.iter().enumerate().filter(|(_, amount)| amount.high != 0.0);
+        self.summed(some.map(|(observation, amount)| {
+            let unknown = &self.chances.unknown[self.chances.place[observation]];
+            (observation, amount.best, move |at: usize| amount.at(unknown[at]))
+        }))
+    }
+
+    /// The total of these native seconds.
+    pub(crate) fn time(&self, seconds: &Quantity) -> Estimate {
+        let some = seconds.0.iter().enumerate().filter(|(_, seconds)| seconds.best > 0.0);
+        self.summed(some.map(|(observation, seconds)| {
+            let at = move |at| seconds.best * self.chances.time(observation, at);
+            (observation, seconds.best, at)
+        }))
+    }
+
+    /// The total of amounts that are drawn already.
+    pub(super) fn drawn(&self, amounts: &[Estimate]) -> Estimate {
+        let all = amounts.iter().enumerate();
+        self.summed(all.map(|(observation, one)| {
+            (observation, one.point(), move |at: usize| one.replicate(at))
+        }))
+    }
+
+    /// The same of amounts of looks: the best one, and that in each replicate.
+    fn summed<A: Fn(usize) -> f64>(
+        &self,
+        amounts: impl Iterator<Item = (usize, f64, A)>,
+    ) -> Estimate {
         let (mut point, mut replicates) = (0.0, Vec::new());
-        for (observation, amount) in quantity.0.iter().enumerate() {
-            let Some(factor) = self.factors[observation].as_ref().filter(|_| amount.high != 0.0)
-            else {
-                continue;
-            };
-            if replicates.is_empty() {
-                replicates.resize(REPLICATES, 0.0);
-            }
-            point += factor.point * amount.best;
-            let parts = replicates.iter_mut().zip(&factor.replicates);
-            if amount.low == amount.high {
-                parts.for_each(|(sum, factor)| *sum += factor * amount.best);
-            } else {
-                let unknown = &self.chances.unknown[self.chances.place[observation]];
-                let parts = parts.zip(unknown);
-                parts.for_each(|((sum, factor), place)| *sum += factor * amount.at(*place));
-            }
+        for (observation, best, amount) in amounts {
+            let Some(factor) = &self.factors[observation] else { continue };
+            replicates.resize(REPLICATES, 0.0);
+            point += factor.point * best;
+            let parts = replicates.iter_mut().zip(&factor.replicates).enumerate();
+            parts.for_each(|(at, (sum, factor))| *sum += factor * amount(at));
         }
         if replicates.is_empty() {
             return Estimate::exactly(0.0);
         }
-        replicates.iter_mut().for_each(|one| *one = one.max(0.0));
+        replicates.iter_mut().for_each(|one: &mut f64| *one = one.max(0.0));
         Estimate::new(point, replicates)
     }
 
@@ -261,10 +304,21 @@ impl Expansion {
         evidence: Evidence,
         nothing: &str,
     ) -> Figure {
+        self.share(self.total(part), whole, evidence, nothing)
+    }
+
+    /// The same of a part that is known already.
+    pub(super) fn share(
+        &self,
+        part: Estimate,
+        whole: &Estimate,
+        evidence: Evidence,
+        nothing: &str,
+    ) -> Figure {
         if whole.point() <= 0.0 {
             return Metric::unavailable("percent", nothing).into();
         }
-        let share = (self.total(part) / whole * 100.0).map(|share| share.clamp(0.0, 100.0));
+        let share = (part / whole * 100.0).map(|share| share.clamp(0.0, 100.0));
         self.figure(share, "percent", evidence)
     }
 
@@ -282,14 +336,13 @@ impl Expansion {
 
 #[cfg(test)]
 mod tests {
-    use estimate::Bounds;
-
     use super::*;
 
     /// `looks` observations in regions by turns, each of a millisecond, which represent some seconds of one stratum.
     fn expansion(observations: usize, places: u32, seconds: f64) -> Expansion {
-        let chances =
-            Chances::new((0..observations).map(|at| CodeRegion::Loop(at as u32 % places)));
+        let chances = Chances::new(
+            (0..observations).map(|at| (CodeRegion::Loop(at as u32 % places), Speed::KNOWN)),
+        );
         let mut expansion = Expansion::new(Arc::new(chances), observations);
         let all: Vec<usize> = (0..observations).collect();
         let stratum = Stratum { seed: 1, seconds, scatter: 0.0, observations: &all };

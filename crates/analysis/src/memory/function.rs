@@ -118,7 +118,7 @@ impl Memory<'_> {
                 let time = times.get(&function).copied().unwrap_or_default();
                 let zeroed = zeroed.get(&function).cloned().unwrap_or_default();
                 let expansion = self.strata.expansion_of(&bursts);
-                let seconds = expansion.total(&native);
+                let seconds = expansion.time(&native);
                 let bursts = Bursts {
                     numbers: &bursts,
                     expansion: &expansion,
@@ -136,7 +136,7 @@ impl Memory<'_> {
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
         let zeroed = Zeroed::all(&zeroed);
-        let seconds = self.expansion().total(&native);
+        let seconds = self.expansion().time(&native);
         let (expansion, native) = (self.expansion(), &native);
         let all = Bursts { numbers: &all, expansion, native, seconds: &seconds };
         let whole = self.function((busiest, time, &zeroed), all, &core);
@@ -157,7 +157,7 @@ impl Memory<'_> {
         &self,
         (function, time, zeroed): (FunctionId, Weight, &Zeroed),
         bursts: Bursts<'_>,
-        core: &Quantity,
+        core: &[Estimate],
     ) -> FunctionMemory {
         let Bursts { expansion, native, .. } = bursts;
         let numbers = bursts.numbers;
@@ -169,8 +169,13 @@ impl Memory<'_> {
             numbers.iter().map(|at| (self.strata.time_of(*at), native.0[*at].best)).collect();
         let zeroed_in = zeroed.in_bursts(&observations, seconds);
         let weighed = self.site_weights(bursts, &zeroed_in);
-        let core = no_less_than_rest(core, native, &weighed.waited);
-        let core = expansion.percent(&core, bursts.seconds, Evidence::Estimated, NO_TIME);
+        let mut kept = vec![Estimate::exactly(0.0); core.len()];
+        for at in numbers {
+            let waited = self.strata.drawn(*at, weighed.waited.0[*at]);
+            kept[*at] = no_less_than_rest(&core[*at], native.0[*at].best, &waited);
+        }
+        let core =
+            expansion.share(expansion.drawn(&kept), bursts.seconds, Evidence::Estimated, NO_TIME);
         let waits = core.map(|core| (100.0 - core).max(0.0));
         let of_reach = self.part_of_reach(bursts, &sums);
         let nothing = "it moves no data to or from memory";
@@ -199,7 +204,7 @@ impl Memory<'_> {
     pub fn of_reach(&self) -> Metric {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
         let native = Quantity::exactly(all.iter().map(|at| self.strata.seconds_of(*at)));
-        let (expansion, seconds) = (self.expansion(), self.expansion().total(&native));
+        let (expansion, seconds) = (self.expansion(), self.expansion().time(&native));
         let bursts = Bursts { numbers: &all, expansion, native: &native, seconds: &seconds };
         self.part_of_reach(bursts, &self.sums(&all)).metric()
     }
@@ -243,10 +248,10 @@ impl Memory<'_> {
                 };
                 let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
                 let streamed = Bounds::exactly(site.streamed as f64);
-                self.add(&mut sums.moved, *number, fills.plus(dirtied).plus(streamed));
-                self.add(&mut sums.written, *number, dirtied.plus(streamed));
+                sums.moved.add(*number, fills.plus(dirtied).plus(streamed));
+                sums.written.add(*number, dirtied.plus(streamed));
                 if self.code.sites[site.site.index()].access.kind == Kind::Write {
-                    self.add(&mut sums.overwritten, *number, fills);
+                    sums.overwritten.add(*number, fills);
                 }
             }
         }
@@ -269,13 +274,13 @@ impl Memory<'_> {
             kept.add(*number, Bounds::exactly(most));
             let part = if all.best > 0.0 { most / all.best } else { 0.0 };
             let zeroed = self.line_by_line(*zeroed) * 1e9;
-            self.add(&mut serial, *number, all);
+            serial.add(*number, all);
             let most = match zeroed > 0.0 {
                 true => all.less(zeroed).times(LOADED * 1e-9),
                 // What its accesses can be waited for is known from its core time alone.
                 false => Bounds::exactly(f64::INFINITY),
             };
-            self.add(&mut waited, *number, most);
+            waited.add(*number, most);
             for (site, weight) in burst.sites.iter().zip(weights) {
                 let accesses = (site.loads + site.stores) as f64;
                 let nothing =
@@ -285,8 +290,8 @@ impl Memory<'_> {
                 // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
                 sums.kept.add(*number, Bounds::exactly(weight.best * part));
                 let walks = self.model.walks(site.site).times(accesses);
-                self.add(&mut sums.walks, *number, walks);
-                self.add(&mut sums.serial, *number, weight);
+                sums.walks.add(*number, walks);
+                sums.serial.add(*number, weight);
                 executed += accesses;
             }
         }

@@ -91,7 +91,7 @@ impl Memory<'_> {
                 let far = through(levels.l3, levels.dram);
                 let passed = [through(levels.l2, far), far].map(|lines| lines.times(part * LINE));
                 for (sum, lines) in lines.iter_mut().zip(passed) {
-                    self.add(sum, number, lines);
+                    sum.add(number, lines);
                 }
                 all += passed[0].best;
                 let kind = self.code.sites[site.index()].access.kind;
@@ -133,7 +133,7 @@ impl Memory<'_> {
             }
         }
         let (expansion, evidence) = (self.expansion(), Evidence::Simulated);
-        let seconds = expansion.total(&native);
+        let seconds = expansion.time(&native);
         let per_second = |part: &Quantity, factor: (f64, &str)| {
             expansion.ratio(part, &seconds, factor, evidence, NO_TIME)
         };

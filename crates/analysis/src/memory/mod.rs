@@ -61,7 +61,7 @@ use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::Model;
-use self::native::{Speed, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
+use self::native::{Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
 use self::observations::observations;
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
@@ -127,8 +127,6 @@ pub struct Replayed {
     passed: Passed,
     model: Model,
     strata: Arc<Strata>,
-    /// Per burst and place, the factor by which native code is faster, with bounds.
-    speeds: Vec<Speed>,
     /// Where the work of each site is: number of the burst, position in it. With thousands of rows nobody wants to look
     /// through all bursts for each.
     works: WorksBySite,
@@ -241,7 +239,6 @@ impl Replayed {
         let parts = native_parts(&passed.bursts, &works, &speeds, &places);
         let observations = observations(profile.recording, &places, &passed.bursts, &parts);
         let strata = Strata::new(profile, Arc::new(places), observations);
-        let speeds = parts.iter().map(|part| part.speed).collect();
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(
@@ -278,7 +275,6 @@ impl Replayed {
             passed,
             model,
             strata: Arc::new(strata),
-            speeds,
             works,
             parts,
             all: Amounts::default(),
@@ -314,10 +310,10 @@ impl Replayed {
             };
             let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
             let streamed = Bounds::exactly(site.streamed as f64);
-            self.add(&mut amounts.read, number, fills);
-            self.add(&mut amounts.write, number, dirtied.plus(streamed));
-            self.add(&mut amounts.loads, number, Bounds::exactly(site.loads as f64));
-            self.add(&mut amounts.stores, number, Bounds::exactly(site.stores as f64));
+            amounts.read.add(number, fills);
+            amounts.write.add(number, dirtied.plus(streamed));
+            amounts.loads.add(number, Bounds::exactly(site.loads as f64));
+            amounts.stores.add(number, Bounds::exactly(site.stores as f64));
         }
         amounts
     }
@@ -353,14 +349,6 @@ impl Replayed {
             let work = &burst.sites[*position];
             (*number, burst, work, &work.parts[*at])
         })
-    }
-
-    /// Adds what a burst did; bounds of its native time are bounds of its rate.
-    fn add(&self, quantity: &mut Quantity, burst: usize, amount: Bounds) {
-        let speed = self.speeds[burst];
-        let low = amount.low * speed.low / speed.best;
-        let high = amount.high * speed.high / speed.best;
-        quantity.add(burst, Bounds { low, high, ..amount });
     }
 }
 
@@ -516,7 +504,7 @@ impl<'a> Memory<'a> {
         }
         let mut flops = Quantity::none(self.passed.bursts.len());
         for (number, burst) in self.passed.bursts.iter().enumerate() {
-            self.add(&mut flops, number, Bounds::exactly(burst.flops));
+            flops.add(number, Bounds::exactly(burst.flops));
         }
         let elapsed = self.profile.elapsed().seconds().max(1e-9);
         let bytes = self.all.read.plus(&self.all.write);
@@ -602,6 +590,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             function: first.function,
             seconds: running(burst).max(Nanos(1)).seconds(),
             instructions: works.iter().map(|work| work.instructions).sum(),
+            no_miss: works.iter().fold(Bounds::default(), |sum, work| sum.plus(work.no_miss_time)),
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.stops,
             is_untimed: !is_timed(burst, toll),

@@ -24,8 +24,10 @@
 use std::collections::HashMap;
 
 use base::{BlockId, BurstId, Nanos, Tid};
+use estimate::Bounds;
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
+use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::counters::{NativeShare, NativeShares, native_share};
 use super::strata::SHORTEST;
@@ -103,6 +105,8 @@ pub(crate) struct Work {
     /// CPU time in it.
     pub(crate) seconds: f64,
     pub(crate) instructions: f64,
+    /// What its loops take with all their data in the first level, seconds.
+    pub(crate) no_miss: Bounds,
     pub(crate) records: f64,
     pub(crate) stops: u32,
     /// What it took is no measure: caches were cold, or it was mostly the tracer's time.
@@ -115,6 +119,25 @@ pub(crate) struct Speed {
     pub(crate) best: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
+}
+
+impl Speed {
+    /// As fast as in the burst, exactly.
+    pub(crate) const KNOWN: Speed = Speed { best: 1.0, low: 1.0, high: 1.0 };
+
+    /// Native seconds over their best value, where the speed stands at `place` between its ends, -1 to 1.
+    pub(crate) fn time_at(&self, place: f64) -> f64 {
+        let end = if place < 0.0 { self.low } else { self.high };
+        (self.best / end).powf(place.abs())
+    }
+
+    /// Native code is no quicker than with all its data in the first level.
+    fn with_misses(self, work: &Work) -> Speed {
+        let most = |no_miss: f64| (work.seconds / no_miss).max(1.0);
+        let high = self.high.min(most(work.no_miss.low / TOO_MUCH));
+        let best = self.best.min(most(work.no_miss.best)).min(high);
+        Speed { best, low: self.low.min(best), high }
+    }
 }
 
 /// What a burst did in one place natively: seconds of the program's own time.
@@ -164,7 +187,7 @@ pub(crate) fn native_parts(
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
         let rest = (native - paced).max(LEAST_REST * native * part(others, whole));
         let part = |work: &BurstWork| match exact(work) {
-            Some(seconds) => Part { seconds, speed: Speed { best: 1.0, low: 1.0, high: 1.0 } },
+            Some(seconds) => Part { seconds, speed: Speed::KNOWN },
             None => {
                 let seconds = rest * part(long(work), others);
                 Part { seconds: seconds * places.own_share(work.place), speed }
@@ -255,7 +278,8 @@ impl Speeds {
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
-        self.own.get(&work.burst).copied().unwrap_or_else(|| self.by_windows(work))
+        let own = self.own.get(&work.burst).copied();
+        own.unwrap_or_else(|| self.by_windows(work)).with_misses(work)
     }
 
     /// Whether a window gives a burst's own speed.

@@ -43,6 +43,7 @@ pub(super) fn observations(
             time: recording.bursts[work.burst].time,
             place: work.place,
             seconds: part.seconds,
+            speed: part.speed,
             of_burst,
         }));
     }

@@ -288,10 +288,10 @@ impl Memory<'_> {
                     continue;
                 }
                 let (fills, written) = self.moved_by(burst, site, part);
-                self.add(&mut amounts.read, number, fills);
-                self.add(&mut amounts.write, number, written);
-                self.add(&mut amounts.loads, number, Bounds::exactly(part.loads as f64));
-                self.add(&mut amounts.stores, number, Bounds::exactly(part.stores as f64));
+                amounts.read.add(number, fills);
+                amounts.write.add(number, written);
+                amounts.loads.add(number, Bounds::exactly(part.loads as f64));
+                amounts.stores.add(number, Bounds::exactly(part.stores as f64));
             }
         }
         amounts

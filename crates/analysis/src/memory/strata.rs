@@ -19,12 +19,14 @@ use std::sync::Arc;
 
 use base::Nanos;
 use estimate::interval::Z_95;
+use estimate::{Bounds, Estimate};
 use facts::{Evidence, Metric, Privilege, Sample};
 
 use super::bins::Bins;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::concurrency::concurrency;
 use super::expansion::{Chances, Expansion, Lots, Stratum};
+use super::native::Speed;
 use super::quantity::Quantity;
 use super::unseen::{RegionWeights, Unseen};
 use crate::profile::{Cell, Profile};
@@ -62,6 +64,8 @@ pub(crate) struct Observation {
     pub(crate) place: CodeRegion,
     /// Native seconds of the program's own time.
     pub(crate) seconds: f64,
+    /// How these are uncertain.
+    pub(crate) speed: Speed,
     /// The same of all that the burst did, in whatever places.
     pub(crate) of_burst: f64,
 }
@@ -122,8 +126,7 @@ impl Strata {
         let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
         let in_order = (0..observations.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let chances =
-            Arc::new(Chances::new(observations.iter().map(|observation| observation.place)));
+        let chances = Arc::new(Chances::new(observations.iter().map(|one| (one.place, one.speed))));
         let mut strata =
             Strata::sorted(profile, (places, chances), observations, (in_order, true), time);
         let moments = strata.observations.iter().map(|observation| observation.time);
@@ -283,6 +286,16 @@ impl Strata {
         self.observations[burst].seconds
     }
 
+    /// The same, as far as they are known.
+    pub(super) fn native(&self, burst: usize) -> Estimate {
+        self.chances.native(burst, self.seconds_of(burst))
+    }
+
+    /// An amount of a burst.
+    pub(super) fn drawn(&self, burst: usize, amount: Bounds) -> Estimate {
+        self.chances.drawn(burst, amount)
+    }
+
     /// Threads of the program that run their own code while a burst is taken.
     pub(crate) fn concurrency(&self, burst: usize) -> Option<f64> {
         self.running.as_ref().map(|running| running[burst])
@@ -354,13 +367,8 @@ impl Strata {
     }
 
     /// A part of native time, percent.
-    pub(crate) fn percent_of_time(
-        &self,
-        part: &Quantity,
-        time: &Quantity,
-        nothing: &str,
-    ) -> Metric {
-        self.unlike.percent_of_time(&self.expansion, (part, time), nothing)
+    pub(super) fn percent_of_time(&self, part: &[Estimate], time: &Quantity) -> Option<Estimate> {
+        self.unlike.percent_of_time(self.expansion.drawn(part), self.expansion.time(time))
     }
 
     /// The looks of a stratum in the order of time; all of them for one without any.

@@ -113,34 +113,24 @@ impl Unseen {
         evidence: Evidence,
         nothing: &str,
     ) -> Metric {
-        self.share(expansion, (part, whole), &self.more.total(whole), evidence, nothing)
+        let (part, theirs) = (expansion.total(part), self.more.total(whole));
+        let share = self.share(part, expansion.total(whole), &theirs);
+        share.map_or_else(
+            || Metric::unavailable("percent", nothing),
+            |share| expansion.shown(share, "percent", evidence),
+        )
     }
 
     /// The same of time, of which they have what samples say.
-    pub(super) fn percent_of_time(
-        &self,
-        expansion: &Expansion,
-        (part, time): (&Quantity, &Quantity),
-        nothing: &str,
-    ) -> Metric {
-        self.share(expansion, (part, time), &self.seconds, Evidence::Estimated, nothing)
+    pub(super) fn percent_of_time(&self, part: Estimate, time: Estimate) -> Option<Estimate> {
+        self.share(part, time, &self.seconds)
     }
 
-    fn share(
-        &self,
-        expansion: &Expansion,
-        (part, whole): (&Quantity, &Quantity),
-        theirs: &Estimate,
-        evidence: Evidence,
-        nothing: &str,
-    ) -> Metric {
-        let (part, whole) = (expansion.total(part), expansion.total(whole));
-        if whole.point() <= 0.0 {
-            return Metric::unavailable("percent", nothing);
-        }
+    fn share(&self, part: Estimate, whole: Estimate, theirs: &Estimate) -> Option<Estimate> {
+        let any = whole.point() > 0.0;
         let part = part + &(self.part.clone() * theirs);
         let share = part / &(whole + theirs) * 100.0;
         // Of nothing there is no share: what is not a number stays none.
-        expansion.shown(share.map(|share| share.clamp(0.0, 100.0)), "percent", evidence)
+        any.then(|| share.map(|share| share.clamp(0.0, 100.0)))
     }
 }

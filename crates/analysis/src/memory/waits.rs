@@ -89,7 +89,7 @@ impl Memory<'_> {
         let most = |site: &SiteIndex| {
             let mut times = Quantity::none(self.passed.bursts.len());
             for (at, _, work) in self.works_of(*site) {
-                self.add(&mut times, at, Bounds::exactly(work.loads.max(work.stores) as f64));
+                times.add(at, Bounds::exactly(work.loads.max(work.stores) as f64));
             }
             let place = &self.code.sites[site.index()];
             let name = (place.module, place.offset, place.number);

@@ -16,10 +16,9 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use estimate::Bounds;
+use estimate::Estimate;
 use facts::FaultKind;
 
-use super::quantity::Quantity;
 use super::{LINE, Memory};
 use crate::faults::fault_scales;
 use crate::stack::FunctionId;
@@ -95,16 +94,9 @@ impl Memory<'_> {
     }
 }
 
-/// Core time of bursts, but no less than what of their time cannot be waited for memory; the ends of one are those of the
-/// other, reversed.
-pub(super) fn no_less_than_rest(core: &Quantity, time: &Quantity, waited: &Quantity) -> Quantity {
-    let ends = core.0.iter().zip(time.0.iter().zip(&waited.0));
-    let most = ends.map(|(core, (time, waited))| Bounds {
-        best: core.best.max(time.best - waited.best),
-        low: core.low.max(time.low - waited.high),
-        high: core.high.max(time.high - waited.low),
-    });
-    Quantity(most.collect())
+/// Core time of a burst of so many seconds, but no less than what of them cannot be waited for memory.
+pub(super) fn no_less_than_rest(core: &Estimate, seconds: f64, waited: &Estimate) -> Estimate {
+    core.clone().with(waited, |core, waited| core.max(seconds - waited))
 }
 
 #[cfg(test)]
@@ -133,15 +125,14 @@ mod tests {
         assert_eq!(found, [1.0; 4].map(|pages| pages * 4096.0 * 0.04 / 2.0));
     }
 
-    /// Ten milliseconds of which one is the core's. The rest may be waits: unknown, 3 (2 to 20), or 0.
+    /// Ten milliseconds of which one is the core's. The rest may be waits: unknown, 3, or 0.
     #[test]
     fn what_was_zeroed_is_not_waited_for() {
-        let of = |best, low, high| Bounds { best, low, high };
-        let core = Quantity(vec![of(1.0, 0.5, 2.0); 3]);
-        let waited = [Bounds::exactly(f64::INFINITY), of(3.0, 2.0, 20.0), Bounds::default()];
-        let time = Quantity::exactly([10.0; 3].into_iter());
-        let kept = no_less_than_rest(&core, &time, &Quantity(waited.to_vec()));
-        assert_eq!(kept.0, [of(1.0, 0.5, 2.0), of(7.0, 0.5, 8.0), of(10.0, 10.0, 10.0)]);
+        let core = Estimate::exactly(1.0);
+        for (waited, kept) in [(f64::INFINITY, 1.0), (3.0, 7.0), (0.0, 10.0)] {
+            let found = no_less_than_rest(&core, 10.0, &Estimate::exactly(waited));
+            assert_eq!(found.interval(), (kept, kept));
+        }
     }
 
     #[test]
