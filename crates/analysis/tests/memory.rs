@@ -2,7 +2,7 @@
 
 mod common;
 
-use analysis::memory::{Bands, Class, Memory};
+use analysis::memory::{Bands, Certainty, Class, Memory, Verdict};
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{BlockId, Nanos, Picos};
 use facts::host::{BandwidthPoint, Calibration, LevelBandwidth};
@@ -115,10 +115,9 @@ fn the_no_miss_time_gives_the_memory_bound_share() {
         within(&bound.without_misses, 0.25, 2.0);
         // Half of what the machine moves: bandwidth is not what limits.
         within(&bound.without_limit, 1.0, 2.0);
-        let bandwidth = memory.bandwidth(Bands::default()).expect("bandwidth");
         // 10.7 of 20 GB/s is not near the limit.
-        let class = memory.class(&bandwidth, &found).expect("a class");
-        assert_eq!(class.0, Class::Latency, "{}", class.1);
+        let Verdict { class, certainty, why } = memory.verdict(&found);
+        assert_eq!((class, certainty), (Some(Class::Latency), Certainty::Is), "{why}");
     });
     recording.no_miss_times[0].outcome = NoMissOutcome::Measured(time(Picos(30_000)));
     with(&recording, |memory| assert!(memory.bound().is_err(), "ten times the native time"));
@@ -154,10 +153,7 @@ fn summing(bytes: u64, core: Picos) -> Recording {
 /// 3.1 ns per iteration, of which its instructions need 1: a level that delivers 12.6 or 11 GB/s limits.
 #[test]
 fn a_stream_from_a_cache_is_bound_by_the_cache() {
-    let class = |memory: &Memory<'_>| {
-        let bandwidth = memory.bandwidth(Bands::default()).expect("bandwidth");
-        memory.class(&bandwidth, &memory.bound()).expect("a class")
-    };
+    let class = |memory: &Memory<'_>| memory.verdict(&memory.bound()).class.expect("a class");
     for (bytes, level) in [(256 << 10, 2), (3 << 20, 3)] {
         let recording = summing(bytes, Picos(1000));
         with(&recording, |memory| {
@@ -166,24 +162,23 @@ fn a_stream_from_a_cache_is_bound_by_the_cache() {
             within(&second.of_reachable, 1049.0 / 12.6, 2.0);
             let value = third.rate.value.expect("a rate");
             assert!(if level == 3 { value > 9.5 } else { value < 0.2 }, "{value} from L3");
-            let (class, why) = class(memory);
-            assert_eq!(class, Class::CacheBandwidth(level), "{why}");
-            assert_eq!(class.name(), "bandwidth-bound");
+            assert_eq!(class(memory), Class::CacheBandwidth(level));
+            assert_eq!(class(memory).name(), "bandwidth-bound");
         });
     }
     // Its instructions take nearly all of that time: they limit.
-    with(&summing(256 << 10, Picos(2900)), |memory| assert_eq!(class(memory).0, Class::Core));
+    with(&summing(256 << 10, Picos(2900)), |memory| assert_eq!(class(memory), Class::Core));
     // Half of what the cache delivers, for an unknown reason; an earlier calibration says nothing.
     let mut recording = summing(256 << 10, Picos(1000));
     let calibration = recording.run.calibration.as_mut().expect("one");
     calibration.level_bandwidth[0].rate.value = Some(20.0);
-    with(&recording, |memory| assert_eq!(class(memory).0, Class::Latency));
+    with(&recording, |memory| assert_eq!(class(memory), Class::Latency));
     recording.run.calibration.as_mut().expect("one").level_bandwidth.clear();
     with(&recording, |memory| {
         let [second, _] = memory.level_rates();
         within(&second.rate, 10.49, 2.0);
         assert_eq!((second.reachable.value, second.of_reachable.value), (None, None));
-        assert_eq!(class(memory).0, Class::Latency);
+        assert_eq!(class(memory), Class::Latency);
     });
 }
 

@@ -1,4 +1,4 @@
-//! How much of the time is memory's, and what the program is bound by.
+//! How much of the time is memory's.
 //!
 //! What for: two independent estimates, and the range that both allow. Clock samples show where the core waits (`waits`). And
 //! loops were timed with all their data in the first-level cache (their *no-miss time*); native time beyond that is stall time.
@@ -10,35 +10,24 @@
 //! With all data in the first level the program would take elapsed × (core time / native time), given the same threads and no
 //! kernel time.
 
+use std::collections::BTreeMap;
+
 use estimate::{Draws, Estimate, REPLICATES};
 use facts::host::BandwidthPoint;
 use facts::{Evidence, Metric};
 
 use super::Memory;
-use super::bandwidth::Bandwidth;
+use super::code_regions::CodeRegion;
 use super::core_time::CoreTimes;
 use super::quantity::Quantity;
 use super::waits::Waited;
-use super::work::BurstWork;
 
 /// A no-miss time above the native time by this factor measured something else.
 pub(super) const TOO_MUCH: f64 = 1.15;
 /// A wider interval says nothing, percent.
 const WIDE: f64 = 80.0;
-/// From this share on memory is what the program waits for.
-pub const BOUND_PERCENT: f64 = 40.0;
-/// A lower bound below this share leaves open whether it does: a program that waits for an eighth of its time at least, and
-/// perhaps for most of it, is not known to be held up.
-const NOT_BOUND_PERCENT: f64 = 25.0;
-/// An upper bound from here on leaves open whether it does: memory might have the larger part.
-const UNDECIDED_PERCENT: f64 = 50.0;
 /// From this share of the peak on, bandwidth is what limits.
 pub const NEAR_PEAK: f64 = 0.7;
-
-/// A lower bound below this share of the peak leaves that open.
-const NOT_NEAR: f64 = 0.35;
-/// From this probability on a cache is near its limit, and limits even where memory's share, which includes caches, is not known.
-const SURE: f64 = 0.95;
 /// A rate certainly above this cannot be memory's: as a share of the highest that as many threads ever reached.
 pub const IMPOSSIBLE: f64 = 1.1;
 /// What such a rate means.
@@ -50,8 +39,6 @@ const MOST_WALKS: f64 = 1e8;
 
 /// No load takes this many times the latency of memory: queues at the bandwidth limit lengthen it a few times.
 const MOST_LATENCIES: f64 = 20.0;
-/// Of the time that memory takes, the part that page walks must explain to be its reason.
-const WALKS_MATTER: f64 = 0.1;
 
 /// What a share leaves, percent.
 fn rest(share: f64) -> f64 {
@@ -79,44 +66,6 @@ fn written_part(point: &BandwidthPoint) -> f64 {
     }
 }
 
-/// What limits the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
-    /// The rate at which memory delivers.
-    Bandwidth,
-    /// The rate at which this level of cache does.
-    CacheBandwidth(u32),
-    /// The time that single loads take.
-    Latency,
-    /// Address translation.
-    Tlb,
-    /// Its own instructions.
-    Core,
-}
-
-impl Class {
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Bandwidth | Class::CacheBandwidth(_) => "bandwidth-bound",
-            Class::Latency => "latency-bound",
-            Class::Tlb => "tlb-bound",
-            Class::Core => "core-bound",
-        }
-    }
-
-    /// Of `bandwidth-bound`, whose bandwidth that is.
-    #[must_use]
-    pub fn level(self) -> Option<&'static str> {
-        match self {
-            Class::Bandwidth => Some("DRAM"),
-            Class::CacheBandwidth(level) => Some(if level == 2 { "L2" } else { "L3" }),
-            Class::Latency | Class::Tlb | Class::Core => None,
-        }
-    }
-}
-
 /// How much of the time is memory's.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bound {
@@ -132,6 +81,8 @@ pub struct Bound {
     pub without_limit: Metric,
     /// Instructions whose time without their memory is known, percent of all.
     pub covered: Metric,
+    /// Of memory's time, the part in code that moves nearly as much as so many threads can, 0 to 1.
+    pub(super) saturated: f64,
     /// Time that a load beyond the first level holds the program up, on average, nanoseconds.
     pub exposed: Metric,
 }
@@ -199,6 +150,7 @@ impl Memory<'_> {
             without_misses: self.without_misses(&core),
             without_limit: self.without_limit(&times),
             exposed: self.exposed(&memory),
+            saturated: self.saturated(&times),
             memory,
             core,
             share,
@@ -256,6 +208,31 @@ impl Memory<'_> {
         }
     }
 
+    /// Of memory's time, the part in code that moves nearly as much as so many threads can, 0 to 1. A phase at the limit is no
+    /// less limited for a phase of computation beside it.
+    fn saturated(&self, CoreTimes { core, native }: &CoreTimes) -> f64 {
+        let written = self.written();
+        let mut places: BTreeMap<CodeRegion, [f64; 3]> = BTreeMap::new();
+        for (at, burst) in self.passed.bursts.iter().enumerate() {
+            let running = self.strata.concurrency(at).unwrap_or_else(|| self.running());
+            let Some(reach) = self.reachable(running, written) else { return 0.0 };
+            let moved = self.all.read.0[at].plus(self.all.write.0[at]).best;
+            let needed = moved * running / (reach * 1e9);
+            let time = native.0[at].best;
+            let amounts = [time, needed, time - core[at].point()];
+            let all = places.entry(burst.place).or_default().iter_mut();
+            all.zip(amounts).for_each(|(sum, one)| {
+                *sum += self.expansion().sum(std::iter::once((at, one)));
+            });
+        }
+        let waits = |near: bool| {
+            let chosen =
+                places.values().filter(|[time, needed, _]| !near || *needed >= NEAR_PEAK * time);
+            chosen.map(|[.., waits]| waits).sum::<f64>()
+        };
+        waits(true) / waits(false).max(f64::MIN_POSITIVE)
+    }
+
     fn without_misses(&self, core: &Metric) -> Metric {
         let elapsed = self.profile.elapsed().seconds();
         let whole = self.profile.counted_cpu_seconds().unwrap_or(self.strata.seconds);
@@ -303,83 +280,9 @@ impl Memory<'_> {
         }
     }
 
-    /// What limits the program, and why, in words.
-    ///
-    /// # Errors
-    /// Why the evidence does not decide.
-    pub fn class(
-        &self,
-        bandwidth: &Bandwidth,
-        bound: &Result<Bound, String>,
-    ) -> Result<(Class, String), String> {
-        let limit = self.near_the_limit(bandwidth);
-        let (of_reach, least, why) = limit.ok_or("this machine's bandwidth was not measured")?;
-        let open = |what: String| format!("{what}; a longer run or --repeat narrows that");
-        if of_reach >= NEAR_PEAK && self.of_reach().value.is_none() {
-            return Err(WHY_IMPOSSIBLE.to_owned());
-        }
-        if of_reach >= NEAR_PEAK {
-            if least >= NOT_NEAR {
-                return Ok((Class::Bandwidth, why));
-            }
-            let (most, least) = (100.0 * of_reach, 100.0 * least);
-            return Err(open(format!(
-                "it may use {least:.0} to {most:.0} % of the memory bandwidth"
-            )));
-        }
-        let near = self.near_level().filter(|near| {
-            let share = bound.as_ref().ok().and_then(|bound| bound.memory.value);
-            let least = if near.surely >= SURE { NOT_BOUND_PERCENT } else { BOUND_PERCENT };
-            share.map_or(near.surely >= SURE, |share| share >= least)
-        });
-        if let Some(near) = near {
-            return Ok((Class::CacheBandwidth(near.level), near.why));
-        }
-        let Bound { memory, .. } = bound.as_ref().map_err(String::clone)?;
-        let (Some(share), Some(low), Some(high)) = (memory.value, memory.low, memory.high) else {
-            return Err(open("memory's share of its time is not known".to_owned()));
-        };
-        let wide = || open(format!("memory takes between {low:.0} and {high:.0} % of its time"));
-        if share >= BOUND_PERCENT && low < NOT_BOUND_PERCENT {
-            return Err(wide());
-        }
-        if share >= BOUND_PERCENT {
-            let why = format!("{share:.0} % of its time exceeds its no-miss time");
-            let seconds = share / 100.0 * self.strata.seconds;
-            return Ok(match self.walk_share(seconds).filter(|_| !self.is_chase()) {
-                Some(walks) if walks > 0.5 => {
-                    let walks = (walks * 100.0).min(100.0);
-                    let why =
-                        format!("{why}; {walks:.0} % of the loads that miss L2 need a page walk");
-                    (Class::Tlb, why)
-                }
-                _ => (Class::Latency, why),
-            });
-        }
-        if high >= UNDECIDED_PERCENT {
-            return Err(wide());
-        }
-        Ok((Class::Core, format!("{:.0} % of its time is no-miss time", 100.0 - share)))
-    }
-
     /// Threads of the program that run at a time, while it runs; at least 1.
     pub(crate) fn running(&self) -> f64 {
         (self.strata.seconds / self.profile.elapsed().seconds().max(1e-9)).max(1.0)
-    }
-
-    /// The rate while the program runs over what as many threads reach, its lower bound, and that in words.
-    fn near_the_limit(&self, bandwidth: &Bandwidth) -> Option<(f64, f64, String)> {
-        let (elapsed, running) = (self.profile.elapsed().seconds(), self.running());
-        let while_running = elapsed * running / self.strata.seconds;
-        let rate = bandwidth.average.value? * while_running;
-        let reachable = self.reachable(running, self.written())?;
-        let of_reach = rate / reachable;
-        let least = bandwidth.average.low? * while_running / reachable;
-        let percent = of_reach * 100.0;
-        let why = format!(
-            "{rate:.1} GB/s while it runs, {percent:.0} % of what this many threads reach on this machine"
-        );
-        Some((of_reach, least, why))
     }
 
     /// Page walks: accesses whose translation is in neither TLB, for the whole program.
@@ -393,51 +296,22 @@ impl Memory<'_> {
     }
 
     /// Per burst: page walks, and loads that go beyond the second level of cache.
-    fn walks_and_far_loads(&self) -> (Quantity, Quantity) {
+    pub(super) fn walks_and_far_loads(&self) -> (Quantity, Quantity) {
         let bursts = self.passed.bursts.len();
         let (mut walks, mut far) = (Quantity::none(bursts), Quantity::none(bursts));
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             for site in &burst.sites {
                 let accesses = (site.loads + site.stores) as f64;
                 walks.add(number, self.model.walks(site.site).times(accesses));
-                let hit_levels = self.model.hit_levels(burst.place, site.site);
-                let touches = hit_levels
-                    .l1
-                    .plus(hit_levels.l2)
-                    .plus(hit_levels.l3)
-                    .plus(hit_levels.dram)
-                    .best;
-                if site.loads > 0 && touches > 0.0 {
-                    let beyond =
-                        hit_levels.l3.plus(hit_levels.dram).times(site.loads as f64 / touches);
-                    far.add(number, beyond);
-                }
+                let levels = self.model.hit_levels(burst.place, site.site);
+                far.add(number, levels.l3.plus(levels.dram).times(site.loads as f64));
             }
         }
         (walks, far)
     }
 
-    /// Page walks per load that goes beyond the second level of cache; `None` where walks explain little of the seconds that
-    /// memory takes.
-    fn walk_share(&self, memory_seconds: f64) -> Option<f64> {
-        let (walks, far) = self.walks_and_far_loads();
-        let (walks, far) =
-            (self.expansion().total(&walks).point(), self.expansion().total(&far).point());
-        // At most, each walk takes an access to memory.
-        let explained = walks * self.latencies()[2] * 1e-9;
-        (far >= 1.0 && explained >= WALKS_MATTER * memory_seconds).then(|| walks / far)
-    }
-
-    /// Whether most loads wait for the one before: then the walk is but a part of each wait.
-    fn is_chase(&self) -> bool {
-        let chased: f64 = self.passed.bursts.iter().map(|burst| burst.chased).sum();
-        let loads =
-            |burst: &BurstWork| burst.sites.iter().map(|site| site.loads as f64).sum::<f64>();
-        chased > 0.5 * self.passed.bursts.iter().map(loads).sum::<f64>()
-    }
-
     /// Of the bytes that the program moves, the part that it writes, 0 to 1.
-    fn written(&self) -> f64 {
+    pub(super) fn written(&self) -> f64 {
         let (read, written) = (self.all.read.sum(), self.all.write.sum());
         if read + written > 0.0 { written / (read + written) } else { 0.0 }
     }

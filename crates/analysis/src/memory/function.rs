@@ -201,12 +201,12 @@ impl Memory<'_> {
 
     /// Bytes to and from memory per second of the whole program, percent of what as many threads reach.
     #[must_use]
-    pub fn of_reach(&self) -> Metric {
+    pub fn of_reach(&self) -> Figure {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
         let native = Quantity::exactly(all.iter().map(|at| self.strata.seconds_of(*at)));
         let (expansion, seconds) = (self.expansion(), self.expansion().time(&native));
         let bursts = Bursts { numbers: &all, expansion, native: &native, seconds: &seconds };
-        self.part_of_reach(bursts, &self.sums(&all)).metric()
+        self.part_of_reach(bursts, &self.sums(&all))
     }
 
     fn part_of_reach(&self, bursts: Bursts<'_>, sums: &Sums) -> Figure {
@@ -317,13 +317,9 @@ impl Memory<'_> {
 
     /// Nanoseconds that the accesses of a burst at a site take beyond the first level, one after the other.
     pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Bounds {
-        let hit_levels = self.model.hit_levels(burst.place, site.site);
-        let touches =
-            hit_levels.l1.plus(hit_levels.l2).plus(hit_levels.l3).plus(hit_levels.dram).best;
-        let accesses = (site.loads + site.stores) as f64;
-        let per_touch = if touches > 0.0 { accesses / touches } else { 0.0 };
-        let near = hit_levels.l2.times(latency[0]).plus(hit_levels.l3.times(latency[1]));
-        near.plus(hit_levels.dram.times(latency[2])).times(per_touch)
+        let levels = self.model.hit_levels(burst.place, site.site);
+        let near = levels.l2.times(latency[0]).plus(levels.l3.times(latency[1]));
+        near.plus(levels.dram.times(latency[2])).times((site.loads + site.stores) as f64)
     }
 
     /// Nanoseconds of the second level, the third and memory.

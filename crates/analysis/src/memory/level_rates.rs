@@ -10,12 +10,12 @@
 
 use std::collections::BTreeSet;
 
-use estimate::Bounds;
+use estimate::{Bounds, Estimate};
 use facts::host::LevelBandwidth;
 use facts::{Evidence, Metric};
 use x86::Kind;
 
-use super::bound::{IMPOSSIBLE, NEAR_PEAK, NO_TIME, NO_WRITES, WHY_IMPOSSIBLE};
+use super::bound::{IMPOSSIBLE, NO_TIME, NO_WRITES, WHY_IMPOSSIBLE};
 use super::core_time::ONE_THREAD;
 use super::quantity::Quantity;
 use super::{LINE, Memory};
@@ -46,8 +46,8 @@ pub struct LevelRate {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Near {
     pub(super) level: u32,
-    /// Probability that it is used as far as that.
-    pub(super) surely: f64,
+    /// Percent of what so many threads reach there.
+    pub(super) of_reach: Estimate,
     pub(super) why: String,
 }
 
@@ -55,7 +55,11 @@ impl Memory<'_> {
     /// The second and the third level, of the whole program.
     #[must_use]
     pub fn level_rates(&self) -> [LevelRate; 2] {
-        self.level_rates_of(self.passed.sites.keys().copied())
+        let rates = || self.level_rates_of(self.passed.sites.keys().copied());
+        match self.bursts {
+            None => self.replayed.level_rates.get_or_init(rates).clone(),
+            Some(_) => rates(),
+        }
     }
 
     /// The same of the code of some sites.
@@ -77,17 +81,10 @@ impl Memory<'_> {
         // Lines, of which for stores; accesses, of which stores.
         let (mut all, mut stored, mut accesses, mut stores) = (0.0, 0.0, 0.0, 0.0);
         for site in sites {
-            let outcomes = &self.passed.sites[&site];
-            let executed = (outcomes.loads + outcomes.stores).max(1) as f64;
-            let mut known = None;
             for (number, burst, work) in self.works_of(site) {
                 at.insert(number);
-                let levels = match known {
-                    Some((place, levels)) if place == burst.place => levels,
-                    _ => self.model.hit_levels(burst.place, site),
-                };
-                known = Some((burst.place, levels));
-                let part = (work.loads + work.stores) as f64 / executed;
+                let levels = self.model.hit_levels(burst.place, site);
+                let part = (work.loads + work.stores) as f64;
                 let far = through(levels.l3, levels.dram);
                 let passed = [through(levels.l2, far), far].map(|lines| lines.times(part * LINE));
                 for (sum, lines) in lines.iter_mut().zip(passed) {
@@ -171,22 +168,20 @@ impl Memory<'_> {
         reach(points, level, running, kernel)
     }
 
-    /// The level of cache that is used most, where it is rather near its limit than not.
+    /// The level of cache that is used most.
     pub(super) fn near_level(&self) -> Option<Near> {
         let near = |rate: LevelRate| {
-            let share = rate.of_reachable.drawn(0)?;
+            let of_reach = rate.of_reachable.drawn(0)?;
             let value = rate.rate.value?;
             let why = format!(
                 "{value:.1} GB/s from L{} while it runs, {:.0} % of what this many threads reach there",
                 rate.level,
-                share.point()
+                of_reach.point()
             );
-            let surely = share.probability(|share| share >= NEAR_PEAK * 100.0);
-            Some((share.point(), Near { level: rate.level, surely, why }))
+            Some(Near { level: rate.level, of_reach, why })
         };
         let found = self.level_rates().into_iter().filter_map(near);
-        let (_, most) = found.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        (most.surely > 0.5).then_some(most)
+        found.max_by(|a, b| a.of_reach.point().total_cmp(&b.of_reach.point()))
     }
 }
 

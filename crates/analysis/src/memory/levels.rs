@@ -168,22 +168,12 @@ impl Memory<'_> {
         let mut hit_levels: [Quantity; 4] = std::array::from_fn(|_| Quantity::none(bursts));
         let mut loads = Quantity::none(bursts);
         for (site, works) in sites {
-            let mut known = None;
             for (number, burst, executed) in works.filter(|(_, _, executed)| *executed > 0) {
-                // The answer is that of all that bursts did in a place.
-                let outcome = match known {
-                    Some((place, outcome)) if place == burst.place => outcome,
-                    _ => self.model.hit_levels(burst.place, site),
-                };
-                known = Some((burst.place, outcome));
-                let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
-                let touches: f64 = parts.iter().map(|part| part.best).sum();
-                if touches <= 0.0 {
-                    continue;
-                }
+                let outcome = self.model.hit_levels(burst.place, site);
                 loads.add(number, Bounds::exactly(executed as f64));
+                let parts = [outcome.l1, outcome.l2, outcome.l3, outcome.dram];
                 for (quantity, part) in hit_levels.iter_mut().zip(parts) {
-                    quantity.add(number, part.times(executed as f64 / touches));
+                    quantity.add(number, part.times(executed as f64));
                 }
             }
         }

@@ -41,6 +41,7 @@ mod timer_step;
 mod times;
 mod unrecorded;
 mod unseen;
+mod verdict;
 mod waits;
 mod work;
 mod zeroed;
@@ -82,7 +83,7 @@ use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
-pub use self::bound::{BOUND_PERCENT, Bound, Class, IMPOSSIBLE, NEAR_PEAK, WHY_IMPOSSIBLE};
+pub use self::bound::{Bound, IMPOSSIBLE, NEAR_PEAK, WHY_IMPOSSIBLE};
 pub(crate) use self::core_time::seconds;
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow};
@@ -90,6 +91,7 @@ pub use self::level_rates::LevelRate;
 pub use self::levels::LevelShares;
 pub use self::parts::PartRow;
 pub use self::rows::MemoryRow;
+pub use self::verdict::{BOUND_PERCENT, Certainty, Class, Verdict};
 
 /// Loads (and stores) per second that code in which no burst began may execute: two a cycle at 3 GHz. An interpreter of
 /// byte code does half of that.
@@ -144,6 +146,8 @@ pub struct Replayed {
     unrecorded: Unrecorded,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
+    /// Rates of the levels of cache of the whole program.
+    level_rates: OnceLock<[LevelRate; 2]>,
     /// What findings ask of all accesses.
     asked: OnceLock<Asked>,
     missing: Option<String>,
@@ -284,6 +288,7 @@ impl Replayed {
             paces,
             unrecorded,
             bandwidth: OnceLock::new(),
+            level_rates: OnceLock::new(),
             asked,
             missing,
             notes,

@@ -50,11 +50,19 @@ pub(crate) struct Model {
     sites: BTreeMap<SiteIndex, Chances>,
     extents: HashMap<CodeRegion, Option<Extent>>,
     levels: [Level; 3],
-    /// What `reached_last` says of a site in a place: asked again for each part of each object.
-    reached: IndexMap<(CodeRegion, SiteIndex), Bounds>,
+    /// What is asked again and again of a site in a place.
+    answers: IndexMap<(CodeRegion, SiteIndex), Answer>,
 }
 
-/// Hit levels of the loads of a site, in touches.
+/// Of a site in a place.
+#[derive(Clone, Copy)]
+struct Answer {
+    /// See `reached_last`.
+    reached: Bounds,
+    levels: HitLevels,
+}
+
+/// Of the accesses of a site the parts that each level serves, 0 to 1. An access of two lines has the level of the further one.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct HitLevels {
     pub(crate) l1: Bounds,
@@ -83,18 +91,22 @@ impl Model {
             sites: passed.sites.iter().map(|(site, one)| (*site, chances(site, one))).collect(),
             extents: extents(passed),
             levels,
-            reached: IndexMap::default(),
+            answers: IndexMap::default(),
         };
-        let mut reached = IndexMap::default();
+        let mut answers = IndexMap::default();
         for (burst, work) in
             passed.bursts.iter().flat_map(|one| one.sites.iter().map(move |work| (one, work)))
         {
             if let Some(chances) = model.sites.get(&work.site) {
                 let key = (burst.place, work.site);
-                reached.entry(key).or_insert_with(|| model.reached_last(burst.place, chances));
+                answers.entry(key).or_insert_with(|| {
+                    let reached = model.reached_last(burst.place, chances);
+                    let levels = model.levels_of(burst.place, chances, reached);
+                    Answer { reached, levels }
+                });
             }
         }
-        model.reached = reached;
+        model.answers = answers;
         model
     }
 
@@ -108,10 +120,19 @@ impl Model {
     ) -> Bounds {
         let known = Bounds::exactly(lines.known as f64);
         let Some(chances) = self.sites.get(&site) else { return known };
+        let reached = self.answers.get(&(place, site)).map(|answer| answer.reached);
+        let reached = reached.unwrap_or_else(|| self.reached_last(place, chances));
+        self.lines_of((place, chances, reached), (lines, firsts))
+    }
+
+    fn lines_of(
+        &self,
+        (place, chances, reached): (CodeRegion, &Chances, Bounds),
+        (lines, firsts): (&Partly, &[(u8, u64)]),
+    ) -> Bounds {
+        let known = Bounds::exactly(lines.known as f64);
         if chances.llc.is_closed() {
-            let above = self.reached.get(&(place, site)).copied();
-            let above = above.unwrap_or_else(|| self.reached_last(place, chances));
-            return known.plus(by_sets(above, chances, &lines.unknown));
+            return known.plus(by_sets(reached, chances, &lines.unknown));
         }
         let unknown: u64 = lines.unknown.iter().map(|(_, count)| count).sum();
         known.plus(self.by_times(place, chances, firsts).times(unknown as f64))
@@ -197,46 +218,49 @@ impl Model {
         open.each(|open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
     }
 
-    /// Hit levels of the touches of a site, over all bursts.
+    /// Hit levels of the accesses of a site, over all bursts.
     pub(crate) fn hit_levels(&self, place: CodeRegion, site: SiteIndex) -> HitLevels {
-        let Some(chances) = self.sites.get(&site) else { return HitLevels::default() };
+        self.answers.get(&(place, site)).map(|answer| answer.levels).unwrap_or_default()
+    }
+
+    fn levels_of(&self, place: CodeRegion, chances: &Chances, reached: Bounds) -> HitLevels {
         let of = &chances.outcomes;
-        let ratio = |tally: &LevelTally, survival: &Survival, level: usize| {
-            let touches = tally.touches() as f64;
-            if touches <= 0.0 {
+        // Of two lines of one access mostly one misses.
+        let executed = ((of.loads + of.stores).max(1) as f64).max(of.l1.absent.misses as f64);
+        let ratio = |tally: &LevelTally, survival: &Survival, level: usize, of: f64| {
+            if of <= 0.0 {
                 return Bounds::exactly(0.0);
             }
             let misses = tally.absent.misses as f64;
             let open = self.open_at(place, chances, level);
-            open.each(|open| (misses + missed(tally, survival, open)) / touches)
+            open.each(|open| ((misses + missed(tally, survival, open)) / of).min(1.0))
         };
-        let (m1, m2) = (ratio(&of.l1, &chances.l1, 0), ratio(&of.l2, &chances.l2, 1));
-        let touches = of.l1.touches() as f64;
-        let behind = |a: Bounds, b: Bounds| Bounds {
-            best: a.best * b.best,
-            low: a.low * b.low,
-            high: a.high * b.high,
+        let one = ratio(&of.l1, &chances.l1, 0, executed);
+        let second = ratio(&of.l2, &chances.l2, 1, of.l2.touches() as f64);
+        let two = Bounds {
+            best: one.best * second.best,
+            low: one.low * second.low,
+            high: one.high * second.high,
         };
-        let two = behind(m1, m2);
         let firsts = listed(&of.times.absent.unknown);
         let fills = Partly::of(&of.llc.absent);
-        let dram = self.lines(place, site, (&fills, &firsts)).times(1.0 / touches.max(1.0));
-        let least = |a: Bounds, b: Bounds| Bounds {
-            best: a.best.min(b.best),
-            low: a.low.min(b.high),
-            high: a.high.min(b.high),
+        let dram = self.lines_of((place, chances, reached), (&fills, &firsts));
+        let dram = dram.times(1.0 / executed);
+        let three = Bounds {
+            best: dram.best.min(two.best),
+            low: dram.low.min(two.high),
+            high: dram.high.min(two.high),
         };
-        let three = least(dram, two);
         let minus = |a: Bounds, b: Bounds| Bounds {
             best: (a.best - b.best).max(0.0),
             low: (a.low - b.high).max(0.0),
             high: (a.high - b.low).max(0.0),
         };
         HitLevels {
-            l1: minus(Bounds::exactly(1.0), m1).times(touches),
-            l2: minus(m1, two).times(touches),
-            l3: minus(two, three).times(touches),
-            dram: three.times(touches),
+            l1: minus(Bounds::exactly(1.0), one),
+            l2: minus(one, two),
+            l3: minus(two, three),
+            dram: three,
         }
     }
 }

@@ -131,12 +131,15 @@ impl Speed {
         (self.best / end).powf(place.abs())
     }
 
-    /// Native code is no quicker than with all its data in the first level.
+    /// Native code is no quicker than with all its data in the first level. If it surely was, that time is wrong: on repeated
+    /// data a loop may wait for its own stores.
     fn with_misses(self, work: &Work) -> Speed {
         let most = |no_miss: f64| (work.seconds / no_miss).max(1.0);
-        let high = self.high.min(most(work.no_miss.low / TOO_MUCH));
-        let best = self.best.min(most(work.no_miss.best)).min(high);
-        Speed { best, low: self.low.min(best), high }
+        let [likely, most] = [work.no_miss.low, work.no_miss.low / TOO_MUCH].map(most);
+        if self.low > likely {
+            return self;
+        }
+        Speed { best: self.best.min(likely), high: self.high.min(most), ..self }
     }
 }
 

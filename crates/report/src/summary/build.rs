@@ -5,10 +5,11 @@
 use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::Figures;
 use analysis::heap::{heap_sums, huge_pages};
+use analysis::memory::Class;
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, Weight, parallel};
 use facts::host::{Calibration, Host};
-use facts::{Evidence, ExitKind, Metric, Run, RunState, SamplingMethod, Target};
+use facts::{Analysis, Evidence, ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
 use super::core_limit::core_limit;
 use super::memory::memory_part;
@@ -55,7 +56,7 @@ impl Summary {
         let mut notes = found.notes.clone();
         notes.append(&mut memory.notes);
         let (exit_code, exit) = exit(run.exit);
-        let core_limit = core_limit(prepared, &bursts, memory.class, &found.cpu_time);
+        let core_limit = core_limit(prepared, &bursts, memory.verdict.class, &found.cpu_time);
         let (top_functions, more_functions) = top_functions(profile, &found);
         let extra = text_extra(profile, &found, more_functions);
         let heap_library = tidy(heap_library(profile, &found));
@@ -95,11 +96,12 @@ impl Summary {
             },
             dram_bandwidth: memory.bandwidth,
             cache_bandwidth: memory.cache_bandwidth,
-            classification: memory.class.map(analysis::memory::Class::name),
-            bandwidth_level: memory.class.and_then(analysis::memory::Class::level),
+            classification: memory.verdict.class.map(Class::name),
+            bandwidth_level: memory.verdict.class.and_then(Class::level),
             core_limit,
-            classification_reason: memory.class_reason,
-            classification_certainty: None,
+            classification_reason: memory.verdict.why,
+            classification_certainty: (run.analysis == Analysis::MemoryAccess)
+                .then(|| memory.verdict.certainty.name()),
             verdict: String::new(),
             verdict_decided_by: None,
             memory_bound: memory.memory_bound,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Class, Memory, PartRow};
+use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Memory, PartRow, Verdict};
 use analysis::objects::{Grouping, Object};
 use analysis::stalls::stall_rows;
 use analysis::{Key, RowKey, Selection};
@@ -22,8 +22,7 @@ const TOP_PERCENT: f64 = 0.5;
 pub(super) struct MemoryPart {
     pub(super) bandwidth: BandwidthSummary,
     pub(super) cache_bandwidth: CacheBandwidth,
-    pub(super) class: Option<Class>,
-    pub(super) class_reason: String,
+    pub(super) verdict: Verdict,
     pub(super) memory_bound: Metric,
     pub(super) without_misses: Metric,
     pub(super) without_limit: Metric,
@@ -45,7 +44,7 @@ pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Memor
     let (flops, intensity) = memory.arithmetic();
     let levels = memory.all_levels();
     let (bandwidth, bound) = (memory.bandwidth(Bands::default()), memory.bound());
-    let (class, class_reason) = class(memory, &bandwidth, &bound);
+    let verdict = memory.verdict(&bound);
     let of_bound = |unit: &str, part: fn(&Bound) -> &Metric| {
         tidy(match &bound {
             Ok(bound) => part(bound).clone(),
@@ -59,8 +58,7 @@ pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Memor
     });
     MemoryPart {
         cache_bandwidth: CacheBandwidth { l2, l3 },
-        class,
-        class_reason,
+        verdict,
         memory_bound: of_bound("percent", |bound| &bound.memory),
         without_misses: of_bound("s", |bound| &bound.without_misses),
         without_limit: of_bound("s", |bound| &bound.without_limit),
@@ -170,21 +168,6 @@ fn top_object(
     }
 }
 
-fn class(
-    memory: &Memory<'_>,
-    bandwidth: &Result<Bandwidth, &str>,
-    bound: &Result<Bound, String>,
-) -> (Option<Class>, String) {
-    let bandwidth = match bandwidth {
-        Ok(bandwidth) => bandwidth,
-        Err(why) => return (None, (*why).to_owned()),
-    };
-    match memory.class(bandwidth, bound) {
-        Ok((class, why)) => (Some(class), why),
-        Err(why) => (None, why),
-    }
-}
-
 fn bandwidth_summary(found: Bandwidth, memory: &Memory<'_>) -> BandwidthSummary {
     let step = |step: BandwidthStep| BandwidthTime {
         from: significant(step.from),
@@ -198,7 +181,7 @@ fn bandwidth_summary(found: Bandwidth, memory: &Memory<'_>) -> BandwidthSummary 
         write: tidy(found.write),
         bound_time_percent: tidy(found.bound_time),
         reachable: tidy(memory.reach()),
-        of_reachable: tidy(memory.of_reach()),
+        of_reachable: tidy(Metric::clone(&memory.of_reach())),
         medium_from: found.bands.map(|(medium, _)| significant(medium)),
         high_from: found.bands.map(|(_, high)| significant(high)),
         histogram: found.histogram.into_iter().map(step).collect(),

@@ -1,99 +1,29 @@
 //! The verdict in words: what limits the program, how certain that is, and what would decide it.
 //!
-//! What for: text, JSON and the page have the same sentence. What not: the class (`analysis::memory`) and its reason. The verdict
-//! adds how much of the interval is on the side of the class, and that kernel time and waits are outside the class.
+//! What for: text, JSON and the page have the same sentence. What not: the class (`analysis::memory`) and its reason. The sentence
+//! adds that kernel time and waits are outside the class.
 
-use analysis::memory::{BOUND_PERCENT, NEAR_PEAK};
-use facts::Metric;
+use analysis::memory::Certainty;
 
 use super::{CoreLimitSummary, Summary};
 use crate::text::{percent, printable};
 
-/// An interval between these two: memory and instructions both have a part that is worth work. Less than the first is
-/// seldom worth it; the second leaves the instructions a third.
-const MIXED: (f64, f64) = (20.0, 65.0);
-/// This part of an interval on one side is probable, not certain.
-const MOST: f64 = 0.75;
 /// From this share on, time outside the program's own code is in the verdict: the rest of it is about less than half.
 const MUCH: f64 = 50.0;
 
-/// How surely.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Certainty {
-    Is,
-    Probably,
-    Mixed,
-    Undecided,
-}
-
-impl Certainty {
-    fn name(self) -> &'static str {
-        match self {
-            Certainty::Is => "is",
-            Certainty::Probably => "probably",
-            Certainty::Mixed => "mixed",
-            Certainty::Undecided => "undecided",
-        }
-    }
-}
-
 /// Fills in the verdict of a summary that is complete but for it. Only an analysis of memory has one.
 pub(super) fn judge(summary: &mut Summary) {
-    if summary.analysis != "memory-access" {
-        return;
-    }
-    let cache = summary.bandwidth_level.and_then(|level| summary.cache_bandwidth.of(level));
-    let of_reach = cache.map_or(&summary.dram_bandwidth.of_reachable, |cache| &cache.of_reachable);
-    let certainty = certainty(summary.classification, known(&summary.memory_bound), of_reach);
+    let Some(certainty) = summary.classification_certainty else { return };
     let first = sentence(summary, certainty);
     let within = summary.core_limit.as_ref().and_then(CoreLimitSummary::sentence);
     let others = [first].into_iter().chain(within).chain(outside(summary)).collect::<Vec<_>>();
     summary.verdict = others.join(" ");
-    let decided = matches!(certainty, Certainty::Is | Certainty::Mixed);
+    let decided = [Certainty::Is, Certainty::Mixed].map(Certainty::name).contains(&certainty);
     summary.verdict_decided_by = (!decided).then(|| decided_by(summary));
-    summary.classification_certainty = Some(certainty.name());
 }
 
-/// Value and ends of the interval of a figure.
-type Known = (f64, f64, f64);
-
-fn known(metric: &Metric) -> Option<Known> {
-    Some((metric.value?, metric.low?, metric.high?))
-}
-
-/// Whether memory may be saturated: then its share says little of what limits the program.
-fn may_saturate(of_reach: &Metric) -> bool {
-    // One that is refused for being impossible has its reason.
-    let is_impossible = of_reach.note.as_deref() == Some(analysis::memory::WHY_IMPOSSIBLE);
-    is_impossible || of_reach.value.is_some_and(|value| value >= NEAR_PEAK * 100.0)
-}
-
-/// `share` is memory's of the time, `of_reach` the traffic's of what as many threads reach, percent.
-fn certainty(class: Option<&str>, share: Option<Known>, of_reach: &Metric) -> Certainty {
-    if class == Some("bandwidth-bound") {
-        let sure = of_reach.low.is_some_and(|low| low >= NEAR_PEAK * 100.0);
-        return if sure { Certainty::Is } else { Certainty::Probably };
-    }
-    let Some((value, low, high)) = share else { return Certainty::Undecided };
-    if class.is_none() && may_saturate(of_reach) {
-        return Certainty::Undecided;
-    }
-    let on_side = match value >= BOUND_PERCENT {
-        true => high - low.max(BOUND_PERCENT),
-        false => high.min(BOUND_PERCENT) - low,
-    };
-    let part = if high > low { on_side / (high - low) } else { 1.0 };
-    match class {
-        Some(_) if part >= 1.0 => Certainty::Is,
-        _ if low >= MIXED.0 && high <= MIXED.1 => Certainty::Mixed,
-        Some(_) => Certainty::Probably,
-        None if part >= MOST => Certainty::Probably,
-        None => Certainty::Undecided,
-    }
-}
-
-fn sentence(summary: &Summary, certainty: Certainty) -> String {
-    let reason = || printable(&summary.classification_reason);
+fn sentence(summary: &Summary, certainty: &str) -> String {
+    let reason = printable(&summary.classification_reason);
     let what = match summary.classification {
         Some("bandwidth-bound") => match summary.bandwidth_level {
             Some("L2") => "the bandwidth of the second-level cache",
@@ -102,36 +32,23 @@ fn sentence(summary: &Summary, certainty: Certainty) -> String {
         },
         Some("latency-bound") => "the latency of memory",
         Some("tlb-bound") => "address translation (page walks)",
-        _ => "its own instructions, not by memory",
+        Some(_) => "its own instructions, not by memory",
+        None => "memory",
     };
     // For a program at the bandwidth limit the reason says more than memory's share.
-    let by_rate = summary.classification == Some("bandwidth-bound")
-        || (summary.classification.is_none() && may_saturate(&summary.dram_bandwidth.of_reachable));
-    let range =
-        known(&summary.memory_bound).map(|(_, low, high)| match (low.round(), high.round()) {
-            (low, high) if low < high => format!("{low:.0} to {high:.0} %"),
-            (low, _) => format!("{low:.0} %"),
-        });
-    let Some(range) = range.filter(|_| !by_rate) else {
-        return match certainty {
-            Certainty::Is => format!("Limited by {what}: {}.", reason()),
-            Certainty::Probably => format!("Probably limited by {what}: {}.", reason()),
-            _ => format!("What limits the program is undecided; {}.", reason()),
-        };
-    };
-    let memory = format!("memory takes {range} of its time");
-    let is_memory = summary.memory_bound.value.is_some_and(|value| value >= BOUND_PERCENT);
-    match (certainty, summary.classification) {
-        (Certainty::Is, _) => format!("Limited by {what}: {memory}."),
-        (Certainty::Mixed, _) => format!("Mixed: {memory}, its own instructions take the rest."),
-        (Certainty::Probably, Some(_)) => format!("Probably limited by {what}: {memory}."),
-        (Certainty::Probably, None) if is_memory => {
-            format!("Probably limited by memory: {memory}.")
-        }
-        (Certainty::Probably, None) => format!("Probably not limited by memory: {memory}."),
-        (Certainty::Undecided, _) => {
-            format!("Undecided whether memory limits the program: {memory}.")
-        }
+    let share = &summary.memory_bound;
+    let ends = share.low.zip(share.high);
+    let ends = ends.filter(|_| summary.classification != Some("bandwidth-bound"));
+    let range = ends.map(|(low, high)| match (low.round(), high.round()) {
+        (low, high) if low < high => format!("memory takes {low:.0} to {high:.0} % of its time"),
+        (low, _) => format!("memory takes {low:.0} % of its time"),
+    });
+    match (certainty, range) {
+        ("is", range) => format!("Limited by {what}: {}.", range.unwrap_or(reason)),
+        ("probably", range) => format!("Probably limited by {what}: {}.", range.unwrap_or(reason)),
+        ("mixed", Some(memory)) => format!("Mixed: {memory}, its own instructions take the rest."),
+        (_, Some(memory)) => format!("Undecided whether memory limits the program: {memory}."),
+        (_, None) => format!("What limits the program is undecided; {reason}."),
     }
 }
 
@@ -163,41 +80,4 @@ fn decided_by(summary: &Summary) -> String {
         return format!("a longer recording, or {more}");
     }
     format!("a longer run, several with --repeat, or {more}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_say_how_surely() {
-        let none = Metric::unavailable("percent", "not asked");
-        let (latency, core) = (Some("latency-bound"), Some("core-bound"));
-        for (class, share, expected) in [
-            (latency, (89.0, 77.0, 94.0), Certainty::Is),
-            (latency, (60.0, 30.0, 90.0), Certainty::Probably),
-            (latency, (45.0, 30.0, 50.0), Certainty::Mixed),
-            (core, (10.0, 0.0, 30.0), Certainty::Is),
-            (core, (20.0, 5.0, 48.0), Certainty::Probably),
-            (core, (35.0, 30.0, 48.0), Certainty::Mixed),
-            (None, (45.0, 16.0, 73.0), Certainty::Undecided),
-            (None, (40.0, 30.0, 50.0), Certainty::Mixed),
-            (None, (80.0, 24.0, 95.0), Certainty::Probably),
-            (None, (30.0, 0.0, 89.0), Certainty::Undecided),
-        ] {
-            assert_eq!(certainty(class, Some(share), &none), expected, "{class:?} {share:?}");
-        }
-        assert_eq!(certainty(None, None, &none), Certainty::Undecided);
-        let reach = |value, low| Metric {
-            value: Some(value),
-            low: Some(low),
-            high: Some(99.0),
-            ..none.clone()
-        };
-        let bandwidth = Some("bandwidth-bound");
-        assert_eq!(certainty(bandwidth, None, &reach(90.0, 80.0)), Certainty::Is);
-        assert_eq!(certainty(bandwidth, None, &reach(80.0, 50.0)), Certainty::Probably);
-        let low_share = Some((10.0, 5.0, 15.0));
-        assert_eq!(certainty(None, low_share, &reach(80.0, 20.0)), Certainty::Undecided);
-    }
 }

@@ -18,7 +18,7 @@ use crate::findings::reread::Stored;
 use crate::findings::steps::Steps;
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
-use crate::memory::{Bands, FunctionMemory, Memory, SiteWeight};
+use crate::memory::{FunctionMemory, Memory, SiteWeight};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::reuse::curves;
@@ -64,9 +64,8 @@ pub(super) fn traced(
         is_row(site) && steps.executions.saturating_mul(bytes) / runs >= STREAM
     };
     let reloaded = reloaded((profile, code, memory, objects), &functions, (is_row, is_stream));
-    let bandwidth = memory.bandwidth(Bands::default());
     let bound = memory.bound();
-    let class = bandwidth.ok().and_then(|bandwidth| memory.class(&bandwidth, &bound).ok());
+    let class = Some(memory.verdict(&bound)).and_then(|found| Some((found.class?, found.why)));
     let sites = Sites { profile, code, memory, objects, by_site, steps };
     let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
     let mut whole = sites.function(&whole);

@@ -1,0 +1,258 @@
+//! What limits the program, and how surely.
+//!
+//! What for: in each replicate of the sample one thing limits. How many replicates agree is the probability of the verdict. So
+//! what the figures have in common counts once, and no interval is compared with a threshold. What not: the figures (`bound`,
+//! `function`, `level_rates`); sentences (`report`).
+//!
+//! In a replicate the first of these limits that holds:
+//! * the bandwidth of memory: the program moves at least [`NEAR_PEAK`] of what as many threads reach; or memory takes
+//!   [`BOUND_PERCENT`] of the time, most of it in code that does;
+//! * the bandwidth of a level of cache, likewise, where memory takes [`SOME_PERCENT`];
+//! * latency, or page walks, where memory takes [`BOUND_PERCENT`];
+//! * else the core.
+//!
+//! Where none of them is likely, memory and instructions may each have a good part ([`MIXED`]): that is known, then, and said.
+
+use estimate::Estimate;
+
+use super::Memory;
+use super::bound::{Bound, NEAR_PEAK};
+use super::work::BurstWork;
+
+/// From this share on memory is what the program waits for, percent.
+pub const BOUND_PERCENT: f64 = 40.0;
+/// A level of cache that is used up to its limit limits from this share on.
+const SOME_PERCENT: f64 = 25.0;
+/// Between these two, memory and instructions both have a part that is worth work. Less than the first is seldom worth it; the
+/// second leaves the instructions a third.
+const MIXED: (f64, f64) = (20.0, 65.0);
+/// A verdict of this probability is one, and of this a likely one.
+const SURE: f64 = 0.95;
+const LIKELY: f64 = 0.8;
+/// Of the time that memory takes, the part that page walks must explain to be its reason.
+const WALKS_MATTER: f64 = 0.1;
+
+/// What limits the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// The rate at which memory delivers.
+    Bandwidth,
+    /// The rate at which this level of cache does.
+    CacheBandwidth(u32),
+    /// The time that single loads take.
+    Latency,
+    /// Address translation.
+    Tlb,
+    /// Its own instructions.
+    Core,
+}
+
+impl Class {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Bandwidth | Class::CacheBandwidth(_) => "bandwidth-bound",
+            Class::Latency => "latency-bound",
+            Class::Tlb => "tlb-bound",
+            Class::Core => "core-bound",
+        }
+    }
+
+    /// Of `bandwidth-bound`, whose bandwidth that is.
+    #[must_use]
+    pub fn level(self) -> Option<&'static str> {
+        match self {
+            Class::Bandwidth => Some("DRAM"),
+            Class::CacheBandwidth(level) => Some(if level == 2 { "L2" } else { "L3" }),
+            Class::Latency | Class::Tlb | Class::Core => None,
+        }
+    }
+}
+
+/// How surely.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Certainty {
+    /// At least 95 %.
+    Is,
+    /// At least 80 %.
+    Probably,
+    /// That both memory and instructions have a good part.
+    Mixed,
+    /// The evidence does not decide.
+    Undecided,
+}
+
+impl Certainty {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Certainty::Is => "is",
+            Certainty::Probably => "probably",
+            Certainty::Mixed => "mixed",
+            Certainty::Undecided => "undecided",
+        }
+    }
+
+    fn of(probability: f64) -> Option<Certainty> {
+        match probability {
+            SURE.. => Some(Certainty::Is),
+            LIKELY.. => Some(Certainty::Probably),
+            _ => None,
+        }
+    }
+}
+
+/// What limits the program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Verdict {
+    /// `None`: that is not known, or is only known to be memory, or both.
+    pub class: Option<Class>,
+    /// How surely.
+    pub certainty: Certainty,
+    /// Why, or why not.
+    pub why: String,
+}
+
+impl Verdict {
+    /// None, and why.
+    #[must_use]
+    pub fn undecided(why: String) -> Verdict {
+        Verdict { class: None, certainty: Certainty::Undecided, why }
+    }
+}
+
+impl Memory<'_> {
+    /// What limits the program.
+    #[must_use]
+    pub fn verdict(&self, bound: &Result<Bound, String>) -> Verdict {
+        if let Err(why) = self.available() {
+            return Verdict::undecided(why.to_owned());
+        }
+        let of_reach = self.of_reach();
+        let Some(rate) = of_reach.drawn(0) else {
+            return Verdict::undecided(of_reach.note.clone().unwrap_or_default());
+        };
+        let near = self.near_level();
+        let is_near = |rate: f64| rate >= NEAR_PEAK * 100.0;
+        let bandwidth = || {
+            let reached = self.reachable(self.running(), self.written()).unwrap_or(0.0);
+            let (rate, percent) = (rate.point() / 100.0 * reached, rate.point());
+            format!(
+                "{rate:.1} GB/s while it runs, {percent:.0} % of what this many threads reach on this machine"
+            )
+        };
+        let bound = match bound {
+            Ok(bound) => bound,
+            Err(why) => {
+                let memory = Certainty::of(rate.probability(is_near))
+                    .map(|certainty| (Class::Bandwidth, certainty, bandwidth()));
+                let cache = || {
+                    let near = near?;
+                    let certainty = Certainty::of(near.of_reach.probability(is_near))?;
+                    Some((Class::CacheBandwidth(near.level), certainty, near.why))
+                };
+                let found = memory.or_else(cache);
+                return found.map_or_else(
+                    || Verdict::undecided(why.clone()),
+                    |(class, certainty, why)| Verdict { class: Some(class), certainty, why },
+                );
+            }
+        };
+        let share = &bound.share;
+        let far = Estimate::exactly(0.0);
+        let cache = near.as_ref().map_or(&far, |near| &near.of_reach);
+        let limit = |[rate, cache, share]: [f64; 3]| {
+            let waits = share >= BOUND_PERCENT;
+            match () {
+                () if is_near(rate) || waits && bound.saturated > 0.5 => Limit::Bandwidth,
+                () if is_near(cache) && share >= SOME_PERCENT => Limit::Cache,
+                () if waits => Limit::Latency,
+                () => Limit::Core,
+            }
+        };
+        let limits = Estimate::of([&rate, cache, share], |all| f64::from(limit(all) as u8));
+        let probability = |one: Limit| limits.probability(|of| of == f64::from(one as u8));
+        let all = [Limit::Bandwidth, Limit::Cache, Limit::Latency, Limit::Core];
+        let likely = all.map(|one| (one, probability(one))).into_iter();
+        let likely = likely.max_by(|(_, a), (_, b)| a.total_cmp(b));
+        let (low, high) = share.interval();
+        let range = format!("memory takes between {low:.0} and {high:.0} % of its time");
+        let Some((limit, certainty)) =
+            likely.and_then(|(one, probability)| Some((one, Certainty::of(probability)?)))
+        else {
+            let is_both = share.probability(|share| (MIXED.0..=MIXED.1).contains(&share)) >= SURE;
+            let of_memory = Certainty::of(1.0 - probability(Limit::Core));
+            let certainty = match (is_both, of_memory) {
+                (true, _) => Certainty::Mixed,
+                (false, Some(certainty)) => certainty,
+                (false, None) => Certainty::Undecided,
+            };
+            let why = format!("{range}; a longer run or --repeat narrows that");
+            return Verdict { class: None, certainty, why };
+        };
+        let (class, why) = match limit {
+            Limit::Bandwidth if rate.probability(is_near) >= 0.5 => (Class::Bandwidth, bandwidth()),
+            Limit::Bandwidth => {
+                let part = bound.saturated * 100.0;
+                let why = format!(
+                    "{:.0} % of its time exceeds its no-miss time, {part:.0} % of that in code that moves nearly as much as \
+                    this many threads can on this machine",
+                    share.point()
+                );
+                (Class::Bandwidth, why)
+            }
+            Limit::Cache => near.map_or((Class::Latency, range), |near| {
+                (Class::CacheBandwidth(near.level), near.why)
+            }),
+            Limit::Latency => self.waits_for_loads(share.point()),
+            Limit::Core => {
+                (Class::Core, format!("{:.0} % of its time is no-miss time", 100.0 - share.point()))
+            }
+        };
+        Verdict { class: Some(class), certainty, why }
+    }
+
+    /// Of a program that waits for memory for so much of its time, percent.
+    fn waits_for_loads(&self, share: f64) -> (Class, String) {
+        let why = format!("{share:.0} % of its time exceeds its no-miss time");
+        let seconds = share / 100.0 * self.strata.seconds;
+        match self.walk_share(seconds).filter(|_| !self.is_chase()) {
+            Some(walks) if walks > 0.5 => {
+                let walks = (walks * 100.0).min(100.0);
+                let why = format!("{why}; {walks:.0} % of the loads that miss L2 need a page walk");
+                (Class::Tlb, why)
+            }
+            _ => (Class::Latency, why),
+        }
+    }
+
+    /// Page walks per load that goes beyond the second level of cache; `None` where walks explain little of the seconds that
+    /// memory takes.
+    fn walk_share(&self, memory_seconds: f64) -> Option<f64> {
+        let (walks, far) = self.walks_and_far_loads();
+        let (walks, far) =
+            (self.expansion().total(&walks).point(), self.expansion().total(&far).point());
+        // At most, each walk takes an access to memory.
+        let explained = walks * self.latencies()[2] * 1e-9;
+        (far >= 1.0 && explained >= WALKS_MATTER * memory_seconds).then(|| walks / far)
+    }
+
+    /// Whether most loads wait for the one before: then the walk is but a part of each wait.
+    fn is_chase(&self) -> bool {
+        let chased: f64 = self.passed.bursts.iter().map(|burst| burst.chased).sum();
+        let loads =
+            |burst: &BurstWork| burst.sites.iter().map(|site| site.loads as f64).sum::<f64>();
+        chased > 0.5 * self.passed.bursts.iter().map(loads).sum::<f64>()
+    }
+}
+
+/// What limits in one replicate.
+#[derive(Clone, Copy)]
+enum Limit {
+    Bandwidth,
+    Cache,
+    Latency,
+    Core,
+}
