@@ -93,6 +93,12 @@ impl Draws {
         self.in_common().map(|z| (z / Z_95).clamp(-1.0, 1.0)).collect()
     }
 
+    /// Where a number stands of which only the ends are known, -1 to 1, anywhere alike; in part with all others of these draws.
+    #[must_use]
+    pub fn anywhere(&mut self) -> Vec<f64> {
+        self.in_common().map(|z| 2.0 * normal::below(z) - 1.0).collect()
+    }
+
     /// Normal numbers that go together in part.
     fn in_common(&mut self) -> impl Iterator<Item = f64> {
         let own = self.normal();

@@ -47,7 +47,7 @@ pub(super) struct Chances {
 
 impl Chances {
     pub(super) fn new(looks: impl Iterator<Item = (CodeRegion, Speed)>) -> Chances {
-        let (mut draws, mut measured) = (Draws::new(0), Draws::new(1));
+        let (mut draws, mut speeds) = (Draws::new(0), Draws::new(1));
         let mut paces: Vec<Vec<f64>> = Vec::new();
         let mut chances = Chances::default();
         let mut numbers: HashMap<CodeRegion, usize> = HashMap::new();
@@ -57,7 +57,7 @@ impl Chances {
             let number = *numbers.entry(place).or_insert(next);
             if number == next {
                 chances.unknown.push(draws.unknown());
-                paces.push(measured.measured());
+                paces.push(speeds.anywhere());
             }
             let time = paces[number].iter().map(|place| speed.time_at(*place));
             chances.time.push(if speed.low < speed.high { time.collect() } else { Vec::new() });

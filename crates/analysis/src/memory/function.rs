@@ -319,7 +319,7 @@ impl Memory<'_> {
     pub(super) fn weight(&self, burst: &BurstWork, site: &SiteWork, latency: &[f64; 3]) -> Bounds {
         let levels = self.model.hit_levels(burst.place, site.site);
         let near = levels.l2.times(latency[0]).plus(levels.l3.times(latency[1]));
-        near.plus(levels.dram.times(latency[2])).times((site.loads + site.stores) as f64)
+        near.plus(levels.dram.times(latency[2])).times(site.loads.max(site.stores) as f64)
     }
 
     /// Nanoseconds of the second level, the third and memory.

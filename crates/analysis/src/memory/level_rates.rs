@@ -84,7 +84,7 @@ impl Memory<'_> {
             for (number, burst, work) in self.works_of(site) {
                 at.insert(number);
                 let levels = self.model.hit_levels(burst.place, site);
-                let part = (work.loads + work.stores) as f64;
+                let part = work.loads.max(work.stores) as f64;
                 let far = through(levels.l3, levels.dram);
                 let passed = [through(levels.l2, far), far].map(|lines| lines.times(part * LINE));
                 for (sum, lines) in lines.iter_mut().zip(passed) {

@@ -226,7 +226,7 @@ impl Model {
     fn levels_of(&self, place: CodeRegion, chances: &Chances, reached: Bounds) -> HitLevels {
         let of = &chances.outcomes;
         // Of two lines of one access mostly one misses.
-        let executed = ((of.loads + of.stores).max(1) as f64).max(of.l1.absent.misses as f64);
+        let executed = (of.loads.max(of.stores).max(1) as f64).max(of.l1.absent.misses as f64);
         let ratio = |tally: &LevelTally, survival: &Survival, level: usize, of: f64| {
             if of <= 0.0 {
                 return Bounds::exactly(0.0);

@@ -34,6 +34,7 @@ use super::strata::SHORTEST;
 use super::work::BurstWork;
 use crate::stack::FunctionId;
 use crate::traced::{TracedCode, pieces_by_burst};
+use estimate::parameters::SPEED_OFF;
 use estimate::student::quantile_95;
 
 /// Of a burst's time that loops with a pace leave to other code, no less than this part of what its instructions would take
@@ -139,7 +140,8 @@ impl Speed {
         if self.low > likely {
             return self;
         }
-        Speed { best: self.best.min(likely), high: self.high.min(most), ..self }
+        let best = self.best.min(likely);
+        Speed { best, low: self.low.min(best), high: self.high.min(most).max(best) }
     }
 }
 
@@ -282,7 +284,9 @@ impl Speeds {
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
         let own = self.own.get(&work.burst).copied();
-        own.unwrap_or_else(|| self.by_windows(work)).with_misses(work)
+        let Speed { best, low, high } = own.unwrap_or_else(|| self.by_windows(work));
+        let off = 1.0 + SPEED_OFF.value;
+        Speed { best, low: low.min(best / off), high: high.max(best * off) }.with_misses(work)
     }
 
     /// Whether a window gives a burst's own speed.

@@ -8,7 +8,8 @@
 //! * the bandwidth of memory: the program moves at least [`NEAR_PEAK`] of what as many threads reach; or memory takes
 //!   [`BOUND_PERCENT`] of the time, most of it in code that does;
 //! * the bandwidth of a level of cache, likewise, where memory takes [`SOME_PERCENT`];
-//! * latency, or page walks, where memory takes [`BOUND_PERCENT`];
+//! * latency, or page walks, where memory takes [`BOUND_PERCENT`], and less than [`NOT_NEAR`] of what as many threads reach
+//!   moves; with more it may be either;
 //! * else the core.
 //!
 //! Where none of them is likely, memory and instructions may each have a good part ([`MIXED`]): that is known, then, and said.
@@ -29,6 +30,9 @@ const MIXED: (f64, f64) = (20.0, 65.0);
 /// A verdict of this probability is one, and of this a likely one.
 const SURE: f64 = 0.95;
 const LIKELY: f64 = 0.8;
+/// From this share of the peak on, waits may be for the rate at which lines come: prefetchers run ahead of loads as far as they
+/// can, and not all code reaches the peak.
+const NOT_NEAR: f64 = 0.35;
 /// Of the time that memory takes, the part that page walks must explain to be its reason.
 const WALKS_MATTER: f64 = 0.1;
 
@@ -168,13 +172,14 @@ impl Memory<'_> {
             match () {
                 () if is_near(rate) || waits && bound.saturated > 0.5 => Limit::Bandwidth,
                 () if is_near(cache) && share >= SOME_PERCENT => Limit::Cache,
+                () if waits && rate >= NOT_NEAR * 100.0 => Limit::Memory,
                 () if waits => Limit::Latency,
                 () => Limit::Core,
             }
         };
         let limits = Estimate::of([&rate, cache, share], |all| f64::from(limit(all) as u8));
         let probability = |one: Limit| limits.probability(|of| of == f64::from(one as u8));
-        let all = [Limit::Bandwidth, Limit::Cache, Limit::Latency, Limit::Core];
+        let all = [Limit::Bandwidth, Limit::Cache, Limit::Latency, Limit::Memory, Limit::Core];
         let likely = all.map(|one| (one, probability(one))).into_iter();
         let likely = likely.max_by(|(_, a), (_, b)| a.total_cmp(b));
         let (low, high) = share.interval();
@@ -206,6 +211,11 @@ impl Memory<'_> {
             Limit::Cache => near.map_or((Class::Latency, range), |near| {
                 (Class::CacheBandwidth(near.level), near.why)
             }),
+            Limit::Memory => {
+                let why =
+                    format!("{range}, and it may be its latency or its bandwidth: {}", bandwidth());
+                return Verdict { class: None, certainty, why };
+            }
             Limit::Latency => self.waits_for_loads(share.point()),
             Limit::Core => {
                 (Class::Core, format!("{:.0} % of its time is no-miss time", 100.0 - share.point()))
@@ -254,5 +264,7 @@ enum Limit {
     Bandwidth,
     Cache,
     Latency,
+    /// Latency or bandwidth.
+    Memory,
     Core,
 }
