@@ -164,7 +164,8 @@ def judged(drawn, folder, run, options):
                       slack_of(quantity, seconds))
             for quantity in score.QUANTITIES]
     absent = None if found["loads"] else re.sub(r"\d+", "N", summary["loads"].get("note") or "no reason given")
-    return {"drawn": drawn, "rows": rows, "absent": absent, "class": found["class"], "admissible": admissible(drawn, stated),
+    return {"drawn": drawn, "rows": rows, "absent": absent, "class": "mixed" if summary["classification_certainty"] == "mixed" else found["class"],
+            "certainty": summary["classification_certainty"], "admissible": admissible(drawn, stated),
             "elapsed": seconds, **{key: run[key] for key in ("took", "stolen", "repeats", "command")}}
 
 
@@ -195,7 +196,18 @@ def one_line(program):
 def verdict(program):
     if program["class"] == "none":
         return "undecided"
+    # Both memory and instructions have a good part: true where phases of both kinds have a quarter of the time.
+    if program["class"] == "mixed":
+        both = generate.families.CORE in program["admissible"] and len(program["admissible"]) > 1
+        return "right" if both else "wrong"
     return "right" if program["class"] in program["admissible"] else "wrong"
+
+
+def certainties(programs):
+    """Of each certainty with a class: how many are right, of how many."""
+    for certainty in ("is", "probably", "mixed"):
+        verdicts = [verdict(program) for program in programs if program["certainty"] == certainty and program["class"] != "none"]
+        yield certainty, verdicts.count("right"), len(verdicts)
 
 
 def report(programs, problems, options, begun, stolen):
@@ -209,7 +221,8 @@ def report(programs, problems, options, begun, stolen):
              f"load average at the end {os.getloadavg()[1]:.1f}, {stolen:.1f} s of CPU stolen by the hypervisor, "
              f"{(time.monotonic() - begun) / 60:.0f} minutes.", "",
              *(f"{times} have no estimate of loads: {why}\n" for why, times in absent.most_common()),
-             "Class: " + ", ".join(f"{verdicts.count(word)} {word}" for word in ("right", "undecided", "wrong")) + ".", "",
+             "Class: " + ", ".join(f"{verdicts.count(word)} {word}" for word in ("right", "undecided", "wrong")) + ". By certainty: "
+             + "; ".join(f"{certainty} {right} of {of}" for certainty, right, of in certainties(programs)) + " right.", "",
              *truth.aligned(by_quantity), "", "Bytes and counts by family of the program's phases:", "",
              *truth.aligned(by_family), "", "And by circumstance:", "", *truth.aligned(by_circumstance), "",
              "The ten worst programs, by the interval score of their worst figure "

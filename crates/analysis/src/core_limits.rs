@@ -129,12 +129,12 @@ pub fn program_limit(
     mispredicted: &Metric,
     whole: f64,
 ) -> Option<ProgramLimit> {
-    let mut causes: HashMap<Cause, (f64, f64, f64)> = HashMap::new();
+    let mut causes: HashMap<Cause, Bounds> = HashMap::new();
     let mut add = |cause, metric: &Metric| {
-        let Some(value) = metric.value else { return };
+        let Some(best) = metric.value else { return };
+        let (low, high) = (metric.low.unwrap_or(best), metric.high.unwrap_or(best));
         let sum = causes.entry(cause).or_default();
-        let (low, high) = (metric.low.unwrap_or(value), metric.high.unwrap_or(value));
-        *sum = (sum.0 + value, sum.1 + low, sum.2 + high);
+        *sum = sum.plus(Bounds { best, low, high });
     };
     let of_loops = || rows.iter().zip(limits).enumerate();
     for (_, (row, limit)) in of_loops() {
@@ -143,20 +143,15 @@ pub fn program_limit(
         }
     }
     add(Cause::Mispredictions, mispredicted);
-    let most = causes.into_iter().max_by(|(a, x), (b, y)| x.0.total_cmp(&y.0).then(b.cmp(a)));
-    let (cause, (value, low, high)) = most?;
-    let percent = |seconds: f64| (seconds / whole * 100.0).clamp(0.0, 100.0);
-    if whole <= 0.0 || percent(value) < BOUND_PERCENT {
+    let most = causes.into_iter().max_by(|(a, x), (b, y)| x.best.total_cmp(&y.best).then(b.cmp(a)));
+    let (cause, seconds) = most?;
+    let Bounds { best, low, high } =
+        seconds.each(|seconds| (seconds / whole * 100.0).clamp(0.0, 100.0));
+    if whole <= 0.0 || best < BOUND_PERCENT {
         return None;
     }
-    let ends = (percent(low), percent(high));
-    let share = Metric::with_interval(
-        Evidence::Estimated,
-        percent(value),
-        "percent",
-        ends,
-        rows.len() as u64,
-    );
+    let (evidence, loops) = (Evidence::Estimated, rows.len() as u64);
+    let share = Metric::with_interval(evidence, best, "percent", (low, high), loops);
     // Rows come by time.
     let like = |(_, (_, limit)): &(usize, (&LoopPace, &Option<LoopLimit>))| {
         limit.as_ref().is_some_and(|limit| limit.cause == cause)

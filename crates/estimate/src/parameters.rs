@@ -93,7 +93,7 @@ pub const SPEED_OFF: Parameter = Parameter {
     meaning: "part by which code without a pace may run quicker or slower natively than its bursts and windows tell, at least",
     source: "bursts of 31 drawn programs in loops whose pace registers tell: 0.87 to 1.1 times the speed by windows in 26 of them, \
              0.66 to 2.3 in five (AMD Zen 4)",
-    sensitivity: "SENSITIVITY",
+    sensitivity: "of 52 drawn programs, 226 figures: 94 %, 28 %; none: 93 %, 25 %",
 };
 
 /// All of them.

@@ -9,9 +9,11 @@
 //! and in replicate r                     c_i (1 + t_hr) (1 + d_ir - D_hr)   S_h: sum over its observations of w_i s_i
 //!                                        D_hr = sum of d_ir w_i s_i / S_h   w_i: weight, s_i: native seconds
 //! ```
-//! t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in time, so from [`FEWEST_IN_ORDER`] on
-//! it is that of differences of neighbours: in a program that does one thing first and another then, observations differ more
-//! than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a ratio, linearised (Cochran 1977, 6.10).
+//! Native seconds s are uncertain themselves (`native::Speed`): in a replicate S_h has those that it draws, all of a region at the
+//! same fraction between their ends. t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in
+//! time, so from [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: in a program that does one thing first and
+//! another then, observations differ more than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a
+//! ratio, linearised (Cochran 1977, 6.10).
 //! Tails are Student's, with n - 1 degrees of freedom, in order 2 (n - 1)^2 / (3 n - 4) (J. von Neumann et al., "The mean square
 //! successive difference", Ann. Math. Stat. 12 (1941) 153-162).
 //!

@@ -18,6 +18,9 @@
 //! [`EXTRA`]; of bursts with few records, and where there are no windows, without [`MOST_PER_RECORD`] for each record and
 //! [`MOST_PER_BURST`].
 //!
+//! And native code is no quicker than with all its data in the first level, as its loops were timed (`collect::no_miss`); and no
+//! speed is known better than to [`SPEED_OFF`].
+//!
 //! Assumptions: instructions of one function take the same time in both. CPU time is schedstat's, which includes the thread's own
 //! part of stops, alike in both.
 

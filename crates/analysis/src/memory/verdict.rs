@@ -77,9 +77,9 @@ impl Class {
 /// How surely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Certainty {
-    /// At least 95 %.
+    /// 95 %, at least.
     Is,
-    /// At least 80 %.
+    /// 80 %, at least.
     Probably,
     /// That both memory and instructions have a good part.
     Mixed,
@@ -139,7 +139,6 @@ impl Memory<'_> {
             return Verdict::undecided(of_reach.note.clone().unwrap_or_default());
         };
         let near = self.near_level();
-        let is_near = |rate: f64| rate >= NEAR_PEAK * 100.0;
         let bandwidth = || {
             let reached = self.reachable(self.running(), self.written()).unwrap_or(0.0);
             let (rate, percent) = (rate.point() / 100.0 * reached, rate.point());
@@ -164,36 +163,12 @@ impl Memory<'_> {
                 );
             }
         };
-        let share = &bound.share;
-        let far = Estimate::exactly(0.0);
+        let (share, far) = (&bound.share, Estimate::exactly(0.0));
         let cache = near.as_ref().map_or(&far, |near| &near.of_reach);
-        let limit = |[rate, cache, share]: [f64; 3]| {
-            let waits = share >= BOUND_PERCENT;
-            match () {
-                () if is_near(rate) || waits && bound.saturated > 0.5 => Limit::Bandwidth,
-                () if is_near(cache) && share >= SOME_PERCENT => Limit::Cache,
-                () if waits && rate >= NOT_NEAR * 100.0 => Limit::Memory,
-                () if waits => Limit::Latency,
-                () => Limit::Core,
-            }
-        };
-        let limits = Estimate::of([&rate, cache, share], |all| f64::from(limit(all) as u8));
-        let probability = |one: Limit| limits.probability(|of| of == f64::from(one as u8));
-        let all = [Limit::Bandwidth, Limit::Cache, Limit::Latency, Limit::Memory, Limit::Core];
-        let likely = all.map(|one| (one, probability(one))).into_iter();
-        let likely = likely.max_by(|(_, a), (_, b)| a.total_cmp(b));
+        let (limit, certainty) = decided([&rate, cache, share], bound.saturated);
         let (low, high) = share.interval();
         let range = format!("memory takes between {low:.0} and {high:.0} % of its time");
-        let Some((limit, certainty)) =
-            likely.and_then(|(one, probability)| Some((one, Certainty::of(probability)?)))
-        else {
-            let is_both = share.probability(|share| (MIXED.0..=MIXED.1).contains(&share)) >= SURE;
-            let of_memory = Certainty::of(1.0 - probability(Limit::Core));
-            let certainty = match (is_both, of_memory) {
-                (true, _) => Certainty::Mixed,
-                (false, Some(certainty)) => certainty,
-                (false, None) => Certainty::Undecided,
-            };
+        let Some(limit) = limit else {
             let why = format!("{range}; a longer run or --repeat narrows that");
             return Verdict { class: None, certainty, why };
         };
@@ -267,4 +242,79 @@ enum Limit {
     /// Latency or bandwidth.
     Memory,
     Core,
+}
+
+fn is_near(rate: f64) -> bool {
+    rate >= NEAR_PEAK * 100.0
+}
+
+/// From the bandwidth of memory and of a cache, percent of what as many threads reach, and memory's share of the time. None is
+/// likely: it may still be surely memory, or both.
+fn decided(figures: [&Estimate; 3], saturated: f64) -> (Option<Limit>, Certainty) {
+    let limit = |[rate, cache, share]: [f64; 3]| {
+        let waits = share >= BOUND_PERCENT;
+        match () {
+            () if is_near(rate) || waits && saturated > 0.5 => Limit::Bandwidth,
+            () if is_near(cache) && share >= SOME_PERCENT => Limit::Cache,
+            () if waits && rate >= NOT_NEAR * 100.0 => Limit::Memory,
+            () if waits => Limit::Latency,
+            () => Limit::Core,
+        }
+    };
+    let limits = Estimate::of(figures, |all| f64::from(limit(all) as u8));
+    let probability = |one: Limit| limits.probability(|of| of == f64::from(one as u8));
+    let all = [Limit::Bandwidth, Limit::Cache, Limit::Latency, Limit::Memory, Limit::Core];
+    for one in all {
+        if let Some(certainty) = Certainty::of(probability(one)) {
+            return (Some(one), certainty);
+        }
+    }
+    let is_both = figures[2].probability(|share| (MIXED.0..=MIXED.1).contains(&share)) >= SURE;
+    let of_memory = Certainty::of(1.0 - probability(Limit::Core));
+    match (is_both, of_memory) {
+        (true, _) => (None, Certainty::Mixed),
+        (false, Some(certainty)) => (None, certainty),
+        (false, None) => (None, Certainty::Undecided),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use estimate::Draws;
+
+    use super::*;
+
+    /// Normal, with this half of its 95 % interval.
+    fn about(point: f64, half: f64, seed: u64) -> Estimate {
+        let normal = Draws::new(seed).normal();
+        Estimate::new(point, normal.iter().map(|z| point + z / 1.96 * half).collect())
+    }
+
+    #[test]
+    fn a_verdict_is_as_sure_as_its_replicates_agree() {
+        let of = |rate: (f64, f64), share: (f64, f64), saturated| {
+            let (rate, share) = (about(rate.0, rate.1, 1), about(share.0, share.1, 2));
+            let (limit, certainty) = decided([&rate, &Estimate::exactly(0.0), &share], saturated);
+            (limit.map(|limit| limit as u8), certainty)
+        };
+        let [bandwidth, latency, memory, core] =
+            [Limit::Bandwidth, Limit::Latency, Limit::Memory, Limit::Core]
+                .map(|one| Some(one as u8));
+        for (rate, share, saturated, expected) in [
+            ((5.0, 1.0), (80.0, 15.0), 0.0, (latency, Certainty::Is)),
+            ((5.0, 1.0), (55.0, 25.0), 0.0, (latency, Certainty::Probably)),
+            ((5.0, 1.0), (10.0, 20.0), 0.0, (core, Certainty::Is)),
+            // 26 to 67 % is not probably anything.
+            ((5.0, 1.0), (46.0, 20.0), 0.0, (None, Certainty::Mixed)),
+            ((5.0, 1.0), (40.0, 35.0), 0.0, (None, Certainty::Undecided)),
+            ((50.0, 5.0), (80.0, 15.0), 0.0, (memory, Certainty::Is)),
+            ((90.0, 10.0), (10.0, 5.0), 0.0, (bandwidth, Certainty::Is)),
+            // One of two phases is at the limit.
+            ((50.0, 5.0), (60.0, 10.0), 0.9, (bandwidth, Certainty::Is)),
+            // Latency or bandwidth, which of them is open.
+            ((35.0, 10.0), (80.0, 15.0), 0.0, (None, Certainty::Is)),
+        ] {
+            assert_eq!(of(rate, share, saturated), expected, "{rate:?} {share:?}");
+        }
+    }
 }
