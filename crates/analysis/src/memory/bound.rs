@@ -123,9 +123,10 @@ impl Memory<'_> {
         let (share, note) = match (self.share_by_no_miss_times(&times), &waited) {
             (Ok(share), Some(waited)) => together(share, waited),
             (Ok(share), None) => (share, None),
-            (Err(_), Some(waited)) => (by_samples(waited), None),
+            (Err(why), Some(waited)) => (by_samples(waited), Some(why)),
             (Err(why), None) => return Err(why),
         };
+        let evidence = if note.is_some() { Evidence::Sampled } else { Evidence::Estimated };
         let (low, high) = share.interval();
         if high - low > WIDE {
             return Err(format!(
@@ -135,7 +136,7 @@ impl Memory<'_> {
             ));
         }
         let shown = |share: Estimate| {
-            let metric = self.expansion().shown(share, "percent", Evidence::Estimated);
+            let metric = self.expansion().shown(share, "percent", evidence);
             Metric { note: note.clone(), ..metric }
         };
         let (memory, core) = (shown(share.clone()), shown(share.clone().map(rest)));

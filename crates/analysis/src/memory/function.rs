@@ -172,7 +172,7 @@ impl Memory<'_> {
         let mut kept = vec![Estimate::exactly(0.0); core.len()];
         for at in numbers {
             let waited = self.strata.drawn(*at, weighed.waited.0[*at]);
-            kept[*at] = no_less_than_rest(&core[*at], native.0[*at].best, &waited);
+            kept[*at] = no_less_than_rest(&core[*at], &self.strata.native(*at), &waited);
         }
         let core =
             expansion.share(expansion.drawn(&kept), bursts.seconds, Evidence::Estimated, NO_TIME);

@@ -94,9 +94,9 @@ impl Memory<'_> {
     }
 }
 
-/// Core time of a burst of so many seconds, but no less than what of them cannot be waited for memory.
-pub(super) fn no_less_than_rest(core: &Estimate, seconds: f64, waited: &Estimate) -> Estimate {
-    core.clone().with(waited, |core, waited| core.max(seconds - waited))
+/// Core time of a burst, but no less than what of its time cannot be waited for memory.
+pub(super) fn no_less_than_rest(core: &Estimate, time: &Estimate, waited: &Estimate) -> Estimate {
+    Estimate::of([core, time, waited], |[core, time, waited]| core.max(time - waited))
 }
 
 #[cfg(test)]
@@ -128,9 +128,9 @@ mod tests {
     /// Ten milliseconds of which one is the core's. The rest may be waits: unknown, 3, or 0.
     #[test]
     fn what_was_zeroed_is_not_waited_for() {
-        let core = Estimate::exactly(1.0);
+        let [core, time] = [1.0, 10.0].map(Estimate::exactly);
         for (waited, kept) in [(f64::INFINITY, 1.0), (3.0, 7.0), (0.0, 10.0)] {
-            let found = no_less_than_rest(&core, 10.0, &Estimate::exactly(waited));
+            let found = no_less_than_rest(&core, &time, &Estimate::exactly(waited));
             assert_eq!(found.interval(), (kept, kept));
         }
     }
