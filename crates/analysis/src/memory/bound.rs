@@ -210,7 +210,7 @@ impl Memory<'_> {
     }
 
     /// Of memory's time, the part in code that moves nearly as much as so many threads can, 0 to 1. A phase at the limit is no
-    /// less limited for a phase of computation beside it.
+    /// less limited for a phase of computation next to it.
     fn saturated(&self, CoreTimes { core, native }: &CoreTimes) -> f64 {
         let written = self.written();
         let mut places: BTreeMap<CodeRegion, [f64; 3]> = BTreeMap::new();

@@ -139,11 +139,11 @@ impl Speed {
     /// data a loop may wait for its own stores.
     fn with_misses(self, work: &Work) -> Speed {
         let most = |no_miss: f64| (work.seconds / no_miss).max(1.0);
-        let [likely, most] = [work.no_miss.low, work.no_miss.low / TOO_MUCH].map(most);
-        if self.low > likely {
+        let [usual, most] = [work.no_miss.low, work.no_miss.low / TOO_MUCH].map(most);
+        if self.low > usual {
             return self;
         }
-        let best = self.best.min(likely);
+        let best = self.best.min(usual);
         Speed { best, low: self.low.min(best), high: self.high.min(most).max(best) }
     }
 }

@@ -12,12 +12,12 @@
 //!   moves; with more it may be either;
 //! * else the core.
 //!
-//! Where none of them is likely, memory and instructions may each have a good part ([`MIXED`]): that is known, then, and said.
+//! Where none of them is probable, memory and instructions may each have a good part ([`MIXED`]): that is known, then, and said.
 
 use estimate::Estimate;
 
 use super::Memory;
-use super::bound::{Bound, NEAR_PEAK};
+use super::bound::{Bound, NEAR_PEAK, WHY_IMPOSSIBLE};
 use super::work::BurstWork;
 
 /// From this share on memory is what the program waits for, percent.
@@ -27,9 +27,9 @@ const SOME_PERCENT: f64 = 25.0;
 /// Between these two, memory and instructions both have a part that is worth work. Less than the first is seldom worth it; the
 /// second leaves the instructions a third.
 const MIXED: (f64, f64) = (20.0, 65.0);
-/// A verdict of this probability is one, and of this a likely one.
+/// A verdict of this probability is one, and of this a probable one.
 const SURE: f64 = 0.95;
-const LIKELY: f64 = 0.8;
+const PROBABLE: f64 = 0.8;
 /// From this share of the peak on, waits may be for the rate at which lines come: prefetchers run ahead of loads as far as they
 /// can, and not all code reaches the peak.
 const NOT_NEAR: f64 = 0.35;
@@ -102,7 +102,7 @@ impl Certainty {
     fn of(probability: f64) -> Option<Certainty> {
         match probability {
             SURE.. => Some(Certainty::Is),
-            LIKELY.. => Some(Certainty::Probably),
+            PROBABLE.. => Some(Certainty::Probably),
             _ => None,
         }
     }
@@ -135,11 +135,18 @@ impl Memory<'_> {
             return Verdict::undecided(why.to_owned());
         }
         let of_reach = self.of_reach();
-        let Some(rate) = of_reach.drawn(0) else {
-            return Verdict::undecided(of_reach.note.clone().unwrap_or_default());
-        };
+        let unknown = of_reach.note.as_deref().unwrap_or_default();
+        if of_reach.value.is_none() && unknown == WHY_IMPOSSIBLE {
+            return Verdict::undecided(unknown.to_owned());
+        }
+        // Of a rate that nothing is known of, neither bandwidth nor latency can be said.
+        let open = || Estimate::exactly(50.0 * (NOT_NEAR + NEAR_PEAK));
+        let rate = of_reach.drawn(0).unwrap_or_else(open);
         let near = self.near_level();
         let bandwidth = || {
+            if of_reach.value.is_none() {
+                return unknown.to_owned();
+            }
             let reached = self.reachable(self.running(), self.written()).unwrap_or(0.0);
             let (rate, percent) = (rate.point() / 100.0 * reached, rate.point());
             format!(
@@ -249,7 +256,7 @@ fn is_near(rate: f64) -> bool {
 }
 
 /// From the bandwidth of memory and of a cache, percent of what as many threads reach, and memory's share of the time. None is
-/// likely: it may still be surely memory, or both.
+/// probable: it may still be surely memory, or both.
 fn decided(figures: [&Estimate; 3], saturated: f64) -> (Option<Limit>, Certainty) {
     let limit = |[rate, cache, share]: [f64; 3]| {
         let waits = share >= BOUND_PERCENT;
