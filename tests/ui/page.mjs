@@ -28,7 +28,7 @@ if (served) {
     await page.goto(address);
     await page.reload();
     await shows("The figures are being computed");
-    await shows("1.40 k samples, 6 call stack nodes");
+    await shows("1,400 samples, 6 call stack nodes");
     answer();
     await shows("Top functions");
     await page.unroute("**/api/summary");
@@ -238,7 +238,12 @@ step("dark and light", async () => {
   const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const before = await back();
   await page.getByRole("button", { name: "Light or dark" }).click();
-  assert.notEqual(await back(), before);
+  const chosen = await back();
+  assert.notEqual(chosen, before);
+  await page.reload();
+  await view.locator(":scope > *").first().waitFor();
+  assert.equal(await back(), chosen, "the choice is kept");
+  await page.getByRole("button", { name: "Light or dark" }).click();
 });
 step("nothing is asked of anybody else", async () => {
   const own = served ? new URL(address).origin : "file:";

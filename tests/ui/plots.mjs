@@ -41,7 +41,7 @@ step("compare names both and sorts", async () => {
   await page.goto(address);
   await tab("Compare");
   await view.getByRole("heading", { name: "base against r000ma" }).waitFor();
-  await table("Whole runs").getByRole("row").filter({ hasText: "cpu_time" }).first().waitFor();
+  await table("Whole runs").getByRole("row").filter({ hasText: "CPU time" }).first().waitFor();
   const rows = table("By function").locator(".body [role=row]");
   await rows.filter({ hasText: "walk" }).first().waitFor();
   await table("By function").getByRole("button", { name: /^Function/ }).click();
@@ -71,7 +71,7 @@ step("scaling says where more threads stop helping", async () => {
 });
 step("roofline has its roofs, and a point is a row", async () => {
   await tab("Roofline");
-  const plot = view.getByRole("img", { name: /^Roofline: / });
+  const plot = view.getByRole("group", { name: /^Roofline: / });
   await plot.waitFor();
   assert.match(await plot.getAttribute("aria-label"), / GFLOP\/s, .* GB\/s, \d+ functions$/);
   await view.locator(".grid .body [role=row]").filter({ hasText: "blend" }).first().click({ position: { x: 300, y: 12 } });

@@ -131,7 +131,7 @@ if (compares) {
   step("compare", async () => {
     await tab("Compare");
     await view.getByRole("grid", { name: "By function" }).locator(".body [role=row]").filter({ hasText: hot }).first().waitFor();
-    await view.getByRole("grid", { name: "Whole runs" }).locator(".body [role=row]").filter({ hasText: "cpu_time" }).first().waitFor();
+    await view.getByRole("grid", { name: "Whole runs" }).locator(".body [role=row]").filter({ hasText: "CPU time" }).first().waitFor();
   });
 }
 

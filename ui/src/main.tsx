@@ -5,9 +5,10 @@ import { useEffect, useState } from "preact/hooks";
 import { answered, ask, cutOff, load, whole, type Data } from "./data";
 import { seconds } from "./format";
 import { firstPart } from "./long";
-import { Failed } from "./parts";
+import { Explained, Failed } from "./parts";
 import { stacksOf } from "./stacks";
 import { USUAL, filters, getState, update, useShown } from "./state";
+import { chooseTheme, restoreTheme, theme } from "./theme";
 import type { StacksDocument } from "./types";
 import { CallsView } from "./views/calls";
 import { CompareView } from "./views/compare";
@@ -94,12 +95,6 @@ function readAhead(rest: string[]): void {
   else requestIdleCallback(() => void ask("stacks").then(({ value }) => value !== undefined && stacksOf(value as StacksDocument).makeAhead(USUAL.figure, USUAL.group)));
 }
 
-function theme(next?: string): string {
-  const root = document.documentElement;
-  if (next) root.dataset.theme = next;
-  return root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-}
-
 function App({ data }: { data: Data }) {
   const shown = useShown();
   const [height, setHeight] = useState(window.innerHeight - 90);
@@ -154,7 +149,7 @@ function App({ data }: { data: Data }) {
               title={`${label} (key ${at + 1})`} onClick={() => update({ view: key })}>{label}</button>
           ))}
         </nav>
-        <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { theme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>
+        <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { chooseTheme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>
       </header>
       <Filters />
       {broken && <Failed error={broken} />}
@@ -164,6 +159,7 @@ function App({ data }: { data: Data }) {
           <Guard key={shown.view}><View view={shown.view} height={height} /></Guard>
         </div>
       </main>
+      <Explained />
     </>
   );
 }
@@ -171,6 +167,7 @@ function App({ data }: { data: Data }) {
 const root = document.getElementById("app");
 if (root) {
   root.textContent = "";
+  restoreTheme();
   try {
     render(<App data={load()} />, root);
   } catch (error) {

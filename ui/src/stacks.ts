@@ -426,6 +426,17 @@ export function interval(figure: Figure, amount: number): [number, number] | und
   return [Math.max(0, middle - half) * whole, Math.min(1, middle + half) * whole];
 }
 
+/** The same of an amount in a short time, about which the whole says little: of so many observations another run would have others
+ * (the score interval of a Poisson count). */
+export function intervalInTime(figure: Figure, amount: number): [number, number] | undefined {
+  const whole = figure.whole.value;
+  if (!whole || figure.records === 0) return undefined;
+  const [each, z] = [whole / figure.records, 1.96];
+  const count = amount / each;
+  const [middle, half] = [count + (z * z) / 2, z * Math.sqrt(count + (z * z) / 4)];
+  return [Math.max(0, middle - half) * each, (middle + half) * each];
+}
+
 const made = new WeakMap<StacksDocument, Stacks>();
 
 /** Views share what was computed from a document. */

@@ -2,8 +2,8 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Grid, type GridColumn } from "./grid";
-import { counted } from "./format";
-import { Empty, FunctionLink, Notes, Value } from "./parts";
+import { counted, provenance } from "./format";
+import { CellValue, Empty, FunctionLink, INTERVALS, Notes } from "./parts";
 import { csv, save } from "./save";
 import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
 
@@ -15,6 +15,8 @@ interface Props {
   selected?: (row: Row) => boolean;
   onSelect?: (row: Row) => void;
   label?: string;
+  /** What is chosen is shown elsewhere. */
+  withoutDetails?: boolean;
 }
 
 const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", roof: "minmax(86px,1fr)", bound: "58px", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
@@ -28,7 +30,10 @@ const SHORT: Record<string, string> = {
 };
 
 /** Units that a figure is scaled in; others stand in the heading, for they would fill the cells. */
-const SCALED = new Set(["s", "bytes", "percent", "count", "GB/s", "ratio", ""]);
+const SCALED = new Set(["s", "ns", "bytes", "percent", "count", "GB/s", "GFLOP/s", "ratio", ""]);
+
+/** Columns of changes. */
+const SIGNED = new Set(["difference", "change"]);
 
 function heading({ key, label, unit }: Column): string {
   const name = SHORT[key] ?? label;
@@ -40,7 +45,20 @@ export function columnsOf(table: Table, keys: string[] | undefined): Column[] {
   return chosen.filter((column): column is Column => column !== undefined);
 }
 
-/** Columns that say what a row is stay where there is little room; `ranked`: columns stand in the order of their importance. */
+/** Without the columns that no row has anything of; `reasons` says why, where that is known. */
+function filled(columns: Column[], rows: Row[]): { columns: Column[]; reasons: string[] } {
+  const reasons = new Map<string, string[]>();
+  const left = columns.filter(({ key, label }) => {
+    if (rows.length === 0 || rows.some((row) => textOf(row[key]) !== "")) return true;
+    const cell = rows.map((row) => row[key]).find((one) => isMetric(one) && one.note);
+    const note = isMetric(cell) ? cell.note : undefined;
+    if (note) reasons.set(note, [...(reasons.get(note) ?? []), label]);
+    return false;
+  });
+  return { columns: left, reasons: [...reasons].map(([note, labels]) => `Not known for any row: ${labels.join(", ")} (${note}).`) };
+}
+
+/** Where there is little room, what a row is stays, then its figures; `ranked`: columns stand in the order of their importance. */
 export function gridColumns(columns: Column[], ranked: boolean, sort: string | undefined, setSort: (key: string) => void): GridColumn<Row>[] {
   return columns.map((column, at) => ({
     key: column.key,
@@ -48,24 +66,39 @@ export function gridColumns(columns: Column[], ranked: boolean, sort: string | u
     title: column.unit ? `${column.label}, ${column.unit}` : column.label,
     number: column.unit !== null || column.key === "line",
     width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
-    spare: ranked ? at > 0 : column.unit !== null,
+    rank: ranked || at === 0 ? at : column.unit !== null || columns.every(({ unit }) => unit === null) ? at : columns.length + at,
     sorted: sort !== column.key ? undefined : column.unit === null ? "ascending" : "descending",
     sort: () => setSort(column.key),
     cell: (row) => <TableCell column={column} row={row} />,
   }));
 }
 
-export function DocTable({ table, height, keys, selected, onSelect, label }: Props) {
+/** Everything of the chosen row, also what the table has no room for: figures with their intervals and origins. */
+export function Details({ columns, row }: { columns: Column[]; row: Row | undefined }) {
+  if (!row) return <p class="quiet">Choose a row by click, touch or arrow keys: all of it, with intervals and origins, is shown here. {INTERVALS}</p>;
+  const shown = columns.filter(({ key }) => textOf(row[key]) !== "" || isMetric(row[key]));
+  return (
+    <dl class="details" aria-live="polite">
+      {shown.map(({ key, label }) => {
+        const cell = row[key];
+        return <div key={key}><dt>{label}</dt><dd>{isMetric(cell) ? provenance(cell) : textOf(cell)}</dd></div>;
+      })}
+    </dl>
+  );
+}
+
+export function DocTable({ table, height, keys, selected, onSelect, label, withoutDetails }: Props) {
   const [sort, setSort] = useState<string>();
   const [search, setSearch] = useState("");
-  const columns = useMemo(() => columnsOf(table, keys), [table, keys]);
+  const [own, setOwn] = useState<Row>();
+  const { columns, reasons } = useMemo(() => filled(columnsOf(table, keys), table.rows), [table, keys]);
   const rows = useMemo(() => {
     const wanted = search.toLowerCase();
     const names = table.columns.filter((column) => column.unit === null).map((column) => column.key);
     let found = wanted ? table.rows.filter((row) => names.some((key) => textOf(row[key]).toLowerCase().includes(wanted))) : table.rows;
     if (sort) {
       const unit = table.columns.find((column) => column.key === sort)?.unit;
-      found = [...found].sort((a, b) => unit
+      found = [...found].sort((a, b) => typeof unit === "string"
         ? (valueOf(b[sort]) ?? -Infinity) - (valueOf(a[sort]) ?? -Infinity)
         : textOf(a[sort]).localeCompare(textOf(b[sort]), "en", { numeric: true }));
     }
@@ -73,7 +106,7 @@ export function DocTable({ table, height, keys, selected, onSelect, label }: Pro
   }, [table, search, sort]);
   const shown = gridColumns(columns, keys !== undefined, sort, setSort);
   const name = `${table.result}-${table.view}`.replaceAll(/[^\w.-]+/g, "_");
-  const at = selected ? rows.findIndex(selected) : -1;
+  const at = rows.findIndex(selected ?? ((row) => row === own));
   return (
     <div class="table">
       <div class="bar">
@@ -85,15 +118,18 @@ export function DocTable({ table, height, keys, selected, onSelect, label }: Pro
         </span>
       </div>
       {table.rows.length === 0 ? <Empty table={table} />
-        : <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={(row) => onSelect?.(row)} />}
-      <Notes notes={table.notes} />
+        : <>
+          <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={onSelect ?? setOwn} />
+          {!withoutDetails && <Details columns={table.columns} row={rows[at]} />}
+        </>}
+      <Notes notes={[...reasons, ...table.notes]} />
     </div>
   );
 }
 
 function TableCell({ column, row }: { column: Column; row: Row }) {
   const cell = row[column.key];
-  if (isMetric(cell)) return <Value metric={cell} badge={false} bare={cell.unit === column.unit && !SCALED.has(cell.unit)} />;
+  if (isMetric(cell)) return <CellValue metric={cell} bare={cell.unit === column.unit && !SCALED.has(cell.unit)} signed={SIGNED.has(column.key)} />;
   const text = textOf(cell);
   if (column.key === "function" && text) {
     return <FunctionLink name={text} file={textOf(row.file) || undefined} line={valueOf(row.line)} />;

@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { mode, useDoc } from "../data";
 import { amount, percent } from "../format";
 import { Grid, type GridColumn } from "../grid";
-import { Notes, Value, Waiting } from "../parts";
+import { CellValue, Notes, Waiting } from "../parts";
 import type { Choice, Stacks } from "../stacks";
 import { update, useShown } from "../state";
 import { DocTable } from "../table";
@@ -82,7 +82,7 @@ function Code({ code, accesses, file, line, height }: { code: AssemblyDocument; 
   const first = code.rows.findIndex(mine);
   const share = (row: AssemblyRow, key: string) => {
     const cell = traced.get(row.offset)?.[key];
-    return isMetric(cell) ? <Value metric={cell} badge={false} /> : "";
+    return isMetric(cell) ? <CellValue metric={cell} /> : "";
   };
   const stride = (row: AssemblyRow) => { const of: Row | undefined = traced.get(row.offset); return of ? <span title={textOf(of.stride)}>{textOf(of.stride)}</span> : ""; };
   const columns: GridColumn<AssemblyRow>[] = [

@@ -5,12 +5,12 @@ import { useMemo, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { amount, count, percent, seconds } from "../format";
 import { Grid, type GridColumn } from "../grid";
-import { Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
+import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
 import { csv, save } from "../save";
 import { GROUPINGS, choiceOf, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, spreadOver } from "../spread";
 import { filters, update, useShown } from "../state";
-import type { Figure, Row, StacksDocument, Table } from "../types";
+import type { Figure, Metric, Row, StacksDocument, Table } from "../types";
 
 export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean } {
   const { value, error, waiting } = useDoc<StacksDocument>("stacks");
@@ -168,10 +168,10 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
     event.preventDefault();
   };
   const columns: GridColumn<TreeRow>[] = [
-    { key: "name", label: direction === "bottom-up" ? GROUPINGS.find(([key]) => key === shown.group)?.[1] ?? "Function" : "Call tree", width: "minmax(240px,4fr)", cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
+    { key: "name", label: direction === "bottom-up" ? GROUPINGS.find(([key]) => key === shown.group)?.[1] ?? "Function" : "Call tree", width: "minmax(240px,4fr)", rank: 0, cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
     ...amounts(figure, direction, whole),
-    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", spare: true, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
-    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", spare: true, cell: (one) => <Place row={one} stacks={stacks} /> },
+    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", rank: 4, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
+    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", rank: 5, cell: (one) => <Place row={one} stacks={stacks} /> },
   ];
   return (
     <div class="split">
@@ -181,7 +181,7 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
           rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
         <p class="quiet">
           {amount(whole, unit)} of {inSentence(figure.label)} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}.
-          {" "}Keys: arrows, Enter for the source, f to filter by the function.{" "}
+          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function.{" "}
           <button onClick={() => save("calls.csv", treeCsv(rows, stacks, unit), "text/csv")}>CSV</button>
         </p>
         <Notes notes={stacks.doc.notes} />
@@ -191,15 +191,26 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   );
 }
 
+/** Of what is chosen. */
+export function shareOf(figure: Figure, value: number, whole: number): Metric {
+  const { low, high, evidence } = amountOf(figure, value);
+  const part = (end: number | undefined) => (end === undefined ? undefined : Math.min(1, end / whole) * 100);
+  return { value: (value / whole) * 100, unit: "percent", low: part(low), high: part(high), evidence, samples: 0 };
+}
+
 /** Top-down a row has what is in it and below, and its own; bottom-up a function has its own, and callers their part of it. */
 function amounts(figure: Figure, direction: string, whole: number): GridColumn<TreeRow>[] {
   const down = direction === "top-down";
-  const column = (key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren): GridColumn<TreeRow> => ({ key, label, number: true, width, cell });
+  const ends = (value: number): [number, number] | undefined => {
+    const { low, high } = shareOf(figure, value, whole);
+    return low === undefined || high === undefined ? undefined : [low / 100, high / 100];
+  };
+  const column = (rank: number, key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren): GridColumn<TreeRow> => ({ rank, key, label, number: true, width, cell });
   const found = [
-    column("total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => <Amount figure={figure} value={one.total} />),
-    column("share", down ? "Total" : "Share", "120px", (one) => <ShareOf value={one.total / whole} />),
+    column(1, "total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => <Amount figure={figure} value={one.total} />),
+    column(2, "share", down ? "Total" : "Share", "120px", (one) => <ShareOf value={one.total / whole} ends={ends(one.total)} />),
   ];
-  if (down) found.push(column("self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "")));
+  if (down) found.push(column(3, "self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "")));
   return found;
 }
 
@@ -231,17 +242,21 @@ function Place({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
   return <span class="quiet" title={file + line}>{file.split("/").pop()}{line}</span>;
 }
 
-export function Amount({ figure, value }: { figure: Figure; value: number }) {
-  const bounds = interval(figure, value);
+/** An amount of a sampled figure as a figure of its own. */
+export function amountOf(figure: Figure, value: number): Metric {
   const { unit, evidence } = figure.whole;
-  const sampled = bounds && evidence === "counted" ? `, ${"95 %"} between ${amount(bounds[0], unit)} and ${amount(bounds[1], unit)}, sampled` : "";
-  return <span title={amount(value, unit) + sampled}>{amount(value, unit)}</span>;
+  const ends = interval(figure, value);
+  return { value, unit, low: ends?.[0], high: ends?.[1], evidence: evidence === "counted" && ends ? "sampled" : evidence, samples: 0 };
 }
 
-function ShareOf({ value }: { value: number }) {
+export function Amount({ figure, value }: { figure: Figure; value: number }) {
+  return <CellValue metric={amountOf(figure, value)} />;
+}
+
+function ShareOf({ value, ends }: { value: number; ends: [number, number] | undefined }) {
   return (
     <span class="share">
-      <meter min={0} max={1} value={value} aria-hidden="true" />
+      <Part share={value} low={ends?.[0] ?? value} high={ends?.[1] ?? value} />
       <output>{percent(value * 100)}</output>
     </span>
   );
@@ -259,7 +274,7 @@ function StackPane({ row, stacks, figure, direction, whole }: { row: TreeRow | u
   return (
     <aside class="pane" aria-label="Call stack">
       <h2>Call stack</h2>
-      <p><Value metric={{ value: row.total, unit: figure.whole.unit, samples: 0 }} badge={false} />, {percent(row.total / whole * 100)}</p>
+      <p><Value metric={amountOf(figure, row.total)} />, <Value metric={shareOf(figure, row.total, whole)} badge={false} /></p>
       <ol class="stack">
         {path.filter((one) => one.kind === "function").map((one) => (
           <li key={one.id} class={one === row ? "here" : ""}>

@@ -2,12 +2,12 @@
 // A canvas holds tens of thousands of frames where elements would not; the top-down tree has the same for screen readers.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { amount, percent, shortName } from "../format";
+import { amount, percent, shortName, uncertainty } from "../format";
 import { Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { save } from "../save";
 import type { Stacks, TreeRow } from "../stacks";
 import { update, useShown } from "../state";
-import { FigureChoice, useChosen } from "./calls";
+import { FigureChoice, amountOf, useChosen } from "./calls";
 
 const FRAME = 19;
 /** Frames narrower than this, pixels, are drawn as part of their parent. */
@@ -161,7 +161,11 @@ export function FlameView({ height }: { height: number }) {
 
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
-  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${amount(focus.total, unit)}, ${percent((focus.total / whole) * 100)}; self ${amount(focus.self, unit)}` : "Hover over a frame; click to zoom, Escape to go back.";
+  const told = (value: number) => {
+    const ends = figure && uncertainty(amountOf(figure, value));
+    return `${amount(value, unit)}${ends ? ` (${ends})` : ""}`;
+  };
+  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${told(focus.total)}, ${percent((focus.total / whole) * 100)} of what is chosen; self ${told(focus.self)}` : "Point at a frame, or go to it by arrow keys; click or Enter zooms, Escape goes back.";
   return (
     <>
       <div class="bar">

@@ -33,7 +33,7 @@ export function ObjectsView({ height }: { height: number }) {
       {shown.from !== undefined && <p class="quiet">Figures of objects are of the whole run: accesses are known for bursts only, too few for a part of the time.</p>}
       <div class="split">
         <div class="main">
-          {table ? <DocTable table={table} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} label="Memory objects" />
+          {table ? <DocTable table={table} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} label="Memory objects" withoutDetails />
             : <LongTable question={withFilters("objects", filters(shown, ["function", "module"]))} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} onFirst={setFirst} label="Memory objects" />}
         </div>
         {chosen && <ObjectPane row={chosen} />}

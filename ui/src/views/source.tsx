@@ -3,12 +3,12 @@
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
-import { amount, percent } from "../format";
+import { amount, provenance } from "../format";
 import { Grid, ROW, type GridColumn } from "../grid";
-import { Failed, Notes, Value, Waiting } from "../parts";
+import { CellValue, Failed, INTERVALS, Notes, Waiting } from "../parts";
 import { filters, update, useShown } from "../state";
-import { textOf, valueOf, isMetric, type Metric, type Row, type Table } from "../types";
-import { FigureChoice, useChosen } from "./calls";
+import { textOf, valueOf, isMetric, type Figure, type Metric, type Row, type Table } from "../types";
+import { FigureChoice, amountOf, shareOf, useChosen } from "./calls";
 import { AssemblyPane } from "./assembly";
 
 interface Line {
@@ -46,7 +46,7 @@ function Iteration({ loops }: { loops: Row[] }) {
   const innermost = loops[loops.length - 1]?.iteration_time;
   if (!isMetric(innermost)) return null;
   const says = loops.map((row) => isMetric(row.iteration_time) && `${textOf(row.function)}: ${amount(row.iteration_time.value ?? 0, "s")} an iteration, by ${textOf(row.odometer)}`);
-  return <span title={says.filter(Boolean).join("\n")}><Value metric={innermost} badge={false} /></span>;
+  return <span title={says.filter(Boolean).join("\n")}><CellValue metric={innermost} /></span>;
 }
 
 export function SourceView({ height }: { height: number }) {
@@ -97,11 +97,11 @@ export function SourceView({ height }: { height: number }) {
   const columns: GridColumn<Line>[] = [
     { key: "line", label: "Line", number: true, width: "44px", cell: (line) => <span class="quiet">{line.number}</span> },
     { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(300px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
-    { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 ? <span title={amount(line.self, figure?.whole.unit ?? "")}>{percent(line.self / whole * 100)}</span> : "") },
-    { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 ? percent(line.total / whole * 100) : "") },
-    { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
-    { key: "written", label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
-    { key: "latency", label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <Value metric={line.latency} badge={false} /> },
+    { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 && figure ? <CellValue metric={shareOf(figure, line.self, whole)} /> : "") },
+    { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 && figure ? <CellValue metric={shareOf(figure, line.total, whole)} /> : "") },
+    { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <CellValue metric={line.read} /> },
+    { key: "written", label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <CellValue metric={line.written} /> },
+    { key: "latency", label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <CellValue metric={line.latency} /> },
     { key: "iteration", label: "Iteration", title: "Native time of an iteration of the machine's loop that begins at the line", number: true, width: "70px", cell: (line) => <Iteration loops={line.loops} /> },
   ];
   // Columns of which nothing is known take room from the text.
@@ -130,8 +130,17 @@ export function SourceView({ height }: { height: number }) {
         </div>
         <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={file} line={shown.line} height={height - 110} says={says} />
       </div>
+      {figure && <p class="quiet" aria-live="polite">{lineSays(lines[wanted], figure)} {INTERVALS}</p>}
     </>
   );
+}
+
+/** All figures of the chosen line, with their intervals. */
+function lineSays(line: Line | undefined, figure: Figure): string {
+  if (!line) return "";
+  const parts = [line.self > 0 && `self ${provenance(amountOf(figure, line.self))}`, line.total > 0 && `total ${provenance(amountOf(figure, line.total))}`,
+    line.read && `read ${provenance(line.read)}`, line.written && `written ${provenance(line.written)}`, line.latency && `latency ${provenance(line.latency)}`];
+  return `Line ${line.number}: ${parts.filter(Boolean).join("; ") || "no figure"}.`;
 }
 
 function heat(line: Line, most: number, chosen: boolean): string {

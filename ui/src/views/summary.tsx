@@ -2,12 +2,12 @@
 
 import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
-import { amount, bytes, count, counted, dateOf, digits, figure, interval, provenance, seconds, shortName } from "../format";
+import { amount, bytes, count, counted, dateOf, digits, interval, provenance, seconds, shortName } from "../format";
 import type { Finding, Summary } from "../generated";
-import { Badge, Card, Empty, Failed, FunctionLink, Notes, Prose, Value, Waiting } from "../parts";
+import { Badge, Card, Empty, Failed, FunctionLink, Notes, Part, Prose, Value, Waiting } from "../parts";
 import { update } from "../state";
 import type { Metric, Table } from "../types";
-import { valueOf } from "../types";
+import { isMetric } from "../types";
 import { Bars } from "../plot";
 import { Bands } from "./bands";
 
@@ -92,8 +92,7 @@ function Big({ label, metric }: { label: string; metric: Metric }) {
     <div>
       <dt>{label}</dt>
       <dd>
-        {known || !between ? <Value metric={metric} /> : <span class="value" title={provenance(metric)}>{between}</span>}
-        {known && between && between !== figure(metric) && <span class="between">{between}</span>}
+        {known || !between ? <Value metric={metric} /> : <span class="value" role="note" tabIndex={0} title={provenance(metric)} data-why={provenance(metric)}>{between}</span>}
       </dd>
     </div>
   );
@@ -196,7 +195,7 @@ function Metrics({ summary }: { summary: Summary }) {
   const whole = tree(summary);
   return (
     <Card title="Metrics">
-      <p class="quiet">Hover over a figure for its 95 % interval and origin.</p>
+      <p class="quiet">Behind a figure: its 95 % interval. Point at it, touch it or go to it by Tab for its origin.</p>
       <ul class="tree">{(all ? whole : knownOf(whole)).map((branch) => <Branches branch={branch} key={branch[0]} />)}</ul>
       <button onClick={() => setAll(!all)}>{all ? "Known figures only" : "Also unknown figures, with the reason"}</button>
     </Card>
@@ -205,11 +204,13 @@ function Metrics({ summary }: { summary: Summary }) {
 
 function Branches({ branch: [label, metric, below] }: { branch: Branch }) {
   const [open, setOpen] = useState(metric.value !== undefined);
-  const line = <><span>{label}</span><Value metric={metric} /></>;
-  if (!below) return <li><div class="leaf">{line}</div></li>;
+  if (!below) return <li><div class="leaf"><span>{label}</span><Value metric={metric} /></div></li>;
   return (
     <li>
-      <button class="branch" aria-expanded={open} onClick={() => setOpen(!open)}>{line}</button>
+      <div class="leaf">
+        <button class="branch" aria-expanded={open} onClick={() => setOpen(!open)}>{label}</button>
+        <Value metric={metric} />
+      </div>
       {open && <ul>{below.map((one) => <Branches branch={one} key={one[0]} />)}</ul>}
     </li>
   );
@@ -240,7 +241,7 @@ function Functions({ summary }: { summary: Summary }) {
 function Share({ percent: share }: { percent: Metric }) {
   return (
     <>
-      <meter min={0} max={100} value={share.value ?? 0} aria-hidden="true" />
+      <Part share={(share.value ?? 0) / 100} low={(share.low ?? share.value ?? 0) / 100} high={(share.high ?? share.value ?? 0) / 100} />
       <Value metric={share} badge={false} />
     </>
   );
@@ -277,7 +278,10 @@ function Latency() {
     <Card title="Latency of loads">
       {error && <Failed error={error} />}
       {rows.length > 0 && <Bars name="latency" label="Share of loads by latency" unit="percent"
-        bars={rows.map((row) => ({ label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ns`, value: valueOf(row.load_percent) ?? 0 }))} />}
+        bars={rows.map((row) => {
+          const share = isMetric(row.load_percent) ? row.load_percent : undefined;
+          return { label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ns`, value: share?.value ?? 0, low: share?.low, high: share?.high };
+        })} />}
       {table && rows.length === 0 && <Empty table={table} />}
       {table && <Notes notes={rows.length > 0 ? table.notes.slice(0, 2) : table.notes} />}
     </Card>

@@ -47,13 +47,13 @@ export function statesOf(table: Table | undefined): Map<string, StateSpan[]> {
 }
 
 /** Kinds of drawing with their names, in the order in which they are listed. */
-const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "peak of the machine"]];
+const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "peak of the machine"], ["uncertain", "95 % interval"]];
 const SAMPLED: [string, string][] = [["life", "alive, not sampled"], ["faults", "page faults"]];
 
 /** `traffic`: there is a lane of it. */
 export function Legend({ states, traffic }: { states: boolean; traffic: boolean }) {
   const entries = (all: [string, string][]) => all.map(([kind, label]) => <span key={label}><i class={kind} /> {label}</span>);
-  const lanes = traffic ? LANES : LANES.slice(0, 2);
+  const lanes = traffic ? LANES : [...LANES.slice(0, 2), LANES.at(-1)!];
   const ofThreads = STATES.map(([, kind, label]): [string, string] => [kind, label]);
   if (states) return <><p class="legend">Threads: {entries(ofThreads)}</p><p class="legend">Lanes: {entries(lanes)}</p></>;
   return <p class="legend">{entries([...lanes.slice(0, 2), ...SAMPLED, ...lanes.slice(2)])}</p>;
