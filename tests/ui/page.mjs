@@ -84,6 +84,14 @@ step("a function as filter, in the address", async () => {
   await view.getByRole("button", { name: "Filter by this function" }).click();
   await page.getByRole("group", { name: "Filters" }).getByText("function: hot_loop").waitFor();
   assert.match(page.url(), /function=hot_loop/);
+  await tab("Summary");
+  await shows("All figures below are of the whole run");
+  await tab("Bottom-up");
+  await page.getByRole("button", { name: "Clear all" }).click();
+  await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().click({ position: { x: 320, y: 10 } });
+  await page.keyboard.press("x");
+  await page.getByRole("group", { name: "Filters" }).getByText("without function: hot_loop").waitFor();
+  assert.equal(await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).count(), 0);
   await page.getByRole("button", { name: "Clear all" }).click();
   assert.doesNotMatch(page.url(), /function=/);
 });

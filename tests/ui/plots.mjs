@@ -142,13 +142,13 @@ step("objects are sorted and searched", async () => {
 });
 step("other views follow the object, or say that they do not", async () => {
   await tab("Flame graph");
-  await shows("Not filtered by the object");
+  await shows("do not follow the object taken in");
   await view.getByLabel("Figure").selectOption("loads");
   await shows(/^Loads: (estimated|nothing of it)/);
   await tab("Timeline");
-  await page.getByRole("group", { name: "Filters" }).getByText("it shows all of them").waitFor();
+  await shows("do not follow the object taken in");
   await tab("Tables");
-  await shows("Not filtered by the object");
+  await shows("do not follow the object taken in");
   await tab("Source");
   await view.getByRole("complementary", { name: "Assembly" }).waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();

@@ -7,7 +7,8 @@ import { seconds } from "./format";
 import { firstPart } from "./long";
 import { Explained, Failed } from "./parts";
 import { stacksOf } from "./stacks";
-import { USUAL, filters, getState, update, useShown } from "./state";
+import { KINDS, nothingChosen } from "./selection";
+import { USUAL, choose, getState, update, useShown } from "./state";
 import { chooseTheme, restoreTheme, theme } from "./theme";
 import type { StacksDocument } from "./types";
 import { CallsView } from "./views/calls";
@@ -62,25 +63,22 @@ class Guard extends Component<{ children: ComponentChildren }, { error?: string 
   }
 }
 
-/** Views that an object does not filter; the others follow it, or say themselves what of them does not. */
-const WITHOUT_OBJECT = new Set(["summary", "timeline", "roofline", "compare", "scaling"]);
+/** Views of whole runs; the others say themselves which of their figures do not follow the selection. */
+const OF_WHOLE_RUNS = new Set(["compare", "scaling"]);
 
 function Filters() {
   const shown = useShown();
-  const chosen = filters(shown, ["time", "function", "thread", "module", "object"]);
-  if (chosen.length === 0) return null;
-  const clear: Record<string, Parameters<typeof update>[0]> = {
-    time: { from: undefined, to: undefined }, function: { function: undefined }, thread: { thread: undefined },
-    module: { module: undefined }, object: { object: undefined },
-  };
-  const label = (key: string, value: string) => (key === "time" ? `${seconds(shown.from ?? 0)} to ${seconds(shown.to ?? 0)}` : value);
+  if (nothingChosen(shown)) return null;
+  const chip = (key: string, says: string, remove: () => void) => <button key={key} class="chip" title={`remove: ${says}`} onClick={remove}>{says} ✕</button>;
   return (
     <div class="filters" role="group" aria-label="Filters">
-      {chosen.map(([key, value]) => (
-        <button key={key} class="chip" title={`remove: ${key} ${value}`} onClick={() => update(clear[key] ?? {})}>{key}: {label(key, value)} ✕</button>
-      ))}
-      <button onClick={() => update(Object.assign({}, ...Object.values(clear)))}>Clear all</button>
-      {shown.object !== undefined && WITHOUT_OBJECT.has(shown.view) && <span class="quiet">This view is not known by object: it shows all of them.</span>}
+      {shown.from !== undefined && shown.to !== undefined && chip("time", `time: ${seconds(shown.from)} to ${seconds(shown.to)}`, () => update({ from: undefined, to: undefined }))}
+      {KINDS.flatMap((kind) => [
+        ...(shown.only[kind] ?? []).map((name) => chip(`${kind} ${name}`, `${kind}: ${name}`, () => choose(kind, name, "any"))),
+        ...(shown.without[kind] ?? []).map((name) => chip(`not ${kind} ${name}`, `without ${kind}: ${name}`, () => choose(kind, name, "any"))),
+      ])}
+      <button onClick={() => update({ from: undefined, to: undefined, only: {}, without: {} })}>Clear all</button>
+      {OF_WHOLE_RUNS.has(shown.view) && <span class="quiet">All figures of this view are of whole runs: they do not follow the selection.</span>}
     </div>
   );
 }

@@ -2,20 +2,27 @@
 // Assumption: parents come before children, as the server writes them; what does not fit is left out.
 
 import type { Figure, StacksDocument } from "./types";
+import { functionMatches, nameMatches } from "./names";
+import { hasThread, type Names } from "./selection";
 import type { State } from "./state";
 
 /** Which cells count. */
 export interface Choice {
   from?: number;
   to?: number;
-  function?: string;
-  thread?: string;
-  module?: string;
+  only: Names;
+  without: Names;
+  /** The same text for the same choice. */
+  key: string;
 }
 
-export function choiceOf(shown: State): Choice {
-  const { from, to, thread, module } = shown;
-  return { from, to, function: shown.function, thread, module };
+export const EVERYTHING: Choice = { only: {}, without: {}, key: "" };
+
+/** `cut`: times and threads are cut already. */
+export function choiceOf({ from, to, only, without }: Pick<State, "from" | "to" | "only" | "without">, cut = false): Choice {
+  const names = ({ thread, process, module, function: fn }: Names): Names => (cut ? { module, function: fn } : { thread, process, module, function: fn });
+  const choice = { from: cut ? undefined : from, to: cut ? undefined : to, only: names(only), without: names(without) };
+  return { ...choice, key: JSON.stringify(choice) };
 }
 
 /** Sums over cells by innermost frame, on their way through a tree: one entry per sum in each list. */
@@ -126,30 +133,41 @@ export class Stacks {
     return parent < node ? parent : -1;
   }
 
-  /** For each node, whether a frame of its stack matches. */
+  /** For each node, whether it counts: a frame of its stack is taken in, and none is left out. */
   private matching(choice: Choice): Uint8Array | undefined {
-    if (!choice.function && !choice.module) return undefined;
+    const { only, without } = choice;
+    const [takes, leaves] = [only.function ?? only.module, without.function ?? without.module];
+    if (!takes && !leaves) return undefined;
     const { name, module } = this.doc.functions;
-    const wanted = name.map((text, fn) =>
-      (!choice.function || text === choice.function) && (!choice.module || this.doc.modules[module[fn] ?? -1] === choice.module));
+    const moduleName = (fn: number) => this.doc.modules[module[fn] ?? -1] ?? "";
+    const has = (names: string[] | undefined, matches: typeof nameMatches, text: string) => names?.some((one) => matches(text, one));
+    const wanted = name.map((text, fn) => (has(only.function, functionMatches, text) ?? true) && (has(only.module, nameMatches, moduleName(fn)) ?? true));
+    const unwanted = name.map((text, fn) => has(without.function, functionMatches, text) || has(without.module, nameMatches, moduleName(fn)));
+    // Bit 1: a frame is taken in; bit 2: a frame is left out.
     const found = new Uint8Array(this.count);
     for (let node = 0; node < this.count; node++) {
       const parent = this.parent(node);
-      found[node] = wanted[this.doc.nodes.function[node]!] || (parent >= 0 && found[parent]) ? 1 : 0;
+      const fn = this.doc.nodes.function[node]!;
+      found[node] = (parent >= 0 ? found[parent]! : 0) | (wanted[fn] ? 1 : 0) | (unwanted[fn] ? 2 : 0);
     }
-    return found;
+    return found.map((bits) => ((!takes || bits & 1) && !(bits & 2) ? 1 : 0));
+  }
+
+  /** For each thread, whether it is chosen. */
+  private chosenThreads({ only, without }: Choice): boolean[] | undefined {
+    if (!only.thread && !only.process && !without.thread && !without.process) return undefined;
+    return this.doc.threads.map((thread) => hasThread({ only, without }, thread));
   }
 
   /** Calls back for each cell that is chosen, with its amount in the figure's unit. */
   each(figure: Figure, choice: Choice, take: (node: number, thread: number, bin: number, kernel: boolean, amount: number) => void): void {
     const matching = this.matching(choice);
-    const thread = choice.thread === undefined ? -1 : this.doc.threads.findIndex((one) => one.label === choice.thread);
-    if (choice.thread !== undefined && thread < 0) return;
+    const threads = this.chosenThreads(choice);
     const { cells, bin_seconds: width } = figure;
     for (let at = 0; at < cells.amount.length; at++) {
       const node = cells.node[at]!;
       if (node >= this.count || (matching && !matching[node])) continue;
-      if (choice.thread !== undefined && cells.thread[at] !== thread) continue;
+      if (threads && !threads[cells.thread[at]!]) continue;
       const bin = cells.bin[at]!;
       // A bin counts when its middle is chosen: it is the finest that the page has.
       const middle = (bin + 0.5) * width;
@@ -160,14 +178,15 @@ export class Stacks {
 
   /** Amounts over time: of all stacks in the finest bins, of some in those of cells. Returns the length of a bin, seconds. */
   overTime(figure: Figure, choice: Choice, take: (thread: number, bin: number, kernel: boolean, amount: number) => void): number {
-    if (choice.function || choice.module) {
+    if (this.matching(choice)) {
       this.each(figure, choice, (_node, thread, bin, kernel, amount) => take(thread, bin, kernel, amount));
       return figure.bin_seconds;
     }
     const { lanes } = figure;
+    const threads = this.chosenThreads(choice);
     lanes.amount.forEach((amount, at) => {
       const thread = lanes.thread[at]!;
-      if (choice.thread !== undefined && this.doc.threads[thread]?.label !== choice.thread) return;
+      if (threads && !threads[thread]) return;
       take(thread, lanes.bin[at]!, lanes.kernel[at] === 1, amount * figure.factor);
     });
     return figure.lane_seconds;
@@ -197,7 +216,7 @@ export class Stacks {
   /** Functions (or other groups) with who called them below. */
   bottomUp(figure: Figure, choice: Choice, group: string): TreeRow[] {
     const levels = group.split(",") as Level[];
-    return this.kept(figure, ["bottom-up", choice, group], () =>
+    return this.kept(figure, ["bottom-up", choice.key, group], () =>
       this.grouped(this.sums(figure, choice, levels.some((level) => level === "thread" || level === "process")), levels, 0, undefined));
   }
 
@@ -205,8 +224,8 @@ export class Stacks {
   makeAhead(key: string, group: string): void {
     const figure = this.figure(key);
     if (!figure) return;
-    this.bottomUp(figure, {}, group);
-    this.topDown(figure, {});
+    this.bottomUp(figure, EVERYTHING, group);
+    this.topDown(figure, EVERYTHING);
   }
 
   /** Views ask for the same trees again and again. */
@@ -291,7 +310,7 @@ export class Stacks {
 
   /** Outermost functions with what they call below. */
   topDown(figure: Figure, choice: Choice): TreeRow[] {
-    return this.kept(figure, ["top-down", choice], () => this.roots(figure, choice));
+    return this.kept(figure, ["top-down", choice.key], () => this.roots(figure, choice));
   }
 
   private roots(figure: Figure, choice: Choice): TreeRow[] {

@@ -41,8 +41,8 @@ interface Props {
 
 export function AssemblyPane({ stacks, choice, accesses, file, line, height, says }: Props) {
   const shown = useShown();
-  const all = useMemo(() => candidates(stacks, choice, file, undefined), [stacks, file, choice.from, choice.to, choice.thread, choice.function, choice.module]);
-  const here = useMemo(() => candidates(stacks, choice, file, line)[0], [stacks, file, line, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+  const all = useMemo(() => candidates(stacks, choice, file, undefined), [stacks, file, choice.key]);
+  const here = useMemo(() => candidates(stacks, choice, file, line)[0], [stacks, file, line, choice.key]);
   const chosen = all.find((one) => one.name === shown.code) ?? here ?? all[0];
   const question = chosen && `assembly?function=${encodeURIComponent(chosen.name)}&module=${encodeURIComponent(chosen.module)}`;
   const { value: code, error, waiting } = useDoc<AssemblyDocument>(question ?? null);

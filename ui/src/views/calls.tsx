@@ -9,7 +9,8 @@ import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting
 import { csv, save } from "../save";
 import { GROUPINGS, choiceOf, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, spreadOver } from "../spread";
-import { filters, update, useShown } from "../state";
+import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Kind, type Aspect } from "../selection";
+import { choose, update, useShown } from "../state";
 import type { Figure, Metric, Row, StacksDocument, Table } from "../types";
 
 export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean } {
@@ -26,43 +27,42 @@ export interface Chosen {
   notes: string[];
 }
 
-/** Stacks, the figure, and what of them is chosen. A server cuts the selected time exactly; until it has, and on its own, the page does so by bins. */
-export function useChosen(): Chosen {
-  const shown = useShown();
+/** Stacks, the figure that is shown or one by its key, and what of them is chosen. A server cuts times and threads exactly; until it has, and on its own, the page does so by bins. */
+export function useChosen(figureKey?: string): Chosen {
+  const shown = { ...useShown(), ...(figureKey ? { figure: figureKey } : {}) };
   const { stacks: all, error } = useStacks();
+  const threads = all?.doc.threads;
   const spread = SPREADS.find(({ key }) => key === shown.figure);
   const figure = all?.figure(shown.figure);
   // Only faults and blocks have an address, and with it an object.
   const addressed = !spread && figure !== undefined && figure.key !== "cpu_time";
-  const time = filters(shown, ["time"]);
-  const object = filters(shown, ["object"]);
+  const cut: Aspect[] = ["time", "thread"];
+  const object = filtersOf(shown, ["object"], threads);
   // Figures by object are of the whole run: they are spread over all of it, and then cut by bins.
-  const cuts = addressed ? [...time, ...object] : spread && object.length > 0 ? [] : time;
-  const exact = useDoc<StacksDocument>(mode() === "server" && cuts.length > 0 ? withFilters("stacks", cuts) : null);
-  const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, time));
+  const cuts = spread && object.length > 0 ? [] : filtersOf(shown, addressed ? [...cut, "object"] : cut, threads);
+  const exact = useDoc<StacksDocument>(mode() === "server" && all && cuts.length > 0 && !noThreadLeft(shown, threads) ? withFilters("stacks", cuts) : null);
+  const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, filtersOf(shown, cut, threads)));
   const table = useDoc<Table>(question ?? null);
-  const cut = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
-  const stacks = cut ?? all;
+  const done = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
+  const stacks = done ?? all;
+  const objects = shown.only.object;
   const made = useMemo(
-    () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, shown.object) : undefined),
-    [spread, stacks, table.value, table.waiting, shown.object],
+    () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, objects) : undefined),
+    [spread, stacks, table.value, table.waiting, objects],
   );
-  const choice = choiceOf(shown);
-  const chosen = { stacks, choice: cut ? { ...choice, from: undefined, to: undefined } : choice, error: error ?? exact.error ?? table.error };
-  if (spread) return { ...chosen, figure: made, notes: made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])] };
-  return { ...chosen, figure: cut?.doc.figures.find((one) => one.key === shown.figure) ?? (cut && addressed ? undefined : stacks?.figure(shown.figure)), notes: objectNotes(shown.object, addressed, cut !== undefined) };
+  const choice = useMemo(() => choiceOf(shown, done !== undefined), [shown.from, shown.to, shown.only, shown.without, done !== undefined]);
+  const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...OF_STACKS, "object"] : OF_STACKS;
+  const says = unfollowed(shown, shown.without.object ? OF_STACKS : follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
+  const notes = says ? [says] : [];
+  const chosen = { stacks, choice, error: error ?? exact.error ?? table.error };
+  if (spread) return { ...chosen, figure: made, notes: [...notes, ...(made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])])] };
+  return { ...chosen, figure: done?.doc.figures.find((one) => one.key === shown.figure) ?? (done && addressed ? undefined : stacks?.figure(shown.figure)), notes };
 }
 
 function spreadNotes(figure: Figure): string[] {
   const { left_out: left, whole: { value = 0, unit } } = figure;
   const missing = left > value / 1000 ? [`${amount(left, unit)}, ${percent((left / value) * 100)}, is in functions without samples, and left out here.`] : [];
   return [`${figure.label}: estimated. What bursts found by function is divided among its call stacks, and over time, as its CPU time is: bursts record addresses, not who called.`, ...missing];
-}
-
-function objectNotes(object: string | undefined, addressed: boolean, cut: boolean): string[] {
-  if (object === undefined || (addressed && cut)) return [];
-  if (addressed) return mode() === "server" ? [] : ["Not filtered by the object: this page carries faults and blocks of all objects together; `fathom open` filters them."];
-  return ["Not filtered by the object: samples of CPU time do not say which memory was used. DRAM bytes, loads, stores and latency are known by object."];
 }
 
 export function FigureChoice({ stacks }: { stacks?: Stacks }) {
@@ -137,7 +137,7 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   const [chosen, setChosen] = useState<string>();
   const roots = useMemo(
     () => (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
-    [stacks, figure, direction, shown.group, choice.from, choice.to, choice.function, choice.thread, choice.module],
+    [stacks, figure, direction, shown.group, choice.key],
   );
   const opened = useMemo(() => {
     const set = new Set(open);
@@ -147,7 +147,8 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   const rows = visible(roots, opened, shown.search);
   const at = rows.findIndex((row) => row.id === chosen);
   const row = rows[at];
-  const whole = roots.reduce((sum, one) => sum + one.total, 0) || 1;
+  const taken = roots.reduce((sum, one) => sum + one.total, 0);
+  const whole = figure.whole.value || taken || 1;
   const unit = figure.whole.unit;
 
   const toggle = (one: TreeRow, wanted?: boolean) => {
@@ -163,7 +164,8 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
     else if (event.key === "ArrowLeft") {
       if (opened.has(one.id)) toggle(one, false);
       else if (one.parent) setChosen(one.parent.id);
-    } else if (event.key === "f" && one.fn >= 0) update({ function: one.label });
+    } else if (event.key === "f" && one.fn >= 0) choose("function", one.label, "only");
+    else if (event.key === "x" && one.fn >= 0) choose("function", one.label, "without");
     else return;
     event.preventDefault();
   };
@@ -180,8 +182,8 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
           onSelect={(one) => setChosen(one.id)} onOpen={(one) => openSource(one, stacks)} onKey={onKey}
           rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
         <p class="quiet">
-          {amount(whole, unit)} of {inSentence(figure.label)} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}.
-          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function.{" "}
+          <Taken figure={figure} taken={taken} choice={choice} />
+          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function, x to leave it out.{" "}
           <button onClick={() => save("calls.csv", treeCsv(rows, stacks, unit), "text/csv")}>CSV</button>
         </p>
         <Notes notes={stacks.doc.notes} />
@@ -191,7 +193,17 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   );
 }
 
-/** Of what is chosen. */
+/** How much is chosen. The number itself is there too: a test compares it with the report's. */
+export function Taken({ figure, taken, choice }: { figure: Figure; taken: number; choice: Choice }) {
+  return (
+    <>
+      <data class="taken" value={String(taken)}>{amount(taken, figure.whole.unit)}</data> of {inSentence(figure.label)} chosen, {percent(taken / (figure.whole.value || taken || 1) * 100)} of
+      the whole run, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
+    </>
+  );
+}
+
+/** Of the whole run, as in the tables. */
 export function shareOf(figure: Figure, value: number, whole: number): Metric {
   const { low, high, evidence } = amountOf(figure, value);
   const part = (end: number | undefined) => (end === undefined ? undefined : Math.min(1, end / whole) * 100);
@@ -282,8 +294,26 @@ function StackPane({ row, stacks, figure, direction, whole }: { row: TreeRow | u
           </li>
         ))}
       </ol>
-      {row.fn >= 0 && <button onClick={() => update({ function: row.label })}>Filter by this function</button>}
+      <Choices row={row} stacks={stacks} />
     </aside>
+  );
+}
+
+/** Takes the function, module, thread or process of a row in, or leaves it out. */
+function Choices({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
+  const names: [Kind, string][] = row.fn >= 0 ? [["function", row.label], ["module", stacks.moduleOf(row.fn)]]
+    : row.kind === "module" || row.kind === "thread" || row.kind === "process" ? [[row.kind, row.label]] : [];
+  return (
+    <>
+      {names.map(([kind, name]) => (
+        <p class="choices" key={kind}>
+          <span class="quiet">This {kind}:</span>{" "}
+          <button onClick={() => choose(kind, name, "only")}>Filter by this {kind}</button>{" "}
+          <button onClick={() => choose(kind, name, "also")}>Add</button>{" "}
+          <button onClick={() => choose(kind, name, "without")}>Leave out</button>
+        </p>
+      ))}
+    </>
   );
 }
 

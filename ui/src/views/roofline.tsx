@@ -6,21 +6,26 @@ import { counted, provenance, rate, shortName } from "../format";
 import type { Summary } from "../generated";
 import { Failed, SaveDrawing, Waiting, useWidth } from "../parts";
 import { Axes, Whisker, logarithmic, type Scale } from "../plot";
-import { filters, useShown } from "../state";
+import { OF_STACKS, filtersOf, unfollowed } from "../selection";
+import { useShown } from "../state";
 import { DocTable } from "../table";
+import { useStacks } from "./calls";
 import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
 
 const HEIGHT = 380;
 
 export function RooflineView({ height }: { height: number }) {
   const shown = useShown();
-  const { value: table, error } = useDoc<Table>(withFilters("roofline?limit=100", filters(shown)));
+  const { stacks } = useStacks();
+  const { value: table, error } = useDoc<Table>(withFilters("roofline?limit=100", filtersOf(shown, OF_STACKS, stacks?.doc.threads)));
+  const says = unfollowed(shown, OF_STACKS, "Figures here", true);
   const { value: summary } = useDoc<Summary>("summary");
   const [chosen, setChosen] = useState<Row>();
   if (error) return <Failed error={error} />;
   if (!table) return <Waiting />;
   return (
     <>
+      {says && <p class="quiet">{says}</p>}
       {summary && <Drawing table={table} summary={summary} chosen={chosen} choose={setChosen} />}
       <DocTable table={table} height={Math.max(200, height - HEIGHT - 120)} selected={(row) => row === chosen} onSelect={setChosen}
         keys={["function", "flop_percent", "flop_rate", "roof", "bound", "dram_intensity", "intensity", "flops", "file", "line", "module"]} />

@@ -4,7 +4,7 @@
 import { seconds } from "../format";
 import type { Scale } from "../plot";
 import type { Choice, Stacks } from "../stacks";
-import { update } from "../state";
+import { chooseBy } from "../state";
 import { textOf, valueOf, type Table } from "../types";
 
 export const THREAD = 20;
@@ -108,11 +108,11 @@ function shortened(label: string): string {
 export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, states }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean; states?: StateSpan[] }) {
   const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
   const high = THREAD - 5;
-  const choose = () => update({ thread: chosen ? undefined : lane.label });
+  const choose = (event: MouseEvent | KeyboardEvent) => chooseBy(event, "thread", lane.label);
   return (
     <g>
-      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabindex={0} onClick={choose} onKeyDown={(event) => event.key === "Enter" && choose()}>
-        <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter`}</title>
+      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabindex={0} onClick={choose} onKeyDown={(event) => event.key === "Enter" && choose(event)}>
+        <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter, with Ctrl also this one, with Alt all but this one`}</title>
         {shortened(lane.label)}
       </text>
       <rect class="life" x={clamp(lane.start)} y={top} width={Math.max(1, clamp(lane.end) - clamp(lane.start))} height={high} />

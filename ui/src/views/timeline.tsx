@@ -6,7 +6,8 @@ import { amount, bytes, digits, plain, rate, seconds } from "../format";
 import type { Summary } from "../generated";
 import { SaveDrawing, Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { apart, linear, type Scale } from "../plot";
-import { intervalInTime, type Choice, type Stacks } from "../stacks";
+import { OF_STACKS, unfollowed } from "../selection";
+import { choiceOf, intervalInTime, type Choice, type Stacks } from "../stacks";
 import { update, useShown } from "../state";
 import { isMetric, valueOf, type Figure, type Table } from "../types";
 import { useStacks } from "./calls";
@@ -91,15 +92,16 @@ export function TimelineView({ height }: { height: number }) {
   const elapsed = stacks?.doc.elapsed ?? 1;
   const [start, end] = window ?? [0, elapsed];
   // The whole time stays visible: the selection is drawn, not cut out.
-  const choice: Choice = { function: shown.function, thread: shown.thread, module: shown.module };
-  const drawn = useMemo(() => (stacks ? lanes(stacks, choice, traffic, memory, summary) : []), [stacks, traffic, memory, summary, shown.function, shown.thread, shown.module]);
-  const threads = useMemo(() => (stacks ? threadLanes(stacks, choice) : { width: 1, lanes: [] }), [stacks, shown.function, shown.thread, shown.module]);
+  const choice = useMemo(() => choiceOf({ only: shown.only, without: shown.without }), [shown.only, shown.without]);
+  const says = unfollowed(shown, ["time"], "DRAM bandwidth and resident memory", false) ?? unfollowed(shown, OF_STACKS, "Figures here", false);
+  const drawn = useMemo(() => (stacks ? lanes(stacks, choice, traffic, memory, summary) : []), [stacks, traffic, memory, summary, choice]);
+  const threads = useMemo(() => (stacks ? threadLanes(stacks, choice) : { width: 1, lanes: [] }), [stacks, choice]);
   const x = useMemo(() => linear(start, end, LEFT, width - 10, Math.min(8, Math.max(2, (width - LEFT) / 80))), [start, end, width]);
   // A pointer that moves, or a selection, must not draw a thousand steps anew: the same elements are left alone.
   const upper = useMemo(() => drawn.map((lane, at) => <LaneDrawing key={lane.label} lane={lane} top={24 + at * LANE} x={x} width={width} range={[start, end]} />), [drawn, x, width, start, end]);
   const lower = useMemo(
-    () => threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.thread === lane.label} states={states.get(lane.label)} />),
-    [threads, drawn.length, x, start, end, shown.thread, states],
+    () => threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.only.thread?.includes(lane.label) ?? false} states={states.get(lane.label)} />),
+    [threads, drawn.length, x, start, end, shown.only.thread, states],
   );
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
@@ -154,6 +156,7 @@ export function TimelineView({ height }: { height: number }) {
         <SaveDrawing svg={svg} name="timeline" />
         <span class="quiet">{seconds(start)} to {seconds(end)}. Drag to select, wheel to zoom; keys: arrows, + and -, Shift and arrows select, z to the selection, Escape.</span>
       </div>
+      {says && <p class="quiet">{says}</p>}
       <p class="readout" aria-live="polite">{readout(hover, drawn)}</p>
       <div class="lanes" ref={box} style={{ maxHeight: `${height - 130}px` }} tabIndex={0} role="application" aria-label="Timeline" onKeyDown={onKeyDown}>
         <svg ref={svg} width={width} height={total} role="group" aria-label={`Timeline of ${seconds(elapsed)}: ${drawn.map((lane) => lane.label).join(", ")}, ${threads.lanes.length} threads`}
