@@ -306,15 +306,19 @@ function Latency() {
 
 function Machine({ summary }: { summary: Summary }) {
   const { host, machine } = summary;
+  const isThere = (metric: Metric) => metric.value !== undefined;
+  const { l1, l2, l3, dram } = machine.load_latency;
+  const levels = ([["L1", l1], ["L2", l2], ["L3", l3], ["DRAM", dram]] satisfies [string, Metric][]).filter(([, metric]) => isThere(metric));
   return (
     <Card title="Machine">
       <dl class="list">
         <dt>Processor</dt><dd>{host.cpu}, {counted(host.cores, "core")}, {counted(host.logical_cpus, "logical CPU")}, {counted(host.sockets, "socket")}</dd>
         <dt>Caches</dt><dd>{host.caches.map((cache) => `L${cache.level} ${cache.kind} ${bytes(cache.bytes)}`).join(", ") || "not known"}</dd>
         <dt>Memory</dt><dd>{bytes(host.memory_bytes)}, {counted(host.numa_nodes, "NUMA node")}, pages of {bytes(host.page_bytes)}</dd>
-        <dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd>
-        <dt>Latency</dt><dd>L1 <Value metric={machine.load_latency.l1} />, L2 <Value metric={machine.load_latency.l2} />, L3 <Value metric={machine.load_latency.l3} />, DRAM <Value metric={machine.load_latency.dram} /></dd>
-        <dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd>
+        {isThere(machine.dram_bandwidth_peak) && <><dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd></>}
+        {levels.length > 0 && <><dt>Latency</dt><dd>{levels.map(([label, metric]) => <div key={label}>{label} <Value metric={metric} /></div>)}</dd></>}
+        {isThere(machine.flops_peak) && <><dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd></>}
+        {!isThere(machine.dram_bandwidth_peak) && <><dt>Bandwidth</dt><dd><Prose text={machine.dram_bandwidth_peak.note ?? "not measured: `fathom machine` does"} /></dd></>}
         <dt>System</dt><dd>{host.os}, {host.kernel}{host.virtualised ? `, virtual machine (${host.virtualised})` : ""}{host.container ? `, container (${host.container})` : ""}</dd>
         <dt>Counters</dt><dd>{host.pmu.length > 0 ? host.pmu.join(", ") : "none for this program"}</dd>
       </dl>
