@@ -67,6 +67,27 @@ step("top-down", async () => {
   await tab("Top-down");
   await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().waitFor();
 });
+step("callers and callees of a function, and from there to the next", async () => {
+  await tab("Callers and callees");
+  const callers = view.getByRole("treegrid", { name: "Callers" });
+  const callees = view.getByRole("treegrid", { name: "Callees" });
+  await view.getByLabel("Function").selectOption({ label: "main (program)" });
+  await callees.getByRole("row").filter({ hasText: "late_phase" }).first().waitFor();
+  assert.equal(await callers.getByRole("row").count(), 2);
+  await callees.getByRole("row").filter({ hasText: "late_phase" }).first().dblclick({ position: { x: 320, y: 10 } });
+  await callers.getByRole("row").filter({ hasText: "main" }).first().waitFor();
+  assert.match(page.url(), /code=late_phase/);
+});
+step("groupings are made of levels in any order", async () => {
+  await tab("Bottom-up");
+  await view.getByLabel("Add a level").selectOption("thread");
+  await view.getByRole("button", { name: "Turn" }).click();
+  await view.getByRole("columnheader", { name: "Thread / Function / Call Stack" }).waitFor();
+  await view.getByRole("treegrid").getByText("worker (101)").waitFor();
+  await view.getByRole("button", { name: "Turn" }).click();
+  await view.getByRole("button", { name: "- level" }).click();
+  await view.getByRole("columnheader", { name: "Function / Call Stack", exact: true }).waitFor();
+});
 step("flame graph by keys", async () => {
   await tab("Flame graph");
   await view.locator("canvas").focus();
@@ -175,12 +196,41 @@ step("objects, roofline and every table say what there is not", async () => {
 step("tables are saved as CSV", async () => {
   await view.getByRole("combobox", { name: "Table" }).selectOption("hotspots?group=function&limit=400");
   await view.getByRole("grid").waitFor();
-  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "CSV" }).click()]);
+  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "CSV", exact: true }).click()]);
   const chunks = [];
   for await (const chunk of await download.createReadStream()) chunks.push(chunk);
   const text = Buffer.concat(chunks).toString();
   assert.match(text, /^function,file,line,module,cpu_time,cpu_time_low,cpu_time_high,cpu_time_evidence,/);
   assert.match(text, /hot_loop,\/src\/hot\.c,12,program,/);
+});
+step("columns are chosen, rows pinned, tables copied, numbers exact", async () => {
+  const rows = view.getByRole("grid").locator(".body [role=row]");
+  await view.getByText("Columns", { exact: true }).click();
+  await view.getByRole("group", { name: "Columns" }).getByLabel("Module").uncheck();
+  await view.getByRole("columnheader", { name: "Module" }).waitFor({ state: "detached" });
+  await view.getByRole("group", { name: "Columns" }).getByLabel("Module").check();
+  await view.getByText("Columns", { exact: true }).click();
+  const second = await rows.nth(1).locator("[role=gridcell]").first().textContent();
+  await rows.nth(1).locator("[role=gridcell]").nth(1).click();
+  await view.getByText(/95 % interval .* sampled/).first().waitFor();
+  await view.getByRole("button", { name: "Pin this row" }).click();
+  await view.getByRole("columnheader", { name: "CPU time" }).getByRole("button").click();
+  assert.equal(await rows.first().locator("[role=gridcell]").first().textContent(), second);
+  await view.getByRole("button", { name: "Unpin this row" }).click();
+  await view.getByRole("columnheader", { name: "CPU time" }).getByRole("button").click();
+  await view.locator("[role=columnheader][aria-sort=ascending]").filter({ hasText: "CPU time" }).waitFor();
+  await view.getByRole("columnheader", { name: "CPU time" }).getByRole("button").click();
+  await view.getByLabel("Heat").check();
+  await view.locator(".hot.heat4").first().waitFor();
+  await view.getByLabel("Heat").uncheck();
+  await view.getByLabel("Exact").check();
+  await rows.filter({ hasText: "hot_loop" }).getByText(/^0\.\d+ s$/).first().waitFor();
+  await view.getByLabel("Exact").uncheck();
+  // What is copied would end in the clipboard of the machine: the page is told to put it elsewhere.
+  await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { configurable: true, value: { writeText: async (text) => { window.copied = text; } } }); });
+  await view.getByRole("button", { name: "Copy as Markdown" }).click();
+  await view.getByText(/\d+ rows copied/).waitFor();
+  assert.match(await page.evaluate(() => window.copied), /^\| Function \|.*\n\| --- \|[^]*\| hot_loop \|.* ms \([\d.]+ to [\d.]+ ms\) \|/);
 });
 step("trees and flame graphs are saved", async () => {
   for (const [name, button, file] of [["Bottom-up", "CSV", "calls.csv"], ["Flame graph", "SVG", "flame-graph.svg"], ["Flame graph", "PNG", "flame-graph.png"]]) {

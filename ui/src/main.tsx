@@ -11,7 +11,7 @@ import { KINDS, nothingChosen } from "./selection";
 import { USUAL, choose, getState, update, useShown } from "./state";
 import { chooseTheme, restoreTheme, theme } from "./theme";
 import type { StacksDocument } from "./types";
-import { CallsView } from "./views/calls";
+import { AroundView, CallsView } from "./views/calls";
 import { CompareView } from "./views/compare";
 import { FlameView } from "./views/flame";
 import { ObjectsView } from "./views/objects";
@@ -27,6 +27,7 @@ const VIEWS: [key: string, label: string][] = [
   ["summary", "Summary"],
   ["bottom-up", "Bottom-up"],
   ["top-down", "Top-down"],
+  ["around", "Callers and callees"],
   ["flame", "Flame graph"],
   ["objects", "Memory objects"],
   ["timeline", "Timeline"],
@@ -39,6 +40,7 @@ function View({ view, height }: { view: string; height: number }) {
   switch (view) {
     case "bottom-up": return <CallsView direction="bottom-up" height={height} key="bottom-up" />;
     case "top-down": return <CallsView direction="top-down" height={height} key="top-down" />;
+    case "around": return <AroundView height={height} />;
     case "flame": return <FlameView height={height} />;
     case "objects": return <ObjectsView height={height} />;
     case "timeline": return <TimelineView height={height} />;

@@ -63,22 +63,25 @@ export interface TreeRow {
   children: () => TreeRow[];
 }
 
-export const GROUPINGS: [string, string][] = [
-  ["function", "Function / Call Stack"],
-  ["module,function", "Module / Function / Call Stack"],
-  ["thread,function", "Thread / Function / Call Stack"],
-  ["file,function", "Source File / Function / Call Stack"],
-  ["module,file,function", "Module / Source File / Function / Call Stack"],
-  ["thread", "Thread / Call Stack"],
-  ["function,thread", "Function / Thread / Call Stack"],
-  ["process,function", "Process / Function / Call Stack"],
-  ["process,thread,function", "Process / Thread / Function / Call Stack"],
-];
+/** Groupings that are offered; others are made of levels. */
+export const GROUPINGS = ["function", "module,function", "thread,function", "file,function", "module,file,function", "thread", "function,thread", "process,function", "process,thread,function"];
 
 /** Trees that are kept: a view back and forth, with and without a selection. */
 const TREES = 8;
 
-type Level = "function" | "module" | "process" | "thread" | "file";
+type Level = "function" | "module" | "process" | "thread" | "file" | "line";
+
+/** What calls can be grouped by, in any order; below the last come the callers. */
+export const LEVELS: [Level, string][] = [["process", "Process"], ["thread", "Thread"], ["module", "Module"], ["file", "Source File"], ["function", "Function"], ["line", "Source Line"]];
+
+/** `thread,function` as `Thread / Function / Call Stack`. */
+export function groupingName(group: string): string {
+  const names = group.split(",").map((level) => LEVELS.find(([key]) => key === level)?.[1] ?? level);
+  return [...names, "Call Stack"].join(" / ");
+}
+
+/** Source lines of one file are numbered from here on: as many as a file has at most. */
+const LINES = 2 ** 24;
 
 /** The same number for the same name, whichever document has it: positions in two documents are not of the same things. */
 const numbers = new Map<string, number>();
@@ -215,7 +218,7 @@ export class Stacks {
 
   /** Functions (or other groups) with who called them below. */
   bottomUp(figure: Figure, choice: Choice, group: string): TreeRow[] {
-    const levels = group.split(",") as Level[];
+    const levels = group.split(",").filter((level): level is Level => LEVELS.some(([key]) => key === level));
     return this.kept(figure, ["bottom-up", choice.key, group], () =>
       this.grouped(this.sums(figure, choice, levels.some((level) => level === "thread" || level === "process")), levels, 0, undefined));
   }
@@ -241,6 +244,7 @@ export class Stacks {
     if (kind === "thread") return steps.thread[step]!;
     if (kind === "process") return this.processes[steps.thread[step]!] ?? -1;
     const fn = this.doc.nodes.function[steps.at[step]!]!;
+    if (kind === "line") return ((this.doc.functions.file[fn] ?? -1) + 1) * LINES + (this.doc.nodes.line[steps.at[step]!] ?? 0);
     return kind === "module" ? this.doc.functions.module[fn] ?? -1 : kind === "file" ? this.doc.functions.file[fn] ?? -1 : fn;
   }
 
@@ -305,6 +309,10 @@ export class Stacks {
       case "module": return this.doc.modules[key] ?? "[unknown module]";
       case "file": return this.doc.files[key] ?? "[no source file known]";
       case "function": return this.functionName(key);
+      case "line": {
+        const file = this.doc.files[Math.floor(key / LINES) - 1]?.split("/").pop();
+        return file === undefined || key % LINES === 0 ? "[no source line known]" : `${file}:${key % LINES}`;
+      }
     }
   }
 
@@ -313,10 +321,11 @@ export class Stacks {
     return this.kept(figure, ["top-down", choice.key], () => this.roots(figure, choice));
   }
 
-  private roots(figure: Figure, choice: Choice): TreeRow[] {
+  /** `outermost`: trees begin at these frames, and stacks without one are left out. */
+  private roots(figure: Figure, choice: Choice, outermost?: Int32Array): TreeRow[] {
     const self = new Float64Array(this.count);
     this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
-      self[node]! += amount;
+      if (!outermost || outermost[node]! >= 0) self[node]! += amount;
     });
     const total = self.slice();
     const children: Children = { first: new Int32Array(this.count).fill(-1), next: new Int32Array(this.count).fill(-1) };
@@ -324,7 +333,7 @@ export class Stacks {
     for (let node = this.count - 1; node >= 0; node--) {
       if (total[node]! <= 0) continue;
       const parent = this.parent(node);
-      if (parent < 0) roots.push(node);
+      if (outermost ? outermost[node] === node : parent < 0) roots.push(node);
       else {
         total[parent]! += total[node]!;
         children.next[node] = children.first[parent]!;
@@ -332,6 +341,25 @@ export class Stacks {
       }
     }
     return this.merged(roots, self, total, children, undefined);
+  }
+
+  /** Who calls a function, and what it calls. A stack counts once: at the outermost of its frames of the function. */
+  around(figure: Figure, choice: Choice, fn: number): { callers: TreeRow[]; callees: TreeRow[] } {
+    const outermost = new Int32Array(this.count).fill(-1);
+    for (let node = 0; node < this.count; node++) {
+      const parent = this.parent(node);
+      outermost[node] = parent >= 0 && outermost[parent]! >= 0 ? outermost[parent]! : this.doc.nodes.function[node] === fn ? node : -1;
+    }
+    const of = (direction: string, make: () => TreeRow[]) => this.kept(figure, [direction, choice.key, fn], make);
+    const callers = () => {
+      const sums = new Map<number, number>();
+      this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
+        const at = outermost[node]!;
+        if (at >= 0) sums.set(at, (sums.get(at) ?? 0) + amount);
+      });
+      return this.grouped({ at: Int32Array.from(sums.keys()), thread: new Int32Array(sums.size), amount: Float64Array.from(sums.values()) }, ["function"], 0, undefined);
+    };
+    return { callers: of("callers", callers), callees: of("callees", () => this.roots(figure, choice, outermost)) };
   }
 
   private merged(nodes: number[], self: Float64Array, total: Float64Array, children: Children, parent: TreeRow | undefined): TreeRow[] {

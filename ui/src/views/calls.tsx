@@ -3,11 +3,11 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
-import { amount, count, percent, seconds } from "../format";
+import { amount, count, percent, seconds, shortName } from "../format";
 import { Grid, type GridColumn } from "../grid";
 import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
 import { csv, save } from "../save";
-import { GROUPINGS, choiceOf, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
+import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, spreadOver } from "../spread";
 import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Kind, type Aspect } from "../selection";
 import { choose, update, useShown } from "../state";
@@ -89,18 +89,37 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
       <div class="bar">
         <FigureChoice stacks={stacks} />
         {direction === "bottom-up" && (
-          <label>
-            Grouping{" "}
-            <select value={shown.group} onChange={(event) => update({ group: event.currentTarget.value })}>
-              {GROUPINGS.map(([key, label]) => <option key={key} value={key}>{label}</option>)}
-            </select>
-          </label>
+          <Grouping />
         )}
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
       </div>
       <Notes notes={notes} />
       {figure ? <Tree stacks={stacks} choice={choice} figure={figure} direction={direction} height={height - 22 * notes.length} />
         : <p class="empty">{notes.length > 0 ? "Nothing to show." : "No samples, faults or allocations in this selection."}</p>}
+    </>
+  );
+}
+
+/** A grouping by its name, and its levels one by one. */
+function Grouping() {
+  const { group } = useShown();
+  const levels = group.split(",");
+  const set = (next: string[]) => update({ group: next.join(",") });
+  const all = GROUPINGS.includes(group) ? GROUPINGS : [group, ...GROUPINGS];
+  return (
+    <>
+      <label>
+        Grouping{" "}
+        <select value={group} onChange={(event) => set([event.currentTarget.value])}>
+          {all.map((one) => <option key={one} value={one}>{groupingName(one)}</option>)}
+        </select>
+      </label>
+      <select aria-label="Add a level" value="" onChange={(event) => event.currentTarget.value && set([...levels, event.currentTarget.value])}>
+        <option value="">+ level</option>
+        {LEVELS.filter(([key]) => !levels.includes(key)).map(([key, label]) => <option key={key} value={key}>{label}</option>)}
+      </select>
+      {levels.length > 1 && <button onClick={() => set(levels.slice(0, -1))}>- level</button>}
+      {levels.length > 1 && <button title="The first level last" onClick={() => set([...levels.slice(1), levels[0]!])}>Turn</button>}
     </>
   );
 }
@@ -131,20 +150,36 @@ function spine(row: TreeRow, open: Set<string>): void {
   }
 }
 
-function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; choice: Choice; figure: Figure; direction: string; height: number }) {
+interface TreeProps {
+  stacks: Stacks;
+  choice: Choice;
+  figure: Figure;
+  direction: Direction;
+  height: number;
+  /** Made already: the other part of a view with two trees. */
+  made?: TreeRow[];
+}
+
+/** Callers and callees have no pane of their own: two of them stand side by side. */
+type Direction = "bottom-up" | "top-down" | "callers" | "callees";
+
+function Tree({ stacks, choice, figure, direction, height, made }: TreeProps) {
   const shown = useShown();
+  const alone = made === undefined;
+  const search = alone ? shown.search : "";
   const [open, setOpen] = useState<Set<string>>(new Set());
   const [chosen, setChosen] = useState<string>();
   const roots = useMemo(
-    () => (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
-    [stacks, figure, direction, shown.group, choice.key],
+    () => made ?? (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
+    [stacks, figure, direction, shown.group, choice.key, made],
   );
   const opened = useMemo(() => {
     const set = new Set(open);
     if (open.size === 0 && direction === "top-down" && roots[0]) spine(roots[0], set);
+    if (open.size === 0 && !alone) roots.forEach((one) => set.add(one.id));
     return set;
   }, [open, roots, direction]);
-  const rows = visible(roots, opened, shown.search);
+  const rows = visible(roots, opened, search);
   const at = rows.findIndex((row) => row.id === chosen);
   const row = rows[at];
   const taken = roots.reduce((sum, one) => sum + one.total, 0);
@@ -170,11 +205,17 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
     event.preventDefault();
   };
   const columns: GridColumn<TreeRow>[] = [
-    { key: "name", label: direction === "bottom-up" ? GROUPINGS.find(([key]) => key === shown.group)?.[1] ?? "Function" : "Call tree", width: "minmax(240px,4fr)", rank: 0, cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
-    ...amounts(figure, direction, whole),
+    { key: "name", label: direction === "bottom-up" ? groupingName(shown.group) : LABELS[direction], width: "minmax(240px,4fr)", rank: 0, cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
+    ...amounts(figure, direction === "top-down" || direction === "callees", whole),
     { key: "module", label: "Module", width: "minmax(80px,1.2fr)", rank: 4, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
     { key: "place", label: "Source", width: "minmax(90px,1.2fr)", rank: 5, cell: (one) => <Place row={one} stacks={stacks} /> },
   ];
+  if (!alone) {
+    return (
+      <Grid role="treegrid" label={LABELS[direction]} columns={columns} rows={rows} height={height} selected={at} onSelect={(one) => setChosen(one.id)}
+        onOpen={(one) => one.fn >= 0 && around(stacks, one.fn)} onKey={onKey} rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
+    );
+  }
   return (
     <div class="split">
       <div class="main">
@@ -210,9 +251,58 @@ export function shareOf(figure: Figure, value: number, whole: number): Metric {
   return { value: (value / whole) * 100, unit: "percent", low: part(low), high: part(high), evidence, samples: 0 };
 }
 
+const LABELS: Record<Direction, string> = { "bottom-up": "Function", "top-down": "Call tree", callers: "Callers", callees: "Callees" };
+
+/** Shows the callers and callees of a function: its name and, as several may have it, its module. */
+function around(stacks: Stacks, fn: number): void {
+  update({ view: "around", code: stacks.functionName(fn), search: "" });
+}
+
+/** Who calls a function and what it calls, side by side; a double click goes on to the next function. */
+export function AroundView({ height }: { height: number }) {
+  const shown = useShown();
+  const { stacks, figure, choice, error, notes } = useChosen();
+  const functions = useMemo(() => {
+    if (!stacks || !figure) return [];
+    const totals = new Map<number, number>();
+    stacks.bottomUp(figure, choice, "function").forEach((row) => totals.set(row.fn, row.total));
+    return stacks.doc.functions.name.map((name, fn) => ({ name, fn, module: stacks.moduleOf(fn), own: totals.get(fn) ?? 0 })).sort((a, b) => b.own - a.own);
+  }, [stacks, figure, choice.key]);
+  const one = functions.find(({ name }) => name === shown.code) ?? functions[0];
+  const made = useMemo(() => (stacks && figure && one ? stacks.around(figure, choice, one.fn) : undefined), [stacks, figure, choice.key, one?.fn]);
+  if (error) return <Failed error={error} />;
+  if (!stacks) return <Waiting />;
+  if (!figure || !made || !one) return <p class="empty">No samples, faults or allocations in this selection.</p>;
+  const total = made.callees[0]?.total ?? 0;
+  return (
+    <>
+      <div class="bar">
+        <FigureChoice stacks={stacks} />
+        <label>Function{" "}
+          <select value={String(one.fn)} onChange={(event) => around(stacks, Number(event.currentTarget.value))}>
+            {functions.slice(0, MOST_FUNCTIONS).map(({ name, fn, module }) => <option key={fn} value={String(fn)}>{shortName(name)} ({module})</option>)}
+            {functions.indexOf(one) >= MOST_FUNCTIONS && <option value={String(one.fn)}>{shortName(one.name)} ({one.module})</option>}
+          </select>
+        </label>
+      </div>
+      <Notes notes={notes} />
+      <p>
+        <FunctionLink name={one.name} file={stacks.fileOf(one.fn)} /> <span class="quiet">{one.module}</span>: total <Value metric={amountOf(figure, total)} />, self{" "}
+        <Value metric={amountOf(figure, one.own)} badge={false} />. <span class="quiet">Shares are of the whole run. Double click or Enter: the callers and callees of that function. {INTERVALS}</span>
+      </p>
+      <div class="two">
+        <div><Tree key={`callers ${one.fn}`} stacks={stacks} choice={choice} figure={figure} direction="callers" height={height - 150} made={made.callers} /></div>
+        <div><Tree key={`callees ${one.fn}`} stacks={stacks} choice={choice} figure={figure} direction="callees" height={height - 150} made={made.callees} /></div>
+      </div>
+    </>
+  );
+}
+
+/** Functions in the list: thousands would take long to lay out. */
+const MOST_FUNCTIONS = 300;
+
 /** Top-down a row has what is in it and below, and its own; bottom-up a function has its own, and callers their part of it. */
-function amounts(figure: Figure, direction: string, whole: number): GridColumn<TreeRow>[] {
-  const down = direction === "top-down";
+function amounts(figure: Figure, down: boolean, whole: number): GridColumn<TreeRow>[] {
   const ends = (value: number): [number, number] | undefined => {
     const { low, high } = shareOf(figure, value, whole);
     return low === undefined || high === undefined ? undefined : [low / 100, high / 100];
@@ -294,6 +384,7 @@ function StackPane({ row, stacks, figure, direction, whole }: { row: TreeRow | u
           </li>
         ))}
       </ol>
+      {row.fn >= 0 && <button onClick={() => around(stacks, row.fn)}>Callers and callees</button>}
       <Choices row={row} stacks={stacks} />
     </aside>
   );

@@ -56,6 +56,7 @@ function metric(row: Row, key: string): Metric | undefined {
 
 function ObjectPane({ row }: { row: Row }) {
   const name = textOf(row.object);
+  const has = (key: string) => metric(row, key)?.value !== undefined;
   const stack = Array.isArray(row.allocation_stack) ? row.allocation_stack : [];
   return (
     <aside class="pane wide-pane" aria-label={`Object ${name}`}>
@@ -64,10 +65,11 @@ function ObjectPane({ row }: { row: Row }) {
       <dl class="list">
         <dt>Kind</dt><dd>{textOf(row.object_kind)}</dd>
         <dt>Size</dt><dd><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> {valueOf(row.blocks) === 1 ? "block" : "blocks"}</dd>
-        <dt>Traffic</dt><dd><Value metric={metric(row, "dram_percent")} /> of all: <Value metric={metric(row, "dram_read")} badge={false} /> read, <Value metric={metric(row, "dram_write")} badge={false} /> written</dd>
-        <dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd>
-        <dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd>
-        <dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd>
+        {has("dram_percent") && <><dt>Traffic</dt><dd><Value metric={metric(row, "dram_percent")} /> of all: <Value metric={metric(row, "dram_read")} badge={false} /> read, <Value metric={metric(row, "dram_write")} badge={false} /> written</dd></>}
+        {has("loads") && <><dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd></>}
+        {has("latency") && <><dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd></>}
+        {has("page_faults") && <><dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd></>}
+        {!has("loads") && <><dt>Accesses</dt><dd>none known: {metric(row, "loads")?.note ?? "no burst had one"}</dd></>}
         <dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd>
         <dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd>
       </dl>

@@ -331,8 +331,8 @@ function Overhead({ summary }: { summary: Summary }) {
   return (
     <Card title="Collection">
       <dl class="list">
-        <dt>Overhead</dt><dd><Value metric={summary.overhead} /></dd>
-        <dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd>
+        <dt>Overhead</dt><dd>{summary.overhead.value === undefined ? `not known: ${summary.overhead.note ?? "it was not measured"}` : <Value metric={summary.overhead} />}</dd>
+        {parts.cpu_time.value !== undefined && <><dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd></>}
         {parts.stand_still.value !== undefined && <><dt>Stopped time</dt><dd><Value metric={parts.stand_still} /></dd></>}
         {parts.burst_time.value !== undefined && <><dt>In bursts</dt><dd><Value metric={parts.burst_time} />{coverage.bursts.value !== undefined && <>, <Value metric={coverage.bursts} /> bursts</>}</dd></>}
         <dt>Samples</dt><dd>{amount(sampling.samples, "count")} every {digits(sampling.period_seconds * 1000)} ms by {sampling.method}, {sampling.lost_samples} lost</dd>
