@@ -90,7 +90,7 @@ export function interval({ low, high, unit, value }: Metric): string | undefined
   return of > 0 && from.slice(of) === to.slice(end) ? `${from.slice(0, of)} to ${to}` : `${from} to ${to}`;
 }
 
-/** What stands behind a figure to say how sure it is: `±1.2` of a share, as in the terminal; of others the ends of the interval. */
+/** What follows a figure to say how sure it is: `±1.2` of a share, as in the terminal; of others the ends of the interval. */
 export function uncertainty(metric: Metric): string | undefined {
   const { value, low, high, unit } = metric;
   const ends = interval(metric);

@@ -1,23 +1,23 @@
 //! Connections whose request has not arrived.
 //!
 //! What for: any program of this machine, also another user's, may connect and send nothing. Each connection has a thread of
-//! its own, and the oldest silent one is closed when there are too many. So silent ones never delay a browser, whose
+//! its own, and the oldest idle one is closed when there are too many. So idle ones never delay a browser, whose
 //! request is there at once. What not: reading requests (`http`); who has sent the token is not limited.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Silent connections that are kept. A browser opens six to one server, some of them in advance.
+/// Idle connections that are kept. A browser opens six to one server, some of them in advance.
 const MOST: usize = 64;
 
-/// Silent connections by number, the oldest first.
+/// Idle connections by number, the oldest first.
 #[derive(Default)]
-pub(crate) struct Silent {
+pub(crate) struct Idle {
     streams: Mutex<VecDeque<(u64, TcpStream)>>,
 }
 
-impl Silent {
+impl Idle {
     fn streams(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::bundle::policy;
-use crate::connections::Silent;
+use crate::connections::Idle;
 use crate::content::Site;
 use crate::http::{Answer, Request, read, write};
 use crate::{WebError, page};
@@ -62,7 +62,7 @@ impl Server {
 
     /// Answers until the process ends.
     pub fn serve(&self, site: &Site<'_>) {
-        let (desk, silent) = (&Desk::default(), &Silent::default());
+        let (desk, idle) = (&Desk::default(), &Idle::default());
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 // One at a time, and only while nobody waits: what the user asks for comes first.
@@ -74,10 +74,10 @@ impl Server {
             for (number, stream) in (0..).zip(self.listener.incoming()) {
                 // A connection that broke before it was accepted is none.
                 let begun = stream.and_then(|mut stream| {
-                    silent.add(number, &stream)?;
+                    idle.add(number, &stream)?;
                     let talk = move || {
                         let request = read(&mut stream);
-                        silent.remove(number);
+                        idle.remove(number);
                         if let Some(request) = request {
                             let answer = self.answer(&request, site, desk);
                             write(&mut stream, &answer, &policy("'self'"));
@@ -86,7 +86,7 @@ impl Server {
                     std::thread::Builder::new().spawn_scoped(scope, talk)
                 });
                 if begun.is_err() {
-                    silent.remove(number);
+                    idle.remove(number);
                     std::thread::sleep(NO_ROOM);
                 }
             }

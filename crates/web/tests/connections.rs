@@ -39,25 +39,25 @@ fn is_open(mut stream: &TcpStream) -> bool {
 #[test]
 fn idle_and_dripping_connections_do_not_delay_an_answer() {
     let (host, token) = server();
-    let mut silent = connected(&host, 12);
+    let mut idle = connected(&host, 12);
     // Half of them send the beginning of a request.
-    for stream in &mut silent[6..] {
+    for stream in &mut idle[6..] {
         stream.write_all(b"G").expect("it reads");
     }
     answers(&host, &token);
-    for stream in &mut silent[6..] {
+    for stream in &mut idle[6..] {
         stream.write_all(b"E").expect("it reads");
     }
     answers(&host, &token);
     // A server that had first to give them up would have closed them before it answered.
-    assert!(silent.iter().all(is_open));
+    assert!(idle.iter().all(is_open));
 }
 
 #[test]
-fn of_too_many_silent_connections_the_oldest_are_closed() {
+fn of_too_many_idle_connections_the_oldest_are_closed() {
     let (host, token) = server();
-    let silent = connected(&host, 300);
+    let idle = connected(&host, 300);
     answers(&host, &token);
-    assert!(!is_open(&silent[0]));
-    assert!(is_open(&silent[299]));
+    assert!(!is_open(&idle[0]));
+    assert!(is_open(&idle[299]));
 }

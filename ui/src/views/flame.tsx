@@ -162,11 +162,11 @@ export function FlameView({ height }: { height: number }) {
 
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
-  const told = (value: number) => {
+  const inWords = (value: number) => {
     const ends = figure && uncertainty(amountOf(figure, value));
     return `${amount(value, unit)}${ends ? ` (${ends})` : ""}`;
   };
-  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${told(focus.total)}, ${percent((focus.total / whole) * 100)} of the whole run; self ${told(focus.self)}` : "Point at a frame, or go to it by arrow keys; click or Enter zooms, Escape goes back, f filters by its function, x leaves it out.";
+  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${inWords(focus.total)}, ${percent((focus.total / whole) * 100)} of the whole run; self ${inWords(focus.self)}` : "Point at a frame, or go to it by arrow keys; click or Enter zooms, Escape goes back, f filters by its function, x leaves it out.";
   return (
     <>
       <div class="bar">

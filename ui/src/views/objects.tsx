@@ -30,7 +30,7 @@ export function ObjectsView({ height }: { height: number }) {
   const chosen = name === undefined ? (carried ? rows[0] : first) : rows.find((row) => row.object === name);
   const same = (row: Row) => row.object === chosen?.object;
   const onSelect = (row: Row) => choose("object", textOf(row.object), "only");
-  // The table shows all objects beside the chosen one.
+  // The table shows all objects and not only the chosen one.
   const follows = OF_STACKS;
   const says = unfollowed({ ...shown, only: { ...shown.only, object: undefined } }, follows, "Figures of objects", true);
   if (error) return <Failed error={error} />;
