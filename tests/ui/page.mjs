@@ -245,7 +245,12 @@ step("the timeline zooms by wheel and keys", async () => {
   assert.equal(await whole.count(), 0);
   const box = await view.locator(".lanes svg").boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + 60);
+  // Without Ctrl the wheel scrolls the page.
   await page.mouse.wheel(0, -300);
+  assert.equal(await whole.count(), 0);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -300);
+  await page.keyboard.up("Control");
   await whole.waitFor();
   await view.locator(".lanes").focus();
   const range = () => view.locator(".bar .quiet").textContent();

@@ -99,7 +99,7 @@ export function SourceView({ height }: { height: number }) {
   const wanted = shown.line !== undefined ? lines.findIndex((line) => line.number === shown.line) : hottest;
   const columns: GridColumn<Line>[] = [
     { key: "line", label: "Line", number: true, width: "44px", cell: (line) => <span class="quiet">{line.number}</span> },
-    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(300px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
+    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: known === undefined ? "minmax(90px,1fr)" : "minmax(160px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
     { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 && figure ? <CellValue metric={shareOf(figure, line.self, whole)} /> : "") },
     { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 && figure ? <CellValue metric={shareOf(figure, line.total, whole)} /> : "") },
     { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <CellValue metric={line.read} /> },

@@ -154,7 +154,7 @@ export function TimelineView({ height }: { height: number }) {
         {marked && <button onClick={() => setWindow([Math.min(...marked), Math.max(...marked)])}>Zoom to selection</button>}
         {window && <button onClick={() => setWindow(undefined)}>Whole run</button>}
         <SaveDrawing svg={svg} name="timeline" />
-        <span class="quiet">{seconds(start)} to {seconds(end)}. Drag to select, wheel to zoom; keys: arrows, + and -, Shift and arrows select, z to the selection, Escape.</span>
+        <span class="quiet">{seconds(start)} to {seconds(end)}. Drag to select; Ctrl and wheel zoom, Shift and wheel move; keys: arrows, + and -, Shift and arrows select, z to the selection, Escape.</span>
       </div>
       {says && <p class="quiet">{says}</p>}
       <p class="readout" aria-live="polite">{readout(hover, drawn)}</p>
@@ -164,7 +164,13 @@ export function TimelineView({ height }: { height: number }) {
           onPointerMove={(event) => { const at = timeAt(event); setHover(at); if (drag) setDrag([drag[0], at]); }}
           onPointerUp={() => { if (drag) { select(...drag); setDrag(undefined); } }}
           onPointerLeave={() => { setHover(undefined); if (drag) { select(...drag); setDrag(undefined); } }}
-          onWheel={(event) => { event.preventDefault(); if (event.shiftKey) pan(event.deltaY > 0 ? 0.1 : -0.1); else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event)); }}>
+          onWheel={(event) => {
+            // Without a key the wheel scrolls the page, as everywhere.
+            if (!event.shiftKey && !event.ctrlKey && !event.metaKey) return;
+            event.preventDefault();
+            if (event.shiftKey) pan(event.deltaY > 0 ? 0.1 : -0.1);
+            else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event));
+          }}>
           {apart(x, plain(seconds), width - 8).map(({ tick, anchor }) => (
             <g key={tick}>
               <line class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={18} y2={total} />
