@@ -76,7 +76,8 @@ export function filtersOf(shown: State, follows: readonly Aspect[], threads: Sta
     for (const kind of ["process", "thread"] as const) found.push(...(only[kind] ?? []).map((name): [string, string] => [kind, name]));
   } else {
     const left = (threads ?? []).filter((thread) => hasThread(shown, thread)).map((thread) => thread.label);
-    found.push(...left.map((name): [string, string] => ["thread", name]));
+    // Where none is left, or threads are not known yet, no filter at all would show the figures of all threads.
+    found.push(...(left.length > 0 ? left : ["(no thread is left)"]).map((name): [string, string] => ["thread", name]));
   }
   return found;
 }
