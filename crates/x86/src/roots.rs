@@ -217,6 +217,7 @@ impl Tracker {
         for register in instruction.registers().changed.iter() {
             self.general[register.number()] = fresh(Source::General(register), number + 1);
         }
+        // In terms of the values before: `xchg` and `leave` read what they change.
         for (register, change) in effect::changes(&instruction.raw) {
             self.general[register.number()] = match change {
                 Change::Constant(value) => Value::Constant(value),

@@ -109,6 +109,8 @@ impl World {
 
     fn execute(&mut self, instruction: &Instruction) {
         let (raw, accesses) = (&instruction.raw, instruction.accesses());
+        // Before the registers change: an operand is addressed by the values before its
+        // instruction.
         let addresses: Vec<Option<u64>> = accesses.iter().map(|one| self.address(one)).collect();
         let before = self.general.clone();
         for register in instruction.registers().changed.iter() {
