@@ -55,6 +55,8 @@ impl Compaction {
         journal: &JournalWriter,
         halve: Halve,
     ) -> Result<Compaction, StoreError> {
+        // Samples in the journal have been thinned by all earlier halvings: 2 is what this one
+        // adds. Bursts are chosen by their id, so their set is that of all halvings together.
         let (factor, bursts) = match halve {
             Halve::Samples => (2, KeptBursts::ALL),
             Halve::Records(bursts) => (1, bursts),

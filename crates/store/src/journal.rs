@@ -244,6 +244,7 @@ impl JournalReader {
         if &head[..4] != FRAME_MAGIC {
             return torn("no frame begins there");
         }
+        // Before memory is taken for it: the checksum only comes with the content.
         if compressed > FRAME_LIMIT_BYTES || raw > FRAME_LIMIT_BYTES {
             return torn("a frame claims an absurd size");
         }
