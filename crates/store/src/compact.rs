@@ -96,7 +96,7 @@ impl Compaction {
     }
 
     fn copy_frame(&mut self) -> Result<(), StoreError> {
-        let path = self.output.path().to_owned();
+        let path = self.input.path().to_owned();
         let mut decoder = Decoder::new(self.input.rows());
         let bad = |error: crate::schema::RowError| StoreError::damaged(&path, error.to_string());
         while let Some(fact) = decoder.next_fact().map_err(bad)? {
@@ -145,6 +145,6 @@ impl Compaction {
     }
 
     fn unreadable(&self, what: String) -> StoreError {
-        StoreError::damaged(self.output.path(), what)
+        StoreError::damaged(self.input.path(), what)
     }
 }

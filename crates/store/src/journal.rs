@@ -212,6 +212,11 @@ impl JournalReader {
         })
     }
 
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the next frame begins.
     pub fn position(&self) -> u64 {
         self.at

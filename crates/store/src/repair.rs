@@ -11,25 +11,28 @@ use facts::{Module, ModuleKind, Recording, decode_registers};
 use crate::error::Problem;
 
 /// Ids of a table, as positions of its rows.
-struct Positions(Option<HashMap<u32, u32>>, u32);
+struct Positions {
+    /// `None` when row `i` has id `i`, as it should be.
+    by_id: Option<HashMap<u32, u32>>,
+    rows: u32,
+}
 
 impl Positions {
-    /// `None` inside when row `i` has id `i`, as it should be.
     fn of(ids: impl ExactSizeIterator<Item = u32> + Clone) -> Positions {
         let rows = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         if ids.clone().eq(0..rows) {
-            return Positions(None, rows);
+            return Positions { by_id: None, rows };
         }
         let mut positions = HashMap::new();
         for (position, id) in (0..rows).zip(ids) {
             positions.entry(id).or_insert(position);
         }
-        Positions(Some(positions), rows)
+        Positions { by_id: Some(positions), rows }
     }
 
     fn get(&self, id: u32) -> Option<u32> {
-        match &self.0 {
-            None => (id < self.1).then_some(id),
+        match &self.by_id {
+            None => (id < self.rows).then_some(id),
             Some(positions) => positions.get(&id).copied(),
         }
     }
@@ -42,7 +45,7 @@ impl Positions {
     }
 
     fn dense(&self) -> bool {
-        self.0.is_none()
+        self.by_id.is_none()
     }
 }
 
