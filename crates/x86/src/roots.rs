@@ -214,6 +214,7 @@ impl Tracker {
 
     fn step(&mut self, number: usize, instruction: &Instruction) {
         let before = self.general;
+        // Every changed register is a root of its own, unless the change is known (below).
         for register in instruction.registers().changed.iter() {
             self.general[register.number()] = fresh(Source::General(register), number + 1);
         }
