@@ -427,48 +427,26 @@ impl Worker {
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
-        // The thread runs natively again, if it is not held: what follows costs it nothing, elsewhere.
+        // The thread runs natively again: what follows costs it nothing, elsewhere.
         if self.length == Length::Long {
             self.placement.iter_mut().for_each(Placement::unpin);
         }
         if is_empty {
             self.is_slowed = false;
-            self.note_empty(since, ran.map(|(ran, _)| ran));
+            self.note_empty(since, ran);
             return Ok(true);
         }
         let missing = match &ran {
-            Ok((ran, _)) => ran.missing,
+            Ok(ran) => ran.missing,
             Err(refused) => Some((at, *refused)),
         };
         if let Some((at, why)) = missing {
             program.note_missing(at, why);
         }
         self.send_blocks(pid, flavour);
-        let ran = match ran {
-            Ok((ran, held)) => {
-                self.publish_all((pid, tid), flavour, time, ran);
-                held.into_iter().for_each(|visit| self.follow(pid, visit));
-                Ok(true)
-            }
-            Err(refused) => Err(refused),
-        };
+        let ran = ran.map(|ran| self.publish_all((pid, tid), flavour, time, ran));
         self.look_behind(pid, flavour);
-        ran
-    }
-
-    /// A thread whose trace is full stands still: a count window of what it does comes at once, in the same visit, if the trace
-    /// was slowed down and its blocks can be counted already.
-    fn follow(&mut self, pid: Pid, visit: Visit<'_>) {
-        let at = visit.native.instruction_pointer();
-        let may_go_on = self.is_slowed && visit.check().is_ok();
-        let program = self.programs.get_mut(&pid).filter(|_| may_go_on);
-        if !program.is_some_and(|program| program.is_prepared_to_count(at)) {
-            self.cost.stand_still += visit.leave(0);
-            return;
-        }
-        let _ = self.run(pid, visit, BurstFlavour::Count);
-        // It has its window.
-        self.is_slowed = false;
+        ran.map(|()| true)
     }
 
     fn note_empty(&mut self, since: Instant, ran: Result<Ran, Refused>) {
