@@ -214,6 +214,18 @@ fn accesses_through_a_pointer_that_was_found_before_are_no_chase() {
     assert_eq!(all(&test.builder.build(), &[]).rows[0].pattern, Pattern::Irregular);
 }
 
+/// As a state that a pointer on the stack leads to: the chain of loads grows, the address stays.
+#[test]
+fn a_chain_that_leads_to_one_address_again_and_again_is_no_chase() {
+    let mut test = Test::new();
+    let chase = test.block(0x1000, CHASE);
+    let stays = std::iter::repeat_n(0x100_0000, 1000);
+    let records: Vec<BurstRecord> =
+        scattered(10).chain(stays).map(|at| (chase, 1, vec![at])).collect();
+    test.builder.burst(PID, PID, &records);
+    assert_eq!(all(&test.builder.build(), &[]).rows[0].pattern, Pattern::Constant);
+}
+
 /// A matrix of 1000 columns of doubles, 500 rows: neighbouring columns share their lines.
 #[test]
 fn columns_of_a_matrix_are_strided_and_use_little_of_each_line() {

@@ -24,7 +24,7 @@ use exit::Failure;
 fn main() -> ExitCode {
     let began = sys::process::monotonic();
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic
+        let position = panic
             .location()
             .map(|at| format!(" at {}:{}", at.file(), at.line()))
             .unwrap_or_default();
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         let message = text
             .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
-        eprintln!("fathom: this is a bug in Fathom{place}: {message}");
+        eprintln!("fathom: this is a bug in Fathom{position}: {message}");
         eprintln!("  the recording up to the last second is kept; `fathom report` opens it");
     }));
     match std::panic::catch_unwind(|| run(began)) {
@@ -63,6 +63,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Try(options) => commands::try_remedies::try_remedies(&options),
         Command::Diff(arguments) => commands::diff::diff(arguments),
         Command::Scale(arguments) => commands::scale::scale(arguments),
+        Command::Import(options) => commands::import::import(&options),
         Command::Machine(options) => commands::machine::machine(&options),
         Command::Doctor => commands::doctor::doctor(),
         Command::Verify(options) => commands::verify::verify(&options),

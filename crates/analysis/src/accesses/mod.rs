@@ -5,8 +5,8 @@
 //! model over the same addresses), and rates: time in a burst is not native time.
 //!
 //! Patterns, by the strides between successive addresses of a site in one burst:
-//! * a stride that makes up at least half of all decides: 0 is *constant*, the access's own size up or down is *unit*, any
-//!   other is *strided*;
+//! * a stride that makes up at least half of all decides: 0 is *constant* (also where a chain of loads gives the address, as for
+//!   a field that a pointer on the stack leads to), the access's own size up or down is *unit*, any other is *strided*;
 //! * without one, if half of the strides equal the one before, the site goes in *runs* whose stride changes;
 //! * otherwise it is *irregular*;
 //! * a site is a *pointer chase* (`chain`) if no prefetcher follows its strides, and most of its addresses are at the end of a
@@ -449,8 +449,9 @@ fn pattern(sums: &RowSums) -> (Pattern, Metric, Metric) {
     let regular = dominant.filter(|_| low.saturating_mul(2) >= total);
     let far =
         |one: Dominant| matches!(one.kind, Distance::Other(way) if way.unsigned_abs() > PREFETCHED);
+    let stays = regular.is_some_and(|one| one.kind == Distance::Same);
     let most = |part: u64| part.saturating_mul(2) >= sums.accesses;
-    if most(sums.led) || (regular.is_none_or(far) && most(sums.chased)) {
+    if (most(sums.led) && !stays) || (regular.is_none_or(far) && most(sums.chased)) {
         return (Pattern::PointerChase, Metric::unavailable("bytes", CHASED), share);
     }
     let Some(regular) = regular else {
