@@ -5,10 +5,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build recipes samples programs packages corpus bench truth numa clean
+.PHONY: help demo test check build recipes samples programs packages corpus bench truth numa page-album clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: packages build samples ## install what is missing, build, profile a program before and after its fix
 	@sh scripts/demo.sh $(TARGET)
@@ -54,6 +54,11 @@ corpus: build ## real programs under the burst tracer: same output, exit code, s
 bench: ## list the benches; each is a program that prints a table
 	@awk 'FNR == 1 { runs = /^#!/ } FNR == 2 && runs { sub(/^("""|# *)/, ""); printf "  %-30s %s\n", FILENAME, $$0 }' \
 		$(wildcard bench/*.sh bench/*.py)
+
+# Results to show instead of small ones that it records: ALBUM='mine=r000ma other=r001ma'.
+page-album: build ## every view of the page at three widths, light and dark, as pictures in target/page-album.html
+	@sh scripts/page_packages.sh
+	@bench/page_album.py $(TARGET)/page-album.html $(ALBUM)
 
 numa: build ## remote memory is found on a virtual machine with two NUMA nodes; skipped without QEMU
 	@tests/numa/numa.py --fathom $(TARGET)/release/fathom

@@ -16,9 +16,7 @@ export async function open() {
   page.setDefaultTimeout(30_000);
   const faults = [];
   page.on("pageerror", (error) => faults.push(String(error)));
-  // A source file that is not there is answered with 400, which the browser notes on its own.
-  const expected = "Failed to load resource: the server responded with a status of 400 (Bad Request)";
-  page.on("console", (message) => message.type() === "error" && message.text() !== expected && faults.push(message.text()));
+  page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
   page.on("dialog", (dialog) => faults.push("a dialog: " + dialog.message()));
   const asked = [];
   page.on("request", (request) => asked.push(request.url()));

@@ -7,10 +7,23 @@
 // left of a wide screen at a zoom of 200 %.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { open } from "./harness.mjs";
 
 const { address, page, step, run } = await open();
+const axe = readFileSync(createRequire(new URL("../../ui/package.json", import.meta.url)).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What axe, with all of its rules, finds in what is shown. The page's own policy does not let the script be an element. */
+async function inaccessible() {
+  if (!(await page.evaluate("typeof axe === 'object'"))) await page.evaluate(axe);
+  const { violations } = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })");
+  return violations.flatMap(({ id, nodes }) => nodes.slice(0, 3).map(({ html }) => `axe ${id}: ${html.slice(0, 160)}`));
+}
+
 const SIZES = [[1440, 900], [1024, 700], [720, 900], [400, 800]];
+/** Widths at which axe looks: each takes seconds. */
+const AXE = [1440, 400];
 
 /** Runs in the page: what is wrong with what it shows, in words. */
 function wrongs() {
@@ -108,7 +121,8 @@ for (const theme of ["light", "dark"]) {
         await page.locator(`#${tab}`).click();
         await page.locator("#view :is(.grid, .lanes, .flame, .verdict, .plot, .empty, .failed)").first().waitFor();
         await page.waitForFunction(() => document.querySelector("#view .waiting") === null);
-        found.push(...(await page.evaluate(wrongs)).map((one) => `${tab.slice(4)}: ${one}`));
+        const wrong = [...(await page.evaluate(wrongs)), ...(AXE.includes(width) ? await inaccessible() : [])];
+        found.push(...wrong.map((one) => `${tab.slice(4)}: ${one}`));
       }
       assert.deepEqual(found, []);
     });

@@ -28,7 +28,7 @@ if (served) {
     await page.goto(address);
     await page.reload();
     await shows("The figures are being computed");
-    await shows("1.40 k samples, 6 call stack nodes");
+    await shows("1,400 samples, 6 call stack nodes");
     answer();
     await shows("Top functions");
     await page.unroute("**/api/summary");
@@ -67,6 +67,27 @@ step("top-down", async () => {
   await tab("Top-down");
   await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().waitFor();
 });
+step("callers and callees of a function, and from there to the next", async () => {
+  await tab("Callers and callees");
+  const callers = view.getByRole("treegrid", { name: "Callers" });
+  const callees = view.getByRole("treegrid", { name: "Callees" });
+  await view.getByLabel("Function").selectOption({ label: "main (program)" });
+  await callees.getByRole("row").filter({ hasText: "late_phase" }).first().waitFor();
+  assert.equal(await callers.getByRole("row").count(), 2);
+  await callees.getByRole("row").filter({ hasText: "late_phase" }).first().dblclick({ position: { x: 320, y: 10 } });
+  await callers.getByRole("row").filter({ hasText: "main" }).first().waitFor();
+  assert.match(page.url(), /code=late_phase/);
+});
+step("groupings are made of levels in any order", async () => {
+  await tab("Bottom-up");
+  await view.getByLabel("Add a level").selectOption("thread");
+  await view.getByRole("button", { name: "Turn" }).click();
+  await view.getByRole("columnheader", { name: "Thread / Function / Call Stack" }).waitFor();
+  await view.getByRole("treegrid").getByText("worker (101)").waitFor();
+  await view.getByRole("button", { name: "Turn" }).click();
+  await view.getByRole("button", { name: "- level" }).click();
+  await view.getByRole("columnheader", { name: "Function / Call Stack", exact: true }).waitFor();
+});
 step("flame graph by keys", async () => {
   await tab("Flame graph");
   await view.locator("canvas").focus();
@@ -84,6 +105,14 @@ step("a function as filter, in the address", async () => {
   await view.getByRole("button", { name: "Filter by this function" }).click();
   await page.getByRole("group", { name: "Filters" }).getByText("function: hot_loop").waitFor();
   assert.match(page.url(), /function=hot_loop/);
+  await tab("Summary");
+  await shows("All figures below are of the whole run");
+  await tab("Bottom-up");
+  await page.getByRole("button", { name: "Clear all" }).click();
+  await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().click({ position: { x: 320, y: 10 } });
+  await page.keyboard.press("x");
+  await page.getByRole("group", { name: "Filters" }).getByText("without function: hot_loop").waitFor();
+  assert.equal(await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).count(), 0);
   await page.getByRole("button", { name: "Clear all" }).click();
   assert.doesNotMatch(page.url(), /function=/);
 });
@@ -167,12 +196,41 @@ step("objects, roofline and every table say what there is not", async () => {
 step("tables are saved as CSV", async () => {
   await view.getByRole("combobox", { name: "Table" }).selectOption("hotspots?group=function&limit=400");
   await view.getByRole("grid").waitFor();
-  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "CSV" }).click()]);
+  const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "CSV", exact: true }).click()]);
   const chunks = [];
   for await (const chunk of await download.createReadStream()) chunks.push(chunk);
   const text = Buffer.concat(chunks).toString();
   assert.match(text, /^function,file,line,module,cpu_time,cpu_time_low,cpu_time_high,cpu_time_evidence,/);
   assert.match(text, /hot_loop,\/src\/hot\.c,12,program,/);
+});
+step("columns are chosen, rows pinned, tables copied, numbers exact", async () => {
+  const rows = view.getByRole("grid").locator(".body [role=row]");
+  await view.getByText("Columns", { exact: true }).click();
+  await view.getByRole("group", { name: "Columns" }).getByLabel("Module").uncheck();
+  await view.getByRole("columnheader", { name: "Module" }).waitFor({ state: "detached" });
+  await view.getByRole("group", { name: "Columns" }).getByLabel("Module").check();
+  await view.getByText("Columns", { exact: true }).click();
+  const second = await rows.nth(1).locator("[role=gridcell]").first().textContent();
+  await rows.nth(1).locator("[role=gridcell]").nth(1).click();
+  await view.getByText(/95 % interval .* sampled/).first().waitFor();
+  await view.getByRole("button", { name: "Pin this row" }).click();
+  await view.getByRole("columnheader", { name: "CPU time" }).getByRole("button").click();
+  assert.equal(await rows.first().locator("[role=gridcell]").first().textContent(), second);
+  await view.getByRole("button", { name: "Unpin this row" }).click();
+  await view.getByRole("columnheader", { name: "CPU time" }).getByRole("button").click();
+  await view.locator("[role=columnheader][aria-sort=ascending]").filter({ hasText: "CPU time" }).waitFor();
+  await view.getByRole("columnheader", { name: "CPU time" }).getByRole("button").click();
+  await view.getByLabel("Heat").check();
+  await view.locator(".hot.heat4").first().waitFor();
+  await view.getByLabel("Heat").uncheck();
+  await view.getByLabel("Exact").check();
+  await rows.filter({ hasText: "hot_loop" }).getByText(/^0\.\d+ s$/).first().waitFor();
+  await view.getByLabel("Exact").uncheck();
+  // What is copied would end in the clipboard of the machine: the page is told to put it elsewhere.
+  await page.evaluate(() => { Object.defineProperty(navigator, "clipboard", { configurable: true, value: { writeText: async (text) => { window.copied = text; } } }); });
+  await view.getByRole("button", { name: "Copy as Markdown" }).click();
+  await view.getByText(/\d+ rows copied/).waitFor();
+  assert.match(await page.evaluate(() => window.copied), /^\| Function \|.*\n\| --- \|[^]*\| hot_loop \|.* ms \([\d.]+ to [\d.]+ ms\) \|/);
 });
 step("trees and flame graphs are saved", async () => {
   for (const [name, button, file] of [["Bottom-up", "CSV", "calls.csv"], ["Flame graph", "SVG", "flame-graph.svg"], ["Flame graph", "PNG", "flame-graph.png"]]) {
@@ -187,7 +245,12 @@ step("the timeline zooms by wheel and keys", async () => {
   assert.equal(await whole.count(), 0);
   const box = await view.locator(".lanes svg").boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + 60);
+  // Without Ctrl the wheel scrolls the page.
   await page.mouse.wheel(0, -300);
+  assert.equal(await whole.count(), 0);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -300);
+  await page.keyboard.up("Control");
   await whole.waitFor();
   await view.locator(".lanes").focus();
   const range = () => view.locator(".bar .quiet").textContent();
@@ -238,7 +301,12 @@ step("dark and light", async () => {
   const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const before = await back();
   await page.getByRole("button", { name: "Light or dark" }).click();
-  assert.notEqual(await back(), before);
+  const chosen = await back();
+  assert.notEqual(chosen, before);
+  await page.reload();
+  await view.locator(":scope > *").first().waitFor();
+  assert.equal(await back(), chosen, "the choice is kept");
+  await page.getByRole("button", { name: "Light or dark" }).click();
 });
 step("nothing is asked of anybody else", async () => {
   const own = served ? new URL(address).origin : "file:";

@@ -68,7 +68,7 @@ step("flame graph: frames, search, filter by a key", async () => {
   await view.locator("canvas").focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
-  assert.match(await view.locator(".readout").textContent(), /: [\d.,]+ (s|ms|µs), [\d.]+ %; self /);
+  assert.match(await view.locator(".readout").textContent(), /: [\d.,]+ (s|ms|µs)( \([^)]*\))?, [\d.]+ % of the whole run; self /);
   await view.getByLabel("Find a function").fill(hot);
   await view.getByLabel("Inverted (callers)").check();
   await view.locator("canvas").focus();
@@ -110,7 +110,7 @@ step("objects, or why there are none", async () => {
   await pane(/^Object /).getByText("Size", { exact: true }).first().waitFor();
   await page.getByRole("group", { name: "Filters" }).getByText("object:").waitFor();
   await tab("Source");
-  await pane("Assembly").getByText("Accesses are of all objects").first().waitFor();
+  await pane("Assembly").getByText("do not follow the object taken in").first().waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
 });
 step("roofline, or what is missing for it", async () => {
@@ -131,7 +131,7 @@ if (compares) {
   step("compare", async () => {
     await tab("Compare");
     await view.getByRole("grid", { name: "By function" }).locator(".body [role=row]").filter({ hasText: hot }).first().waitFor();
-    await view.getByRole("grid", { name: "Whole runs" }).locator(".body [role=row]").filter({ hasText: "cpu_time" }).first().waitFor();
+    await view.getByRole("grid", { name: "Whole runs" }).locator(".body [role=row]").filter({ hasText: "CPU time" }).first().waitFor();
   });
 }
 

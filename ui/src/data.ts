@@ -74,8 +74,9 @@ function check(text: () => unknown): Answer<unknown> {
   try {
     const value = text();
     if (typeof value !== "object" || value === null) return { error: "the answer is damaged", waiting: false };
-    const error = (value as { error?: unknown }).error;
-    return typeof error === "string" ? { error, waiting: false } : { value, waiting: false };
+    const { error, absent } = value as { error?: unknown; absent?: unknown };
+    const says = error ?? absent;
+    return typeof says === "string" ? { error: says, waiting: false } : { value, waiting: false };
   } catch {
     return { error: "What the page carries of this cannot be read: it was cut off or damaged.", waiting: false };
   }

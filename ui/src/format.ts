@@ -4,35 +4,37 @@ import type { Metric } from "./types";
 
 type Steps = [least: number, name: string][];
 const TIMES: Steps = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+const COUNTS: Steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 const RATES: Steps = [[1, "G"], [1e-3, "M"], [1e-6, "k"], [1e-9, ""]];
 
-/** Three significant digits; a millionth and less, and a million and more, with an exponent. */
+/** Three significant digits, as the terminal has them (crates/report/src/text/format.rs): `13.0`, not `13`. What is more than
+ * nothing does not read as nothing. Of a million on with an exponent. */
 export function digits(value: number): string {
-  if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 99.95 && size < 1e6) return Math.round(value).toLocaleString("en");
-  if (size >= 1e-6 && size < 1e6) return String(Number(value.toPrecision(3)));
-  return value.toExponential(2);
+  if (size === 0) return "0";
+  if (size < 0.005) return `${value < 0 ? ">-" : "<"}0.01`;
+  if (size >= 1e6) return value.toExponential(2);
+  if (size >= 99.95) return Math.round(value).toLocaleString("en");
+  return value.toFixed(size >= 9.995 ? 1 : 2);
 }
 
-function scaled(value: number, base: number, names: string[]): string {
-  let at = 0;
-  while (Math.abs(value) >= base && at + 1 < names.length) {
-    value /= base;
-    at += 1;
-  }
-  if (at === 0) return `${digits(value)} ${names[0]}`.trim();
-  // 64.0 KiB is 64 KiB, and 1000 of them are not 1.00e+3.
-  const shown = Math.abs(value) >= 999.5 ? String(Math.round(value)) : value.toPrecision(3);
-  return `${Number(shown) === Math.round(value) && base === 1024 ? Math.round(value) : shown} ${names[at]}`;
-}
+/** The same without zeros that say nothing: for axes. */
+export const plain = (format: (value: number) => string) => (value: number): string => format(value).replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "");
 
 export function bytes(value: number): string {
-  return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
+  let [scaled, at] = [Math.abs(value), 0];
+  for (; scaled >= 1024 && at < 5; at++) scaled /= 1024;
+  const name = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"][at]!;
+  const shown = at === 0 || Math.abs(scaled - Math.round(scaled)) < 0.05 ? String(Math.round(scaled)) : scaled.toFixed(1);
+  return `${value < 0 ? "-" : ""}${shown} ${name}`;
 }
 
+/** All digits up to 9,999, then k, M, G, T. */
 export function count(value: number): string {
-  return scaled(value, 1000, ["", "k", "M", "G", "T"]);
+  const size = Math.abs(value);
+  if (size < 9999.5) return Math.round(value).toLocaleString("en");
+  const [factor, unit] = stepOf(value, COUNTS);
+  return `${digits(value / factor)} ${unit}`;
 }
 
 export function seconds(value: number): string {
@@ -74,15 +76,28 @@ export function amount(value: number, unit: string): string {
     case "ratio": case "": return digits(value);
     case "GB/s": case "GFLOP/s": return rate(value, unit);
     case "count/s": return count(value) + "/s";
+    case "ns": return seconds(value * 1e-9);
     default: return `${digits(value)} ${unit}`;
   }
 }
 
-/** `0 to 10.9 GB/s`, where there is an interval and its ends do not read alike. */
+/** `0 to 10.9 GB/s`: a unit that both ends have is there once. Nothing where there is no interval, or its ends read alike. */
 export function interval({ low, high, unit, value }: Metric): string | undefined {
   if (value === undefined || low === undefined || high === undefined || low >= high) return undefined;
   const [from, to] = [amount(low, unit), amount(high, unit)];
-  return from === to ? undefined : `${from} to ${to}`;
+  if (from === to) return undefined;
+  const [of, end] = [from.lastIndexOf(" "), to.lastIndexOf(" ")];
+  return of > 0 && from.slice(of) === to.slice(end) ? `${from.slice(0, of)} to ${to}` : `${from} to ${to}`;
+}
+
+/** What follows a figure to say how sure it is: `±1.2` of a share, as in the terminal; of others the ends of the interval. */
+export function uncertainty(metric: Metric): string | undefined {
+  const { value, low, high, unit } = metric;
+  const ends = interval(metric);
+  if (value === undefined || low === undefined || high === undefined || ends === undefined || ends === figure(metric)) return undefined;
+  if (unit !== "percent") return ends;
+  const half = Math.max(high - value, value - low);
+  return half >= 999.95 ? "±>999" : `±${half.toFixed(1)}`;
 }
 
 /** A figure in words. Of a share whose interval is wide and reaches nothing or all there is, the ends say more than the middle:
@@ -124,12 +139,12 @@ function elided(text: string, open: string, close: string): string {
 }
 
 /** What hovering over a figure tells. */
-export function provenance(metric: Metric): string {
+export function provenance(metric: Metric | undefined): string {
+  if (!metric) return "not in this result";
   if (metric.value === undefined) return `not available: ${metric.note ?? "no reason is known"}`;
   const parts = [amount(metric.value, metric.unit)];
-  if (metric.low !== undefined && metric.high !== undefined && metric.low < metric.high) {
-    parts.push(`95 % between ${amount(metric.low, metric.unit)} and ${amount(metric.high, metric.unit)}`);
-  }
+  const ends = interval(metric);
+  if (ends) parts.push(`95 % interval ${ends}`);
   if (metric.evidence) parts.push(metric.evidence);
   if (metric.samples > 1) parts.push(`${count(metric.samples)} observations`);
   if (metric.lost) parts.push(`${count(metric.lost)} lost`);

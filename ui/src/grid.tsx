@@ -1,7 +1,7 @@
 // A table of any length of which only the visible rows are elements. Rows have one height.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useId, useRef, useState } from "preact/hooks";
 import { counted } from "./format";
 import { fullWidth, useWidth } from "./parts";
 
@@ -16,8 +16,8 @@ export interface GridColumn<R> {
   number?: boolean;
   /** A share of the room, as CSS takes it. */
   width: string;
-  /** May be left out where there is no room. */
-  spare?: boolean;
+  /** Where there is no room, columns of the highest rank are left out first; those without one stay. */
+  rank?: number;
   sort?: () => void;
   sorted?: "ascending" | "descending";
   cell: (row: R, index: number) => ComponentChildren;
@@ -46,49 +46,69 @@ interface Props<R> {
   reveal?: number;
 }
 
-/** Pixels that these columns take at the least, with the gaps and margins of the style sheet. */
-function leastWidth<R>(columns: GridColumn<R>[]): number {
-  return columns.reduce((sum, column) => sum + Number(/\d+(?=px)/.exec(column.width)?.[0] ?? 60) + 8, 12);
+/** Pixels of a column at the least. */
+function least<R>({ width }: GridColumn<R>): number {
+  return Number(/\d+(?=px)/.exec(width)?.[0] ?? 60);
 }
 
-/** As many of these columns as there is room for: spare ones go, from the last on. */
+/** Pixels that these columns take at the least, with the gaps and margins of the style sheet. */
+function leastWidth<R>(columns: GridColumn<R>[]): number {
+  return columns.reduce((sum, column) => sum + least(column) + 8, 12);
+}
+
+/** As many of these columns as there is room for. */
 function fitting<R>(columns: GridColumn<R>[], room: number): GridColumn<R>[] {
-  const shown = [...columns];
-  for (let at = shown.length - 1; at >= 0 && leastWidth(shown) > room; at--) {
-    if (shown[at]!.spare) shown.splice(at, 1);
+  const shown = new Set<GridColumn<R>>();
+  let left = room - 12;
+  for (const column of [...columns].sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0))) {
+    left -= least(column) + 8;
+    if (left < 0 && column.rank) break;
+    shown.add(column);
   }
-  return shown;
+  return columns.filter((column) => shown.has(column));
+}
+
+/** On a narrow screen the first column, which says what a row is, leaves room for two figures. */
+function narrowed<R>(columns: GridColumn<R>[], room: number): GridColumn<R>[] {
+  const [first, ...others] = columns;
+  if (!first || room > 600 || least(first) < room * 0.4) return columns;
+  return [{ ...first, width: `minmax(${Math.floor(room * 0.4)}px,3fr)` }, ...others];
 }
 
 export function Grid<R>(props: Props<R>) {
   const { rows, selected = -1 } = props;
-  const body = useRef<HTMLDivElement>(null);
-  const [box, width] = useWidth<HTMLDivElement>(fullWidth());
+  const [measured, width] = useWidth<HTMLDivElement>(fullWidth());
+  const scroller = useRef<HTMLDivElement | null>(null);
+  const box = useCallback((element: HTMLDivElement | null) => {
+    scroller.current = element;
+    measured(element);
+  }, []);
   const [wide, setWide] = useState(false);
   const id = useId();
   const [top, setTop] = useState(0);
-  const narrow = fitting(props.columns, width);
-  const columns = wide ? props.columns : narrow;
-  const left = props.columns.filter((column) => !narrow.includes(column));
+  const all = narrowed(props.columns, width);
+  const narrow = fitting(all, width);
+  const columns = wide ? all : narrow;
+  const left = all.filter((column) => !narrow.includes(column));
   // The line that tells of columns without room is a row high.
   const height = props.height - (left.length > 0 ? ROW : 0);
   const room = Math.max(ROW * 3, height - ROW);
   const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
   const last = Math.min(rows.length, Math.ceil((top + room) / ROW) + MARGIN);
   // Narrower than its columns at their least, the table scrolls.
-  const least = `${leastWidth(columns)}px`;
+  const minWidth = `${leastWidth(columns)}px`;
   const template = columns.map((column) => column.width).join(" ");
 
   useEffect(() => props.onRange?.(first, last), [first, last, rows]);
   const show = (index: number) => {
-    const element = body.current;
+    const element = scroller.current;
     if (!element || index < 0) return;
     const at = index * ROW;
     if (at < element.scrollTop) element.scrollTop = at;
     else if (at + ROW > element.scrollTop + room) element.scrollTop = at + ROW - room;
   };
   useEffect(() => {
-    if (props.reveal !== undefined && body.current) body.current.scrollTop = Math.max(0, props.reveal * ROW - room / 2);
+    if (props.reveal !== undefined && scroller.current) scroller.current.scrollTop = Math.max(0, props.reveal * ROW - room / 2);
   }, [props.reveal, rows.length]);
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -110,8 +130,9 @@ export function Grid<R>(props: Props<R>) {
 
   const table = (
     <div class="grid" ref={box} role={props.role ?? "grid"} aria-label={props.label} aria-rowcount={rows.length + 1} tabIndex={0} onKeyDown={onKeyDown}
+      style={{ height: `${Math.min(room, Math.max(1, rows.length) * ROW + 2) + ROW + (wide ? ROW : 0)}px` }} onScroll={(event) => setTop(event.currentTarget.scrollTop)}
       aria-activedescendant={selected >= first && selected < last ? `${id}-${selected}` : undefined}>
-      <div class="head row" role="row" style={{ gridTemplateColumns: template, minWidth: least }}>
+      <div class="head row" role="row" style={{ gridTemplateColumns: template, minWidth }}>
         {columns.map((column) => (
           <div role="columnheader" key={column.key} class={column.number ? "number" : ""} title={column.title ?? column.label}
             aria-sort={column.sorted}>
@@ -119,24 +140,21 @@ export function Grid<R>(props: Props<R>) {
           </div>
         ))}
       </div>
-      <div class="body" ref={body} style={{ height: `${Math.min(room, Math.max(1, rows.length) * ROW + 2)}px`, minWidth: least }}
-        onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
-        <div style={{ height: `${rows.length * ROW}px`, position: "relative" }}>
-          {Array.from({ length: Math.max(0, last - first) }, (_, at) => {
-            const index = first + at;
-            const row = rows.at(index);
-            if (row === undefined) return <div class="row quiet" role="row" key={index} style={{ top: `${index * ROW}px` }}>...</div>;
-            return (
-              <div class={index === selected ? "row selected" : "row"} role="row" id={`${id}-${index}`} key={index} aria-rowindex={index + 2}
-                aria-selected={index === selected} style={{ gridTemplateColumns: template, top: `${index * ROW}px` }}
-                {...props.rowProps?.(row)} onClick={() => props.onSelect?.(row, index)} onDblClick={() => props.onOpen?.(row, index)}>
-                {columns.map((column) => (
-                  <div role="gridcell" key={column.key} class={column.number ? "number" : ""}>{column.cell(row, index)}</div>
-                ))}
-              </div>
-            );
-          })}
-        </div>
+      <div class="body" role="presentation" style={{ height: `${rows.length * ROW}px`, minWidth }}>
+        {Array.from({ length: Math.max(0, last - first) }, (_, at) => {
+          const index = first + at;
+          const row = rows.at(index);
+          if (row === undefined) return <div class="row quiet" role="row" key={index} style={{ top: `${index * ROW}px` }}>...</div>;
+          return (
+            <div class={index === selected ? "row selected" : "row"} role="row" id={`${id}-${index}`} key={index} aria-rowindex={index + 2}
+              aria-selected={index === selected} style={{ gridTemplateColumns: template, top: `${index * ROW}px` }}
+              {...props.rowProps?.(row)} onClick={() => props.onSelect?.(row, index)} onDblClick={() => props.onOpen?.(row, index)}>
+              {columns.map((column) => (
+                <div role="gridcell" key={column.key} class={column.number ? "number" : ""}>{column.cell(row, index)}</div>
+              ))}
+            </div>
+          );
+        })}
       </div>
     </div>
   );

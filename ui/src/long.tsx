@@ -6,9 +6,9 @@ import { ask } from "./data";
 import { Grid, type Rows } from "./grid";
 import { counted } from "./format";
 import { Empty, Failed, Notes, Waiting } from "./parts";
-import { csv, save } from "./save";
-import { columnsOf, gridColumns } from "./table";
+import { columnsOf, gridColumns, type Sort } from "./table";
 import type { Row, Table } from "./types";
+import { Tools, columnsOfBench, mostOf, useBench } from "./workbench";
 
 /** Rows asked for at once, and to be saved: the most that a server gives. */
 const PART = 100;
@@ -55,12 +55,13 @@ class PartRows implements Rows<Row> {
 }
 
 export function LongTable({ question, keys, height, label, selected, onSelect, onFirst }: Props) {
-  const [sort, setSort] = useState<string>();
+  const [sort, setSort] = useState<Sort>();
+  const [bench, change] = useBench("objects");
   const [search, setSearch] = useState("");
   const [head, setHead] = useState<Part>();
   const [error, setError] = useState<string>();
   const [rows, setRows] = useState(new PartRows(0, new Map()));
-  const more = `${sort ? `sort=${sort}&` : ""}${search ? `search=${encodeURIComponent(search)}&` : ""}`;
+  const more = `${sort ? `sort=${sort.key}&${sort.turned ? "turned=1&" : ""}` : ""}${search ? `search=${encodeURIComponent(search)}&` : ""}`;
   const of = inParts(question, more);
   // What was asked for another order or search must not come between these rows.
   const current = useRef(of);
@@ -82,22 +83,26 @@ export function LongTable({ question, keys, height, label, selected, onSelect, o
     });
   };
   useEffect(() => load(0), [of]);
-  const columns = useMemo(() => (head ? gridColumns(columnsOf(head, keys), true, sort, setSort) : []), [head?.columns.length, keys, sort]);
+  const chosen = head ? columnsOfBench(bench, columnsOf(head, keys), head.columns) : [];
+  const columns = useMemo(() => (head ? gridColumns(chosen, true, sort, setSort, bench, mostOf(head.columns, parts.get(0) ?? [])) : []), [head?.columns.length, keys, sort, bench, parts.get(0)]);
   if (error) return <Failed error={error} />;
   if (!head) return <Waiting />;
   const onRange = (first: number, last: number) => {
     for (let part = Math.floor(first / PART); part * PART < last; part++) load(part);
   };
-  /** Calls `write` with all rows that were found, not only those that were seen. */
-  const withAll = async (write: (all: Row[]) => void) => {
+  /** All rows that were found, not only those that were seen. */
+  const withAll = async (): Promise<Row[]> => {
     const all: Row[] = [];
     while (all.length < rows.length) {
       const answer = await ask(inParts(question, more, MOST) + all.length);
       const part = (answer.value as Part | undefined)?.rows ?? [];
-      if (part.length === 0) return setError(answer.error ?? "the table ended too early: nothing was saved");
+      if (part.length === 0) {
+        setError(answer.error ?? "the table ended too early: nothing was saved");
+        return [];
+      }
       all.push(...part);
     }
-    write(all);
+    return all;
   };
   const name = `${head.result}-${head.view}`.replaceAll(/[^\w.-]+/g, "_");
   return (
@@ -105,10 +110,7 @@ export function LongTable({ question, keys, height, label, selected, onSelect, o
       <div class="bar">
         <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
         <span class="quiet" role="status">{counted(rows.length, "row")}{search ? " found" : ""}</span>
-        <span class="save">
-          <button onClick={() => void withAll((all) => save(`${name}.csv`, csv(head.columns, all), "text/csv"))}>CSV</button>
-          <button onClick={() => void withAll((all) => save(`${name}.json`, JSON.stringify({ ...head, rows: all }, null, 2), "application/json"))}>JSON</button>
-        </span>
+        <Tools name={name} bench={bench} change={change} columns={chosen} all={head.columns} rows={withAll} document={head} />
       </div>
       {rows.length === 0 ? search ? <p class="empty">No row has this text.</p> : <Empty table={head} />
         : <Grid label={label} columns={columns} rows={rows} height={height} selected={rows.findIndex(selected)} onSelect={onSelect} onRange={onRange} />}

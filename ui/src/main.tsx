@@ -5,11 +5,13 @@ import { useEffect, useState } from "preact/hooks";
 import { answered, ask, cutOff, load, whole, type Data } from "./data";
 import { seconds } from "./format";
 import { firstPart } from "./long";
-import { Failed } from "./parts";
+import { Explained, Failed } from "./parts";
 import { stacksOf } from "./stacks";
-import { USUAL, filters, getState, update, useShown } from "./state";
+import { KINDS, nothingChosen } from "./selection";
+import { USUAL, choose, getState, update, useShown } from "./state";
+import { chooseTheme, restoreTheme, theme } from "./theme";
 import type { StacksDocument } from "./types";
-import { CallsView } from "./views/calls";
+import { AroundView, CallsView } from "./views/calls";
 import { CompareView } from "./views/compare";
 import { FlameView } from "./views/flame";
 import { ObjectsView } from "./views/objects";
@@ -25,6 +27,7 @@ const VIEWS: [key: string, label: string][] = [
   ["summary", "Summary"],
   ["bottom-up", "Bottom-up"],
   ["top-down", "Top-down"],
+  ["around", "Callers and callees"],
   ["flame", "Flame graph"],
   ["objects", "Memory objects"],
   ["timeline", "Timeline"],
@@ -37,6 +40,7 @@ function View({ view, height }: { view: string; height: number }) {
   switch (view) {
     case "bottom-up": return <CallsView direction="bottom-up" height={height} key="bottom-up" />;
     case "top-down": return <CallsView direction="top-down" height={height} key="top-down" />;
+    case "around": return <AroundView height={height} />;
     case "flame": return <FlameView height={height} />;
     case "objects": return <ObjectsView height={height} />;
     case "timeline": return <TimelineView height={height} />;
@@ -61,25 +65,22 @@ class Guard extends Component<{ children: ComponentChildren }, { error?: string 
   }
 }
 
-/** Views that an object does not filter; the others follow it, or say themselves what of them does not. */
-const WITHOUT_OBJECT = new Set(["summary", "timeline", "roofline", "compare", "scaling"]);
+/** Views of whole runs; the others say themselves which of their figures do not follow the selection. */
+const OF_WHOLE_RUNS = new Set(["compare", "scaling"]);
 
 function Filters() {
   const shown = useShown();
-  const chosen = filters(shown, ["time", "function", "thread", "module", "object"]);
-  if (chosen.length === 0) return null;
-  const clear: Record<string, Parameters<typeof update>[0]> = {
-    time: { from: undefined, to: undefined }, function: { function: undefined }, thread: { thread: undefined },
-    module: { module: undefined }, object: { object: undefined },
-  };
-  const label = (key: string, value: string) => (key === "time" ? `${seconds(shown.from ?? 0)} to ${seconds(shown.to ?? 0)}` : value);
+  if (nothingChosen(shown)) return null;
+  const chip = (key: string, says: string, remove: () => void) => <button key={key} class="chip" title={`remove: ${says}`} onClick={remove}>{says} ✕</button>;
   return (
     <div class="filters" role="group" aria-label="Filters">
-      {chosen.map(([key, value]) => (
-        <button key={key} class="chip" title={`remove: ${key} ${value}`} onClick={() => update(clear[key] ?? {})}>{key}: {label(key, value)} ✕</button>
-      ))}
-      <button onClick={() => update(Object.assign({}, ...Object.values(clear)))}>Clear all</button>
-      {shown.object !== undefined && WITHOUT_OBJECT.has(shown.view) && <span class="quiet">This view is not known by object: it shows all of them.</span>}
+      {shown.from !== undefined && shown.to !== undefined && chip("time", `time: ${seconds(shown.from)} to ${seconds(shown.to)}`, () => update({ from: undefined, to: undefined }))}
+      {KINDS.flatMap((kind) => [
+        ...(shown.only[kind] ?? []).map((name) => chip(`${kind} ${name}`, `${kind}: ${name}`, () => choose(kind, name, "any"))),
+        ...(shown.without[kind] ?? []).map((name) => chip(`not ${kind} ${name}`, `without ${kind}: ${name}`, () => choose(kind, name, "any"))),
+      ])}
+      <button onClick={() => update({ from: undefined, to: undefined, only: {}, without: {} })}>Clear all</button>
+      {OF_WHOLE_RUNS.has(shown.view) && <span class="quiet">All figures of this view are of whole runs: they do not follow the selection.</span>}
     </div>
   );
 }
@@ -92,12 +93,6 @@ function readAhead(rest: string[]): void {
   const next = rest.shift();
   if (next !== undefined) requestIdleCallback(() => void answered().then(() => ask(next)).then(() => readAhead(rest)));
   else requestIdleCallback(() => void ask("stacks").then(({ value }) => value !== undefined && stacksOf(value as StacksDocument).makeAhead(USUAL.figure, USUAL.group)));
-}
-
-function theme(next?: string): string {
-  const root = document.documentElement;
-  if (next) root.dataset.theme = next;
-  return root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
 
 function App({ data }: { data: Data }) {
@@ -154,7 +149,7 @@ function App({ data }: { data: Data }) {
               title={`${label} (key ${at + 1})`} onClick={() => update({ view: key })}>{label}</button>
           ))}
         </nav>
-        <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { theme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>
+        <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { chooseTheme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>
       </header>
       <Filters />
       {broken && <Failed error={broken} />}
@@ -164,6 +159,7 @@ function App({ data }: { data: Data }) {
           <Guard key={shown.view}><View view={shown.view} height={height} /></Guard>
         </div>
       </main>
+      <Explained />
     </>
   );
 }
@@ -171,6 +167,7 @@ function App({ data }: { data: Data }) {
 const root = document.getElementById("app");
 if (root) {
   root.textContent = "";
+  restoreTheme();
   try {
     render(<App data={load()} />, root);
   } catch (error) {

@@ -1,23 +1,79 @@
 // Small parts that views share.
 
 import type { ComponentChildren, RefObject } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
-import { amount, digits, figure, provenance, shortName } from "./format";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { amount, digits, figure, interval, provenance, shortName, uncertainty } from "./format";
 import { save, savePng, svgText } from "./save";
 import { update } from "./state";
 import type { Metric, Table } from "./types";
 
-/** A figure with a mark for how it came to be, for which cells of tables have no room; hovering tells its interval. */
-export function Value({ metric, badge = true, bare = false }: { metric: Metric | undefined; badge?: boolean; bare?: boolean }) {
-  if (!metric) return <span class="none">n/a</span>;
+/** A figure, how sure it is, and a mark for how it came to be; `Explained` tells the rest. */
+export function Value({ metric, badge = true }: { metric: Metric | undefined; badge?: boolean }) {
+  const why = provenance(metric);
+  if (metric?.value === undefined) return <span class="value none" role="note" tabIndex={0} title={why} data-why={why}>n/a</span>;
+  const ends = uncertainty(metric);
+  return (
+    <span class="value" role="note" tabIndex={0} title={why} data-why={why}>
+      {figure(metric)}
+      {ends && <>{" "}<span class="between">{ends}</span></>}
+      {badge && metric.evidence && <>{" "}<Badge evidence={metric.evidence} /></>}
+    </span>
+  );
+}
+
+/** A figure in a cell of a table, with its interval below it. The chosen row tells the ends. */
+export function CellValue({ metric, bare = false, signed = false }: { metric: Metric; bare?: boolean; signed?: boolean }) {
   const why = provenance(metric);
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
   return (
     <span class="value" title={why}>
-      {bare ? digits(metric.value) : badge ? figure(metric) : amount(metric.value, metric.unit)}
-      {badge && metric.evidence && <>{" "}<Badge evidence={metric.evidence} /></>}
+      {signed && metric.value > 0 && "+"}{bare ? digits(metric.value) : amount(metric.value, metric.unit)}
+      {interval(metric) && <Interval metric={metric} />}
     </span>
   );
+}
+
+/** On a scale from 0 to twice the figure, which is in the middle: so a small figure shows how sure it is as well as a large one. */
+function Interval({ metric: { value = 0, low = value, high = value } }: { metric: Metric }) {
+  const at = (place: number) => Math.min(100, Math.max(0, 50 + ((place - value) / (Math.abs(value) || 1)) * 50));
+  return <span class="interval" aria-hidden="true"><i style={{ left: `${at(low)}%`, width: `${Math.max(2, at(high) - at(low))}%` }} /><b /></span>;
+}
+
+/** What the lines below figures are. */
+export const INTERVALS = "The bar below a figure is its 95 % interval, from 0 to twice the figure.";
+
+/** A share as the part of a bar that it fills, with its interval. */
+export function Part({ share, low, high }: { share: number; low: number; high: number }) {
+  const at = (place: number) => `${Math.min(1, Math.max(0, place)) * 100}%`;
+  return (
+    <span class="parts" aria-hidden="true">
+      <i style={{ width: at(share) }} />
+      {high > low && <span class="error" style={{ left: at(low), width: at(high - low) }} />}
+    </span>
+  );
+}
+
+/** Tells what a figure that has the focus, or was clicked or touched, is made of: tooltips need a mouse. */
+export function Explained() {
+  const [why, setWhy] = useState<string>();
+  useEffect(() => {
+    const of = (target: EventTarget | null): string | undefined => {
+      if (!(target instanceof Element)) return undefined;
+      const found = target.closest("[data-why], .explained");
+      return found instanceof HTMLElement ? found.dataset.why : (found?.querySelector("title")?.textContent ?? undefined);
+    };
+    const onFocus = (event: Event) => setWhy(of(event.target));
+    const onKey = (event: KeyboardEvent) => event.key === "Escape" && setWhy(undefined);
+    document.addEventListener("focusin", onFocus);
+    document.addEventListener("click", onFocus);
+    document.addEventListener("keydown", onKey);
+    return () => {
+      document.removeEventListener("focusin", onFocus);
+      document.removeEventListener("click", onFocus);
+      document.removeEventListener("keydown", onKey);
+    };
+  }, []);
+  return <div class={why ? "why" : "why empty"} role="status" aria-live="polite">{why}</div>;
 }
 
 export function Badge({ evidence }: { evidence: string }) {

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
-import { amount, digits } from "./format";
+import { amount, digits, interval, plain } from "./format";
 import { SaveDrawing, useWidth } from "./parts";
 
 export interface Bar {
@@ -10,27 +10,36 @@ export interface Bar {
   value: number;
   kind?: string;
   title?: string;
+  /** Ends of its interval. */
+  low?: number;
+  high?: number;
 }
 
-/** A histogram. */
+/** A histogram, with a whisker where a bar has an interval. */
 export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; label: string; unit: string; name: string; height?: number }) {
   const svg = useRef<SVGSVGElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
-  const most = Math.max(...bars.map((bar) => bar.value), 1e-30);
+  const most = Math.max(...bars.map((bar) => Math.max(bar.value, bar.high ?? 0)), 1e-30);
+  const largest = Math.max(...bars.map((bar) => bar.value));
   const [left, bottom] = [8, 34];
   const step = Math.min(90, (width - left) / Math.max(1, bars.length));
+  const y = (value: number) => height - bottom - (value / most) * (height - bottom - 14);
   const shownLabels = labels(bars.map((_, at) => left + (at + 0.5) * step), (at) => bars[at]!.label, width);
+  const says = (bar: Bar) => {
+    const ends = interval({ value: bar.value, low: bar.low, high: bar.high, unit, samples: 0 });
+    return `${bar.label}: ${bar.title ?? amount(bar.value, unit)}${ends ? `, 95 % interval ${ends}` : ""}`;
+  };
   return (
     <div class="plot" ref={box}>
-      <svg ref={svg} width={width} height={height} role="img" aria-label={`${label}: ${bars.map((bar) => `${bar.label} ${amount(bar.value, unit)}`).join(", ")}`}>
+      <svg ref={svg} width={width} height={height} role="group" aria-label={label}>
         {bars.map((bar, at) => {
-          const size = (bar.value / most) * (height - bottom - 14);
           const x = left + at * step;
           return (
-            <g key={at}>
-              <title>{`${bar.label}: ${bar.title ?? amount(bar.value, unit)}`}</title>
-              <rect class={`bar ${bar.kind ?? ""}`} x={x + 1} y={height - bottom - size} width={Math.max(1, step - 2)} height={Math.max(size, bar.value > 0 ? 1 : 0)} />
-              {bar.value === most && <text class="tick" x={x + step / 2} y={height - bottom - size - 3} text-anchor="middle">{amount(bar.value, unit)}</text>}
+            <g key={at} class="explained" role="img" tabindex={0} aria-label={says(bar)}>
+              <title>{says(bar)}</title>
+              <rect class={`bar ${bar.kind ?? ""}`} x={x + 1} y={Math.min(y(bar.value), height - bottom - (bar.value > 0 ? 1 : 0))} width={Math.max(1, step - 2)} height={Math.max(height - bottom - y(bar.value), bar.value > 0 ? 1 : 0)} />
+              {bar.value === largest && <text class="tick" x={x + step / 2 + (bar.high === undefined ? 0 : 6)} y={y(bar.value) - 3} text-anchor={bar.high === undefined ? "middle" : "start"}>{amount(bar.value, unit)}</text>}
+              {bar.low !== undefined && bar.high !== undefined && bar.low < bar.high && <Whisker x={[x + step / 2, x + step / 2]} y={[y(bar.low), y(bar.high)]} />}
             </g>
           );
         })}
@@ -41,6 +50,13 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
       <SaveDrawing svg={svg} name={name} />
     </div>
   );
+}
+
+/** An interval: a line between its ends, with caps. */
+export function Whisker({ x: [left, right], y: [top, end] }: { x: [number, number]; y: [number, number] }) {
+  const upright = left === right;
+  const cap = (x: number, y: number) => (upright ? <line x1={x - 3} x2={x + 3} y1={y} y2={y} /> : <line x1={x} x2={x} y1={y - 3} y2={y + 3} />);
+  return <g class="error"><line x1={left} x2={right} y1={top} y2={end} />{cap(left, top)}{cap(right, end)}</g>;
 }
 
 export interface Scale {
@@ -112,16 +128,16 @@ interface FrameProps {
 export function Axes({ width, height, x, y, xLabel, yLabel, left, bottom, format = digits, formatY = digits, children }: FrameProps) {
   return (
     <>
-      {apart(x, format, width).map(({ tick, anchor }) => (
+      {apart(x, plain(format), width).map(({ tick, anchor }) => (
         <g key={`x${tick}`}>
           <line class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={8} y2={height - bottom} />
-          <text class="tick" x={x.at(tick)} y={height - bottom + 14} text-anchor={anchor}>{format(tick)}</text>
+          <text class="tick" x={x.at(tick)} y={height - bottom + 14} text-anchor={anchor}>{plain(format)(tick)}</text>
         </g>
       ))}
       {y.ticks.map((tick) => (
         <g key={`y${tick}`}>
           <line class="gridline" x1={left} x2={width - 8} y1={y.at(tick)} y2={y.at(tick)} />
-          <text class="tick" x={left - 6} y={y.at(tick) + 4} text-anchor="end">{formatY(tick)}</text>
+          <text class="tick" x={left - 6} y={y.at(tick) + 4} text-anchor="end">{plain(formatY)(tick)}</text>
         </g>
       ))}
       <text class="tick" x={(left + width - 8) / 2} y={height - 4} text-anchor="middle">{xLabel}</text>

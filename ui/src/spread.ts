@@ -27,9 +27,9 @@ export const SPREADS: Spread[] = [
 export const BY_OBJECT = "objects?group=object,function&limit=250";
 
 /** Nothing without samples, or when the table has nothing of it. */
-export function spreadOver(stacks: Stacks, spread: Spread, table: Table, object: string | undefined): Figure | undefined {
+export function spreadOver(stacks: Stacks, spread: Spread, table: Table, objects: string[] | undefined): Figure | undefined {
   const time = stacks.doc.figures.find((figure) => figure.key === "cpu_time");
-  const rows = object === undefined ? table.rows : table.rows.filter((row) => row.object === object);
+  const rows = objects === undefined ? table.rows : table.rows.filter((row) => objects.includes(textOf(row.object)));
   const amounts = new Map<string, number>();
   for (const row of rows) {
     const name = `${textOf(row.module)} ${textOf(row.function)}`;

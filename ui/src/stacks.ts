@@ -2,20 +2,27 @@
 // Assumption: parents come before children, as the server writes them; what does not fit is left out.
 
 import type { Figure, StacksDocument } from "./types";
+import { functionMatches, nameMatches } from "./names";
+import { hasThread, type Names } from "./selection";
 import type { State } from "./state";
 
 /** Which cells count. */
 export interface Choice {
   from?: number;
   to?: number;
-  function?: string;
-  thread?: string;
-  module?: string;
+  only: Names;
+  without: Names;
+  /** The same text for the same choice. */
+  key: string;
 }
 
-export function choiceOf(shown: State): Choice {
-  const { from, to, thread, module } = shown;
-  return { from, to, function: shown.function, thread, module };
+export const EVERYTHING: Choice = { only: {}, without: {}, key: "" };
+
+/** `cut`: times and threads are cut already. */
+export function choiceOf({ from, to, only, without }: Pick<State, "from" | "to" | "only" | "without">, cut = false): Choice {
+  const names = ({ thread, process, module, function: fn }: Names): Names => (cut ? { module, function: fn } : { thread, process, module, function: fn });
+  const choice = { from: cut ? undefined : from, to: cut ? undefined : to, only: names(only), without: names(without) };
+  return { ...choice, key: JSON.stringify(choice) };
 }
 
 /** Sums over cells by innermost frame, on their way through a tree: one entry per sum in each list. */
@@ -56,22 +63,25 @@ export interface TreeRow {
   children: () => TreeRow[];
 }
 
-export const GROUPINGS: [string, string][] = [
-  ["function", "Function / Call Stack"],
-  ["module,function", "Module / Function / Call Stack"],
-  ["thread,function", "Thread / Function / Call Stack"],
-  ["file,function", "Source File / Function / Call Stack"],
-  ["module,file,function", "Module / Source File / Function / Call Stack"],
-  ["thread", "Thread / Call Stack"],
-  ["function,thread", "Function / Thread / Call Stack"],
-  ["process,function", "Process / Function / Call Stack"],
-  ["process,thread,function", "Process / Thread / Function / Call Stack"],
-];
+/** Groupings that are offered; others are made of levels. */
+export const GROUPINGS = ["function", "module,function", "thread,function", "file,function", "module,file,function", "thread", "function,thread", "process,function", "process,thread,function"];
 
 /** Trees that are kept: a view back and forth, with and without a selection. */
 const TREES = 8;
 
-type Level = "function" | "module" | "process" | "thread" | "file";
+type Level = "function" | "module" | "process" | "thread" | "file" | "line";
+
+/** What calls can be grouped by, in any order; below the last come the callers. */
+export const LEVELS: [Level, string][] = [["process", "Process"], ["thread", "Thread"], ["module", "Module"], ["file", "Source File"], ["function", "Function"], ["line", "Source Line"]];
+
+/** `thread,function` as `Thread / Function / Call Stack`. */
+export function groupingName(group: string): string {
+  const names = group.split(",").map((level) => LEVELS.find(([key]) => key === level)?.[1] ?? level);
+  return [...names, "Call Stack"].join(" / ");
+}
+
+/** Source lines of one file are numbered from here on: as many as a file has at most. */
+const LINES = 2 ** 24;
 
 /** The same number for the same name, whichever document has it: positions in two documents are not of the same things. */
 const numbers = new Map<string, number>();
@@ -126,30 +136,41 @@ export class Stacks {
     return parent < node ? parent : -1;
   }
 
-  /** For each node, whether a frame of its stack matches. */
+  /** For each node, whether it counts: a frame of its stack is taken in, and none is left out. */
   private matching(choice: Choice): Uint8Array | undefined {
-    if (!choice.function && !choice.module) return undefined;
+    const { only, without } = choice;
+    const [takes, leaves] = [only.function ?? only.module, without.function ?? without.module];
+    if (!takes && !leaves) return undefined;
     const { name, module } = this.doc.functions;
-    const wanted = name.map((text, fn) =>
-      (!choice.function || text === choice.function) && (!choice.module || this.doc.modules[module[fn] ?? -1] === choice.module));
+    const moduleName = (fn: number) => this.doc.modules[module[fn] ?? -1] ?? "";
+    const has = (names: string[] | undefined, matches: typeof nameMatches, text: string) => names?.some((one) => matches(text, one));
+    const wanted = name.map((text, fn) => (has(only.function, functionMatches, text) ?? true) && (has(only.module, nameMatches, moduleName(fn)) ?? true));
+    const unwanted = name.map((text, fn) => has(without.function, functionMatches, text) || has(without.module, nameMatches, moduleName(fn)));
+    // Bit 1: a frame is taken in; bit 2: a frame is left out.
     const found = new Uint8Array(this.count);
     for (let node = 0; node < this.count; node++) {
       const parent = this.parent(node);
-      found[node] = wanted[this.doc.nodes.function[node]!] || (parent >= 0 && found[parent]) ? 1 : 0;
+      const fn = this.doc.nodes.function[node]!;
+      found[node] = (parent >= 0 ? found[parent]! : 0) | (wanted[fn] ? 1 : 0) | (unwanted[fn] ? 2 : 0);
     }
-    return found;
+    return found.map((bits) => ((!takes || bits & 1) && !(bits & 2) ? 1 : 0));
+  }
+
+  /** For each thread, whether it is chosen. */
+  private chosenThreads({ only, without }: Choice): boolean[] | undefined {
+    if (!only.thread && !only.process && !without.thread && !without.process) return undefined;
+    return this.doc.threads.map((thread) => hasThread({ only, without }, thread));
   }
 
   /** Calls back for each cell that is chosen, with its amount in the figure's unit. */
   each(figure: Figure, choice: Choice, take: (node: number, thread: number, bin: number, kernel: boolean, amount: number) => void): void {
     const matching = this.matching(choice);
-    const thread = choice.thread === undefined ? -1 : this.doc.threads.findIndex((one) => one.label === choice.thread);
-    if (choice.thread !== undefined && thread < 0) return;
+    const threads = this.chosenThreads(choice);
     const { cells, bin_seconds: width } = figure;
     for (let at = 0; at < cells.amount.length; at++) {
       const node = cells.node[at]!;
       if (node >= this.count || (matching && !matching[node])) continue;
-      if (choice.thread !== undefined && cells.thread[at] !== thread) continue;
+      if (threads && !threads[cells.thread[at]!]) continue;
       const bin = cells.bin[at]!;
       // A bin counts when its middle is chosen: it is the finest that the page has.
       const middle = (bin + 0.5) * width;
@@ -160,14 +181,15 @@ export class Stacks {
 
   /** Amounts over time: of all stacks in the finest bins, of some in those of cells. Returns the length of a bin, seconds. */
   overTime(figure: Figure, choice: Choice, take: (thread: number, bin: number, kernel: boolean, amount: number) => void): number {
-    if (choice.function || choice.module) {
+    if (this.matching(choice)) {
       this.each(figure, choice, (_node, thread, bin, kernel, amount) => take(thread, bin, kernel, amount));
       return figure.bin_seconds;
     }
     const { lanes } = figure;
+    const threads = this.chosenThreads(choice);
     lanes.amount.forEach((amount, at) => {
       const thread = lanes.thread[at]!;
-      if (choice.thread !== undefined && this.doc.threads[thread]?.label !== choice.thread) return;
+      if (threads && !threads[thread]) return;
       take(thread, lanes.bin[at]!, lanes.kernel[at] === 1, amount * figure.factor);
     });
     return figure.lane_seconds;
@@ -196,8 +218,8 @@ export class Stacks {
 
   /** Functions (or other groups) with who called them below. */
   bottomUp(figure: Figure, choice: Choice, group: string): TreeRow[] {
-    const levels = group.split(",") as Level[];
-    return this.kept(figure, ["bottom-up", choice, group], () =>
+    const levels = group.split(",").filter((level): level is Level => LEVELS.some(([key]) => key === level));
+    return this.kept(figure, ["bottom-up", choice.key, group], () =>
       this.grouped(this.sums(figure, choice, levels.some((level) => level === "thread" || level === "process")), levels, 0, undefined));
   }
 
@@ -205,8 +227,8 @@ export class Stacks {
   makeAhead(key: string, group: string): void {
     const figure = this.figure(key);
     if (!figure) return;
-    this.bottomUp(figure, {}, group);
-    this.topDown(figure, {});
+    this.bottomUp(figure, EVERYTHING, group);
+    this.topDown(figure, EVERYTHING);
   }
 
   /** Views ask for the same trees again and again. */
@@ -222,6 +244,7 @@ export class Stacks {
     if (kind === "thread") return steps.thread[step]!;
     if (kind === "process") return this.processes[steps.thread[step]!] ?? -1;
     const fn = this.doc.nodes.function[steps.at[step]!]!;
+    if (kind === "line") return ((this.doc.functions.file[fn] ?? -1) + 1) * LINES + (this.doc.nodes.line[steps.at[step]!] ?? 0);
     return kind === "module" ? this.doc.functions.module[fn] ?? -1 : kind === "file" ? this.doc.functions.file[fn] ?? -1 : fn;
   }
 
@@ -286,18 +309,23 @@ export class Stacks {
       case "module": return this.doc.modules[key] ?? "[unknown module]";
       case "file": return this.doc.files[key] ?? "[no source file known]";
       case "function": return this.functionName(key);
+      case "line": {
+        const file = this.doc.files[Math.floor(key / LINES) - 1]?.split("/").pop();
+        return file === undefined || key % LINES === 0 ? "[no source line known]" : `${file}:${key % LINES}`;
+      }
     }
   }
 
   /** Outermost functions with what they call below. */
   topDown(figure: Figure, choice: Choice): TreeRow[] {
-    return this.kept(figure, ["top-down", choice], () => this.roots(figure, choice));
+    return this.kept(figure, ["top-down", choice.key], () => this.roots(figure, choice));
   }
 
-  private roots(figure: Figure, choice: Choice): TreeRow[] {
+  /** `outermost`: trees begin at these frames, and stacks without one are left out. */
+  private roots(figure: Figure, choice: Choice, outermost?: Int32Array): TreeRow[] {
     const self = new Float64Array(this.count);
     this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
-      self[node]! += amount;
+      if (!outermost || outermost[node]! >= 0) self[node]! += amount;
     });
     const total = self.slice();
     const children: Children = { first: new Int32Array(this.count).fill(-1), next: new Int32Array(this.count).fill(-1) };
@@ -305,7 +333,7 @@ export class Stacks {
     for (let node = this.count - 1; node >= 0; node--) {
       if (total[node]! <= 0) continue;
       const parent = this.parent(node);
-      if (parent < 0) roots.push(node);
+      if (outermost ? outermost[node] === node : parent < 0) roots.push(node);
       else {
         total[parent]! += total[node]!;
         children.next[node] = children.first[parent]!;
@@ -313,6 +341,25 @@ export class Stacks {
       }
     }
     return this.merged(roots, self, total, children, undefined);
+  }
+
+  /** Who calls a function, and what it calls. A stack counts once: at the outermost of its frames of the function. */
+  around(figure: Figure, choice: Choice, fn: number): { callers: TreeRow[]; callees: TreeRow[] } {
+    const outermost = new Int32Array(this.count).fill(-1);
+    for (let node = 0; node < this.count; node++) {
+      const parent = this.parent(node);
+      outermost[node] = parent >= 0 && outermost[parent]! >= 0 ? outermost[parent]! : this.doc.nodes.function[node] === fn ? node : -1;
+    }
+    const of = (direction: string, make: () => TreeRow[]) => this.kept(figure, [direction, choice.key, fn], make);
+    const callers = () => {
+      const sums = new Map<number, number>();
+      this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
+        const at = outermost[node]!;
+        if (at >= 0) sums.set(at, (sums.get(at) ?? 0) + amount);
+      });
+      return this.grouped({ at: Int32Array.from(sums.keys()), thread: new Int32Array(sums.size), amount: Float64Array.from(sums.values()) }, ["function"], 0, undefined);
+    };
+    return { callers: of("callers", callers), callees: of("callees", () => this.roots(figure, choice, outermost)) };
   }
 
   private merged(nodes: number[], self: Float64Array, total: Float64Array, children: Children, parent: TreeRow | undefined): TreeRow[] {
@@ -424,6 +471,17 @@ export function interval(figure: Figure, amount: number): [number, number] | und
   const middle = (share + (z * z) / (2 * n)) / (1 + (z * z) / n);
   const half = (z / (1 + (z * z) / n)) * Math.sqrt((share * (1 - share)) / n + (z * z) / (4 * n * n));
   return [Math.max(0, middle - half) * whole, Math.min(1, middle + half) * whole];
+}
+
+/** The same of an amount in a short time, about which the whole says little: of so many observations another run would have others
+ * (the score interval of a Poisson count). */
+export function intervalInTime(figure: Figure, amount: number): [number, number] | undefined {
+  const whole = figure.whole.value;
+  if (!whole || figure.records === 0) return undefined;
+  const [each, z] = [whole / figure.records, 1.96];
+  const count = amount / each;
+  const [middle, half] = [count + (z * z) / 2, z * Math.sqrt(count + (z * z) / 4)];
+  return [Math.max(0, middle - half) * each, (middle + half) * each];
 }
 
 const made = new WeakMap<StacksDocument, Stacks>();

@@ -1,6 +1,7 @@
 // What is shown, all of it in the address: a link shows the same to somebody else.
 
 import { useEffect, useState } from "preact/hooks";
+import { KINDS, type Kind, type Names, withName } from "./selection";
 
 export interface State {
   view: string;
@@ -8,10 +9,9 @@ export interface State {
   group: string;
   from?: number;
   to?: number;
-  function?: string;
-  thread?: string;
-  module?: string;
-  object?: string;
+  /** Names that are taken in, and those that are left out. */
+  only: Names;
+  without: Names;
   file?: string;
   line?: number;
   /** Function whose machine code is shown. */
@@ -22,13 +22,23 @@ export interface State {
 }
 
 /** What is shown where the address does not say. */
-export const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", search: "", table: "hotspots?group=function&limit=400", flame: "" };
+export const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", only: {}, without: {}, search: "", table: "hotspots?group=function&limit=400", flame: "" };
 const NUMBERS = new Set(["from", "to", "line"]);
+
+/** In the address names that are left out have this in front of their kind. */
+const NOT = "not-";
 
 function read(): State {
   const fields: Record<string, unknown> = { ...USUAL };
+  const [only, without]: [Names, Names] = [{}, {}];
+  Object.assign(fields, { only, without });
   for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
-    if (!NUMBERS.has(key)) fields[key] = value;
+    const kind = KINDS.find((one) => key === one || key === NOT + one);
+    if (kind) {
+      const names = key === kind ? only : without;
+      names[kind] = [...(names[kind] ?? []), value];
+    } else if (key === "only" || key === "without") continue;
+    else if (!NUMBERS.has(key)) fields[key] = value;
     else if (Number.isFinite(Number(value))) fields[key] = Number(value);
   }
   return fields as unknown as State;
@@ -45,8 +55,12 @@ export function getState(): State {
 export function update(change: Partial<State>): void {
   const next = { ...state, ...change };
   const fields = new URLSearchParams();
+  for (const kind of KINDS) {
+    for (const name of next.only[kind] ?? []) fields.append(kind, name);
+    for (const name of next.without[kind] ?? []) fields.append(NOT + kind, name);
+  }
   for (const [key, value] of Object.entries(next)) {
-    if (value !== undefined && value !== "" && value !== (USUAL as unknown as Record<string, unknown>)[key]) fields.set(key, String(value));
+    if (typeof value !== "object" && value !== undefined && value !== "" && value !== (USUAL as unknown as Record<string, unknown>)[key]) fields.set(key, String(value));
   }
   const hash = "#" + fields.toString();
   const step = change.view !== undefined && change.view !== state.view;
@@ -72,16 +86,18 @@ export function useShown(): State {
   return state;
 }
 
-/** The filters that views have in common, in the words of the command line. */
-export function filters(shown: State, keys: readonly string[] = ["function", "thread", "module", "time"]): [string, string][] {
-  const found: [string, string][] = [];
-  for (const key of keys) {
-    if (key === "time") {
-      if (shown.from !== undefined && shown.to !== undefined) found.push(["time", `${shown.from}..${shown.to}`]);
-    } else {
-      const value = shown[key as "function"];
-      if (value) found.push([key, value]);
-    }
-  }
-  return found;
+/** Takes a name in alone or besides others, leaves it out, or neither. */
+export function choose(kind: Kind, name: string, how: "only" | "also" | "without" | "any"): void {
+  update(withName(state, kind, name, how));
+}
+
+/** A name that is clicked is taken in alone; with Ctrl besides others, with Alt it is left out; a second time it is not chosen. */
+export function chooseBy(event: MouseEvent | KeyboardEvent, kind: Kind, name: string): void {
+  const how = event.altKey ? "without" : event.ctrlKey || event.metaKey ? "also" : "only";
+  choose(kind, name, state.only[kind]?.includes(name) || state.without[kind]?.includes(name) ? "any" : how);
+}
+
+/** The one object that is shown besides all others, if there is one. */
+export function objectOf(shown: State): string | undefined {
+  return shown.only.object?.length === 1 ? shown.only.object[0] : undefined;
 }

@@ -2,10 +2,10 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Grid, type GridColumn } from "./grid";
-import { counted } from "./format";
-import { Empty, FunctionLink, Notes, Value } from "./parts";
-import { csv, save } from "./save";
+import { counted, provenance, seconds } from "./format";
+import { CellValue, Empty, FunctionLink, INTERVALS, Notes } from "./parts";
 import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
+import { Tools, columnsOfBench, exactly, heatOf, mostOf, plainNumber, useBench, type Bench } from "./workbench";
 
 interface Props {
   table: Table;
@@ -15,6 +15,8 @@ interface Props {
   selected?: (row: Row) => boolean;
   onSelect?: (row: Row) => void;
   label?: string;
+  /** What is chosen is shown elsewhere. */
+  withoutDetails?: boolean;
 }
 
 const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", roof: "minmax(86px,1fr)", bound: "58px", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
@@ -28,11 +30,23 @@ const SHORT: Record<string, string> = {
 };
 
 /** Units that a figure is scaled in; others stand in the heading, for they would fill the cells. */
-const SCALED = new Set(["s", "bytes", "percent", "count", "GB/s", "ratio", ""]);
+const SCALED = new Set(["s", "ns", "bytes", "percent", "count", "GB/s", "GFLOP/s", "ratio", ""]);
+
+/** Columns of points in time, seconds. */
+const TIMES = new Set(["start", "end"]);
+
+/** Columns of changes. */
+const SIGNED = new Set(["difference", "change"]);
 
 function heading({ key, label, unit }: Column): string {
   const name = SHORT[key] ?? label;
   return unit === null || SCALED.has(unit) || name.includes(unit) ? name : `${name}, ${unit}`;
+}
+
+/** By which column rows are sorted: figures falling and names rising, or turned. */
+export interface Sort {
+  key: string;
+  turned: boolean;
 }
 
 export function columnsOf(table: Table, keys: string[] | undefined): Column[] {
@@ -40,61 +54,113 @@ export function columnsOf(table: Table, keys: string[] | undefined): Column[] {
   return chosen.filter((column): column is Column => column !== undefined);
 }
 
-/** Columns that say what a row is stay where there is little room; `ranked`: columns stand in the order of their importance. */
-export function gridColumns(columns: Column[], ranked: boolean, sort: string | undefined, setSort: (key: string) => void): GridColumn<Row>[] {
+/** Without the columns that no row has anything of; `reasons` says why, where that is known. */
+function filled(columns: Column[], rows: Row[]): { columns: Column[]; reasons: string[] } {
+  const reasons = new Map<string, string[]>();
+  const left = columns.filter(({ key, label }) => {
+    if (rows.length === 0 || rows.some((row) => textOf(row[key]) !== "")) return true;
+    const cell = rows.map((row) => row[key]).find((one) => isMetric(one) && one.note);
+    const note = isMetric(cell) ? cell.note : undefined;
+    if (note) reasons.set(note, [...(reasons.get(note) ?? []), label]);
+    return false;
+  });
+  return { columns: left, reasons: [...reasons].map(([note, labels]) => `Not known for any row: ${labels.join(", ")} (${note}).`) };
+}
+
+/** Where there is little room, what a row is stays, then its figures; `ranked`: columns stand in the order of their importance. */
+export function gridColumns(columns: Column[], ranked: boolean, sort: Sort | undefined, setSort: (sort: Sort | undefined) => void, bench: Bench, most: Map<string, number>): GridColumn<Row>[] {
   return columns.map((column, at) => ({
     key: column.key,
     label: heading(column),
     title: column.unit ? `${column.label}, ${column.unit}` : column.label,
     number: column.unit !== null || column.key === "line",
     width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
-    spare: ranked ? at > 0 : column.unit !== null,
-    sorted: sort !== column.key ? undefined : column.unit === null ? "ascending" : "descending",
-    sort: () => setSort(column.key),
-    cell: (row) => <TableCell column={column} row={row} />,
+    rank: ranked || at === 0 ? at : column.unit !== null || columns.every(({ unit }) => unit === null) ? at : columns.length + at,
+    sorted: sort?.key !== column.key ? undefined : (column.unit === null) === sort.turned ? "descending" : "ascending",
+    // The usual order of the column, then the other, then that of the table.
+    sort: () => setSort(sort?.key !== column.key ? { key: column.key, turned: false } : sort.turned ? undefined : { key: column.key, turned: true }),
+    cell: (row) => {
+      const heat = bench.heat ? heatOf(column, row, most) : 0;
+      const cell = <TableCell column={column} row={row} exact={bench.exact} />;
+      return heat > 0 ? <span class={`hot heat${heat}`}>{cell}</span> : cell;
+    },
   }));
 }
 
-export function DocTable({ table, height, keys, selected, onSelect, label }: Props) {
-  const [sort, setSort] = useState<string>();
+/** Everything of the chosen row, also what the table has no room for: figures with their intervals and origins. */
+export function Details({ columns, row }: { columns: Column[]; row: Row | undefined }) {
+  if (!row) return <p class="quiet">Choose a row by click, touch or arrow keys: all of it, with intervals and origins, is shown here. {INTERVALS}</p>;
+  const shown = columns.filter(({ key }) => textOf(row[key]) !== "" || isMetric(row[key]));
+  return (
+    <dl class="details" aria-live="polite">
+      {shown.map(({ key, label }) => {
+        const cell = row[key];
+        return <div key={key}><dt>{label}</dt><dd>{isMetric(cell) ? provenance(cell) : typeof cell !== "number" ? textOf(cell) : TIMES.has(key) ? seconds(cell) : plainNumber(cell)}</dd></div>;
+      })}
+    </dl>
+  );
+}
+
+export function DocTable({ table, height, keys, selected, onSelect, label, withoutDetails }: Props) {
+  const [sort, setSort] = useState<Sort>();
+  const [bench, change] = useBench(table.view);
+  const [pinned, setPinned] = useState<Set<Row>>(new Set());
   const [search, setSearch] = useState("");
-  const columns = useMemo(() => columnsOf(table, keys), [table, keys]);
+  const [own, setOwn] = useState<Row>();
+  const { columns: usual, reasons } = useMemo(() => filled(columnsOf(table, keys), table.rows), [table, keys]);
+  const columns = useMemo(() => columnsOfBench(bench, usual, table.columns), [bench, usual, table]);
+  const most = useMemo(() => mostOf(table.columns, table.rows), [table]);
   const rows = useMemo(() => {
     const wanted = search.toLowerCase();
     const names = table.columns.filter((column) => column.unit === null).map((column) => column.key);
     let found = wanted ? table.rows.filter((row) => names.some((key) => textOf(row[key]).toLowerCase().includes(wanted))) : table.rows;
     if (sort) {
-      const unit = table.columns.find((column) => column.key === sort)?.unit;
-      found = [...found].sort((a, b) => unit
-        ? (valueOf(b[sort]) ?? -Infinity) - (valueOf(a[sort]) ?? -Infinity)
-        : textOf(a[sort]).localeCompare(textOf(b[sort]), "en", { numeric: true }));
+      const unit = table.columns.find((column) => column.key === sort.key)?.unit;
+      const way = sort.turned ? -1 : 1;
+      found = [...found].sort((a, b) => {
+        const [one, other] = [a[sort.key], b[sort.key]];
+        if (typeof unit !== "string") return way * textOf(one).localeCompare(textOf(other), "en", { numeric: true });
+        const [first, second] = [valueOf(one), valueOf(other)];
+        // What is not known comes last, whichever way.
+        if (first === undefined || second === undefined) return Number(first === undefined) - Number(second === undefined);
+        return way * (second - first);
+      });
     }
-    return found;
-  }, [table, search, sort]);
-  const shown = gridColumns(columns, keys !== undefined, sort, setSort);
+    return pinned.size === 0 ? found : [...table.rows.filter((row) => pinned.has(row)), ...found.filter((row) => !pinned.has(row))];
+  }, [table, search, sort, pinned]);
+  const shown = gridColumns(columns, keys !== undefined, sort, setSort, bench, most);
+  const pin = (row: Row) => {
+    const next = new Set(pinned);
+    if (!next.delete(row)) next.add(row);
+    setPinned(next);
+  };
   const name = `${table.result}-${table.view}`.replaceAll(/[^\w.-]+/g, "_");
-  const at = selected ? rows.findIndex(selected) : -1;
+  const at = rows.findIndex(selected ?? ((row) => row === own));
   return (
     <div class="table">
       <div class="bar">
         <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
         <span class="quiet">{rows.length === table.rows.length ? counted(rows.length, "row") : `${rows.length} of ${counted(table.rows.length, "row")}`}</span>
-        <span class="save">
-          <button onClick={() => save(`${name}.csv`, csv(table.columns, rows), "text/csv")}>CSV</button>
-          <button onClick={() => save(`${name}.json`, JSON.stringify({ ...table, rows }, null, 2), "application/json")}>JSON</button>
-        </span>
+        <Tools name={name} bench={bench} change={change} columns={columns} all={table.columns} rows={async () => rows} document={table} />
       </div>
       {table.rows.length === 0 ? <Empty table={table} />
-        : <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={(row) => onSelect?.(row)} />}
-      <Notes notes={table.notes} />
+        : <>
+          <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={onSelect ?? setOwn}
+            rowProps={(row) => ({ class: `row${rows[at] === row ? " selected" : ""}${pinned.has(row) ? " pinned" : ""}` })}
+            onKey={(event, row) => { if (event.key === "p") pin(row); }} />
+          {rows[at] && <p class="choices"><button aria-pressed={pinned.has(rows[at])} onClick={() => rows[at] && pin(rows[at])}>{pinned.has(rows[at]) ? "Unpin this row" : "Pin this row on top (p)"}</button></p>}
+          {!withoutDetails && <Details columns={table.columns} row={rows[at]} />}
+        </>}
+      <Notes notes={[...reasons, ...table.notes]} />
     </div>
   );
 }
 
-function TableCell({ column, row }: { column: Column; row: Row }) {
+function TableCell({ column, row, exact }: { column: Column; row: Row; exact: boolean }) {
   const cell = row[column.key];
-  if (isMetric(cell)) return <Value metric={cell} badge={false} bare={cell.unit === column.unit && !SCALED.has(cell.unit)} />;
-  const text = textOf(cell);
+  if (isMetric(cell) && exact) return <span title={provenance(cell)}>{exactly(cell)}</span>;
+  if (isMetric(cell)) return <CellValue metric={cell} bare={cell.unit === column.unit && !SCALED.has(cell.unit)} signed={SIGNED.has(column.key)} />;
+  const text = typeof cell !== "number" ? textOf(cell) : TIMES.has(column.key) && !exact ? seconds(cell) : plainNumber(cell);
   if (column.key === "function" && text) {
     return <FunctionLink name={text} file={textOf(row.file) || undefined} line={valueOf(row.line)} />;
   }

@@ -10,7 +10,7 @@ use crate::profile::Profile;
 /// Its parts, in seconds, and their sum.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Overhead {
-    /// CPU time of the profiler, stand-still and slowdown together, percent of elapsed.
+    /// CPU time of the profiler as far as the program waited for a CPU, stand-still and slowdown together, percent of elapsed.
     pub whole: Metric,
     /// CPU time of the profiler's processes.
     pub cpu_time: Metric,
@@ -59,14 +59,15 @@ fn whole(profile: &Profile<'_>, own: Option<u64>) -> Metric {
     };
     let slowdown = cost.burst_slowdown_ns.unwrap_or(0);
     let bursts = cost.burst_stand_still_ns.unwrap_or(0).saturating_add(slowdown);
+    let own = cost.displaced_ns.unwrap_or(own);
     let metric =
         Metric::counted(own.saturating_add(bursts) as f64 / elapsed as f64 * 100.0, "percent");
     let metric = if slowdown > 0 { estimated(metric) } else { metric };
     if bursts > 0 {
         return metric.noted(
-            "CPU time of the profiler, which does not slow the program down where CPUs are idle, plus the cost of \
-             bursts to the program's threads",
+            "CPU time of the profiler, as far as the program waited for a CPU, plus the cost of bursts to the program's \
+             threads",
         );
     }
-    metric.noted("CPU time of the profiler; where CPUs are idle it does not slow the program down")
+    metric.noted("CPU time of the profiler, as far as the program waited for a CPU")
 }

@@ -5,9 +5,8 @@
 //! bursts separately. Bringing the cache into processes has an allowance of its own, so that a program of many short
 //! processes does not pay for each of them. What not: taking bursts.
 //!
-//! Assumption: the tracer's CPU time costs the program as much as its own, because the tracer works on the CPU of the
-//! thread that it stops. The consumer's CPU time costs as much only where no CPU is free. Where one is, it costs
-//! [`CONCURRENT`] of it: as much as a neighbour on a shared core or cache does.
+//! While a thread is stopped, the tracer has its CPU. The rest of our CPU time costs the program as much as it waits for
+//! CPUs meanwhile (`displaced`).
 
 use std::time::Duration;
 
@@ -46,12 +45,6 @@ const OUTLIER: f64 = 2.0;
 const USUAL: [f64; 2] = [120_000.0, 1_500_000.0];
 /// Each burst pays one part in so many of the debt.
 const INSTALMENTS: f64 = 32.0;
-
-/// The part of our CPU time by which a program slows down when a CPU is free. Two threads of one core do up to 1.3
-/// times the work of one (D. T. Marr et al., Hyper-Threading Technology Architecture and Microarchitecture, Intel
-/// Technology Journal 6 (1), 2002), so a neighbour on the core takes a third or more; one on another core takes
-/// almost nothing.
-pub const CONCURRENT: f64 = 0.4;
 
 /// The cost so far, and the rate of bursts that follows from it.
 pub struct Budget {
@@ -143,10 +136,10 @@ impl Budget {
         options.interval.is_some() || elapsed >= SHORT && is_paid
     }
 
-    /// Adds the cost of bringing a cache into a process. Of our own CPU time, `part` counts: long work is done on
-    /// another CPU than the thread's. Bursts do not pay for it.
+    /// Adds the cost of bringing a cache into a process. Of our own CPU time while the thread ran, `part` counts. Bursts do
+    /// not pay for it.
     pub fn note_set_up(&mut self, its: Nanos, own: Nanos, part: f64) {
-        self.set_ups += its.0 as f64 + part * own.0 as f64;
+        self.set_ups += its.0 as f64 + part * (own - its).0 as f64;
         self.counted.stand_still += its;
         self.counted.tracer += own;
     }
@@ -157,15 +150,15 @@ impl Budget {
         self.processes += 1;
     }
 
-    /// Brings the cost up to date after a turn of this length. `part` of the consumer's CPU time since the last call
-    /// counts. The tracer works on the thread's CPU, mostly while the thread is stopped: only one of the two counts.
+    /// Brings the cost up to date after a turn of this length. `part` of our CPU time since the last call counts, but
+    /// not what the tracer used while the thread was stopped.
     pub fn note(&mut self, cost: &Cost, length: Length, part: f64) {
         let since = |now: Nanos, before: Nanos| now.0.saturating_sub(before.0) as f64;
         let before = std::mem::replace(&mut self.counted, *cost);
         let tracer = since(cost.tracer, before.tracer);
-        let spent = since(cost.slowdown, before.slowdown)
-            + since(cost.stand_still, before.stand_still).max(tracer)
-            + part * since(cost.consumer, before.consumer);
+        let stand_still = since(cost.stand_still, before.stand_still);
+        let unstopped = (tracer - stand_still).max(0.0) + since(cost.consumer, before.consumer);
+        let spent = since(cost.slowdown, before.slowdown) + stand_still + part * unstopped;
         match length {
             Length::Brief => self.brief.note(spent),
             Length::Long => self.long.note(spent),
@@ -217,19 +210,19 @@ mod tests {
         assert_near(intervals(&budget), [5.0, 100.0]);
     }
 
-    /// With a free CPU, the consumer counts in part. The tracer counts once while the thread is stopped.
+    /// What the tracer does while the thread is stopped counts once.
     #[test]
     fn our_own_time_counts_as_far_as_it_is_taken_from_the_program() {
         let mut budget = with_set_ups();
         let mut cost = Cost::default();
         for _ in 0..100 {
             cost.consumer += Nanos(500_000);
-            cost.tracer += Nanos(200_000);
-            cost.stand_still += Nanos(280_000);
+            cost.tracer += Nanos(300_000);
+            cost.stand_still += Nanos(200_000);
             budget.note(&cost, Length::Long, 0.4);
         }
-        // 0.48 ms each, and 0.48 % are allowed.
-        assert_near(intervals(&budget), [120.0 / 7.2, 100.0]);
+        // 0.44 ms each, and 0.48 % are allowed.
+        assert_near(intervals(&budget), [120.0 / 7.2, 91.7]);
     }
 
     /// 1.2 % are allowed, and half of what of another 1.2 % of the time is left.
@@ -264,11 +257,11 @@ mod tests {
         let ms = |number: u64| Nanos(number * 1_000_000);
         assert!(!budget.pays_for_set_up(&own, ms(49), ms(200)), "it may end any moment");
         assert!(budget.pays_for_set_up(&own, ms(50), ms(5)), "the first one");
-        budget.note_process(ms(4), ms(8), 1.0);
+        budget.note_process(ms(4), ms(12), 1.0);
         assert!(!budget.pays_for_set_up(&own, ms(999), ms(300)));
         assert!(budget.pays_for_set_up(&own, ms(1001), ms(300)), "what was spent is paid for");
         // Another flavour of the second one later.
-        budget.note_process(ms(4), ms(15), 1.0);
+        budget.note_process(ms(4), ms(19), 1.0);
         budget.note_set_up(ms(0), ms(5), 1.0);
         // 36 ms, 18 each.
         assert!(!budget.pays_for_set_up(&own, ms(2999), ms(1499)));
@@ -276,7 +269,7 @@ mod tests {
         let given = Some(Duration::from_millis(30));
         assert!(budget.pays_for_set_up(&options(given), ms(30), ms(30)));
         // Bursts do not pay for it: what is new of these costs is nothing.
-        let cost = Cost { stand_still: ms(8), tracer: ms(28), ..Cost::default() };
+        let cost = Cost { stand_still: ms(8), tracer: ms(36), ..Cost::default() };
         let usual = budget.long.usual;
         budget.note(&cost, Length::Long, 1.0);
         assert!(budget.long.usual < usual);

@@ -7,7 +7,7 @@
 //! ```text
 //! tracer    start, observations, stop
 //! worker    the tracing thread: begins bursts and publishes their records
-//!   budget    the rate of bursts, from their cost; idle_cpu: whether a CPU is free for our own work; stop_cost: the CPU time
+//!   budget    the rate of bursts, from their cost; displaced: what of our own work it pays for; stop_cost: the CPU time
 //!             that a burst spends on its stops
 //!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
@@ -37,9 +37,9 @@
 mod budget;
 mod cache;
 mod code_map;
+mod displaced;
 mod drain;
 mod guest;
-mod idle_cpu;
 mod native_addresses;
 mod picker;
 mod placement;

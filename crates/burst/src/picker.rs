@@ -53,6 +53,7 @@ const MOST_CLOCKS: usize = 256;
 struct ThreadUse {
     clock: Clock,
     used: Nanos,
+    waited: Nanos,
     at: Nanos,
     /// Opened at its first examination.
     status: Option<ThreadFile>,
@@ -124,6 +125,9 @@ pub struct Picker {
     shares: Vec<((Pid, Tid), u64)>,
     /// Number of threads that shared the time at the last reading.
     sharing: usize,
+    /// Number of threads that waited for a CPU since the last reading, on average, and that ran.
+    waiting: f64,
+    running: f64,
     /// Threads of the processes.
     threads: Vec<(Pid, Tid)>,
     listed: Option<Instant>,
@@ -141,6 +145,8 @@ impl Picker {
             planned: None,
             shares: Vec::new(),
             sharing: 0,
+            waiting: 0.0,
+            running: 0.0,
             threads: Vec::new(),
             listed: None,
             began: Instant::now(),
@@ -160,12 +166,18 @@ impl Picker {
         }
         let mut threads = self.threads.clone();
         threads.retain(|(pid, _)| processes.contains(pid));
+        let all = threads.len() as f64;
         while threads.len() > MOST_LOOKED_AT {
             let out = (self.random.number() % threads.len() as u64) as usize;
             threads.swap_remove(out);
         }
+        self.waiting = 0.0;
         let shares: Vec<((Pid, Tid), u64)> =
             threads.into_iter().map(|thread| (thread, self.share(thread))).collect();
+        let represented = all / shares.len().max(1) as f64;
+        self.waiting *= represented;
+        let sum: u64 = shares.iter().map(|(_, share)| share).sum();
+        self.running = represented * sum as f64 * 1e-6;
         self.choose(shares)
     }
 
@@ -200,6 +212,18 @@ impl Picker {
         self.cpu_of(at(&self.shares, place)?)
     }
 
+    /// Number of threads that waited for a CPU since the last pick, on average.
+    #[must_use]
+    pub fn waiting(&self) -> f64 {
+        self.waiting
+    }
+
+    /// Number of CPUs that the program could use since the last pick, on average.
+    #[must_use]
+    pub fn demand(&self) -> f64 {
+        self.waiting + self.running
+    }
+
     /// Whether the next choice forms a pair with the last one: of another thread, where there is one.
     #[must_use]
     pub fn is_pair_due(&self) -> bool {
@@ -214,19 +238,21 @@ impl Picker {
                 self.clocks.clear();
             }
             let Some(clock) = Clock::of(thread) else { return 0 };
-            let (used, at) = (Nanos(0), Nanos(0));
+            let (used, waited, at) = (Nanos(0), Nanos(0), Nanos(0));
             let (status, stat) = (None, None);
             let (waits, blocks) = (None, None);
-            self.clocks.insert(thread, ThreadUse { clock, used, at, status, stat, waits, blocks });
+            let new = ThreadUse { clock, used, waited, at, status, stat, waits, blocks };
+            self.clocks.insert(thread, new);
         }
         let Some(seen) = self.clocks.get_mut(&thread) else { return 0 };
-        let Some(Schedstat { used, .. }) = seen.clock.read() else {
+        let Some(Schedstat { used, waited }) = seen.clock.read() else {
             self.clocks.remove(&thread);
             return 0;
         };
         let ran = used - seen.used;
         let since = now - seen.at;
-        (seen.used, seen.at) = (used, now);
+        self.waiting += (waited - seen.waited).seconds() / since.seconds().max(1e-9);
+        (seen.used, seen.waited, seen.at) = (used, waited, now);
         // The first reading compares a thread's whole life with ours: the share is small, but not zero.
         (u128::from(ran.0) * 1_000_000).checked_div(u128::from(since.0)).map_or(0, |share| {
             u64::try_from(share).unwrap_or(0).min(1_000_000) + u64::from(ran.0 > 0)

@@ -20,10 +20,6 @@ use crate::space::{Faults, REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
 
-/// Of the blocks that a count window needs so few may be translated while the thread stands still: that takes less than another
-/// stop.
-const FEW_MISSING: usize = 4;
-
 /// A process as far as bursts are concerned.
 pub struct Program {
     /// The process.
@@ -141,17 +137,6 @@ impl Program {
         }
         cache.translate_all(&self.code, &self.recent, most, next_id);
         cache.translate_waiting(&self.code, most, next_id);
-    }
-
-    /// Whether a thread at this address can be counted at once: the cache has all but a few of the blocks that the last trace
-    /// ran.
-    pub fn is_prepared_to_count(&mut self, at: RemoteAddr) -> bool {
-        if self.needs_set_up(BurstFlavour::Count, at) {
-            return false;
-        }
-        let Stage::Ready(cache) = &self.stages[stage_of(BurstFlavour::Count)] else { return false };
-        let missing = self.recent.iter().filter(|start| !cache.has(**start)).count();
-        missing <= FEW_MISSING && !cache.is_full()
     }
 
     /// Notes what kept a thread from going on in translated code.

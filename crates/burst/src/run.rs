@@ -42,8 +42,6 @@ pub struct Allowance {
     pub ahead: usize,
     /// The thread only enters and leaves again, to measure the cost of that.
     pub is_empty: bool,
-    /// Where its records are full, the thread is held for another burst.
-    pub holds: bool,
 }
 
 /// The outcome of a burst.
@@ -107,15 +105,15 @@ impl Last {
 
 /// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go. `clock` tells its CPU time,
 /// and is asked while it stands still: the kernel brings that up to date when a thread stops (update_curr in
-/// kernel/sched/fair.c), of a running one only with each tick. Returns the visit of a thread that is held.
-pub fn run<'v>(
-    visit: Visit<'v>,
+/// kernel/sched/fair.c), of a running one only with each tick.
+pub fn run(
+    visit: Visit<'_>,
     cache: &mut Cache,
     code: &CodeMap,
     allowance: &Allowance,
     clock: &dyn Fn() -> Option<Nanos>,
     next_id: &mut u32,
-) -> Result<(Ran, Option<Visit<'v>>), Refused> {
+) -> Result<Ran, Refused> {
     let fs_base = visit.native.fs_base();
     let mut inside = Inside::enter(visit, cache, code, allowance, clock, next_id)?;
     let last = loop {
@@ -137,21 +135,19 @@ pub fn run<'v>(
     let used = inside.used;
     let used_after = last.stop.and_then(|_| clock());
     let end = last.end;
-    let (words, held) = inside.finish(last);
-    let last_stop = if held.is_some() { Nanos(0) } else { elapsed(inside.stopped) };
-    let ran = Ran {
+    let words = inside.finish(last);
+    Ok(Ran {
         end,
         elapsed: elapsed_inside,
         cpu_time: used.zip(used_after).map(|(before, after)| after - before),
-        stand_still: inside.stand_still + last_stop,
+        stand_still: inside.stand_still + elapsed(inside.stopped),
         stops: inside.stops + 1,
         fs_base,
         words,
         missing: inside.missing,
         counts: None,
         first: inside.first.take(),
-    };
-    Ok((ran, held))
+    })
 }
 
 fn prepare_area(cache: &Cache, bytes: usize) {
@@ -378,20 +374,19 @@ impl<'c, 'v> Inside<'c, 'v> {
         self.cache.space.slot(area::LIMIT)
     }
 
-    /// Gives the thread its native registers and lets it go, or holds it; returns the words of records.
-    fn finish(&mut self, last: Last) -> (usize, Option<Visit<'v>>) {
+    /// Gives the thread its native registers and lets it go; returns the words of records.
+    fn finish(&mut self, last: Last) -> usize {
         let Some(stop) = last.stop else {
             // The thread is gone; the end of its records is unknown.
             if let Some(visit) = self.visit.take() {
                 visit.forget();
             }
-            return (0, None);
+            return 0;
         };
         let native = last.native.or_else(|| self.native());
         let words = native.as_ref().map_or(0, |native| self.cache.complete_last_record(native));
-        let Some(mut visit) = self.visit.take() else { return (0, None) };
+        let Some(mut visit) = self.visit.take() else { return 0 };
         let signal = signal_of(stop);
-        let is_held = self.allowance.holds && native.is_some() && last.end == BurstEnd::Full;
         match native {
             Some(native) => {
                 const SIGILL: i32 = 4;
@@ -411,12 +406,8 @@ impl<'c, 'v> Inside<'c, 'v> {
                 }
             }
         }
-        if is_held && matches!(stop, Stop::SystemCall) {
-            visit.since = self.stopped;
-            return (words, Some(visit));
-        }
         visit.leave(signal);
-        (words, None)
+        words
     }
 }
 

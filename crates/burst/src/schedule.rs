@@ -91,8 +91,7 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         Length::Long => RECORD_BYTES / 4 * 3,
     };
     let sparse = if flavour == BurstFlavour::Count { time } else { Duration::ZERO };
-    let holds = flavour == BurstFlavour::Trace && length == Length::Brief;
-    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false, holds }
+    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false }
 }
 
 /// Estimates how much longer a burst took than natively, at most all of `time`.

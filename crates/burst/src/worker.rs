@@ -19,9 +19,9 @@ use facts::{Burst, BurstFlavour};
 use sys::process;
 use tracee::random::Random;
 
-use crate::budget::{Budget, CONCURRENT};
+use crate::budget::Budget;
+use crate::displaced::Displaced;
 use crate::drain::{Content, Raw};
-use crate::idle_cpu::IdleCpu;
 use crate::native_addresses::NativeAddresses;
 use crate::picker::Picker;
 use crate::placement::Placement;
@@ -43,6 +43,9 @@ const PAIR: f64 = 0.25;
 const LATE_PAUSE: Duration = Duration::from_micros(500);
 /// A thread that has a CPU and does not stop within this time is in the kernel: it fills a huge page, for example.
 const IN_KERNEL: Duration = Duration::from_millis(1);
+/// A CPU that is idle for this part of the time is free: a program of one thread leaves the other of two idle, except for
+/// what we use of it.
+const FREE: f64 = 0.75;
 /// A trace that was slowed down by less than one part in so many ran at native speed.
 const FEW: u64 = 50;
 /// Visits until a flavour's first burst: the cache is mapped, then populated, then used. All three happen in one
@@ -78,10 +81,12 @@ pub struct Worker {
     pending: Vec<(Burst, Raw)>,
     cost: Cost,
     budget: Budget,
-    idle_cpu: IdleCpu,
+    displaced: Displaced,
+    /// CPUs that we may use.
+    cpus: f64,
+    /// The time of the last pick and our CPU time then.
+    picked: (Nanos, Nanos),
     native_addresses: NativeAddresses,
-    /// A CPU is idle besides those that the program uses.
-    has_free_cpu: bool,
     placement: Option<Placement>,
     /// The CPU of the thread that was last examined.
     cpu: Option<CpuId>,
@@ -121,9 +126,10 @@ impl Worker {
             pending: Vec::new(),
             cost: Cost::default(),
             budget: Budget::default(),
-            idle_cpu: IdleCpu::new(),
+            displaced: Displaced::default(),
+            cpus: std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64),
+            picked: (process::monotonic(), process::own_usage().cpu()),
             native_addresses,
-            has_free_cpu: false,
             placement: None,
             cpu: None,
             length: Length::Long,
@@ -161,8 +167,9 @@ impl Worker {
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             self.native_addresses.keep(&processes);
-            self.has_free_cpu = self.idle_cpu.is_free() && !self.options.rationed;
-            if let Some((pid, tid)) = self.picker.pick(&processes) {
+            let picked = self.picker.pick(&processes);
+            self.note_displaced();
+            if let Some((pid, tid)) = picked {
                 self.pay_for((pid, tid), |worker| worker.turn(pid, tid, &watch));
             }
             self.count_own();
@@ -209,9 +216,21 @@ impl Worker {
         }
     }
 
-    /// The part of our CPU time on other CPUs that the program pays for.
+    /// The part of our CPU time that the program pays for, unless it stands still meanwhile.
     fn part(&self) -> f64 {
-        if self.has_free_cpu { CONCURRENT } else { 1.0 }
+        if self.options.rationed { 1.0 } else { self.displaced.part() }
+    }
+
+    /// Whether the program leaves us a CPU.
+    fn has_free_cpu(&self) -> bool {
+        !self.options.rationed && self.picker.demand() + FREE <= self.cpus
+    }
+
+    fn note_displaced(&mut self) {
+        let now = (process::monotonic(), process::own_usage().cpu());
+        let (time, own) = (now.0 - self.picked.0, now.1 - self.picked.1);
+        self.picked = now;
+        self.displaced.note(self.picker.waiting() * time.seconds(), own.seconds());
     }
 
     /// Brings our own CPU time up to date.
@@ -427,48 +446,30 @@ impl Worker {
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
-        // The thread runs natively again, if it is not held: what follows costs it nothing, elsewhere.
+        // The thread runs natively again: what follows costs it nothing, elsewhere.
         if self.length == Length::Long {
             self.placement.iter_mut().for_each(Placement::unpin);
         }
         if is_empty {
             self.is_slowed = false;
-            self.note_empty(since, ran.map(|(ran, _)| ran));
+            self.note_empty(since, ran);
             return Ok(true);
         }
         let missing = match &ran {
-            Ok((ran, _)) => ran.missing,
+            Ok(ran) => ran.missing,
             Err(refused) => Some((at, *refused)),
         };
         if let Some((at, why)) = missing {
             program.note_missing(at, why);
         }
         self.send_blocks(pid, flavour);
-        let ran = match ran {
-            Ok((ran, held)) => {
-                self.publish_all((pid, tid), flavour, time, ran);
-                held.into_iter().for_each(|visit| self.follow(pid, visit));
-                Ok(true)
-            }
-            Err(refused) => Err(refused),
-        };
-        self.look_behind(pid, flavour);
-        ran
-    }
-
-    /// A thread whose trace is full stands still: a count window of what it does comes at once, in the same visit, if the trace
-    /// was slowed down and its blocks can be counted already.
-    fn follow(&mut self, pid: Pid, visit: Visit<'_>) {
-        let at = visit.native.instruction_pointer();
-        let may_go_on = self.is_slowed && visit.check().is_ok();
-        let program = self.programs.get_mut(&pid).filter(|_| may_go_on);
-        if !program.is_some_and(|program| program.is_prepared_to_count(at)) {
-            self.cost.stand_still += visit.leave(0);
-            return;
+        let ran = ran.map(|ran| self.publish_all((pid, tid), flavour, time, ran));
+        // Before a count window we stay: it begins at once.
+        if self.has_free_cpu() && !(flavour == BurstFlavour::Trace && self.is_slowed) {
+            self.placement.iter_mut().for_each(Placement::unpin);
         }
-        let _ = self.run(pid, visit, BurstFlavour::Count);
-        // It has its window.
-        self.is_slowed = false;
+        self.look_behind(pid, flavour);
+        ran.map(|()| true)
     }
 
     fn note_empty(&mut self, since: Instant, ran: Result<Ran, Refused>) {

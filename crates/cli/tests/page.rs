@@ -6,6 +6,12 @@
 #[path = "../../web/tests/support/mod.rs"]
 mod support;
 
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
 use testkit::programs::{Fathom, perf_events_work, recipe};
 
 use self::support::click_through;
@@ -90,4 +96,41 @@ fn the_page_of_recipe_4_is_clicked_through() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(4) && said.contains("samples.parquet"), "{said}");
     assert!(!fathom.scratch.join("cut.html").exists());
+}
+
+/// All users of a machine can read the arguments of a program, so they never hold the secret of the page's address.
+#[test]
+fn the_browser_is_started_without_the_secret_among_its_arguments() {
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "page-browser");
+    let output = fathom.collect("r", &[], Path::new("/bin/true"), &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // In the place of a browser: notes its arguments, and what the file of that name leads to.
+    let browser = fathom.scratch.join("xdg-open");
+    let script = "#!/bin/sh\n{ printf '%s\\n' \"$*\"; stat -c %a \"$1\"; cat \"$1\"; } > noted.part\nmv noted.part noted\n";
+    std::fs::write(&browser, script).expect("our own folder");
+    std::fs::set_permissions(&browser, Permissions::from_mode(0o755)).expect("our own file");
+    let path = std::env::var("PATH").expect("a PATH");
+    let mut open = fathom.command(["open", "r"]);
+    open.env("PATH", format!("{}:{path}", fathom.scratch.path().display()))
+        .env("DISPLAY", ":0")
+        .env("XDG_RUNTIME_DIR", fathom.scratch.path());
+    let mut server = open.spawn().expect("fathom can be started");
+    let mut address = String::new();
+    let out = server.stdout.take().expect("it is captured");
+    BufReader::new(out).read_line(&mut address).expect("the address");
+    let address = address.trim();
+    let noted = fathom.scratch.join("noted");
+    while !noted.exists() && server.try_wait().expect("our child").is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.kill().expect("our child");
+    server.wait().expect("our child");
+    let noted = std::fs::read_to_string(noted).expect("the browser was started");
+    let [arguments, mode, file] = noted.splitn(3, '\n').collect::<Vec<_>>()[..] else {
+        panic!("{noted}");
+    };
+    let token = address.trim_end_matches('/').rsplit('/').next().expect("a token");
+    assert!(token.len() == 32 && !arguments.contains(token), "{arguments}");
+    assert!(arguments.ends_with(".html") && mode == "600", "{noted}");
+    assert!(file.contains(&format!("url={address}\"")), "{file}");
 }

@@ -165,6 +165,10 @@ pub struct CollectorInfo {
 pub struct OwnCost {
     /// CPU time of our processes between start and end of the collection.
     pub cpu_time_ns: u64,
+    /// The part of it for which threads of the program waited for a CPU, at most: all their waits for a CPU, where these are
+    /// less. `None` if that was not read, and after an attach.
+    #[serde(default)]
+    pub displaced_ns: Option<u64>,
     /// Peak resident memory of the collector, bytes.
     pub peak_resident_bytes: u64,
     /// Time from our start to the program's first instruction.

@@ -23,12 +23,6 @@ impl ThreadFile {
         File::open(format!("/proc/thread-self/{name}")).ok().map(ThreadFile)
     }
 
-    /// `/proc/stat`, which tells of all CPUs.
-    #[must_use]
-    pub fn of_cpus() -> Option<ThreadFile> {
-        File::open("/proc/stat").ok().map(ThreadFile)
-    }
-
     /// What it says now; `None` when the thread is gone.
     #[must_use]
     pub fn read(&self) -> Option<String> {

@@ -130,7 +130,7 @@ fn main() {
         return match web::Server::bind(0) {
             Ok(server) => {
                 println!("{}", server.address());
-                server.serve(&site).unwrap_or_else(|error| eprintln!("{error}"));
+                server.serve(&site);
             }
             Err(error) => eprintln!("{error}"),
         };

@@ -34,3 +34,17 @@ pub enum WebError {
     #[error("cannot read 16 bytes from /dev/urandom for the address's secret: {0}")]
     NoToken(std::io::Error),
 }
+
+impl WebError {
+    /// Whether a right question has no answer here.
+    pub(crate) fn is_no_mistake(&self) -> bool {
+        matches!(
+            self,
+            WebError::NoText(_)
+                | WebError::NoCode(_)
+                | WebError::NothingToCompare
+                | WebError::NoSweep
+                | WebError::Report(report::ReportError::Selection(_))
+        )
+    }
+}

@@ -3,15 +3,17 @@
 //! What not: bodies of requests, kept connections, compression. Clients are not trusted: heads are bounded in size and
 //! time.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A head that is longer is no browser's.
 const LONGEST_HEAD: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
-/// The most that one connection may wait for the other side, each time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The most that a head may take, from its first byte to its last. A browser on this machine sends one in milliseconds.
+const TIME_OF_HEAD: Duration = Duration::from_secs(10);
+/// The most that a browser may take to receive an answer: tens of megabytes, into a page that is computing meanwhile.
+const TIME_OF_ANSWER: Duration = Duration::from_secs(120);
 
 /// What matters of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,11 +33,12 @@ pub(crate) struct Answer {
 
 /// Reads a head; `None` when it is none, too long or too late.
 pub(crate) fn read(stream: &mut TcpStream) -> Option<Request> {
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+    let until = Instant::now() + TIME_OF_HEAD;
     let mut head = Vec::new();
     let mut part = [0u8; 2048];
     while head.len() < LONGEST_HEAD {
+        // For the whole head and not for each part: who sends a byte a second would keep us for hours.
+        stream.set_read_timeout(Some(left(until)?)).ok()?;
         let read = stream.read(&mut part).ok().filter(|read| *read > 0)?;
         head.extend_from_slice(&part[..read]);
         // An empty line ends the head (RFC 9112, 2.1). A GET has no body.
@@ -73,9 +76,26 @@ pub(crate) fn write(stream: &mut TcpStream, answer: &Answer, policy: &str) {
         answer.kind,
         answer.body.len()
     );
-    let sent =
-        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.body.as_bytes()));
-    let _ = sent.and_then(|()| stream.flush());
+    let until = Instant::now() + TIME_OF_ANSWER;
+    let _ = send(stream, head.as_bytes(), until)
+        .and_then(|()| send(stream, answer.body.as_bytes(), until));
+}
+
+/// `None` when the time is over: a timeout of 0 would be none at all.
+fn left(until: Instant) -> Option<Duration> {
+    Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+}
+
+fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        let left = left(until).ok_or(ErrorKind::TimedOut)?;
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes)? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            sent => bytes = &bytes[sent..],
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 mod bundle;
 mod compact;
+mod connections;
 mod content;
 mod error;
 mod glance;

@@ -8,7 +8,7 @@ use crate::WebError;
 use crate::window::Window;
 
 /// Fields that say which part of a table is asked for.
-const WINDOW: [&str; 4] = ["from", "count", "sort", "search"];
+const WINDOW: [&str; 5] = ["from", "count", "sort", "turned", "search"];
 
 /// A question taken apart.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -53,8 +53,9 @@ impl Query {
         };
         let (from, count) = (number("from")?, number("count")?);
         let sort = self.value("sort").map(str::to_owned);
+        let turned = self.value("turned").is_some();
         let search = self.value("search").unwrap_or_default().to_owned();
-        Ok(count.map(|count| Window { sort, search, from: from.unwrap_or(0), count }))
+        Ok(count.map(|count| Window { sort, turned, search, from: from.unwrap_or(0), count }))
     }
 
     /// What stays the same from one part of a table to the next.
@@ -126,7 +127,7 @@ mod tests {
         let query = parse("objects?filter=module%3Da&from=200&count=100&sort=loads&search=No");
         let window = query.window().expect("numbers").expect("a part");
         let (sort, search) = (Some("loads".into()), "No".into());
-        assert_eq!(window, Window { sort, search, from: 200, count: 100 });
+        assert_eq!(window, Window { sort, turned: false, search, from: 200, count: 100 });
         assert_eq!(
             query.without_window(),
             parse("objects?filter=module%3Da&count=3").without_window()

@@ -6,18 +6,20 @@
 
 use std::collections::HashMap;
 use std::io::Read;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::bundle::policy;
+use crate::connections::Idle;
 use crate::content::Site;
 use crate::http::{Answer, Request, read, write};
 use crate::{WebError, page};
 
-/// A browser opens up to six connections to one server.
-const THREADS: usize = 6;
+/// How long to wait when this process has no descriptor or no thread for a connection: until others have ended.
+const NO_ROOM: Duration = Duration::from_millis(20);
 /// Total bytes of the answers that are kept.
 const KEPT: usize = 64 << 20;
 /// The first questions of a page, in their order and wording: answered in advance, because a very large recording
@@ -59,16 +61,9 @@ impl Server {
     }
 
     /// Answers until the process ends.
-    ///
-    /// # Errors
-    /// When the socket cannot be shared by threads.
-    pub fn serve(&self, site: &Site<'_>) -> Result<(), WebError> {
-        let desk = Desk::default();
-        let listeners: Vec<TcpListener> = (0..THREADS)
-            .map(|_| self.listener.try_clone().map_err(WebError::Listen))
-            .collect::<Result<_, _>>()?;
+    pub fn serve(&self, site: &Site<'_>) {
+        let (desk, idle) = (&Desk::default(), &Idle::default());
         std::thread::scope(|scope| {
-            let desk = &desk;
             scope.spawn(move || {
                 // One at a time, and only while nobody waits: what the user asks for comes first.
                 for question in AHEAD {
@@ -76,23 +71,26 @@ impl Server {
                     desk.answer(question, || answered(site, question));
                 }
             });
-            for listener in &listeners {
-                scope.spawn(move || {
-                    // Connections that break before they are accepted are ignored.
-                    for mut stream in listener.incoming().filter_map(Result::ok) {
-                        self.talk(&mut stream, site, desk);
-                    }
+            for (number, stream) in (0..).zip(self.listener.incoming()) {
+                // A connection that broke before it was accepted is none.
+                let begun = stream.and_then(|mut stream| {
+                    idle.add(number, &stream)?;
+                    let talk = move || {
+                        let request = read(&mut stream);
+                        idle.remove(number);
+                        if let Some(request) = request {
+                            let answer = self.answer(&request, site, desk);
+                            write(&mut stream, &answer, &policy("'self'"));
+                        }
+                    };
+                    std::thread::Builder::new().spawn_scoped(scope, talk)
                 });
+                if begun.is_err() {
+                    idle.remove(number);
+                    std::thread::sleep(NO_ROOM);
+                }
             }
         });
-        Ok(())
-    }
-
-    fn talk(&self, stream: &mut TcpStream, site: &Site<'_>, desk: &Desk) {
-        if let Some(request) = read(stream) {
-            let answer = self.answer(&request, site, desk);
-            write(stream, &answer, &policy("'self'"));
-        }
     }
 
     fn answer(&self, request: &Request, site: &Site<'_>, desk: &Desk) -> Answer {
@@ -117,7 +115,8 @@ impl Server {
         };
         let mut status = "200 OK";
         let body = desk.asked(question, || answered(site, question));
-        // Errors are kept like answers, as text.
+        // Errors are kept like answers, as text. That nothing is known is an answer: of a status of 400 the browser's
+        // console would tell.
         if body.starts_with("{\"error\":") {
             status = "400 Bad Request";
         }
@@ -143,7 +142,11 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 fn answered(site: &Site<'_>, question: &str) -> String {
-    site.answer(question).unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
+    let refused = |error: WebError| {
+        let says = error.to_string();
+        if error.is_no_mistake() { json!({ "absent": says }) } else { json!({ "error": says }) }
+    };
+    site.answer(question).unwrap_or_else(|error| refused(error).to_string())
 }
 
 /// Answers each question once, however many threads ask at a time.

@@ -17,6 +17,8 @@ const MOST: usize = 500;
 pub(crate) struct Window {
     /// Column to sort by: figures falling, names rising. `None`: as the table is.
     pub(crate) sort: Option<String>,
+    /// The other way round; what has no value still comes last.
+    pub(crate) turned: bool,
     /// Text that a name of the row must contain, whatever the case; empty: all rows.
     pub(crate) search: String,
     /// Number of the first row.
@@ -46,6 +48,7 @@ impl Long {
 struct Order {
     long: Arc<Long>,
     sort: Option<String>,
+    turned: bool,
     search: String,
     rows: Arc<Vec<usize>>,
 }
@@ -84,7 +87,10 @@ impl LongTables {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let long = match &*last {
             Some(order) if order.long.question == question => {
-                if order.sort == window.sort && order.search == window.search {
+                if order.sort == window.sort
+                    && order.turned == window.turned
+                    && order.search == window.search
+                {
                     return Ok((Arc::clone(&order.long), Arc::clone(&order.rows)));
                 }
                 Arc::clone(&order.long)
@@ -95,6 +101,7 @@ impl LongTables {
         *last = Some(Order {
             long: Arc::clone(&long),
             sort: window.sort.clone(),
+            turned: window.turned,
             search: window.search.clone(),
             rows: Arc::clone(&rows),
         });
@@ -119,7 +126,7 @@ fn chosen(long: &Long, window: &Window) -> Vec<usize> {
         let mut rest = names.as_str();
         let keys = rows.iter().map(|at| (sort_key(long.rows[*at].get(column), &mut rest), *at));
         let mut keys: Vec<(SortKey<'_>, usize)> = keys.collect();
-        keys.sort_by(|(a, _), (b, _)| compare(*a, *b));
+        keys.sort_by(|(a, _), (b, _)| compare(*a, *b, window.turned));
         rows = keys.into_iter().map(|(_, at)| at).collect();
     }
     rows
@@ -161,12 +168,16 @@ fn sort_key<'a>(cell: Option<&Cell>, names: &mut &'a str) -> SortKey<'a> {
 }
 
 /// Large figures first, names in their order; what has no value comes last.
-fn compare(a: SortKey<'_>, b: SortKey<'_>) -> Ordering {
+fn compare(a: SortKey<'_>, b: SortKey<'_>, turned: bool) -> Ordering {
+    let way = |order: Ordering| if turned { order.reverse() } else { order };
+    let is_known = |figure: f64| figure != f64::NEG_INFINITY;
     match (a, b) {
-        (SortKey::Name(a), SortKey::Name(b)) => a.cmp(b),
+        (SortKey::Name(a), SortKey::Name(b)) => way(a.cmp(b)),
         (SortKey::Name(_), SortKey::Figure(_)) => Ordering::Less,
         (SortKey::Figure(_), SortKey::Name(_)) => Ordering::Greater,
-        (SortKey::Figure(a), SortKey::Figure(b)) => b.total_cmp(&a),
+        (SortKey::Figure(a), SortKey::Figure(b)) => {
+            is_known(b).cmp(&is_known(a)).then(way(b.total_cmp(&a)))
+        }
     }
 }
 

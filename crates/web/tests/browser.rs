@@ -65,9 +65,7 @@ fn a_server_shows_every_view_to_who_knows_the_token() {
         Box::leak(Box::new(web::Server::bind(0).expect("a free port")));
     let address = server.address();
     std::thread::spawn(move || {
-        server
-            .serve(&web::Site::new(recording, "r000hs", Vec::new(), &sources))
-            .expect("it serves");
+        server.serve(&web::Site::new(recording, "r000hs", Vec::new(), &sources));
     });
     let rest = address.strip_prefix("http://").expect("an address");
     let (host, path) = rest.split_once('/').expect("a path");
@@ -93,8 +91,8 @@ fn a_server_shows_every_view_to_who_knows_the_token() {
         (format!("/{token}/api/nonsense"), host, "400"),
         (format!("/{token}/api/hotspots?limit=x"), host, "400"),
         (format!("/{token}/../../etc/passwd"), host, "404"),
-        // Named by the result, but no source file.
-        (format!("/{token}/api/text?file=%2Fetc%2Fshadow"), host, "400"),
+        // Named by the result, but no source file: the answer is that there is none.
+        (format!("/{token}/api/text?file=%2Fetc%2Fshadow"), host, "200"),
     ] {
         let answer = get(&path, by);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");

@@ -83,7 +83,7 @@ fn a_server_shows_known_figures() {
         Box::leak(Box::new(web::Server::bind(0).expect("a free port")));
     let address = server.address();
     std::thread::spawn(move || {
-        server.serve(&site(&recordings[0], &recordings[1])).expect("it serves");
+        server.serve(&site(&recordings[0], &recordings[1]));
     });
     click_through("plots.mjs", &address, &[]);
 }

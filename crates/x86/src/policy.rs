@@ -165,7 +165,9 @@ pub(crate) fn correct_registers(raw: &Instruction, effect: &mut RegisterEffect) 
         if let Some(mask) = MaskRegister::from_iced(raw.op_mask()) {
             effect.masks_changed |= 1 << mask.number();
         }
-        for operand in (0..raw.op_count()).filter(|&one| raw.op_kind(one) == OpKind::Register) {
+        for operand in
+            (0..raw.op_count()).filter(|&operand| raw.op_kind(operand) == OpKind::Register)
+        {
             if let Some(vector) = VectorRegister::from_iced(raw.op_register(operand)) {
                 effect.vectors_changed |= 1 << vector.number();
             }
@@ -209,8 +211,9 @@ fn moves_on_condition(mnemonic: Mnemonic) -> bool {
 
 /// Whether `raw` is a shift or rotate that takes its count from CL.
 pub(crate) fn is_shift_by_cl(raw: &Instruction) -> bool {
-    let by_cl = (1..raw.op_count())
-        .any(|one| raw.op_kind(one) == OpKind::Register && raw.op_register(one) == Register::CL);
+    let by_cl = (1..raw.op_count()).any(|operand| {
+        raw.op_kind(operand) == OpKind::Register && raw.op_register(operand) == Register::CL
+    });
     use Mnemonic as M;
     by_cl
         && matches!(

@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { mode, useDoc } from "../data";
 import { amount, percent } from "../format";
 import { Grid, type GridColumn } from "../grid";
-import { Notes, Value, Waiting } from "../parts";
+import { CellValue, Notes, Waiting } from "../parts";
 import type { Choice, Stacks } from "../stacks";
 import { update, useShown } from "../state";
 import { DocTable } from "../table";
@@ -41,8 +41,8 @@ interface Props {
 
 export function AssemblyPane({ stacks, choice, accesses, file, line, height, says }: Props) {
   const shown = useShown();
-  const all = useMemo(() => candidates(stacks, choice, file, undefined), [stacks, file, choice.from, choice.to, choice.thread, choice.function, choice.module]);
-  const here = useMemo(() => candidates(stacks, choice, file, line)[0], [stacks, file, line, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+  const all = useMemo(() => candidates(stacks, choice, file, undefined), [stacks, file, choice.key]);
+  const here = useMemo(() => candidates(stacks, choice, file, line)[0], [stacks, file, line, choice.key]);
   const chosen = all.find((one) => one.name === shown.code) ?? here ?? all[0];
   const question = chosen && `assembly?function=${encodeURIComponent(chosen.name)}&module=${encodeURIComponent(chosen.module)}`;
   const { value: code, error, waiting } = useDoc<AssemblyDocument>(question ?? null);
@@ -82,7 +82,7 @@ function Code({ code, accesses, file, line, height }: { code: AssemblyDocument; 
   const first = code.rows.findIndex(mine);
   const share = (row: AssemblyRow, key: string) => {
     const cell = traced.get(row.offset)?.[key];
-    return isMetric(cell) ? <Value metric={cell} badge={false} /> : "";
+    return isMetric(cell) ? <CellValue metric={cell} /> : "";
   };
   const stride = (row: AssemblyRow) => { const of: Row | undefined = traced.get(row.offset); return of ? <span title={textOf(of.stride)}>{textOf(of.stride)}</span> : ""; };
   const columns: GridColumn<AssemblyRow>[] = [

@@ -3,14 +3,15 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
-import { amount, count, percent, seconds } from "../format";
+import { amount, count, percent, seconds, shortName } from "../format";
 import { Grid, type GridColumn } from "../grid";
-import { Failed, FunctionLink, Notes, Value, Waiting } from "../parts";
+import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
 import { csv, save } from "../save";
-import { GROUPINGS, choiceOf, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
+import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, spreadOver } from "../spread";
-import { filters, update, useShown } from "../state";
-import type { Figure, Row, StacksDocument, Table } from "../types";
+import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Kind, type Aspect } from "../selection";
+import { choose, update, useShown } from "../state";
+import type { Figure, Metric, Row, StacksDocument, Table } from "../types";
 
 export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean } {
   const { value, error, waiting } = useDoc<StacksDocument>("stacks");
@@ -26,43 +27,42 @@ export interface Chosen {
   notes: string[];
 }
 
-/** Stacks, the figure, and what of them is chosen. A server cuts the selected time exactly; until it has, and on its own, the page does so by bins. */
-export function useChosen(): Chosen {
-  const shown = useShown();
+/** Stacks, the figure that is shown or one by its key, and what of them is chosen. A server cuts times and threads exactly; until it has, and on its own, the page does so by bins. */
+export function useChosen(figureKey?: string): Chosen {
+  const shown = { ...useShown(), ...(figureKey ? { figure: figureKey } : {}) };
   const { stacks: all, error } = useStacks();
+  const threads = all?.doc.threads;
   const spread = SPREADS.find(({ key }) => key === shown.figure);
   const figure = all?.figure(shown.figure);
   // Only faults and blocks have an address, and with it an object.
   const addressed = !spread && figure !== undefined && figure.key !== "cpu_time";
-  const time = filters(shown, ["time"]);
-  const object = filters(shown, ["object"]);
+  const cut: Aspect[] = ["time", "thread"];
+  const object = filtersOf(shown, ["object"], threads);
   // Figures by object are of the whole run: they are spread over all of it, and then cut by bins.
-  const cuts = addressed ? [...time, ...object] : spread && object.length > 0 ? [] : time;
-  const exact = useDoc<StacksDocument>(mode() === "server" && cuts.length > 0 ? withFilters("stacks", cuts) : null);
-  const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, time));
+  const cuts = spread && object.length > 0 ? [] : filtersOf(shown, addressed ? [...cut, "object"] : cut, threads);
+  const exact = useDoc<StacksDocument>(mode() === "server" && all && cuts.length > 0 && !noThreadLeft(shown, threads) ? withFilters("stacks", cuts) : null);
+  const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, filtersOf(shown, cut, threads)));
   const table = useDoc<Table>(question ?? null);
-  const cut = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
-  const stacks = cut ?? all;
+  const done = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
+  const stacks = done ?? all;
+  const objects = shown.only.object;
   const made = useMemo(
-    () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, shown.object) : undefined),
-    [spread, stacks, table.value, table.waiting, shown.object],
+    () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, objects) : undefined),
+    [spread, stacks, table.value, table.waiting, objects],
   );
-  const choice = choiceOf(shown);
-  const chosen = { stacks, choice: cut ? { ...choice, from: undefined, to: undefined } : choice, error: error ?? exact.error ?? table.error };
-  if (spread) return { ...chosen, figure: made, notes: made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])] };
-  return { ...chosen, figure: cut?.doc.figures.find((one) => one.key === shown.figure) ?? (cut && addressed ? undefined : stacks?.figure(shown.figure)), notes: objectNotes(shown.object, addressed, cut !== undefined) };
+  const choice = useMemo(() => choiceOf(shown, done !== undefined), [shown.from, shown.to, shown.only, shown.without, done !== undefined]);
+  const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...OF_STACKS, "object"] : OF_STACKS;
+  const says = unfollowed(shown, shown.without.object ? OF_STACKS : follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
+  const notes = says ? [says] : [];
+  const chosen = { stacks, choice, error: error ?? exact.error ?? table.error };
+  if (spread) return { ...chosen, figure: made, notes: [...notes, ...(made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])])] };
+  return { ...chosen, figure: done?.doc.figures.find((one) => one.key === shown.figure) ?? (done && addressed ? undefined : stacks?.figure(shown.figure)), notes };
 }
 
 function spreadNotes(figure: Figure): string[] {
   const { left_out: left, whole: { value = 0, unit } } = figure;
   const missing = left > value / 1000 ? [`${amount(left, unit)}, ${percent((left / value) * 100)}, is in functions without samples, and left out here.`] : [];
   return [`${figure.label}: estimated. What bursts found by function is divided among its call stacks, and over time, as its CPU time is: bursts record addresses, not who called.`, ...missing];
-}
-
-function objectNotes(object: string | undefined, addressed: boolean, cut: boolean): string[] {
-  if (object === undefined || (addressed && cut)) return [];
-  if (addressed) return mode() === "server" ? [] : ["Not filtered by the object: this page carries faults and blocks of all objects together; `fathom open` filters them."];
-  return ["Not filtered by the object: samples of CPU time do not say which memory was used. DRAM bytes, loads, stores and latency are known by object."];
 }
 
 export function FigureChoice({ stacks }: { stacks?: Stacks }) {
@@ -89,18 +89,37 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
       <div class="bar">
         <FigureChoice stacks={stacks} />
         {direction === "bottom-up" && (
-          <label>
-            Grouping{" "}
-            <select value={shown.group} onChange={(event) => update({ group: event.currentTarget.value })}>
-              {GROUPINGS.map(([key, label]) => <option key={key} value={key}>{label}</option>)}
-            </select>
-          </label>
+          <Grouping />
         )}
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
       </div>
       <Notes notes={notes} />
       {figure ? <Tree stacks={stacks} choice={choice} figure={figure} direction={direction} height={height - 22 * notes.length} />
         : <p class="empty">{notes.length > 0 ? "Nothing to show." : "No samples, faults or allocations in this selection."}</p>}
+    </>
+  );
+}
+
+/** A grouping by its name, and its levels one by one. */
+function Grouping() {
+  const { group } = useShown();
+  const levels = group.split(",");
+  const set = (next: string[]) => update({ group: next.join(",") });
+  const all = GROUPINGS.includes(group) ? GROUPINGS : [group, ...GROUPINGS];
+  return (
+    <>
+      <label>
+        Grouping{" "}
+        <select value={group} onChange={(event) => set([event.currentTarget.value])}>
+          {all.map((one) => <option key={one} value={one}>{groupingName(one)}</option>)}
+        </select>
+      </label>
+      <select aria-label="Add a level" value="" onChange={(event) => event.currentTarget.value && set([...levels, event.currentTarget.value])}>
+        <option value="">+ level</option>
+        {LEVELS.filter(([key]) => !levels.includes(key)).map(([key, label]) => <option key={key} value={key}>{label}</option>)}
+      </select>
+      {levels.length > 1 && <button onClick={() => set(levels.slice(0, -1))}>- level</button>}
+      {levels.length > 1 && <button title="The first level last" onClick={() => set([...levels.slice(1), levels[0]!])}>Turn</button>}
     </>
   );
 }
@@ -131,23 +150,40 @@ function spine(row: TreeRow, open: Set<string>): void {
   }
 }
 
-function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; choice: Choice; figure: Figure; direction: string; height: number }) {
+interface TreeProps {
+  stacks: Stacks;
+  choice: Choice;
+  figure: Figure;
+  direction: Direction;
+  height: number;
+  /** Made already: the other part of a view with two trees. */
+  made?: TreeRow[];
+}
+
+/** Callers and callees have no pane of their own: two of them stand side by side. */
+type Direction = "bottom-up" | "top-down" | "callers" | "callees";
+
+function Tree({ stacks, choice, figure, direction, height, made }: TreeProps) {
   const shown = useShown();
+  const alone = made === undefined;
+  const search = alone ? shown.search : "";
   const [open, setOpen] = useState<Set<string>>(new Set());
   const [chosen, setChosen] = useState<string>();
   const roots = useMemo(
-    () => (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
-    [stacks, figure, direction, shown.group, choice.from, choice.to, choice.function, choice.thread, choice.module],
+    () => made ?? (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
+    [stacks, figure, direction, shown.group, choice.key, made],
   );
   const opened = useMemo(() => {
     const set = new Set(open);
     if (open.size === 0 && direction === "top-down" && roots[0]) spine(roots[0], set);
+    if (open.size === 0 && !alone) roots.forEach((one) => set.add(one.id));
     return set;
   }, [open, roots, direction]);
-  const rows = visible(roots, opened, shown.search);
+  const rows = visible(roots, opened, search);
   const at = rows.findIndex((row) => row.id === chosen);
   const row = rows[at];
-  const whole = roots.reduce((sum, one) => sum + one.total, 0) || 1;
+  const taken = roots.reduce((sum, one) => sum + one.total, 0);
+  const whole = figure.whole.value || taken || 1;
   const unit = figure.whole.unit;
 
   const toggle = (one: TreeRow, wanted?: boolean) => {
@@ -163,16 +199,23 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
     else if (event.key === "ArrowLeft") {
       if (opened.has(one.id)) toggle(one, false);
       else if (one.parent) setChosen(one.parent.id);
-    } else if (event.key === "f" && one.fn >= 0) update({ function: one.label });
+    } else if (event.key === "f" && one.fn >= 0) choose("function", one.label, "only");
+    else if (event.key === "x" && one.fn >= 0) choose("function", one.label, "without");
     else return;
     event.preventDefault();
   };
   const columns: GridColumn<TreeRow>[] = [
-    { key: "name", label: direction === "bottom-up" ? GROUPINGS.find(([key]) => key === shown.group)?.[1] ?? "Function" : "Call tree", width: "minmax(240px,4fr)", cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
-    ...amounts(figure, direction, whole),
-    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", spare: true, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
-    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", spare: true, cell: (one) => <Place row={one} stacks={stacks} /> },
+    { key: "name", label: direction === "bottom-up" ? groupingName(shown.group) : LABELS[direction], width: "minmax(240px,4fr)", rank: 0, cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
+    ...amounts(figure, direction === "top-down" || direction === "callees", whole),
+    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", rank: 4, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
+    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", rank: 5, cell: (one) => <Place row={one} stacks={stacks} /> },
   ];
+  if (!alone) {
+    return (
+      <Grid role="treegrid" label={LABELS[direction]} columns={columns} rows={rows} height={height} selected={at} onSelect={(one) => setChosen(one.id)}
+        onOpen={(one) => one.fn >= 0 && around(stacks, one.fn)} onKey={onKey} rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
+    );
+  }
   return (
     <div class="split">
       <div class="main">
@@ -180,8 +223,8 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
           onSelect={(one) => setChosen(one.id)} onOpen={(one) => openSource(one, stacks)} onKey={onKey}
           rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
         <p class="quiet">
-          {amount(whole, unit)} of {inSentence(figure.label)} chosen, {percent(whole / (figure.whole.value ?? whole) * 100)} of all, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}.
-          {" "}Keys: arrows, Enter for the source, f to filter by the function.{" "}
+          <Taken figure={figure} taken={taken} choice={choice} />
+          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function, x to leave it out.{" "}
           <button onClick={() => save("calls.csv", treeCsv(rows, stacks, unit), "text/csv")}>CSV</button>
         </p>
         <Notes notes={stacks.doc.notes} />
@@ -191,15 +234,85 @@ function Tree({ stacks, choice, figure, direction, height }: { stacks: Stacks; c
   );
 }
 
+/** How much is chosen. The number itself is there too: a test compares it with the report's. */
+export function Taken({ figure, taken, choice }: { figure: Figure; taken: number; choice: Choice }) {
+  return (
+    <>
+      <data class="taken" value={String(taken)}>{amount(taken, figure.whole.unit)}</data> of {inSentence(figure.label)} chosen, {percent(taken / (figure.whole.value || taken || 1) * 100)} of
+      the whole run, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
+    </>
+  );
+}
+
+/** Of the whole run, as in the tables. */
+export function shareOf(figure: Figure, value: number, whole: number): Metric {
+  const { low, high, evidence } = amountOf(figure, value);
+  const part = (end: number | undefined) => (end === undefined ? undefined : Math.min(1, end / whole) * 100);
+  return { value: (value / whole) * 100, unit: "percent", low: part(low), high: part(high), evidence, samples: 0 };
+}
+
+const LABELS: Record<Direction, string> = { "bottom-up": "Function", "top-down": "Call tree", callers: "Callers", callees: "Callees" };
+
+/** Shows the callers and callees of a function: its name and, as several may have it, its module. */
+function around(stacks: Stacks, fn: number): void {
+  update({ view: "around", code: stacks.functionName(fn), search: "" });
+}
+
+/** Who calls a function and what it calls, side by side; a double click goes on to the next function. */
+export function AroundView({ height }: { height: number }) {
+  const shown = useShown();
+  const { stacks, figure, choice, error, notes } = useChosen();
+  const functions = useMemo(() => {
+    if (!stacks || !figure) return [];
+    const totals = new Map<number, number>();
+    stacks.bottomUp(figure, choice, "function").forEach((row) => totals.set(row.fn, row.total));
+    return stacks.doc.functions.name.map((name, fn) => ({ name, fn, module: stacks.moduleOf(fn), own: totals.get(fn) ?? 0 })).sort((a, b) => b.own - a.own);
+  }, [stacks, figure, choice.key]);
+  const one = functions.find(({ name }) => name === shown.code) ?? functions[0];
+  const made = useMemo(() => (stacks && figure && one ? stacks.around(figure, choice, one.fn) : undefined), [stacks, figure, choice.key, one?.fn]);
+  if (error) return <Failed error={error} />;
+  if (!stacks) return <Waiting />;
+  if (!figure || !made || !one) return <p class="empty">No samples, faults or allocations in this selection.</p>;
+  const total = made.callees[0]?.total ?? 0;
+  return (
+    <>
+      <div class="bar">
+        <FigureChoice stacks={stacks} />
+        <label>Function{" "}
+          <select value={String(one.fn)} onChange={(event) => around(stacks, Number(event.currentTarget.value))}>
+            {functions.slice(0, MOST_FUNCTIONS).map(({ name, fn, module }) => <option key={fn} value={String(fn)}>{shortName(name)} ({module})</option>)}
+            {functions.indexOf(one) >= MOST_FUNCTIONS && <option value={String(one.fn)}>{shortName(one.name)} ({one.module})</option>}
+          </select>
+        </label>
+      </div>
+      <Notes notes={notes} />
+      <p>
+        <FunctionLink name={one.name} file={stacks.fileOf(one.fn)} /> <span class="quiet">{one.module}</span>: total <Value metric={amountOf(figure, total)} />, self{" "}
+        <Value metric={amountOf(figure, one.own)} badge={false} />. <span class="quiet">Shares are of the whole run. Double click or Enter: the callers and callees of that function. {INTERVALS}</span>
+      </p>
+      <div class="two">
+        <div><Tree key={`callers ${one.fn}`} stacks={stacks} choice={choice} figure={figure} direction="callers" height={height - 150} made={made.callers} /></div>
+        <div><Tree key={`callees ${one.fn}`} stacks={stacks} choice={choice} figure={figure} direction="callees" height={height - 150} made={made.callees} /></div>
+      </div>
+    </>
+  );
+}
+
+/** Functions in the list: thousands would take long to lay out. */
+const MOST_FUNCTIONS = 300;
+
 /** Top-down a row has what is in it and below, and its own; bottom-up a function has its own, and callers their part of it. */
-function amounts(figure: Figure, direction: string, whole: number): GridColumn<TreeRow>[] {
-  const down = direction === "top-down";
-  const column = (key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren): GridColumn<TreeRow> => ({ key, label, number: true, width, cell });
+function amounts(figure: Figure, down: boolean, whole: number): GridColumn<TreeRow>[] {
+  const ends = (value: number): [number, number] | undefined => {
+    const { low, high } = shareOf(figure, value, whole);
+    return low === undefined || high === undefined ? undefined : [low / 100, high / 100];
+  };
+  const column = (rank: number, key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren): GridColumn<TreeRow> => ({ rank, key, label, number: true, width, cell });
   const found = [
-    column("total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => <Amount figure={figure} value={one.total} />),
-    column("share", down ? "Total" : "Share", "120px", (one) => <ShareOf value={one.total / whole} />),
+    column(1, "total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => <Amount figure={figure} value={one.total} />),
+    column(2, "share", down ? "Total" : "Share", "120px", (one) => <ShareOf value={one.total / whole} ends={ends(one.total)} />),
   ];
-  if (down) found.push(column("self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "")));
+  if (down) found.push(column(3, "self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "")));
   return found;
 }
 
@@ -231,17 +344,21 @@ function Place({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
   return <span class="quiet" title={file + line}>{file.split("/").pop()}{line}</span>;
 }
 
-export function Amount({ figure, value }: { figure: Figure; value: number }) {
-  const bounds = interval(figure, value);
+/** An amount of a sampled figure as a figure of its own. */
+export function amountOf(figure: Figure, value: number): Metric {
   const { unit, evidence } = figure.whole;
-  const sampled = bounds && evidence === "counted" ? `, ${"95 %"} between ${amount(bounds[0], unit)} and ${amount(bounds[1], unit)}, sampled` : "";
-  return <span title={amount(value, unit) + sampled}>{amount(value, unit)}</span>;
+  const ends = interval(figure, value);
+  return { value, unit, low: ends?.[0], high: ends?.[1], evidence: evidence === "counted" && ends ? "sampled" : evidence, samples: 0 };
 }
 
-function ShareOf({ value }: { value: number }) {
+export function Amount({ figure, value }: { figure: Figure; value: number }) {
+  return <CellValue metric={amountOf(figure, value)} />;
+}
+
+function ShareOf({ value, ends }: { value: number; ends: [number, number] | undefined }) {
   return (
     <span class="share">
-      <meter min={0} max={1} value={value} aria-hidden="true" />
+      <Part share={value} low={ends?.[0] ?? value} high={ends?.[1] ?? value} />
       <output>{percent(value * 100)}</output>
     </span>
   );
@@ -259,7 +376,7 @@ function StackPane({ row, stacks, figure, direction, whole }: { row: TreeRow | u
   return (
     <aside class="pane" aria-label="Call stack">
       <h2>Call stack</h2>
-      <p><Value metric={{ value: row.total, unit: figure.whole.unit, samples: 0 }} badge={false} />, {percent(row.total / whole * 100)}</p>
+      <p><Value metric={amountOf(figure, row.total)} />, <Value metric={shareOf(figure, row.total, whole)} badge={false} /></p>
       <ol class="stack">
         {path.filter((one) => one.kind === "function").map((one) => (
           <li key={one.id} class={one === row ? "here" : ""}>
@@ -267,8 +384,27 @@ function StackPane({ row, stacks, figure, direction, whole }: { row: TreeRow | u
           </li>
         ))}
       </ol>
-      {row.fn >= 0 && <button onClick={() => update({ function: row.label })}>Filter by this function</button>}
+      {row.fn >= 0 && <button onClick={() => around(stacks, row.fn)}>Callers and callees</button>}
+      <Choices row={row} stacks={stacks} />
     </aside>
+  );
+}
+
+/** Takes the function, module, thread or process of a row in, or leaves it out. */
+function Choices({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
+  const names: [Kind, string][] = row.fn >= 0 ? [["function", row.label], ["module", stacks.moduleOf(row.fn)]]
+    : row.kind === "module" || row.kind === "thread" || row.kind === "process" ? [[row.kind, row.label]] : [];
+  return (
+    <>
+      {names.map(([kind, name]) => (
+        <p class="choices" key={kind}>
+          <span class="quiet">This {kind}:</span>{" "}
+          <button onClick={() => choose(kind, name, "only")}>Filter by this {kind}</button>{" "}
+          <button onClick={() => choose(kind, name, "also")}>Add</button>{" "}
+          <button onClick={() => choose(kind, name, "without")}>Leave out</button>
+        </p>
+      ))}
+    </>
   );
 }
 

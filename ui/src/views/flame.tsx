@@ -2,12 +2,12 @@
 // A canvas holds tens of thousands of frames where elements would not; the top-down tree has the same for screen readers.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { amount, percent, shortName } from "../format";
+import { amount, percent, shortName, uncertainty } from "../format";
 import { Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { save } from "../save";
 import type { Stacks, TreeRow } from "../stacks";
-import { update, useShown } from "../state";
-import { FigureChoice, useChosen } from "./calls";
+import { choose, update, useShown } from "../state";
+import { FigureChoice, Taken, amountOf, useChosen } from "./calls";
 
 const FRAME = 19;
 /** Frames narrower than this, pixels, are drawn as part of their parent. */
@@ -90,14 +90,14 @@ export function FlameView({ height }: { height: number }) {
   const roots = useMemo(() => {
     if (!stacks || !figure) return [];
     return inverted ? stacks.bottomUp(figure, choice, "function") : stacks.topDown(figure, choice);
-  }, [stacks, figure, inverted, choice.from, choice.to, choice.function, choice.thread, choice.module]);
+  }, [stacks, figure, inverted, choice.key]);
   useEffect(() => setZoom(undefined), [roots]);
   const boxes = useMemo(() => layout(roots, zoom, width, !byName), [roots, zoom, width, byName]);
   const colours = useMemo(() => (stacks ? new Colours(stacks) : undefined), [stacks]);
   const levels = boxes.reduce((most, one) => Math.max(most, one.level + 1), 4);
   const drawn = Math.max(levels * FRAME + 2, 100);
   const marked = focus && boxes.find((one) => one.row === focus);
-  const whole = roots.reduce((sum, row) => sum + row.total, 0) || 1;
+  const whole = figure?.whole.value || roots.reduce((sum, row) => sum + row.total, 0) || 1;
   const unit = figure?.whole.unit ?? "";
   const top = (level: number) => (upwards ? drawn - (level + 1) * FRAME : level * FRAME);
 
@@ -153,7 +153,8 @@ export function FlameView({ height }: { height: number }) {
     else if (event.key === "ArrowUp") next = upwards ? inwards : outwards;
     if (event.key === "Enter" && here) setZoom(here.row);
     else if (event.key === "Escape" || event.key === "0") setZoom(undefined);
-    else if (event.key === "f" && here) update({ function: here.row.label });
+    else if (event.key === "f" && here) choose("function", here.row.label, event.shiftKey ? "also" : "only");
+    else if (event.key === "x" && here) choose("function", here.row.label, "without");
     else if (!event.key.startsWith("Arrow")) return;
     if (next) setFocus(next);
     event.preventDefault();
@@ -161,7 +162,11 @@ export function FlameView({ height }: { height: number }) {
 
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
-  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${amount(focus.total, unit)}, ${percent((focus.total / whole) * 100)}; self ${amount(focus.self, unit)}` : "Hover over a frame; click to zoom, Escape to go back.";
+  const inWords = (value: number) => {
+    const ends = figure && uncertainty(amountOf(figure, value));
+    return `${amount(value, unit)}${ends ? ` (${ends})` : ""}`;
+  };
+  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${inWords(focus.total)}, ${percent((focus.total / whole) * 100)} of the whole run; self ${inWords(focus.self)}` : "Point at a frame, or go to it by arrow keys; click or Enter zooms, Escape goes back, f filters by its function, x leaves it out.";
   return (
     <>
       <div class="bar">
@@ -176,7 +181,8 @@ export function FlameView({ height }: { height: number }) {
       </div>
       <Notes notes={notes} />
       <p class="readout" aria-live="polite">{readout}</p>
-      <div class="flame" ref={box} style={{ maxHeight: `${height - 150}px` }}>
+      {figure && <p class="quiet"><Taken figure={figure} taken={roots.reduce((sum, row) => sum + row.total, 0)} choice={choice} /></p>}
+      <div class="flame" ref={box} style={{ maxHeight: `${height - 180}px` }}>
         {roots.length === 0 && <p class="empty">Nothing in this selection.</p>}
         {marked && <div class="focus" style={{ left: `${marked.x}px`, top: `${top(marked.level)}px`, width: `${Math.max(3, marked.width)}px`, height: `${FRAME - 1}px` }} />}
         <canvas ref={canvas} tabIndex={0} role="application" aria-label="Flame graph; arrows move, Enter zooms, Escape goes back. The top-down view has the same as a tree."

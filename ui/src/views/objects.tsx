@@ -5,10 +5,12 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { LongTable } from "../long";
 import { bytes, percent } from "../format";
-import { Failed, FunctionLink, Notes, SaveDrawing, Value, Waiting, useWidth } from "../parts";
+import { Failed, FunctionLink, Notes, Prose, SaveDrawing, Value, Waiting, useWidth } from "../parts";
 import { Axes, Bars, linear, logarithmic } from "../plot";
-import { filters, update, useShown } from "../state";
+import { OF_STACKS, filtersOf, unfollowed } from "../selection";
+import { choose, objectOf, useShown } from "../state";
 import { DocTable } from "../table";
+import { useStacks } from "./calls";
 import { Fields } from "./layout";
 import { AccessPattern } from "./scatter";
 import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
@@ -18,23 +20,28 @@ const COLUMNS = ["object", "object_bytes", "dram_percent", "latency", "stride", 
 
 export function ObjectsView({ height }: { height: number }) {
   const shown = useShown();
+  const name = objectOf(shown);
+  const { stacks } = useStacks();
   const [first, setFirst] = useState<Row>();
   const carried = mode() === "file";
   const { value: table, error } = useDoc<Table>(carried ? "objects?limit=250" : null);
-  const { value: one } = useDoc<Table>(!carried && shown.object !== undefined ? withFilters("objects?limit=250", [["object", shown.object]]) : null);
+  const { value: one } = useDoc<Table>(!carried && name !== undefined ? withFilters("objects?limit=250", [["object", name]]) : null);
   const rows = (carried ? table : one)?.rows ?? [];
-  const chosen = shown.object === undefined ? (carried ? rows[0] : first) : rows.find((row) => row.object === shown.object);
+  const chosen = name === undefined ? (carried ? rows[0] : first) : rows.find((row) => row.object === name);
   const same = (row: Row) => row.object === chosen?.object;
-  const onSelect = (row: Row) => update({ object: textOf(row.object) });
+  const onSelect = (row: Row) => choose("object", textOf(row.object), "only");
+  // The table shows all objects and not only the chosen one.
+  const follows = OF_STACKS;
+  const says = unfollowed({ ...shown, only: { ...shown.only, object: undefined } }, follows, "Figures of objects", true);
   if (error) return <Failed error={error} />;
   if (carried && !table) return <Waiting />;
   return (
     <>
-      {shown.from !== undefined && <p class="quiet">Figures of objects are of the whole run: accesses are known for bursts only, too few for a part of the time.</p>}
+      {says && <p class="quiet"><Prose text={says} /></p>}
       <div class="split">
         <div class="main">
-          {table ? <DocTable table={table} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} label="Memory objects" />
-            : <LongTable question={withFilters("objects", filters(shown, ["function", "module"]))} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} onFirst={setFirst} label="Memory objects" />}
+          {table ? <DocTable table={table} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} label="Memory objects" withoutDetails />
+            : <LongTable question={withFilters("objects", filtersOf(shown, follows, stacks?.doc.threads))} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} onFirst={setFirst} label="Memory objects" />}
         </div>
         {chosen && <ObjectPane row={chosen} />}
       </div>
@@ -49,17 +56,20 @@ function metric(row: Row, key: string): Metric | undefined {
 
 function ObjectPane({ row }: { row: Row }) {
   const name = textOf(row.object);
+  const has = (key: string) => metric(row, key)?.value !== undefined;
   const stack = Array.isArray(row.allocation_stack) ? row.allocation_stack : [];
   return (
     <aside class="pane wide-pane" aria-label={`Object ${name}`}>
       <h2 class="code">{name}</h2>
+      <p class="choices"><button onClick={() => choose("object", name, "also")}>Add to the selection</button>{" "}<button onClick={() => choose("object", name, "without")}>Leave out</button></p>
       <dl class="list">
         <dt>Kind</dt><dd>{textOf(row.object_kind)}</dd>
         <dt>Size</dt><dd><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> {valueOf(row.blocks) === 1 ? "block" : "blocks"}</dd>
-        <dt>Traffic</dt><dd><Value metric={metric(row, "dram_percent")} /> of all: <Value metric={metric(row, "dram_read")} badge={false} /> read, <Value metric={metric(row, "dram_write")} badge={false} /> written</dd>
-        <dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd>
-        <dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd>
-        <dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd>
+        {has("dram_percent") && <><dt>Traffic</dt><dd><Value metric={metric(row, "dram_percent")} /> of all: <Value metric={metric(row, "dram_read")} badge={false} /> read, <Value metric={metric(row, "dram_write")} badge={false} /> written</dd></>}
+        {has("loads") && <><dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd></>}
+        {has("latency") && <><dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd></>}
+        {has("page_faults") && <><dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd></>}
+        {!has("loads") && <><dt>Accesses</dt><dd>none known: {metric(row, "loads")?.note ?? "no burst had one"}</dd></>}
         <dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd>
         <dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd>
       </dl>

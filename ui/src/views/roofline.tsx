@@ -2,28 +2,48 @@
 
 import { useRef, useState } from "preact/hooks";
 import { useDoc, withFilters } from "../data";
-import { digits, rate, shortName } from "../format";
+import { counted, provenance, rate, shortName } from "../format";
 import type { Summary } from "../generated";
 import { Failed, SaveDrawing, Waiting, useWidth } from "../parts";
-import { Axes, logarithmic } from "../plot";
-import { filters, useShown } from "../state";
+import { Axes, Whisker, logarithmic, type Scale } from "../plot";
+import { OF_STACKS, filtersOf, unfollowed } from "../selection";
+import { useShown } from "../state";
 import { DocTable } from "../table";
-import { textOf, valueOf, type Row, type Table } from "../types";
+import { useStacks } from "./calls";
+import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
 
 const HEIGHT = 380;
 
 export function RooflineView({ height }: { height: number }) {
   const shown = useShown();
-  const { value: table, error } = useDoc<Table>(withFilters("roofline?limit=100", filters(shown)));
+  const { stacks } = useStacks();
+  const { value: table, error } = useDoc<Table>(withFilters("roofline?limit=100", filtersOf(shown, OF_STACKS, stacks?.doc.threads)));
+  const says = unfollowed(shown, OF_STACKS, "Figures here", true);
   const { value: summary } = useDoc<Summary>("summary");
   const [chosen, setChosen] = useState<Row>();
   if (error) return <Failed error={error} />;
   if (!table) return <Waiting />;
   return (
     <>
+      {says && <p class="quiet">{says}</p>}
       {summary && <Drawing table={table} summary={summary} chosen={chosen} choose={setChosen} />}
       <DocTable table={table} height={Math.max(200, height - HEIGHT - 120)} selected={(row) => row === chosen} onSelect={setChosen}
         keys={["function", "flop_percent", "flop_rate", "roof", "bound", "dram_intensity", "intensity", "flops", "file", "line", "module"]} />
+    </>
+  );
+}
+
+/** The intervals of a point, across and upright. */
+function Ends({ x, y, row }: { x: Scale; y: Scale; row: Row }) {
+  const [across, upright] = [row.dram_intensity, row.flop_rate];
+  if (!isMetric(across) || !isMetric(upright) || !across.value || !upright.value) return null;
+  const of = ({ value = 0, low = value, high = value }: Metric): [number, number] => [Math.max(low, value / 1000), high];
+  const [[left, right], [bottom, top]] = [of(across), of(upright)];
+  const [middle, level] = [x.at(across.value), y.at(upright.value)];
+  return (
+    <>
+      {left < right && <Whisker x={[x.at(left), x.at(right)]} y={[level, level]} />}
+      {bottom < top && <Whisker x={[middle, middle]} y={[y.at(bottom), y.at(top)]} />}
     </>
   );
 }
@@ -51,17 +71,18 @@ function Drawing({ table, summary, chosen, choose }: { table: Table; summary: Su
   const y = logarithmic(bottom, flops * 2, HEIGHT - 40, 12);
   return (
     <div class="plot" ref={box}>
-      <svg ref={svg} width={width} height={HEIGHT} role="img" aria-label={`Roofline: ${rate(flops, "GFLOP/s")}, ${rate(bandwidth, "GB/s")}, ${points.length} functions`}>
+      <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label={`Roofline: ${rate(flops, "GFLOP/s")}, ${rate(bandwidth, "GB/s")}, ${counted(points.length, "function")}`}>
         <Axes width={width} height={HEIGHT} x={x} y={y} left={60} bottom={40} xLabel="FLOP per byte from memory" yLabel="GFLOP/s">
           <polyline class="roof" points={`${x.at(low)},${y.at(low * bandwidth)} ${x.at(ridge)},${y.at(flops)} ${x.at(high)},${y.at(flops)}`} />
           <text class="tick" x={x.at(Math.sqrt(low * ridge)) - 8} y={y.at(Math.sqrt(low * ridge) * bandwidth) - 8} text-anchor="end">DRAM {rate(bandwidth, "GB/s")}</text>
           <text class="tick" x={x.at(high) - 4} y={y.at(flops) - 6} text-anchor="end">peak {rate(flops, "GFLOP/s")}</text>
           {points.map((point) => (
-            <g key={textOf(point.row.function) + textOf(point.row.module)} class={point.row === chosen ? "point chosen" : "point"} role="button" tabindex={0}
+            <g key={textOf(point.row.function) + textOf(point.row.module)} class={point.row === chosen ? "point explained chosen" : "point explained"} role="button" tabindex={0}
               aria-label={textOf(point.row.function)} onClick={() => choose(point.row)} onKeyDown={(event) => event.key === "Enter" && choose(point.row)}>
-              <title>{`${textOf(point.row.function)}: ${digits(point.intensity)} FLOP/byte, ${rate(point.speed, "GFLOP/s")}`}</title>
+              <title>{`${textOf(point.row.function)}: ${provenance(point.row.dram_intensity as Metric)}; ${provenance(point.row.flop_rate as Metric)}`}</title>
+              <Ends x={x} y={y} row={point.row} />
               <circle class="dot" cx={x.at(point.intensity)} cy={y.at(point.speed)} r={4 + Math.sqrt(point.share)} />
-              <text class="tick" x={x.at(point.intensity) + 8 + Math.sqrt(point.share)} y={y.at(point.speed) + 4}>{cut(shortName(textOf(point.row.function)))}</text>
+              <text class="tick" x={x.at(point.intensity) + 6 + Math.sqrt(point.share)} y={y.at(point.speed) - 7}>{cut(shortName(textOf(point.row.function)))}</text>
             </g>
           ))}
         </Axes>

@@ -4,7 +4,7 @@ import { useRef } from "preact/hooks";
 import { useDoc } from "../data";
 import { digits, interval } from "../format";
 import { Failed, Notes, SaveDrawing, Value, Waiting, useWidth } from "../parts";
-import { Axes, linear } from "../plot";
+import { Axes, Whisker, linear } from "../plot";
 import { DocTable } from "../table";
 import { isMetric, valueOf, type Metric, type Sweep, type Table } from "../types";
 
@@ -67,7 +67,7 @@ function Curve({ table, figure, label, ideal }: { table: Table; figure: string; 
             <polyline class="curve" points={points.map((point) => `${x.at(point.threads)},${y.at(point.value)}`).join(" ")} />
             {points.map((point) => (
               <g key={point.threads}>
-                <line class="error" x1={x.at(point.threads)} x2={x.at(point.threads)} y1={y.at(point.low)} y2={y.at(point.high)} />
+                {point.low < point.high && <Whisker x={[x.at(point.threads), x.at(point.threads)]} y={[y.at(point.low), y.at(point.high)]} />}
                 <circle class="dot" cx={x.at(point.threads)} cy={y.at(point.value)} r={4}><title>{`${point.threads} threads: ${digits(point.value)} (${digits(point.low)} to ${digits(point.high)})`}</title></circle>
               </g>
             ))}

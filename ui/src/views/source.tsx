@@ -3,12 +3,13 @@
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
-import { amount, percent } from "../format";
+import { amount, provenance } from "../format";
 import { Grid, ROW, type GridColumn } from "../grid";
-import { Failed, Notes, Value, Waiting } from "../parts";
-import { filters, update, useShown } from "../state";
-import { textOf, valueOf, isMetric, type Metric, type Row, type Table } from "../types";
-import { FigureChoice, useChosen } from "./calls";
+import { CellValue, Failed, INTERVALS, Notes, Waiting } from "../parts";
+import { OF_STACKS, filtersOf, unfollowed, type Aspect } from "../selection";
+import { update, useShown } from "../state";
+import { textOf, valueOf, isMetric, type Figure, type Metric, type Row, type Table } from "../types";
+import { FigureChoice, amountOf, shareOf, useChosen, useStacks } from "./calls";
 import { AssemblyPane } from "./assembly";
 
 interface Line {
@@ -24,8 +25,8 @@ interface Line {
 }
 
 /** Rows of one file by line, of one object where that is chosen. */
-function byLine(table: Table | undefined, file: string, object?: string): Map<number, Row> {
-  const rows = (table?.rows ?? []).filter((row) => row.file === file && (object === undefined || row.object === object));
+function byLine(table: Table | undefined, file: string, objects?: string[]): Map<number, Row> {
+  const rows = (table?.rows ?? []).filter((row) => row.file === file && (!objects || objects.includes(textOf(row.object))));
   return new Map(rows.map((row) => [valueOf(row.line) ?? 0, row]));
 }
 
@@ -46,19 +47,21 @@ function Iteration({ loops }: { loops: Row[] }) {
   const innermost = loops[loops.length - 1]?.iteration_time;
   if (!isMetric(innermost)) return null;
   const says = loops.map((row) => isMetric(row.iteration_time) && `${textOf(row.function)}: ${amount(row.iteration_time.value ?? 0, "s")} an iteration, by ${textOf(row.odometer)}`);
-  return <span title={says.filter(Boolean).join("\n")}><Value metric={innermost} badge={false} /></span>;
+  return <span title={says.filter(Boolean).join("\n")}><CellValue metric={innermost} /></span>;
 }
 
 export function SourceView({ height }: { height: number }) {
   const shown = useShown();
   const { stacks, figure, choice, error, notes } = useChosen();
-  const object = filters(shown, ["object"]);
+  const { stacks: all_ } = useStacks();
+  const filters = (follows: Aspect[]) => filtersOf(shown, follows, all_?.doc.threads);
+  const object = filters(["object"]);
   const byObject = object.length > 0;
-  const { value: traffic } = useDoc<Table>(byObject ? withFilters("objects?group=object,source-line&limit=400", object) : "bandwidth?group=source-line&limit=400");
-  const { value: latency } = useDoc<Table>(byObject ? null : "latency?group=source-line&limit=400");
-  const { value: accesses } = useDoc<Table>(withFilters("accesses?limit=300", object));
+  const { value: traffic } = useDoc<Table>(byObject ? withFilters("objects?group=object,source-line&limit=400", filters([...OF_STACKS, "object"])) : withFilters("bandwidth?group=source-line&limit=400", filters(OF_STACKS)));
+  const { value: latency } = useDoc<Table>(byObject ? null : withFilters("latency?group=source-line&limit=400", filters(OF_STACKS)));
+  const { value: accesses } = useDoc<Table>(withFilters("accesses?limit=300", filters([...OF_STACKS, "object"])));
   const { value: paces } = useDoc<Table>(byObject ? null : "pace?limit=200");
-  const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+  const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, choice.key]);
   const others = useMemo(() => [...new Set((traffic?.rows ?? []).map((row) => textOf(row.file)).filter(Boolean))], [traffic]);
   const file = shown.file ?? files[0]?.file ?? others[0];
   const { value: source, error: missing } = useDoc<{ file: string; text: string }>(file ? `text?file=${encodeURIComponent(file)}` : null);
@@ -66,7 +69,7 @@ export function SourceView({ height }: { height: number }) {
   const lines = useMemo(() => {
     if (!stacks || !file) return [];
     const sums = figure ? stacks.lines(figure, choice, file) : new Map<number, { self: number; total: number }>();
-    const moved = byLine(traffic, file, shown.object);
+    const moved = byLine(traffic, file, shown.only.object);
     const timed = byObject ? moved : byLine(latency, file);
     const loops = loopsByLine(byObject ? undefined : paces, file);
     const metric = (row: Row | undefined, key: string) => { const cell = row?.[key]; return isMetric(cell) ? cell : undefined; };
@@ -77,10 +80,10 @@ export function SourceView({ height }: { height: number }) {
     });
     if (known !== undefined) return known.split("\n").map((text, at) => line(at + 1, text.replaceAll("\t", "    ").replace("\r", "").slice(0, 400)));
     return [...new Set([...sums.keys(), ...moved.keys(), ...timed.keys(), ...loops.keys()])].sort((a, b) => a - b).map((number) => line(number, ""));
-  }, [stacks, figure, file, known, traffic, latency, paces, shown.object, choice.from, choice.to, choice.thread, choice.function, choice.module]);
+  }, [stacks, figure, file, known, traffic, latency, paces, shown.only.object, choice.key]);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
-  const says = byObject ? (mode() === "file" ? "Accesses are of all objects: this page does not carry them by object; `fathom open` filters them." : "Accesses are of the chosen object; CPU time is not.") : undefined;
+  const says = unfollowed(shown, [...OF_STACKS, "object"], "Figures of accesses and traffic", true);
   if (!file) {
     return (
       <>
@@ -96,12 +99,12 @@ export function SourceView({ height }: { height: number }) {
   const wanted = shown.line !== undefined ? lines.findIndex((line) => line.number === shown.line) : hottest;
   const columns: GridColumn<Line>[] = [
     { key: "line", label: "Line", number: true, width: "44px", cell: (line) => <span class="quiet">{line.number}</span> },
-    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: "minmax(300px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
-    { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 ? <span title={amount(line.self, figure?.whole.unit ?? "")}>{percent(line.self / whole * 100)}</span> : "") },
-    { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 ? percent(line.total / whole * 100) : "") },
-    { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <Value metric={line.read} badge={false} /> },
-    { key: "written", label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <Value metric={line.written} badge={false} /> },
-    { key: "latency", label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <Value metric={line.latency} badge={false} /> },
+    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: known === undefined ? "minmax(90px,1fr)" : "minmax(160px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
+    { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 && figure ? <CellValue metric={shareOf(figure, line.self, whole)} /> : "") },
+    { key: "total", label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 && figure ? <CellValue metric={shareOf(figure, line.total, whole)} /> : "") },
+    { key: "read", label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <CellValue metric={line.read} /> },
+    { key: "written", label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <CellValue metric={line.written} /> },
+    { key: "latency", label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <CellValue metric={line.latency} /> },
     { key: "iteration", label: "Iteration", title: "Native time of an iteration of the machine's loop that begins at the line", number: true, width: "70px", cell: (line) => <Iteration loops={line.loops} /> },
   ];
   // Columns of which nothing is known take room from the text.
@@ -120,7 +123,7 @@ export function SourceView({ height }: { height: number }) {
         <FigureChoice stacks={stacks} />
         <button onClick={() => update({ line: lines[hottest]?.number })}>Hottest line</button>
       </div>
-      <Notes notes={notes} />
+      <Notes notes={says ? [...notes, says] : notes} />
       {missing && <p class="quiet" role="status">{mode() === "file" ? "This page does not carry the text of this file: it was not found, or others have more of the time." : missing} Lines are shown by number.</p>}
       <div class="split codes">
         <div class="main source">
@@ -130,8 +133,17 @@ export function SourceView({ height }: { height: number }) {
         </div>
         <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={file} line={shown.line} height={height - 110} says={says} />
       </div>
+      {figure && <p class="quiet" aria-live="polite">{lineSays(lines[wanted], figure)} {INTERVALS}</p>}
     </>
   );
+}
+
+/** All figures of the chosen line, with their intervals. */
+function lineSays(line: Line | undefined, figure: Figure): string {
+  if (!line) return "";
+  const parts = [line.self > 0 && `self ${provenance(amountOf(figure, line.self))}`, line.total > 0 && `total ${provenance(amountOf(figure, line.total))}`,
+    line.read && `read ${provenance(line.read)}`, line.written && `written ${provenance(line.written)}`, line.latency && `latency ${provenance(line.latency)}`];
+  return `Line ${line.number}: ${parts.filter(Boolean).join("; ") || "no figure"}.`;
 }
 
 function heat(line: Line, most: number, chosen: boolean): string {

@@ -2,12 +2,15 @@
 
 import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
-import { amount, bytes, count, counted, dateOf, digits, figure, interval, provenance, seconds, shortName } from "../format";
+import { amount, bytes, count, counted, dateOf, digits, interval, provenance, seconds, shortName } from "../format";
 import type { Finding, Summary } from "../generated";
-import { Badge, Card, Empty, Failed, FunctionLink, Notes, Prose, Value, Waiting } from "../parts";
-import { update } from "../state";
+import { Badge, Card, Empty, Failed, FunctionLink, Notes, Part, Prose, Value, Waiting } from "../parts";
+import { nothingChosen } from "../selection";
+import { choose, update, useShown } from "../state";
+import { Taken, useChosen } from "./calls";
+import { FirstScreen, firstSentence } from "./screens";
 import type { Metric, Table } from "../types";
-import { valueOf } from "../types";
+import { isMetric } from "../types";
 import { Bars } from "../plot";
 import { Bands } from "./bands";
 
@@ -15,16 +18,20 @@ export function SummaryView() {
   const { value: summary, error } = useDoc<Summary>("summary");
   if (error) return <Failed error={error} />;
   if (!summary) return <AtOnce />;
+  // Others know nothing of memory accesses: no card of theirs could have a figure.
+  const traced = summary.analysis === "memory-access";
   return (
     <>
+      <Chosen />
       <Verdict summary={summary} />
       <Findings summary={summary} />
       <div class="cards">
         <div class="column">
+          <FirstScreen summary={summary} />
           <Functions summary={summary} />
-          <Objects summary={summary} />
-          <Bands summary={summary} />
-          <Latency />
+          {(traced || summary.top_objects.length > 0) && <Objects summary={summary} />}
+          {traced && <Bands summary={summary} />}
+          {traced && <Latency />}
           <Overhead summary={summary} />
         </div>
         <div class="column">
@@ -35,6 +42,14 @@ export function SummaryView() {
       {summary.notes.length > 0 && <Card title="Notes"><Notes notes={summary.notes} /></Card>}
     </>
   );
+}
+
+/** The summary is of the whole run; how much of it is chosen. */
+function Chosen() {
+  const shown = useShown();
+  const { stacks, figure, choice } = useChosen("cpu_time");
+  if (nothingChosen(shown) || !stacks || figure?.whole.value === undefined) return null;
+  return <p class="quiet">All figures below are of the whole run. <Taken figure={figure} taken={stacks.sum(figure, choice)} choice={choice} /></p>;
 }
 
 /** What is known before the summary is computed, which takes seconds for a very large result. */
@@ -69,7 +84,7 @@ function Verdict({ summary }: { summary: Summary }) {
   if (isKnown(summary.average_load_latency)) figures.push(["Load latency", summary.average_load_latency]);
   return (
     <section class="card verdict" aria-label="Verdict">
-      <p class="sentence"><Prose text={summary.verdict || "This analysis does not say what limits the program."} /></p>
+      <p class="sentence"><Prose text={firstSentence(summary)} /></p>
       {summary.verdict_decided_by && <p>To say more: <Prose text={summary.verdict_decided_by} />.</p>}
       <dl class="figures">
         {figures.filter(([, metric]) => metric.value !== undefined).map(([label, metric]) => <Big label={label} metric={metric} key={label} />)}
@@ -92,8 +107,7 @@ function Big({ label, metric }: { label: string; metric: Metric }) {
     <div>
       <dt>{label}</dt>
       <dd>
-        {known || !between ? <Value metric={metric} /> : <span class="value" title={provenance(metric)}>{between}</span>}
-        {known && between && between !== figure(metric) && <span class="between">{between}</span>}
+        {known || !between ? <Value metric={metric} /> : <span class="value" role="note" tabIndex={0} title={provenance(metric)} data-why={provenance(metric)}>{between}</span>}
       </dd>
     </div>
   );
@@ -133,13 +147,13 @@ function Findings({ summary: { findings, undecided, classification_certainty: ce
 function showMe(finding: Finding): void {
   const { file, line, object, function: name } = finding.where;
   if (file) update({ view: "source", file, line: line ?? undefined });
-  else if (object) update({ view: "objects", object });
+  else if (object) { choose("object", object, "only"); update({ view: "objects" }); }
   else if (name) update({ view: "bottom-up", search: name });
   else update({ view: "timeline" });
 }
 
 export function ObjectLink({ name }: { name: string }) {
-  return <button class="link code" title={name} onClick={() => update({ view: "objects", object: name })}>{shortName(name)}</button>;
+  return <button class="link code" title={name} onClick={() => { choose("object", name, "only"); update({ view: "objects" }); }}>{shortName(name)}</button>;
 }
 
 type Branch = [label: string, metric: Metric, below?: Branch[]];
@@ -196,21 +210,23 @@ function Metrics({ summary }: { summary: Summary }) {
   const whole = tree(summary);
   return (
     <Card title="Metrics">
-      <p class="quiet">Hover over a figure for its 95 % interval and origin.</p>
-      <ul class="tree">{(all ? whole : knownOf(whole)).map((branch) => <Branches branch={branch} key={branch[0]} />)}</ul>
+      <p class="quiet">Behind a figure: its 95 % interval. Point at it, touch it or go to it by Tab for its origin.</p>
+      <ul class="tree">{(all ? whole : knownOf(whole)).map((branch) => <Branches branch={branch} key={branch[0]} all={all} />)}</ul>
       <button onClick={() => setAll(!all)}>{all ? "Known figures only" : "Also unknown figures, with the reason"}</button>
     </Card>
   );
 }
 
-function Branches({ branch: [label, metric, below] }: { branch: Branch }) {
-  const [open, setOpen] = useState(metric.value !== undefined);
-  const line = <><span>{label}</span><Value metric={metric} /></>;
-  if (!below) return <li><div class="leaf">{line}</div></li>;
+function Branches({ branch: [label, metric, below], all }: { branch: Branch; all: boolean }) {
+  const [open, setOpen] = useState(true);
+  if (!below) return <li><div class="leaf"><span>{label}</span><Value metric={metric} /></div></li>;
   return (
     <li>
-      <button class="branch" aria-expanded={open} onClick={() => setOpen(!open)}>{line}</button>
-      {open && <ul>{below.map((one) => <Branches branch={one} key={one[0]} />)}</ul>}
+      <div class="leaf">
+        <button class="branch" aria-expanded={open} onClick={() => setOpen(!open)}>{label}</button>
+        {(metric.value !== undefined || all) && <Value metric={metric} />}
+      </div>
+      {open && <ul>{below.map((one) => <Branches branch={one} key={one[0]} all={all} />)}</ul>}
     </li>
   );
 }
@@ -240,27 +256,28 @@ function Functions({ summary }: { summary: Summary }) {
 function Share({ percent: share }: { percent: Metric }) {
   return (
     <>
-      <meter min={0} max={100} value={share.value ?? 0} aria-hidden="true" />
+      <Part share={(share.value ?? 0) / 100} low={(share.low ?? share.value ?? 0) / 100} high={(share.high ?? share.value ?? 0) / 100} />
       <Value metric={share} badge={false} />
     </>
   );
 }
 
 function Objects({ summary }: { summary: Summary }) {
+  const traced = summary.analysis === "memory-access";
   return (
     <Card title="Top memory objects">
       {summary.top_objects.length === 0 && <p class="empty"><Prose text={`No traffic of a memory object is known${summary.dram_bandwidth.average.note ? `: ${summary.dram_bandwidth.average.note}` : ""}.`} /></p>}
       {summary.top_objects.length > 0 && (
         <table>
-          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Waits</th><th class="number">Traffic</th><th class="number">Latency</th></tr></thead>
+          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Waits</th>{traced && <><th class="number">Traffic</th><th class="number">Latency</th></>}</tr></thead>
           <tbody>
             {summary.top_objects.map((row) => (
               <tr key={row.object}>
                 <td><ObjectLink name={row.object} /> {row.element_type && <span class="quiet">{shortName(row.element_type)}</span>}</td>
                 <td class="number"><Value metric={row.object_bytes} badge={false} /></td>
                 <td class="number bar-cell"><Share percent={row.stall_percent} /></td>
-                <td class="number bar-cell"><Share percent={row.dram_percent} /></td>
-                <td class="number"><Value metric={row.latency} badge={false} /></td>
+                {traced && <td class="number bar-cell"><Share percent={row.dram_percent} /></td>}
+                {traced && <td class="number"><Value metric={row.latency} badge={false} /></td>}
               </tr>
             ))}
           </tbody>
@@ -277,7 +294,10 @@ function Latency() {
     <Card title="Latency of loads">
       {error && <Failed error={error} />}
       {rows.length > 0 && <Bars name="latency" label="Share of loads by latency" unit="percent"
-        bars={rows.map((row) => ({ label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ns`, value: valueOf(row.load_percent) ?? 0 }))} />}
+        bars={rows.map((row) => {
+          const share = isMetric(row.load_percent) ? row.load_percent : undefined;
+          return { label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ns`, value: share?.value ?? 0, low: share?.low, high: share?.high };
+        })} />}
       {table && rows.length === 0 && <Empty table={table} />}
       {table && <Notes notes={rows.length > 0 ? table.notes.slice(0, 2) : table.notes} />}
     </Card>
@@ -286,15 +306,19 @@ function Latency() {
 
 function Machine({ summary }: { summary: Summary }) {
   const { host, machine } = summary;
+  const isThere = (metric: Metric) => metric.value !== undefined;
+  const { l1, l2, l3, dram } = machine.load_latency;
+  const levels = ([["L1", l1], ["L2", l2], ["L3", l3], ["DRAM", dram]] satisfies [string, Metric][]).filter(([, metric]) => isThere(metric));
   return (
     <Card title="Machine">
       <dl class="list">
         <dt>Processor</dt><dd>{host.cpu}, {counted(host.cores, "core")}, {counted(host.logical_cpus, "logical CPU")}, {counted(host.sockets, "socket")}</dd>
         <dt>Caches</dt><dd>{host.caches.map((cache) => `L${cache.level} ${cache.kind} ${bytes(cache.bytes)}`).join(", ") || "not known"}</dd>
         <dt>Memory</dt><dd>{bytes(host.memory_bytes)}, {counted(host.numa_nodes, "NUMA node")}, pages of {bytes(host.page_bytes)}</dd>
-        <dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd>
-        <dt>Latency</dt><dd>L1 <Value metric={machine.load_latency.l1} />, L2 <Value metric={machine.load_latency.l2} />, L3 <Value metric={machine.load_latency.l3} />, DRAM <Value metric={machine.load_latency.dram} /></dd>
-        <dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd>
+        {isThere(machine.dram_bandwidth_peak) && <><dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd></>}
+        {levels.length > 0 && <><dt>Latency</dt><dd>{levels.map(([label, metric]) => <div key={label}>{label} <Value metric={metric} /></div>)}</dd></>}
+        {isThere(machine.flops_peak) && <><dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd></>}
+        {!isThere(machine.dram_bandwidth_peak) && <><dt>Bandwidth</dt><dd><Prose text={machine.dram_bandwidth_peak.note ?? "not measured: `fathom machine` does"} /></dd></>}
         <dt>System</dt><dd>{host.os}, {host.kernel}{host.virtualised ? `, virtual machine (${host.virtualised})` : ""}{host.container ? `, container (${host.container})` : ""}</dd>
         <dt>Counters</dt><dd>{host.pmu.length > 0 ? host.pmu.join(", ") : "none for this program"}</dd>
       </dl>
@@ -307,12 +331,12 @@ function Overhead({ summary }: { summary: Summary }) {
   return (
     <Card title="Collection">
       <dl class="list">
-        <dt>Overhead</dt><dd><Value metric={summary.overhead} /></dd>
-        <dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd>
-        <dt>Stopped time</dt><dd><Value metric={parts.stand_still} /></dd>
-        <dt>In bursts</dt><dd><Value metric={parts.burst_time} />{coverage.bursts.value !== undefined && <>, <Value metric={coverage.bursts} /> bursts</>}</dd>
+        <dt>Overhead</dt><dd>{summary.overhead.value === undefined ? `not known: ${summary.overhead.note ?? "it was not measured"}` : <Value metric={summary.overhead} />}</dd>
+        {parts.cpu_time.value !== undefined && <><dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd></>}
+        {parts.stand_still.value !== undefined && <><dt>Stopped time</dt><dd><Value metric={parts.stand_still} /></dd></>}
+        {parts.burst_time.value !== undefined && <><dt>In bursts</dt><dd><Value metric={parts.burst_time} />{coverage.bursts.value !== undefined && <>, <Value metric={coverage.bursts} /> bursts</>}</dd></>}
         <dt>Samples</dt><dd>{amount(sampling.samples, "count")} every {digits(sampling.period_seconds * 1000)} ms by {sampling.method}, {sampling.lost_samples} lost</dd>
-        <dt>Traceable</dt><dd><Value metric={coverage.traced} />{coverage.traced.value !== undefined && " of the running time"}</dd>
+        {coverage.traced.value !== undefined && <><dt>Traceable</dt><dd><Value metric={coverage.traced} /> of the running time</dd></>}
         {coverage.refused.length > 0 && <><dt>Not traced</dt><dd>{coverage.refused.map(({ reason, percent }) => <div key={reason}><Value metric={percent} badge={false} /> {reason}</div>)}</dd></>}
       </dl>
       <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one}><Badge evidence={one} /> {one} </span>)}</p>

@@ -1,12 +1,14 @@
 // Every view of the command line as a table: what has no drawing of its own is here.
 
-import { mode, useDoc, withFilters } from "../data";
+import { useDoc, withFilters } from "../data";
 import type { Embedded } from "../generated";
 import { VIEWS } from "../generated";
-import { Failed, Waiting } from "../parts";
-import { filters, update, useShown } from "../state";
+import { Failed, Prose, Waiting } from "../parts";
+import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Aspect } from "../selection";
+import { update, useShown } from "../state";
 import { DocTable } from "../table";
 import type { Table } from "../types";
+import { useStacks } from "./calls";
 
 const TABLES: [Embedded, string][] = [
   ["hotspots?group=function&limit=400", "Hotspots by function"],
@@ -31,16 +33,19 @@ const TABLES: [Embedded, string][] = [
   ["findings", "Findings"],
 ];
 
-/** Views that take no filter, or not all. */
-const FILTERED: Record<string, readonly string[]> = { accesses: ["object", "function", "module"], findings: [], "working-set": ["time"], kernel: ["thread", "time"], threads: ["thread", "time"], waits: ["thread", "time"], bandwidth: ["function", "module", "thread", "time"] };
+const OF_THREADS: Aspect[] = ["time", "process", "thread"];
+/** What views follow; others all that call stacks know. */
+const FOLLOWS: Record<string, Aspect[]> = { accesses: [...OF_STACKS, "object"], findings: [], pace: [], sharing: OF_THREADS, "working-set": OF_THREADS, kernel: OF_THREADS, waits: OF_THREADS };
 
 export function TablesView({ height }: { height: number }) {
   const shown = useShown();
   const name = shown.table.split("?")[0] ?? "";
-  const question = withFilters(shown.table, filters(shown, FILTERED[name]));
+  const { stacks } = useStacks();
+  const follows = FOLLOWS[name] ?? OF_STACKS;
+  const question = withFilters(shown.table, filtersOf(shown, follows, stacks?.doc.threads));
+  const left = unfollowed(shown, follows, "Figures of this table", true);
   const { value: table, error, waiting } = useDoc<Table>(question);
   const says = VIEWS.find(([view]) => view === name)?.[1];
-  const unfiltered = mode() === "file" && filters(shown).length > 0;
   return (
     <>
       <div class="bar">
@@ -50,10 +55,9 @@ export function TablesView({ height }: { height: number }) {
           </select>
         </label>
         <span class="quiet">{says}</span>
-        {shown.object !== undefined && !FILTERED[name]?.includes("object") && <span class="quiet">Not filtered by the object: it shows all of them.</span>}
-        {unfiltered && <span class="quiet">Not filtered: this page carries this table of the whole run only; `fathom open` filters it.</span>}
       </div>
-      {error ? <Failed error={error} /> : !table || waiting ? <Waiting /> : <DocTable key={question} table={table} height={height - 120} />}
+      {left && <p class="quiet"><Prose text={left} /></p>}
+      {noThreadLeft(shown, stacks?.doc.threads) && follows.includes("thread") ? <p class="empty">This selection leaves no thread.</p> : error ? <Failed error={error} /> : !table || waiting ? <Waiting /> : <DocTable key={question} table={table} height={height - 120} />}
     </>
   );
 }

@@ -4,7 +4,7 @@
 import { seconds } from "../format";
 import type { Scale } from "../plot";
 import type { Choice, Stacks } from "../stacks";
-import { update } from "../state";
+import { chooseBy } from "../state";
 import { textOf, valueOf, type Table } from "../types";
 
 export const THREAD = 20;
@@ -47,13 +47,13 @@ export function statesOf(table: Table | undefined): Map<string, StateSpan[]> {
 }
 
 /** Kinds of drawing with their names, in the order in which they are listed. */
-const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "peak of the machine"]];
+const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "peak of the machine"], ["uncertain", "95 % interval"]];
 const SAMPLED: [string, string][] = [["life", "alive, not sampled"], ["faults", "page faults"]];
 
 /** `traffic`: there is a lane of it. */
 export function Legend({ states, traffic }: { states: boolean; traffic: boolean }) {
   const entries = (all: [string, string][]) => all.map(([kind, label]) => <span key={label}><i class={kind} /> {label}</span>);
-  const lanes = traffic ? LANES : LANES.slice(0, 2);
+  const lanes = traffic ? LANES : [...LANES.slice(0, 2), LANES.at(-1)!];
   const ofThreads = STATES.map(([, kind, label]): [string, string] => [kind, label]);
   if (states) return <><p class="legend">Threads: {entries(ofThreads)}</p><p class="legend">Lanes: {entries(lanes)}</p></>;
   return <p class="legend">{entries([...lanes.slice(0, 2), ...SAMPLED, ...lanes.slice(2)])}</p>;
@@ -108,11 +108,11 @@ function shortened(label: string): string {
 export function ThreadDrawing({ lane, bin, top, x, range: [start, end], chosen, states }: { lane: ThreadLane; bin: number; top: number; x: Scale; range: [number, number]; chosen: boolean; states?: StateSpan[] }) {
   const clamp = (time: number) => x.at(Math.min(end, Math.max(start, time)));
   const high = THREAD - 5;
-  const choose = () => update({ thread: chosen ? undefined : lane.label });
+  const choose = (event: MouseEvent | KeyboardEvent) => chooseBy(event, "thread", lane.label);
   return (
     <g>
-      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabindex={0} onClick={choose} onKeyDown={(event) => event.key === "Enter" && choose()}>
-        <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter`}</title>
+      <text class={chosen ? "lane link chosen" : "lane link"} x={8} y={top + 13} role="button" tabindex={0} onClick={choose} onKeyDown={(event) => event.key === "Enter" && choose(event)}>
+        <title>{`${lane.label}: ${seconds(lane.sum)} of CPU time; click to filter, with Ctrl also this one, with Alt all but this one`}</title>
         {shortened(lane.label)}
       </text>
       <rect class="life" x={clamp(lane.start)} y={top} width={Math.max(1, clamp(lane.end) - clamp(lane.start))} height={high} />

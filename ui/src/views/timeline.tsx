@@ -2,13 +2,14 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { useDoc } from "../data";
-import { amount, bytes, digits, rate, seconds } from "../format";
+import { amount, bytes, digits, plain, rate, seconds } from "../format";
 import type { Summary } from "../generated";
 import { SaveDrawing, Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { apart, linear, type Scale } from "../plot";
-import type { Choice, Stacks } from "../stacks";
+import { OF_STACKS, unfollowed } from "../selection";
+import { choiceOf, intervalInTime, type Choice, type Stacks } from "../stacks";
 import { update, useShown } from "../state";
-import { valueOf, type Figure, type Table } from "../types";
+import { isMetric, valueOf, type Figure, type Table } from "../types";
 import { useStacks } from "./calls";
 import { Legend, THREAD, THREADS, ThreadDrawing, statesOf, threadLanes } from "./threads";
 
@@ -20,6 +21,9 @@ interface Span {
   to: number;
   /** Values to be stacked upon each other. */
   values: number[];
+  /** The interval of their sum. */
+  low?: number;
+  high?: number;
 }
 
 interface Lane {
@@ -40,19 +44,29 @@ function overTime(stacks: Stacks, figure: Figure, choice: Choice, rate: boolean)
   const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
   const sums = Array.from({ length: bins }, () => [0, 0]);
   for (const [bin, kernel, value] of found) sums[Math.min(bin, bins - 1)]![kernel ? 1 : 0]! += rate ? value / width : value;
-  return sums.map((values, bin) => ({ from: bin * width, to: Math.min((bin + 1) * width, stacks.doc.elapsed), values }));
+  return sums.map((values, bin) => {
+    const ends = intervalInTime(figure, (values[0]! + values[1]!) * (rate ? width : 1));
+    const of = (end: number | undefined) => (end === undefined ? undefined : end / (rate ? width : 1));
+    return { from: bin * width, to: Math.min((bin + 1) * width, stacks.doc.elapsed), values, low: of(ends?.[0]), high: of(ends?.[1]) };
+  });
 }
 
 function lanes(stacks: Stacks, choice: Choice, traffic: Table | undefined, memory: Table | undefined, summary: Summary | undefined): Lane[] {
   const found: Lane[] = [];
   const add = (lane: Omit<Lane, "most">) => {
-    const seen = Math.max(0, ...lane.spans.map((span) => span.values.reduce((sum, value) => sum + value, 0)));
-    if (seen > 0) found.push({ ...lane, most: Math.max(lane.peak ?? 0, seen) });
+    const sums = lane.spans.map((span) => span.values.reduce((sum, value) => sum + value, 0));
+    const seen = Math.max(0, ...sums);
+    // An interval that reaches far above everything that was seen would press all else to the ground: it is cut there.
+    const reach = Math.min(2 * Math.max(seen, lane.peak ?? 0), Math.max(0, ...lane.spans.map((span) => span.high ?? 0)));
+    if (seen > 0) found.push({ ...lane, most: Math.max(lane.peak ?? 0, seen, reach) });
   };
   const cpu = stacks.doc.figures.find((figure) => figure.key === "cpu_time");
   if (cpu) add({ label: "CPUs busy", kinds: ["user", "kernel"], names: ["program", "kernel"], unit: "", format: digits, spans: overTime(stacks, cpu, choice, true) });
   const spans = (table: Table | undefined, keys: string[]): Span[] =>
-    (table?.rows ?? []).map((row) => ({ from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, values: keys.map((key) => valueOf(row[key]) ?? 0) }));
+    (table?.rows ?? []).map((row) => {
+      const sum = row[keys.length > 1 ? "total" : keys[0]!];
+      return { from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, values: keys.map((key) => valueOf(row[key]) ?? 0), ...(isMetric(sum) ? { low: sum.low, high: sum.high } : {}) };
+    });
   add({ label: "DRAM bandwidth", kinds: ["read", "write"], names: ["read", "written"], unit: "GB/s", format: (value) => rate(value, "GB/s"), spans: spans(traffic, ["read", "write"]), peak: summary?.dram_bandwidth.reachable.value });
   const faults = stacks.doc.figures.find((figure) => figure.key === "page_faults");
   if (faults) add({ label: "Page faults", kinds: ["faults", "faults"], names: ["faults", ""], unit: "/s", format: (value) => `${amount(value, "count")}/s`, spans: overTime(stacks, faults, choice, true) });
@@ -78,15 +92,16 @@ export function TimelineView({ height }: { height: number }) {
   const elapsed = stacks?.doc.elapsed ?? 1;
   const [start, end] = window ?? [0, elapsed];
   // The whole time stays visible: the selection is drawn, not cut out.
-  const choice: Choice = { function: shown.function, thread: shown.thread, module: shown.module };
-  const drawn = useMemo(() => (stacks ? lanes(stacks, choice, traffic, memory, summary) : []), [stacks, traffic, memory, summary, shown.function, shown.thread, shown.module]);
-  const threads = useMemo(() => (stacks ? threadLanes(stacks, choice) : { width: 1, lanes: [] }), [stacks, shown.function, shown.thread, shown.module]);
+  const choice = useMemo(() => choiceOf({ only: shown.only, without: shown.without }), [shown.only, shown.without]);
+  const says = unfollowed(shown, ["time"], "DRAM bandwidth and resident memory", false) ?? unfollowed(shown, OF_STACKS, "Figures here", false);
+  const drawn = useMemo(() => (stacks ? lanes(stacks, choice, traffic, memory, summary) : []), [stacks, traffic, memory, summary, choice]);
+  const threads = useMemo(() => (stacks ? threadLanes(stacks, choice) : { width: 1, lanes: [] }), [stacks, choice]);
   const x = useMemo(() => linear(start, end, LEFT, width - 10, Math.min(8, Math.max(2, (width - LEFT) / 80))), [start, end, width]);
   // A pointer that moves, or a selection, must not draw a thousand steps anew: the same elements are left alone.
   const upper = useMemo(() => drawn.map((lane, at) => <LaneDrawing key={lane.label} lane={lane} top={24 + at * LANE} x={x} width={width} range={[start, end]} />), [drawn, x, width, start, end]);
   const lower = useMemo(
-    () => threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.thread === lane.label} states={states.get(lane.label)} />),
-    [threads, drawn.length, x, start, end, shown.thread, states],
+    () => threads.lanes.map((lane, at) => <ThreadDrawing key={lane.label} lane={lane} bin={threads.width} top={24 + drawn.length * LANE + at * THREAD} x={x} range={[start, end]} chosen={shown.only.thread?.includes(lane.label) ?? false} states={states.get(lane.label)} />),
+    [threads, drawn.length, x, start, end, shown.only.thread, states],
   );
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
@@ -139,20 +154,27 @@ export function TimelineView({ height }: { height: number }) {
         {marked && <button onClick={() => setWindow([Math.min(...marked), Math.max(...marked)])}>Zoom to selection</button>}
         {window && <button onClick={() => setWindow(undefined)}>Whole run</button>}
         <SaveDrawing svg={svg} name="timeline" />
-        <span class="quiet">{seconds(start)} to {seconds(end)}. Drag to select, wheel to zoom; keys: arrows, + and -, Shift and arrows select, z to the selection, Escape.</span>
+        <span class="quiet">{seconds(start)} to {seconds(end)}. Drag to select; Ctrl and wheel zoom, Shift and wheel move; keys: arrows, + and -, Shift and arrows select, z to the selection, Escape.</span>
       </div>
+      {says && <p class="quiet">{says}</p>}
       <p class="readout" aria-live="polite">{readout(hover, drawn)}</p>
       <div class="lanes" ref={box} style={{ maxHeight: `${height - 130}px` }} tabIndex={0} role="application" aria-label="Timeline" onKeyDown={onKeyDown}>
-        <svg ref={svg} width={width} height={total} role="img" aria-label={`Timeline of ${seconds(elapsed)}: ${drawn.map((lane) => lane.label).join(", ")}, ${threads.lanes.length} threads`}
+        <svg ref={svg} width={width} height={total} role="group" aria-label={`Timeline of ${seconds(elapsed)}: ${drawn.map((lane) => lane.label).join(", ")}, ${threads.lanes.length} threads`}
           onPointerDown={(event) => { if (event.button === 0 && event.clientX - (svg.current?.getBoundingClientRect().left ?? 0) > LEFT) { const at = timeAt(event); setDrag([at, at]); } }}
           onPointerMove={(event) => { const at = timeAt(event); setHover(at); if (drag) setDrag([drag[0], at]); }}
           onPointerUp={() => { if (drag) { select(...drag); setDrag(undefined); } }}
           onPointerLeave={() => { setHover(undefined); if (drag) { select(...drag); setDrag(undefined); } }}
-          onWheel={(event) => { event.preventDefault(); if (event.shiftKey) pan(event.deltaY > 0 ? 0.1 : -0.1); else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event)); }}>
-          {apart(x, seconds, width - 8).map(({ tick, anchor }) => (
+          onWheel={(event) => {
+            // Without a key the wheel scrolls the page, as everywhere.
+            if (!event.shiftKey && !event.ctrlKey && !event.metaKey) return;
+            event.preventDefault();
+            if (event.shiftKey) pan(event.deltaY > 0 ? 0.1 : -0.1);
+            else zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event));
+          }}>
+          {apart(x, plain(seconds), width - 8).map(({ tick, anchor }) => (
             <g key={tick}>
               <line class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={18} y2={total} />
-              <text class="tick" x={x.at(tick)} y={13} text-anchor={anchor}>{seconds(tick)}</text>
+              <text class="tick" x={x.at(tick)} y={13} text-anchor={anchor}>{plain(seconds)(tick)}</text>
             </g>
           ))}
           {upper}
@@ -175,7 +197,8 @@ function readout(hover: number | undefined, drawn: Lane[]): string {
     const span = at(lane);
     if (!span) return [];
     const values = span.values.map((value, kind) => (lane.names[kind] && (value > 0 || lane.names.length === 1) ? `${lane.names[kind]} ${lane.format(value)}` : "")).filter(Boolean);
-    return values.length > 0 ? [`${lane.label}: ${values.join(", ")}`] : [];
+    const ends = span.low !== undefined && span.high !== undefined && lane.format(span.low) !== lane.format(span.high) ? ` (95 % interval ${lane.names[1] ? "of the sum " : ""}${lane.format(span.low)} to ${lane.format(span.high)})` : "";
+    return values.length > 0 ? [`${lane.label}: ${values.join(", ")}${ends}`] : [];
   });
   return `${amount(hover, "s")}. ${parts.join("; ")}`;
 }
@@ -210,11 +233,17 @@ function LaneDrawing({ lane, top, x, width, range: [start, end] }: { lane: Lane;
     const lower = seen.map((span) => edge(below(span), span.to, span.from)).reverse();
     return [...upper, ...lower].join(" ");
   };
+  const band = seen.map((span) => {
+    if (span.low === undefined || span.high === undefined || span.low >= span.high) return "";
+    const [from, to] = [Math.min(lane.most, span.high), Math.min(lane.most, span.low)].map((value) => tenth(y(value)));
+    return `M${tenth(clamp(span.from))} ${from}H${tenth(clamp(span.to))}V${to}H${tenth(clamp(span.from))}z`;
+  }).join("");
   return (
     <g>
       <text class="lane" x={8} y={top + 18}>{lane.label}</text>
       <text class="tick" x={8} y={top + 34}>to {lane.format(lane.most)}</text>
       {lane.kinds.map((kind, at) => <polygon key={at} class={`area ${kind}`} points={area(at)} />)}
+      <path class="uncertain" d={band} />
       {lane.peak !== undefined && <line class="peak" x1={LEFT} x2={width - 10} y1={y(lane.peak)} y2={y(lane.peak)}><title>{`what so many threads reach on this machine: ${lane.format(lane.peak)}`}</title></line>}
       <line class="axis" x1={LEFT} x2={width - 10} y1={base} y2={base} />
     </g>

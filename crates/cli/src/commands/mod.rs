@@ -2,6 +2,7 @@
 //!
 //! What not: parsing the command line (`arguments`).
 
+mod browser;
 pub mod collect;
 pub mod diff;
 pub mod doctor;

@@ -1,9 +1,9 @@
 //! `fathom open` and `fathom html`: the page with all views, in the browser or in a file.
 //!
-//! What not: the page (`web`).
+//! What not: the page (`web`), starting a browser (`browser`).
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use facts::Recording;
 use report::diff::{DiffOptions, RunFigures};
@@ -18,12 +18,12 @@ pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
         let server = web::Server::bind(options.port).map_err(cannot)?;
         let address = server.address();
         super::print(&format!("{address}\n"))?;
-        if options.no_browser || !opens_in_browser(&address) {
+        if options.no_browser || !super::browser::open(&address) {
             eprintln!(
                 "fathom: open this address in a browser on this machine; Ctrl-C stops the server"
             );
         }
-        server.serve(site).map_err(cannot)?;
+        server.serve(site);
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -90,18 +90,4 @@ fn difference(base: (&Recording, &str), new: (&Recording, &str)) -> Result<Docum
     let (base, new) = ([figures(base)?], [figures(new)?]);
     let diff = Diff::new(&base, &new, &options, &[], None).map_err(usage)?;
     Ok(Document::Diff(Box::new(diff)))
-}
-
-/// Starts the user's browser; whether there is one to start.
-fn opens_in_browser(address: &str) -> bool {
-    let has_screen =
-        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    has_screen
-        && Command::new("xdg-open")
-            .arg(address)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .is_ok()
 }

@@ -7,6 +7,9 @@
 //! Linux 6.18). Threads that meet at barriers some thousand times a second, and wait for each other meanwhile, lost a
 //! tenth of their time. So above a certain rate of switches the program is sampled at a tenth of the rate.
 //!
+//! The same readings tell how long threads wanted a CPU and had none: for so much of our own CPU time the program pays at
+//! most.
+//!
 //! Only waits count. A preempted thread returns seldom, and the load of a machine must not decide how well a program
 //! is sampled. What not: opening and switching the events (`events`).
 //!
@@ -38,11 +41,19 @@ const SLOW_PART: f64 = 0.2;
 /// 100 ms.
 const EVENTS: f64 = 3000.0;
 
-/// CPU time and waits of a thread at the last reading.
+/// A thread's files and its counts at the last reading.
 struct Usage {
     schedstat: ThreadFile,
     status: ThreadFile,
+    last: Counts,
+}
+
+/// CPU time and waits of a thread.
+#[derive(Clone, Copy, Default)]
+struct Counts {
     used: u64,
+    /// How long it wanted a CPU and had none, ns.
+    delayed: u64,
     waits: u64,
 }
 
@@ -56,18 +67,27 @@ pub struct Clocks {
     is_slow: bool,
     /// The cost of switches for the program so far, ns.
     cost: f64,
+    /// What was seen of all threads, ns: CPU time, and time in which they wanted a CPU and had none.
+    used: u64,
+    delayed: u64,
 }
 
 impl Clocks {
     /// Fast, until the rate of switches is known.
     pub fn new(timer: Nanos) -> Clocks {
         let seen = HashMap::new();
-        Clocks { timer: timer.0 as f64, seen, last: Nanos(0), rounds: 0, is_slow: false, cost: 0.0 }
+        let (last, rounds, is_slow, cost, used, delayed) = (Nanos(0), 0, false, 0.0, 0, 0);
+        Clocks { timer: timer.0 as f64, seen, last, rounds, is_slow, cost, used, delayed }
     }
 
     /// How much longer switches took because of our events, so far: an estimate.
     pub fn cost(&self) -> Nanos {
         Nanos(self.cost as u64)
+    }
+
+    /// How long threads wanted a CPU and had none, in times of their CPU time. `None` until it is known.
+    pub fn delay(&self) -> Option<f64> {
+        (self.used > 0).then(|| self.delayed as f64 / self.used as f64)
     }
 
     /// When the next decision is due, unless we wake earlier.
@@ -89,31 +109,36 @@ impl Clocks {
         for (pid, tids) in threads {
             let step = tids.len().div_ceil(MOST_THREADS).max(1);
             for tid in tids.iter().skip(self.rounds % step).step_by(step) {
-                if let Some((its_time, its_waits)) = self.since(*pid, *tid) {
-                    used += its_time;
-                    waits += its_waits as f64;
+                if let Some(its) = self.since(*pid, *tid) {
+                    used += its.used;
+                    waits += its.waits as f64;
+                    self.delayed += its.delayed;
                 }
             }
         }
         self.seen.retain(|(pid, tid), _| {
             threads.iter().any(|(one, tids)| one == pid && tids.contains(tid))
         });
+        self.used += used;
         self.note(used, waits)
     }
 
-    /// CPU time and number of waits since the last reading; 0 at the first reading.
-    fn since(&mut self, pid: Pid, tid: Tid) -> Option<(u64, u64)> {
+    /// What was added since the last reading; nothing at the first reading.
+    fn since(&mut self, pid: Pid, tid: Tid) -> Option<Counts> {
         if let Some(seen) = self.seen.get_mut(&(pid, tid)) {
-            let (used, waits) = seen.now()?;
-            let since = (used.saturating_sub(seen.used), waits.saturating_sub(seen.waits));
-            (seen.used, seen.waits) = (used, waits);
-            return Some(since);
+            let now = seen.now()?;
+            let last = std::mem::replace(&mut seen.last, now);
+            return Some(Counts {
+                used: now.used.saturating_sub(last.used),
+                delayed: now.delayed.saturating_sub(last.delayed),
+                waits: now.waits.saturating_sub(last.waits),
+            });
         }
         if self.seen.len() < MOST_SEEN {
             let open = |name| ThreadFile::open(pid, tid, name);
             let (schedstat, status) = (open("schedstat")?, open("status")?);
-            let mut seen = Usage { schedstat, status, used: 0, waits: 0 };
-            (seen.used, seen.waits) = seen.now()?;
+            let mut seen = Usage { schedstat, status, last: Counts::default() };
+            seen.last = seen.now()?;
             self.seen.insert((pid, tid), seen);
         }
         None
@@ -131,17 +156,19 @@ impl Clocks {
 }
 
 impl Usage {
-    /// CPU time, ns, and waits so far.
-    fn now(&self) -> Option<(u64, u64)> {
+    fn now(&self) -> Option<Counts> {
         let waits = self.status.read()?;
         let waits = field(&waits, "voluntary_ctxt_switches:")?.parse().ok()?;
-        Some((used(&self.schedstat.read()?)?, waits))
+        let (used, delayed) = times(&self.schedstat.read()?)?;
+        Some(Counts { used, delayed, waits })
     }
 }
 
-/// The time on CPUs from the text of `schedstat`, ns (Documentation/scheduler/sched-stats.rst).
-fn used(text: &str) -> Option<u64> {
-    text.split_whitespace().next()?.parse().ok()
+/// The time on CPUs and the time of waiting for one from the text of `schedstat`, ns
+/// (Documentation/scheduler/sched-stats.rst).
+fn times(text: &str) -> Option<(u64, u64)> {
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 #[cfg(test)]
@@ -149,10 +176,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedstat_begins_with_the_time_on_cpus() {
+    fn a_schedstat_begins_with_times() {
         assert_eq!(
-            (used("123456 789 42\n"), used("\n"), used("x 1 2")),
-            (Some(123_456), None, None)
+            (times("123456 789 42\n"), times("\n"), times("x 1 2")),
+            (Some((123_456, 789)), None, None)
         );
     }
 
@@ -179,8 +206,10 @@ mod tests {
         assert!(!clocks.wants_a_look(Nanos(10)), "too early");
         assert_eq!(clocks.due(), Some(PERIOD));
         clocks.look(PERIOD, &threads);
-        assert_eq!(clocks.seen.len(), 1);
+        assert_eq!((clocks.seen.len(), clocks.delay()), (1, None));
         clocks.look(Nanos(2 * PERIOD.0), &[]);
         assert!(clocks.seen.is_empty() && clocks.due().is_none());
+        (clocks.used, clocks.delayed) = (4, 1);
+        assert_eq!(clocks.delay(), Some(0.25));
     }
 }

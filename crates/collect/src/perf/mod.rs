@@ -204,6 +204,12 @@ impl PerfSampler {
         self.clocks.as_ref().map_or(Nanos(0), Clocks::cost)
     }
 
+    /// How long threads of the program wanted a CPU and had none, in times of their CPU time, where that is known.
+    #[must_use]
+    pub fn delay(&self) -> Option<f64> {
+        self.clocks.as_ref().and_then(Clocks::delay)
+    }
+
     /// Stops all events: nothing is observed after this.
     pub fn stop(&self) {
         self.events.stop();

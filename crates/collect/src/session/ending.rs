@@ -50,8 +50,16 @@ impl Session<'_> {
         let usage = process::own_usage();
         let program = self.program.as_ref().and_then(LaunchedProgram::ended);
         let taken = program.map(|(_, usage)| usage.minor_faults);
+        let own = (usage.cpu() - usage_before.cpu()).0;
+        let delay = match &self.source {
+            Source::Perf(sampler) => sampler.delay(),
+            Source::Ptrace(_) | Source::Proc => None,
+        };
         let mut own_cost = OwnCost {
-            cpu_time_ns: (usage.cpu() - usage_before.cpu()).0,
+            cpu_time_ns: own,
+            displaced_ns: program.zip(delay).map(|((_, its), delay)| {
+                (((its.user_ns + its.system_ns) as f64 * delay) as u64).min(own)
+            }),
             peak_resident_bytes: usage.peak_resident_bytes,
             startup_ns: startup.0,
             burst_stand_still_ns: bursts.map(|cost| cost.stand_still.0),

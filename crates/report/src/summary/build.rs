@@ -348,7 +348,7 @@ fn whole_overhead(run: &Run, found: &Overview, heap_library: &Metric) -> Metric 
     let value = Some(percent + inside / elapsed * 100.0);
     let (low, high, evidence) = (None, None, Some(Evidence::Estimated));
     Metric { value, low, high, evidence, ..own.clone() }.noted(
-        "CPU time of the profiler, which does not slow the program down where CPUs are idle, plus the cost to the \
+        "CPU time of the profiler, as far as the program waited for a CPU, plus the cost to the \
          program's threads: bursts, samples, thread switches, page-fault and heap-block counting",
     )
 }

@@ -1,0 +1,83 @@
+// The selection: what counts, one for all views. Names are taken in or left out, several of each kind; and a span of time.
+// Which figures of a view do not follow it, the view says with `unfollowed`.
+
+import { mode } from "./data";
+import type { State } from "./state";
+import type { StacksDocument } from "./types";
+
+export type Kind = "process" | "thread" | "module" | "function" | "object";
+export const KINDS: Kind[] = ["process", "thread", "module", "function", "object"];
+export type Names = Partial<Record<Kind, string[]>>;
+
+/** What a view may follow. */
+export type Aspect = Kind | "time";
+/** All that call stacks know. */
+export const OF_STACKS: Aspect[] = ["time", "process", "thread", "module", "function"];
+
+/** The selection with a name of this kind alone, taken in besides others, left out, or neither. */
+export function withName(state: State, kind: Kind, name: string, how: "only" | "also" | "without" | "any"): Pick<State, "only" | "without"> {
+  const others = (names: Names) => (names[kind] ?? []).filter((one) => one !== name);
+  const set = (names: Names, list: string[]): Names => ({ ...names, [kind]: list.length > 0 ? list : undefined });
+  return {
+    only: set(state.only, how === "only" ? [name] : how === "also" ? [...others(state.only), name] : others(state.only)),
+    without: set(state.without, how === "without" ? [...others(state.without), name] : others(state.without)),
+  };
+}
+
+export function nothingChosen({ from, to, only, without }: State): boolean {
+  return (from === undefined || to === undefined) && KINDS.every((kind) => !only[kind] && !without[kind]);
+}
+
+/** Whether threads and processes let this one in. */
+export function hasThread({ only, without }: Pick<State, "only" | "without">, { label, process }: { label: string; process: string }): boolean {
+  const lets = (names: string[] | undefined, name: string) => !names || names.includes(name);
+  return lets(only.thread, label) && lets(only.process, process) && !without.thread?.includes(label) && !without.process?.includes(process);
+}
+
+/** Whether threads and processes let none in. */
+export function noThreadLeft(shown: State, threads: StacksDocument["threads"] | undefined): boolean {
+  return threads !== undefined && threads.length > 0 && !threads.some((thread) => hasThread(shown, thread));
+}
+
+/** The parts of the selection that are chosen, in words. */
+function chosen(shown: State): { part: Aspect; out: boolean; says: string }[] {
+  const found: { part: Aspect; out: boolean; says: string }[] = [];
+  if (shown.from !== undefined && shown.to !== undefined) found.push({ part: "time", out: false, says: "the time" });
+  for (const kind of KINDS) {
+    if (shown.only[kind]) found.push({ part: kind, out: false, says: `the ${kind}${shown.only[kind].length > 1 ? "s" : ""} taken in` });
+    if (shown.without[kind]) found.push({ part: kind, out: true, says: `the ${kind}${shown.without[kind].length > 1 ? "s" : ""} left out` });
+  }
+  return found;
+}
+
+/** Whether the server's tables can follow: it knows names to take in, of threads and processes also those to leave out. */
+const isKnownToServer = (part: Aspect, out: boolean): boolean => !out || part === "thread" || part === "process";
+
+/** One sentence on the parts of the selection that figures do not follow; nothing where they follow all of it. `tables`: figures
+ * come as tables, which a page on its own carries for the whole run only. */
+export function unfollowed(shown: State, follows: readonly Aspect[], what: string, tables: boolean): string | undefined {
+  const left = chosen(shown).filter(({ part, out }) => !follows.includes(part) || (tables && (mode() === "file" || !isKnownToServer(part, out))));
+  if (left.length === 0) return undefined;
+  const hint = tables && mode() === "file" ? "; `fathom open` filters them by more" : "";
+  const whole = left.length === chosen(shown).length ? " are of the whole run: they" : "";
+  return `${what}${whole} do not follow ${left.map(({ says }) => says).join(", ")}${hint}.`;
+}
+
+/** The selection in the server's words, as far as these parts go. Threads to leave out become those that are left. */
+export function filtersOf(shown: State, follows: readonly Aspect[], threads: StacksDocument["threads"] | undefined): [string, string][] {
+  const found: [string, string][] = [];
+  if (follows.includes("time") && shown.from !== undefined && shown.to !== undefined) found.push(["time", `${shown.from}..${shown.to}`]);
+  for (const kind of ["module", "function", "object"] as const) {
+    if (follows.includes(kind)) found.push(...(shown.only[kind] ?? []).map((name): [string, string] => [kind, name]));
+  }
+  if (!follows.includes("thread")) return found;
+  const { only, without } = shown;
+  if (!without.thread && !without.process && !(only.thread && only.process)) {
+    for (const kind of ["process", "thread"] as const) found.push(...(only[kind] ?? []).map((name): [string, string] => [kind, name]));
+  } else {
+    const left = (threads ?? []).filter((thread) => hasThread(shown, thread)).map((thread) => thread.label);
+    // Where none is left, or threads are not known yet, no filter at all would show the figures of all threads.
+    found.push(...(left.length > 0 ? left : ["(no thread is left)"]).map((name): [string, string] => ["thread", name]));
+  }
+  return found;
+}
