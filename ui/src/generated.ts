@@ -242,13 +242,22 @@ export type Summary = {
     lost_faults: number;
     lost_regions: number;
     lost_samples: number;
-    method: "perf-events" | "ptrace" | "proc-only";
+    method: "perf-events" | "ptrace" | "proc-only" | "imported";
     period_seconds: number;
     samples: number;
     thinned_samples: number;
   };
   sampling_cost: Metric;
   schema: 1;
+  source: {
+    events: ({
+      name: string;
+      samples: number;
+      used_as: "cpu-time" | "page-faults" | "nothing";
+    })[];
+    file: string;
+    tool: string;
+  } | null;
   spread: {
     deviation: Metric;
     fastest: Metric;
@@ -257,7 +266,7 @@ export type Summary = {
   state: "complete" | "incomplete";
   stolen_percent: Metric;
   stores: Metric;
-  target: "launched" | "attached" | "machine";
+  target: "launched" | "attached" | "machine" | "imported";
   threading?: {
     at_once: ({
       percent: Metric;

@@ -57,6 +57,11 @@ pub enum Command {
         after_help = "Examples:\n  fathom scale --threads 1,2,4,8 -- ./solver input.dat\n  fathom scale --threads 1-8 --repeat 5 --svg scale.svg -- ./stream --threads {threads}\n  fathom scale --threads 1-4 --figure Triad: -e GOMAXPROCS={threads} -- ./stream\n\n{threads} in arguments and in -e is replaced by the number of threads. fathom also sets\nOMP_NUM_THREADS, MKL_NUM_THREADS, OPENBLAS_NUM_THREADS and RAYON_NUM_THREADS. The result\ndirectory keeps the program's output."
     )]
     Scale(ScaleArguments),
+    /// Make a result of another tool's recording: perf.data
+    #[command(
+        after_help = "Examples:\n  perf record -g -- ./solver input.dat && fathom import perf.data\n  fathom import perf.data -r r000hs\n\nFiles of `perf record` are read, also those written to a pipe and compressed ones, of this or of\nanother machine. Views show CPU time (cpu-clock, task-clock or cycles) with call chains by frame\npointers, DWARF or LBR, and page faults. What else a file has is counted and left out."
+    )]
+    Import(ImportOptions),
     /// Describe this machine: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -344,6 +349,19 @@ pub struct MachineOptions {
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct ImportOptions {
+    /// The file, as `perf record` wrote it
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// New directory for the result [default: the next free of r000hs, r001hs, ...]
+    #[arg(short, long, value_name = "DIR")]
+    pub result: Option<PathBuf>,
+    /// Print errors only: no progress, no report
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 #[derive(Args, Debug)]

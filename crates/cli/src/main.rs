@@ -63,6 +63,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Try(options) => commands::try_remedies::try_remedies(&options),
         Command::Diff(arguments) => commands::diff::diff(arguments),
         Command::Scale(arguments) => commands::scale::scale(arguments),
+        Command::Import(options) => commands::import::import(&options),
         Command::Machine(options) => commands::machine::machine(&options),
         Command::Doctor => commands::doctor::doctor(),
         Command::Verify(options) => commands::verify::verify(&options),

@@ -34,4 +34,4 @@ pub mod symbolise;
 mod tracefs;
 pub mod wait_objects;
 
-pub use modules::HeldFiles;
+pub use modules::{HeldFiles, Recorded};

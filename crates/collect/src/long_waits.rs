@@ -25,7 +25,8 @@ pub fn site(at: Moment, recorder: &mut Recorder<'_>) -> Result<Option<WaitSite>,
     let got = sys::trace::read_memory(pid, call.stack_pointer, &mut bytes);
     let registers: Registers = [0, call.stack_pointer.0, call.instruction_pointer.0];
     let stack = CopiedStack { registers: &registers, bytes: &bytes[..got] };
-    let position = Position { kernel: &[], ip: call.instruction_pointer, user: Some(stack) };
+    let position =
+        Position { kernel: &[], ip: call.instruction_pointer, user: Some(stack), chain: &[] };
     let stack = recorder.stack_of(at, position)?;
     Ok(stack.map(|stack| WaitSite { stack: Some(stack), object: Some(call.argument) }))
 }

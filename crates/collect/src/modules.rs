@@ -98,14 +98,51 @@ enum Key {
     Unknown,
 }
 
+/// What is known of the files behind a recording that was made before, perhaps on another machine.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// The build-ids of its files and of `[vdso]`, by path.
+    pub build_ids: HashMap<String, String>,
+    /// Whether it was made on this machine: then a file without a build-id is taken to be the one of that path.
+    pub here: bool,
+    /// Where files are kept by build-id, as `perf buildid-cache` does: `DIR/.build-id/ab/cdef.../elf`.
+    pub caches: Vec<PathBuf>,
+}
+
+impl Recorded {
+    /// The file that was mapped as `name`; `None` if no file here is certain to be that one.
+    fn open(&self, name: &str) -> Option<Arc<FileMap>> {
+        let Some(id) = self.build_ids.get(name) else {
+            return self.here.then(|| FileMap::open(Path::new(name)).ok()).flatten().map(Arc::new);
+        };
+        let kept = self.caches.iter().filter_map(|cache| {
+            let (first, rest) = id.split_at_checked(2)?;
+            Some(cache.join(".build-id").join(first).join(rest).join("elf"))
+        });
+        std::iter::once(PathBuf::from(name)).chain(kept).find_map(|path| {
+            let file = Arc::new(FileMap::open(&path).ok()?);
+            let image: Image = file.clone();
+            let (found, _) = read_image(image)?;
+            (found.as_ref() == Some(id)).then_some(file)
+        })
+    }
+}
+
 /// All modules of a recording.
 #[derive(Default)]
 pub struct ModuleTable {
     known: HashMap<Key, KnownModule>,
     held: HeldFiles,
+    /// `None` while the program runs.
+    recorded: Option<Recorded>,
 }
 
 impl ModuleTable {
+    /// From now on, mappings are those of a recording that was made before.
+    pub fn recorded_before(&mut self, recorded: Recorded) {
+        self.recorded = Some(recorded);
+    }
+
     /// The module of a mapping named `name` at `range` in process `pid`; a new one is announced to `sink`.
     pub fn of_mapping(
         &mut self,
@@ -115,8 +152,10 @@ impl ModuleTable {
         sink: &mut dyn Sink,
     ) -> Result<KnownModule, SinkError> {
         if name == "[vdso]" {
+            let live = self.recorded.is_none();
             return self.intern(Key::Vdso, sink, || {
-                let image = vdso_image().ok().map(|bytes| -> Image { Arc::new(bytes) });
+                let image = live.then(|| vdso_image().ok()).flatten();
+                let image = image.map(|bytes| -> Image { Arc::new(bytes) });
                 (ModuleKind::Vdso, name.to_owned(), image)
             });
         }
@@ -131,8 +170,11 @@ impl ModuleTable {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let file =
-            open_file(pid, name, range).filter(|file| file.starts_with(&object::elf::ELFMAG));
+        let file = match &self.recorded {
+            Some(recorded) => recorded.open(name),
+            None => open_file(pid, name, range),
+        };
+        let file = file.filter(|file| file.starts_with(&object::elf::ELFMAG));
         if in_memory && file.is_none() {
             // A JIT compiler's file contains code without the structure of a file.
             return self.anonymous(pid, sink);
@@ -191,6 +233,8 @@ impl ModuleTable {
             Some((build_id, unwind)) => (build_id, Some(Arc::new(unwind))),
             None => (None, None),
         };
+        let recorded = self.recorded.as_ref().and_then(|known| known.build_ids.get(&path));
+        let build_id = recorded.cloned().or(build_id);
         sink.push(Fact::Module(Module { id, kind, path, build_id }))?;
         let absolute = matches!(kind, ModuleKind::Anonymous { .. });
         let known = KnownModule { id, absolute, unwind };

@@ -152,6 +152,7 @@ impl PtraceSampler {
             kernel: &[],
             ip: registers.instruction_pointer,
             user: registers.is_64_bit.then_some(user),
+            chain: &[],
         };
         if !recorder.can_follow(pid, user) && self.maps_read.entry(pid).or_default().is_due(time) {
             recorder.read_maps(time, pid)?;

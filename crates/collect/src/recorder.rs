@@ -18,7 +18,7 @@ use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError}
 use burst::NativeAddresses;
 
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache, UserFrame};
-use crate::modules::{HeldFiles, ModuleTable};
+use crate::modules::{HeldFiles, ModuleTable, Recorded};
 use crate::regions::Regions;
 pub use crate::regions::{MappedBy, MappingCall};
 use crate::stacks::StackTree;
@@ -33,6 +33,8 @@ pub struct Position<'a> {
     pub ip: RemoteAddr,
     /// User registers and stack, where the source has them.
     pub user: Option<CopiedStack<'a>>,
+    /// Else the user call chain, where somebody else unwound it: an instruction pointer, then return addresses.
+    pub chain: &'a [u64],
 }
 
 /// What a tick of the clock carries in addition.
@@ -139,6 +141,11 @@ impl<'s> Recorder<'s> {
     /// Declares that a process has a copy of this file in memory as the agent.
     pub fn expect_agent(&mut self, file: &std::path::Path) {
         self.agent_file = file.to_str().map(str::to_owned);
+    }
+
+    /// Declares that the files of modules are not those of running processes.
+    pub fn recorded_before(&mut self, recorded: Recorded) {
+        self.modules.recorded_before(recorded);
     }
 
     /// The files of the modules that were seen.

@@ -60,6 +60,17 @@ pub struct Options {
     pub sampled: Vec<(ModuleId, FileOffset, u64)>,
     /// Files that were open while the program ran; others are opened by their path.
     pub files: HeldFiles,
+    /// What of the recording is not of this machine and boot.
+    pub elsewhere: Elsewhere,
+}
+
+/// What of a recording another machine, or an earlier boot of this one, had. Names from here would be wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Elsewhere {
+    /// Its files, unless they have a build-id; and the code that its programs generated.
+    pub files: bool,
+    /// Its kernel, or where that was loaded.
+    pub kernel: bool,
 }
 
 impl Default for Options {
@@ -70,6 +81,7 @@ impl Default for Options {
             typed: Vec::new(),
             sampled: Vec::new(),
             files: HeldFiles::new(),
+            elsewhere: Elsewhere::default(),
         }
     }
 }
@@ -256,6 +268,12 @@ fn answer(job: &Job<'_>, options: &Options, sender: &Sender<Message>) -> Answer 
     let mut collector = Collector { job, sender, answer: Answer::default(), looked_up: 0 };
     match job.module.kind {
         ModuleKind::File => file::look_up(&mut collector, options, demangle),
+        ModuleKind::Kernel if options.elsewhere.kernel => collector.problem(
+            "of another boot or machine: its functions cannot be named here; import the file where it was recorded",
+        ),
+        ModuleKind::Anonymous { .. } if options.elsewhere.files => collector.problem(
+            "generated code of another machine: its functions cannot be named here",
+        ),
         ModuleKind::Kernel => kernel(&mut collector),
         ModuleKind::Vdso => vdso(&mut collector, demangle),
         ModuleKind::Anonymous { pid } => generated_code(&mut collector, pid, demangle),

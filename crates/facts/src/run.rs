@@ -118,6 +118,8 @@ pub enum SamplingMethod {
     PerfEvents,
     /// Threads stopped shortly with ptrace at a fixed rate.
     Ptrace,
+    /// Another tool took them: the recording was imported.
+    Imported,
     /// Neither is allowed here: only what /proc counts.
     #[default]
     ProcOnly,
@@ -240,6 +242,41 @@ pub struct BranchReplay {
     pub lost_ps: u64,
 }
 
+/// The file of another tool that a recording was imported from.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Source {
+    /// Its path as typed.
+    pub file: String,
+    /// The tool that wrote it, with its version where the file names it: "perf 6.1.0".
+    pub tool: String,
+    /// Its events, in the file's order.
+    pub events: Vec<SourceEvent>,
+}
+
+/// An event of an imported file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SourceEvent {
+    /// Its name there, e.g. "cycles:P".
+    pub name: String,
+    /// How many samples the file has of it.
+    pub samples: u64,
+    /// What became of them.
+    pub used_as: EventUse,
+}
+
+/// What the samples of an imported event became.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventUse {
+    /// Samples of CPU time.
+    CpuTime,
+    /// Page faults.
+    PageFaults,
+    /// Nothing: no view shows such samples yet.
+    #[default]
+    Nothing,
+}
+
 /// The manifest.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -257,6 +294,9 @@ pub struct Run {
     pub working_directory: String,
     /// What was profiled.
     pub target: Option<Target>,
+    /// The file that this was imported from; `None` for our own recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     /// Wall-clock start, seconds since 1970.
     pub started_unix: u64,
     /// Nanoseconds beyond these, below 1e9; 0 in results of writers that did not record it.

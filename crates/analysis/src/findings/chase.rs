@@ -22,6 +22,8 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
     let chased = || function.sites.iter().filter(|site| site.pattern == Pattern::PointerChase);
     let site = chased().next()?;
     let part = Figure::sum(&site.share, chased().map(|site| &site.share), 100.0);
+    // Without a share no access of the function missed the first level: the chain has nothing to wait for.
+    part.value?;
     let [waits, chase] = [&function.waits, &part].map(Part::Share);
     let busy = busy(function);
     let parts = [Part::Seconds(&function.time), waits, chase, busy, OVERLAP];

@@ -12,7 +12,7 @@
 //! ```
 
 mod afterwards;
-mod closing;
+pub(super) mod closing;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,6 +25,7 @@ use base::{Nanos, Pid};
 use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
+use collect::symbolise;
 use facts::host::Host;
 use facts::{Analysis, ExitKind, Run, RunState, SCHEMA_VERSION, Target};
 use store::Writer;
@@ -188,7 +189,7 @@ fn collect_result(
     let mut run = new_run(analysis, &what, collection, &settings);
     // Before any thread is started: threads inherit the mask.
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
-    let directory = directory(analysis, collection);
+    let directory = result_directory(analysis, collection.result.as_ref());
     let mut options = Options {
         duration: collection.duration,
         began,
@@ -230,7 +231,8 @@ fn collect_result(
             let deadline = Deadline::new(outcome.end, outcome.elapsed);
             time_hot_code(&mut sink, &mut run, deadline, collection.quiet);
             let files = std::mem::take(&mut outcome.files);
-            Ok(Closing::begin(sink, files, deadline, collection.quiet))
+            let elsewhere = symbolise::Elsewhere::default();
+            Ok(Closing::begin(sink, files, elsewhere, deadline, collection.quiet))
         }
     };
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
@@ -297,8 +299,9 @@ fn new_run(
     }
 }
 
-fn directory(analysis: Analysis, collection: &Collection) -> PathBuf {
-    collection.result.clone().unwrap_or_else(|| {
+/// Where the result goes: where the user wants it, else the next free name here.
+pub(super) fn result_directory(analysis: Analysis, wanted: Option<&PathBuf>) -> PathBuf {
+    wanted.cloned().unwrap_or_else(|| {
         let free = store::next_free(Path::new("."), analysis.suffix());
         free.strip_prefix(".").map(Path::to_owned).unwrap_or(free)
     })
@@ -392,7 +395,7 @@ fn session_failure(error: SessionError) -> Failure {
     Failure::new(code, error)
 }
 
-fn store_failure(error: store::StoreError) -> Failure {
+pub(super) fn store_failure(error: store::StoreError) -> Failure {
     let code = super::report::store_error_code(&error, CANNOT_MEASURE);
     Failure::new(code, error)
 }

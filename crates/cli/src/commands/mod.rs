@@ -6,6 +6,7 @@ pub mod collect;
 pub mod diff;
 pub mod doctor;
 pub mod generate;
+pub mod import;
 pub mod machine;
 mod machine_code;
 pub mod open;

@@ -358,7 +358,7 @@ impl PerfSampler {
             .registers
             .as_ref()
             .map(|registers| CopiedStack { registers, bytes: sample.stack });
-        let position = Position { kernel: &self.kernel_chain, ip: sample.ip, user };
+        let position = Position { kernel: &self.kernel_chain, ip: sample.ip, user, chain: &[] };
         match stream {
             Stream::Clock | Stream::SlowClock => {
                 if let Some(tracker) = &mut self.switches {

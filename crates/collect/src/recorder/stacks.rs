@@ -122,6 +122,12 @@ impl Recorder<'_> {
                     user_frames.push(frame);
                 });
             }
+        } else if !position.chain.is_empty() {
+            let space = self.spaces.get(&at.pid);
+            for (depth, address) in position.chain.iter().enumerate() {
+                let address = RemoteAddr(address.saturating_sub(u64::from(depth > 0)));
+                push(address, space.and_then(|space| space.find(address)));
+            }
         } else if position.kernel.is_empty() {
             push(position.ip, self.spaces.get(&at.pid).and_then(|space| space.find(position.ip)));
             complete = false;

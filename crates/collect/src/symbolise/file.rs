@@ -34,6 +34,13 @@ pub(super) fn look_up(collector: &mut Collector<'_>, options: &Options, demangle
             "collect again and leave such files alone meanwhile",
         );
     }
+    if held.is_none() && options.elsewhere.files {
+        return collector.shared_problem(
+            "recorded on another machine, and not found here by build-id, so functions cannot be named",
+            None,
+            "import the file on that machine, or put the same files at the same paths (`perf archive` collects them)",
+        );
+    }
     let path = Path::new(&module.path);
     let held = held.map(|held| Ok(Arc::clone(held)));
     let map = match held.unwrap_or_else(|| FileMap::open(path).map(Arc::new)) {

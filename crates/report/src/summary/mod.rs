@@ -40,6 +40,8 @@ pub struct Summary {
     pub exit: String,
     pub state: &'static str,
     pub target: &'static str,
+    /// The file of another tool that this was imported from; `None` for our own recordings.
+    pub source: Option<facts::Source>,
     pub analysis: &'static str,
     pub host: HostSummary,
     /// How many runs of the program are in here; totals are of one of them, on average.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use base::{FileOffset, ModuleId, Nanos, Pid};
 use collect::no_miss::HotCode;
-use collect::symbolise::{Globals, Naming, Symbolised, Wanted};
+use collect::symbolise::{Elsewhere, Globals, Naming, Symbolised, Wanted};
 use collect::wait_objects::WaitObjects;
 use collect::{HeldFiles, symbolise};
 use facts::{Block, Fact, Module, Run, RunState, Sink, SinkError, decode_registers};
@@ -20,7 +20,7 @@ use crate::exit::Failure;
 use crate::progress::Progress;
 
 /// Collects, while facts pass, the addresses to be named at the end.
-pub(super) struct Noting {
+pub(in crate::commands) struct Noting {
     writer: Writer,
     modules: Vec<Module>,
     /// With duplicates, which are not removed while the program runs; at most as many as the stack tree has nodes.
@@ -32,12 +32,12 @@ pub(super) struct Noting {
     sampled: BTreeMap<(ModuleId, FileOffset), u64>,
     /// The data addresses, if memory objects are wanted.
     data: Option<DataPlaces>,
-    pub(super) first_pid: Option<Pid>,
+    pub(in crate::commands) first_pid: Option<Pid>,
     wait_objects: WaitObjects,
 }
 
 impl Noting {
-    pub(super) fn new(writer: Writer, objects: bool) -> Noting {
+    pub(in crate::commands) fn new(writer: Writer, objects: bool) -> Noting {
         Noting {
             writer,
             modules: Vec::new(),
@@ -87,7 +87,7 @@ impl Sink for Noting {
 
 /// The time limits of the steps after a program's end, so that its report appears soon.
 #[derive(Clone, Copy)]
-pub(super) struct Deadline {
+pub(in crate::commands) struct Deadline {
     end: Nanos,
     allowed: f64,
 }
@@ -95,7 +95,7 @@ pub(super) struct Deadline {
 impl Deadline {
     /// A second after the program's end, or 5 % of its run if that is more, but at most three. Response times above a
     /// second break a user's train of thought (Nielsen, Usability Engineering, 1993, 5.5).
-    pub(super) fn new(end: Nanos, elapsed: Nanos) -> Deadline {
+    pub(in crate::commands) fn new(end: Nanos, elapsed: Nanos) -> Deadline {
         Deadline { end, allowed: (elapsed.seconds() * 0.05).clamp(1.0, 3.0) }
     }
 
@@ -114,7 +114,12 @@ const STARVED: f64 = 0.6;
 const LATEST: Nanos = Nanos(3_000_000_000);
 
 /// Measures the no-miss time of the hottest code. Skipped after an interrupt: the user wants to be done.
-pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline, quiet: bool) {
+pub(in crate::commands) fn time_hot_code(
+    sink: &mut Noting,
+    run: &mut Run,
+    deadline: Deadline,
+    quiet: bool,
+) {
     let Some(hz) = run.host.tsc_hz.filter(|hz| *hz > 0.0) else { return };
     if run.stopped_by.as_deref() == Some("interrupted") {
         return;
@@ -151,7 +156,7 @@ pub(super) fn time_hot_code(sink: &mut Noting, run: &mut Run, deadline: Deadline
 }
 
 /// A recording whose symbols are being looked up.
-pub(super) struct Closing {
+pub(in crate::commands) struct Closing {
     writer: Writer,
     naming: Naming,
     named: Option<(Symbolised, Globals)>,
@@ -160,9 +165,10 @@ pub(super) struct Closing {
 impl Closing {
     /// Starts to look symbols up, in the files that were open while the program ran, and waits for them as long as
     /// the limit allows.
-    pub(super) fn begin(
+    pub(in crate::commands) fn begin(
         mut sink: Noting,
         files: HeldFiles,
+        elsewhere: Elsewhere,
         deadline: Deadline,
         quiet: bool,
     ) -> Closing {
@@ -171,7 +177,13 @@ impl Closing {
         addresses.extend(&traced);
         let sampled = sink.sampled.into_iter().map(|((module, at), samples)| (module, at, samples));
         let (typed, sampled) = (traced, sampled.collect());
-        let options = symbolise::Options { typed, sampled, files, ..symbolise::Options::default() };
+        let options = symbolise::Options {
+            typed,
+            sampled,
+            files,
+            elsewhere,
+            ..symbolise::Options::default()
+        };
         for object in sink.wait_objects.name(&sink.modules) {
             // A full disk: closing the tables fails too and says so.
             if sink.writer.push(Fact::WaitObject(object)).is_err() {
@@ -191,7 +203,7 @@ impl Closing {
     }
 
     /// Prints the report now, if names are still missing. Returns whether it did.
-    pub(super) fn report_early(
+    pub(in crate::commands) fn report_early(
         &mut self,
         run: &Run,
         directory: &Path,
@@ -215,7 +227,7 @@ impl Closing {
     }
 
     /// Waits for the rest of the names and closes the tables.
-    pub(super) fn finish(
+    pub(in crate::commands) fn finish(
         mut self,
         run: &mut Run,
         directory: &Path,
@@ -269,7 +281,7 @@ fn wait(naming: &mut Naming, until: Nanos, quiet: bool) -> Option<(Symbolised, G
     })
 }
 
-pub(super) fn kept_in(directory: &Path) -> String {
+pub(in crate::commands) fn kept_in(directory: &Path) -> String {
     let directory = directory.display();
     format!(
         "the recording is kept in {directory}; open it with `fathom report summary -r {directory}`"

@@ -47,15 +47,26 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
     } else {
         String::new()
     };
-    let method = match sampling.method {
-        "perf-events" => "by the kernel (perf events)",
-        "ptrace" => "by stopping threads briefly (ptrace)",
+    let method = match (sampling.method, &summary.source) {
+        (_, Some(source)) => format!("taken by {}, from {}", source.tool, source.file),
+        ("perf-events", _) => "by the kernel (perf events)".to_owned(),
+        ("ptrace", _) => "by stopping threads briefly (ptrace)".to_owned(),
         // The method is written down at the end of a recording.
-        _ if sampling.samples > 0 => "the recording ended before the method was stored",
-        _ => "not possible here: only the counts of /proc",
+        _ if sampling.samples > 0 => "the recording ended before the method was stored".to_owned(),
+        _ => "not possible here: only the counts of /proc".to_owned(),
     };
     page.entry("Samples", &format!("{}{rate}, {method}", count(sampling.samples as f64)));
     let lost = lost(summary);
+    for event in summary.source.iter().flat_map(|source| &source.events) {
+        let samples = count(event.samples as f64);
+        let became = match event.used_as {
+            facts::EventUse::CpuTime => "shown as CPU time",
+            facts::EventUse::PageFaults => "shown as page faults",
+            facts::EventUse::Nothing if event.samples == 0 => continue,
+            facts::EventUse::Nothing => "not shown",
+        };
+        page.entry(&format!("  {}", event.name), &format!("{samples} samples, {became}"));
+    }
     page.entry(
         "Lost",
         &if lost.is_empty() { "nothing".to_owned() } else { page.paint.warn(&lost.join(", ")) },

@@ -1,0 +1,105 @@
+//! Recordings of other tools become facts, as those of our own collectors do.
+//!
+//! What for: `perf.data` of Linux perf, in file and pipe mode, also compressed. Its processes, mappings and samples go
+//! through the same [`collect::recorder::Recorder`] as live ones, so every view reads them alike. What not: names of
+//! functions (`collect::symbolise`), the result directory (`store`), conclusions.
+//!
+//! Everything in such a file is an allegation. The sizes that it states are checked before the parser believes them
+//! ([`perf_data`]), a panic of the parser is an error of the file, and a file of this machine's disk stands for a recorded one
+//! only if its build-id says so.
+
+#![forbid(unsafe_code)]
+
+mod perf_data;
+
+use std::path::PathBuf;
+
+use base::Nanos;
+use collect::HeldFiles;
+use collect::symbolise::Elsewhere;
+use facts::{SinkError, Source};
+
+pub use perf_data::perf_data;
+
+/// What was imported besides the facts.
+#[derive(Default)]
+pub struct Imported {
+    /// The file and its events.
+    pub source: Source,
+    /// The recorded program and its arguments, else perf's own.
+    pub command: Vec<String>,
+    /// From the first record to the last.
+    pub elapsed: Nanos,
+    /// Start, seconds since 1970; 0 if the file does not say it.
+    pub started_unix: u64,
+    /// Time between samples of a running thread: the median.
+    pub period: Nanos,
+    /// Whether time inside the kernel was sampled.
+    pub kernel_samples: bool,
+    /// Bytes of user stack copied per sample.
+    pub stack_bytes: u32,
+    /// Kernel release, CPU, architecture and number of CPUs, as far as the file says them.
+    pub machine: RecordedMachine,
+    /// Files of this machine that are certainly those of the recording.
+    pub files: HeldFiles,
+    /// What cannot be named here.
+    pub elsewhere: Elsewhere,
+    /// Sentences for the reader.
+    pub notes: Vec<String>,
+}
+
+/// The machine of a recording.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecordedMachine {
+    /// `uname -n`.
+    pub host: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// `uname -m`.
+    pub architecture: String,
+    /// Its processor.
+    pub cpu: String,
+    /// CPUs online.
+    pub cpus: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+}
+
+/// Why nothing was imported.
+#[derive(thiserror::Error, Debug)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The file could not be read.
+    #[error("{path} cannot be read")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is something else.
+    #[error("{0} is no perf.data file: it begins with other bytes than PERFILE2")]
+    NotPerfData(PathBuf),
+    /// Something in it contradicts itself.
+    #[error("{path} is damaged or truncated: {why}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// No event of it measures time.
+    #[error(
+        "no event of {path} measures time (cpu-clock, task-clock, cycles): it has {events}. Record with `perf record -g -- PROGRAM`, or \
+         with `-e cpu-clock` where there are no counters"
+    )]
+    NoTime {
+        /// The file.
+        path: PathBuf,
+        /// Its events.
+        events: String,
+    },
+    /// The result could not be written.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+}

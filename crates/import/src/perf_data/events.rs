@@ -1,0 +1,330 @@
+//! What the events of a perf.data file count, and how much time a sample of them is.
+//!
+//! What for: views show CPU time. Of the events that measure it the best is taken: clocks, whose periods are
+//! nanoseconds; else cycles. What not: the records themselves.
+//!
+//! Cycles become time by the pace of their own samples: of two samples in a row of one thread on one CPU, the time between them
+//! over the period of the second. Where the thread ran all the while that is the duration of a cycle; where it waited
+//! in between, it is more. The lowest tenth ends where the thread ran all the while in a tenth of the pairs or more; it is too
+//! quick by what the clock of the CPU changed meanwhile. Fewer than [`FEWEST_PAIRS`] pairs decide nothing: then samples at a fixed frequency
+//! count as one period of it each, and others give no time.
+
+use std::collections::HashMap;
+
+use base::Nanos;
+use facts::{FaultKind, SourceEvent};
+use linux_perf_data::linux_perf_event_reader as reader;
+use linux_perf_data::{AttributeDescription, PerfFile};
+use reader::{
+    HardwareEventId, PerfEventType, RawEventRecord, SampleRecord, SamplingPolicy,
+    SoftwareCounterType,
+};
+
+use super::used_as;
+use crate::Imported;
+
+/// So few pairs of samples tell no pace.
+const FEWEST_PAIRS: usize = 20;
+/// So many are enough, of each event.
+const MOST_PAIRS: usize = 100_000;
+/// A cycle takes no less and no more than this, nanoseconds: 10 GHz to 100 MHz.
+const CYCLE: std::ops::Range<f64> = 0.1..10.0;
+
+/// What a sample means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Meaning {
+    Time,
+    Faults(FaultKind),
+}
+
+/// What an event counts, the better the smaller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Counts {
+    /// Nanoseconds.
+    Clock,
+    /// Cycles of the cores of this PMU.
+    Cycles(u32),
+    /// Cycles at the rate of the time-stamp counter, likewise.
+    ReferenceCycles(u32),
+}
+
+/// One event of the file.
+struct Event {
+    name: String,
+    samples: u64,
+    counts: Option<Counts>,
+    faults: Option<FaultKind>,
+    policy: SamplingPolicy,
+    /// Nanoseconds of a cycle, by each pair.
+    cycles: Vec<f64>,
+    /// Of the first samples, their periods where they have one.
+    meaning: Option<Meaning>,
+    /// Nanoseconds of each unit of the period.
+    unit: Option<f64>,
+    /// Weights of time samples.
+    weights: Vec<u64>,
+}
+
+/// All of them.
+pub(super) struct Events {
+    list: Vec<Event>,
+    first: u64,
+    last: u64,
+    /// The last sample of each thread: event, CPU, time.
+    before: HashMap<i32, (usize, Option<u32>, u64)>,
+    pub(super) is_x86_64: bool,
+}
+
+impl Events {
+    pub(super) fn of(file: &PerfFile) -> Events {
+        let list = file.event_attributes().iter().map(Event::of).collect();
+        let architecture = file.arch().ok().flatten();
+        Events {
+            list,
+            first: u64::MAX,
+            last: 0,
+            before: HashMap::new(),
+            is_x86_64: architecture.is_none_or(|name| name == "x86_64"),
+        }
+    }
+
+    /// A record of the first reading.
+    pub(super) fn see(&mut self, index: usize, raw: &RawEventRecord<'_>) {
+        // What perf writes about processes that ran before it has no time.
+        let Some(time) = raw.timestamp().filter(|time| *time > 0) else { return };
+        (self.first, self.last) = (self.first.min(time), self.last.max(time));
+        if raw.record_type != reader::RecordType::SAMPLE {
+            return;
+        }
+        let Some(event) = self.list.get_mut(index) else { return };
+        event.samples += 1;
+        let Ok(reader::EventRecord::Sample(sample)) = raw.parse() else { return };
+        let Some(tid) = sample.tid else { return };
+        let before = self.before.insert(tid, (index, sample.cpu, time));
+        let Some((_, _, earlier)) =
+            before.filter(|before| (before.0, before.1) == (index, sample.cpu))
+        else {
+            return;
+        };
+        let period = event.period(&sample).filter(|period| *period > 0);
+        if let Some(period) = period.filter(|_| event.cycles.len() < MOST_PAIRS) {
+            event.cycles.push(time.saturating_sub(earlier) as f64 / period as f64);
+        }
+    }
+
+    /// Decides which events are time.
+    ///
+    /// # Errors
+    /// The names of the events, when none is.
+    pub(super) fn decided(mut self) -> Result<Events, String> {
+        for event in &mut self.list {
+            event.meaning = event.faults.map(Meaning::Faults);
+            event.unit = event.nanos_per_unit();
+        }
+        let usable = self.list.iter().filter(|event| event.samples > 0 && event.weighable());
+        // Cores of different kinds have a PMU each.
+        let mut taken: Vec<Counts> = Vec::new();
+        let best = usable.filter_map(|event| event.counts).min();
+        for event in &mut self.list {
+            let Some(counts) = event.counts.filter(|_| event.samples > 0 && event.weighable())
+            else {
+                continue;
+            };
+            let alike = best.is_some_and(|best| {
+                std::mem::discriminant(&best) == std::mem::discriminant(&counts)
+            });
+            if alike && !taken.contains(&counts) {
+                taken.push(counts);
+                event.meaning = Some(Meaning::Time);
+            }
+        }
+        let undecided = |event: &&Event| event.counts.is_some() && event.samples > 0;
+        if let Some(event) = self.list.iter().find(undecided).filter(|_| taken.is_empty()) {
+            return Err(format!("{}, too few to tell how long a cycle takes", event.in_words()));
+        }
+        if taken.is_empty() {
+            let names: Vec<String> = self.list.iter().map(Event::in_words).collect();
+            return Err(names.join(", "));
+        }
+        Ok(self)
+    }
+
+    /// The time since the first record.
+    pub(super) fn since_start(&self, time: Option<u64>) -> Nanos {
+        Nanos(time.unwrap_or(0).saturating_sub(self.first))
+    }
+
+    /// What a sample means, and how much: nanoseconds or faults.
+    pub(super) fn meaning(
+        &mut self,
+        index: usize,
+        sample: &SampleRecord<'_>,
+    ) -> Option<(Meaning, u64)> {
+        let event = self.list.get_mut(index)?;
+        let meaning = event.meaning?;
+        let period = event.period(sample);
+        let weight = match meaning {
+            Meaning::Faults(_) => period.unwrap_or(1),
+            Meaning::Time => match (event.unit, period) {
+                (Some(unit), Some(period)) => (unit * period as f64) as u64,
+                _ => event.frequency()?,
+            },
+        };
+        if meaning == Meaning::Time {
+            event.weights.push(weight);
+        }
+        Some((meaning, weight))
+    }
+
+    /// Tells what the events were and became.
+    pub(super) fn describe(&mut self, imported: &mut Imported) {
+        let events = self.list.iter().map(|event| SourceEvent {
+            name: event.name.clone(),
+            samples: event.samples,
+            used_as: used_as(event.meaning),
+        });
+        imported.source.events = events.collect();
+        imported.elapsed = Nanos(self.last.saturating_sub(self.first));
+        let mut weights: Vec<u64> =
+            self.list.iter_mut().flat_map(|event| std::mem::take(&mut event.weights)).collect();
+        weights.sort_unstable();
+        imported.period = Nanos(weights.get(weights.len() / 2).copied().unwrap_or(0));
+        let unused: Vec<String> = self
+            .list
+            .iter()
+            .filter(|event| event.meaning.is_none() && event.samples > 0)
+            .map(Event::in_words)
+            .collect();
+        if !unused.is_empty() {
+            imported.notes.push(format!("no view shows samples of {} yet", unused.join(", ")));
+        }
+        for event in self.list.iter().filter(|event| event.meaning == Some(Meaning::Time)) {
+            match (event.counts, event.unit) {
+                (Some(Counts::Clock) | None, _) => {}
+                (Some(_), Some(unit)) => imported.notes.push(format!(
+                    "CPU time is {} times {unit:.3} ns per cycle, the pace of its own samples ({:.2} GHz)",
+                    event.name,
+                    1.0 / unit
+                )),
+                (Some(_), None) => imported.notes.push(format!(
+                    "there are too few samples of {} to tell how long a cycle takes: each counts as one period of the \
+                     frequency that was asked for",
+                    event.name
+                )),
+            }
+        }
+    }
+
+    /// The first time stamp.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+}
+
+impl Event {
+    fn of(one: &AttributeDescription) -> Event {
+        let name = one.name().map_or_else(|| usual_name(&one.attr.type_), str::to_owned);
+        Event {
+            samples: 0,
+            counts: counts(&one.attr.type_, &name),
+            faults: super::fault_kind(&name),
+            policy: one.attr.sampling_policy,
+            cycles: Vec::new(),
+            meaning: None,
+            unit: None,
+            weights: Vec::new(),
+            name,
+        }
+    }
+
+    fn in_words(&self) -> String {
+        format!("{} ({} samples)", self.name, self.samples)
+    }
+
+    /// How much a sample is, in the event's unit.
+    fn period(&self, sample: &SampleRecord<'_>) -> Option<u64> {
+        sample.period.or(match self.policy {
+            SamplingPolicy::Period(period) => Some(period.get()),
+            SamplingPolicy::Frequency(_) | SamplingPolicy::NoSampling => None,
+        })
+    }
+
+    /// Nanoseconds of a period at the frequency that was asked for.
+    fn frequency(&self) -> Option<u64> {
+        match self.policy {
+            SamplingPolicy::Frequency(hertz) => 1_000_000_000_u64.checked_div(hertz),
+            SamplingPolicy::Period(_) | SamplingPolicy::NoSampling => None,
+        }
+    }
+
+    fn nanos_per_unit(&mut self) -> Option<f64> {
+        match self.counts? {
+            Counts::Clock => Some(1.0),
+            Counts::Cycles(_) | Counts::ReferenceCycles(_) => {
+                let pairs = std::mem::take(&mut self.cycles);
+                let mut pairs: Vec<f64> =
+                    pairs.into_iter().filter(|nanos| CYCLE.contains(nanos)).collect();
+                pairs.sort_by(f64::total_cmp);
+                pairs.get(pairs.len() / 10).copied().filter(|_| pairs.len() >= FEWEST_PAIRS)
+            }
+        }
+    }
+
+    /// Whether samples of it can be given a time.
+    fn weighable(&self) -> bool {
+        self.unit.is_some() || self.frequency().is_some()
+    }
+}
+
+fn counts(kind: &PerfEventType, name: &str) -> Option<Counts> {
+    match kind {
+        PerfEventType::Software(SoftwareCounterType::CpuClock | SoftwareCounterType::TaskClock) => {
+            Some(Counts::Clock)
+        }
+        PerfEventType::Hardware(HardwareEventId::CpuCycles, pmu) => Some(Counts::Cycles(pmu.0)),
+        PerfEventType::Hardware(HardwareEventId::RefCpuCycles, pmu) => {
+            Some(Counts::ReferenceCycles(pmu.0))
+        }
+        PerfEventType::DynamicPmu(pmu, ..) => match plain(name) {
+            "cycles" | "cpu-cycles" | "cpu_cycles" => Some(Counts::Cycles(*pmu)),
+            // Its counter counts cycles unless `cnt_ctl` asks for ops (AMD64 APM 2, 13.3.4).
+            _ if name.starts_with("ibs_op/") && !name.contains("cnt_ctl=1") => {
+                Some(Counts::Cycles(*pmu))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The event within `PMU/EVENT/MODIFIERS`, or without `:MODIFIERS`.
+fn plain(name: &str) -> &str {
+    let within = name.split_once('/').map_or(name, |(_, rest)| rest);
+    within.split(['/', ':', ',']).next().unwrap_or(within)
+}
+
+/// The name that perf gives to an event, where the file has none.
+fn usual_name(kind: &PerfEventType) -> String {
+    let name = match kind {
+        PerfEventType::Hardware(HardwareEventId::CpuCycles, _) => "cycles",
+        PerfEventType::Hardware(HardwareEventId::RefCpuCycles, _) => "ref-cycles",
+        PerfEventType::Hardware(HardwareEventId::Instructions, _) => "instructions",
+        PerfEventType::Hardware(HardwareEventId::CacheReferences, _) => "cache-references",
+        PerfEventType::Hardware(HardwareEventId::CacheMisses, _) => "cache-misses",
+        PerfEventType::Hardware(HardwareEventId::BranchInstructions, _) => "branches",
+        PerfEventType::Hardware(HardwareEventId::BranchMisses, _) => "branch-misses",
+        PerfEventType::Software(SoftwareCounterType::CpuClock) => "cpu-clock",
+        PerfEventType::Software(SoftwareCounterType::TaskClock) => "task-clock",
+        PerfEventType::Software(SoftwareCounterType::PageFaults) => "page-faults",
+        PerfEventType::Software(SoftwareCounterType::PageFaultsMin) => "minor-faults",
+        PerfEventType::Software(SoftwareCounterType::PageFaultsMaj) => "major-faults",
+        PerfEventType::Software(SoftwareCounterType::ContextSwitches) => "context-switches",
+        PerfEventType::Software(SoftwareCounterType::Dummy) => "dummy",
+        PerfEventType::Tracepoint(id) => return format!("tracepoint {id}"),
+        PerfEventType::DynamicPmu(pmu, config, ..) => {
+            return format!("pmu {pmu} config {config:#x}");
+        }
+        other => return format!("{other:?}"),
+    };
+    name.to_owned()
+}

@@ -1,0 +1,350 @@
+//! perf.data files.
+//!
+//! What for: reads a file twice with crate `linux-perf-data`, which sorts its records by time: first what its events count
+//! ([`events`]), then the records into the recorder. What not: branch stacks, hardware traces (AUX), tracepoints, addresses and
+//! latencies of memory samples: no fact holds them yet, and the import says how many samples it left.
+
+mod events;
+mod header;
+mod machine;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use base::{CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use collect::address_space::CopiedStack;
+use collect::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
+use facts::{EventUse, FaultKind, LostSource, Sink, SinkError};
+use linux_perf_data::linux_perf_event_reader as reader;
+use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
+use reader::{CpuMode, EventRecord, RawEventRecord, RecordType, SampleRecord};
+
+use self::events::{Events, Meaning};
+use self::header::{Mode, Refused};
+use crate::{ImportError, Imported};
+
+/// `PERF_CONTEXT_*`: marks in a call chain, no addresses (include/uapi/linux/perf_event.h).
+const CONTEXT_MAX: u64 = -4095_i64 as u64;
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+/// Registers of x86 in samples: bp, sp, ip (arch/x86/include/uapi/asm/perf_regs.h).
+const UNWINDING_REGISTERS: [u64; 3] = [6, 7, 8];
+/// Longest call chain that is believed.
+const MOST_FRAMES: usize = 1024;
+/// The kernel's number for "this process" in records of the idle task.
+const IDLE: i32 = 0;
+
+/// Reads the file into `sink`.
+///
+/// # Errors
+/// See [`ImportError`]. Facts may have been pushed before one is found.
+pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let mode = checked(path)?;
+    let damaged = |why: String| ImportError::Damaged { path: path.to_owned(), why };
+    let mut events = None;
+    let first = each(path, mode, &mut |file, index, record| {
+        events.get_or_insert_with(|| Events::of(file)).see(index, &record);
+        Ok(())
+    });
+    let first = first.map_err(|failure| failure.into_error(path))?;
+    let Some(events) = events else {
+        return Err(damaged("it has no records".to_owned()));
+    };
+    let mut events =
+        events.decided().map_err(|events| ImportError::NoTime { path: path.to_owned(), events })?;
+    let mut imported = Imported::default();
+    let known = machine::of(&first.file, events.first(), &mut imported);
+    let mut recorder = Recorder::new(sink);
+    recorder.recorded_before(known);
+    let mut converter =
+        Converter { events: &mut events, recorder: &mut recorder, taken: Taken::default() };
+    let second = each(path, mode, &mut |_, index, record| converter.take(index, &record));
+    let taken = converter.taken;
+    second.map_err(|failure| failure.into_error(path))?;
+    recorder.flush()?;
+    imported.files = recorder.take_files();
+    drop(recorder);
+    events.describe(&mut imported);
+    imported.source.file = path.display().to_string();
+    imported.kernel_samples = taken.kernel;
+    imported.stack_bytes = taken.stack_bytes;
+    if taken.broken > 0 {
+        let plural = if taken.broken == 1 { "" } else { "s" };
+        imported.notes.push(format!("{} record{plural} could not be read", taken.broken));
+    }
+    if let Some(why) = first.broke {
+        imported
+            .notes
+            .push(format!("the file ends within its records: {why}; what comes before is here"));
+    }
+    if taken.foreign_stacks > 0 {
+        imported.notes.push(format!(
+            "{} samples have copied stacks of another architecture, which are not unwound here: they show the innermost \
+             function only",
+            taken.foreign_stacks
+        ));
+    }
+    Ok(imported)
+}
+
+fn checked(path: &Path) -> Result<Mode, ImportError> {
+    let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    if !about.is_file() {
+        // It is read twice.
+        let what =
+            std::io::Error::other("it is no regular file; write the recording into one first");
+        return Err(unreadable(what));
+    }
+    header::check(BufReader::new(file), about.len()).map_err(|refused| match refused {
+        Refused::NotPerfData => ImportError::NotPerfData(path.to_owned()),
+        Refused::Unreadable(error) => unreadable(error),
+        Refused::Damaged(why) => ImportError::Damaged { path: path.to_owned(), why },
+    })
+}
+
+/// What went through.
+struct Read {
+    file: PerfFile,
+    /// Why the records end before the file does.
+    broke: Option<String>,
+}
+
+enum Failure {
+    /// Nothing could be read.
+    Damaged(String),
+    Sink(SinkError),
+}
+
+impl Failure {
+    fn into_error(self, path: &Path) -> ImportError {
+        match self {
+            Failure::Damaged(why) => ImportError::Damaged { path: path.to_owned(), why },
+            Failure::Sink(error) => ImportError::Sink(error),
+        }
+    }
+}
+
+/// Gets the number of the record's event, too.
+type Take<'a> = dyn FnMut(&PerfFile, usize, RawEventRecord<'_>) -> Result<(), SinkError> + 'a;
+
+/// Calls `take` for each record of the kernel, in order of time. Records before a damaged one count.
+fn each(path: &Path, mode: Mode, take: &mut Take<'_>) -> Result<Read, Failure> {
+    let read = AssertUnwindSafe(|| {
+        let file = File::open(path).map_err(|error| Failure::Damaged(error.to_string()))?;
+        let opened = match mode {
+            Mode::File => PerfFileReader::parse_file(BufReader::new(file)),
+            Mode::Pipe => PerfFileReader::parse_pipe(BufReader::new(file)),
+        };
+        let opened = opened.map_err(|error| Failure::Damaged(error.to_string()))?;
+        let PerfFileReader { perf_file: mut file, record_iter: mut records } = opened;
+        let events = file.event_attributes();
+        if events.len() > 1 && events.iter().all(|event| event.ids().is_empty()) {
+            let why = "it has several events and does not say which of them a sample is of";
+            return Err(Failure::Damaged(why.to_owned()));
+        }
+        let mut any = false;
+        let broke = loop {
+            match records.next_record(&mut file) {
+                Ok(None) => break None,
+                Ok(Some(PerfFileRecord::EventRecord { record, attr_index })) => {
+                    any = true;
+                    take(&file, attr_index, record).map_err(Failure::Sink)?;
+                }
+                Ok(Some(PerfFileRecord::UserRecord(_))) => {}
+                Err(error) if any => break Some(error.to_string()),
+                Err(error) => return Err(Failure::Damaged(error.to_string())),
+            }
+        };
+        Ok(Read { file, broke })
+    });
+    catch_unwind(read).unwrap_or_else(|_| {
+        Err(Failure::Damaged("the parser of perf.data files failed on it".to_owned()))
+    })
+}
+
+#[derive(Default)]
+struct Taken {
+    kernel: bool,
+    stack_bytes: u32,
+    /// Records that contradict themselves.
+    broken: u64,
+    foreign_stacks: u64,
+}
+
+/// Records into the recorder.
+struct Converter<'a, 's> {
+    events: &'a mut Events,
+    recorder: &'a mut Recorder<'s>,
+    taken: Taken,
+}
+
+impl Converter<'_, '_> {
+    fn take(&mut self, index: usize, raw: &RawEventRecord<'_>) -> Result<(), SinkError> {
+        let time = self.events.since_start(raw.timestamp());
+        let Ok(record) = raw.parse() else {
+            self.taken.broken += 1;
+            return Ok(());
+        };
+        match record {
+            EventRecord::Sample(sample) => self.sample(index, &sample),
+            EventRecord::Comm(named) => {
+                let (pid, tid) = (Pid(named.pid), Tid(named.tid));
+                let name = String::from_utf8_lossy(&named.name.as_slice()).into_owned();
+                match named.is_execve {
+                    true => self.recorder.executed(time, pid, tid, &name),
+                    false => self.recorder.renamed(time, pid, tid, &name),
+                }
+            }
+            EventRecord::Fork(born) => {
+                let (pid, parent) = (Pid(born.pid), Pid(born.ppid));
+                if pid != parent {
+                    self.recorder.process_forked(parent, pid);
+                }
+                self.recorder.thread_created(time, (parent, Tid(born.ptid)), pid, Tid(born.tid))
+            }
+            EventRecord::Exit(gone) => {
+                self.recorder.thread_ended(time, Pid(gone.pid), Tid(gone.tid))
+            }
+            EventRecord::Mmap(map) if map.is_executable => {
+                let range = (map.address, map.length, map.page_offset);
+                self.map(time, map.cpu_mode, map.pid, range, &map.path.as_slice())
+            }
+            EventRecord::Mmap2(map) if map.protection & 4 != 0 => {
+                let range = (map.address, map.length, map.page_offset);
+                self.map(time, map.cpu_mode, map.pid, range, &map.path.as_slice())
+            }
+            EventRecord::Lost(lost) => self.recorder.lost(time, LostSource::Samples, lost.count),
+            _ if raw.record_type == RecordType::LOST_SAMPLES => {
+                let count =
+                    raw.data.as_slice().first_chunk::<8>().map(|bytes| u64::from_ne_bytes(*bytes));
+                self.recorder.lost(time, LostSource::Samples, count.unwrap_or(1))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn map(
+        &mut self,
+        time: Nanos,
+        mode: CpuMode,
+        pid: i32,
+        (start, length, offset): (u64, u64, u64),
+        path: &[u8],
+    ) -> Result<(), SinkError> {
+        // The kernel's own are absolute addresses for us.
+        if mode != CpuMode::User || pid < 0 {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(path);
+        let (start, end) = (RemoteAddr(start), RemoteAddr(start.saturating_add(length)));
+        let offset = FileOffset(offset);
+        self.recorder.mapped(time, Pid(pid), NewMapping { start, end, offset, name: &name })
+    }
+
+    fn sample(&mut self, index: usize, sample: &SampleRecord<'_>) -> Result<(), SinkError> {
+        let Some((meaning, weight)) = self.events.meaning(index, sample) else { return Ok(()) };
+        let (Some(pid), Some(tid)) = (sample.pid, sample.tid) else {
+            self.taken.broken += 1;
+            return Ok(());
+        };
+        // Nobody waits for the idle task.
+        if pid == IDLE && tid == IDLE {
+            return Ok(());
+        }
+        let (pid, tid) = (Pid(pid), Tid(tid));
+        let time = self.events.since_start(sample.timestamp);
+        let cpu = sample.cpu.map(CpuId);
+        let at = Moment { time, pid, tid, cpu };
+        // A thread that was there before: its name came without an event, or never.
+        self.recorder.thread_started(time, pid, tid, "")?;
+        let ip = RemoteAddr(sample.ip.unwrap_or(0));
+        let (mut kernel, mut chain) = chains(sample);
+        let in_kernel = matches!(sample.cpu_mode, CpuMode::Kernel | CpuMode::Hypervisor);
+        if in_kernel && kernel.is_empty() {
+            kernel.push(ip.0);
+        }
+        if !in_kernel && chain.is_empty() {
+            chain.push(ip.0);
+        }
+        self.taken.kernel |= in_kernel;
+        let stack = self.copied(sample);
+        let user = stack.as_ref().map(|(registers, bytes)| CopiedStack { registers, bytes });
+        let position = Position { kernel: &kernel, ip, user, chain: &chain };
+        match meaning {
+            Meaning::Time => {
+                let seen = Ticked { weight: Nanos(weight), cpu_time: None, general: None };
+                self.recorder.sampled(at, seen, position)
+            }
+            Meaning::Faults(kind) => {
+                let address = RemoteAddr(sample.addr.unwrap_or(0));
+                self.recorder.faulted(at, kind, address, weight, position)
+            }
+        }
+    }
+
+    /// Registers and the copied stack, where this machine can unwind them.
+    fn copied(&mut self, sample: &SampleRecord<'_>) -> Option<([u64; 3], Vec<u8>)> {
+        let (registers, (bytes, size)) = (sample.user_regs.as_ref()?, sample.user_stack?);
+        let size = usize::try_from(size).ok()?.min(bytes.len());
+        if size == 0 {
+            return None;
+        }
+        if !self.events.is_x86_64 || cfg!(not(target_arch = "x86_64")) {
+            self.taken.foreign_stacks += 1;
+            return None;
+        }
+        let [bp, sp, ip] = UNWINDING_REGISTERS.map(|register| registers.get(register));
+        let bytes = bytes.as_slice().get(..size)?.to_vec();
+        self.taken.stack_bytes =
+            self.taken.stack_bytes.max(u32::try_from(size).unwrap_or(u32::MAX));
+        Some(([bp?, sp?, ip?], bytes))
+    }
+}
+
+/// The call chain within the kernel, and that of the program.
+fn chains(sample: &SampleRecord<'_>) -> (Vec<u64>, Vec<u64>) {
+    let (mut kernel, mut user) = (Vec::new(), Vec::new());
+    let Some(chain) = sample.callchain else { return (kernel, user) };
+    let mut into = match sample.cpu_mode {
+        CpuMode::User => Some(&mut user),
+        CpuMode::Kernel | CpuMode::Hypervisor => Some(&mut kernel),
+        _ => None,
+    };
+    for number in 0..chain.len().min(MOST_FRAMES) {
+        match chain.get(number) {
+            Some(CONTEXT_KERNEL) => into = Some(&mut kernel),
+            Some(CONTEXT_USER) => into = Some(&mut user),
+            // Of a guest or a hypervisor: no address space here knows them.
+            Some(mark) if mark >= CONTEXT_MAX => into = None,
+            Some(address) => {
+                if let Some(into) = &mut into {
+                    into.push(address);
+                }
+            }
+            None => break,
+        }
+    }
+    (kernel, user)
+}
+
+/// What a fault event counts.
+fn fault_kind(name: &str) -> Option<FaultKind> {
+    match name.split(':').next()? {
+        "page-faults" | "faults" | "minor-faults" => Some(FaultKind::Minor),
+        "major-faults" => Some(FaultKind::Major),
+        _ => None,
+    }
+}
+
+/// What the samples of an event become.
+fn used_as(meaning: Option<Meaning>) -> EventUse {
+    match meaning {
+        Some(Meaning::Time) => EventUse::CpuTime,
+        Some(Meaning::Faults(_)) => EventUse::PageFaults,
+        None => EventUse::Nothing,
+    }
+}

@@ -1,0 +1,167 @@
+//! A perf.data file by hand: what `perf record` would write of a few events.
+//!
+//! What not: branch stacks, hardware traces. Source: Linux, tools/perf/Documentation/perf.data-file-format.txt and
+//! include/uapi/linux/perf_event.h.
+
+use std::path::PathBuf;
+
+/// `PERF_SAMPLE_*` of the samples below: IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD.
+pub const SAMPLE_TYPE: u64 = 1 | 2 | 4 | 32 | 64 | 128 | 256;
+const ATTRIBUTE_BYTES: usize = 128;
+/// `freq` and `sample_id_all`.
+const FLAGS: u64 = 1 << 10 | 1 << 18;
+
+/// An event: type and config of `perf_event_attr`, its name and frequency.
+pub struct Event {
+    pub kind: u32,
+    pub config: u64,
+    pub name: &'static str,
+}
+
+/// The file.
+pub struct File {
+    events: Vec<Event>,
+    records: Vec<u8>,
+    host: String,
+}
+
+impl File {
+    pub fn new(events: Vec<Event>) -> File {
+        File { events, records: Vec::new(), host: "elsewhere".to_owned() }
+    }
+
+    fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        self.records.extend(kind.to_le_bytes());
+        self.records.extend(misc.to_le_bytes());
+        self.records.extend(u16::try_from(body.len() + 8).expect("a short record").to_le_bytes());
+        self.records.extend(body);
+    }
+
+    /// The end of each record that is no sample: TID, TIME, ID, CPU.
+    fn identity(pid: u32, time: u64) -> Vec<u8> {
+        let mut bytes: Vec<u8> = [pid, pid].iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend(time.to_le_bytes());
+        bytes.extend(1_u64.to_le_bytes());
+        bytes.extend(0_u64.to_le_bytes());
+        bytes
+    }
+
+    pub fn executed(&mut self, time: u64, pid: u32, name: &str) {
+        let mut body: Vec<u8> = [pid, pid].iter().flat_map(|word| word.to_le_bytes()).collect();
+        body.extend(padded(name));
+        body.extend(File::identity(pid, time));
+        // PERF_RECORD_COMM with PERF_RECORD_MISC_COMM_EXEC.
+        self.record(3, 1 << 13, &body);
+    }
+
+    pub fn mapped(&mut self, time: u64, pid: u32, (start, length): (u64, u64), path: &str) {
+        let mut body: Vec<u8> = [pid, pid].iter().flat_map(|word| word.to_le_bytes()).collect();
+        body.extend([start, length, 0].iter().flat_map(|word| word.to_le_bytes()));
+        body.extend(padded(path));
+        body.extend(File::identity(pid, time));
+        // PERF_RECORD_MMAP in user mode: executable.
+        self.record(1, 2, &body);
+    }
+
+    pub fn lost(&mut self, time: u64, count: u64) {
+        let mut body: Vec<u8> =
+            [1, count].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        body.extend(File::identity(0, time));
+        self.record(2, 0, &body);
+    }
+
+    /// A sample of event number `event`, with its call chain, innermost first.
+    pub fn sample(&mut self, event: usize, time: u64, pid: u32, period: u64, chain: &[u64]) {
+        let user = chain.iter().find(|address| **address < 1 << 63).copied().unwrap_or(0);
+        let in_kernel = chain.first().is_some_and(|mark| *mark == (-128_i64).cast_unsigned());
+        let ip = if in_kernel { chain[1] } else { user };
+        let mut body = ip.to_le_bytes().to_vec();
+        body.extend([pid, pid].iter().flat_map(|word| word.to_le_bytes()));
+        let words = [time, event as u64 + 1, 0, period, chain.len() as u64];
+        body.extend(words.iter().chain(chain).flat_map(|word| word.to_le_bytes()));
+        self.record(9, if in_kernel { 1 } else { 2 }, &body);
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        const HEADER: usize = 104;
+        let attributes: Vec<u8> = self
+            .events
+            .iter()
+            .flat_map(|event| {
+                let mut attribute = Vec::new();
+                attribute.extend(event.kind.to_le_bytes());
+                attribute.extend((ATTRIBUTE_BYTES as u32).to_le_bytes());
+                attribute.extend(event.config.to_le_bytes());
+                attribute.extend(1000_u64.to_le_bytes());
+                attribute.extend(SAMPLE_TYPE.to_le_bytes());
+                attribute.extend(0_u64.to_le_bytes());
+                attribute.extend(FLAGS.to_le_bytes());
+                attribute.resize(ATTRIBUTE_BYTES, 0);
+                attribute
+            })
+            .collect();
+        let mut described = Vec::new();
+        described.extend((self.events.len() as u32).to_le_bytes());
+        described.extend((ATTRIBUTE_BYTES as u32).to_le_bytes());
+        for (number, event) in self.events.iter().enumerate() {
+            described.extend(&attributes[number * ATTRIBUTE_BYTES..][..ATTRIBUTE_BYTES]);
+            described.extend(1_u32.to_le_bytes());
+            described.extend(string(event.name));
+            described.extend((number as u64 + 1).to_le_bytes());
+        }
+        let mut command = 3_u32.to_le_bytes().to_vec();
+        for word in ["perf", "--", "./solver"] {
+            command.extend(string(word));
+        }
+        // HEADER_HOSTNAME, HEADER_CMDLINE, HEADER_EVENT_DESC.
+        let features = [(3, string(&self.host)), (11, command), (12, described)];
+        let data = HEADER + attributes.len();
+        let table = data + self.records.len();
+        let mut at = table + features.len() * 16;
+        let mut bytes = b"PERFILE2".to_vec();
+        let bits = features.iter().fold(0_u64, |bits, (number, _)| bits | 1 << number);
+        let numbers = [
+            HEADER,
+            ATTRIBUTE_BYTES + 16,
+            HEADER,
+            attributes.len(),
+            data,
+            self.records.len(),
+            0,
+            0,
+        ];
+        bytes.extend(numbers.iter().flat_map(|number| (*number as u64).to_le_bytes()));
+        bytes.extend([bits, 0, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+        bytes.extend(attributes);
+        bytes.extend(&self.records);
+        for (_, section) in &features {
+            bytes.extend((at as u64).to_le_bytes());
+            bytes.extend((section.len() as u64).to_le_bytes());
+            at += section.len();
+        }
+        bytes.extend(features.iter().flat_map(|(_, section)| section));
+        bytes
+    }
+}
+
+/// A name with its end, in whole words.
+fn padded(name: &str) -> Vec<u8> {
+    let mut bytes = name.as_bytes().to_vec();
+    bytes.resize((name.len() + 8) / 8 * 8, 0);
+    bytes
+}
+
+/// `perf_header_string`.
+fn string(text: &str) -> Vec<u8> {
+    let mut bytes = padded(text);
+    let length = u32::try_from(bytes.len()).expect("a short text").to_le_bytes();
+    bytes.splice(0..0, length);
+    bytes
+}
+
+/// A file in the test's own directory.
+pub fn written(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, bytes).expect("the file can be written");
+    path
+}

@@ -1,0 +1,250 @@
+//! perf.data files with known answers, damaged ones, and recordings of real machines.
+//!
+//! What not: the command (`cli/tests`), names of functions.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use base::{FileOffset, Nanos, Pid, Tid};
+use facts::{EventUse, Fact, FaultKind, Module, ModuleKind, Privilege, Sample, StackNode};
+use import::{ImportError, Imported, perf_data};
+
+use self::common::{Event, File, written};
+
+const CPU_CLOCK: Event = Event { kind: 1, config: 0, name: "cpu-clock" };
+const CYCLES: Event = Event { kind: 0, config: 0, name: "cycles:P" };
+const FAULTS: Event = Event { kind: 1, config: 2, name: "page-faults" };
+const MISSES: Event = Event { kind: 0, config: 3, name: "cache-misses" };
+
+const PID: u32 = 4242;
+const START: u64 = 5_000_000_000;
+const MILLISECOND: u64 = 1_000_000;
+const KERNEL: u64 = (-128_i64).cast_unsigned();
+const USER: u64 = (-512_i64).cast_unsigned();
+
+fn imported(name: &str, file: &File) -> (Result<Imported, ImportError>, Vec<Fact>) {
+    let mut facts = Vec::new();
+    let path = written(name, &file.bytes());
+    (perf_data(&path, &mut facts), facts)
+}
+
+fn begun(events: Vec<Event>) -> File {
+    let mut file = File::new(events);
+    file.executed(START, PID, "solver");
+    file.mapped(START, PID, (0x40_0000, 0x10_0000), "/nowhere/solver");
+    file
+}
+
+fn samples(facts: &[Fact]) -> Vec<Sample> {
+    let sample = |fact: &Fact| match fact {
+        Fact::Sample(sample) => Some(*sample),
+        _ => None,
+    };
+    facts.iter().filter_map(sample).collect()
+}
+
+/// The frames of a sample, innermost first, as kind of module and offset.
+fn frames(facts: &[Fact], sample: &Sample) -> Vec<(ModuleKind, FileOffset)> {
+    let nodes: Vec<&StackNode> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::StackNode(node) => Some(node),
+            _ => None,
+        })
+        .collect();
+    let modules: Vec<&Module> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Module(module) => Some(module),
+            _ => None,
+        })
+        .collect();
+    let mut frames = Vec::new();
+    let mut next = sample.stack;
+    while let Some(node) = next.and_then(|id| nodes.iter().find(|node| node.id == id)) {
+        let module = modules.iter().find(|module| module.id == node.module).expect("a module");
+        frames.push((module.kind, node.offset));
+        next = node.parent;
+    }
+    frames
+}
+
+#[test]
+fn clock_samples_become_samples_with_their_call_chains() {
+    let mut file = begun(vec![CPU_CLOCK]);
+    file.sample(0, START + MILLISECOND, PID, MILLISECOND, &[USER, 0x40_1000, 0x40_2005]);
+    let in_kernel = [KERNEL, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0105, USER, 0x40_1010];
+    file.sample(0, START + 2 * MILLISECOND, PID, MILLISECOND, &in_kernel);
+    file.lost(START + 3 * MILLISECOND, 7);
+    let (imported, facts) = imported("clock.data", &file);
+    let imported = imported.expect("a sound file");
+    assert_eq!(imported.command, ["./solver"]);
+    assert_eq!(imported.elapsed, Nanos(3 * MILLISECOND));
+    assert_eq!(imported.period, Nanos(MILLISECOND));
+    assert!(imported.kernel_samples && imported.elsewhere.files && imported.elsewhere.kernel);
+    let event = &imported.source.events[0];
+    assert_eq!(
+        (event.name.as_str(), event.samples, event.used_as),
+        ("cpu-clock", 2, EventUse::CpuTime)
+    );
+    let samples = samples(&facts);
+    let [user, kernel] = samples.as_slice() else { panic!("two samples: {samples:?}") };
+    assert_eq!((user.pid, user.tid, user.time), (Pid(4242), Tid(4242), Nanos(MILLISECOND)));
+    assert_eq!((user.weight, user.privilege), (Nanos(MILLISECOND), Privilege::User));
+    assert_eq!(kernel.privilege, Privilege::Kernel);
+    // Callers are one byte before their return addresses.
+    let file = ModuleKind::File;
+    assert_eq!(frames(&facts, user), [(file, FileOffset(0x1000)), (file, FileOffset(0x2004))]);
+    let expected = [
+        (ModuleKind::Kernel, FileOffset(0xffff_ffff_8100_0010)),
+        (ModuleKind::Kernel, FileOffset(0xffff_ffff_8100_0104)),
+        (file, FileOffset(0x1010)),
+    ];
+    assert_eq!(frames(&facts, kernel), expected);
+    assert!(facts.iter().any(|fact| matches!(fact, Fact::Lost(lost) if lost.count == 7)));
+}
+
+#[test]
+fn cycles_become_time_by_the_pace_of_their_samples() {
+    let mut file = begun(vec![CYCLES]);
+    // 2.5 GHz: a million cycles in 400 µs. Every third time the thread waits in between.
+    let mut time = START;
+    for number in 0..90 {
+        time += 400_000 + u64::from(number % 3 == 0) * 7 * MILLISECOND;
+        file.sample(0, time, PID, 1_000_000, &[USER, 0x40_1000]);
+    }
+    let (imported, facts) = imported("cycles.data", &file);
+    let imported = imported.expect("a sound file");
+    assert_eq!(imported.period, Nanos(400_000));
+    assert!(samples(&facts).iter().all(|sample| sample.weight == Nanos(400_000)));
+    assert!(
+        imported.notes.iter().any(|note| note.contains("0.400 ns per cycle")),
+        "{:?}",
+        imported.notes
+    );
+}
+
+#[test]
+fn too_few_samples_of_cycles_count_as_periods_of_the_frequency() {
+    let mut file = begun(vec![CYCLES]);
+    file.sample(0, START + MILLISECOND, PID, 1, &[USER, 0x40_1000]);
+    let (imported, facts) = imported("few.data", &file);
+    assert!(imported.is_ok());
+    assert_eq!(samples(&facts)[0].weight, Nanos(MILLISECOND));
+}
+
+#[test]
+fn faults_are_faults_and_what_has_no_view_is_counted() {
+    let mut file = begun(vec![CPU_CLOCK, FAULTS, MISSES]);
+    file.sample(0, START + 1, PID, MILLISECOND, &[USER, 0x40_1000]);
+    file.sample(1, START + 2, PID, 3, &[USER, 0x40_1000]);
+    file.sample(2, START + 3, PID, 1000, &[USER, 0x40_1000]);
+    let (imported, facts) = imported("several.data", &file);
+    let imported = imported.expect("a sound file");
+    assert_eq!(samples(&facts).len(), 1);
+    let faults: Vec<_> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Fault(fault) => Some((fault.weight, fault.kind)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(faults, [(3, FaultKind::Minor)]);
+    let uses: Vec<EventUse> = imported.source.events.iter().map(|event| event.used_as).collect();
+    assert_eq!(uses, [EventUse::CpuTime, EventUse::PageFaults, EventUse::Nothing]);
+    assert!(imported.notes.iter().any(|note| note.contains("cache-misses (1 samples)")));
+}
+
+#[test]
+fn a_file_without_time_is_refused_by_the_names_of_its_events() {
+    let mut file = begun(vec![MISSES]);
+    file.sample(0, START + 1, PID, 1000, &[USER, 0x40_1000]);
+    let error = imported("misses.data", &file).0.err().expect("no time");
+    assert!(matches!(error, ImportError::NoTime { .. }));
+    assert!(error.to_string().contains("cache-misses"), "{error}");
+}
+
+#[test]
+fn other_files_and_damaged_ones_differ() {
+    let refused = |name: &str, bytes: &[u8]| {
+        perf_data(&written(name, bytes), &mut Vec::new()).err().expect("refused")
+    };
+    assert!(matches!(refused("text.data", b"no such thing"), ImportError::NotPerfData(_)));
+    assert!(matches!(refused("empty.data", b""), ImportError::NotPerfData(_)));
+    assert!(matches!(refused("head.data", b"PERFILE2"), ImportError::Damaged { .. }));
+    let missing = perf_data(Path::new("/nowhere/perf.data"), &mut Vec::new());
+    assert!(matches!(missing, Err(ImportError::Unreadable { .. })));
+    let directory = perf_data(Path::new("/"), &mut Vec::new());
+    assert!(matches!(directory, Err(ImportError::Unreadable { .. })));
+}
+
+/// Each claim of a size, as absurd as it can be, and the file cut at each byte: an error or a part, no panic, and no
+/// memory for what is not there.
+#[test]
+fn damage_is_an_error_or_a_shorter_recording() {
+    let mut file = begun(vec![CPU_CLOCK, FAULTS]);
+    for number in 0..5 {
+        file.sample(number % 2, START + number as u64, PID, 1, &[USER, 0x40_1000, 0x40_2000]);
+    }
+    let whole = file.bytes();
+    for length in 0..whole.len() {
+        let _ = perf_data(&written("cut.data", &whole[..length]), &mut Vec::new());
+    }
+    for at in 0..whole.len() {
+        for value in [0, 0x7f, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            // Words grow as well: most claims are of four bytes or eight.
+            if at + 4 <= bytes.len() && value == 0xff {
+                bytes[at..at + 4].fill(0xff);
+            }
+            let _ = perf_data(&written("bent.data", &bytes), &mut Vec::new());
+        }
+    }
+}
+
+fn fixtures() -> PathBuf {
+    let next_to_checkout =
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
+    std::env::var_os("FATHOM_FIXTURES").map_or_else(next_to_checkout, PathBuf::from)
+}
+
+/// Name, number of samples of time as `perf report --header` of 6.1 counts them, threads with samples at least.
+const REAL: [(&str, u64, usize); 8] = [
+    ("callchain-lunarlake-fp/perf.data", 3203, 1),
+    ("callchain-fp-lbr/perf.data.callgraph-3.8", 1768, 2),
+    ("perfdata-format-edge/perf.data.hw_and_sw-3.4", 4734, 2),
+    ("perfdata-format-edge/perf.data.numatopology-3.2", 175, 2),
+    ("perfdata-format-edge/perf.data.piped.target.throttled-3.4", 228, 1),
+    ("perfdata-rust-lib/sleep.compressed2.data", 7, 1),
+    ("perfdata-rust-lib/sleep.compressed.pipe.data", 8, 1),
+    ("perfdata-rust-lib/fibo.compressed2.pipe.data", 547, 1),
+];
+
+#[test]
+fn recordings_of_real_machines_keep_their_samples() {
+    for (name, expected, threads) in REAL {
+        let path = fixtures().join(name);
+        if !path.exists() {
+            println!("skipped: {} is not there (set FATHOM_FIXTURES)", path.display());
+            continue;
+        }
+        let mut facts = Vec::new();
+        let imported = perf_data(&path, &mut facts).expect(name);
+        let of_time = imported.source.events.iter().filter(|one| one.used_as == EventUse::CpuTime);
+        assert_eq!(of_time.map(|event| event.samples).sum::<u64>(), expected, "{name}");
+        let samples = samples(&facts);
+        // Those of the idle task are no program's.
+        assert!(
+            samples.len() as u64 <= expected && !samples.is_empty(),
+            "{name}: {}",
+            samples.len()
+        );
+        let mut seen: Vec<Tid> = samples.iter().map(|sample| sample.tid).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(seen.len() >= threads, "{name}: {}", seen.len());
+        assert!(samples.iter().all(|sample| sample.time <= imported.elapsed), "{name}");
+    }
+}
