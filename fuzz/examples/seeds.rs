@@ -7,6 +7,10 @@ use std::path::Path;
 
 use fathom_fuzz::{complete_result, interrupted_result};
 
+#[path = "../../crates/import/tests/common/mod.rs"]
+#[allow(dead_code, reason = "the tests use all of it")]
+mod perf_data;
+
 /// Small programs in many formats of debug information: `make programs` builds them.
 const PROGRAMS: [&str; 8] = [
     "spin",
@@ -124,6 +128,17 @@ fn seed_store() {
         let bytes = fs::read(directory.join("run.json")).expect("the manifest is there");
         seed("store_manifest", name, &bytes);
     }
+    let mut file = perf_data::File::new(vec![
+        perf_data::Event { kind: 1, config: 0, name: "cpu-clock" },
+        perf_data::Event { kind: 0, config: 0, name: "cycles:P" },
+    ]);
+    file.executed(1, 7, "solver");
+    file.mapped(1, 7, (0x40_0000, 0x1000), "/bin/true");
+    for number in 0..40 {
+        file.sample(number % 2, 1000 + number as u64, 7, 1, &[0x40_0010, 0x40_0100]);
+    }
+    file.lost(2000, 1);
+    seed("import_perf_data", "file", &file.bytes());
     // The journal's first frame; layout: crates/store/src/journal.rs.
     let journal =
         fs::read(interrupted_result().join("journal.fathom")).expect("the journal is there");

@@ -17,6 +17,15 @@ pub struct RustText {
     in_test: Vec<bool>,
 }
 
+/// A position in a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position {
+    /// 1-based.
+    pub line: usize,
+    /// In bytes.
+    pub offset: usize,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
@@ -45,8 +54,8 @@ impl RustText {
         RustText { code, comments, prose, in_test }
     }
 
-    /// Every place of the whole word `word` in the code: the line (1-based) and the byte offset.
-    pub fn words(&self, word: &str) -> Vec<(usize, usize)> {
+    /// Every position of the whole word `word` in the code.
+    pub fn words(&self, word: &str) -> Vec<Position> {
         find_words(&self.code, word)
     }
 
@@ -56,8 +65,8 @@ impl RustText {
     }
 }
 
-/// Every place of a whole word in a text: the line (1-based) and the byte offset.
-pub fn find_words(text: &str, word: &str) -> Vec<(usize, usize)> {
+/// Every position of a whole word in a text.
+pub fn find_words(text: &str, word: &str) -> Vec<Position> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let bytes = text.as_bytes();
     text.match_indices(word)
@@ -65,7 +74,7 @@ pub fn find_words(text: &str, word: &str) -> Vec<(usize, usize)> {
             let end = at + word.len();
             (*at == 0 || !is_word(bytes[at - 1])) && !bytes.get(end).copied().is_some_and(is_word)
         })
-        .map(|(at, _)| (line_of(text, at), at))
+        .map(|(offset, _)| Position { line: line_of(text, offset), offset })
         .collect()
 }
 
@@ -204,21 +213,20 @@ mod tests {
     #[test]
     fn lifetimes_are_code() {
         let parts = RustText::of("fn f<'a>(x: &'a str) -> &'static str { unsafe { g(x) } }");
-        assert_eq!(parts.words("unsafe"), [(1, 39)]);
+        assert_eq!(parts.words("unsafe"), [Position { line: 1, offset: 39 }]);
     }
 
     #[test]
     fn names_that_end_in_a_prefix_letter_are_no_raw_string() {
-        assert_eq!(RustText::of("car\"s\" bar\"unsafe\" x").words("x"), [(1, 19)]);
-        assert_eq!(RustText::of("br#\"a\"b\"# unsafe").words("unsafe"), [(1, 10)]);
+        let offset = |text, word| RustText::of(text).words(word)[0].offset;
+        assert_eq!(offset("car\"s\" bar\"unsafe\" x", "x"), 19);
+        assert_eq!(offset("br#\"a\"b\"# unsafe", "unsafe"), 10);
     }
 
     #[test]
     fn words_are_whole() {
-        assert_eq!(
-            RustText::of("unsafe_code unsafe\nunsafer unsafe").words("unsafe"),
-            [(1, 12), (2, 27)]
-        );
+        let positions = RustText::of("unsafe_code unsafe\nunsafer unsafe").words("unsafe");
+        assert_eq!(positions, [(1, 12), (2, 27)].map(|(line, offset)| Position { line, offset }));
     }
 
     #[test]

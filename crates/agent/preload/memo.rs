@@ -11,14 +11,14 @@
 use super::step::Frame;
 use super::walk::Word;
 
-/// Places, a power of two: call sites of a loop or two.
-const PLACES: usize = 256;
+/// Remembered call sites, a power of two: those of a loop or two.
+const SITES: usize = 256;
 /// Stack words that are kept per walk: enough for four frames or more.
 const WORDS: usize = 8;
 
 /// The walks of a thread. All zero at first.
 pub struct Memo {
-    places: [CallSite; PLACES],
+    sites: [CallSite; SITES],
 }
 
 /// A walk up to the frame that it met.
@@ -42,7 +42,7 @@ struct CallSite {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Met {
     /// Its index, from 0 for the outermost.
-    pub place: u32,
+    pub index: u32,
     /// Its number; 0 for none.
     pub serial: u64,
 }
@@ -51,46 +51,46 @@ impl Memo {
     /// The frame that the last walk from `frame` met, and its node, if the words in between are unchanged.
     #[inline(always)]
     pub fn find(&self, frame: &Frame) -> Option<(Met, u32)> {
-        let place = &self.places[place(frame)];
-        let same = place.pc == frame.pc
-            && place.sp == frame.sp
-            && (place.bp == frame.bp || !place.needs_bp)
-            && place.met.serial != 0;
+        let site = &self.sites[index_of(frame)];
+        let same = site.pc == frame.pc
+            && site.sp == frame.sp
+            && (site.bp == frame.bp || !site.needs_bp)
+            && site.met.serial != 0;
         if !same {
             return None;
         }
-        let words = place.offsets.iter().zip(&place.values).take(usize::from(place.count));
+        let words = site.offsets.iter().zip(&site.values).take(usize::from(site.count));
         // Safety: words that a walk from this stack pointer has read in this thread's own stack, which stays mapped
         // (`stack_range`); the caller makes sure that it is such a stack.
         let read = |offset: u16| unsafe {
             ((frame.sp + 8 * usize::from(offset)) as *const usize).read_unaligned()
         };
         let differs = words.fold(0, |differs, (offset, value)| differs | (read(*offset) ^ value));
-        (differs == 0).then_some((place.met, place.node))
+        (differs == 0).then_some((site.met, site.node))
     }
 
     /// Stores a walk: its first frame and whether the walk depends on its rbp, the words read up to the frame that it
     /// met, and its node.
     #[inline(always)]
     pub fn keep(&mut self, first: &Frame, needs_bp: bool, words: &[Word], met: Met, node: u32) {
-        let place = &mut self.places[place(first)];
-        place.met.serial = 0;
+        let site = &mut self.sites[index_of(first)];
+        site.met.serial = 0;
         if words.len() > WORDS {
             return;
         }
         for (number, word) in words.iter().enumerate() {
             let offset = word.at.wrapping_sub(first.sp);
             let (Ok(words), 0) = (u16::try_from(offset / 8), offset % 8) else { return };
-            (place.offsets[number], place.values[number]) = (words, word.value);
+            (site.offsets[number], site.values[number]) = (words, word.value);
         }
-        (place.pc, place.sp, place.bp) = (first.pc, first.sp, first.bp);
-        (place.needs_bp, place.count) = (needs_bp, words.len() as u8);
-        (place.met, place.node) = (met, node);
+        (site.pc, site.sp, site.bp) = (first.pc, first.sp, first.bp);
+        (site.needs_bp, site.count) = (needs_bp, words.len() as u8);
+        (site.met, site.node) = (met, node);
     }
 }
 
 #[inline(always)]
-fn place(frame: &Frame) -> usize {
+fn index_of(frame: &Frame) -> usize {
     let mixed = (frame.pc ^ frame.sp << 20).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    mixed >> (usize::BITS - PLACES.trailing_zeros())
+    mixed >> (usize::BITS - SITES.trailing_zeros())
 }

@@ -66,18 +66,17 @@ impl Region {
         let first = (mixed ^ mixed.rotate_left(29).wrapping_mul(0xD6E8_FEB8_6659_FD93)) >> 44;
         let mut mine = None;
         for probe in 0..layout::MOST_PROBES {
-            let place = (first as usize + probe) % layout::INDEX;
+            let at = layout::INDEX_AT + 4 * ((first as usize + probe) % layout::INDEX);
             // Safety: inside of the index, which is aligned.
-            let place =
-                unsafe { AtomicU32::from_ptr(self.0.add(layout::INDEX_AT + 4 * place).cast()) };
-            let mut found = place.load(Ordering::Acquire);
+            let entry = unsafe { AtomicU32::from_ptr(self.0.add(at).cast()) };
+            let mut found = entry.load(Ordering::Acquire);
             if found == 0 {
                 let number = match mine {
                     Some(number) => number,
                     None => self.new_node(parent, address)?,
                 };
                 mine = Some(number);
-                match place.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
+                match entry.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => return Some(number),
                     // If the other thread entered the same frame, our number stays unused: threads rarely collide
                     // here.

@@ -73,7 +73,7 @@ struct Child {
     node: u32,
 }
 
-/// Places for used nodes, a power of two: the frames of some hundred call chains.
+/// Used nodes that are kept, a power of two: the frames of some hundred call chains.
 const CHILDREN: usize = 1024;
 
 /// A thread's last walk. All zero at first.
@@ -157,8 +157,8 @@ impl Walker {
                     kept -= 1;
                 }
             }
-            let Some(place) = self.steps.get_mut(new) else { break Outside::TooDeep };
-            *place = step;
+            let Some(slot) = self.steps.get_mut(new) else { break Outside::TooDeep };
+            *slot = step;
             new += 1;
             match next(region, generation, &step.frame, &mut stack) {
                 Next::Frame(outer) => step = outer,
@@ -185,7 +185,7 @@ impl Walker {
     #[inline(always)]
     fn remembered(&self, frame: &Frame) -> Option<u32> {
         let (met, node) = self.memo.find(frame)?;
-        let known = self.known.get(..self.count)?.get(met.place as usize)?;
+        let known = self.known.get(..self.count)?.get(met.index as usize)?;
         let holds = known.serial == met.serial && self.first_change(known.words).is_none();
         holds.then_some(node)
     }
@@ -193,13 +193,13 @@ impl Walker {
     /// Remembers a walk of `new` frames that met the `kept`th known one, after it was named.
     #[inline(always)]
     fn remember(&mut self, first: &Frame, kept: usize, new: usize, node: u32) {
-        let place = kept.wrapping_sub(1);
-        let (Some(outer), Some(last)) = (self.known.get(place), self.known.get(place + new)) else {
+        let index = kept.wrapping_sub(1);
+        let (Some(outer), Some(last)) = (self.known.get(index), self.known.get(index + new)) else {
             return;
         };
         let words = usize::from(outer.words)..usize::from(last.words);
         if let (1.., Some(words)) = (new, self.words.get(words)) {
-            let met = Met { place: place as u32, serial: outer.serial };
+            let met = Met { index: index as u32, serial: outer.serial };
             self.memo.keep(first, last.needs_bp, words, met, node);
         }
     }
@@ -243,10 +243,10 @@ impl Walker {
             node = child;
             // Beyond the last place nothing is kept: then the next walk is a longer one.
             match self.known.get_mut(self.count) {
-                Some(place) => {
+                Some(slot) => {
                     self.serial += 1;
                     let (frame, words, serial) = (step.frame, words as u16, self.serial);
-                    *place = Known { frame, node, words, needs_bp, serial };
+                    *slot = Known { frame, node, words, needs_bp, serial };
                     self.count += 1;
                 }
                 None => self.count = 0,
@@ -260,12 +260,12 @@ impl Walker {
     #[inline(always)]
     fn child(&mut self, region: Region, parent: u32, pc: usize) -> Option<u32> {
         let mixed = (pc ^ (parent as usize) << 20).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
-        let place = &mut self.children[mixed % CHILDREN];
-        if place.pc == pc && place.parent == parent {
-            return Some(place.node);
+        let slot = &mut self.children[mixed % CHILDREN];
+        if slot.pc == pc && slot.parent == parent {
+            return Some(slot.node);
         }
         let node = region.child(parent, pc)?;
-        *place = Child { pc, parent, node };
+        *slot = Child { pc, parent, node };
         Some(node)
     }
 
@@ -279,9 +279,9 @@ impl Walker {
             [(frame.sp.wrapping_sub(8), frame.pc), (saved_at, frame.bp), (kept_at, frame.sp)]
         {
             if at != 0
-                && let Some(place) = self.words.get_mut(count)
+                && let Some(slot) = self.words.get_mut(count)
             {
-                *place = Word { at, value };
+                *slot = Word { at, value };
                 count += 1;
             }
         }

@@ -111,14 +111,14 @@ impl Cache {
 
     /// A touch. A line that is found becomes its set's most recent one, and its earlier depth is returned.
     #[inline]
-    pub fn look_up(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
-        each!(self, sets => sets.look_up(place))
+    pub fn look_up(&mut self, address: CacheAddress) -> Result<Hit, FillClass> {
+        each!(self, sets => sets.look_up(address))
     }
 
     /// The same for outer levels, where the most recent line is rarely the wanted one.
     #[inline]
-    pub fn look_up_far(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
-        each!(self, sets => sets.look_up_far(place))
+    pub fn look_up_far(&mut self, address: CacheAddress) -> Result<Hit, FillClass> {
+        each!(self, sets => sets.look_up_far(address))
     }
 
     /// A look-up that changes nothing.
@@ -128,8 +128,8 @@ impl Cache {
 
     /// Inserts a line that is not there, as its set's most recent one.
     #[inline]
-    pub fn fill(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
-        each!(self, sets => sets.fill(place, state))
+    pub fn fill(&mut self, address: CacheAddress, state: LineState) -> Option<Entry> {
+        each!(self, sets => sets.fill(address, state))
     }
 
     /// Removes a line; its way is filled next.

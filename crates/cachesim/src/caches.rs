@@ -128,8 +128,8 @@ impl Caches {
             return Touched::Dropped;
         }
         let l1 = &mut self.cores[core].l1;
-        let place = l1.locate(line);
-        match l1.look_up(place) {
+        let address = l1.locate(line);
+        match l1.look_up(address) {
             Ok(Hit { slot, depth }) => {
                 tally.l1.add_hits(depth, 1);
                 if kind.stores() {
@@ -144,7 +144,7 @@ impl Caches {
             }
             Err(class) => {
                 tally.l1.absent.add(class);
-                self.miss::<PLAIN>(core, place, kind, class, tally);
+                self.miss::<PLAIN>(core, address, kind, class, tally);
                 if !PLAIN && let Some(next) = self.prefetcher.missed(line, site, self.shift) {
                     self.prefetch(core, next, tally);
                 }
@@ -177,17 +177,17 @@ impl Caches {
     fn miss<const PLAIN: bool>(
         &mut self,
         core: usize,
-        place: CacheAddress,
+        address: CacheAddress,
         kind: Kind,
         class: FillClass,
         tally: &mut SiteTally,
     ) {
-        let line = place.line;
+        let line = address.line;
         let mut state = match &mut self.cores[core].l2 {
             None => self.fetch::<PLAIN>(core, line, class, Cause::Demand, tally),
             Some(l2) => {
-                let place = l2.locate(line);
-                match l2.look_up_far(place) {
+                let address = l2.locate(line);
+                match l2.look_up_far(address) {
                     Ok(Hit { slot, depth }) => {
                         tally.l2.add_hits(depth, 1);
                         l2.state(slot).copy()
@@ -195,7 +195,7 @@ impl Caches {
                     Err(class) => {
                         tally.l2.absent.add(class);
                         let state = self.fetch::<PLAIN>(core, line, class, Cause::Demand, tally);
-                        self.fill_l2::<PLAIN>(core, place, state);
+                        self.fill_l2::<PLAIN>(core, address, state);
                         state.copy()
                     }
                 }
@@ -204,7 +204,7 @@ impl Caches {
         if kind.stores() {
             state = self.store::<PLAIN>(core, line, state, tally);
         }
-        if let Some(evicted) = self.cores[core].l1.fill(place, state) {
+        if let Some(evicted) = self.cores[core].l1.fill(address, state) {
             self.traffic.l1.add(evicted.state().is_dirty());
             self.left_l1::<PLAIN>(core, evicted);
         }
@@ -216,18 +216,18 @@ impl Caches {
         let Private { l1, l2 } = &mut self.cores[core];
         let Some(l2) = l2 else { return };
         if l1.find(line).is_none() && l2.find(line).is_none() {
-            let place = l2.locate(line);
+            let address = l2.locate(line);
             // Without a last level, the state of L2 decides the class.
-            let class = l2.look_up_far(place).err().unwrap_or(FillClass::Miss);
+            let class = l2.look_up_far(address).err().unwrap_or(FillClass::Miss);
             let state = self.fetch::<false>(core, line, class, Cause::Prefetch, tally);
-            self.fill_l2::<false>(core, place, state);
+            self.fill_l2::<false>(core, address, state);
         }
     }
 
     #[inline]
-    fn fill_l2<const PLAIN: bool>(&mut self, core: usize, place: CacheAddress, state: LineState) {
+    fn fill_l2<const PLAIN: bool>(&mut self, core: usize, address: CacheAddress, state: LineState) {
         let l2 = self.cores[core].l2.as_mut();
-        if let Some(evicted) = l2.and_then(|l2| l2.fill(place, state)) {
+        if let Some(evicted) = l2.and_then(|l2| l2.fill(address, state)) {
             self.traffic.l2.add(evicted.state().is_dirty());
             self.left_l2::<PLAIN>(core, evicted);
         }
@@ -246,6 +246,7 @@ impl Caches {
         let demanded = u64::from(cause == Cause::Demand);
         let elsewhere =
             if !PLAIN && self.cores.len() > 1 { self.share_with(core, line) } else { None };
+        // The copies in the last level and in DRAM are older.
         if let Some(state) = elsewhere.filter(|state| state.is_dirty()) {
             tally.remote += demanded;
             return state;
@@ -254,12 +255,13 @@ impl Caches {
         let Some(llc) = &mut self.llc else {
             return Caches::fetched(elsewhere, class, demanded, tally);
         };
-        let place = llc.locate(line);
-        match llc.look_up_far(place) {
+        let address = llc.locate(line);
+        match llc.look_up_far(address) {
             Ok(Hit { slot, depth }) => {
                 tally.llc.add_hits(depth, demanded);
                 let found = llc.state(slot);
                 let state = if victim_cache {
+                    // Lines of a victim cache move: they are in it or in the private levels.
                     llc.remove(line);
                     found
                 } else {
@@ -273,7 +275,7 @@ impl Caches {
                 }
                 let state = Caches::fetched(elsewhere, class, demanded, tally);
                 if !victim_cache && elsewhere.is_none() {
-                    self.fill_llc::<PLAIN>(place, state);
+                    self.fill_llc::<PLAIN>(address, state);
                 }
                 state
             }
@@ -299,8 +301,8 @@ impl Caches {
 
     /// Puts a line into the last level, if there is one.
     #[inline]
-    pub fn fill_llc<const PLAIN: bool>(&mut self, place: CacheAddress, state: LineState) {
-        if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(place, state)) {
+    pub fn fill_llc<const PLAIN: bool>(&mut self, address: CacheAddress, state: LineState) {
+        if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(address, state)) {
             self.left_llc::<PLAIN>(evicted);
         }
     }

@@ -60,8 +60,8 @@ impl Caches {
         match (&mut self.llc, slot) {
             (Some(llc), Some(slot)) => llc.set_state(slot, llc.state(slot).absorb(state)),
             (Some(llc), None) if self.inclusion == Inclusion::Victim => {
-                let place = llc.locate(line);
-                self.fill_llc::<false>(place, state.shared(false));
+                let address = llc.locate(line);
+                self.fill_llc::<false>(address, state.shared(false));
             }
             _ => self.traffic.written_lines += u64::from(state.is_dirty()),
         }

@@ -38,6 +38,7 @@ impl Hierarchy {
         let Some(turnover) = self.caches.turnover(run.accesses) else { return 0 };
         // Twice the capacity, and the time that the inner levels need to follow.
         let filling = turnover.saturating_mul(17) / 8;
+        // Whole periods: every stretch begins at the same offset in a line.
         let stretch = (turnover / 2).saturating_add(period - 1) / period * period;
         let simulated = filling.saturating_add(stretch);
         let times = run.iterations.saturating_sub(simulated) / stretch.max(1);

@@ -20,7 +20,6 @@
 //! Accesses that remove lines (stores that bypass the caches, flushes) are simulated at their changes too. Repeated,
 //! they find nothing to remove, unless another access or a prefetcher inserts the line: that is not calm. Stores: the
 //! simulated touch at a change makes the line dirty; repeated ones find it dirty. Other threads do not run meanwhile.
-//! meanwhile.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span, Thread};
 use crate::caches::{Touch, Touched};
@@ -218,6 +217,7 @@ impl Meetings {
     fn none(&mut self, cursors: &[Cursor]) -> bool {
         // Two lines each; half empty, so that searches are short and end.
         self.places.resize((4 * cursors.len()).next_power_of_two(), Meeting::default());
+        // Entries of earlier rounds count as free, so that nothing needs to be cleared.
         self.round += 1;
         let mut alone = |set: u64, line: u64, shift: u32| {
             let (mask, round) = (self.places.len() - 1, self.round);
@@ -279,6 +279,7 @@ impl<'a, L: Levels> Driver<'a, L> {
             };
             let next = self.cursors.iter().map(|cursor| cursor.next).min();
             let next = next.unwrap_or(iterations).min(iterations);
+            // What calm iterations touch is counted when its line changes (`settle`).
             if !calm {
                 self.repeat(next - now - 1);
                 self.cursors.iter_mut().for_each(|cursor| cursor.settled = next);

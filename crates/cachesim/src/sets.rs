@@ -163,22 +163,22 @@ impl<const N: usize, O: Order> Sets<N, O> {
     }
 
     #[inline]
-    pub fn look_up(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
-        let set = &self.sets[place.set];
+    pub fn look_up(&mut self, address: CacheAddress) -> Result<Hit, FillClass> {
+        let set = &self.sets[address.set];
         let way = set.order.newest();
         // Most touches are of the most recent line: test it first, before marks and recency.
-        if set.entry(way).is_of(place.line) && set.generation == self.generation {
-            return Ok(Hit { slot: slot(place.set, way), depth: 0 });
+        if set.entry(way).is_of(address.line) && set.generation == self.generation {
+            return Ok(Hit { slot: slot(address.set, way), depth: 0 });
         }
         if set.generation != self.generation {
             return Err(self.absent(0));
         }
-        self.search(place, mark(place.line))
+        self.search(address, mark(address.line))
     }
 
     #[inline(never)]
-    pub fn look_up_far(&mut self, place: CacheAddress) -> Result<Hit, FillClass> {
-        let (set, mark) = (&self.sets[place.set], mark(place.line));
+    pub fn look_up_far(&mut self, address: CacheAddress) -> Result<Hit, FillClass> {
+        let (set, mark) = (&self.sets[address.set], mark(address.line));
         if set.generation != self.generation {
             return Err(self.absent(0));
         }
@@ -186,20 +186,20 @@ impl<const N: usize, O: Order> Sets<N, O> {
         if !set.marks.any(mark) {
             return Err(self.absent(set.filled));
         }
-        self.search(place, mark)
+        self.search(address, mark)
     }
 
     /// The rest of a touch.
     #[inline]
-    fn search(&mut self, place: CacheAddress, mark: u8) -> Result<Hit, FillClass> {
-        let set = &mut self.sets[place.set];
-        let Some(way) = set.way_of(place.line, mark) else {
+    fn search(&mut self, address: CacheAddress, mark: u8) -> Result<Hit, FillClass> {
+        let set = &mut self.sets[address.set];
+        let Some(way) = set.way_of(address.line, mark) else {
             let filled = set.filled;
             return Err(self.absent(filled));
         };
         let depth = set.order.promote(way, self.ways);
-        self.policy.touched(place.set, way);
-        Ok(Hit { slot: slot(place.set, way), depth })
+        self.policy.touched(address.set, way);
+        Ok(Hit { slot: slot(address.set, way), depth })
     }
 
     pub fn find(&self, line: u64) -> Option<Slot> {
@@ -211,29 +211,29 @@ impl<const N: usize, O: Order> Sets<N, O> {
     }
 
     #[inline(never)]
-    pub fn fill(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
-        let set = &mut self.sets[place.set];
+    pub fn fill(&mut self, address: CacheAddress, state: LineState) -> Option<Entry> {
+        let set = &mut self.sets[address.set];
         // With LRU and without gaps the oldest way is the victim: one update of the order does everything.
         if set.generation != self.generation || set.gaps > 0 || !self.policy.is_lru() {
-            return self.fill_any(place, state);
+            return self.fill_any(address, state);
         }
         let full = usize::from(set.filled) == self.ways;
         // Ways that never held a line are the oldest.
         let way = set.order.renew(self.ways);
         set.filled += u8::from(!full);
-        let before = set.put(way, place.line, state);
+        let before = set.put(way, address.line, state);
         full.then_some(before)
     }
 
     /// The same in other cases than the common one.
     #[inline(never)]
-    fn fill_any(&mut self, place: CacheAddress, state: LineState) -> Option<Entry> {
-        let set = &mut self.sets[place.set];
+    fn fill_any(&mut self, address: CacheAddress, state: LineState) -> Option<Entry> {
+        let set = &mut self.sets[address.set];
         if set.generation != self.generation {
             // The set is from an earlier burst: it is emptied at its first use.
             (set.generation, set.filled, set.gaps) = (self.generation, 0, 0);
             set.order = O::empty(self.ways);
-            self.policy.forget(place.set);
+            self.policy.forget(address.set);
         }
         let full = usize::from(set.filled) == self.ways;
         let evicts = full && set.gaps == 0;
@@ -242,14 +242,14 @@ impl<const N: usize, O: Order> Sets<N, O> {
             set.oldest_gap(self.ways)
         } else if full {
             let oldest = set.order.ways(self.ways).last().unwrap_or(0);
-            self.policy.victim(place.set, self.ways, oldest)
+            self.policy.victim(address.set, self.ways, oldest)
         } else {
             set.filled += 1;
             usize::from(set.filled) - 1
         };
         set.order.promote(way, self.ways);
-        self.policy.touched(place.set, way);
-        let before = set.put(way, place.line, state);
+        self.policy.touched(address.set, way);
+        let before = set.put(way, address.line, state);
         evicts.then_some(before)
     }
 

@@ -69,6 +69,7 @@ impl Entry {
     /// The number of its line, which has `1 << shift` bytes.
     #[inline]
     pub fn line(self, shift: u32) -> u64 {
+        // An arithmetic shift: the upper bits of kernel addresses are all set.
         (self.0.get().cast_signed() >> STATE_BITS).cast_unsigned() & (u64::MAX >> shift)
     }
 }

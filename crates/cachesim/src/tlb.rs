@@ -162,8 +162,8 @@ impl Tlb {
             (Some(huge), PageSize::Huge) => huge,
             _ => &mut self.small,
         };
-        let place = first.locate(tag);
-        let class = match first.look_up(place) {
+        let address = first.locate(tag);
+        let class = match first.look_up(address) {
             Ok(Hit { depth, .. }) => {
                 self.tallies[site].first.add_hits(depth, 1);
                 return Touched::Hit(depth);
@@ -171,15 +171,15 @@ impl Tlb {
             Err(class) => class,
         };
         // A page walk changes only the second level: the first is filled at once.
-        first.fill(place, LineState::fetched(class));
+        first.fill(address, LineState::fetched(class));
         self.tallies[site].first.absent.add(class);
         if let Some(second) = &mut self.second {
-            let (tally, place) = (&mut self.tallies[site].second, second.locate(tag));
-            match second.look_up_far(place) {
+            let (tally, address) = (&mut self.tallies[site].second, second.locate(tag));
+            match second.look_up_far(address) {
                 Ok(Hit { depth, .. }) => tally.add_hits(depth, 1),
                 Err(class) => {
                     tally.absent.add(class);
-                    second.fill(place, LineState::fetched(class));
+                    second.fill(address, LineState::fetched(class));
                 }
             }
         }

@@ -36,6 +36,8 @@ fn costs() -> Option<Vec<f64>> {
     };
     let cost = |_| {
         let ((same, _), (chance, passed)) = (timed(false)?, timed(true)?);
+        // A random branch has no pattern: the best guess is the more frequent way, which misses the
+        // rarer one.
         let missed = passed.min(TURNS - passed);
         Some((chance - same).max(0.0) / missed.max(1) as f64)
     };

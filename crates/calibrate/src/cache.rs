@@ -93,6 +93,7 @@ fn save_to(path: &Path, calibration: &Calibration) -> io::Result<()> {
     let temporary = path.with_extension(format!("json.{}.tmp", std::process::id()));
     let written = File::create(&temporary).and_then(|mut file| {
         file.write_all(&text)?;
+        // Before the rename, or a power cut may leave an empty file under the final name.
         file.sync_all()
     });
     written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {

@@ -91,10 +91,10 @@ fn distance(
     let (mut counts, mut all) = ([0u64; 4], 0);
     for _ in 0..MOST_ROUNDS {
         event.set(Counting::On)?;
-        let at = wait_for(wait, buffer, TURNS);
+        let waited_at = wait_for(wait, buffer, TURNS);
         event.set(Counting::Off)?;
-        let Some(at) = at else { return Ok(None) };
-        ring.drain(|record| count(record, &at, &mut counts, &mut all));
+        let Some(waited_at) = waited_at else { return Ok(None) };
+        ring.drain(|record| count(record, &waited_at, &mut counts, &mut all));
         if all >= ENOUGH {
             break;
         }
@@ -105,7 +105,7 @@ fn distance(
 }
 
 /// Counts a sample of our own code.
-fn count(record: &[u8], at: &WaitedAt, counts: &mut [u64; 4], all: &mut u64) {
+fn count(record: &[u8], waited_at: &WaitedAt, counts: &mut [u64; 4], all: &mut u64) {
     let is_sample = record.starts_with(&RECORD_SAMPLE.to_le_bytes());
     let Some(bytes) = record.get(IP_AT).filter(|_| is_sample) else { return };
     let Ok(ip) = bytes.try_into().map(u64::from_le_bytes) else { return };
@@ -114,8 +114,8 @@ fn count(record: &[u8], at: &WaitedAt, counts: &mut [u64; 4], all: &mut u64) {
         return;
     }
     *all += 1;
-    if let Some(place) = at.iter().position(|address| *address == ip) {
-        counts[place] += 1;
+    if let Some(distance) = waited_at.iter().position(|address| *address == ip) {
+        counts[distance] += 1;
     }
 }
 

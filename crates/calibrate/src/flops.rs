@@ -83,7 +83,7 @@ fn rounds(
             let repeats = samples.entry(*point).or_default();
             if repeats.undisturbed() < REPEATS {
                 complete = false;
-                let (rate, disturbed) = one(plan, method, precision, threads, turns)?;
+                let (rate, disturbed) = repeat(plan, method, precision, threads, turns)?;
                 repeats.push(rate, disturbed);
             }
         }
@@ -107,7 +107,7 @@ fn turns_per_repeat(method: FlopMethod, precision: Precision) -> u64 {
 }
 
 /// GFLOP/s of one repeat, and whether it was disturbed.
-fn one(
+fn repeat(
     plan: &Plan,
     method: FlopMethod,
     precision: Precision,

@@ -82,6 +82,7 @@ fn set(host: &Host, found: &Calibration, level: u32, threads: usize) -> Result<u
     let Some((holds, most)) = shown(level) else {
         return Err("its size is not known".to_owned());
     };
+    // Half of what the ladder shows, so that the set surely stays.
     let (part, most) = (holds / sharers(level) / 2.0, most / sharers(level));
     let above = |level: u32| {
         let claimed = claimed(level).map_or(0.0, |cache| cache.bytes as f64);
@@ -115,6 +116,7 @@ fn passes(
     let mut runs: Vec<_> =
         runs.map(|(point, kernel)| (point, kernel, Repeats::default())).collect();
     for attempt in 0..TRIES {
+        // Two rounds in any case.
         let late = attempt > 1 && Instant::now() > deadline;
         if late
             || runs
@@ -129,8 +131,8 @@ fn passes(
                 continue;
             }
             let jobs = buffers.iter_mut().take(point.threads).map(|(cpu, buffer)| (*cpu, buffer));
-            let what = (*kernel, simd, Bytes(set));
-            let done = workers::together(jobs.collect(), |buffer| one(buffer, what))?;
+            let rate = |buffer: &mut Buffer| rate_of_passes(*kernel, simd, buffer, Bytes(set));
+            let done = workers::together(jobs.collect(), rate)?;
             repeats.push(done.results.iter().sum(), done.disturbed);
         }
     }
@@ -153,7 +155,7 @@ fn passes(
 }
 
 /// GB/s of one thread, over the set again and again for a while, once it lies where it belongs.
-fn one(buffer: &mut Buffer, (kernel, simd, set): (Kernel, Simd, Bytes)) -> f64 {
+fn rate_of_passes(kernel: Kernel, simd: Simd, buffer: &mut Buffer, set: Bytes) -> f64 {
     sweep_again(kernel, simd, buffer, set, 2);
     // Several passes between two looks at the clock, which takes some 20 ns.
     let times = ((1 << 20) / set.0.max(1)).max(1);

@@ -86,6 +86,8 @@ fn memory(host: &Host, notes: &mut Vec<String>) -> Bytes {
             host.memory_bytes / 4
         }
     };
+    // Version 2 of cgroups, then version 1. Without a limit version 2 says `max`, which is no
+    // number.
     for (limit, used) in [
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         (

@@ -24,7 +24,7 @@ use exit::Failure;
 fn main() -> ExitCode {
     let began = sys::process::monotonic();
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic
+        let position = panic
             .location()
             .map(|at| format!(" at {}:{}", at.file(), at.line()))
             .unwrap_or_default();
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         let message = text
             .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
-        eprintln!("fathom: this is a bug in Fathom{place}: {message}");
+        eprintln!("fathom: this is a bug in Fathom{position}: {message}");
         eprintln!("  the recording up to the last second is kept; `fathom report` opens it");
     }));
     match std::panic::catch_unwind(|| run(began)) {

@@ -229,6 +229,7 @@ impl RegisterEncoder {
                 let indices = self.history.indices(state.place);
                 self.places.insert(state.place.clone(), (number, indices.clone()));
                 put(&mut self.bytes, (number << 1 | has_time).into());
+                // The first use of a number tells the decoder that a place follows.
                 self.put_place(state.place);
                 (u64::MAX, indices)
             }
@@ -262,8 +263,8 @@ impl RegisterEncoder {
         put(&mut self.bytes, (place.slots.len() as u64).into());
         for slot in &place.slots {
             let base = u64::from(slot.base == SlotBase::FramePointer) << 1;
-            let place = zigzag(i64::from(slot.displacement).cast_unsigned());
-            put(&mut self.bytes, (place << 2 | base | u64::from(slot.wide)).into());
+            let displacement = zigzag(i64::from(slot.displacement).cast_unsigned());
+            put(&mut self.bytes, (displacement << 2 | base | u64::from(slot.wide)).into());
         }
     }
 
@@ -285,11 +286,11 @@ impl RegisterEncoder {
         let last = &mut self.history.last;
         let pairs = || indices.iter().zip(values).enumerate();
         let changed = pairs().filter(|(_, (at, value))| value.is_some_and(|new| new != last[**at]));
-        let changed = changed.fold(0u64, |bits, (place, _)| bits | 1 << place);
+        let changed = changed.fold(0u64, |bits, (position, _)| bits | 1 << position);
         put(&mut self.bytes, changed.into());
         let mut first = None;
-        for (place, (at, value)) in pairs() {
-            let Some(value) = value.filter(|_| changed >> place & 1 == 1) else { continue };
+        for (position, (at, value)) in pairs() {
+            let Some(value) = value.filter(|_| changed >> position & 1 == 1) else { continue };
             let difference = value.wrapping_sub(last[*at]);
             last[*at] = value;
             // Pointers and indices of one loop advance together, by elements or bytes: the first difference gives the
@@ -479,7 +480,9 @@ impl Input<'_> {
     fn values(&mut self, indices: &[usize], last: &mut [u64]) -> Result<(), RegisterError> {
         let changed = self.number()?;
         let mut first = None;
-        for (_, at) in indices.iter().enumerate().filter(|(place, _)| changed >> place & 1 == 1) {
+        for (_, at) in
+            indices.iter().enumerate().filter(|(position, _)| changed >> position & 1 == 1)
+        {
             let token = self.token()?;
             let word = (token >> 1) as u64;
             let difference = match (token & 1, first) {

@@ -3,6 +3,15 @@
 //! Source: MIDR_EL1 implementer and part codes, Arm Architecture Reference Manual; the same tables as
 //! `sys-utils/lscpu-arm.c` of util-linux. A number that is not in them is shown as a number.
 
+/// A core design, by the numbers of its MIDR_EL1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ArmCore {
+    /// The company.
+    pub(crate) implementer: u32,
+    /// The company's number of the design.
+    pub(crate) part: u32,
+}
+
 const IMPLEMENTERS: [(u32, &str); 12] = [
     (0x41, "Arm"),
     (0x42, "Broadcom"),
@@ -48,19 +57,20 @@ const PARTS: [(u32, u32, &str); 27] = [
     (0xc0, 0xac3, "Ampere-1"),
 ];
 
-/// The company, e.g. `Arm`; the code in hexadecimal when unknown.
-pub(crate) fn implementer(code: u32) -> String {
-    let known = IMPLEMENTERS.iter().find(|(number, _)| *number == code);
-    known.map_or_else(|| format!("{code:#04x}"), |(_, name)| (*name).to_owned())
-}
+impl ArmCore {
+    /// The company, e.g. `Arm`; the code in hexadecimal when unknown.
+    pub(crate) fn implementer_name(self) -> String {
+        let known = IMPLEMENTERS.iter().find(|(code, _)| *code == self.implementer);
+        known.map_or_else(|| format!("{:#04x}", self.implementer), |(_, name)| (*name).to_owned())
+    }
 
-/// The core, e.g. `Neoverse-N1`; implementer and part when unknown.
-pub(crate) fn part(implementer_code: u32, part_code: u32) -> String {
-    let known = PARTS
-        .iter()
-        .find(|(company, number, _)| (*company, *number) == (implementer_code, part_code));
-    known.map_or_else(
-        || format!("{} part {part_code:#05x}", implementer(implementer_code)),
-        |(_, _, name)| (*name).to_owned(),
-    )
+    /// The core, e.g. `Neoverse-N1`; implementer and part when unknown.
+    pub(crate) fn name(self) -> String {
+        let is_this = |(implementer, part): (u32, u32)| self == ArmCore { implementer, part };
+        let known = PARTS.iter().find(|(implementer, part, _)| is_this((*implementer, *part)));
+        known.map_or_else(
+            || format!("{} part {:#05x}", self.implementer_name(), self.part),
+            |(_, _, name)| (*name).to_owned(),
+        )
+    }
 }

@@ -4,6 +4,8 @@
 //! as in the kernel's `arch/x86/include/asm/{kvm_para,hypervisor}.h` and VMware's KB 1009458.
 //! What not: the instruction (`sys`). Hazard: in a virtual machine the hypervisor chooses all of these values.
 
+use std::fmt;
+
 use facts::host::{Cache, CacheKind};
 
 /// One answer of the CPU: registers EAX, EBX, ECX, EDX.
@@ -15,6 +17,23 @@ pub struct CpuidLeaf {
     pub subleaf: u32,
     /// EAX, EBX, ECX, EDX after.
     pub registers: [u32; 4],
+}
+
+/// The numbers by which a vendor names a CPU design.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuSignature {
+    /// With the extended family.
+    pub family: u32,
+    /// With the extended model.
+    pub model: u32,
+    /// Revision of the model.
+    pub stepping: u32,
+}
+
+impl fmt::Display for CpuSignature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}/{}", self.family, self.model, self.stepping)
+    }
 }
 
 /// The answers of one CPU.
@@ -62,6 +81,7 @@ impl CpuidDump {
             let Some([highest, ..]) = ask(&mut dump, base, 0) else { return dump };
             for offset in [1, 2, 3, 4, 7, 8, 0x10, 0x15, 0x16, 0x1a] {
                 let leaf = base + offset;
+                // Leaf 4 needs subleaves, below.
                 if leaf <= highest && leaf != INTEL_CACHES {
                     ask(&mut dump, leaf, 0);
                 }
@@ -91,6 +111,7 @@ impl CpuidDump {
     #[must_use]
     pub fn vendor(&self) -> Option<String> {
         let [_, ebx, ecx, edx] = self.get(0, 0)?;
+        // In this order (SDM vol. 2A, CPUID, leaf 0); hypervisors use ebx, ecx, edx.
         readable(&[ebx, edx, ecx])
     }
 
@@ -107,12 +128,13 @@ impl CpuidDump {
     /// Family, model and stepping as the vendors print them: the extended family counts only for family 15, the
     /// extended model for families 6 and 15 (SDM vol. 2A, CPUID leaf 1).
     #[must_use]
-    pub fn family_model_stepping(&self) -> Option<(u32, u32, u32)> {
+    pub fn signature(&self) -> Option<CpuSignature> {
         let [eax, ..] = self.get(1, 0)?;
         let (family, model, stepping) = (eax >> 8 & 15, eax >> 4 & 15, eax & 15);
         let extended_model = if family == 6 || family == 15 { (eax >> 16 & 15) << 4 } else { 0 };
         let extended_family = if family == 15 { eax >> 20 & 255 } else { 0 };
-        Some((family + extended_family, model + extended_model, stepping))
+        let (family, model) = (family + extended_family, model + extended_model);
+        Some(CpuSignature { family, model, stepping })
     }
 
     fn has_hypervisor(&self) -> bool {
@@ -192,6 +214,7 @@ fn cache([eax, ebx, ecx, _]: [u32; 4]) -> Option<Cache> {
         3 => CacheKind::Unified,
         _ => return None,
     };
+    // Each field is one less than its number (SDM vol. 2A, CPUID, leaf 4).
     let ways = (ebx >> 22) + 1;
     let partitions = (ebx >> 12 & 0x3ff) + 1;
     let line_bytes = (ebx & 0xfff) + 1;

@@ -15,8 +15,8 @@ fn rough(bytes: u64) -> (u32, u64) {
 /// nodes, CPUs allowed, quota, kernel, hypervisor, transparent huge pages. 16 hexadecimal digits (FNV-1a, 64 bits;
 /// Fowler, Noll, Vo): enough to notice a change, no protection against forgery.
 ///
-/// Left out on purpose: container signs, hugetlb pools (the kernels do not use them) and the measured clock rate,
-/// which differs in its last digits from run to run,
+/// Left out on purpose: container signs, hugetlb pools (what is timed uses none), the measured clock rate, which
+/// differs in its last digits from run to run,
 /// and the nodes' memory, which grows while a virtual machine with hotplugged memory runs.
 #[must_use]
 pub fn fingerprint(host: &Host) -> String {

@@ -4,8 +4,8 @@
 
 use facts::host::Host;
 
-use crate::topology::{Topology, arm_part, cpus_of, processors, topology};
-use crate::{Snapshot, arm, caches, memory, surroundings, text};
+use crate::topology::{Topology, arm_core, cpus_of, processors, topology};
+use crate::{Snapshot, caches, memory, surroundings, text};
 
 /// SIMD sets that the calibration knows, and their names in `/proc/cpuinfo`, worst first. The kernel lists a flag
 /// only where it also saves the registers.
@@ -60,8 +60,8 @@ pub fn describe(snapshot: &Snapshot) -> (Host, Vec<String>) {
 }
 
 fn model(snapshot: &Snapshot, first: &str) -> String {
-    if let Some((company, part)) = arm_part(first) {
-        return format!("{} {}", arm::implementer(company), arm::part(company, part));
+    if let Some(core) = arm_core(first) {
+        return format!("{} {}", core.implementer_name(), core.name());
     }
     // "cpu" is POWER's key.
     let named = text::value_of(first, "model name").or_else(|| text::value_of(first, "cpu"));
@@ -70,16 +70,16 @@ fn model(snapshot: &Snapshot, first: &str) -> String {
 }
 
 fn vendor(snapshot: &Snapshot, first: &str) -> String {
-    if let Some((company, _)) = arm_part(first) {
-        return arm::implementer(company);
+    if let Some(core) = arm_core(first) {
+        return core.implementer_name();
     }
     let listed = text::value_of(first, "vendor_id").map(str::to_owned);
     listed.or_else(|| snapshot.cpuid.vendor()).unwrap_or_default()
 }
 
 fn family_model_stepping(snapshot: &Snapshot, first: &str) -> String {
-    if let Some((family, model, stepping)) = snapshot.cpuid.family_model_stepping() {
-        return format!("{family}/{model}/{stepping}");
+    if let Some(signature) = snapshot.cpuid.signature() {
+        return signature.to_string();
     }
     let keys =
         [["cpu family", "model", "stepping"], ["CPU architecture", "CPU variant", "CPU revision"]];

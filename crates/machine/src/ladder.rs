@@ -83,7 +83,7 @@ pub fn read(points: &[LatencyPoint], claimed: &[Cache]) -> Reading {
     reading.caches = match assign(caches, &levels, &ladder) {
         Some(assigned) => assigned
             .iter()
-            .map(|(level, place)| effective(*level, *place, &plateaus, &ladder))
+            .map(|(level, position)| effective(*level, *position, &plateaus, &ladder))
             .collect(),
         None => {
             reading.notes.push(format!(
@@ -196,17 +196,17 @@ fn assign(
         return None;
     }
     let choice = closest_levels(caches, levels, ladder);
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for (index, (level, _)) in levels.iter().enumerate() {
         match choice.iter().position(|chosen| *chosen == index) {
-            Some(plateau) => places.push((*level, LadderPosition::On(caches[plateau]))),
+            Some(plateau) => positions.push((*level, LadderPosition::On(caches[plateau]))),
             None => {
                 let behind = choice.iter().filter(|chosen| **chosen < index).count();
-                places.push((*level, LadderPosition::Before(behind)));
+                positions.push((*level, LadderPosition::Before(behind)));
             }
         }
     }
-    Some(places)
+    Some(positions)
 }
 
 /// The ascending choice of levels that brings the plateaus' ends closest to the claimed sizes (in octaves). There
@@ -236,11 +236,11 @@ fn closest_levels(caches: &[Plateau], levels: &[(u32, f64)], ladder: &[Point]) -
 /// Size and latency of one level.
 fn effective(
     level: u32,
-    place: LadderPosition,
+    position: LadderPosition,
     plateaus: &[Plateau],
     ladder: &[Point],
 ) -> EffectiveCache {
-    match place {
+    match position {
         LadderPosition::On(plateau) => on_plateau(level, plateau, plateaus, ladder),
         LadderPosition::Before(index) => on_rise(level, index, plateaus, ladder),
     }

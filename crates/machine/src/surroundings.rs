@@ -186,6 +186,7 @@ pub(crate) fn cpu_quota(snapshot: &Snapshot, problems: &mut Vec<String>) -> Opti
             read("cpu.cfs_quota_us").zip(read("cpu.cfs_period_us"))
         };
         let Some((quota, period)) = fields else { continue };
+        // No limit, in version 2 and version 1 (kernel: cgroup-v2.rst, sched-bwc.rst).
         if quota == "max" || quota == "-1" {
             continue;
         }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::CpuId;
 
+use crate::arm::ArmCore;
 use crate::snapshot::CPU_DIRECTORY;
-use crate::{Snapshot, arm, text};
+use crate::{Snapshot, text};
 
 /// What is known about the CPUs that are online.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -167,23 +168,23 @@ fn core_types(
     if snapshot.cpuid.is_hybrid() {
         problems.push("the CPU has cores of different types, but the kernel does not say which CPU is of which".to_owned());
     }
-    let mut parts: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
+    let mut cores: BTreeMap<ArmCore, BTreeSet<u32>> = BTreeMap::new();
     for (cpu, block) in processors(snapshot) {
-        if let Some(part) = arm_part(block) {
-            parts.entry(part).or_default().insert(cpu);
+        if let Some(core) = arm_core(block) {
+            cores.entry(core).or_default().insert(cpu);
         }
     }
-    if parts.len() < 2 {
+    if cores.len() < 2 {
         return Vec::new();
     }
-    parts.iter().map(|((company, part), cpus)| (arm::part(*company, *part), count(cpus))).collect()
+    cores.iter().map(|(core, cpus)| (core.name(), count(cpus))).collect()
 }
 
 /// Implementer and part code of a block of `/proc/cpuinfo` on Arm.
-pub(crate) fn arm_part(block: &str) -> Option<(u32, u32)> {
+pub(crate) fn arm_core(block: &str) -> Option<ArmCore> {
     let hexadecimal =
         |key| u32::from_str_radix(text::value_of(block, key)?.strip_prefix("0x")?, 16).ok();
-    Some((hexadecimal("CPU implementer")?, hexadecimal("CPU part")?))
+    Some(ArmCore { implementer: hexadecimal("CPU implementer")?, part: hexadecimal("CPU part")? })
 }
 
 /// The allowed CPUs in the order in which a measurement should fill them: one per core first, node after node,

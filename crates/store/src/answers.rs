@@ -44,6 +44,7 @@ impl Answer {
         }
         let files = fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
         let is_table = |path: &PathBuf| {
+            // A foreign directory may hold a link to anything, or a pipe that never ends.
             let is_plain = || fs::symlink_metadata(path).is_ok_and(|file| file.is_file());
             path.extension().is_some_and(|kind| kind == "parquet") && is_plain()
         };

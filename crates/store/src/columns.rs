@@ -193,6 +193,7 @@ impl RowSink for TableBuffer {
                 values.push(bytes.to_owned());
                 bytes.len() + 8
             }
+            // Its definition level.
             (_, Cell::Null) => 2,
             (_, cell) => {
                 debug_assert!(false, "column {} cannot hold {cell:?}", column.column.name);

@@ -55,6 +55,8 @@ impl Compaction {
         journal: &JournalWriter,
         halve: Halve,
     ) -> Result<Compaction, StoreError> {
+        // Samples in the journal have been thinned by all earlier halvings: 2 is what this one
+        // adds. Bursts are chosen by their id, so their set is that of all halvings together.
         let (factor, bursts) = match halve {
             Halve::Samples => (2, KeptBursts::ALL),
             Halve::Records(bursts) => (1, bursts),
@@ -94,7 +96,7 @@ impl Compaction {
     }
 
     fn copy_frame(&mut self) -> Result<(), StoreError> {
-        let path = self.output.path().to_owned();
+        let path = self.input.path().to_owned();
         let mut decoder = Decoder::new(self.input.rows());
         let bad = |error: crate::schema::RowError| StoreError::damaged(&path, error.to_string());
         while let Some(fact) = decoder.next_fact().map_err(bad)? {
@@ -143,6 +145,6 @@ impl Compaction {
     }
 
     fn unreadable(&self, what: String) -> StoreError {
-        StoreError::damaged(self.output.path(), what)
+        StoreError::damaged(self.input.path(), what)
     }
 }

@@ -48,6 +48,8 @@ impl Crc32 {
         let mut crc = self.0;
         let (chunks, rest) = bytes.as_chunks::<8>();
         for chunk in chunks {
+            // The sum so far belongs to the first four bytes. Table n is for a byte that n more
+            // bytes of the chunk follow.
             let word = u64::from_le_bytes(*chunk) ^ u64::from(crc);
             crc = (0..8).fold(0, |sum, slice| {
                 sum ^ TABLES[7 - slice][(word >> (8 * slice)) as usize & 0xff]

@@ -212,6 +212,11 @@ impl JournalReader {
         })
     }
 
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the next frame begins.
     pub fn position(&self) -> u64 {
         self.at
@@ -244,6 +249,7 @@ impl JournalReader {
         if &head[..4] != FRAME_MAGIC {
             return torn("no frame begins there");
         }
+        // Before memory is taken for it: the checksum only comes with the content.
         if compressed > FRAME_LIMIT_BYTES || raw > FRAME_LIMIT_BYTES {
             return torn("a frame claims an absurd size");
         }

@@ -75,6 +75,7 @@ pub fn write(directory: &Path, manifest: &Manifest) -> Result<u64, StoreError> {
         }
         fs::rename(&temporary, &path)?;
         if manifest.run.state == RunState::Complete {
+            // The new name is content of the directory, which is synced on its own (fsync(2)).
             File::open(directory)?.sync_all()?;
         }
         Ok(text.len() as u64)

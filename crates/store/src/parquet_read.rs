@@ -108,6 +108,7 @@ fn read_rows<R: Row>(file: &File, file_bytes: u64) -> Result<Vec<R>, ParquetErro
         .with_page_index_policy(PageIndexPolicy::Skip)
         .parse_and_finish(file)?;
     check_columns::<R>(&metadata)?;
+    // Over all groups: a footer of some kilobytes can list thousands of them.
     let mut rows_left = row_bound(file_bytes);
     let mut text_left = text_bound(file_bytes);
     let mut rows = Vec::new();
@@ -148,6 +149,7 @@ fn read_group<R: Row>(
         return Err(damaged("a row group has more columns than its table"));
     }
     let mut buffer = TableBuffer::new(R::COLUMNS);
+    // Columns that this version of the table did not have: every row is without a value.
     for later in buffer.columns.iter_mut().skip(group.num_columns()) {
         later.defined = vec![0; count];
     }

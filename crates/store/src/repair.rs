@@ -11,31 +11,41 @@ use facts::{Module, ModuleKind, Recording, decode_registers};
 use crate::error::Problem;
 
 /// Ids of a table, as positions of its rows.
-struct Positions(Option<HashMap<u32, u32>>, u32);
+struct Positions {
+    /// `None` when row `i` has id `i`, as it should be.
+    by_id: Option<HashMap<u32, u32>>,
+    rows: u32,
+}
 
 impl Positions {
-    /// `None` inside when row `i` has id `i`, as it should be.
     fn of(ids: impl ExactSizeIterator<Item = u32> + Clone) -> Positions {
         let rows = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         if ids.clone().eq(0..rows) {
-            return Positions(None, rows);
+            return Positions { by_id: None, rows };
         }
         let mut positions = HashMap::new();
         for (position, id) in (0..rows).zip(ids) {
             positions.entry(id).or_insert(position);
         }
-        Positions(Some(positions), rows)
+        Positions { by_id: Some(positions), rows }
     }
 
     fn get(&self, id: u32) -> Option<u32> {
-        match &self.0 {
-            None => (id < self.1).then_some(id),
+        match &self.by_id {
+            None => (id < self.rows).then_some(id),
             Some(positions) => positions.get(&id).copied(),
         }
     }
 
+    /// Gives a module its new id; `false` if there is none.
+    fn renumber(&self, module: &mut ModuleId) -> bool {
+        let position = self.get(module.0);
+        *module = position.map_or(*module, ModuleId);
+        position.is_some()
+    }
+
     fn dense(&self) -> bool {
-        self.0.is_none()
+        self.by_id.is_none()
     }
 }
 
@@ -63,12 +73,12 @@ pub fn repair(recording: &mut Recording) -> Vec<Problem> {
         "stack frames named a missing module or caller; the stack is cut there",
     );
     report(
-        repair_samples(recording, &stacks),
-        "samples, faults or heap blocks named a missing stack and are shown without one",
+        repair_uses_of_stacks(recording, &stacks),
+        "samples, faults, heap blocks, regions, waits or wakes named a missing stack and are shown without one",
     );
     report(
         repair_modules_of_others(recording, &modules),
-        "mappings or source locations named a missing module and were left out",
+        "mappings, source locations, variables or types of accesses named a missing module and were left out",
     );
     report(
         repair_bursts(recording, &modules),
@@ -97,6 +107,7 @@ fn repair_stacks(recording: &mut Recording, modules: &Positions, stacks: &Positi
             broken += 1;
         }
         needs_unknown |= module.is_none();
+        // What is cut off must not look like the outermost frame.
         node.truncated |= parent.is_none() && node.parent.is_some();
         node.id = StackId(position);
         node.parent = parent.map(StackId);
@@ -113,7 +124,7 @@ fn repair_stacks(recording: &mut Recording, modules: &Positions, stacks: &Positi
     broken
 }
 
-fn repair_samples(recording: &mut Recording, stacks: &Positions) -> usize {
+fn repair_uses_of_stacks(recording: &mut Recording, stacks: &Positions) -> usize {
     let samples = recording.samples.iter_mut().map(|sample| &mut sample.stack);
     let faults = recording.faults.iter_mut().map(|fault| &mut fault.stack);
     let mut broken = 0;
@@ -124,7 +135,15 @@ fn repair_samples(recording: &mut Recording, stacks: &Positions) -> usize {
         recording.heap_frees.iter_mut().flat_map(|sum| [&mut sum.stack, &mut sum.free_stack]);
     let lifetimes = recording.heap_lifetimes.iter_mut().map(|sum| &mut sum.stack);
     let sums = sums.chain(frees).chain(lifetimes);
-    for stack in samples.chain(faults).chain(allocations).chain(releases).chain(sums) {
+    let regions = recording.regions.iter_mut().map(|region| &mut region.stack);
+    let waits = recording.waits.iter_mut().map(|wait| &mut wait.stack);
+    let wakes = recording.wakes.iter_mut().flat_map(|wake| {
+        let waker = wake.waker.as_mut().map(|waker| &mut waker.stack);
+        std::iter::once(&mut wake.stack).chain(waker)
+    });
+    let blocks = allocations.chain(releases).chain(sums);
+    let waits = regions.chain(waits).chain(wakes);
+    for stack in samples.chain(faults).chain(blocks).chain(waits) {
         let found = stack.and_then(|id| stacks.get(id.0)).map(StackId);
         broken += usize::from(found.is_none() && stack.is_some());
         *stack = found;
@@ -133,17 +152,21 @@ fn repair_samples(recording: &mut Recording, stacks: &Positions) -> usize {
 }
 
 fn repair_modules_of_others(recording: &mut Recording, modules: &Positions) -> usize {
-    let before = recording.mappings.len() + recording.frames.len();
-    let place = |module: &mut ModuleId| match modules.get(module.0) {
-        Some(position) => {
-            *module = ModuleId(position);
-            true
-        }
-        None => false,
+    let rows = |recording: &Recording| {
+        recording.mappings.len()
+            + recording.frames.len()
+            + recording.globals.len()
+            + recording.access_types.len()
+            + recording.assignments.len()
     };
-    recording.mappings.retain_mut(|mapping| place(&mut mapping.module));
-    recording.frames.retain_mut(|frame| place(&mut frame.module));
-    before - recording.mappings.len() - recording.frames.len()
+    let before = rows(recording);
+    let renumber = |module: &mut ModuleId| modules.renumber(module);
+    recording.mappings.retain_mut(|mapping| renumber(&mut mapping.module));
+    recording.frames.retain_mut(|frame| renumber(&mut frame.module));
+    recording.globals.retain_mut(|global| renumber(&mut global.module));
+    recording.access_types.retain_mut(|typed| renumber(&mut typed.module));
+    recording.assignments.retain_mut(|assignment| renumber(&mut assignment.module));
+    before - rows(recording)
 }
 
 /// Blocks and bursts keep their ids, which encoded records hold.
@@ -160,14 +183,10 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.sampled_code.len()
     };
     let before = rows(recording);
-    let place = |module: &mut ModuleId| {
-        let found = modules.get(module.0).map(ModuleId);
-        *module = found.unwrap_or(*module);
-        found.is_some()
-    };
+    let renumber = |module: &mut ModuleId| modules.renumber(module);
     let mut blocks = HashSet::new();
     recording.blocks.retain_mut(|block| {
-        blocks.insert(block.id) && block.pieces.iter_mut().all(|piece| place(&mut piece.module))
+        blocks.insert(block.id) && block.pieces.iter_mut().all(|piece| renumber(&mut piece.module))
     });
     recording.no_miss_times.retain(|no_miss| blocks.contains(&no_miss.block));
     recording.no_reload_times.retain(|no_miss| blocks.contains(&no_miss.block));
@@ -176,10 +195,10 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     recording.records.retain(|records| bursts.contains(&records.burst));
     recording.native_advances.retain(|advance| bursts.contains(&advance.burst));
     recording.burst_refusals.retain_mut(|refused| match &mut refused.at {
-        Some((module, _)) => place(module),
+        Some((module, _)) => renumber(module),
         None => true,
     });
-    recording.sampled_code.retain_mut(|code| place(&mut code.module));
+    recording.sampled_code.retain_mut(|code| renumber(&mut code.module));
     // Modules stand inside of the bytes: a piece stays only where their numbers do.
     recording.sample_registers.retain(|piece| {
         let mut stays = true;
@@ -268,7 +287,7 @@ mod tests {
             said,
             [
                 "2 stack frames named a missing module or caller; the stack is cut there",
-                "1 samples, faults or heap blocks named a missing stack and are shown without one",
+                "1 samples, faults, heap blocks, regions, waits or wakes named a missing stack and are shown without one",
             ]
         );
         let parents: Vec<Option<u32>> =

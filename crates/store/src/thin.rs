@@ -98,9 +98,9 @@ impl Thinner {
     /// so that their samples remain neighbours.
     pub fn registers(&mut self, piece: SampleRegisters) -> Option<Fact> {
         let number = self.pieces.entry(piece.tid).or_default();
-        let (group, place) = (*number / self.factor, *number % self.factor);
+        let (group, position) = (*number / self.factor, *number % self.factor);
         *number += 1;
-        let stays = draw(Stream::Samples(piece.tid), group) % self.factor == place;
+        let stays = draw(Stream::Samples(piece.tid), group) % self.factor == position;
         stays.then_some(Fact::SampleRegisters(piece))
     }
 

@@ -68,6 +68,8 @@ struct RowEncoder<'a> {
 
 impl RowEncoder<'_> {
     fn number(&mut self, value: u64) {
+        // Modulo 2^64, so that any two values have a difference; zigzag makes small negative ones
+        // short.
         let difference = value.wrapping_sub(self.previous[self.at]) as i64;
         self.previous[self.at] = value;
         put_varint(self.bytes, ((difference << 1) ^ (difference >> 63)) as u64);

@@ -334,6 +334,7 @@ impl Writer {
         }
         self.push_losses();
         self.journal.write_frame(&mut self.rows)?;
+        // The counts are of rows that will still be there once the halving has ended.
         let halve = if self.filled.records > self.filled.samples {
             self.filled.records /= 2;
             self.kept_bursts = self.kept_bursts.halved();
@@ -390,6 +391,7 @@ impl Drop for Writer {
         if !self.failed {
             let _ = self.journal.write_frame(&mut self.rows);
         }
+        // Its rows are in the journal, too, which readers take.
         if self.compaction.is_some() {
             let _ = fs::remove_file(self.directory.join(COMPACTED_FILE));
         }

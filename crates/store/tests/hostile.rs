@@ -37,12 +37,21 @@ fn assert_sound(recording: &Recording) {
         assert!(node.parent.is_none_or(|parent| (parent.0 as usize) < row));
         assert!((node.module.0 as usize) < modules);
     }
-    let samples = recording.samples.iter().filter_map(|sample| sample.stack);
-    let faults = recording.faults.iter().filter_map(|fault| fault.stack);
-    assert!(samples.chain(faults).all(|stack| (stack.0 as usize) < stacks));
+    let samples = recording.samples.iter().map(|sample| sample.stack);
+    let faults = recording.faults.iter().map(|fault| fault.stack);
+    let regions = recording.regions.iter().map(|region| region.stack);
+    let waits = recording.waits.iter().map(|wait| wait.stack);
+    let wakes = recording.wakes.iter();
+    let wakes = wakes.flat_map(|wake| [wake.stack, wake.waker.and_then(|waker| waker.stack)]);
+    let mut named = samples.chain(faults).chain(regions).chain(waits).chain(wakes).flatten();
+    assert!(named.all(|stack| (stack.0 as usize) < stacks));
     let frames = recording.frames.iter().map(|frame| frame.module);
     let mappings = recording.mappings.iter().map(|mapping| mapping.module);
-    assert!(frames.chain(mappings).all(|module| (module.0 as usize) < modules));
+    let globals = recording.globals.iter().map(|global| global.module);
+    let types = recording.access_types.iter().map(|typed| typed.module);
+    let assigned = recording.assignments.iter().map(|assignment| assignment.module);
+    let mut named = frames.chain(mappings).chain(globals).chain(types).chain(assigned);
+    assert!(named.all(|module| (module.0 as usize) < modules));
 }
 
 /// Opens; the outcome in one word.
@@ -225,4 +234,38 @@ fn a_journal_that_lies_is_repaired() {
     let names: Vec<&str> =
         verify(&directory).expect("it reads").iter().map(|violation| violation.invariant).collect();
     assert_eq!(names, ["parents-first", "truncated-outermost", "modules-exist"]);
+}
+
+/// What may name a stack or a module names one that is missing.
+#[test]
+fn names_of_nothing_are_dropped() {
+    use base::{ModuleId, StackId};
+    use facts::Fact;
+    let scratch = Scratch::new("nothing");
+    let directory = scratch.path().join("r000ma");
+    let mut writer = Writer::create(&directory, &Run::default()).expect("a new directory");
+    let (module, stack) = (ModuleId(u32::MAX), Some(StackId(u32::MAX)));
+    for mut fact in facts(TINY) {
+        match &mut fact {
+            Fact::Region(region) => region.stack = stack,
+            Fact::Wait(wait) => wait.stack = stack,
+            Fact::Wake(wake) => wake.waker.iter_mut().for_each(|waker| waker.stack = stack),
+            Fact::Global(global) => global.module = module,
+            Fact::AccessType(typed) => typed.module = module,
+            Fact::Assignment(assignment) => assignment.module = module,
+            _ => {}
+        }
+        writer.push(fact).expect("room");
+    }
+    writer.flush().expect("room");
+    let Recording { regions, waits, wakes, globals, access_types, assignments, .. } = {
+        let opened = open(&directory).expect("it opens");
+        assert_sound(&opened.recording);
+        opened.recording
+    };
+    assert!(regions.iter().all(|region| region.stack.is_none()) && !regions.is_empty());
+    assert!(waits.iter().all(|wait| wait.stack.is_none()) && !waits.is_empty());
+    let waker = |wake: &facts::Wake| wake.waker.and_then(|waker| waker.stack);
+    assert!(wakes.iter().all(|wake| waker(wake).is_none()) && !wakes.is_empty());
+    assert!(globals.is_empty() && access_types.is_empty() && assignments.is_empty());
 }

@@ -205,6 +205,7 @@ impl<'data> Elf<'data> {
         };
         let failed = |reason: String| Problem::Compressed { section: name, reason };
         let range = section.compressed_file_range().map_err(|error| failed(error.to_string()))?;
+        // The size is a claim of the file. It is checked before memory is taken for it.
         if range.format != object::CompressionFormat::None {
             let claimed = range.uncompressed_size;
             let densest =

@@ -81,6 +81,7 @@ impl KernelSymbols {
     }
 
     fn keep(&mut self, text: &[u8]) {
+        // A text without ends of lines must not fill the memory.
         if self.rest.len() < LONGEST_LINE {
             self.rest.extend_from_slice(text);
         }

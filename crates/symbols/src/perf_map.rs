@@ -80,6 +80,7 @@ impl<'text> PerfMap<'text> {
             self.entries.range(..start).next_back().map(|(at, e)| (*at, *e))
             && entry.end > start
         {
+            // The later line is right: the code that was here has been replaced.
             self.entries.insert(before, Entry { end: start, name: entry.name });
             if entry.end > new.end {
                 self.entries.insert(new.end, entry);

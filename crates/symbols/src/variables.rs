@@ -77,7 +77,7 @@ impl Elf<'_> {
 }
 
 /// One symbol, or a part of a section.
-struct Found<'data> {
+struct NamedRange<'data> {
     start: u64,
     end: u64,
     name: Cow<'data, [u8]>,
@@ -97,31 +97,31 @@ pub fn variables(
 ) -> Variables {
     let full = [Some(main), debug].into_iter().flatten();
     let mut named = full
-        .map(|elf| found(elf, elf.file().symbols()))
+        .map(|elf| data_symbols(elf, elf.file().symbols()))
         .find(|found| !found.is_empty())
-        .unwrap_or_else(|| found(main, main.file().dynamic_symbols()));
+        .unwrap_or_else(|| data_symbols(main, main.file().dynamic_symbols()));
     without_overlaps(&mut named);
     let gaps = gaps(main, &named, module);
     named.extend(gaps);
     let left_out = named.len().saturating_sub(most);
     if left_out > 0 {
-        named.sort_unstable_by_key(|found| (Reverse(found.end - found.start), found.start));
+        named.sort_unstable_by_key(|range| (Reverse(range.end - range.start), range.start));
         named.truncate(most);
     }
-    named.sort_unstable_by_key(|found| found.start);
+    named.sort_unstable_by_key(|range| range.start);
     let demangler = Demangler::new(demangle);
-    let list = named.into_iter().map(|found| Variable {
-        start: LinkAddress(found.start),
-        bytes: Bytes(found.end - found.start),
-        name: demangler.name(&found.name),
+    let list = named.into_iter().map(|range| Variable {
+        start: LinkAddress(range.start),
+        bytes: Bytes(range.end - range.start),
+        name: demangler.name(&range.name),
     });
     Variables { list: list.collect(), left_out }
 }
 
-fn found<'data, 'file>(
+fn data_symbols<'data, 'file>(
     elf: &'file Elf<'data>,
     symbols: object::read::SymbolIterator<'data, 'file>,
-) -> Vec<Found<'data>> {
+) -> Vec<NamedRange<'data>> {
     // As for functions: symbols that all point at one long text would take quadratic time.
     let mut name_bytes_left = elf.bytes().len().saturating_mul(4);
     let mut found = Vec::new();
@@ -146,28 +146,28 @@ fn found<'data, 'file>(
         }
         let binding = if symbol.is_weak() { 1 } else { 2 * u8::from(symbol.is_local()) };
         let underscores = name.iter().take_while(|byte| **byte == b'_').count();
-        found.push(Found { start, end, name: name.into(), rank: (binding, underscores) });
+        found.push(NamedRange { start, end, name: name.into(), rank: (binding, underscores) });
     }
     found
 }
 
 /// Of several that begin at one address the largest stays, of equal ones the best name; what begins inside of another is
 /// a part of it.
-fn without_overlaps(found: &mut Vec<Found<'_>>) {
-    found.sort_unstable_by(|a, b| {
+fn without_overlaps(ranges: &mut Vec<NamedRange<'_>>) {
+    ranges.sort_unstable_by(|a, b| {
         let key = (a.start, Reverse(a.end), a.rank, &a.name);
         key.cmp(&(b.start, Reverse(b.end), b.rank, &b.name))
     });
     let mut end = 0;
-    found.retain(|found| {
-        let stays = found.start >= end;
-        end = if stays { found.end } else { end };
+    ranges.retain(|range| {
+        let stays = range.start >= end;
+        end = if stays { range.end } else { end };
         stays
     });
 }
 
 /// What of the sections with data lies in none of the symbols, which are sorted.
-fn gaps<'data>(elf: &Elf<'_>, named: &[Found<'_>], module: &str) -> Vec<Found<'data>> {
+fn gaps<'data>(elf: &Elf<'_>, named: &[NamedRange<'_>], module: &str) -> Vec<NamedRange<'data>> {
     let mut gaps = Vec::new();
     let mut sections: Vec<(u64, u64, String)> = Vec::new();
     for section in elf.file().sections() {
@@ -190,13 +190,13 @@ fn gaps<'data>(elf: &Elf<'_>, named: &[Found<'_>], module: &str) -> Vec<Found<'d
     for (start, end, name) in sections {
         let mut at = start.max(reported);
         reported = reported.max(end);
-        let first = named.partition_point(|found| found.end <= at);
-        let inside = named[first..].iter().take_while(|found| found.start < end);
-        let ends = inside.map(|found| (found.start, found.end)).chain([(end, end)]);
+        let first = named.partition_point(|range| range.end <= at);
+        let inside = named[first..].iter().take_while(|range| range.start < end);
+        let ends = inside.map(|range| (range.start, range.end)).chain([(end, end)]);
         for (next, behind) in ends {
             if next > at && next - at >= LEAST_GAP {
                 let name = name.clone().into_bytes().into();
-                gaps.push(Found { start: at, end: next, name, rank: (0, 0) });
+                gaps.push(NamedRange { start: at, end: next, name, rank: (0, 0) });
             }
             at = at.max(behind);
         }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn each_byte_belongs_to_one_name() {
-        let symbol = |start, end, name: &'static str, rank| Found {
+        let symbol = |start, end, name: &'static str, rank| NamedRange {
             start,
             end,
             name: name.as_bytes().into(),

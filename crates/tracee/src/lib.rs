@@ -112,6 +112,7 @@ impl Tracees {
                     // Ended meanwhile, or seized automatically because its creator already was.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(_) if !tracees.threads.is_empty() => {}
+                    // ESRCH, which has no `ErrorKind`: there is no such thread.
                     Err(error) if error.raw_os_error() == Some(3) => {}
                     Err(error) => return Err(SeizeError::Refused { pid, error }),
                 }
@@ -185,9 +186,11 @@ impl Tracees {
         };
         match stop {
             Stop::Signal(signal) => {
+                // Delivered now: without the tracer it would have come at this point.
                 let _ = trace::resume(tid, signal);
             }
             Stop::Group(signal) => {
+                // It stays stopped, and a SIGCONT is still reported (ptrace(2), PTRACE_LISTEN).
                 let _ = trace::listen(tid);
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.stop_asked = false;

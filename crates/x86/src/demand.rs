@@ -212,7 +212,7 @@ fn follow(
                 known.fold(Ready::default(), Ready::later)
             };
             let mut begins = latest(&reads);
-            let place = |access: &crate::operand::Access| {
+            let location = |access: &crate::operand::Access| {
                 let fixed = addresses.iter().all(|name| match name {
                     Name::General(number) => {
                         Gpr::from_number(*number).is_some_and(|gpr| !changed.contains(gpr))
@@ -223,7 +223,7 @@ fn follow(
             };
             for access in one.accesses().iter().filter(|access| loads(access.kind)) {
                 begins = begins.later(latest(&addresses).after((load, load)));
-                let stored = place(access).and_then(|place| memory.get(&place).copied());
+                let stored = location(access).and_then(|location| memory.get(&location).copied());
                 begins =
                     begins.later(stored.map_or(Ready::default(), |stored| stored.after(forward)));
             }
@@ -233,8 +233,8 @@ fn follow(
                 ready.insert(name, done);
             }
             for access in one.accesses().iter().filter(|access| stores(access.kind)) {
-                if let Some(place) = place(access) {
-                    memory.insert(place, done);
+                if let Some(location) = location(access) {
+                    memory.insert(location, done);
                 }
             }
         }

@@ -255,6 +255,7 @@ fn strings(raw: &Instruction, info: &InstructionInfo) -> Result<Vec<Access>, Ref
             Access { place, bytes, kind, when, locked: false, line: false }
         })
         .collect();
+    // The table lists the destination of movs first, but it is loaded from before it is stored to.
     accesses.sort_by_key(|access| access.kind == Kind::Write);
     Ok(accesses)
 }
@@ -265,13 +266,14 @@ fn gather(raw: &Instruction, info: &InstructionInfo) -> Option<Access> {
     let index_bytes: u8 = if raw.vsib()? { 8 } else { 4 };
     let mut lanes = raw.memory_index().size() / usize::from(index_bytes);
     // The data register; prefetches have none. A mask in a vector register has as many lanes as the data.
-    let data = (0..raw.op_count()).find(|&one| raw.op_kind(one) == OpKind::Register);
+    let data = (0..raw.op_count()).find(|&operand| raw.op_kind(operand) == OpKind::Register);
     if let Some(data) = data {
         lanes = lanes.min(raw.op_register(data).size() / element);
     }
     let lanes = u8::try_from(lanes).ok()?;
     let mask = match MaskRegister::from_iced(raw.op_mask()) {
         Some(mask) => LaneMask::Mask(mask),
+        // AVX2: the third operand (SDM vol. 2, VGATHERDPS).
         None => LaneMask::VectorSigns(VectorRegister::from_iced(raw.op2_register())?),
     };
     let common = Address { index: None, ..explicit(raw) };

@@ -30,6 +30,7 @@ fn stack_pointer(raw: &Instruction) -> Vec<(Gpr, Change)> {
         Code::Leaveq => return vec![(sp, Change::Plus(bp, 8))],
         Code::Enterq_imm16_imm8 => {
             let locals = u64::from(raw.immediate16());
+            // Modulo 32. Each level pushes a frame pointer after rbp (SDM vol. 2, ENTER).
             let level = u64::from(raw.immediate8_2nd() & 31);
             let frame = Change::Plus(sp, 8u64.wrapping_neg());
             let pushed = 8 + 8 * level + locals;

@@ -135,6 +135,7 @@ fn evaluate_one(access: &Access, state: &State, touched: &mut Vec<Touched>) {
             }
         }
         (Location::One(address), Occurrence::Repeated(repeat)) => {
+            // All 64 bits: forms with a 32-bit counter are refused (`policy`).
             let count = state.get(repeat.counter);
             let step = i64::from(access.bytes);
             let stride = if state.direction_down { -step } else { step };

@@ -300,6 +300,7 @@ pub(crate) fn register_effect(info: &iced_x86::InstructionInfo) -> RegisterEffec
     let mut effect = RegisterEffect::default();
     for used in info.used_registers() {
         let (register, access) = (used.register(), used.access());
+        // What may be read or written counts; only `killed` needs certainty.
         let reads = matches!(
             access,
             OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite

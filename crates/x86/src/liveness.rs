@@ -160,6 +160,7 @@ impl Live {
         let flags = instruction.flags();
         let registers = instruction.registers();
         let leaves = matches!(instruction.flow(), Flow::Conditional(_) | Flow::Return);
+        // The code to which a side exit leads is unknown: it may read everything.
         let after = if leaves { Live::ALL } else { self };
         Live {
             flags: after.flags.without(flags.killed()).union(flags.read),

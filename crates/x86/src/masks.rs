@@ -116,8 +116,8 @@ fn lanes(raw: &Instruction, bytes: u32, element: u8) -> u8 {
 /// Bytes of the largest vector register among the operands.
 fn largest_vector(raw: &Instruction) -> u32 {
     let registers = (0..raw.op_count())
-        .filter(|&one| raw.op_kind(one) == OpKind::Register)
-        .map(|one| raw.op_register(one));
+        .filter(|&operand| raw.op_kind(operand) == OpKind::Register)
+        .map(|operand| raw.op_register(operand));
     let sizes = registers.filter(|register| register.is_vector_register()).map(Register::size);
     sizes.max().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0)
 }

@@ -33,8 +33,8 @@ pub(crate) fn pointing(
         let field = decoder.get_constant_offsets(&raw).displacement_offset();
         let next = to.0.wrapping_add(bytes.len() as u64);
         let displacement = relative(&raw, operand.0.wrapping_sub(next)).ok_or(Refusal::TooFar)?;
-        let place = bytes.get_mut(field..field + 4).ok_or(Refusal::TooFar)?;
-        place.copy_from_slice(&displacement.to_le_bytes());
+        let field = bytes.get_mut(field..field + 4).ok_or(Refusal::TooFar)?;
+        field.copy_from_slice(&displacement.to_le_bytes());
     }
     Ok(bytes)
 }

@@ -64,6 +64,7 @@ impl Reader {
         corrections::correct_registers(&raw, &mut registers);
         let stops = matches!(raw.flow_control(), FlowControl::Exception | FlowControl::Interrupt)
             || raw.mnemonic() == Mnemonic::Hlt;
+        // `int 0x80` is a system call, which returns.
         let stops = stops && raw.mnemonic() != Mnemonic::Int;
         Some(PointerStep {
             length: raw.len(),

@@ -214,9 +214,11 @@ impl Tracker {
 
     fn step(&mut self, number: usize, instruction: &Instruction) {
         let before = self.general;
+        // Every changed register is a root of its own, unless the change is known (below).
         for register in instruction.registers().changed.iter() {
             self.general[register.number()] = fresh(Source::General(register), number + 1);
         }
+        // In terms of the values before: `xchg` and `leave` read what they change.
         for (register, change) in effect::changes(&instruction.raw) {
             self.general[register.number()] = match change {
                 Change::Constant(value) => Value::Constant(value),

@@ -113,12 +113,15 @@ pub(crate) fn straight(
 ) -> Result<Vec<u8>, Refusal> {
     match instruction.flow() {
         Flow::Jump(target) if target == block.start => Ok(vec![0x90]),
+        // In the program this branch is mostly taken. The next copy follows here, so the opposite
+        // condition makes it one that is mostly not taken.
         Flow::Conditional(target) if target == block.start => {
             onwards(instruction, bytes).map(|bytes| opposite(instruction, bytes))
         }
         Flow::Next => match moved(instruction, bytes, to) {
             Err(Refusal::TooFar) => {
                 let in_page = instruction.raw.ip_rel_memory_address() % PAGE;
+                // The same offset in a page, and so the same set of the first-level cache.
                 let instead = (to.0 & !(PAGE - 1)).wrapping_add(INSTEAD + in_page);
                 pointing(instruction, bytes, to, RemoteAddr(instead))
             }

@@ -40,6 +40,7 @@ pub fn read_pieces(reader: &mut Reader, pieces: &[CodeBytes<'_>]) -> Option<Bloc
     let mut next = start;
     for piece in pieces {
         next = piece.start;
+        // Stored pieces may be hostile: one may claim to lie across the end of the address space.
         let end = RemoteAddr(piece.start.0.checked_add(piece.bytes.len() as u64)?);
         while next < end {
             let instruction = reader.instruction(piece, next).ok()?;
@@ -132,6 +133,7 @@ impl Walk {
     fn follow(&mut self, flow: Flow, next: RemoteAddr) -> Option<RemoteAddr> {
         let target = match flow {
             Flow::Jump(target) => target,
+            // A recursive call would be followed again and again.
             Flow::Call(target) if !self.recurses(target) => {
                 self.calls.push((next, self.call));
                 self.entered += 1;
@@ -151,6 +153,7 @@ impl Walk {
 
     /// Whether the current call contains `target`.
     fn is_known(&self, target: RemoteAddr) -> bool {
+        // By call: a function that is called twice may be in the block twice.
         let mut numbered = self.instructions.iter().zip(&self.call_of);
         numbered.any(|(one, call)| *call == self.call && one.address() == target)
     }
@@ -189,6 +192,7 @@ impl Walk {
                 to == target
             }
             Flow::Return => self.calls.pop().is_some_and(|(back, _)| back == target),
+            // No block goes on behind these: their targets are unknown when it is read.
             Flow::IndirectJump | Flow::IndirectCall => false,
         }
     }

@@ -105,6 +105,7 @@ fn before<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Vec<Instruct
 /// The instructions that may follow from `address` on, at most `most`, without callees.
 fn behind<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr, most: usize) -> Vec<Instruction> {
     let mut seen = BTreeSet::new();
+    // Breadth first: what is near is read before the limit ends the search.
     let mut open = std::collections::VecDeque::from([address.0]);
     let mut found = Vec::new();
     while let Some(at) = open.pop_front()

@@ -163,8 +163,8 @@ fn by_hand(flavour: Flavour, reserved: Gpr) {
     for name in ["translate", "operands", "stack", "strings", "vectors", "blocks", "flags", "roots"]
     {
         let text = std::fs::read_to_string(folder.join(name).with_extension("txt")).unwrap();
-        for (_, _, bytes) in common::cases(&text) {
-            bench.block(&bytes, 0, 12, &Limits::SUPER);
+        for case in common::cases(&text) {
+            bench.block(&case.bytes, 0, 12, &Limits::SUPER);
         }
     }
     println!("{flavour:?} {reserved}: {:?}", bench.tally);

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use base::RemoteAddr;
+use common::Case;
 use x86::{CodeBytes, Limits, Reader, listing, read_block};
 
 const START: RemoteAddr = RemoteAddr(0x1000);
@@ -17,7 +18,7 @@ fn run(file: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let text = std::fs::read_to_string(folder.join("cases").join(file)).unwrap();
     let mut out = String::new();
-    for (title, assembler, bytes) in common::cases(&text) {
+    for Case { title, assembler, bytes } in common::cases(&text) {
         writeln!(out, "= {title}").unwrap();
         for line in assembler {
             writeln!(out, "  {line}").unwrap();
@@ -42,7 +43,7 @@ fn floating_point_operations() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let text = std::fs::read_to_string(folder.join("cases/flops.txt")).unwrap();
     let mut out = String::new();
-    for (title, assembler, bytes) in common::cases(&text) {
+    for Case { title, assembler, bytes } in common::cases(&text) {
         writeln!(out, "= {title}").unwrap();
         let code = CodeBytes { start: START, bytes: &bytes };
         let block = read_block(&mut Reader::new(), &code, START, &Limits::SUPER);

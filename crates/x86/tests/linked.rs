@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use base::RemoteAddr;
 use common::Random;
 use common::machine::{self, CODE, COPY, DATA, Machine, RECORDS};
-use common::{native, records};
+use common::{Case, native, records};
 use sys::sandbox::{Registers, Stopped};
 use x86::translate::{Flavour, MISS, RecordLayout, area, translate};
 use x86::{BlockRoots, CodeBytes, Gpr, Limits, Reader, Refusal, Touched, evaluate, find_roots};
@@ -176,7 +176,7 @@ fn natively(
 fn run(flavour: Flavour) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/linked.txt");
     let mut random = Random(6);
-    for (title, _, bytes) in common::cases(&std::fs::read_to_string(folder).unwrap()) {
+    for Case { title, bytes, .. } in common::cases(&std::fs::read_to_string(folder).unwrap()) {
         let reserved = (flavour != Flavour::Count).then_some(Gpr::R15);
         let mut original = Machine::start(None);
         native::place(&mut original, 0, &bytes);

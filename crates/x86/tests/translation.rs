@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use base::RemoteAddr;
+use common::Case;
 use common::translated::{self, site};
 use x86::translate::{Flavour, Translation, common_code, translate};
 use x86::{CodeBytes, Gpr, Limits, Reader, read_block};
@@ -38,7 +39,7 @@ fn run(name: &str, flavour: Flavour) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let text = std::fs::read_to_string(folder.join("cases/translate.txt")).unwrap();
     let mut out = String::new();
-    for (title, assembler, bytes) in common::cases(&text) {
+    for Case { title, assembler, bytes } in common::cases(&text) {
         writeln!(out, "= {title}").unwrap();
         for line in assembler {
             writeln!(out, "  {line}").unwrap();

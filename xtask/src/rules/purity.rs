@@ -39,8 +39,8 @@ fn begins_with_path(path: &str, module: &str) -> bool {
 /// gives `fs`, `time::Duration`, `time::Instant`.
 fn std_paths(text: &RustText) -> Vec<(usize, String)> {
     let mut paths = Vec::new();
-    for (_, at) in text.words("std") {
-        let start = at + "std".len();
+    for position in text.words("std") {
+        let start = position.offset + "std".len();
         if let Some(rest) = text.code[start..].strip_prefix("::") {
             let mut reader = Reader { code: rest, at: 0, paths: Vec::new() };
             reader.read("", 0);

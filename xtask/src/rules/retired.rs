@@ -148,9 +148,7 @@ fn uses(file: &File, retired: &[Retired]) -> Vec<(usize, usize)> {
     for (index, one) in retired.iter().enumerate() {
         match one.kind {
             Kind::Prose => {
-                found.extend(
-                    find_words(&prose, one.word).into_iter().map(|(line, _)| (line, index)),
-                );
+                found.extend(find_words(&prose, one.word).iter().map(|word| (word.line, index)));
             }
             Kind::Name => {
                 let has = |name: &&(usize, String)| words_of(&name.1).any(|word| word == one.word);

@@ -4,7 +4,7 @@
 //! crates, out of their tests, and out of `unsafe fn` without a contract.
 
 use crate::problem::Problem;
-use crate::rust_text::{RustText, line_of};
+use crate::rust_text::{Position, RustText, line_of};
 use crate::tree::Tree;
 
 /// Crates whose purpose it is: the door to the kernel, and the library that runs inside of other programs.
@@ -15,7 +15,7 @@ pub fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (file, text) in tree.rust() {
         let allowed = ALLOWED.iter().any(|folder| file.is_under(folder));
-        for (line, at) in text.words("unsafe") {
+        for Position { line, offset: at } in text.words("unsafe") {
             let rest = text.code[at + "unsafe".len()..].trim_start();
             let Some(what) = Unsafe::of(rest) else { continue };
             if !allowed {

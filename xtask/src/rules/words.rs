@@ -1,7 +1,7 @@
 //! What no file may contain: printing in libraries, work left over, too many lines.
 
 use crate::problem::Problem;
-use crate::rust_text::{RustText, find_words};
+use crate::rust_text::{Position, RustText, find_words};
 use crate::tree::{File, Tree};
 
 /// Who may print and exit: programs that people start, and what runs inside of tests only.
@@ -45,7 +45,7 @@ pub fn check(tree: &Tree) -> Vec<Problem> {
 fn printing(file: &File, text: &RustText) -> Vec<Problem> {
     let mut problems = Vec::new();
     for name in PRINT_MACROS {
-        for (line, at) in text.words(name) {
+        for Position { line, offset: at } in text.words(name) {
             if text.code[at + name.len()..].starts_with('!') && !text.is_test_line(line) {
                 let sentence =
                     format!("{name}! in a library: return the text, crates/cli prints it");
@@ -53,7 +53,7 @@ fn printing(file: &File, text: &RustText) -> Vec<Problem> {
             }
         }
     }
-    for (line, _) in text.words("process::exit") {
+    for Position { line, .. } in text.words("process::exit") {
         if !text.is_test_line(line) {
             let sentence =
                 "process::exit in a library: return an error, crates/cli chooses the exit code";
@@ -67,7 +67,7 @@ fn left_over(file: &File, text: &RustText) -> Vec<Problem> {
     let mut problems = left_over_comments(file, &text.comments);
     for words in LEFT_OVER {
         let word = words.trim_end_matches('!');
-        for (line, at) in text.words(word) {
+        for Position { line, offset: at } in text.words(word) {
             if text.code[at..].starts_with(words) {
                 let sentence = format!("{words} is left over: finish it, or take it out");
                 problems.push(Problem::error(&file.path, line, sentence));
@@ -80,7 +80,9 @@ fn left_over(file: &File, text: &RustText) -> Vec<Problem> {
 fn left_over_comments(file: &File, comments: &str) -> Vec<Problem> {
     LEFT_OVER_IN_COMMENTS
         .iter()
-        .flat_map(|word| find_words(comments, word).into_iter().map(move |(line, _)| (word, line)))
+        .flat_map(|word| {
+            find_words(comments, word).into_iter().map(move |found| (word, found.line))
+        })
         .map(|(word, line)| {
             let sentence = format!("{word}: do it now, or open an issue");
             Problem::error(&file.path, line, sentence)

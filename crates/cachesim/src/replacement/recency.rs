@@ -67,6 +67,7 @@ impl Order for Nibbles {
         // The lowest nibble that is zero; borrows affect only higher nibbles.
         let differs = self.0 ^ (LOW_BITS * way as u64);
         let zero = differs.wrapping_sub(LOW_BITS) & !differs & HIGH_BITS;
+        // The mark is the highest bit of its nibble: bits 0 and 1 of the position go.
         let at = zero.trailing_zeros() & 0x3c;
         let newer = (1u64 << at) - 1;
         let older = !((newer << 4) | 15);

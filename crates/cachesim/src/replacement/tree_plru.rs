@@ -25,6 +25,7 @@ impl TreePlru {
         let mut node = self.leaves + way;
         while node > 1 {
             let parent = node / 2;
+            // An even node is the lower half of its parent; now the upper one is older.
             if node.is_multiple_of(2) {
                 self.bits[set] |= 1 << parent;
             } else {

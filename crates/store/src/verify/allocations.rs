@@ -65,17 +65,27 @@ pub(super) fn heap_adds_up(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
-/// The times and stacks of the sums per call chain.
-pub(super) fn stacks_of_sums(
-    recording: &Recording,
-) -> impl Iterator<Item = (&'static str, Nanos, Option<StackId>)> {
-    let asked = recording.heap_stacks.iter().map(|sum| ("sum of blocks", sum.time, sum.stack));
-    let freed = recording
-        .heap_frees
-        .iter()
-        .flat_map(|sum| [sum.stack, sum.free_stack].map(|stack| ("sum of frees", sum.time, stack)));
+/// A stack that a fact names.
+pub(super) struct StackUse {
+    /// The kind of fact, for a message.
+    pub(super) what: &'static str,
+    pub(super) time: Nanos,
+    pub(super) stack: Option<StackId>,
+}
+
+/// The stacks of the sums per call chain.
+pub(super) fn stacks_of_sums(recording: &Recording) -> impl Iterator<Item = StackUse> {
+    let asked = recording.heap_stacks.iter();
+    let asked =
+        asked.map(|sum| StackUse { what: "sum of blocks", time: sum.time, stack: sum.stack });
+    let freed = recording.heap_frees.iter().flat_map(|sum| {
+        let time = sum.time;
+        [sum.stack, sum.free_stack].map(|stack| StackUse { what: "sum of frees", time, stack })
+    });
     let lived = recording.heap_lifetimes.iter();
-    asked.chain(freed).chain(lived.map(|sum| ("sum of lifetimes", sum.time, sum.stack)))
+    let lived =
+        lived.map(|sum| StackUse { what: "sum of lifetimes", time: sum.time, stack: sum.stack });
+    asked.chain(freed).chain(lived)
 }
 
 /// Sums per process and stack: more can never be freed than was allocated, and only part of the freed is temporary.

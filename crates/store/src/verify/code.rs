@@ -75,7 +75,8 @@ pub(super) fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
     let regions = recording.regions.iter().map(|region| ("region", region.time, region.stack));
     let waits = recording.waits.iter().map(|wait| ("wait", wait.time, wait.stack));
     let wakes = threading::stacks_of_wakes(recording).map(|(time, stack)| ("wake", time, stack));
-    let sums = allocations::stacks_of_sums(recording).chain(wakes);
+    let sums = allocations::stacks_of_sums(recording).map(|sum| (sum.what, sum.time, sum.stack));
+    let sums = sums.chain(wakes);
     let all = samples.chain(faults).chain(blocks).chain(freed);
     for (what, time, stack) in all.chain(regions).chain(waits).chain(sums) {
         if let Some(stack) = stack.filter(|stack| !known.contains(stack)) {

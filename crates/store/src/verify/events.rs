@@ -34,7 +34,7 @@ pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
     let pages = recording.pages.iter().map(|fact| ("drawn page", fact.time));
     let program = program.chain(entries).chain(pages);
-    let sums = allocations::stacks_of_sums(recording).map(|(what, time, _)| (what, time));
+    let sums = allocations::stacks_of_sums(recording).map(|sum| (sum.what, sum.time));
     let end = recording.run.elapsed_ns;
     for (what, time) in program.chain(sums).chain(refused).chain(lost).chain(gauges) {
         if time.0 > end {

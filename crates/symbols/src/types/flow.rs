@@ -124,6 +124,8 @@ impl<'m, 'a> Flow<'m, 'a> {
             let onward = self.code.steps[number].1.onward;
             self.step(number, &mut state);
             if matches!(onward, Onward::Call(_) | Onward::Indirect) {
+                // A landing pad is reached from some call, code without a known way also from an
+                // indirect jump.
                 let known = self.landing.map_or(state, |known| joined(known, state));
                 self.landing = Some(frame_only(known));
             }
@@ -217,6 +219,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         } else {
             self.write(number, step, state);
         }
+        // A jump whose targets are unknown may lead to the instruction after this one.
         if self.code.unknown_jumps {
             *state = frame_only(*state);
         }
@@ -287,7 +290,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         let read = || {
             let units = &self.model.units;
             let function = units.function_at(target)?;
-            (function.ranges.first()?.0 == target).then_some(())?;
+            (function.ranges.first()?.begin == target).then_some(())?;
             let result = units.inherited(function.die, |unit, entry| {
                 units.link(unit, entry, addr2line::gimli::DW_AT_type)
             })?;

@@ -4,7 +4,6 @@
 //! the wanted ones. What not: values (`flow`). Assumptions: code lies contiguously between the addresses that debug
 //! information gives. A jump through a register leads to an address in a table of the file, or out of the function.
 //! If no such table is found, values are not followed (see [`Code::unknown_jumps`]).
-//! found, values are not followed (see [`Code::unknown_jumps`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +12,7 @@ use base::{Bytes, FileOffset};
 use super::flow::Flow;
 use super::model::Model;
 use super::resolve::Answer;
-use super::units::Function;
+use super::units::{CodeRange, Function};
 use super::variables::variables;
 use super::{Decoder, Onward, Step, TypedAccess, Written};
 use crate::elf::{Elf, LinkAddress};
@@ -37,7 +36,7 @@ pub(super) struct Code {
 impl Code {
     fn read(elf: &Elf<'_>, function: &Function, decoder: &mut dyn Decoder) -> Code {
         let mut steps = Vec::new();
-        for (begin, end) in &function.ranges {
+        for CodeRange { begin, end } in &function.ranges {
             let bytes = elf.bytes_at(*begin);
             let length = usize::try_from(end.0 - begin.0).unwrap_or(usize::MAX).min(bytes.len());
             let (bytes, mut at) = (&bytes[..length], 0);
@@ -49,6 +48,7 @@ impl Code {
             }
         }
         steps.sort_by_key(|(address, _)| *address);
+        // Ranges in damaged files may overlap.
         steps.dedup_by_key(|(address, _)| *address);
         let by_address = steps.iter().zip(0..).map(|((address, _), number)| (*address, number));
         let by_address = by_address.collect();
@@ -106,6 +106,8 @@ impl Code {
                 targets.extend(found);
             }
         }
+        // Two jumps that share a table count as unknown, too. That loses answers, but makes none
+        // wrong.
         self.unknown_jumps = tables < jumps;
         self.table_targets = targets.into_iter().collect();
     }
@@ -116,6 +118,8 @@ impl Code {
         target: impl Fn(&[u8]) -> Option<u64>,
     ) -> Vec<usize> {
         let targets =
+            // No length is known: a table ends at the first cell that leads to no instruction of
+            // the function.
             cells.take(TABLE_LIMIT as usize).map_while(|cell| self.at(LinkAddress(target(cell)?)));
         targets.collect()
     }
@@ -132,7 +136,7 @@ pub(super) fn answers(
     let code = Code::read(elf, function, decoder);
     let variables = variables(model, function);
     let plain = model.units.is_plain(function.die.unit);
-    let entry = function.ranges.first().and_then(|(begin, _)| code.at(*begin));
+    let entry = function.ranges.first().and_then(|first| code.at(first.begin));
     let wanted: BTreeMap<usize, FileOffset> =
         wanted.iter().filter_map(|(address, offset)| Some((code.at(*address)?, *offset))).collect();
     let mut flow = Flow::new(model, &code, &variables, !plain);

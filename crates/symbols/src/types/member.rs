@@ -219,7 +219,7 @@ impl Model<'_> {
         let (mut exact, mut covered, mut any) = (true, 0_u64, false);
         for member in members {
             let (first, last) = match member.bits {
-                Some((first, size)) => (first / 8, first.checked_add(size)?.div_ceil(8)),
+                Some(bits) => (bits.first / 8, bits.first.checked_add(bits.size)?.div_ceil(8)),
                 None => (member.offset, member.offset.checked_add(self.get(member.of)?.bytes)?),
             };
             if last <= from || end <= first {

@@ -169,8 +169,8 @@ pub fn typed_accesses(
             continue;
         };
         let mut mine = BTreeMap::new();
-        for (begin, end) in &function.ranges {
-            mine.extend(wanted.range(*begin..*end).map(|(at, offset)| (*at, *offset)));
+        for code in &function.ranges {
+            mine.extend(wanted.range(code.begin..code.end).map(|(at, offset)| (*at, *offset)));
         }
         // A function that does not cover the address it was found by is damaged.
         mine.entry(*first).or_insert(wanted[first]);

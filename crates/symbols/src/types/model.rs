@@ -40,6 +40,14 @@ pub(super) enum Kind {
     Descriptor(DieRef),
 }
 
+/// The bits of a bit-field.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BitField {
+    /// The first one, from the start of the structure.
+    pub(super) first: u64,
+    pub(super) size: u64,
+}
+
 /// A member, or a base class, or one way that a variant may be.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
@@ -47,8 +55,7 @@ pub(super) struct Member {
     pub(super) name: Option<Rc<str>>,
     /// Bytes from the start of the structure.
     pub(super) offset: u64,
-    /// First bit from there and number of bits, for a bit-field.
-    pub(super) bits: Option<(u64, u64)>,
+    pub(super) bits: Option<BitField>,
     pub(super) of: DieRef,
 }
 
@@ -98,6 +105,7 @@ impl<'a> Model<'a> {
         {
             self.aliases.borrow_mut().entry(own).or_insert(alias);
         }
+        // Also that there is none: an invalid type may be asked for by every access.
         self.known.borrow_mut().insert(die, found.clone());
         found
     }
@@ -188,6 +196,7 @@ impl<'a> Model<'a> {
         let name = name.filter(|_| !inherited).map(super::names::shown).map(Rc::from);
         let offset = match entry.attr_value(gimli::DW_AT_data_member_location) {
             None => 0,
+            // DWARF 2: an expression that adds the offset to the address of the structure.
             Some(AttributeValue::Exprloc(place)) => {
                 let unit = self.units.unit(unit)?;
                 let mut operations = place.operations(unit.encoding());
@@ -212,7 +221,7 @@ impl<'a> Model<'a> {
                         .checked_add(unit_bits.checked_sub(from_top)?.checked_sub(size)?)?
                 }
             };
-            Some((first, size))
+            Some(BitField { first, size })
         });
         let bits = match bits {
             Some(bits) => Some(bits?),

@@ -59,12 +59,32 @@ struct Extent {
     offset: usize,
 }
 
+/// Addresses of code, `begin` inclusive.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct CodeRange {
+    pub(super) begin: LinkAddress,
+    pub(super) end: LinkAddress,
+}
+
+impl CodeRange {
+    pub(super) fn holds(&self, address: LinkAddress) -> bool {
+        self.begin <= address && address < self.end
+    }
+}
+
+/// Code of a unit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct UnitRange {
+    code: CodeRange,
+    unit: usize,
+}
+
 /// A function.
 #[derive(Clone, Debug)]
 pub(super) struct Function {
     pub(super) die: DieRef,
     /// Its code, the part with its entry first.
-    pub(super) ranges: Vec<(LinkAddress, LinkAddress)>,
+    pub(super) ranges: Vec<CodeRange>,
 }
 
 /// All units of a module.
@@ -72,7 +92,7 @@ pub(super) struct Units<'a> {
     pub(super) dwarf: &'a Dwarf<'a>,
     slots: Vec<Slot<'a>>,
     /// Code of units, sorted by start.
-    ranges: Vec<(LinkAddress, LinkAddress, usize)>,
+    ranges: Vec<UnitRange>,
     signatures: HashMap<u64, DieRef>,
 }
 
@@ -122,8 +142,10 @@ impl<'a> Units<'a> {
         };
         let Ok(mut ranges) = self.dwarf.unit_ranges(&unit) else { return };
         while let Ok(Some(range)) = ranges.next() {
+            // Linkers leave the ranges of functions that they removed at 0.
             if range.begin < range.end && range.begin > 0 {
-                self.ranges.push((LinkAddress(range.begin), LinkAddress(range.end), number));
+                let (begin, end) = (LinkAddress(range.begin), LinkAddress(range.end));
+                self.ranges.push(UnitRange { code: CodeRange { begin, end }, unit: number });
             }
         }
     }
@@ -171,6 +193,7 @@ impl<'a> Units<'a> {
 
     fn at(&self, section: Section, offset: usize) -> Option<DieRef> {
         let start = |slot: &Slot<'a>| slot.header.offset().0;
+        // Units are sorted by section, then by offset: `new` reads them in this order.
         let first = self.slots.partition_point(|slot| (slot.section as u8) < section as u8);
         let rest = &self.slots[first..];
         let count = rest.partition_point(|slot| slot.section == section && start(slot) <= offset);
@@ -277,10 +300,11 @@ impl<'a> Units<'a> {
 
     /// The function whose code holds `address`.
     pub(super) fn function_at(&self, address: LinkAddress) -> Option<Function> {
-        let behind = self.ranges.partition_point(|range| range.0 <= address);
+        let behind = self.ranges.partition_point(|range| range.code.begin <= address);
         // Ranges of units do not nest in real files; looking back a little is for those that do.
         let near = self.ranges[..behind].iter().rev().take(4);
-        near.filter(|range| address < range.1).find_map(|range| self.function_in(range.2, address))
+        near.filter(|range| address < range.code.end)
+            .find_map(|range| self.function_in(range.unit, address))
     }
 
     fn function_in(&self, number: usize, address: LinkAddress) -> Option<Function> {
@@ -295,17 +319,14 @@ impl<'a> Units<'a> {
     }
 
     /// The address ranges of an entry, as they are written: the first holds a function's entry.
-    pub(super) fn code_of(
-        &self,
-        number: usize,
-        entry: &Entry<'a>,
-    ) -> Vec<(LinkAddress, LinkAddress)> {
+    pub(super) fn code_of(&self, number: usize, entry: &Entry<'a>) -> Vec<CodeRange> {
         let mut found = Vec::new();
         let Some(unit) = self.unit(number) else { return found };
         let Ok(mut ranges) = self.dwarf.die_ranges(&unit, entry) else { return found };
         while let Ok(Some(range)) = ranges.next() {
             if range.begin < range.end && range.begin > 0 && found.len() < ENTRIES_LIMIT {
-                found.push((LinkAddress(range.begin), LinkAddress(range.end)));
+                let (begin, end) = (LinkAddress(range.begin), LinkAddress(range.end));
+                found.push(CodeRange { begin, end });
             }
         }
         found
@@ -315,9 +336,9 @@ impl<'a> Units<'a> {
     fn functions(&self, number: usize) -> Vec<Extent> {
         let mut found = Vec::new();
         self.each_tagged(number, gimli::DW_TAG_subprogram, &mut |offset, entry| {
-            let parts = self.code_of(number, entry);
-            let extent = |(begin, end)| Extent { begin, end, offset: offset.0 };
-            found.extend(parts.into_iter().map(extent));
+            let extent =
+                |code: CodeRange| Extent { begin: code.begin, end: code.end, offset: offset.0 };
+            found.extend(self.code_of(number, entry).into_iter().map(extent));
         });
         found.sort_unstable();
         found

@@ -13,25 +13,12 @@ use super::Register;
 use super::location::{FrameBase, Location, Piece, pieces, register};
 use super::member::Span;
 use super::model::{Kind, Model, POINTER_BYTES};
-use super::units::{DieRef, Entry, Function};
+use super::units::{CodeRange, DieRef, Entry, Function};
 use super::value::{Pointer, Target};
 use crate::elf::LinkAddress;
 
 /// Most places of variables in a function.
 const PLACES_LIMIT: usize = 1 << 17;
-
-/// Addresses of code, `begin` inclusive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Range {
-    pub(super) begin: LinkAddress,
-    pub(super) end: LinkAddress,
-}
-
-impl Range {
-    pub(super) fn holds(&self, address: LinkAddress) -> bool {
-        self.begin <= address && address < self.end
-    }
-}
 
 /// What memory of a variable counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +30,7 @@ pub(super) enum Base {
 /// A variable in memory.
 #[derive(Clone, Debug)]
 pub(super) struct InMemory {
-    pub(super) range: Range,
+    pub(super) range: CodeRange,
     pub(super) base: Base,
     pub(super) offset: i64,
     pub(super) of: DieRef,
@@ -55,7 +42,7 @@ pub(super) struct InMemory {
 /// A register that holds a pointer variable, or a part of a variable that is a pointer.
 #[derive(Clone, Debug)]
 pub(super) struct InRegister {
-    pub(super) range: Range,
+    pub(super) range: CodeRange,
     pub(super) register: Register,
     pub(super) pointer: Pointer,
     pub(super) name: Option<Rc<str>>,
@@ -73,10 +60,8 @@ pub(super) fn variables(model: &Model<'_>, function: &Function) -> Variables {
     let mut found = Variables::default();
     let Some(entry) = model.units.entry(function.die) else { return found };
     let base = frame_base(model, function.die.unit, &entry);
-    let whole: Vec<Range> =
-        function.ranges.iter().map(|(begin, end)| Range { begin: *begin, end: *end }).collect();
     // The open scopes, with their depth.
-    let mut scopes = vec![(0, whole)];
+    let mut scopes = vec![(0, function.ranges.clone())];
     let unit = function.die.unit;
     model.units.descend(function.die, &mut |depth, entry| {
         scopes.truncate(scopes.partition_point(|(outer, _)| *outer < depth).max(1));
@@ -90,9 +75,7 @@ pub(super) fn variables(model: &Model<'_>, function: &Function) -> Variables {
             | gimli::DW_TAG_inlined_subroutine
             | gimli::DW_TAG_try_block
             | gimli::DW_TAG_catch_block => {
-                let code = model.units.code_of(unit, entry);
-                let ranges: Vec<Range> =
-                    code.into_iter().map(|(begin, end)| Range { begin, end }).collect();
+                let ranges = model.units.code_of(unit, entry);
                 if !ranges.is_empty() {
                     scopes.push((depth, ranges));
                 }
@@ -125,7 +108,7 @@ impl Variables {
         model: &Model<'_>,
         unit: usize,
         entry: &Entry<'_>,
-        scope: &[Range],
+        scope: &[CodeRange],
         base: Option<FrameBase>,
     ) -> Option<()> {
         let place = entry.attr_value(gimli::DW_AT_location)?;
@@ -147,7 +130,7 @@ impl Variables {
         while let Some(one) = list.next().ok()? {
             let (begin, end) = (LinkAddress(one.range.begin), LinkAddress(one.range.end));
             for piece in pieces(model, unit, one.data, base).unwrap_or_default() {
-                self.put(model, Range { begin, end }, piece, of, &name, base);
+                self.put(model, CodeRange { begin, end }, piece, of, &name, base);
             }
         }
         Some(())
@@ -156,7 +139,7 @@ impl Variables {
     fn put(
         &mut self,
         model: &Model<'_>,
-        range: Range,
+        range: CodeRange,
         piece: Piece,
         of: DieRef,
         name: &Option<Rc<str>>,

@@ -165,7 +165,7 @@ const FACTOR: f64 = 3.0;
 const STEP: usize = 32;
 
 /// Equally long arrays cut from one buffer, each aligned to a line, their length a multiple of [`STEP`].
-/// `sources` is empty, one or two arrays, as the kernel needs.
+/// Those that the kernel does not need are empty.
 struct Arrays<'buffer> {
     destination: &'buffer mut [f64],
     first: &'buffer [f64],

@@ -89,14 +89,28 @@ fn program() -> io::Result<File> {
     Ok(file)
 }
 
+/// Pages of the arena.
+pub(super) struct ArenaPart {
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+    pub(super) use_for: PartUse,
+}
+
+/// How a part is mapped, besides readable.
+pub(super) enum PartUse {
+    /// Writable.
+    Data,
+    /// Executable.
+    Code,
+}
+
 impl Child {
-    /// Starts a process that holds `parts` of `arena` (offset, bytes, writable or else executable) at `at`, and
-    /// nothing else.
+    /// Starts a process that holds `parts` of `arena` at `at`, and nothing else.
     pub(super) fn start(
         arena: &File,
         pages: &File,
         at: RemoteAddr,
-        parts: &[(usize, usize, bool)],
+        parts: &[ArenaPart],
     ) -> io::Result<Child> {
         let program = program()?;
         let descriptors = [arena, pages, &program].map(AsRawFd::as_raw_fd);
@@ -122,14 +136,17 @@ impl Child {
         }
         let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
         child.process.request(libc::PTRACE_SETOPTIONS, options as usize)?;
-        for (offset, bytes, writable) in parts {
-            let access = if *writable { libc::PROT_WRITE } else { libc::PROT_EXEC };
-            let place = RemoteAddr(at.0 + *offset as u64);
-            child.map(place, *bytes, access, ARENA_FD, *offset)?;
+        for ArenaPart { offset, bytes, use_for } in parts {
+            let access = match use_for {
+                PartUse::Data => libc::PROT_WRITE,
+                PartUse::Code => libc::PROT_EXEC,
+            };
+            let address = RemoteAddr(at.0 + *offset as u64);
+            child.map(address, *bytes, access, ARENA_FD, *offset)?;
         }
         child.call = at;
-        let end =
-            at.0 + parts.iter().map(|(offset, bytes, _)| offset + bytes).max().unwrap_or(0) as u64;
+        let end = parts.iter().map(|part| part.offset + part.bytes).max().unwrap_or(0);
+        let end = at.0 + end as u64;
         child.call(libc::SYS_munmap, [0, at.0, 0, 0, 0, 0])?;
         child.call(libc::SYS_munmap, [end, ADDRESS_END - end, 0, 0, 0, 0])?;
         Ok(child)

@@ -32,7 +32,7 @@ mod child;
 mod stub;
 
 use crate::sandbox::StateComponent;
-use child::{ADDRESS_END, Child, PAGES_FD, Stop};
+use child::{ADDRESS_END, ArenaPart, Child, PAGES_FD, PartUse, Stop};
 use stub::PAGE;
 
 /// Number of pages that all addresses share.
@@ -140,10 +140,11 @@ impl TimingProcess {
         arena.write_all_at(stub::bytes(), 0)?;
         let data = child::memory(DATA_PAGES * PAGE)?;
         data.write_all_at(&words(), 0)?;
+        let part = |offset, bytes, use_for| ArenaPart { offset, bytes, use_for };
         let parts = [
-            (0, stub::DATA, false),
-            (stub::DATA, stub::CODE - stub::DATA, true),
-            (stub::CODE, stub::CODE_BYTES, false),
+            part(0, stub::DATA, PartUse::Code),
+            part(stub::DATA, stub::CODE - stub::DATA, PartUse::Data),
+            part(stub::CODE, stub::CODE_BYTES, PartUse::Code),
         ];
         let child = Child::start(&arena, &data, at, &parts)?;
         let (lent, lines, aliases) = (BTreeMap::new(), HashSet::new(), 0);
@@ -197,8 +198,8 @@ impl TimingProcess {
         for (page, bytes) in by_page {
             let fits = |shared: &usize| {
                 let at = |(in_page, byte): &(usize, u8)| {
-                    let place = shared * PAGE + in_page;
-                    !taken[place] || image[place] == *byte
+                    let offset = shared * PAGE + in_page;
+                    !taken[offset] || image[offset] == *byte
                 };
                 bytes.iter().all(at)
             };
@@ -207,8 +208,8 @@ impl TimingProcess {
             let shared = shared.unwrap_or(self.pages % DATA_PAGES);
             self.lend_page(RemoteAddr(page), shared, &lines)?;
             for (in_page, byte) in bytes {
-                let place = shared * PAGE + in_page;
-                (image[place], taken[place]) = (byte, true);
+                let offset = shared * PAGE + in_page;
+                (image[offset], taken[offset]) = (byte, true);
             }
         }
         Ok(self.data.write_all_at(&image, 0)?)
@@ -384,11 +385,11 @@ fn extended_state(state: &StartState) -> Vec<u8> {
         let Some(StateComponent { offset, bytes }) = crate::sandbox::component(component) else {
             return;
         };
-        let place = image
+        let field = image
             .get_mut(offset..offset + bytes)
             .and_then(|all| all.get_mut(from..from + value.len()));
-        if let Some(place) = place.filter(|_| value.iter().any(|byte| *byte != 0)) {
-            place.copy_from_slice(value);
+        if let Some(field) = field.filter(|_| value.iter().any(|byte| *byte != 0)) {
+            field.copy_from_slice(value);
             present |= 1 << component;
         }
     };

@@ -95,6 +95,7 @@ fn shift(raw: &Instruction, of: Operand, bits: u32) -> Option<(Operation, Operan
         _ => return None,
     };
     let Operand::Constant(by) = operand(raw, 1)? else { return None };
+    // The processor masks the count likewise (SDM vol. 2, SHL).
     Some((operation, of, Operand::Constant(by & u64::from(bits - 1))))
 }
 

@@ -94,6 +94,7 @@ impl World {
         let Some(value) = self.general[seen.register.number()].clone() else { return };
         let mut open = Vec::new();
         value.cells(&mut |cell| open.push(cell));
+        // What an earlier record has determined stays.
         open.retain(|cell| !self.is_chosen(*cell));
         let gives = |(cell, guess): &(Cell, u64)| {
             let held = |one: Cell| if one == *cell { *guess } else { self.held(one) };
@@ -102,6 +103,7 @@ impl World {
         let guesses = value.guesses(seen.value, &|cell| self.held(cell));
         let Some((solved, bytes)) = guesses.into_iter().find(gives) else { return };
         self.choose(solved, bytes);
+        // The solution holds only as long as these keep their values.
         for cell in open {
             self.choose(cell, self.held(cell));
         }
@@ -109,6 +111,8 @@ impl World {
 
     fn execute(&mut self, instruction: &Instruction) {
         let (raw, accesses) = (&instruction.raw, instruction.accesses());
+        // Before the registers change: an operand is addressed by the values before its
+        // instruction.
         let addresses: Vec<Option<u64>> = accesses.iter().map(|one| self.address(one)).collect();
         let before = self.general.clone();
         for register in instruction.registers().changed.iter() {

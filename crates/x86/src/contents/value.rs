@@ -162,15 +162,19 @@ impl Value {
         let back = match made.operation {
             Operation::Plus => target.wrapping_sub(b),
             Operation::Minus => target.wrapping_add(b),
+            // An exact quotient first, as that of small numbers. Otherwise modulo 2^64, where each
+            // odd factor has an inverse.
             Operation::Times => match target.checked_rem(b) {
                 Some(0) => target / b,
                 _ => target.wrapping_mul(inverse(b)),
             },
             Operation::And | Operation::Signed => target,
+            // Bits that the other operand sets need not come from this one.
             Operation::Or => target & !b,
             Operation::Xor => target ^ b,
             Operation::Left => target.checked_shr(bits).unwrap_or(0),
             Operation::Right | Operation::RightSigned => target.checked_shl(bits).unwrap_or(0),
+            // Part of a quotient by a constant; a remainder is solved where it is subtracted.
             Operation::High => return,
         };
         made.a.guess(back, held, found);

@@ -8,7 +8,7 @@ use base::RemoteAddr;
 use facts::{Slot, SlotBase};
 
 use super::undo::Undo;
-use super::{Sum, Surroundings, Term};
+use super::{Sum, Surroundings, Term, WayToSample};
 use crate::operand::{Access, Address, AddressWidth, Kind, Location, Segment};
 use crate::pointers::Derived;
 use crate::register::Gpr;
@@ -20,14 +20,21 @@ const FARTHEST_BACK: usize = 24;
 
 /// The instructions before one, nearest first, with the relation between the registers before each and those at the
 /// sample.
-struct History {
+struct History<'a> {
     steps: Vec<(RemoteAddr, Undo)>,
+    /// The instructions from this one on, up to the sample.
+    ran_after: &'a [(RemoteAddr, Undo)],
 }
 
 impl Surroundings {
     /// The address of an access of the instruction at `at`, of which a register was overwritten, as a sum of values
-    /// in the sample. `undo` is the state before the instruction.
-    pub(super) fn defined(&self, at: RemoteAddr, address: &Address, undo: &Undo) -> Option<Sum> {
+    /// in the sample.
+    pub(super) fn defined(
+        &self,
+        at: RemoteAddr,
+        address: &Address,
+        way: &WayToSample,
+    ) -> Option<Sum> {
         let plain = address.segment == Segment::Flat
             && address.width == AddressWidth::Bits64
             && address.extra.is_none();
@@ -36,8 +43,8 @@ impl Surroundings {
         }
         let block = self.block(at);
         let own = block.iter().position(|one| *one == at)?;
-        let mut history = History { steps: Vec::new() };
-        let mut before = *undo;
+        let mut history = History { steps: Vec::new(), ran_after: &way.ran };
+        let mut before = way.undo;
         for one in block[..own].iter().rev().take(FARTHEST_BACK) {
             before = before.through(self.steps.get(one)?);
             history.steps.push((*one, before));
@@ -45,7 +52,7 @@ impl Surroundings {
         let mut sum = Sum { constant: address.displacement, ..Sum::default() };
         let index = address.index.map(|index| (index.register, i64::from(index.scale)));
         for (register, factor) in address.base.map(|base| (base, 1)).into_iter().chain(index) {
-            self.add_register(&history, 0, undo, (register, factor), DEEPEST, &mut sum)?;
+            self.add_register(&history, 0, &way.undo, (register, factor), DEEPEST, &mut sum)?;
         }
         Some(sum)
     }
@@ -53,7 +60,7 @@ impl Surroundings {
     /// Adds a register as before the step at `from`, times a factor.
     fn add_register(
         &self,
-        history: &History,
+        history: &History<'_>,
         from: usize,
         undo: &Undo,
         (register, factor): (Gpr, i64),
@@ -85,7 +92,9 @@ impl Surroundings {
                 }
                 Derived::Loaded { access } => {
                     let slot = slot(step.accesses.get(*access)?, before)?;
-                    let kept = history.steps[..place].iter().all(|(at, before)| {
+                    // The sample has the word as it is there: no later instruction may have stored to it.
+                    let mut later = history.steps[..place].iter().chain(history.ran_after);
+                    let kept = later.all(|(at, before)| {
                         self.steps.get(at).is_some_and(|step| {
                             step.accesses.iter().all(|access| leaves(access, before, slot))
                         })

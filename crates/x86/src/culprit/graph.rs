@@ -52,6 +52,8 @@ pub(super) fn read(
     let starts: Vec<RemoteAddr> = starts.into_iter().collect();
     surroundings.follow(code, &mut reader, starts.clone());
     for start in starts {
+        // Linear decoding is a guess. It is made only where the code itself does not tell what ran
+        // before.
         let known = surroundings.before.get(&start).is_some_and(Before::is_known);
         if !known
             && surroundings.steps.contains_key(&start)
@@ -76,6 +78,7 @@ impl Surroundings {
             for next in step.leads_to(at) {
                 let before = self.before.entry(next).or_default();
                 before.returns |= calls;
+                // Before the return ran the end of the callee, which is unknown.
                 if !calls && !before.from.contains(&at) {
                     before.from.push(at);
                 }

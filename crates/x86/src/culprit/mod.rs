@@ -192,6 +192,35 @@ pub struct Suspect {
     pub place: Whereabouts,
 }
 
+/// How the sample was reached from an instruction.
+struct WayToSample {
+    /// The registers before the instruction.
+    undo: Undo,
+    /// The instructions that ran before the sample, this one last, each with the registers before it.
+    ran: Vec<(RemoteAddr, Undo)>,
+}
+
+impl WayToSample {
+    /// At the sample itself.
+    fn none() -> WayToSample {
+        WayToSample { undo: Undo::none(), ran: Vec::new() }
+    }
+
+    /// From an instruction before.
+    fn through(&self, instruction: RemoteAddr, step: &Step) -> WayToSample {
+        let undo = self.undo.through(step);
+        let mut ran = self.ran.clone();
+        ran.push((instruction, undo));
+        WayToSample { undo, ran }
+    }
+
+    /// Number of instructions.
+    fn distance(&self) -> u8 {
+        // At most `FARTHEST`.
+        self.ran.len() as u8
+    }
+}
+
 /// Decoded code around samples.
 pub struct Surroundings {
     steps: BTreeMap<RemoteAddr, Step>,
@@ -215,7 +244,7 @@ impl Surroundings {
     pub fn suspects(&self, at: RemoteAddr, farthest: u8) -> Option<Vec<Suspect>> {
         let here = self.steps.get(&at)?;
         let mut found = Vec::new();
-        self.add(&mut found, here, at, 0, &Undo::none());
+        self.add(&mut found, here, at, &WayToSample::none());
         let interrupted =
             here.accesses.iter().any(|one| matches!(one.when, Occurrence::Repeated(_)));
         if interrupted || farthest == 0 {
@@ -223,19 +252,20 @@ impl Surroundings {
             return Some(found);
         }
         let mut known = false;
-        let mut open = vec![(at, 0u8, Undo::none())];
-        while let Some((at, distance, undo)) = open.pop() {
+        let mut open = vec![(at, WayToSample::none())];
+        while let Some((at, way)) = open.pop() {
             let Some(before) = self.before.get(&at) else { continue };
-            known |= distance == 0 && before.is_known();
+            known |= way.distance() == 0 && before.is_known();
             for from in before.instructions() {
                 let Some(step) = self.steps.get(&from) else { continue };
                 if found.len() >= MOST_SUSPECTS {
                     return Some(found);
                 }
-                let (distance, undo) = (distance + 1, undo.through(step));
-                self.add(&mut found, step, from, distance, &undo);
-                if distance < farthest.min(FARTHEST) {
-                    open.insert(0, (from, distance, undo));
+                let way = way.through(from, step);
+                self.add(&mut found, step, from, &way);
+                if way.distance() < farthest.min(FARTHEST) {
+                    // First in, first out: the nearest suspects come first.
+                    open.insert(0, (from, way));
                 }
             }
         }
@@ -253,6 +283,7 @@ impl Surroundings {
             };
             let Some(from) = before.instructions().next() else { break };
             match self.steps.get(&from) {
+                // A loop of one block leads back to `at`.
                 Some(step) if step.flow == Some(Flow::Next) && from != at => first = from,
                 _ => break,
             }
@@ -271,22 +302,22 @@ impl Surroundings {
         block
     }
 
-    /// Adds what the core may wait for in a step. `undo` relates the registers before it to those at the sample.
+    /// Adds what the core may wait for in a step.
     fn add(
         &self,
         found: &mut Vec<Suspect>,
         step: &Step,
         instruction: RemoteAddr,
-        distance: u8,
-        undo: &Undo,
+        way: &WayToSample,
     ) {
+        let distance = way.distance();
         let suspect = |kind, access, place| Suspect { instruction, distance, kind, access, place };
         for (number, access) in step.accesses.iter().enumerate() {
             if found.len() >= MOST_SUSPECTS {
                 return;
             }
             if let Some(kind) = step.waits(access) {
-                let place = self.place(step, instruction, number, access, distance, undo);
+                let place = self.place(step, instruction, number, way);
                 found.push(suspect(kind, Some((number, *access)), place));
             }
         }
@@ -300,20 +331,20 @@ impl Surroundings {
         step: &Step,
         instruction: RemoteAddr,
         number: usize,
-        access: &Access,
-        distance: u8,
-        undo: &Undo,
+        way: &WayToSample,
     ) -> Whereabouts {
         let operand = |address| Operand { address, moves_with_code: step.relative };
+        let access = &step.accesses[number];
         let address = access.address();
-        match (undo.address(address), access.place) {
+        match (way.undo.address(address), access.place) {
             (Ok(address), Location::Lanes(_)) => Whereabouts::Lanes(operand(address)),
             (Ok(address), Location::One(_)) => Whereabouts::Address(operand(address)),
             (Err(register), _) => {
                 let is_one = matches!(access.place, Location::One(_));
-                let sum = is_one.then(|| self.defined(instruction, address, undo)).flatten();
-                let chases =
-                    || distance == 1 && self.leads_to_itself(step, instruction, number, register);
+                let sum = is_one.then(|| self.defined(instruction, address, way)).flatten();
+                let chases = || {
+                    way.distance() == 1 && self.leads_to_itself(step, instruction, number, register)
+                };
                 match sum {
                     Some(sum) => Whereabouts::Sum(sum),
                     None if chases() => Whereabouts::Next(operand(*address)),

@@ -40,6 +40,7 @@ impl Step {
         let raw = instruction::decode(bytes, at).ok()?;
         let info = reader.factory.info(&raw);
         let mut registers = instruction::register_effect(info);
+        // Also of instructions that no copy may run (`policy`): the program itself ran them.
         let accesses = derive::accesses(&raw, info).unwrap_or_default();
         let only_moves = matches!(raw.mnemonic(), Mnemonic::Pop | Mnemonic::Leave)
             || raw.is_vsib()

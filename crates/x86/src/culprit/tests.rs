@@ -203,6 +203,10 @@ fn what_was_computed_from_the_stack_is_computed_again() {
     // Where it came from was overwritten.
     let load = at(0x17).into_iter().find(|suspect| suspect.distance == 1).expect("the load");
     assert_eq!(load.place, Whereabouts::Lost(Gpr::RAX));
+    // So it is where the store comes between the load and the sample.
+    let suspects = found.suspects(RemoteAddr(0x1014), 2).expect("known");
+    let load = suspects.into_iter().find(|suspect| suspect.distance == 2).expect("the load");
+    assert_eq!(load.place, Whereabouts::Lost(Gpr::RAX));
 }
 
 /// As gcc -O0 writes `table[i]`.

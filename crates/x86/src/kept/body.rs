@@ -138,6 +138,7 @@ impl Body {
     fn readers(&mut self, number: usize, to: Gpr, from: Gpr) -> Option<Vec<(usize, Instruction)>> {
         let length = self.entries.len();
         let (mut readers, mut changed) = (Vec::new(), false);
+        // Around the loop: what reads before the copy reads the value of the previous iteration.
         for reader in (number + 1..number + length).map(|at| at % length) {
             if !self.has(reader) {
                 continue;

@@ -55,16 +55,16 @@ fn low_byte(register: Gpr) -> Register {
     LEGACY.get(number).copied().unwrap_or_else(|| Register::SPL + (number as u32 - 4))
 }
 
-/// `raw` with `free` in place of its memory operand at `place`; `None` if there is no such instruction.
+/// `raw` with `free` in place of its memory operand at `range`; `None` if there is no such instruction.
 pub(super) fn edited(
     raw: &Instruction,
     free: FreeRegister,
-    place: &MemoryRange,
+    range: &MemoryRange,
 ) -> Option<Instruction> {
-    let register = free.named(place.bytes)?;
+    let register = free.named(range.bytes)?;
     let is_vector = matches!(free, FreeRegister::Vector(_));
     // Constants of vector code are at fixed addresses: the compiler could keep them in registers if that were useful.
-    if is_vector && place.is_fixed() && !is_store(raw) {
+    if is_vector && range.is_fixed() && !is_store(raw) {
         return None;
     }
     let edited = match whole_move(raw.code()).filter(|_| is_vector) {
@@ -82,6 +82,7 @@ pub(super) fn edited(
             edited
         }
     };
+    // The encoder knows whether the instruction has this form.
     encoded(&edited, RemoteAddr(0)).is_ok().then_some(edited)
 }
 

@@ -135,15 +135,15 @@ impl MemoryRange {
 pub(super) type Registers = [Option<Sum>; Gpr::COUNT];
 
 /// The values that are the same in each iteration, at the start of one.
-pub(super) struct Places<'a> {
+pub(super) struct InvariantValues<'a> {
     block: &'a Block,
     /// Locations that the loop stores to.
     stored: &'a BTreeSet<MemoryRange>,
     entry: Registers,
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn new(block: &'a Block, stored: &'a BTreeSet<MemoryRange>) -> Places<'a> {
+impl<'a> InvariantValues<'a> {
+    pub(super) fn new(block: &'a Block, stored: &'a BTreeSet<MemoryRange>) -> InvariantValues<'a> {
         let mut changed = GprSet::default();
         for register in block.instructions.iter().flat_map(|one| one.registers().changed.iter()) {
             changed.insert(register);
@@ -152,17 +152,17 @@ impl<'a> Places<'a> {
         for register in Gpr::all().filter(|register| !changed.contains(*register)) {
             entry[register.number()] = Some(Sum::of(Term::Entry(register)));
         }
-        let mut places = Places { block, stored, entry };
+        let mut values = InvariantValues { block, stored, entry };
         // A value that is known at the end, whatever came before, is known at the next start. This only adds values.
         loop {
-            let end = places.visit(|_, _, _| {}, |_, _| {});
+            let end = values.visit(|_, _, _| {}, |_, _| {});
             let news =
                 |(before, after): (&Option<Sum>, &Option<Sum>)| before.is_none() && after.is_some();
-            let any = places.entry.iter().zip(&end).any(news);
+            let any = values.entry.iter().zip(&end).any(news);
             if !any {
-                return places;
+                return values;
             }
-            for (before, after) in places.entry.iter_mut().zip(end) {
+            for (before, after) in values.entry.iter_mut().zip(end) {
                 *before = before.take().or(after);
             }
         }
@@ -178,11 +178,11 @@ impl<'a> Places<'a> {
         let mut now = self.entry.clone();
         for (number, instruction) in self.block.instructions.iter().enumerate() {
             let accesses = instruction.accesses();
-            let places: Vec<Option<MemoryRange>> =
-                accesses.iter().map(|access| place(access, &now)).collect();
-            for (access, place) in places.iter().enumerate() {
-                if let Some(place) = place {
-                    see(number, access, place.clone());
+            let ranges: Vec<Option<MemoryRange>> =
+                accesses.iter().map(|access| range_of(access, &now)).collect();
+            for (access, range) in ranges.iter().enumerate() {
+                if let Some(range) = range {
+                    see(number, access, range.clone());
                 }
             }
             let before = now.clone();
@@ -199,12 +199,12 @@ impl<'a> Places<'a> {
                         sum.filter(|sum| sum.size() <= MOST_TERMS)
                     }
                     Derived::Loaded { access } => {
-                        let place = places.get(access).cloned().flatten();
-                        let stays = |place: &MemoryRange| {
-                            !self.stored.iter().any(|stored| stored.overlaps(place))
+                        let range = ranges.get(access).cloned().flatten();
+                        let stays = |range: &MemoryRange| {
+                            !self.stored.iter().any(|stored| stored.overlaps(range))
                         };
-                        let sum = |place: MemoryRange| Sum::of(Term::Loaded(Box::new(place.at)));
-                        place.filter(stays).map(sum).filter(|sum| sum.size() <= MOST_TERMS)
+                        let sum = |range: MemoryRange| Sum::of(Term::Loaded(Box::new(range.at)));
+                        range.filter(stays).map(sum).filter(|sum| sum.size() <= MOST_TERMS)
                     }
                 };
             }
@@ -214,7 +214,7 @@ impl<'a> Places<'a> {
     }
 }
 
-fn place(access: &Access, now: &Registers) -> Option<MemoryRange> {
+fn range_of(access: &Access, now: &Registers) -> Option<MemoryRange> {
     let operand::Location::One(address) = &access.place else { return None };
     let Address { segment, base, index, extra: None, displacement, width: AddressWidth::Bits64 } =
         address

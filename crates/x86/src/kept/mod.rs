@@ -37,7 +37,7 @@ use iced_x86::{Instruction, Mnemonic};
 
 use self::body::{Body, Line};
 use self::edit::FreeRegister;
-use self::expression::{MemoryRange, Places, Registers, Sum};
+use self::expression::{InvariantValues, MemoryRange, Registers, Sum};
 use crate::block::Block;
 use crate::code::{CodeSource, Window};
 use crate::contents::Contents;
@@ -86,7 +86,7 @@ pub struct KeptAccess {
 struct Candidate {
     instruction: usize,
     kind: Kind,
-    place: MemoryRange,
+    range: MemoryRange,
     /// Its instruction has no other access, and it happens once.
     alone: bool,
 }
@@ -119,13 +119,14 @@ pub fn keep(block: &Block) -> Option<Kept> {
             edited.insert(instruction);
         }
         held.push((wanted.remove(at), free));
+        // What is removed may free registers, which the next value can have.
         body.settle(held.iter().filter_map(|(_, free)| free.general()).collect());
     }
-    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
-    let numbers: BTreeMap<&MemoryRange, usize> = places.into_iter().zip(0..).collect();
+    let ranges: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.range).collect();
+    let numbers: BTreeMap<&MemoryRange, usize> = ranges.into_iter().zip(0..).collect();
     let saved = |one: &&Candidate| edited.contains(&one.instruction) || !body.has(one.instruction);
     let access = |one: &Candidate| {
-        Some(KeptAccess { instruction: one.instruction, place: *numbers.get(&one.place)? })
+        Some(KeptAccess { instruction: one.instruction, place: *numbers.get(&one.range)? })
     };
     let mut accesses: Vec<KeptAccess> =
         candidates.iter().filter(saved).filter_map(access).collect();
@@ -142,11 +143,11 @@ fn edits(
     free: FreeRegister,
 ) -> Option<Vec<(usize, Instruction)>> {
     let edits: Vec<(usize, Instruction)> = match what {
-        Held::Bytes(place) => {
-            let there = accesses_of(candidates, place)
+        Held::Bytes(range) => {
+            let there = accesses_of(candidates, range)
                 .filter_map(|one| Some((one.instruction, body.now(one.instruction)?)));
             let edit =
-                |(at, raw): (usize, &Instruction)| Some((at, edit::edited(raw, free, place)?));
+                |(at, raw): (usize, &Instruction)| Some((at, edit::edited(raw, free, range)?));
             there.map(edit).collect::<Option<_>>()?
         }
         Held::Value(at, to, _) => {
@@ -161,12 +162,12 @@ fn edits(
 #[must_use]
 pub fn carried(block: &Block) -> Carried {
     let Invariant { candidates, .. } = Invariant::of(block);
-    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
+    let ranges: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.range).collect();
     let loads = |one: &Candidate| matches!(one.kind, Kind::Read | Kind::ReadWrite);
-    let carries = |place: &&&MemoryRange| {
-        is_stored(&candidates, place) && accesses_of(&candidates, place).any(loads)
+    let carries = |range: &&&MemoryRange| {
+        is_stored(&candidates, range) && accesses_of(&candidates, range).any(loads)
     };
-    Carried(places.iter().filter(carries).map(|place| (*place).clone()).collect())
+    Carried(ranges.iter().filter(carries).map(|range| (*range).clone()).collect())
 }
 
 impl Carried {
@@ -175,9 +176,9 @@ impl Carried {
     #[must_use]
     pub fn restored(&self, state: &State, contents: &Contents, word: u64) -> Vec<u8> {
         let mut code = Vec::new();
-        for place in &self.0 {
-            let mut at = place.address(state, contents, word);
-            for piece in place.held(state, contents, word).chunks(8) {
+        for range in &self.0 {
+            let mut at = range.address(state, contents, word);
+            for piece in range.held(state, contents, word).chunks(8) {
                 let mut value = [0; 8];
                 value.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
                 code.extend([0x48, 0xb8]); // mov rax, imm64
@@ -211,7 +212,7 @@ impl Kept {
         let before = state.clone();
         for (held, free) in &self.held {
             let bytes = match held {
-                Held::Bytes(place) => place.held(&before, contents, word),
+                Held::Bytes(range) => range.held(&before, contents, word),
                 Held::Value(.., sum) => sum.value(&before, contents, word).to_le_bytes().to_vec(),
             };
             match free {
@@ -275,6 +276,13 @@ fn forbids(instruction: &crate::Instruction, block: &Block) -> bool {
     fence || !straight || accesses.iter().any(|access| access.locked || on_frame(access))
 }
 
+/// A value computed from what was loaded.
+struct Computed {
+    instruction: usize,
+    register: Gpr,
+    value: Sum,
+}
+
 /// What is the same in each iteration.
 #[derive(Default)]
 struct Invariant {
@@ -282,8 +290,7 @@ struct Invariant {
     candidates: Vec<Candidate>,
     /// The registers with such a value, after each instruction.
     known: Vec<GprSet>,
-    /// Values computed from what was loaded: instruction, register and value.
-    values: Vec<(usize, Gpr, Sum)>,
+    values: Vec<Computed>,
 }
 
 impl Invariant {
@@ -291,27 +298,30 @@ impl Invariant {
         let mut stored = BTreeSet::new();
         loop {
             let mut found = Invariant::default();
-            Places::new(block, &stored).visit(
-                |instruction, access, place| {
+            InvariantValues::new(block, &stored).visit(
+                |instruction, access, range| {
                     let accesses = block.instructions[instruction].accesses();
                     let access: &Access = &accesses[access];
                     let once = access.when == crate::Occurrence::Always && !access.line;
                     let alone = accesses.len() == 1 && once;
                     let kind = access.kind;
-                    found.candidates.push(Candidate { instruction, kind, place, alone });
+                    found.candidates.push(Candidate { instruction, kind, range, alone });
                 },
                 |instruction, registers| {
                     found.known.push(known(registers));
                     let one = &block.instructions[instruction];
-                    found
-                        .values
-                        .extend(computed(one, registers).map(|(to, sum)| (instruction, to, sum)));
+                    let value = computed(one, registers);
+                    found.values.extend(value.map(|(register, value)| Computed {
+                        instruction,
+                        register,
+                        value,
+                    }));
                 },
             );
             // A location that turns out to be stored does not keep its value, so less is known than assumed.
             let writes = found.candidates.iter().filter(|one| one.kind != Kind::Read);
             let known = stored.len();
-            stored.extend(writes.map(|one| one.place.clone()));
+            stored.extend(writes.map(|one| one.range.clone()));
             if stored.len() == known {
                 return found;
             }
@@ -335,40 +345,41 @@ fn computed(instruction: &crate::Instruction, registers: &Registers) -> Option<(
 /// What may be kept, most useful first: locations that are loaded and stored, because the load waits for the store;
 /// then values at the end of the longest chains of loads, because the earlier loads become unnecessary; then what is
 /// loaded most.
-fn worth_keeping(candidates: &[Candidate], values: Vec<(usize, Gpr, Sum)>) -> Vec<Held> {
-    let places: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.place).collect();
+fn worth_keeping(candidates: &[Candidate], values: Vec<Computed>) -> Vec<Held> {
+    let ranges: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.range).collect();
     let plain = |one: &Candidate| {
         one.alone && matches!(one.kind, Kind::Read | Kind::Write | Kind::ReadWrite)
     };
     let mut worth = Vec::new();
-    for place in &places {
-        let all: Vec<&Candidate> = accesses_of(candidates, place).collect();
-        let stored = is_stored(candidates, place);
-        let mut others = places.iter().filter(|other| *other != place && other.overlaps(place));
+    for range in &ranges {
+        let all: Vec<&Candidate> = accesses_of(candidates, range).collect();
+        let stored = is_stored(candidates, range);
+        let mut others = ranges.iter().filter(|other| *other != range && other.overlaps(range));
         let loaded = all.iter().any(|one| one.kind != Kind::Write);
         let apart = others.all(|other| !stored && !is_stored(candidates, other));
         if loaded && apart && all.iter().all(|one| plain(one)) {
-            let order = (stored, place.depth(), 0, all.len());
-            worth.push((order, Held::Bytes((*place).clone())));
+            let order = (stored, range.depth(), 0, all.len());
+            worth.push((order, Held::Bytes((*range).clone())));
         }
     }
-    for (instruction, to, sum) in values {
+    for Computed { instruction, register, value } in values {
         // The last value of a chain.
-        worth.push(((false, sum.depth(), 1 + instruction, 1), Held::Value(instruction, to, sum)));
+        let order = (false, value.depth(), 1 + instruction, 1);
+        worth.push((order, Held::Value(instruction, register, value)));
     }
     worth.sort_by_key(|(order, _)| Reverse(*order));
     worth.into_iter().map(|(_, what)| what).collect()
 }
 
-fn is_stored(candidates: &[Candidate], place: &MemoryRange) -> bool {
-    accesses_of(candidates, place).any(|one| one.kind != Kind::Read)
+fn is_stored(candidates: &[Candidate], range: &MemoryRange) -> bool {
+    accesses_of(candidates, range).any(|one| one.kind != Kind::Read)
 }
 
 fn accesses_of<'a>(
     candidates: &'a [Candidate],
-    place: &'a MemoryRange,
+    range: &'a MemoryRange,
 ) -> impl Iterator<Item = &'a Candidate> {
-    candidates.iter().filter(move |one| one.place == *place)
+    candidates.iter().filter(move |one| one.range == *range)
 }
 
 #[cfg(test)]

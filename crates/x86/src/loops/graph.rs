@@ -112,6 +112,7 @@ impl Graph {
         let before = self.predecessors();
         let dominators = self.dominators(&before);
         let dominates = |above: usize, mut block: usize| {
+            // Block 0 is its own dominator: the walk ends there.
             while block != above && block != 0 {
                 block = dominators[block];
             }

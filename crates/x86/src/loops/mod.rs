@@ -48,8 +48,8 @@ pub struct Loop {
     natural: Natural,
     /// The step of a variable per iteration: a constant, or a sum of invariants. 0 for an invariant.
     steps: BTreeMap<Variable, Linear>,
-    /// Words of the stack that the loop writes.
-    written: BTreeSet<Slot>,
+    /// Words of the stack that the loop writes; `None`: any.
+    written: Option<BTreeSet<Slot>>,
     /// Values at the start of each of its blocks.
     states: BTreeMap<usize, State>,
     /// Address of its first instruction.
@@ -119,7 +119,7 @@ fn accesses_memory(instruction: &Instruction) -> bool {
 #[derive(Default)]
 struct Followed {
     steps: BTreeMap<Variable, Linear>,
-    written: BTreeSet<Slot>,
+    written: Option<BTreeSet<Slot>>,
     states: BTreeMap<usize, State>,
 }
 
@@ -145,6 +145,7 @@ fn follow(
         }
         let inside = |to: &&usize| **to != natural.header && natural.blocks.contains(*to);
         for next in graph.blocks[block].next.iter().filter(inside) {
+            // A join only loses knowledge, so this ends.
             let changed = match states.get_mut(next) {
                 Some(known) => known.join(&state),
                 None => states.insert(*next, state.clone()).is_none(),
@@ -182,12 +183,13 @@ fn follow(
         })
         .collect();
     let stays = |variable: &Variable| moved.get(variable).and_then(Linear::known) == Some(0);
+    // A sum is a step only if all its variables stay; otherwise it differs between iterations.
     let steps = moved
         .iter()
         .filter(|(_, step)| step.terms.iter().all(|(variable, _)| stays(variable)))
         .map(|(variable, step)| (*variable, step.clone()))
         .collect();
-    Some(Followed { steps, written: latched.slots().collect(), states })
+    Some(Followed { steps, written: latched.written(), states })
 }
 
 impl Loops {
@@ -279,6 +281,10 @@ impl Loops {
 }
 
 impl Loop {
+    fn leaves(&self, slot: &Slot) -> bool {
+        self.written.as_ref().is_some_and(|written| !written.contains(slot))
+    }
+
     /// The step per iteration of a sum of variables; `None` if one of them has no constant step.
     fn step_of(&self, value: &Linear) -> Option<Linear> {
         let mut sum = Linear { bits: value.bits, ..Linear::constant(0) };
@@ -286,7 +292,7 @@ impl Loop {
             let step = match (self.steps.get(variable), variable) {
                 (Some(step), _) => step,
                 // A word that the loop does not write is invariant.
-                (None, Variable::Slot(slot)) if !self.written.contains(slot) => continue,
+                (None, Variable::Slot(slot)) if self.leaves(slot) => continue,
                 (None, _) => return None,
             };
             sum = sum.plus(&step.times(*factor))?;

@@ -114,6 +114,43 @@ fn calls_leave_what_the_abi_says_and_pushes_move_words_of_the_stack() {
     assert_eq!(moving(&found, 0, 0x1001, &[slot]), inside);
 }
 
+/// More words than are tracked: none of them counts as one that stays.
+#[test]
+fn too_many_words_of_the_stack_are_unknown() {
+    // 1000: add dword [rbp-4],1; add dword [rbp-8],1; ... add dword [rbp-400],1; jmp 1000
+    let word =
+        |number: i32| Slot { base: SlotBase::FramePointer, displacement: -4 * number, wide: false };
+    let of_words = |most: i32| {
+        let mut bytes = Vec::new();
+        for number in 1..=most {
+            bytes.extend([0x83, 0x85]);
+            bytes.extend(word(number).displacement.to_le_bytes());
+            bytes.push(1);
+        }
+        bytes.push(0xe9);
+        bytes.extend((-(bytes.len() as i32 + 4)).to_le_bytes());
+        of(&bytes)
+    };
+    assert_eq!(moving(&of_words(9), 0, 0x1000, &[word(9)]), ["[rbp-36] = 1*[rbp-36] by 1"]);
+    let readings = of_words(100).readings(0, RemoteAddr(0x1000), &[word(1), word(100), word(101)]);
+    let slots = readings.iter().filter_map(|reading| match reading.carrier {
+        Variable::Slot(slot) => Some((slot, reading.step.known())),
+        Variable::Register(_) => None,
+    });
+    assert_eq!(slots.collect::<Vec<_>>(), [(word(1), Some(1))]);
+}
+
+/// What is pushed overwrites the word that was there.
+#[test]
+fn a_push_writes_the_word_below() {
+    // 1000: mov qword [rsp-8],0; 1009: push rax; 100a: mov rcx,[rsp]; 100e: pop rdx; 100f: jmp 1000
+    let bytes =
+        [0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0, 0x50, 0x48, 0x8b, 0x0c, 0x24, 0x5a, 0xeb, 0xef];
+    let readings = of(&bytes).readings(0, RemoteAddr(0x100e), &[]);
+    let rcx = Variable::Register(crate::Gpr::RCX);
+    assert!(readings.iter().all(|reading| reading.carrier != rcx));
+}
+
 /// A variable whose address is taken, behind a call; another one that is private.
 #[test]
 fn who_has_an_address_may_be_written_by_a_call() {

@@ -43,8 +43,10 @@ impl Exposed {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct State {
     registers: [Option<Linear>; Gpr::COUNT],
-    /// Words that are not in it still have their start value.
+    /// Words that are not in it still have their start value, unless there were too many.
     slots: BTreeMap<Slot, Option<Linear>>,
+    /// Words were written that are not in `slots`, because these have no room.
+    too_many: bool,
 }
 
 impl State {
@@ -53,7 +55,7 @@ impl State {
         let registers = std::array::from_fn(|number| {
             Gpr::from_number(number).map(|gpr| Linear::variable(Variable::Register(gpr)))
         });
-        State { registers, slots: BTreeMap::new() }
+        State { registers, slots: BTreeMap::new(), too_many: false }
     }
 
     pub(super) fn register(&self, register: Gpr) -> Option<&Linear> {
@@ -63,7 +65,7 @@ impl State {
     pub(super) fn slot(&self, slot: Slot) -> Option<Linear> {
         match self.slots.get(&slot) {
             Some(value) => value.clone(),
-            None => Some(Linear::variable(Variable::Slot(slot))),
+            None => (!self.too_many).then(|| Linear::variable(Variable::Slot(slot))),
         }
     }
 
@@ -72,15 +74,22 @@ impl State {
         self.slots.keys().copied()
     }
 
+    /// All stack words that were written, if that is known.
+    pub(super) fn written(&self) -> Option<BTreeSet<Slot>> {
+        (!self.too_many).then(|| self.slots().collect())
+    }
+
     /// Merges the values from another way; returns whether anything changed.
     pub(super) fn join(&mut self, other: &State) -> bool {
-        let mut changed = false;
+        let mut changed = other.too_many && !self.too_many;
+        self.too_many |= other.too_many;
         for (mine, others) in self.registers.iter_mut().zip(&other.registers) {
             if mine.is_some() && mine != others {
                 *mine = None;
                 changed = true;
             }
         }
+        // Of both: a word that only one way has written holds its start value on the other.
         let slots: Vec<Slot> = self.slots.keys().chain(other.slots.keys()).copied().collect();
         for slot in slots {
             let mine = self.slot(slot);
@@ -101,6 +110,7 @@ impl State {
     ) {
         if matches!(flow(raw), Flow::Call(_) | Flow::IndirectCall) {
             self.lose(exposed);
+            // rbx, rsp, rbp, r12 to r15 (System V AMD64 ABI, 3.2.1).
             let kept = [3, 4, 5, 12, 13, 14, 15];
             let lost = Gpr::all().filter(|register| !kept.contains(&register.number()));
             return lost.for_each(|register| self.registers[register.number()] = None);
@@ -188,13 +198,16 @@ impl State {
         if self.slots.len() < MOST_SLOTS || self.slots.contains_key(&slot) {
             self.slots.insert(slot, value);
         } else {
-            self.slots.values_mut().for_each(|held| *held = None);
+            self.too_many = true;
         }
     }
 
     /// A value that is not tracked was written to memory.
     fn overwrite(&mut self, raw: &Instruction, exposed: &Exposed) {
-        if let Some(slot) = self.operand(raw) {
+        // The store of a push is no operand; rsp has its value after the push here.
+        let top = Slot { base: SlotBase::StackPointer, displacement: 0, wide: true };
+        let pushed = if raw.mnemonic() == Mnemonic::Push { self.by_own(top) } else { None };
+        if let Some(slot) = pushed.or_else(|| self.operand(raw)) {
             return self.write(slot, None);
         }
         let base = stack_base(raw).filter(|_| raw.memory_index() == Register::None);
@@ -204,7 +217,9 @@ impl State {
         let own = |displacement| self.by_own(Slot { base, displacement, wide: true });
         let first = displacement.ok().and_then(own);
         // From one byte to a vector of stack.
-        let Some(first) = first.filter(|_| (1..=64).contains(&size)) else { return };
+        let first = first.filter(|_| (1..=64).contains(&size));
+        // Without its start value, rbp may be a pointer to anything.
+        let Some(first) = first else { return self.lose(exposed) };
         for part in (0..size).step_by(4) {
             let displacement = first.displacement.wrapping_add(part);
             self.write(Slot { displacement, wide: false, ..first }, None);
@@ -219,7 +234,7 @@ impl State {
             let rax = self.register(Gpr::RAX).filter(|_| raw.mnemonic() == M::Cdqe)?;
             return Some((Destination::Register(Gpr::RAX), rax.clone().narrowed()));
         }
-        let place = self.destination(raw)?;
+        let to = self.destination(raw)?;
         let value = match raw.mnemonic() {
             M::Mov | M::Movsxd => self.source(raw, raw.op_count() - 1)?,
             M::Lea => self.address(raw)?,
@@ -236,11 +251,11 @@ impl State {
             M::Imul if raw.op_count() == 3 => self.source(raw, 1)?.times(raw.immediate(2)),
             _ => return None,
         };
-        let narrow = match place {
+        let narrow = match to {
             Destination::Register(_) => raw.op0_register().is_gpr32(),
             Destination::Slot(slot) => !slot.wide,
         };
-        Some((place, if narrow { value.narrowed() } else { value }))
+        Some((to, if narrow { value.narrowed() } else { value }))
     }
 
     fn destination(&self, raw: &Instruction) -> Option<Destination> {

@@ -28,6 +28,8 @@ impl Writer<'_> {
                 self.load_target();
                 self.dispatch();
             }
+            // The target first: its operand may be relative to rsp, which the push moves (SDM vol.
+            // 2, CALL).
             End::IndirectCall { return_to } => {
                 self.load_target();
                 self.push_return_address(return_to);
@@ -141,6 +143,8 @@ pub(super) fn near(code: Code) -> Code {
 
 /// The memory operand of `raw`, for use in another instruction.
 fn operand(raw: &iced_x86::Instruction) -> MemoryOperand {
+    // Relative to rip, iced-x86 gives the address itself as displacement, and encodes it relative
+    // to the new place.
     MemoryOperand::new(
         raw.memory_base(),
         raw.memory_index(),

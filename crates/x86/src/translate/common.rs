@@ -45,6 +45,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     out.restore(Gpr::RCX, SPILLED_RCX);
 
     let exit = out.offset();
+    // `syscall` overwrites rcx and r11 (SDM vol. 2, SYSCALL), and rax gets the result.
     let clobbered = [(Gpr::RAX, EXIT_RAX), (Gpr::RCX, EXIT_RCX), (Gpr::R11, EXIT_R11)];
     for (register, aside) in clobbered {
         out.spill(register, aside);

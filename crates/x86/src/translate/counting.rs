@@ -16,6 +16,8 @@ impl Writer<'_> {
             self.out.fail(Refusal::TooFar);
             return;
         };
+        // dec leaves the carry flag alone, so that the short form is possible more often than with
+        // sub.
         if !borrows {
             self.out.put(Instruction::with1(Code::Dec_rm64, slot(counter)));
             self.out.branch(Code::Je_rel8_64, leave);

@@ -205,6 +205,7 @@ impl Emitter {
     /// Emits a branch back to a bound label, in its short form where that reaches, as in the program.
     pub(super) fn branch_back(&mut self, near: Code, label: Label) {
         const SHORT: usize = 2;
+        // A rel8 counts from the end of the branch and reaches 128 bytes back (SDM vol. 2, Jcc).
         let reaches = self.labels[label.0].is_some_and(|at| self.offset + SHORT - at <= 128);
         self.branch(if reaches { near.as_short_branch() } else { near }, label);
     }
@@ -222,12 +223,14 @@ impl Emitter {
     /// Saves a native register in a slot; it is free afterwards.
     pub(super) fn spill(&mut self, register: Gpr, to: Displacement) {
         self.store(to, register);
+        // After the store: a thread that is stopped before it still has the value in the register.
         self.state.saved.push((register, to));
     }
 
     /// Restores the native value of a register.
     pub(super) fn restore(&mut self, register: Gpr, from: Displacement) {
         self.load(register, from);
+        // After the load: a thread that is stopped before it has the value in the slot only.
         self.state.saved.retain(|(saved, _)| *saved != register);
     }
 

@@ -141,6 +141,7 @@ impl RecordLayout {
         let mut ends: Vec<usize> =
             self.values.iter().map(|value| value.word.saturating_add(value.words)).collect();
         match &self.iterations {
+            // No overflow: `bounded` has checked both. The others may be any number.
             Some(Iterations::Counter { start, end, .. }) => ends.extend([start + 1, end + 1]),
             Some(Iterations::Word(word)) => ends.push(word.saturating_add(1)),
             None => {}

@@ -111,6 +111,8 @@ pub(super) fn trace(block: &Block, reserved: Gpr) -> Plan {
         summarise(&mut plan, block, reserved, found.back);
     }
     if plan.back.is_some() {
+        // The record is complete before the first iteration, whose values determine those of all
+        // others.
         plan.stores.iter_mut().for_each(|store| store.at = 0);
     }
     plan
@@ -190,6 +192,7 @@ pub(super) fn touches(instruction: &Instruction, register: Gpr) -> bool {
 
 /// Makes the plan that of a summarised loop, if its iterations can be counted.
 fn summarise(plan: &mut Plan, block: &Block, reserved: Gpr, back: BackEdge) {
+    // Without accesses there is no record, so the iterations need no count.
     if plan.layout.words == 0 {
         plan.back = Some(back);
         return;
@@ -224,6 +227,7 @@ fn counter(block: &Block, layout: &RecordLayout) -> Option<Counter> {
     let mut registers: Vec<Gpr> = Gpr::all().collect();
     registers.sort_by_key(|register| !recorded(register));
     let values = general_in_front(block);
+    // 64 bits first: they stay unambiguous for longer.
     let wide = registers.iter().find_map(|register| wide_counter(&values, *register));
     wide.or_else(|| registers.iter().find_map(|register| narrow_counter(block, *register)))
 }
@@ -244,6 +248,7 @@ fn wide_counter(values: &[[Value; Gpr::COUNT]], register: Gpr) -> Option<Counter
         _ => None,
     };
     let mut advanced: Vec<u64> = values.iter().map(displacement).collect::<Option<_>>()?;
+    // The last entry is the value after the block.
     let stride = advanced.pop()?;
     let near = |value: &u64| value.cast_signed().unsigned_abs() <= FARTHEST;
     let counts = stride != 0
@@ -274,6 +279,8 @@ pub(super) fn timed(block: &Block, pick: u32) -> Plan {
     let mut plan = Plan::new(block, chosen.is_some());
     let Some(&number) = chosen else { return plan };
     let before: usize = block.instructions[..number].iter().map(|one| one.accesses().len()).sum();
+    // A plain load needs general registers, and perhaps the base of fs, which is known without a
+    // word.
     for source in sources(&block.instructions[number].accesses()[0]) {
         let root = Root { source, at: number };
         let known = plan.layout.values.iter().any(|value| value.root == root);

@@ -67,6 +67,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn bump(&mut self, reserved: Gpr, plan: &Plan) {
+        // lea and not add, because the program's flags may be live.
         let behind = at(reserved, bytes(plan.layout.words));
         self.out.put(Instruction::with2(Code::Lea_r64_m, wide(reserved), behind));
         self.out.state.recorded = true;
@@ -84,28 +85,28 @@ impl Writer<'_> {
 
     /// `record`: displacement of the record from the reserved register, which holds the record pointer.
     pub(super) fn store_value(&mut self, reserved: Gpr, store: &Store, record: i32) {
-        let place = at(reserved, record + bytes(store.word));
+        let word = at(reserved, record + bytes(store.word));
         match store.form {
             Form::General(register) if register == reserved => {
                 self.out.spill(Gpr::RAX, BORROWED);
                 self.out.load(Gpr::RAX, RESERVED);
-                self.out.put(Instruction::with2(Code::Mov_rm64_r64, place, Register::RAX));
+                self.out.put(Instruction::with2(Code::Mov_rm64_r64, word, Register::RAX));
                 self.out.restore(Gpr::RAX, BORROWED);
             }
             Form::General(register) => {
-                self.out.put(Instruction::with2(Code::Mov_rm64_r64, place, wide(register)));
+                self.out.put(Instruction::with2(Code::Mov_rm64_r64, word, wide(register)));
             }
             Form::Vector { register, bytes, legacy } => {
                 let (code, first) = vector_store(bytes, legacy);
-                self.out.put(Instruction::with2(code, place, first + register.number() as u32));
+                self.out.put(Instruction::with2(code, word, first + register.number() as u32));
             }
             Form::Mask { number, wide } => {
                 let code = if wide { Code::VEX_Kmovq_m64_kr } else { Code::VEX_Kmovw_m16_kr };
-                self.out.put(Instruction::with2(code, place, Register::K0 + number as u32));
+                self.out.put(Instruction::with2(code, word, Register::K0 + number as u32));
             }
             Form::Mmx { number } => {
                 let register = Register::MM0 + number as u32;
-                self.out.put(Instruction::with2(Code::Movq_mmm64_mm, place, register));
+                self.out.put(Instruction::with2(Code::Movq_mmm64_mm, word, register));
             }
         }
     }

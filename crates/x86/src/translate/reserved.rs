@@ -29,6 +29,7 @@ impl Writer<'_> {
             self.out.spill(reserved, RESERVED);
             self.out.load(reserved, POINTER);
         } else {
+            // Unchanged: the slot still has the native value.
             self.out.load(reserved, POINTER);
             self.out.state.saved.push((reserved, RESERVED));
         }

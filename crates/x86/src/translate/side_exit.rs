@@ -69,6 +69,8 @@ impl Writer<'_> {
         let difference = MemoryOperand::with_base_index(Register::RCX, Register::R11);
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, difference));
         self.out.restore(R11, BORROWED);
+        // Both ways begin with rcx in its slot. The cold part changes the state, which the other
+        // way must not see.
         let arrived = self.out.state.clone();
         self.out.branch(Code::Jrcxz_rel8_64, back);
         self.leave_to_cold_part(Code::Jmp_rel32_64, number, None);
@@ -119,9 +121,10 @@ impl Writer<'_> {
         match plan.layout.iterations.as_ref().filter(|_| self.out.state.looping) {
             Some(Iterations::Word(word)) => {
                 self.out.spill(Gpr::RAX, BORROWED);
+                // The reserved register holds the count, so another one must lead to the record.
                 self.out.load(Gpr::RAX, POINTER);
-                let place = at(Gpr::RAX, record + bytes(*word));
-                self.out.put(Instruction::with2(Code::Mov_rm64_r64, place, wide(reserved)));
+                let count = at(Gpr::RAX, record + bytes(*word));
+                self.out.put(Instruction::with2(Code::Mov_rm64_r64, count, wide(reserved)));
                 let header = at(Gpr::RAX, record + WAY);
                 self.out.put(Instruction::with2(Code::Mov_rm32_imm32, header, way));
                 self.closed(exit);
@@ -154,8 +157,8 @@ impl Writer<'_> {
         }
     }
 
-    /// `[reserved + place] = register + missing`.
-    fn store_counter(&mut self, reserved: Gpr, register: Gpr, missing: i64, place: i32) {
+    /// `[reserved + displacement] = register + missing`.
+    fn store_counter(&mut self, reserved: Gpr, register: Gpr, missing: i64, displacement: i32) {
         self.out.spill(Gpr::RAX, BORROWED);
         let counter = match register {
             register if register == reserved => {
@@ -166,7 +169,8 @@ impl Writer<'_> {
         };
         let sum = MemoryOperand::with_base_displ(wide(counter), missing);
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RAX, sum));
-        self.out.put(Instruction::with2(Code::Mov_rm64_r64, at(reserved, place), Register::RAX));
+        let word = at(reserved, displacement);
+        self.out.put(Instruction::with2(Code::Mov_rm64_r64, word, Register::RAX));
         self.out.restore(Gpr::RAX, BORROWED);
     }
 }

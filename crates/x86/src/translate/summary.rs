@@ -56,8 +56,8 @@ impl Writer<'_> {
     fn open_counted_record(&mut self, reserved: Gpr, plan: &Plan) {
         if let Some(Iterations::Word(word)) = plan.layout.iterations {
             // Holds the number until it is in the register.
-            let place = at(reserved, bytes(word));
-            self.out.put(Instruction::with2(Code::Mov_rm64_imm32, place, 0));
+            let count = at(reserved, bytes(word));
+            self.out.put(Instruction::with2(Code::Mov_rm64_imm32, count, 0));
         }
         self.open_record(plan);
         match plan.layout.iterations {
@@ -84,9 +84,9 @@ impl Writer<'_> {
             Some(Iterations::Word(word)) => {
                 self.out.spill(Gpr::RAX, BORROWED);
                 self.out.load(Gpr::RAX, POINTER);
-                let place =
+                let count =
                     MemoryOperand::with_base_displ(Register::RAX, i64::from(record + bytes(word)));
-                self.out.put(Instruction::with2(Code::Mov_rm64_r64, place, wide(reserved)));
+                self.out.put(Instruction::with2(Code::Mov_rm64_r64, count, wide(reserved)));
                 self.out.state.looping = false;
                 self.out.restore(Gpr::RAX, BORROWED);
                 self.out.load(reserved, POINTER);

@@ -41,9 +41,10 @@ impl Writer<'_> {
         self.give_back();
         self.swap_out();
         self.out.spill(Gpr::RAX, SPILLED_RAX);
+        // Both stamps at once: they lie next to each other, as in the record.
         self.out.load(Gpr::RAX, TEMPORARY);
-        let place = at(reserved, bytes(word));
-        self.out.put(Instruction::with2(Code::Mov_rm64_r64, place, Register::RAX));
+        let stamps = at(reserved, bytes(word));
+        self.out.put(Instruction::with2(Code::Mov_rm64_r64, stamps, Register::RAX));
         self.out.restore(Gpr::RAX, SPILLED_RAX);
         self.bump(reserved, plan);
     }

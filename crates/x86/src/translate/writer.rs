@@ -71,6 +71,7 @@ impl<'a> Writer<'a> {
     pub(super) fn new(block: &'a Block, bytes: Vec<Window>, site: &'a Site) -> Writer<'a> {
         let reserved = (site.flavour != Flavour::Count).then_some(site.reserved);
         let state = State {
+            // The first code is that which the table enters, with the native target in rcx.
             rip: NativeRip::Register(Gpr::RCX, 0),
             saved: reserved.map(|register| (register, RESERVED)).into_iter().collect(),
             instruction: None,
@@ -104,6 +105,7 @@ impl<'a> Writer<'a> {
         }
         self.finish_side_exits(&plan);
         self.stubs();
+        // Constants come last: what is before this offset decodes as instructions.
         let code_end = self.out.offset();
         for (label, value) in std::mem::take(&mut self.literals) {
             self.out.literal(label, value);
@@ -127,15 +129,20 @@ impl<'a> Writer<'a> {
         let native = self.out.state.saved.clone();
         self.out.state.saved.extend([(Gpr::RCX, SPILLED_RCX), (Gpr::RAX, SPILLED_RAX)]);
         let hit = self.out.label();
+        // The table has chosen this block by the low 16 bits of the target, so all bits are
+        // compared here. The program may use its flags after an indirect branch: the difference
+        // goes into rcx, which jrcxz tests without them.
         let table_entry = self.out.offset();
         self.add_to_rcx(start.wrapping_neg());
         self.out.state.rip = NativeRip::Register(Gpr::RCX, start);
         self.out.branch(Code::Jrcxz_rel8_64, hit);
+        // The next block, or the shared code, needs the native target itself.
         self.add_to_rcx(start);
         self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
         self.out.align_field(1);
         let chain = self.out.branch_out(Code::Jmp_rel32_64, self.site.common.miss);
 
+        // The exit is right before the entry, where the short branches of the check reach it.
         let arriving = std::mem::replace(&mut self.out.state.saved, native);
         self.at_instruction(0);
         let leave = self.out.label();
@@ -259,6 +266,7 @@ impl<'a> Writer<'a> {
 
     /// A branch (`jmp` or `jcc`, near form) to a native address, through a stub until it is linked.
     pub(super) fn link(&mut self, code: Code, target: RemoteAddr) {
+        // The opcodes before the field: e9 for jmp, 0f 8x for jcc.
         let opcode_bytes = if code == Code::Jmp_rel32_64 { 1 } else { 2 };
         self.out.align_field(opcode_bytes);
         let stub = self.out.label();
@@ -268,6 +276,7 @@ impl<'a> Writer<'a> {
 
     fn stubs(&mut self) {
         for way_out in std::mem::take(&mut self.ways_out) {
+            // The exit at the head has the first number.
             let number = self.site.first_exit.wrapping_add(self.exits.len() as u32);
             let WayOut { target, link, stub: label, state } = way_out;
             self.out.state = state;
@@ -280,6 +289,7 @@ impl<'a> Writer<'a> {
     }
 
     fn stub(&mut self, target: RemoteAddr, number: u32) {
+        // There is no store of a 64-bit constant (SDM vol. 2, MOV), and no register is free.
         let halves = [(TARGET, target.0 as u32), (TARGET + 4, (target.0 >> 32) as u32)];
         for (to, value) in halves.into_iter().chain([(EXIT, number)]) {
             self.out.put(Instruction::with2(Code::Mov_rm32_imm32, slot(to), value));

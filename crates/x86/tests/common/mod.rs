@@ -87,18 +87,27 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Title, assembler lines, bytes: a case is a title behind `=` and lines `hex  # assembler`.
-pub fn cases(text: &str) -> Vec<(String, Vec<String>, Vec<u8>)> {
-    let mut cases: Vec<(String, Vec<String>, Vec<u8>)> = Vec::new();
+/// Code written by hand.
+#[derive(Default)]
+pub struct Case {
+    pub title: String,
+    /// Lines `hex assembler`.
+    pub assembler: Vec<String>,
+    pub bytes: Vec<u8>,
+}
+
+/// A case is a title behind `=` and lines `hex  # assembler`.
+pub fn cases(text: &str) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(title) = line.strip_prefix("= ") {
-            cases.push((title.to_owned(), Vec::new(), Vec::new()));
+            cases.push(Case { title: title.to_owned(), ..Case::default() });
             continue;
         }
         let (hex, assembler) = line.split_once('#').unwrap();
-        let (_, lines, bytes) = cases.last_mut().unwrap();
-        lines.push(format!("{} {}", hex.trim(), assembler.trim()));
-        bytes.extend(bytes_of(hex.trim()));
+        let case = cases.last_mut().unwrap();
+        case.assembler.push(format!("{} {}", hex.trim(), assembler.trim()));
+        case.bytes.extend(bytes_of(hex.trim()));
     }
     cases
 }

@@ -24,10 +24,16 @@ pub fn site(flavour: Flavour) -> Site {
     }
 }
 
-/// Offset, text and length of each instruction; an error names what does not decode. What the other decoder lacks is ours
+/// An instruction as the other decoder prints it.
+pub struct DecodedLine {
+    pub offset: usize,
+    pub text: String,
+}
+
+/// The instructions; an error names what does not decode. What the other decoder lacks is ours
 /// to decode, and shown as bytes: forms of AVX-512, and odd ones where data are taken for code (tests/second_decoder.rs
 /// compares the two and explains each difference). None is an instruction that we add.
-pub fn decode(bytes: &[u8]) -> Result<Vec<(usize, String, usize)>, String> {
+pub fn decode(bytes: &[u8]) -> Result<Vec<DecodedLine>, String> {
     let decoder = InstDecoder::default();
     let mut reader = Reader::new();
     let mut at = 0;
@@ -44,7 +50,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(usize, String, usize)>, String> {
                 (format!("{name} {:02x?}", &rest[..ours.length()]), ours.length())
             }
         };
-        lines.push((at, text, length));
+        lines.push(DecodedLine { offset: at, text });
         at += length;
     }
     Ok(lines)
@@ -77,7 +83,8 @@ fn show(state: &State) -> String {
 pub fn listing(bytes: &[u8], from: usize, states: &States) -> String {
     let mut text = String::new();
     let mut last = None;
-    for (offset, line, _) in decode(bytes).unwrap().iter().filter(|line| line.0 >= from) {
+    let lines = decode(bytes).unwrap();
+    for DecodedLine { offset, text: line } in lines.iter().filter(|line| line.offset >= from) {
         let offset = *offset;
         let state = states.at(offset);
         if state != last {
@@ -92,7 +99,7 @@ pub fn listing(bytes: &[u8], from: usize, states: &States) -> String {
 /// Every offset that the copy names, and where every state begins, is where the other decoder finds an instruction.
 pub fn check_boundaries(translation: &Translation, at: RemoteAddr) {
     let instructions = decode(&translation.bytes[..translation.code_end]).unwrap();
-    let starts: Vec<usize> = instructions.iter().map(|line| line.0).collect();
+    let starts: Vec<usize> = instructions.iter().map(|line| line.offset).collect();
     let begins = |offset: usize| starts.binary_search(&offset).is_ok();
     assert!(translation.states.from.iter().all(|(from, _)| begins(*from)));
     assert!(translation.states.from.is_sorted_by_key(|(from, _)| *from));

@@ -68,8 +68,8 @@ impl Sink for Noting {
             Fact::SampleRegisters(piece) => {
                 // Encoded a moment ago by ourselves.
                 let _ = decode_registers(&piece.bytes, |state| {
-                    let place = (state.place.module, state.place.offset);
-                    *self.sampled.entry(place).or_default() += 1;
+                    let address = (state.place.module, state.place.offset);
+                    *self.sampled.entry(address).or_default() += 1;
                 });
             }
             Fact::ThreadEvent(event) => {

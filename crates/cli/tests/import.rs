@@ -1,0 +1,71 @@
+//! `fathom import`: a file of another tool becomes a result that every command reads; others are named.
+
+#[path = "../../import/tests/common/mod.rs"]
+#[allow(dead_code, reason = "the tests of import use all of it")]
+mod perf_data;
+
+use testkit::programs::Fathom;
+
+use self::perf_data::{Event, File};
+
+fn fathom(name: &str) -> Fathom {
+    Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
+}
+
+/// A thread with 200 samples of a millisecond, half of them in each of two functions without names.
+fn recording() -> File {
+    let mut file = File::new(vec![Event { kind: 1, config: 0, name: "cpu-clock" }]);
+    file.executed(1_000_000, 77, "solver");
+    file.mapped(1_000_000, 77, (0x40_0000, 0x10_0000), "/nowhere/solver");
+    for number in 0..200 {
+        let inner = if number % 2 == 0 { 0x40_1000 } else { 0x40_3000 };
+        file.sample(0, 2_000_000 + number * 1_000_000, 77, 1_000_000, &[inner, 0x40_2005]);
+    }
+    file
+}
+
+#[test]
+fn a_perf_data_file_becomes_a_sound_result() {
+    let fathom = fathom("import");
+    let (file, result) = (fathom.scratch.join("perf.data"), fathom.scratch.join("imported"));
+    std::fs::write(&file, recording().bytes()).expect("write");
+    let (file, result) = (file.display().to_string(), result.display().to_string());
+    let output = fathom.output(&["import", &file, "-r", &result]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("hotspots  ./solver") && text.contains("solver+0x"), "{text}");
+    let verified = fathom.output(&["verify", &result]);
+    let verified = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(verified.contains("invariants hold"), "{verified}");
+    let summary = fathom.output(&["report", "summary", "-r", &result, "--format", "json"]);
+    let summary: serde_json::Value = serde_json::from_slice(&summary.stdout).expect("JSON");
+    assert_eq!(summary["target"], "imported");
+    let source = &summary["source"];
+    let event = serde_json::json!({"name": "cpu-clock", "samples": 200, "used_as": "cpu-time"});
+    assert_eq!((&source["file"], &source["events"][0]), (&file.into(), &event));
+    let seconds = summary["cpu_time"]["value"].as_f64().expect("a time");
+    assert!((seconds - 0.2).abs() < 1e-9, "{seconds}");
+    // The cost of a recording that somebody else made is not known, and so it is not 0.
+    assert!(summary["overhead"]["value"].is_null(), "{}", summary["overhead"]);
+}
+
+#[test]
+fn other_files_leave_no_result() {
+    let fathom = fathom("import_refused");
+    let cut = fathom.scratch.join("cut.data");
+    std::fs::write(&cut, &recording().bytes()[..300]).expect("write");
+    let cut = cut.display().to_string();
+    let result = fathom.scratch.join("refused").display().to_string();
+    for (file, code, expected) in [
+        ("/no/such/perf.data", 2, "cannot be read"),
+        ("/bin/sh", 2, "is no perf.data file"),
+        (cut.as_str(), 4, "is damaged or truncated"),
+    ] {
+        let output = fathom.output(&["import", file, "-r", &result]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(!std::path::Path::new(&result).exists(), "{file}");
+    }
+}
