@@ -64,7 +64,7 @@ fn tables_of_knobs_analyses_and_exit_codes_are_those_of_the_program() {
     assert_eq!(described.len(), KNOBS.len());
     for (knob, row) in KNOBS.iter().zip(described) {
         assert_eq!(knob.name, row);
-        let line = format!("| `{}` | {} | {} |", knob.name, knob.default, knob.meaning);
+        let line = format!("| `{}` | {} | {} |", knob.name, knob.default, knob.meaning());
         assert!(COMMAND_LINE.contains(&line), "command-line.md lacks: {line}");
     }
     let analyses = command();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Bytes;
 use collect::bursts::BurstOptions;
-use facts::SamplingMethod;
+use facts::{Analysis, SamplingMethod};
 
 use crate::exit::Failure;
 
@@ -20,26 +20,47 @@ pub struct Knob {
     pub default: &'static str,
     /// What VTune calls it, if it has it.
     pub vtune: &'static str,
+    /// The analyses that use it; empty: all.
+    used_by: &'static [Analysis],
     /// What it does, with units and range.
-    pub meaning: &'static str,
+    about: &'static str,
 }
+
+impl Knob {
+    /// What it does, and for which analyses only.
+    pub fn meaning(&self) -> String {
+        match self.used_by {
+            [] => self.about.to_owned(),
+            _ => format!("{} ({} only)", self.about, self.users()),
+        }
+    }
+
+    fn users(&self) -> String {
+        self.used_by.iter().map(|analysis| analysis.name()).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+const ALL: &[Analysis] = &[];
+const ACCESSES: &[Analysis] = &[Analysis::MemoryAccess];
+const BLOCKS: &[Analysis] = &[Analysis::MemoryAccess, Analysis::MemoryConsumption];
+const KERNEL: &[Analysis] = &[Analysis::SystemOverview];
 
 /// All knobs.
 #[rustfmt::skip] // One line a knob.
 pub const KNOBS: [Knob; 13] = [
-    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", meaning: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time" },
-    Knob { name: "stack-size", default: "8192", vtune: "stack-size", meaning: "bytes of stack that a sample copies for unwinding, 256 to 65000" },
-    Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", meaning: "auto (perf events, else ptrace), ptrace, or off (totals only)" },
-    Knob { name: "memory-tracing", default: "true", vtune: "", meaning: "true: record exact memory accesses in bursts (memory-access only)" },
-    Knob { name: "overhead", default: "3", vtune: "", meaning: "percent of the program's time that bursts may take, 0.1 to 100" },
-    Knob { name: "burst-interval", default: "auto", vtune: "", meaning: "mean ms between bursts, 0.5 to 10000; auto: as `overhead` allows" },
-    Knob { name: "burst-time", default: "3", vtune: "", meaning: "longest burst in ms, 0.1 to 100" },
-    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", meaning: "bytes, 1 to 1e12: each heap block of this size or more is recorded with its call stack" },
-    Knob { name: "mem-object-sampling", default: "524288", vtune: "", meaning: "mean bytes between two recorded smaller blocks, 64 to 1e12" },
-    Knob { name: "stacks", default: "sampled", vtune: "", meaning: "sampled, or all: every heap block is recorded, with the stacks of its allocation and its free" },
-    Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", meaning: "auto, or hw-tracing: accepted for VTune's scripts, kernel tracepoints are used (system-overview only)" },
-    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", meaning: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses (memory-access only)" },
-    Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", meaning: "true: measure this machine once, after the first run (about 15 s)" },
+    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", used_by: ALL, about: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time" },
+    Knob { name: "stack-size", default: "8192", vtune: "stack-size", used_by: ALL, about: "bytes of stack that a sample copies for unwinding, 256 to 65000" },
+    Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", used_by: ALL, about: "auto (perf events, else ptrace), ptrace, or off (totals only)" },
+    Knob { name: "memory-tracing", default: "true", vtune: "", used_by: ACCESSES, about: "true: record exact memory accesses in bursts" },
+    Knob { name: "overhead", default: "3", vtune: "", used_by: ACCESSES, about: "percent of the program's time that bursts may take, 0.1 to 100" },
+    Knob { name: "burst-interval", default: "auto", vtune: "", used_by: ACCESSES, about: "mean ms between bursts, 0.5 to 10000; auto: as `overhead` allows" },
+    Knob { name: "burst-time", default: "3", vtune: "", used_by: ACCESSES, about: "longest burst in ms, 0.1 to 100" },
+    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", used_by: BLOCKS, about: "bytes, 1 to 1e12: each heap block of this size or more is recorded with its call stack" },
+    Knob { name: "mem-object-sampling", default: "524288", vtune: "", used_by: BLOCKS, about: "mean bytes between two recorded smaller blocks, 64 to 1e12" },
+    Knob { name: "stacks", default: "sampled", vtune: "", used_by: BLOCKS, about: "sampled: record large heap blocks and a sample of the others, each with the stack of its allocation; all: record every block, also with the stack of its free" },
+    Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", used_by: KERNEL, about: "auto, or hw-tracing: accepted for VTune's scripts, kernel tracepoints are used" },
+    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", used_by: ACCESSES, about: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses" },
+    Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", used_by: ALL, about: "true: measure this machine once, after the first run (about 16 s)" },
 ];
 
 /// What the knobs came to.
@@ -112,7 +133,7 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
             )));
         };
         let wrong =
-            || Failure::usage(format!("knob {name}: '{value}' is not allowed: {}", knob.meaning));
+            || Failure::usage(format!("knob {name}: '{value}' is not allowed: {}", knob.meaning()));
         match name {
             "sampling-interval" if value == "auto" => settings.period = None,
             "sampling-interval" => {
@@ -162,7 +183,9 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
                 };
             }
             "analyze-mem-objects" => settings.objects = value.parse().map_err(|_| wrong())?,
-            _ => settings.calibrate = value.parse().map_err(|_| wrong())?,
+            "dram-bandwidth-limits" => settings.calibrate = value.parse().map_err(|_| wrong())?,
+            // A row of the table without its arm: the test of both notices that its default is refused.
+            _ => return Err(wrong()),
         }
         if value != knob.default {
             settings.changed.insert(name.to_owned(), value.to_owned());
@@ -170,6 +193,19 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
     }
     settings.bursts = tracing.then_some(bursts);
     Ok(settings)
+}
+
+/// A note for each knob in `words` that `analysis` does not use. Not an error: scripts may set the same knobs for every
+/// analysis.
+pub fn ignored(words: &[String], analysis: Analysis) -> impl Iterator<Item = String> {
+    let is_set = |knob: &&Knob| {
+        words.iter().any(|word| word.split_once('=').is_some_and(|(name, _)| name == knob.name))
+    };
+    KNOBS
+        .iter()
+        .filter(move |knob| !knob.used_by.is_empty() && !knob.used_by.contains(&analysis))
+        .filter(is_set)
+        .map(|knob| format!("knob {} is ignored: it is for {} only", knob.name, knob.users()))
 }
 
 /// The default period: a millisecond, or longer, so that samples take at most 1 % of the time. `sample_cost`: nanoseconds
@@ -203,6 +239,11 @@ mod tests {
             assert!(settings.is_ok_and(|settings| settings.changed.is_empty()), "{}", knob.name);
             assert!(parse(&[format!("{}=nonsense", knob.name)]).is_err(), "{}", knob.name);
         }
+        let words = ["memory-tracing=false", "analyze-mem-objects=false"].map(str::to_owned);
+        let settings = parse(&words).expect("both are knobs");
+        assert!(settings.bursts.is_none() && !settings.objects && settings.calibrate);
+        let settings = parse(&["dram-bandwidth-limits=false".to_owned()]).expect("a knob");
+        assert!(settings.bursts.is_some() && settings.objects && !settings.calibrate);
         assert!(parse(&["sampling-interval".to_owned()]).is_err());
         assert!(parse(&["no-such=1".to_owned()]).is_err());
         assert!(parse(&["sampling-interval=NaN".to_owned()]).is_err());
@@ -210,6 +251,17 @@ mod tests {
             parse(&["sampling-interval=2".to_owned()])
                 .is_ok_and(|settings| settings.period.is_some())
         );
+    }
+
+    #[test]
+    fn knobs_of_another_analysis_are_named() {
+        let words = ["burst-time=5", "stack-size=4096", "stacks=all"].map(str::to_owned);
+        let ignored = |analysis| ignored(&words, analysis).collect::<Vec<_>>();
+        assert_eq!(ignored(Analysis::MemoryAccess), [""; 0]);
+        let burst_time = "knob burst-time is ignored: it is for memory-access only";
+        let stacks = "knob stacks is ignored: it is for memory-access and memory-consumption only";
+        assert_eq!(ignored(Analysis::MemoryConsumption), [burst_time]);
+        assert_eq!(ignored(Analysis::Hotspots), [burst_time, stacks]);
     }
 
     #[test]

@@ -138,6 +138,10 @@ fn knobs_options_and_views_that_do_not_exist() {
     fails(&fathom, &["report", "nonsense", "-r", "x"], 2, "there is no view 'nonsense'");
     let output = fathom.collect("r", &[], Path::new("/bin/true"), &[]);
     assert!(output.status.success());
+    let knobs = ["-k", "burst-time=5", "-k", "dram-bandwidth-limits=false"];
+    let output = fathom.output([&["collect", "hotspots"][..], &knobs, &["--", "true"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("knob burst-time is ignored"), "{said}");
     fails(&fathom, &["report", "hotspots", "-r", "r", "-g", "colour"], 2, "colour");
     fails(&fathom, &["report", "hotspots", "-r", "r", "--filter", "colour=red"], 2, "colour");
     fails(&fathom, &["report", "kernel", "-r", "r", "-g", "function"], 2, "'cause'");

@@ -64,7 +64,7 @@ pub struct Block {
 pub enum BurstEnd {
     /// Its time was over.
     Time,
-    /// Its time was over.
+    /// Its room for records was full, or a counter had reached its limit.
     Full,
     /// The program reached an instruction that must run natively: a system call, for example.
     Native,

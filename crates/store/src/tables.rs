@@ -1,7 +1,9 @@
 //! The columns of every table, and how a fact becomes its row: the only place that knows both, with the files in `tables`.
 //!
 //! A change here is a change of the format: bump `facts::SCHEMA_VERSION` and add a paragraph to
-//! `docs/format/result-directory.md`.
+//! `docs/format/result-directory.md`. A new column comes last and is nullable (an `Option` in the fact): tables of older
+//! results do not have it, and it reads as NULL (`parquet_read`). Anywhere else, or not nullable, it makes them damaged.
+//! Rows of a journal do not say how many columns they have: those of an older version would be misread.
 
 /// The row of a fact each of whose fields has a column of its own, in this order. `Rising` or `Opaque` stands where its values
 /// behave so; others repeat.

@@ -12,7 +12,7 @@
 //! * *Masks.* Masked elements: see `masks`.
 //! * *Sizes.* For an embedded broadcast the table gives one element, which is right.
 //!
-//! What not: which instructions may run in a copy (`policy`).
+//! What not: which instructions may run in a copy (`refused_instructions`).
 
 use iced_x86::{
     Code, CodeSize, Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, UsedMemory,

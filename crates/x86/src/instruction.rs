@@ -14,7 +14,7 @@ use crate::liveness::{FlagEffect, flag_effect};
 use crate::operand::{Access, Segment};
 use crate::refusal::Refusal;
 use crate::register::{Gpr, GprSet, MaskRegister, VectorRegister};
-use crate::{derive, policy};
+use crate::{corrections, derive, refused_instructions};
 
 /// Where control continues after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -222,7 +222,7 @@ impl Reader {
         bytes: &[u8],
         address: RemoteAddr,
     ) -> Result<Instruction, Refusal> {
-        if let Some(refusal) = policy::refusal(&raw) {
+        if let Some(refusal) = refused_instructions::refusal(&raw) {
             return Err(refusal);
         }
         if needs(&raw) > self.vectors {
@@ -239,8 +239,8 @@ impl Reader {
         }
         let mut registers = register_effect(info);
         let flags = flag_effect(&raw);
-        registers.direction_changed = policy::changes_direction(&raw);
-        policy::correct_registers(&raw, &mut registers);
+        registers.direction_changed = refused_instructions::changes_direction(&raw);
+        corrections::correct_registers(&raw, &mut registers);
         Ok(Instruction { address, raw, flow, accesses, flags, registers })
     }
 }

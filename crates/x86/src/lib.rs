@@ -50,13 +50,14 @@
 //! assert!(self_loop(&block, &roots).unwrap().is_summarisable());
 //! ```
 //!
-//! The decoder is iced-x86; `derive`, `masks` and `policy` hold what its tables say differently. yaxpeax-x86 checks it in
+//! The decoder is iced-x86; `derive`, `masks` and `corrections` hold what its tables say differently. yaxpeax-x86 checks it in
 //! the tests.
 
 mod assembly;
 mod block;
 mod code;
 mod contents;
+mod corrections;
 mod culprit;
 mod demand;
 mod derive;
@@ -72,8 +73,8 @@ mod masks;
 mod moved;
 mod operand;
 mod pointers;
-mod policy;
 mod refusal;
+mod refused_instructions;
 mod register;
 mod roots;
 mod slowest;

@@ -16,8 +16,8 @@ use std::fmt;
 
 use iced_x86::{Instruction, RflagsBits};
 
+use crate::corrections;
 use crate::instruction::Flow;
-use crate::policy;
 use crate::register::GprSet;
 
 /// A set of status flags (and the direction flag).
@@ -135,7 +135,7 @@ pub(crate) fn flag_effect(raw: &Instruction) -> FlagEffect {
         read: Flags::from_iced(raw.rflags_read()),
         written: Flags::from_iced(written),
         undefined: Flags::from_iced(raw.rflags_undefined()),
-        conditional: policy::is_shift_by_cl(raw) || repeated_compare,
+        conditional: corrections::is_shift_by_cl(raw) || repeated_compare,
     }
 }
 

@@ -10,11 +10,11 @@ use base::RemoteAddr;
 use iced_x86::{FlowControl, Mnemonic, OpKind, Register};
 
 use crate::code::{CodeBytes, Window};
+use crate::corrections;
 use crate::derive;
 use crate::effect::{self, Change};
 use crate::instruction::{self, Flow, Reader};
 use crate::operand::Access;
-use crate::policy;
 use crate::register::{Gpr, GprSet};
 
 /// The new value of a register, from the values *before* the instruction.
@@ -61,7 +61,7 @@ impl Reader {
         let info = self.factory.info(&raw);
         let mut registers = instruction::register_effect(info);
         let accesses = derive::accesses(&raw, info).unwrap_or_default();
-        policy::correct_registers(&raw, &mut registers);
+        corrections::correct_registers(&raw, &mut registers);
         let stops = matches!(raw.flow_control(), FlowControl::Exception | FlowControl::Interrupt)
             || raw.mnemonic() == Mnemonic::Hlt;
         // `int 0x80` is a system call, which returns.

@@ -1,8 +1,9 @@
 //! Why an instruction cannot run in translated code: one name per reason.
 //!
-//! What for: a burst ends before such an instruction and the program continues natively; the result counts the name.
-//! What not: reasons that only a live process shows (JIT pages, rseq critical sections, `gs` in use):
-//! `burst::Refused`.
+//! What for: a burst ends before such an instruction and the program continues natively. A result counts two of these
+//! reasons only, `system call` and, for all others, `instruction` (`burst::Refused`). What not: which instructions these
+//! are (`refused_instructions`), and reasons that only a live process shows (JIT pages, rseq critical sections, `gs` in
+//! use), which `burst::Refused` has.
 
 /// Why an instruction must run natively.
 ///

@@ -7,7 +7,7 @@
 //! iterations. What not: emitting the code that records (`translate`).
 //!
 //! Assumptions:
-//! * The bases of fs and gs do not change within a block: instructions that change them are refused (`policy`).
+//! * The bases of fs and gs do not change within a block: instructions that change them are refused (`refused_instructions`).
 //! * Only 64-bit arithmetic is followed. `add ecx, 1` wraps at 2^32, so afterwards ecx is a root of its own.
 //! * A value is followed through add, sub, inc, dec, lea, mov, xchg, push, pop, call, enter, leave, loop and
 //!   constants. Any other write makes a new root. That costs a recorded value, never a wrong address.

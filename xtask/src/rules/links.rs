@@ -1,4 +1,5 @@
-//! Links between Markdown pages: the file is there, the heading is there, and nothing leads out of the checkout.
+//! Links between Markdown pages: the file is there, the heading is there, and nothing leads out of the checkout. Also
+//! pages that comments name, and files of `crates` that pages name.
 //!
 //! What not: addresses on the network are not visited. Only links of the form `[text](target)` are seen.
 
@@ -12,6 +13,7 @@ pub fn check(tree: &Tree) -> Vec<Problem> {
     let pages = tree.files.iter().filter(|file| file.has_extension(&["md"]));
     let mut problems: Vec<Problem> = pages.flat_map(|page| check_page(tree, page)).collect();
     problems.extend(pages_named_in_code(tree));
+    problems.extend(files_named_in_pages(tree));
     problems
 }
 
@@ -100,6 +102,25 @@ fn pages_named_in_code(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
+/// Paths in backticks that begin at the top: `crates/cli/src/knobs.rs`. A path with braces names several files and is not
+/// looked up.
+fn files_named_in_pages(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for page in tree.files.iter().filter(|file| file.has_extension(&["md"])) {
+        let text = page.text.as_deref().unwrap_or("");
+        for (at, _) in text.match_indices("`crates/") {
+            let Some((path, _)) = text[at + 1..].split_once('`') else { continue };
+            let is_path =
+                path.chars().all(|one| one.is_ascii_alphanumeric() || "/_-.".contains(one));
+            if is_path && !tree.has(path.trim_end_matches('/')) {
+                let sentence = format!("the page names {path}, which is not there");
+                problems.push(Problem::error(&page.path, line_of(text, at), sentence));
+            }
+        }
+    }
+    problems
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +161,16 @@ mod tests {
         assert_eq!(
             said(&[("crates/a/src/lib.rs", text), ("docs/here.md", "")]),
             ["crates/a/src/lib.rs:1: the comment names docs/format/x.md, which is not there"]
+        );
+    }
+
+    #[test]
+    fn files_in_pages_exist() {
+        let page =
+            "`crates/a/src/lib.rs`, `crates/a/`\n`crates/a/src/{b,c}.rs`, `crates/a/gone.rs`\n";
+        assert_eq!(
+            said(&[("docs/a.md", page), ("crates/a/src/lib.rs", "")]),
+            ["docs/a.md:2: the page names crates/a/gone.rs, which is not there"]
         );
     }
 }

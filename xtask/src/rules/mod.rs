@@ -48,7 +48,7 @@ const RULES: &[Rule] = &[
         check: |tree, _| purity::check(tree),
     },
     Rule {
-        says: "links between pages lead somewhere, and stay inside the checkout",
+        says: "links between pages lead somewhere, and stay inside the checkout; files of crates that pages name exist",
         check: |tree, _| links::check(tree),
     },
     Rule {

@@ -269,7 +269,13 @@ fn new_run(
     settings: &Settings,
 ) -> Run {
     let (host, mut notes) = calibrate::host();
-    if settings.changed.contains_key("collecting-mode") {
+    for note in knobs::ignored(&collection.knobs, analysis) {
+        if !collection.quiet {
+            eprintln!("fathom: {note}");
+        }
+        notes.push(note);
+    }
+    if analysis == Analysis::SystemOverview && settings.changed.contains_key("collecting-mode") {
         notes.push(
             "hw-tracing: processor traces (intel_pt) are not used; kernel entries come from tracepoints"
                 .to_owned(),

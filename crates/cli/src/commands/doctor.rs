@@ -47,13 +47,13 @@ fn calibration(host: &facts::host::Host) -> Finding {
         Ability::Works
     } else {
         Ability::Partly {
-            missing: "not measured yet; the first run measures it (about 15 s)".to_owned(),
+            missing: "not measured yet; the first run measures it (about 16 s)".to_owned(),
             remedy: "fathom machine".to_owned(),
         }
     };
     Finding {
         what: "what the machine's memory can do",
-        means: "15 s once per machine, after the first run",
+        means: "about 16 s once per machine, after the first run",
         ability,
     }
 }

@@ -35,7 +35,7 @@ fn knob_table() -> String {
     let mut text = line("KNOB", "DEFAULT", "IN VTUNE", "MEANING");
     for knob in &KNOBS {
         let vtune = if knob.vtune == knob.name { "same" } else { knob.vtune };
-        text += &line(knob.name, knob.default, vtune, knob.meaning);
+        text += &line(knob.name, knob.default, vtune, &knob.meaning());
     }
     text
 }

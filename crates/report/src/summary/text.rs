@@ -247,7 +247,7 @@ fn next(summary: &Summary, page: &mut Page) {
         add(command, "narrower intervals");
     }
     if !summary.extra.calibrated {
-        add("fathom machine".to_owned(), "measures this machine, in about 20 s");
+        add("fathom machine".to_owned(), "measures this machine, in about 16 s");
     }
     page.heading("Next", "");
     for (command, says) in commands {

@@ -63,8 +63,12 @@ fn outside(summary: &Summary) -> Vec<String> {
     let kernel = of(kernel, summary.cpu_time.value).map(|share| {
         format!("But the kernel takes {} % of the CPU time, page faults included.", percent(share))
     });
-    let waiting = of(split.waiting.value, split.thread_time.value)
-        .map(|share| format!("But its threads wait for {} % of their lifetime.", percent(share)));
+    let waiting = of(split.waiting.value, split.thread_time.value).map(|share| {
+        format!(
+            "But its threads spend {} % of their lifetime waiting: for each other, I/O or a CPU.",
+            percent(share)
+        )
+    });
     kernel.into_iter().chain(waiting).collect()
 }
 

@@ -163,12 +163,7 @@ fn conclusion(
     let fitting = reused.curve.fitting();
     Some(match fitting.value {
         Some(value) => {
-            let range = match fitting.low.zip(fitting.high) {
-                Some((low, high)) if low < high => {
-                    format!(" (between {} and {})", text::bytes(low), text::bytes(high))
-                }
-                _ => String::new(),
-            };
+            let range = range(fitting.low, fitting.high).unwrap_or_default();
             format!(
                 "{what} makes {share} % of the accesses; a cache of {} would hold 95 % of them{range}.",
                 text::bytes(value)
@@ -178,6 +173,12 @@ fn conclusion(
             format!("{what} makes {share} % of the accesses; {}.", fitting.note.unwrap_or_default())
         }
     })
+}
+
+/// ` (between 32 MiB and 48 MiB)`; nothing where both ends print the same.
+fn range(low: Option<f64>, high: Option<f64>) -> Option<String> {
+    let (low, high) = (text::bytes(low?), text::bytes(high?));
+    (low != high).then(|| format!(" (between {low} and {high})"))
 }
 
 fn notes(found: &Reuse, caches: &[CacheSize], tlb: TlbSizes) -> Vec<String> {
@@ -268,4 +269,18 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
         empty: empty(request),
     };
     table.limited(request.options.limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn a_range_is_named_where_its_ends_read_differently() {
+        let mebibytes = |number: f64| Some(number * 1048576.0);
+        let expected = " (between 32 MiB and 48 MiB)".to_owned();
+        assert_eq!(range(mebibytes(32.0), mebibytes(48.0)), Some(expected));
+        assert_eq!(range(mebibytes(32.0), mebibytes(32.001)), None);
+        assert_eq!(range(None, mebibytes(48.0)), None);
+    }
 }

@@ -11,7 +11,7 @@ use crate::instruction::{self, Flow, Reader};
 use crate::operand::{Access, Kind};
 use crate::pointers::{Derived, derived};
 use crate::register::{Gpr, GprSet};
-use crate::{derive, policy};
+use crate::{corrections, derive};
 
 /// An instruction.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Step {
             || raw.is_vsib()
             || raw.is_string_instruction()
             || (raw.op_count() == 2 && info.op0_access() == OpAccess::Write);
-        policy::correct_registers(&raw, &mut registers);
+        corrections::correct_registers(&raw, &mut registers);
         let ends = matches!(raw.flow_control(), FlowControl::Exception)
             || matches!(raw.mnemonic(), Mnemonic::Hlt | Mnemonic::Int3);
         Some(Step {

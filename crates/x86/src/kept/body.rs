@@ -10,10 +10,10 @@ use iced_x86::{Code, Instruction, InstructionInfoFactory, OpAccess, OpKind, Regi
 
 use super::edit::{FreeRegister, encoded};
 use crate::block::Block;
+use crate::corrections;
 use crate::instruction::{Flow, RegisterEffect, register_effect};
 use crate::liveness::{FlagEffect, Flags, flag_effect};
 use crate::operand::Kind;
-use crate::policy;
 use crate::register::{Gpr, GprSet};
 
 /// What replaces an instruction.
@@ -129,7 +129,7 @@ impl Body {
 
     fn effect(&mut self, raw: &Instruction) -> RegisterEffect {
         let mut effect = register_effect(self.factory.info(raw));
-        policy::correct_registers(raw, &mut effect);
+        corrections::correct_registers(raw, &mut effect);
         effect
     }
 

@@ -22,7 +22,7 @@ pub(super) fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool
     }
     let mut progress = Progress::new(!quiet);
     if !quiet {
-        eprintln!("fathom: measuring this machine's memory, once (about 15 s)");
+        eprintln!("fathom: measuring this machine's memory, once (about 16 s)");
     }
     let mut measured =
         calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {

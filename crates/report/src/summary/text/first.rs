@@ -175,7 +175,7 @@ fn loads(summary: &Summary) -> Option<String> {
     }
     if let Some(nanos) = known(&summary.exposed_load_latency) {
         let nanos = number(nanos);
-        parts.push(format!("each miss in L1 stalls the program for {nanos} ns"));
+        parts.push(format!("a load that misses L1 delays the program by {nanos} ns on average"));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }

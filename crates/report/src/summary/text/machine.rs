@@ -31,7 +31,7 @@ pub(super) fn machine(summary: &Summary, page: &mut Page) {
     }
     if !summary.extra.calibrated {
         page.item(
-            "n/a: this machine was not measured. `fathom machine` measures it in about 20 s.",
+            "n/a: this machine was not measured. `fathom machine` measures it in about 16 s.",
         );
         return;
     }

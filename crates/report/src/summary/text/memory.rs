@@ -102,7 +102,7 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     let exposed = match exposed.value.filter(|_| says_something(exposed)) {
         Some(value) => {
             let (value, range) = (number(value), between(exposed, "ns"));
-            format!("; each miss in L1 stalls the program for {value} ns{range}")
+            format!("; a load that misses L1 delays the program by {value} ns on average{range}")
         }
         None => String::new(),
     };
