@@ -30,15 +30,15 @@ fn a_perf_data_file_becomes_a_sound_result() {
     let (file, result) = (fathom.scratch.join("perf.data"), fathom.scratch.join("imported"));
     std::fs::write(&file, recording().bytes()).expect("write");
     let (file, result) = (file.display().to_string(), result.display().to_string());
-    let output = fathom.output(&["import", &file, "-r", &result]);
+    let output = fathom.output(["import", &file, "-r", &result]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{error}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("hotspots  ./solver") && text.contains("solver+0x"), "{text}");
-    let verified = fathom.output(&["verify", &result]);
+    let verified = fathom.output(["verify", &result]);
     let verified = String::from_utf8_lossy(&verified.stdout).into_owned();
     assert!(verified.contains("invariants hold"), "{verified}");
-    let summary = fathom.output(&["report", "summary", "-r", &result, "--format", "json"]);
+    let summary = fathom.output(["report", "summary", "-r", &result, "--format", "json"]);
     let summary: serde_json::Value = serde_json::from_slice(&summary.stdout).expect("JSON");
     assert_eq!(summary["target"], "imported");
     let source = &summary["source"];
@@ -62,7 +62,7 @@ fn other_files_leave_no_result() {
         ("/bin/sh", 2, "is no perf.data file"),
         (cut.as_str(), 4, "is damaged or truncated"),
     ] {
-        let output = fathom.output(&["import", file, "-r", &result]);
+        let output = fathom.output(["import", file, "-r", &result]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{error}");
         assert!(error.contains(expected), "{error}");

@@ -91,6 +91,7 @@ pub use self::level_rates::LevelRate;
 pub use self::levels::LevelShares;
 pub use self::parts::PartRow;
 pub use self::rows::MemoryRow;
+pub(crate) use self::verdict::far_latencies;
 pub use self::verdict::{BOUND_PERCENT, Certainty, Class, Verdict};
 
 /// Loads (and stores) per second that code in which no burst began may execute: two a cycle at 3 GHz. An interpreter of

@@ -45,11 +45,11 @@ fn leading_to(address: &str) -> Option<PathBuf> {
 fn written(file: &Path, address: &str) -> std::io::Result<PathBuf> {
     // `create_new` follows no link that somebody else put there.
     let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    write!(
+    writeln!(
         to,
         "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
          <meta http-equiv=\"refresh\" content=\"0; url={address}\"><title>Fathom</title>\
-         <p><a href=\"{address}\">The page of this result</a></p>\n"
+         <p><a href=\"{address}\">The page of this result</a></p>"
     )?;
     Ok(file.to_owned())
 }

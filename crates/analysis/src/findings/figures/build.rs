@@ -14,7 +14,7 @@ use super::waits::computed;
 use super::{FaultFigures, Figures, NamedLocation, RemoteFigure, Spent, ThreadTime, Traced};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
-use crate::memory::Memory;
+use crate::memory::{Memory, far_latencies};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -144,13 +144,10 @@ fn remote(
 
 /// Latency far beyond the caches with small pages less that with large ones, at the largest size that has both.
 fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
-    let calibration = profile.recording.run.calibration.as_ref()?;
-    let of = |page: u64| calibration.ladder.iter().filter(move |point| point.page_bytes == page);
-    let large = of(2 << 20).max_by_key(|point| point.bytes)?;
-    let small = of(4 << 10).find(|point| point.bytes == large.bytes)?;
-    let difference = small.latency.value? - large.latency.value?;
-    let low = small.latency.low? - large.latency.high?;
-    let high = small.latency.high? - large.latency.low?;
+    let [small, large] = far_latencies(profile)?;
+    let difference = small.value? - large.value?;
+    let low = small.low? - large.high?;
+    let high = small.high? - large.low?;
     (difference > 0.0).then(|| {
         let interval = (low.max(0.0), high);
         Metric::with_interval(Evidence::Calibrated, difference, "ns", interval, 1)
