@@ -10,7 +10,7 @@ use base::{FileOffset, Nanos, Pid, Tid};
 use facts::{EventUse, Fact, FaultKind, Module, ModuleKind, Privilege, Sample, StackNode};
 use import::{ImportError, Imported, perf_data};
 
-use self::common::{Event, File, written};
+use self::common::{Event, File};
 
 const CPU_CLOCK: Event = Event { kind: 1, config: 0, name: "cpu-clock" };
 const CYCLES: Event = Event { kind: 0, config: 0, name: "cycles:P" };
@@ -22,6 +22,13 @@ const START: u64 = 5_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 const KERNEL: u64 = (-128_i64).cast_unsigned();
 const USER: u64 = (-512_i64).cast_unsigned();
+
+/// A file in the test's own directory.
+fn written(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, bytes).expect("the file can be written");
+    path
+}
 
 fn imported(name: &str, file: &File) -> (Result<Imported, ImportError>, Vec<Fact>) {
     let mut facts = Vec::new();

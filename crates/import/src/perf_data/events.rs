@@ -57,11 +57,11 @@ struct Event {
     policy: SamplingPolicy,
     /// Nanoseconds of a cycle, by each pair.
     cycles: Vec<f64>,
-    /// Of the first samples, their periods where they have one.
+    /// What its samples become, once that is decided.
     meaning: Option<Meaning>,
     /// Nanoseconds of each unit of the period.
     unit: Option<f64>,
-    /// Weights of time samples.
+    /// What each of its samples of time was.
     weights: Vec<u64>,
 }
 

@@ -3,8 +3,6 @@
 //! What not: branch stacks, hardware traces. Source: Linux, tools/perf/Documentation/perf.data-file-format.txt and
 //! include/uapi/linux/perf_event.h.
 
-use std::path::PathBuf;
-
 /// `PERF_SAMPLE_*` of the samples below: IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD.
 pub const SAMPLE_TYPE: u64 = 1 | 2 | 4 | 32 | 64 | 128 | 256;
 const ATTRIBUTE_BYTES: usize = 128;
@@ -157,11 +155,4 @@ fn string(text: &str) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("a short text").to_le_bytes();
     bytes.splice(0..0, length);
     bytes
-}
-
-/// A file in the test's own directory.
-pub fn written(name: &str, bytes: &[u8]) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, bytes).expect("the file can be written");
-    path
 }
