@@ -84,6 +84,9 @@ pub struct Host {
     pub core_types: Vec<(String, u32)>,
     /// Time-stamp counter, Hz, when it is invariant and known.
     pub tsc_hz: Option<f64>,
+    /// Translations of 4 KiB pages for data in the second-level TLB, as the CPU reports them.
+    #[serde(default)]
+    pub tlb_entries: Option<u32>,
     /// Caches.
     pub caches: Vec<Cache>,
     /// Physical memory, bytes.

@@ -46,6 +46,14 @@ pub struct CpuidDump {
 /// Leaves that are enumerated by subleaf (cache descriptions of Intel and AMD).
 const INTEL_CACHES: u32 = 4;
 const AMD_CACHES: u32 = 0x8000_001d;
+/// Intel's TLBs, by subleaf.
+const INTEL_TLBS: u32 = 0x18;
+/// Second-level caches and TLBs of AMD's CPUs.
+const AMD_SECOND_LEVEL: u32 = 0x8000_0006;
+/// No CPU has more descriptions of TLBs.
+const MOST_TLBS: u32 = 16;
+/// Second-level TLBs have been so large; a hypervisor may say anything.
+const TLB_ENTRIES: std::ops::RangeInclusive<u32> = 128..=65_536;
 /// No CPU has more cache descriptions; a lying hypervisor could repeat one without end.
 const MOST_CACHES: u32 = 16;
 
@@ -79,11 +87,19 @@ impl CpuidDump {
                 continue;
             }
             let Some([highest, ..]) = ask(&mut dump, base, 0) else { return dump };
-            for offset in [1, 2, 3, 4, 7, 8, 0x10, 0x15, 0x16, 0x1a] {
+            for offset in [1, 2, 3, 4, 6, 7, 8, 0x10, 0x15, 0x16, 0x1a] {
                 let leaf = base + offset;
                 // Leaf 4 needs subleaves, below.
                 if leaf <= highest && leaf != INTEL_CACHES {
                     ask(&mut dump, leaf, 0);
+                }
+            }
+            if base == 0 && INTEL_TLBS <= highest {
+                // The first answer says how many there are.
+                let last =
+                    ask(&mut dump, INTEL_TLBS, 0).map_or(0, |[last, ..]| last.min(MOST_TLBS));
+                for subleaf in 1..=last {
+                    ask(&mut dump, INTEL_TLBS, subleaf);
                 }
             }
             for leaf in [INTEL_CACHES, AMD_CACHES] {
@@ -98,6 +114,31 @@ impl CpuidDump {
             }
         }
         dump
+    }
+
+    /// Translations of 4 KiB pages for data that the second-level TLB holds. `None` where the CPU does not say.
+    #[must_use]
+    pub fn second_level_tlb(&self) -> Option<u32> {
+        let intel = || {
+            let described = self.leaves.iter().filter(|entry| entry.leaf == INTEL_TLBS);
+            let entries = described.filter_map(|entry| {
+                let [_, ebx, sets, edx] = entry.registers;
+                // Type: 1 data, 3 unified; then the level. EBX: the lowest bit is 4 KiB pages, the upper half the ways.
+                let of_data = matches!(edx & 0x1f, 1 | 3) && edx >> 5 & 7 == 2 && ebx & 1 == 1;
+                of_data.then(|| (ebx >> 16).checked_mul(sets)).flatten()
+            });
+            entries.max()
+        };
+        let amd = || {
+            let [_, ebx, ..] = self.get(AMD_SECOND_LEVEL, 0)?;
+            // With a 0 as associativity there is none.
+            (ebx >> 28 != 0).then_some(ebx >> 16 & 0xfff)
+        };
+        let entries = match self.vendor()?.as_str() {
+            "AuthenticAMD" | "HygonGenuine" => amd(),
+            _ => intel(),
+        };
+        entries.filter(|entries| TLB_ENTRIES.contains(entries))
     }
 
     /// The registers of one leaf.

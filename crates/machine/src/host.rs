@@ -41,6 +41,7 @@ pub fn describe(snapshot: &Snapshot) -> (Host, Vec<String>) {
         sockets: topology.sockets,
         core_types: topology.core_types.clone(),
         tsc_hz: tsc_hz(snapshot),
+        tlb_entries: snapshot.cpuid.second_level_tlb(),
         caches: caches::caches(snapshot, &topology, &mut problems),
         memory_bytes: memory::total(snapshot, &mut problems),
         numa_nodes: memory::nodes(snapshot, &topology, &mut problems),

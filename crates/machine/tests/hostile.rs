@@ -1,6 +1,7 @@
 //! Descriptions that are damaged, contradictory or absurd: fields are left out, problems are named, nothing panics.
 
 use facts::host::NumaNode;
+use machine::cpuid::CpuidDump;
 use machine::{Snapshot, describe, fingerprint, has_core_counters, placement};
 
 fn snapshot(files: &[(&str, &str)]) -> Snapshot {
@@ -152,4 +153,27 @@ fn a_text_without_paths_is_no_snapshot() {
     );
     let text = "== /a\n1\n2\n== /b\n";
     assert_eq!(Snapshot::from_text(text).expect("well formed").to_text(), "== /a\n1\n2\n== /b\n\n");
+}
+
+#[test]
+fn the_second_level_tlb_is_what_the_cpu_says_if_that_can_be() {
+    let vendor = |words: [u32; 3]| [0x18, words[0], words[2], words[1]];
+    let intel = vendor([0x756e_6547, 0x4965_6e69, 0x6c65_746e]);
+    let amd = vendor([0x6874_7541, 0x6974_6e65, 0x444d_4163]);
+    let tlb = |first: [u32; 4], leaf: u32, described: [u32; 4]| {
+        let dump = CpuidDump::collect(|asked, _| match asked {
+            0 => Some(first),
+            0x8000_0000 => Some([0x8000_001f, 0, 0, 0]),
+            _ if asked == leaf => Some(described),
+            _ => Some([0; 4]),
+        });
+        dump.second_level_tlb()
+    };
+    // Zen 4: 3072 entries. Without an associativity there is none.
+    assert_eq!(tlb(amd, 0x8000_0006, [0, 0x6c00_0000 | 512, 0, 0]), Some(3072));
+    assert_eq!(tlb(amd, 0x8000_0006, [0, 0x0c00_0000, 0, 0]), None);
+    // Unified, second level, 4 KiB pages, 12 ways of 128 sets; then one of the first level, and absurd numbers.
+    assert_eq!(tlb(intel, 0x18, [0, 12 << 16 | 1, 128, 2 << 5 | 3]), Some(1536));
+    assert_eq!(tlb(intel, 0x18, [0, 12 << 16 | 1, 128, 1 << 5 | 3]), None);
+    assert_eq!(tlb(intel, 0x18, [0, 0xffff_0001, u32::MAX, 2 << 5 | 3]), None);
 }

@@ -27,7 +27,7 @@ use crate::reuse::TlbSizes;
 use crate::summary::huge_page_share;
 use crate::traced::SiteIndex;
 
-/// Of the second-level TLB.
+/// Of the second-level TLB: 12, as of Intel's since Haswell and AMD's Zen.
 pub(super) const STLB_WAYS: u32 = 12;
 /// Assumed for a last level of unknown associativity.
 const WAYS: u32 = 16;
@@ -41,6 +41,7 @@ pub(crate) struct Sizes {
     levels: [Geometry; 3],
     /// Pages that the program's memory is mapped with, mostly.
     pub(crate) page: PageSize,
+    tlb: TlbSizes,
     pub(crate) notes: Vec<String>,
 }
 
@@ -66,7 +67,7 @@ impl Sizes {
         }
         let huge = huge_page_share(profile).value.is_some_and(|percent| percent > 50.0);
         let page = if huge { PageSize::Huge } else { PageSize::Small };
-        let mut sizes = Sizes { levels, page, notes };
+        let mut sizes = Sizes { levels, page, tlb: TlbSizes::of(&run.host), notes };
         sizes.measure(profile);
         sizes
     }
@@ -105,14 +106,15 @@ impl Sizes {
         }
     }
 
-    /// As `reuse` has them, with the associativity of Intel's cores since Haswell.
+    /// As `reuse` has them.
     pub(crate) fn tlb(&self) -> TlbConfig {
-        let sizes = TlbSizes::default();
+        let sizes = self.tlb;
+        let second = sizes.second as u32 / STLB_WAYS * STLB_WAYS;
         let first = |entries: usize| TlbGeometry { entries: entries as u32, ways: 4 };
         TlbConfig {
             small: first(sizes.first_small),
             huge: Some(first(sizes.first_large)),
-            second: Some(TlbGeometry { entries: sizes.second as u32, ways: STLB_WAYS }),
+            second: Some(TlbGeometry { entries: second, ways: STLB_WAYS }),
             cold: ColdLines::Unknown,
         }
     }

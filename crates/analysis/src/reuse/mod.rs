@@ -60,6 +60,18 @@ pub struct TlbSizes {
     pub second: usize,
 }
 
+impl TlbSizes {
+    /// Those of a machine, where it says them.
+    #[must_use]
+    pub fn of(host: &facts::host::Host) -> TlbSizes {
+        let usual = TlbSizes::default();
+        TlbSizes {
+            second: host.tlb_entries.map_or(usual.second, |entries| entries as usize),
+            ..usual
+        }
+    }
+}
+
 impl Default for TlbSizes {
     fn default() -> TlbSizes {
         TlbSizes { first_small: 64, first_large: 32, second: 1536 }

@@ -46,7 +46,7 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         keys => keys,
     };
     let caches = cache_sizes(&profile.recording.run);
-    let tlb = TlbSizes::default();
+    let tlb = TlbSizes::of(&profile.recording.run.host);
     let without = request.without_objects();
     let (accesses, found) = if without.is_some() {
         (Accesses::default(), Reuse::default())
@@ -207,7 +207,7 @@ fn notes(found: &Reuse, caches: &[CacheSize], tlb: TlbSizes) -> Vec<String> {
 
 pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
     let profile = request.profile;
-    let tlb = TlbSizes::default();
+    let tlb = TlbSizes::of(&profile.recording.run.host);
     let keys = [Key::Module];
     let found = analysis::reuse::reuse(profile, code, request.selection, &keys, &[], tlb);
     let columns = vec![
