@@ -121,8 +121,7 @@ impl Recorded {
         });
         std::iter::once(PathBuf::from(name)).chain(kept).find_map(|path| {
             let file = Arc::new(FileMap::open(&path).ok()?);
-            let image: Image = file.clone();
-            let (found, _) = read_image(image)?;
+            let found = symbols::Elf::parse(&file).ok()?.build_id();
             (found.as_ref() == Some(id)).then_some(file)
         })
     }
@@ -300,7 +299,7 @@ fn read_image(image: Image) -> Option<(Option<String>, UnwindSections)> {
 
 fn read_elf<Header: FileHeader>(image: &Image) -> Option<(Option<String>, UnwindSections)> {
     let elf = ElfFile::<Header>::parse(&***image).ok()?;
-    let build_id = elf.build_id().ok().flatten().map(hexadecimal);
+    let build_id = elf.build_id().ok().flatten().map(symbols::hex);
     let segments = elf
         .segments()
         .filter(|segment| match segment.flags() {
@@ -345,10 +344,6 @@ fn read_elf<Header: FileHeader>(image: &Image) -> Option<(Option<String>, Unwind
         text_segment: None,
     };
     Some((build_id, UnwindSections { segments, sections }))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

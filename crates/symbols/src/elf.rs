@@ -224,6 +224,12 @@ impl<'data> Elf<'data> {
     }
 }
 
+/// The GNU build-id in notes that stand in a file of their own, as `/sys/kernel/notes` has the running kernel's.
+#[must_use]
+pub fn build_id_of_notes(notes: &[u8]) -> Option<String> {
+    build_id_in_notes(notes).map(hex)
+}
+
 /// The first GNU build-id in a note section (gABI "Note Section": name size, description size, type, then both
 /// padded to 4 bytes).
 fn build_id_in_notes(mut notes: &[u8]) -> Option<&[u8]> {
@@ -248,7 +254,9 @@ fn build_id_in_notes(mut notes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// As build-ids are written: lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a String cannot fail.

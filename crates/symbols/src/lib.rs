@@ -28,7 +28,7 @@ mod variables;
 
 pub use assigned::assigned;
 pub use demangle::{Demangle, function_name};
-pub use elf::{AlternateLink, DebugLink, Elf, LinkAddress};
+pub use elf::{AlternateLink, DebugLink, Elf, LinkAddress, build_id_of_notes, hex};
 pub use error::{Error, Problem};
 pub use kallsyms::{KERNEL_SYMBOLS_LIMIT, KernelSymbols};
 pub use perf_map::{PERF_MAP_LIMIT, PerfMap};

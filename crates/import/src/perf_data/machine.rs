@@ -32,7 +32,7 @@ pub(super) fn of(file: &PerfFile, first: u64, imported: &mut Imported) -> Record
     let here = !machine.host.is_empty() && machine.host == said("/proc/sys/kernel/hostname");
     // A kernel is at other addresses after each boot, so its start tells whether this one was recorded.
     let build_ids = file.build_ids().unwrap_or_default();
-    let kernel = build_ids.get(&DsoKey::Kernel).map(|kernel| hexadecimal(&kernel.build_id));
+    let kernel = build_ids.get(&DsoKey::Kernel).map(|kernel| symbols::hex(&kernel.build_id));
     let same_kernel = here
         && machine.kernel == said("/proc/sys/kernel/osrelease")
         && kernel.is_none_or(|recorded| running_kernel().is_none_or(|here| here == recorded));
@@ -53,7 +53,7 @@ pub(super) fn of(file: &PerfFile, first: u64, imported: &mut Imported) -> Record
         .filter(|(key, _)| matches!(key, DsoKey::User { .. } | DsoKey::Vdso64))
         .filter(|(_, one)| one.build_id.iter().any(|byte| *byte != 0))
         .map(|(_, one)| {
-            (String::from_utf8_lossy(&one.path).into_owned(), hexadecimal(&one.build_id))
+            (String::from_utf8_lossy(&one.path).into_owned(), symbols::hex(&one.build_id))
         })
         .collect();
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -106,28 +106,10 @@ fn uptime() -> u64 {
     text.split('.').next().and_then(|seconds| seconds.parse().ok()).unwrap_or(0)
 }
 
-/// The build-id of the running kernel: the note NT_GNU_BUILD_ID (3) of owner "GNU".
 fn running_kernel() -> Option<String> {
-    let notes = std::fs::read("/sys/kernel/notes").ok()?;
-    let mut rest = notes.as_slice();
-    loop {
-        let word = |at: usize| -> Option<usize> {
-            Some(u32::from_ne_bytes(*rest.get(at..)?.first_chunk()?) as usize)
-        };
-        let (name, size, kind) = (word(0)?, word(4)?, word(8)?);
-        let start = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
-        let id = rest.get(start..start.checked_add(size)?)?;
-        if kind == 3 && rest.get(12..15) == Some(b"GNU") {
-            return Some(hexadecimal(id));
-        }
-        rest = rest.get(start.checked_add(size.checked_next_multiple_of(4)?)?..)?;
-    }
+    symbols::build_id_of_notes(&std::fs::read("/sys/kernel/notes").ok()?)
 }
 
 fn said(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
