@@ -211,12 +211,6 @@ fn damage_is_an_error_or_a_shorter_recording() {
     }
 }
 
-fn fixtures() -> PathBuf {
-    let next_to_checkout =
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    std::env::var_os("FATHOM_FIXTURES").map_or_else(next_to_checkout, PathBuf::from)
-}
-
 /// Name, number of samples of time as `perf report --header` of 6.1 counts them, threads with samples at least.
 const REAL: [(&str, u64, usize); 8] = [
     ("callchain-lunarlake-fp/perf.data", 3203, 1),
@@ -232,11 +226,7 @@ const REAL: [(&str, u64, usize); 8] = [
 #[test]
 fn recordings_of_real_machines_keep_their_samples() {
     for (name, expected, threads) in REAL {
-        let path = fixtures().join(name);
-        if !path.exists() {
-            println!("skipped: {} is not there (set FATHOM_FIXTURES)", path.display());
-            continue;
-        }
+        let Some(path) = testkit::fixtures::fixture(name) else { continue };
         let mut facts = Vec::new();
         let imported = perf_data(&path, &mut facts).expect(name);
         let of_time = imported.source.events.iter().filter(|one| one.used_as == EventUse::CpuTime);

@@ -3,7 +3,6 @@
 //! next to the checkout; without them these tests print `skipped:` and pass.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use facts::host::{CacheKind, Host};
@@ -27,20 +26,10 @@ impl Source for Tree {
     }
 }
 
-fn fixtures() -> PathBuf {
-    let next_to_checkout =
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    std::env::var_os("FATHOM_FIXTURES").map_or_else(next_to_checkout, PathBuf::from)
-}
-
 /// Reads the text files below `directory` of an archive (an empty one stands for its first directory); `None`,
 /// with the reason printed, where that cannot be done.
 fn unpack(archive: &str, directory: &str) -> Option<Tree> {
-    let file = fixtures().join(archive);
-    if !file.exists() {
-        println!("skipped: {} is not there (set FATHOM_FIXTURES)", file.display());
-        return None;
-    }
+    let file = testkit::fixtures::fixture(archive)?;
     let program = if archive.ends_with("xz") { "xz" } else { "bzip2" };
     let output = Command::new(program).arg("-dc").arg(&file).output();
     let Some(output) = output.ok().filter(|output| output.status.success()) else {

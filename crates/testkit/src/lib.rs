@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod fixtures;
 pub mod golden;
 pub mod programs;
 pub mod recording;
