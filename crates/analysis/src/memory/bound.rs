@@ -116,6 +116,13 @@ impl Memory<'_> {
     /// # Errors
     /// Why it cannot be had.
     pub fn bound(&self) -> Result<Bound, String> {
+        match self.bursts {
+            None => self.replayed.bound.get_or_init(|| self.bound_of_bursts()).clone(),
+            Some(_) => self.bound_of_bursts(),
+        }
+    }
+
+    fn bound_of_bursts(&self) -> Result<Bound, String> {
         self.available()?;
         let waited = self.waited();
         let times = self.core_times();

@@ -147,6 +147,8 @@ pub struct Replayed {
     unrecorded: Unrecorded,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
+    /// Memory's share of the whole program: likewise, and it draws the core time of every burst.
+    bound: OnceLock<Result<Bound, String>>,
     /// Rates of the levels of cache of the whole program.
     level_rates: OnceLock<[LevelRate; 2]>,
     /// What findings ask of all accesses.
@@ -289,6 +291,7 @@ impl Replayed {
             paces,
             unrecorded,
             bandwidth: OnceLock::new(),
+            bound: OnceLock::new(),
             level_rates: OnceLock::new(),
             asked,
             missing,
