@@ -8,8 +8,8 @@
 //! * the bandwidth of memory: the program moves at least [`NEAR_PEAK`] of what as many threads reach; or memory takes
 //!   [`BOUND_PERCENT`] of the time, most of it in code that does;
 //! * the bandwidth of a level of cache, likewise, where memory takes [`SOME_PERCENT`];
-//! * latency, or page walks ([`translation_dominates`]), where memory takes [`BOUND_PERCENT`], and less than [`NOT_NEAR`] of what as many threads reach
-//!   moves; with more it may be either;
+//! * latency, or page walks ([`translation_dominates`]), where memory takes [`BOUND_PERCENT`], and less than [`NOT_NEAR`] of what
+//!   as many threads reach moves; with more it may be either;
 //! * else the core.
 //!
 //! Where none of them is probable, memory and instructions may each have a good part ([`MIXED`]): that is known, then, and said.

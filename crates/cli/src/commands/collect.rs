@@ -189,7 +189,7 @@ fn collect_result(
     let mut run = new_run(analysis, &what, collection, &settings);
     // Before any thread is started: threads inherit the mask.
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
-    let directory = result_directory(analysis, collection.result.as_ref());
+    let directory = new_result(analysis, collection.result.as_ref());
     let mut options = Options {
         duration: collection.duration,
         began,
@@ -300,7 +300,7 @@ fn new_run(
 }
 
 /// Where the result goes: where the user wants it, else the next free name here.
-pub(super) fn result_directory(analysis: Analysis, wanted: Option<&PathBuf>) -> PathBuf {
+pub(super) fn new_result(analysis: Analysis, wanted: Option<&PathBuf>) -> PathBuf {
     wanted.cloned().unwrap_or_else(|| {
         let free = store::next_free(Path::new("."), analysis.suffix());
         free.strip_prefix(".").map(Path::to_owned).unwrap_or(free)

@@ -10,13 +10,13 @@ use import::{ImportError, Imported};
 use store::Writer;
 
 use super::collect::closing::{Closing, Deadline, Noting};
-use super::collect::{result_directory, store_failure};
+use super::collect::{new_result, store_failure};
 use crate::arguments::ImportOptions;
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
 /// Imports a file into a new result.
 pub fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
-    let directory = result_directory(Analysis::Hotspots, options.result.as_ref());
+    let directory = new_result(Analysis::Hotspots, options.result.as_ref());
     let mut run = Run {
         schema: SCHEMA_VERSION,
         fathom_version: env!("CARGO_PKG_VERSION").to_owned(),

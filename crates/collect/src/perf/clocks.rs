@@ -58,6 +58,7 @@ struct Counts {
 }
 
 /// The decision and its data.
+#[derive(Default)]
 pub struct Clocks {
     /// The cost of setting and cancelling a timer, ns.
     timer: f64,
@@ -75,9 +76,7 @@ pub struct Clocks {
 impl Clocks {
     /// Fast, until the rate of switches is known.
     pub fn new(timer: Nanos) -> Clocks {
-        let seen = HashMap::new();
-        let (last, rounds, is_slow, cost, used, delayed) = (Nanos(0), 0, false, 0.0, 0, 0);
-        Clocks { timer: timer.0 as f64, seen, last, rounds, is_slow, cost, used, delayed }
+        Clocks { timer: timer.0 as f64, ..Clocks::default() }
     }
 
     /// How much longer switches took because of our events, so far: an estimate.
