@@ -20,6 +20,7 @@ mod recording;
 mod records;
 mod registers;
 mod run;
+mod spread;
 mod threading;
 
 pub use allocation::{
@@ -47,4 +48,5 @@ pub use run::{
     Analysis, BranchReplay, CollectorInfo, EventUse, ExitKind, OneRun, OwnCost, ResourceUse, Run,
     RunState, SCHEMA_VERSION, SamplingMethod, Source, SourceEvent, Target, TimedLoadOverhead,
 };
+pub use spread::spread;
 pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};

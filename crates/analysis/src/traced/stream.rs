@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use base::{BlockId, BurstId, Nanos};
-use facts::{Burst, BurstFlavour, Record, Recording, decode_records};
+use facts::{Burst, BurstFlavour, Record, Recording, decode_records, spread};
 
 use super::address::Touch;
 use super::code::{TracedAccess, TracedBlock, TracedCode};
@@ -177,7 +177,12 @@ pub(super) fn too_many(recording: &Recording, code: &TracedCode) -> HashSet<Burs
     let seconds =
         (Nanos(recording.run.elapsed_ns).seconds() * WORK_SHARE).clamp(LEAST_WORK, MOST_WORK);
     let most = (seconds * LINES_PER_SECOND) as u64;
-    let bursts = evenly_spread(all_traced(recording).collect());
+    let pieces = pieces_by_burst(recording);
+    let bytes = |burst: &Burst| {
+        pieces.get(&burst.id).map_or(0, |of| of.iter().map(|piece| piece.len() as u64).sum())
+    };
+    let bursts =
+        spread(&all_traced(recording).map(|burst| (burst, bytes(burst))).collect::<Vec<_>>());
     let (mut taken, mut lines) = (0, 0u64);
     let looked_at = |_: &Burst, more: u64| {
         lines = lines.saturating_add(more);
@@ -213,17 +218,6 @@ impl Tool for Counter {
     fn end(&mut self, _: &Burst) -> u64 {
         std::mem::take(&mut self.0)
     }
-}
-
-/// In an order of which each beginning is spread evenly over all (van der Corput's sequence: bits of the position reversed).
-/// With several threads, two successive bursts stay together: they show what threads share.
-fn evenly_spread(bursts: Vec<&Burst>) -> Vec<&Burst> {
-    let together = u32::from(bursts.iter().any(|burst| burst.tid != bursts[0].tid));
-    let position = |at: u32| (at >> together).reverse_bits();
-    let mut numbered: Vec<(u32, &Burst)> = (0u32..).map(position).zip(bursts).collect();
-    // Stable: the earlier of two stays the earlier.
-    numbered.sort_by_key(|(position, _)| *position);
-    numbered.into_iter().map(|(_, burst)| burst).collect()
 }
 
 /// Goes through all bursts that are looked at, in the order of the recording, with one tool that keeps what it wants to know.
@@ -418,30 +412,7 @@ impl Damage {
 
 #[cfg(test)]
 mod tests {
-    use base::{Pid, RemoteAddr, Tid};
-    use facts::BurstEnd;
-
     use super::*;
-
-    fn order(tids: &[i32]) -> Vec<u32> {
-        let burst = |(id, tid): (_, &i32)| Burst {
-            id: BurstId(id),
-            time: Nanos(0),
-            pid: Pid(1),
-            tid: Tid(*tid),
-            flavour: BurstFlavour::Trace,
-            end: BurstEnd::Full,
-            elapsed: Nanos(1),
-            cpu_time: None,
-            stand_still: Nanos(0),
-            stops: 1,
-            fs_base: RemoteAddr(0),
-            records: 0,
-            records_lost: false,
-        };
-        let bursts: Vec<Burst> = (0..).zip(tids).map(burst).collect();
-        evenly_spread(bursts.iter().collect()).iter().map(|burst| burst.id.0).collect()
-    }
 
     /// Its number, and how many accesses it had.
     #[derive(Default)]
@@ -498,16 +469,5 @@ mod tests {
             });
             assert_eq!(first, 3201, "what comes behind is not handed over");
         }
-    }
-
-    #[test]
-    fn each_beginning_is_spread_over_all() {
-        assert_eq!(order(&[7; 8]), [0, 4, 2, 6, 1, 5, 3, 7]);
-        assert!(order(&[]).is_empty());
-    }
-
-    #[test]
-    fn bursts_of_threads_that_follow_each_other_stay_together() {
-        assert_eq!(order(&[7, 8, 7, 8, 7, 8, 7, 8]), [0, 1, 4, 5, 2, 3, 6, 7]);
     }
 }
