@@ -52,6 +52,7 @@ macro_rules! every_kind_of_fact {
             SampleRegisters in sample_registers at time;
             SampledCode in sampled_code;
             Assignment in assignments;
+            MemorySample in memory_samples at time;
         }
     };
 }

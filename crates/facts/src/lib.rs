@@ -13,6 +13,7 @@ mod burst;
 pub mod host;
 mod kernel;
 mod kinds;
+mod memory_sample;
 mod metric;
 mod object;
 mod observed;
@@ -31,6 +32,7 @@ pub use burst::{
     NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Records,
 };
 pub use kernel::{KernelCause, KernelEntry};
+pub use memory_sample::{AccessKind, DataSource, MemorySample, Snoop, Translation};
 pub use metric::{Evidence, Metric};
 pub use object::{AccessType, Assignment, Global, Page, Region, RegionEnd, RegionKind};
 pub use observed::{

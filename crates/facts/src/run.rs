@@ -10,7 +10,7 @@ use crate::host::{Calibration, Host};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
-pub const SCHEMA_VERSION: u32 = 10;
+pub const SCHEMA_VERSION: u32 = 11;
 
 /// Which analysis was asked for; the names are VTune's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -276,6 +276,10 @@ pub enum EventUse {
     CpuTime,
     /// Page faults.
     PageFaults,
+    /// Sampled memory accesses.
+    MemoryAccesses,
+    /// CPU time and, of the samples with a data address, memory accesses.
+    CpuTimeAndMemoryAccesses,
     /// Nothing: no view shows such samples yet.
     #[default]
     Nothing,

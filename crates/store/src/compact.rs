@@ -106,6 +106,7 @@ impl Compaction {
                     self.thinner.sample(sample)
                 }
                 Fact::Fault(fault) => self.thinner.fault(fault),
+                Fact::MemorySample(sample) => self.thinner.memory(sample),
                 Fact::SampleRegisters(piece) => self.thinner.registers(piece),
                 // One row for all thinning: otherwise each halving would add its own.
                 Fact::Lost(lost) if lost.source == LostSource::Thinned => {

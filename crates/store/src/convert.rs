@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base::{BurstId, Nanos};
-use facts::{Fact, Fault, Sample};
+use facts::{Fact, Fault, MemorySample, Sample};
 
 use crate::error::StoreError;
 use crate::journal::{JournalReader, NextFrame};
@@ -52,6 +52,7 @@ struct Tables<'a> {
     writers: Vec<TableWriter>,
     samples: Sorter<Sample>,
     faults: Sorter<Fault>,
+    memory_samples: Sorter<MemorySample>,
     incomplete_bursts: &'a BTreeSet<BurstId>,
 }
 
@@ -61,6 +62,7 @@ impl Tables<'_> {
         match fact {
             Fact::Sample(row) => self.samples.push(row, out),
             Fact::Fault(row) => self.faults.push(row, out),
+            Fact::MemorySample(row) => self.memory_samples.push(row, out),
             Fact::Burst(row) if self.incomplete_bursts.contains(&row.id) => {
                 out.push(|cells| without(row).put(cells))
             }
@@ -74,6 +76,8 @@ impl Tables<'_> {
         self.samples.write(samples, &mut self.writers[Table::Sample as usize])?;
         let faults = self.faults.rows.len();
         self.faults.write(faults, &mut self.writers[Table::Fault as usize])?;
+        let accesses = self.memory_samples.rows.len();
+        self.memory_samples.write(accesses, &mut self.writers[Table::MemorySample as usize])?;
         Table::ALL
             .into_iter()
             .zip(self.writers)
@@ -100,6 +104,7 @@ pub fn convert(
         writers,
         samples: Sorter::new(|sample| sample.time),
         faults: Sorter::new(|fault| fault.time),
+        memory_samples: Sorter::new(|sample| sample.time),
         incomplete_bursts,
     };
     read_facts(journal, |fact| tables.push(fact))?;

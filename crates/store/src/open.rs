@@ -21,7 +21,7 @@ use crate::table::Table;
 #[derive(Debug)]
 pub struct Opened {
     /// All observations. Ids are dense (row `i` has id `i`), every reference holds, parents come before their
-    /// children; samples and faults are sorted by time. Ids of blocks and bursts are unique, perhaps with gaps. The
+    /// children; samples, faults and sampled accesses are sorted by time. Ids of blocks and bursts are unique, perhaps with gaps. The
     /// reader of records must check whether they decode, and to existing blocks.
     pub recording: Recording,
     /// What the reader must know, worst first.
@@ -120,6 +120,7 @@ fn load_journal(mut journal: JournalReader, run: Run) -> Result<Opened, StoreErr
 fn sort_by_time(recording: &mut Recording) {
     recording.samples.sort_by_key(|sample| sample.time);
     recording.faults.sort_by_key(|fault| fault.time);
+    recording.memory_samples.sort_by_key(|sample| sample.time);
 }
 
 /// Files that should not exist. An incomplete result may hold partial tables or a partial new journal: a killed

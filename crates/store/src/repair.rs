@@ -74,7 +74,7 @@ pub fn repair(recording: &mut Recording) -> Vec<Problem> {
     );
     report(
         repair_uses_of_stacks(recording, &stacks),
-        "samples, faults, heap blocks, regions, waits or wakes named a missing stack and are shown without one",
+        "samples, faults, sampled accesses, heap blocks, regions, waits or wakes named a missing stack and are shown without one",
     );
     report(
         repair_modules_of_others(recording, &modules),
@@ -127,6 +127,8 @@ fn repair_stacks(recording: &mut Recording, modules: &Positions, stacks: &Positi
 fn repair_uses_of_stacks(recording: &mut Recording, stacks: &Positions) -> usize {
     let samples = recording.samples.iter_mut().map(|sample| &mut sample.stack);
     let faults = recording.faults.iter_mut().map(|fault| &mut fault.stack);
+    let accesses = recording.memory_samples.iter_mut().map(|sample| &mut sample.stack);
+    let faults = faults.chain(accesses);
     let mut broken = 0;
     let allocations = recording.allocations.iter_mut().map(|block| &mut block.stack);
     let releases = recording.releases.iter_mut().map(|release| &mut release.stack);
@@ -287,7 +289,7 @@ mod tests {
             said,
             [
                 "2 stack frames named a missing module or caller; the stack is cut there",
-                "1 samples, faults, heap blocks, regions, waits or wakes named a missing stack and are shown without one",
+                "1 samples, faults, sampled accesses, heap blocks, regions, waits or wakes named a missing stack and are shown without one",
             ]
         );
         let parents: Vec<Option<u32>> =

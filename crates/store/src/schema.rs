@@ -15,7 +15,7 @@ pub const MAX_TEXT_BYTES: usize = 64 << 10;
 pub const MAX_BLOB_BYTES: usize = 512 << 10;
 
 /// Most columns that any table has.
-pub const MAX_COLUMNS: usize = 13;
+pub const MAX_COLUMNS: usize = 17;
 
 /// What a table is called, and how a result deals with it.
 pub struct TableHead {

@@ -41,6 +41,7 @@ macro_rules! row {
 mod allocations;
 mod bursts;
 mod kernel;
+mod memory_samples;
 mod objects;
 mod threading;
 

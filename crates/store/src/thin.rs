@@ -11,13 +11,15 @@
 use std::collections::BTreeMap;
 
 use base::{BurstId, Nanos, Tid};
-use facts::{Burst, Fact, Fault, FaultKind, Sample, SampleRegisters};
+use facts::{Burst, Fact, Fault, FaultKind, MemorySample, Sample, SampleRegisters};
 
-/// What is thinned as one stream: minor and major faults separately, so that both totals stay right.
+/// What is thinned as one stream: minor and major faults separately, so that both totals stay right; accesses by event, whose
+/// weights do not add up to those of another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stream {
     Samples(Tid),
     Faults(Tid, bool),
+    Accesses(Tid, u32),
 }
 
 /// A sample or fault and its weight.
@@ -25,6 +27,7 @@ enum Stream {
 enum Weighted {
     Sample(Sample),
     Fault(Fault),
+    Access(MemorySample),
 }
 
 impl Weighted {
@@ -32,6 +35,7 @@ impl Weighted {
         match self {
             Weighted::Sample(sample) => Stream::Samples(sample.tid),
             Weighted::Fault(fault) => Stream::Faults(fault.tid, fault.kind == FaultKind::Major),
+            Weighted::Access(sample) => Stream::Accesses(sample.tid, sample.event),
         }
     }
 
@@ -39,6 +43,7 @@ impl Weighted {
         match self {
             Weighted::Sample(sample) => sample.weight.0,
             Weighted::Fault(fault) => fault.weight,
+            Weighted::Access(sample) => sample.weight,
         }
     }
 
@@ -46,6 +51,7 @@ impl Weighted {
         match self {
             Weighted::Sample(sample) => Fact::Sample(Sample { weight: Nanos(weight), ..sample }),
             Weighted::Fault(fault) => Fact::Fault(Fault { weight, ..fault }),
+            Weighted::Access(sample) => Fact::MemorySample(MemorySample { weight, ..sample }),
         }
     }
 }
@@ -92,6 +98,11 @@ impl Thinner {
     /// Takes a fault likewise.
     pub fn fault(&mut self, fault: Fault) -> Option<Fact> {
         self.take(Weighted::Fault(fault))
+    }
+
+    /// Takes a sampled access likewise.
+    pub fn memory(&mut self, sample: MemorySample) -> Option<Fact> {
+        self.take(Weighted::Access(sample))
     }
 
     /// Takes a piece of a thread's registers; returns it if it is the one of `factor` that stays. Pieces stay whole,
@@ -193,6 +204,7 @@ fn draw(stream: Stream, group: u64) -> u64 {
     let (tid, kind) = match stream {
         Stream::Samples(tid) => (tid, 0),
         Stream::Faults(tid, major) => (tid, 1 + u64::from(major)),
+        Stream::Accesses(tid, event) => (tid, 3 + (u64::from(event) << 34)),
     };
     split_mix(u64::from(tid.0 as u32) << 2 | kind, group)
 }

@@ -105,7 +105,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "stacks-exist",
-        "samples, faults, heap blocks, regions, waits and wakes name stacks that exist",
+        "samples, faults, sampled accesses, heap blocks, regions, waits and wakes name stacks that exist",
         code::stacks_exist,
     ),
     invariant("times-within-run", "no time is after the end of the run", events::times_within_run),
@@ -114,8 +114,16 @@ pub const INVARIANTS: &[Invariant] = &[
         "runs of the program follow each other, within the recording, and all but the last succeeded",
         events::runs_in_order,
     ),
-    invariant("sorted-by-time", "samples and faults are in order of time", events::sorted_by_time),
-    invariant("weights-positive", "every sample and fault has a weight", events::weights_positive),
+    invariant(
+        "sorted-by-time",
+        "samples, faults and sampled accesses are in order of time",
+        events::sorted_by_time,
+    ),
+    invariant(
+        "weights-positive",
+        "every sample, fault and sampled access has a weight",
+        events::weights_positive,
+    ),
     invariant("mappings-proper", "a mapping ends after its start", code::mappings_proper),
     invariant(
         "mappings-apart",
@@ -236,6 +244,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "wakes-proper",
         "a row of wakes has at least as many as were observed",
         threading::wakes_proper,
+    ),
+    invariant(
+        "memory-samples-proper",
+        "a sampled access is of an event of the imported file, and its page has a size that is a power of two",
+        events::memory_samples_proper,
     ),
 ];
 

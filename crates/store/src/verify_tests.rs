@@ -5,13 +5,14 @@ use base::{
     RemoteAddr, StackId, Tid,
 };
 use facts::{
-    AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd, BurstFlavour,
-    BurstRefused, CodePath, CodePiece, Concurrency, Counter, CounterKind, ExitKind, Fault,
-    FaultKind, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause,
-    KernelEntry, Lost, LostSource, Mapping, Module, ModuleKind, NativeAdvance, NoMissOutcome,
-    NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record, RecordEncoder, Records, Region,
-    RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode,
-    ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, Wake, Waker,
+    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd,
+    BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, Counter, CounterKind, DataSource,
+    ExitKind, Fault, FaultKind, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, MemorySample, Module, ModuleKind,
+    NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record,
+    RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION,
+    Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait,
+    WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -213,6 +214,29 @@ fn sound() -> Recording {
         wakes: vec![wake(1)],
         pages: vec![drawn_page(4096)],
         heap_lifetimes: vec![heap_lifetime(1)],
+        memory_samples: vec![access(700), access(800)],
+    }
+}
+
+fn access(time: u64) -> MemorySample {
+    MemorySample {
+        time: Nanos(time),
+        pid: Pid(7),
+        tid: Tid(7),
+        cpu: None,
+        stack: Some(StackId(1)),
+        privilege: Privilege::User,
+        event: 0,
+        weight: 1000,
+        access: AccessKind::Load,
+        address: Some(RemoteAddr(0x1000)),
+        latency: Some(70),
+        instruction_latency: None,
+        from: Some(DataSource::L2),
+        snoop: None,
+        translation: Some(Translation::Walk),
+        locked: None,
+        page: Some(Bytes(4096)),
     }
 }
 
@@ -406,6 +430,12 @@ const BREAKS: &[Break] = &[
     ("sorted-by-time", |r| r.faults.swap(0, 1)),
     ("weights-positive", |r| r.samples[0].weight = Nanos(0)),
     ("weights-positive", |r| r.faults[0].weight = 0),
+    ("weights-positive", |r| r.memory_samples[0].weight = 0),
+    ("sorted-by-time", |r| r.memory_samples.swap(0, 1)),
+    ("stacks-exist", |r| r.memory_samples[0].stack = Some(StackId(2))),
+    ("times-within-run", |r| r.memory_samples[1].time = Nanos(10_001)),
+    ("memory-samples-proper", |r| r.memory_samples[0].page = Some(Bytes(4095))),
+    ("memory-samples-proper", |r| r.run.source = Some(facts::Source::default())),
     ("mappings-proper", |r| r.mappings[0].end = RemoteAddr(0)),
     ("mappings-apart", |r| r.mappings[0].end = RemoteAddr(11)),
     ("threads-in-order", |r| r.thread_events[1].kind = ThreadEventKind::Start),

@@ -3,8 +3,9 @@
 //! What not: columns (`tables`).
 
 use facts::{
-    AllocationCall, BurstEnd, BurstFlavour, CounterKind, FaultKind, GaugeKind, KernelCause,
-    LostSource, Privilege, RegionKind, ThreadEventKind, WaitKind,
+    AccessKind, AllocationCall, BurstEnd, BurstFlavour, CounterKind, DataSource, FaultKind,
+    GaugeKind, KernelCause, LostSource, Privilege, RegionKind, Snoop, ThreadEventKind, Translation,
+    WaitKind,
 };
 
 use crate::schema::{Cell, ColumnKind, Word};
@@ -155,6 +156,43 @@ words! {
         Untranslated = "untranslated"
         Stopped = "stopped"
         Gone = "gone"
+    }
+    AccessKind {
+        Load = "load"
+        Store = "store"
+        LoadStore = "load-store"
+        Prefetch = "prefetch"
+    }
+    DataSource {
+        L1 = "l1"
+        FillBuffer = "fill-buffer"
+        L2 = "l2"
+        L3 = "l3"
+        L4 = "l4"
+        RemoteCache = "remote-cache"
+        Dram = "dram"
+        RemoteDram = "remote-dram"
+        Persistent = "persistent"
+        Cxl = "cxl"
+        Uncached = "uncached"
+        Device = "device"
+        BeyondL1 = "beyond-l1"
+        BeyondL2 = "beyond-l2"
+        BeyondL3 = "beyond-l3"
+    }
+    Snoop {
+        None = "none"
+        Miss = "miss"
+        Hit = "hit"
+        Modified = "modified"
+        Peer = "peer"
+    }
+    Translation {
+        L1 = "l1"
+        L2 = "l2"
+        Hit = "hit"
+        Walk = "walk"
+        Fault = "fault"
     }
     ModuleWord {
         File = "file"

@@ -79,7 +79,7 @@ struct Filled {
 impl Filled {
     fn count(&mut self, fact: &Fact, bytes: usize) {
         match fact {
-            Fact::Sample(_) | Fact::Fault(_) | Fact::SampleRegisters(_) => {
+            Fact::Sample(_) | Fact::Fault(_) | Fact::MemorySample(_) | Fact::SampleRegisters(_) => {
                 self.samples += bytes as u64;
             }
             Fact::Records(_) => self.records += bytes as u64,
@@ -99,7 +99,7 @@ struct Refused {
 impl Refused {
     fn count(&mut self, fact: &Fact) {
         match fact {
-            Fact::Sample(_) => self.samples += 1,
+            Fact::Sample(_) | Fact::MemorySample(_) => self.samples += 1,
             Fact::Fault(_) => self.faults += 1,
             _ => self.others += 1,
         }
@@ -265,6 +265,7 @@ impl Writer {
         let kept = match fact {
             Fact::Sample(sample) => self.thinner.sample(sample),
             Fact::Fault(fault) => self.thinner.fault(fault),
+            Fact::MemorySample(sample) => self.thinner.memory(sample),
             Fact::SampleRegisters(piece) => self.thinner.registers(piece),
             other => self.kept_bursts.fact(other),
         };

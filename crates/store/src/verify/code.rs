@@ -69,6 +69,8 @@ pub(super) fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
     let known: HashSet<_> = recording.stack_nodes.iter().map(|node| node.id).collect();
     let samples = recording.samples.iter().map(|sample| ("sample", sample.time, sample.stack));
     let faults = recording.faults.iter().map(|fault| ("fault", fault.time, fault.stack));
+    let accesses = recording.memory_samples.iter();
+    let faults = faults.chain(accesses.map(|one| ("sampled access", one.time, one.stack)));
     let blocks = recording.allocations.iter().map(|block| ("heap block", block.time, block.stack));
     let freed =
         recording.releases.iter().map(|freed| ("freed heap block", freed.time, freed.stack));

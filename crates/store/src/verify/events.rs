@@ -13,6 +13,8 @@ pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let samples = recording.samples.iter().map(|fact| ("sample", fact.time));
     let faults = recording.faults.iter().map(|fact| ("fault", fact.time));
+    let accesses = recording.memory_samples.iter();
+    let faults = faults.chain(accesses.map(|one| ("sampled access", one.time)));
     let mappings = recording.mappings.iter().map(|fact| ("mapping", fact.time));
     let threads = recording.thread_events.iter().map(|fact| ("thread event", fact.time));
     let lost = recording.lost.iter().map(|fact| ("loss", fact.time));
@@ -67,7 +69,9 @@ pub(super) fn sorted_by_time(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let samples = recording.samples.windows(2).map(|pair| (pair[0].time, pair[1].time));
     let faults = recording.faults.windows(2).map(|pair| (pair[0].time, pair[1].time));
-    for (before, after) in samples.chain(faults).filter(|(before, after)| before > after) {
+    let accesses = recording.memory_samples.windows(2).map(|pair| (pair[0].time, pair[1].time));
+    let all = samples.chain(faults).chain(accesses);
+    for (before, after) in all.filter(|(before, after)| before > after) {
         report.add(|| format!("{} ns comes before {} ns", before.0, after.0));
     }
 }
@@ -76,8 +80,24 @@ pub(super) fn weights_positive(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let samples = recording.samples.iter().map(|fact| ("sample", fact.time, fact.weight.0));
     let faults = recording.faults.iter().map(|fact| ("fault", fact.time, fact.weight));
+    let accesses = recording.memory_samples.iter();
+    let faults = faults.chain(accesses.map(|one| ("sampled access", one.time, one.weight)));
     for (what, time, _) in samples.chain(faults).filter(|(_, _, weight)| *weight == 0) {
         report.add(|| format!("the {what} at {} ns weighs nothing", time.0));
+    }
+}
+
+/// Of an imported recording only: nobody else says which events there were.
+pub(super) fn memory_samples_proper(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let events = recording.run.source.as_ref().map(|source| source.events.len());
+    for sample in &recording.memory_samples {
+        if events.is_some_and(|events| sample.event as usize >= events) {
+            report.add(|| format!("event {} at {} ns", sample.event, sample.time.0));
+        }
+        if let Some(page) = sample.page.filter(|page| !page.0.is_power_of_two()) {
+            report.add(|| format!("a page of {} bytes at {} ns", page.0, sample.time.0));
+        }
     }
 }
 

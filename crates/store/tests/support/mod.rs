@@ -9,14 +9,14 @@ use base::{
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd, BurstFlavour,
-    BurstRefused, CodePiece, Concurrency, Counter, CounterKind, ExitKind, Fact, Fault, FaultKind,
-    Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
-    KernelCause, KernelEntry, Lost, LostSource, Mapping, Metric, Module, ModuleKind, NativeAdvance,
-    NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording,
-    Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass,
-    StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Wait, WaitKind, WaitObject, Wake,
-    Waker,
+    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd,
+    BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter, CounterKind, DataSource, ExitKind,
+    Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
+    HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping, MemorySample,
+    Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Page,
+    Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release,
+    ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target, ThreadEvent, ThreadEventKind,
+    ThreadTime, Translation, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -115,6 +115,7 @@ pub fn facts(shape: Shape) -> Vec<Fact> {
     facts.extend(threading());
     facts.extend(kernel_entries());
     facts.extend(heap_sums());
+    facts.extend(accesses());
     facts.extend(program_end(shape));
     facts.extend(frames);
     facts
@@ -459,6 +460,45 @@ fn objects() -> Vec<Fact> {
     ]
 }
 
+/// One with everything known, and one with nothing but its kind.
+fn accesses() -> Vec<Fact> {
+    let known = MemorySample {
+        time: Nanos(3_000),
+        pid: PID,
+        tid: PID_TID,
+        cpu: Some(CpuId(3)),
+        stack: Some(StackId(0)),
+        privilege: Privilege::User,
+        event: 1,
+        weight: 10_009,
+        access: AccessKind::LoadStore,
+        address: Some(RemoteAddr(u64::MAX)),
+        latency: Some(u32::MAX),
+        instruction_latency: Some(0),
+        from: Some(DataSource::RemoteDram),
+        snoop: Some(Snoop::Modified),
+        translation: Some(Translation::Walk),
+        locked: Some(true),
+        page: Some(Bytes(2 << 20)),
+    };
+    let unknown = MemorySample {
+        time: Nanos(2_000),
+        cpu: None,
+        stack: None,
+        access: AccessKind::Store,
+        address: None,
+        latency: None,
+        instruction_latency: None,
+        from: None,
+        snoop: None,
+        translation: None,
+        locked: None,
+        page: None,
+        ..known
+    };
+    vec![Fact::MemorySample(known), Fact::MemorySample(unknown)]
+}
+
 /// One of each cause, with and without a CPU and a time.
 fn kernel_entries() -> Vec<Fact> {
     let entry = |(number, cause): (u64, KernelCause)| {
@@ -561,5 +601,6 @@ pub fn recording(run: Run, facts: &[Fact]) -> Recording {
     facts.iter().for_each(|fact| recording.add(fact.clone()));
     recording.samples.sort_by_key(|sample| sample.time);
     recording.faults.sort_by_key(|fault| fault.time);
+    recording.memory_samples.sort_by_key(|sample| sample.time);
     recording
 }
