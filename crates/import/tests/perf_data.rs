@@ -7,7 +7,10 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use base::{FileOffset, Nanos, Pid, Tid};
-use facts::{EventUse, Fact, FaultKind, Module, ModuleKind, Privilege, Sample, StackNode};
+use facts::{
+    DataSource, EventUse, Fact, FaultKind, MemorySample, Module, ModuleKind, Privilege, Sample,
+    StackNode, Translation,
+};
 use import::{ImportError, Imported, perf_data};
 
 use self::common::{Event, File};
@@ -243,5 +246,125 @@ fn recordings_of_real_machines_keep_their_samples() {
         seen.dedup();
         assert!(seen.len() >= threads, "{name}: {}", seen.len());
         assert!(samples.iter().all(|sample| sample.time <= imported.elapsed), "{name}");
+    }
+}
+
+/// What `perf script` 6.1 prints of it: address, weight and source of each sample. Two are of the idle task.
+#[test]
+fn samples_of_load_latency_keep_address_latency_and_source() {
+    let Some(path) =
+        testkit::fixtures::fixture("intel-pebs-skx-weightstruct/perf.data.weight_struct")
+    else {
+        return;
+    };
+    let mut facts = Vec::new();
+    let imported = perf_data(&path, &mut facts).expect("a recording without time");
+    let event = &imported.source.events[0];
+    assert_eq!((event.samples, event.used_as), (14, EventUse::MemoryAccesses));
+    assert!(imported.notes.iter().any(|note| note.contains("64 cycles or more")));
+    let found: Vec<_> = accesses(&facts)
+        .iter()
+        .map(|one| {
+            (one.tid.0, one.address.expect("an address").0, one.latency, one.from, one.translation)
+        })
+        .collect();
+    let (hit, walk) = (Some(Translation::Hit), Some(Translation::Walk));
+    let (l1, l2, l3) = (Some(DataSource::L1), Some(DataSource::L2), Some(DataSource::L3));
+    let buffer = Some(DataSource::FillBuffer);
+    let expected = [
+        (20144, 0x55ff_ba5c_da08, Some(225), buffer, hit),
+        (18995, 0xffff_ffff_a5e1_20e8, Some(96), buffer, hit),
+        (3216, 0xffff_c36a_5ba4_ba40, Some(71), l1, hit),
+        (20595, 0x4a1_cba7_6618, Some(70), buffer, hit),
+        (19460, 0x4e7_ca80, Some(92), l1, hit),
+        (26755, 0xffff_8b6d_0d9c_b308, Some(77), l2, hit),
+        (19360, 0x4482_53ad_3300, Some(240), l3, walk),
+        (19993, 0xffff_8b6c_e18f_1608, Some(70), l3, hit),
+        (20391, 0x4609_440b_d6d0, Some(117), l3, hit),
+        (3217, 0xffff_c36a_bf0c_631c, Some(81), l1, hit),
+        (3216, 0xffff_c36a_c013_1180, Some(249), buffer, hit),
+        (19892, 0x7fc3_ada9_f408, Some(168), l1, hit),
+    ];
+    assert_eq!(found, expected);
+    let locked: Vec<i32> = accesses(&facts)
+        .iter()
+        .filter(|one| one.locked == Some(true))
+        .map(|one| one.tid.0)
+        .collect();
+    assert_eq!(locked, [19460, 3217]);
+    assert!(accesses(&facts).iter().all(|one| one.weight == 10_009 && one.stack.is_some()));
+}
+
+fn accesses(facts: &[Fact]) -> Vec<MemorySample> {
+    let access = |fact: &Fact| match fact {
+        Fact::MemorySample(sample) => Some(*sample),
+        _ => None,
+    };
+    facts.iter().filter_map(access).collect()
+}
+
+#[test]
+fn hardware_traces_are_named_with_their_size() {
+    let known = [
+        ("intel-pt-small/perf.data.intel_pt-4.14", "Intel PT"),
+        ("intel-pt-small/perf.data.piped.intel_pt-4.14", "Intel PT"),
+    ];
+    for (name, kind) in known {
+        let Some(path) = testkit::fixtures::fixture(name) else { continue };
+        let imported = perf_data(&path, &mut Vec::new()).expect(name);
+        let of_traces = |note: &&String| note.contains("hardware traces");
+        let note = imported.notes.iter().find(of_traces).expect("a note");
+        assert!(note.contains(kind) && note.contains("KiB"), "{note}");
+    }
+}
+
+/// `PERF_RECORD_AUXTRACE` of a terabyte, and a compressed record that would become gigabytes.
+#[test]
+fn claims_of_records_are_compared_with_the_file() {
+    let mut file = begun(vec![CPU_CLOCK]);
+    let mut trace = (1_u64 << 40).to_le_bytes().to_vec();
+    trace.extend([0; 32]);
+    file.record(71, 0, &trace);
+    let error = imported("trace.data", &file).0.err().expect("refused").to_string();
+    assert!(error.contains("1099511627776 bytes would end behind the file"), "{error}");
+
+    // A frame of zstd without a size: blocks of 128 KiB of one byte, 4 bytes each (RFC 8878, 3.1.1.2).
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
+    for _ in 0..15_000 {
+        let (last, run_length, size) = (0, 1 << 1, (128 << 10) << 3);
+        let head: u32 = last | run_length | size;
+        frame.extend(&head.to_le_bytes()[..3]);
+        frame.push(0);
+    }
+    let mut file = begun(vec![CPU_CLOCK]);
+    file.record(81, 0, &frame);
+    let error = imported("bomb.data", &file).0.err().expect("refused").to_string();
+    assert!(error.contains("its compressed records would become more than 67108864"), "{error}");
+}
+
+/// Parts that the crate misreads or drops: groups of counts with lost ones, branches with their counters.
+#[test]
+fn groups_of_counts_and_branches_do_not_shift_what_follows() {
+    let load = 2 | (2 | 0x80) << 5 | 2 << 26 | 8 << 26;
+    for (lost, counters) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut file =
+            begun(vec![Event { kind: 4, config: 0x1cd, name: "cpu/mem-loads,ldlat=30/P" }]);
+        // READ, BRANCH_STACK, WEIGHT and DATA_SRC besides; PERF_FORMAT_GROUP and ID.
+        file.further = (16 | 2048 | 16384 | 32768, 8 | 4, u64::from(counters) << 19);
+        let mut rest: Vec<u64> = vec![2];
+        for value in 0..2_u64 {
+            rest.extend([value, value + 1]);
+            rest.extend(lost.then_some(0));
+        }
+        // No call chain, then two branches.
+        rest.extend([0, 2, 0x40_1100, 0x40_1000, 0, 0x40_1100, 0x40_1000, 0]);
+        rest.extend(counters.then_some([3, 4]).iter().flatten());
+        rest.extend([77, load]);
+        file.sample_of(0, START + 5, PID, 30, 0x40_1100, &rest);
+        let (imported, facts) = imported(&format!("group{lost}{counters}.data"), &file);
+        imported.expect("a sound file");
+        let [access] = accesses(&facts)[..] else { panic!("one access") };
+        assert_eq!((access.latency, access.from), (Some(77), Some(DataSource::Dram)));
+        assert_eq!(access.translation, Some(Translation::L1));
     }
 }

@@ -14,7 +14,8 @@ const MOST_MAPPINGS: usize = 100_000;
 #[derive(Default)]
 pub struct DataPlaces {
     mappings: Vec<Mapping>,
-    /// Number of data addresses per process: from bursts, sampled faults, registers of clock samples.
+    /// Number of data addresses per process: from bursts, sampled faults and accesses, registers of clock
+    /// samples.
     processes: BTreeMap<Pid, u64>,
 }
 
@@ -30,6 +31,7 @@ impl DataPlaces {
             }
             Fact::Burst(burst) => *self.processes.entry(burst.pid).or_default() += 1,
             Fact::Fault(fault) => *self.processes.entry(fault.pid).or_default() += 1,
+            Fact::MemorySample(sample) => *self.processes.entry(sample.pid).or_default() += 1,
             Fact::SampleRegisters(piece) => {
                 *self.processes.entry(piece.pid).or_default() += u64::from(piece.samples);
             }

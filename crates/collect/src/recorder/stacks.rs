@@ -1,9 +1,9 @@
-//! Samples, faults and calls into the agent, each with its stack.
+//! Samples, faults, sampled accesses and calls into the agent, each with its stack.
 //!
 //! What not: unwinding (`address_space`), the tree (`stacks`).
 
 use base::{FileOffset, ModuleId, Pid, RemoteAddr, StackId};
-use facts::{Fact, Fault, FaultKind, Privilege, Sample, SinkError};
+use facts::{Fact, Fault, FaultKind, MemorySample, Privilege, Sample, SinkError};
 
 use super::{Moment, Position, Recorder, Ticked};
 use crate::address_space::CopiedStack;
@@ -42,6 +42,19 @@ impl Recorder<'_> {
         let stack = self.stack_at(at, position)?;
         let Moment { time, pid, tid, .. } = at;
         self.sink.push(Fact::Fault(Fault { time, pid, tid, address, stack, weight, kind }))
+    }
+
+    /// A memory access that the hardware sampled: `seen`, whose stack and privilege follow from the position.
+    pub fn accessed(
+        &mut self,
+        seen: MemorySample,
+        position: Position<'_>,
+    ) -> Result<(), SinkError> {
+        let MemorySample { time, pid, tid, cpu, .. } = seen;
+        let stack = self.stack_at(Moment { time, pid, tid, cpu }, position)?;
+        let privilege =
+            if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
+        self.sink.push(Fact::MemorySample(MemorySample { stack, privilege, ..seen }))
     }
 
     /// The stack of the caller of the agent, without the agent's own frames. If the process has ended or executed

@@ -1,7 +1,7 @@
 //! What the events of a perf.data file count, and how much time a sample of them is.
 //!
 //! What for: views show CPU time. Of the events that measure it the best is taken: clocks, whose periods are
-//! nanoseconds; else cycles. What not: the records themselves.
+//! nanoseconds; else cycles. Samples of any event may have a memory access besides. What not: the records themselves.
 //!
 //! Cycles become time by the pace of their own samples: of two samples in a row of one thread on one CPU, the time between them
 //! over the period of the second. Where the thread ran all the while that is the duration of a cycle; where it waited
@@ -12,21 +12,23 @@
 use std::collections::HashMap;
 
 use base::Nanos;
-use facts::{FaultKind, SourceEvent};
+use facts::{EventUse, FaultKind, SourceEvent};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{AttributeDescription, PerfFile};
 use reader::{
-    HardwareEventId, PerfEventType, RawEventRecord, SampleRecord, SamplingPolicy,
+    HardwareEventId, PerfEventType, RawEventRecord, SampleFormat, SamplingPolicy,
     SoftwareCounterType,
 };
 
-use super::used_as;
+use super::sample::{self, Head};
 use crate::Imported;
 
 /// So few pairs of samples tell no pace.
 const FEWEST_PAIRS: usize = 20;
 /// So many are enough, of each event.
 const MOST_PAIRS: usize = 100_000;
+/// So many weights tell their median.
+const MOST_WEIGHTS: usize = 1 << 16;
 /// A cycle takes no less and no more than this, nanoseconds: 10 GHz to 100 MHz.
 const CYCLE: std::ops::Range<f64> = 0.1..10.0;
 
@@ -61,8 +63,42 @@ struct Event {
     meaning: Option<Meaning>,
     /// Nanoseconds of each unit of the period.
     unit: Option<f64>,
-    /// What each of its samples of time was.
-    weights: Vec<u64>,
+    /// What its samples of time were.
+    weights: Weights,
+    /// Whether its samples tell of memory accesses.
+    tells_accesses: bool,
+    /// Whether they do so in the registers of IBS.
+    is_ibs: bool,
+    /// Samples with an access.
+    accesses: u64,
+    /// Loads below so many cycles are no samples of it.
+    least_latency: Option<u64>,
+}
+
+/// Of many numbers as many as are enough for their median: one of every so many.
+#[derive(Default)]
+struct Weights {
+    kept: Vec<u64>,
+    /// Logarithm of that.
+    doublings: u32,
+    seen: u64,
+}
+
+impl Weights {
+    fn add(&mut self, weight: u64) {
+        if self.seen & ((1 << self.doublings) - 1) == 0 {
+            if self.kept.len() == MOST_WEIGHTS {
+                let mut number = 0_usize;
+                self.kept.retain(|_| {
+                    number += 1;
+                    number % 2 == 1
+                });
+                self.doublings += 1;
+            }
+            self.kept.push(weight);
+        }
+        self.seen += 1;
+    }
 }
 
 /// All of them.
@@ -98,7 +134,7 @@ impl Events {
         }
         let Some(event) = self.list.get_mut(index) else { return };
         event.samples += 1;
-        let Ok(reader::EventRecord::Sample(sample)) = raw.parse() else { return };
+        let Some(sample) = sample::head(raw, &raw.data.as_slice()) else { return };
         let Some(tid) = sample.tid else { return };
         let before = self.before.insert(tid, (index, sample.cpu, time));
         let Some((_, _, earlier)) =
@@ -138,11 +174,13 @@ impl Events {
                 event.meaning = Some(Meaning::Time);
             }
         }
+        let tells = |event: &Event| event.tells_accesses && event.samples > 0;
         let undecided = |event: &&Event| event.counts.is_some() && event.samples > 0;
-        if let Some(event) = self.list.iter().find(undecided).filter(|_| taken.is_empty()) {
+        let without_time = taken.is_empty() && !self.list.iter().any(tells);
+        if let Some(event) = self.list.iter().find(undecided).filter(|_| without_time) {
             return Err(format!("{}, too few to tell how long a cycle takes", event.in_words()));
         }
-        if taken.is_empty() {
+        if without_time {
             let names: Vec<String> = self.list.iter().map(Event::in_words).collect();
             return Err(names.join(", "));
         }
@@ -155,11 +193,7 @@ impl Events {
     }
 
     /// What a sample means, and how much: nanoseconds or faults.
-    pub(super) fn meaning(
-        &mut self,
-        index: usize,
-        sample: &SampleRecord<'_>,
-    ) -> Option<(Meaning, u64)> {
+    pub(super) fn meaning(&mut self, index: usize, sample: &Head) -> Option<(Meaning, u64)> {
         let event = self.list.get_mut(index)?;
         let meaning = event.meaning?;
         let period = event.period(sample);
@@ -171,9 +205,28 @@ impl Events {
             },
         };
         if meaning == Meaning::Time {
-            event.weights.push(weight);
+            event.weights.add(weight);
         }
         Some((meaning, weight))
+    }
+
+    /// Whether samples of an event may have a memory access, and whether in the registers of IBS.
+    pub(super) fn tells_accesses(&self, index: usize) -> Option<bool> {
+        self.list.get(index).filter(|event| event.tells_accesses).map(|event| event.is_ibs)
+    }
+
+    /// A sample had one: what it stands for.
+    pub(super) fn accessed(&mut self, index: usize, sample: &Head) -> u64 {
+        let Some(event) = self.list.get_mut(index) else { return 1 };
+        event.accesses += 1;
+        event.period(sample).unwrap_or(1).max(1)
+    }
+
+    /// The names of the events, when nothing became of any.
+    pub(super) fn nothing(&self) -> Option<String> {
+        let used = |event: &Event| event.meaning == Some(Meaning::Time) || event.accesses > 0;
+        let names = || self.list.iter().map(Event::in_words).collect::<Vec<_>>().join(", ");
+        (!self.list.iter().any(used)).then(names)
     }
 
     /// Tells what the events were and became.
@@ -181,22 +234,33 @@ impl Events {
         let events = self.list.iter().map(|event| SourceEvent {
             name: event.name.clone(),
             samples: event.samples,
-            used_as: used_as(event.meaning),
+            used_as: event.used_as(),
         });
         imported.source.events = events.collect();
         imported.elapsed = Nanos(self.last.saturating_sub(self.first));
-        let mut weights: Vec<u64> =
-            self.list.iter_mut().flat_map(|event| std::mem::take(&mut event.weights)).collect();
+        let mut weights: Vec<u64> = self
+            .list
+            .iter_mut()
+            .flat_map(|event| std::mem::take(&mut event.weights.kept))
+            .collect();
         weights.sort_unstable();
         imported.period = Nanos(weights.get(weights.len() / 2).copied().unwrap_or(0));
         let unused: Vec<String> = self
             .list
             .iter()
-            .filter(|event| event.meaning.is_none() && event.samples > 0)
+            .filter(|event| event.used_as() == EventUse::Nothing && event.samples > 0)
             .map(Event::in_words)
             .collect();
         if !unused.is_empty() {
             imported.notes.push(format!("no view shows samples of {} yet", unused.join(", ")));
+        }
+        for event in self.list.iter().filter(|event| event.accesses > 0) {
+            if let Some(least) = event.least_latency {
+                imported.notes.push(format!(
+                    "{} has only loads that took {least} cycles or more: shares and latencies are of these",
+                    event.name
+                ));
+            }
         }
         for event in self.list.iter().filter(|event| event.meaning == Some(Meaning::Time)) {
             match (event.counts, event.unit) {
@@ -224,6 +288,8 @@ impl Events {
 impl Event {
     fn of(one: &AttributeDescription) -> Event {
         let name = one.name().map_or_else(|| usual_name(&one.attr.type_), str::to_owned);
+        let has = |bit| one.attr.sample_format.contains(bit);
+        let is_ibs = name.starts_with("ibs_op") && has(SampleFormat::RAW);
         Event {
             samples: 0,
             counts: counts(&one.attr.type_, &name),
@@ -232,8 +298,23 @@ impl Event {
             cycles: Vec::new(),
             meaning: None,
             unit: None,
-            weights: Vec::new(),
+            weights: Weights::default(),
+            tells_accesses: is_ibs || has(SampleFormat::DATA_SRC),
+            is_ibs,
+            accesses: 0,
+            least_latency: least_latency(&name),
             name,
+        }
+    }
+
+    /// What became of its samples.
+    fn used_as(&self) -> EventUse {
+        match (self.meaning, self.accesses > 0) {
+            (Some(Meaning::Time), true) => EventUse::CpuTimeAndMemoryAccesses,
+            (Some(Meaning::Time), false) => EventUse::CpuTime,
+            (Some(Meaning::Faults(_)), _) => EventUse::PageFaults,
+            (None, true) => EventUse::MemoryAccesses,
+            (None, false) => EventUse::Nothing,
         }
     }
 
@@ -242,7 +323,7 @@ impl Event {
     }
 
     /// How much a sample is, in the event's unit.
-    fn period(&self, sample: &SampleRecord<'_>) -> Option<u64> {
+    fn period(&self, sample: &Head) -> Option<u64> {
         sample.period.or(match self.policy {
             SamplingPolicy::Period(period) => Some(period.get()),
             SamplingPolicy::Frequency(_) | SamplingPolicy::NoSampling => None,
@@ -294,6 +375,16 @@ fn counts(kind: &PerfEventType, name: &str) -> Option<Counts> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// The threshold of PEBS load latency, as perf writes it: `cpu/mem-loads,ldlat=30/P`, `...:ldlat=64:...`.
+fn least_latency(name: &str) -> Option<u64> {
+    let (_, rest) = name.split_once("ldlat=")?;
+    let digits = rest.split(|letter: char| !letter.is_ascii_hexdigit() && letter != 'x').next()?;
+    match digits.strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
+        None => digits.parse().ok(),
     }
 }
 

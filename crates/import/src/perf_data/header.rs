@@ -8,6 +8,8 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use super::records::{self, Traces};
+
 /// A feature section: the descriptions of events.
 const EVENT_DESCRIPTIONS: u32 = 12;
 /// Most bytes of all feature sections together: those of real files have some KiB, with build-ids some hundred.
@@ -49,25 +51,32 @@ impl From<io::Error> for Refused {
 }
 
 /// Numbers in the byte order of the file.
-struct Numbers<R> {
-    from: R,
+pub(super) struct Numbers<R> {
+    pub(super) from: R,
     big_endian: bool,
 }
 
+/// What a sound file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Checked {
+    pub(super) mode: Mode,
+    pub(super) traces: Traces,
+}
+
 impl<R: Read> Numbers<R> {
-    fn u64(&mut self) -> Result<u64, Refused> {
+    pub(super) fn u64(&mut self) -> Result<u64, Refused> {
         let mut bytes = [0; 8];
         self.from.read_exact(&mut bytes)?;
         Ok(if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
-    fn u32(&mut self) -> Result<u32, Refused> {
+    pub(super) fn u32(&mut self) -> Result<u32, Refused> {
         let mut bytes = [0; 4];
         self.from.read_exact(&mut bytes)?;
         Ok(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
-    fn u16(&mut self) -> Result<u16, Refused> {
+    pub(super) fn u16(&mut self) -> Result<u16, Refused> {
         let mut bytes = [0; 2];
         self.from.read_exact(&mut bytes)?;
         Ok(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
@@ -94,8 +103,8 @@ impl Section {
     }
 }
 
-/// Looks at the header of a file of `length` bytes.
-pub(super) fn check(mut file: impl Read + Seek, length: u64) -> Result<Mode, Refused> {
+/// Looks at the header and the sizes of the records of a file of `length` bytes.
+pub(super) fn check(mut file: impl Read + Seek, length: u64) -> Result<Checked, Refused> {
     let mut magic = [0; 8];
     file.read_exact(&mut magic).map_err(|_| Refused::NotPerfData)?;
     let big_endian = match &magic {
@@ -105,12 +114,25 @@ pub(super) fn check(mut file: impl Read + Seek, length: u64) -> Result<Mode, Ref
     };
     let mut numbers = Numbers { from: file, big_endian };
     if numbers.u64()? == PIPE_HEADER {
-        return pipe(numbers);
+        pipe(&mut numbers)?;
+        numbers.from.seek(SeekFrom::Start(PIPE_HEADER))?;
+        let traces = records::look(&mut numbers, (PIPE_HEADER, length), length)?;
+        return Ok(Checked { mode: Mode::Pipe, traces });
     }
+    let data = header(&mut numbers, length)?;
+    numbers.from.seek(SeekFrom::Start(data.offset))?;
+    // perf writes the size at the end: a recording that was killed has none.
+    let end = if data.size == 0 { length } else { data.offset + data.size };
+    let traces = records::look(&mut numbers, (data.offset, end), length)?;
+    Ok(Checked { mode: Mode::File, traces })
+}
+
+/// The header of file mode, after its size: where the records are.
+fn header(numbers: &mut Numbers<impl Read + Seek>, length: u64) -> Result<Section, Refused> {
     let attribute = numbers.u64()?;
-    let attributes = Section::read(&mut numbers)?.within(length, "attributes")?;
-    let data = Section::read(&mut numbers)?.within(length, "data")?;
-    let types = Section::read(&mut numbers)?.within(length, "event types")?;
+    let attributes = Section::read(numbers)?.within(length, "attributes")?;
+    let data = Section::read(numbers)?.within(length, "data")?;
+    let types = Section::read(numbers)?.within(length, "event types")?;
     if attribute < SMALLEST_ATTRIBUTE || attribute > length {
         return Err(Refused::Damaged(format!("an attribute would have {attribute} bytes")));
     }
@@ -122,26 +144,25 @@ pub(super) fn check(mut file: impl Read + Seek, length: u64) -> Result<Mode, Ref
     numbers.from.seek(SeekFrom::Start(data.offset + data.size))?;
     let mut sections = Vec::new();
     for feature in features {
-        sections.push((feature, Section::read(&mut numbers)?.within(length, "feature sections")?));
+        sections.push((feature, Section::read(numbers)?.within(length, "feature sections")?));
     }
     if sections.iter().map(|(_, section)| section.size).sum::<u64>() > MOST_FEATURES {
         return Err(Refused::Damaged("its feature sections are absurdly large".to_owned()));
     }
     if let Some((_, section)) = sections.iter().find(|(feature, _)| *feature == EVENT_DESCRIPTIONS)
     {
-        return read(&mut numbers, *section).and_then(|bytes| {
-            described(&bytes, big_endian)?;
-            Ok(Mode::File)
-        });
+        let bytes = read(numbers, *section)?;
+        described(&bytes, numbers.big_endian)?;
+        return Ok(data);
     }
     if types.size != 0 {
         // Each is followed by the section of its ids.
-        ids(&mut numbers, types, attribute.saturating_add(16), length)?;
+        ids(numbers, types, attribute.saturating_add(16), length)?;
     } else if attribute >= SMALLEST_ATTRIBUTE + 16 {
         // simpleperf keeps that section within the attribute; others may have anything there, which is then unused.
-        let _ = ids(&mut numbers, attributes, attribute, length);
+        let _ = ids(numbers, attributes, attribute, length);
     }
-    Ok(Mode::File)
+    Ok(data)
 }
 
 /// The sections of ids at the ends of entries.
@@ -167,13 +188,13 @@ fn read(numbers: &mut Numbers<impl Read + Seek>, section: Section) -> Result<Vec
 }
 
 /// The records before the first that is no header.
-fn pipe(mut numbers: Numbers<impl Read>) -> Result<Mode, Refused> {
+fn pipe(numbers: &mut Numbers<impl Read>) -> Result<(), Refused> {
     loop {
         let (Ok(kind), Ok(_), Ok(size)) = (numbers.u32(), numbers.u16(), numbers.u16()) else {
-            return Ok(Mode::Pipe);
+            return Ok(());
         };
         if kind != HEADER_ATTRIBUTE && kind != HEADER_FEATURE {
-            return Ok(Mode::Pipe);
+            return Ok(());
         }
         let size = usize::from(size).checked_sub(8);
         let size =

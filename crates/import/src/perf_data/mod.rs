@@ -1,28 +1,34 @@
 //! perf.data files.
 //!
 //! What for: reads a file twice with crate `linux-perf-data`, which sorts its records by time: first what its events count
-//! ([`events`]), then the records into the recorder. What not: branch stacks, hardware traces (AUX), tracepoints, addresses and
-//! latencies of memory samples: no fact holds them yet, and the import says how many samples it left.
+//! ([`events`]), of which the head of each sample is enough; then the records into the recorder. What not: branch stacks,
+//! hardware traces (AUX), tracepoints: the import says how many samples it left.
 
+mod accesses;
 mod events;
 mod header;
 mod machine;
+mod records;
+mod sample;
 
 use std::fs::File;
 use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use base::{CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use base::{Bytes, CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
 use collect::address_space::CopiedStack;
 use collect::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
-use facts::{EventUse, FaultKind, LostSource, Sink, SinkError};
+use facts::{
+    Fact, FaultKind, LostSource, MemorySample, Privilege, Region, RegionKind, Sink, SinkError,
+};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
-use reader::{CpuMode, EventRecord, RawEventRecord, RecordType, SampleRecord};
+use reader::{CpuMode, EventRecord, RawEventRecord, RecordType};
 
 use self::events::{Events, Meaning};
-use self::header::{Mode, Refused};
+use self::header::{Checked, Mode, Refused};
+use self::sample::{Body, Head};
 use crate::{ImportError, Imported};
 
 /// `PERF_CONTEXT_*`: marks in a call chain, no addresses (include/uapi/linux/perf_event.h).
@@ -30,7 +36,9 @@ const CONTEXT_MAX: u64 = -4095_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
 /// Registers of x86 in samples: bp, sp, ip (arch/x86/include/uapi/asm/perf_regs.h).
-const UNWINDING_REGISTERS: [u64; 3] = [6, 7, 8];
+const UNWINDING_REGISTERS: [u32; 3] = [6, 7, 8];
+/// `PROT_EXEC`.
+const PROT_EXEC: u32 = 4;
 /// Longest call chain that is believed.
 const MOST_FRAMES: usize = 1024;
 /// The kernel's number for "this process" in records of the idle task.
@@ -41,7 +49,7 @@ const IDLE: i32 = 0;
 /// # Errors
 /// See [`ImportError`]. Facts may have been pushed before one is found.
 pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
-    let mode = checked(path)?;
+    let Checked { mode, traces } = checked(path)?;
     let damaged = |why: String| ImportError::Damaged { path: path.to_owned(), why };
     let mut events = None;
     let first = each(path, mode, &mut |file, index, record| {
@@ -66,10 +74,20 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     recorder.flush()?;
     imported.files = recorder.take_files();
     drop(recorder);
+    if let Some(events) = events.nothing() {
+        return Err(ImportError::NoTime { path: path.to_owned(), events });
+    }
     events.describe(&mut imported);
     imported.source.file = path.display().to_string();
     imported.kernel_samples = taken.kernel;
     imported.stack_bytes = taken.stack_bytes;
+    if traces.bytes > 0 {
+        imported.notes.push(format!(
+            "the file has {} of hardware traces ({}), which are not read",
+            Bytes(traces.bytes),
+            traces.name()
+        ));
+    }
     if taken.broken > 0 {
         let plural = if taken.broken == 1 { "" } else { "s" };
         imported.notes.push(format!("{} record{plural} could not be read", taken.broken));
@@ -89,7 +107,7 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     Ok(imported)
 }
 
-fn checked(path: &Path) -> Result<Mode, ImportError> {
+fn checked(path: &Path) -> Result<Checked, ImportError> {
     let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;
     let about = file.metadata().map_err(unreadable)?;
@@ -185,12 +203,19 @@ struct Converter<'a, 's> {
 impl Converter<'_, '_> {
     fn take(&mut self, index: usize, raw: &RawEventRecord<'_>) -> Result<(), SinkError> {
         let time = self.events.since_start(raw.timestamp());
+        if raw.record_type == RecordType::SAMPLE {
+            let bytes = raw.data.as_slice();
+            let Some((head, body)) = sample::whole(raw, &bytes) else {
+                self.taken.broken += 1;
+                return Ok(());
+            };
+            return self.sample((index, raw), &head, &body);
+        }
         let Ok(record) = raw.parse() else {
             self.taken.broken += 1;
             return Ok(());
         };
         match record {
-            EventRecord::Sample(sample) => self.sample(index, &sample),
             EventRecord::Comm(named) => {
                 let (pid, tid) = (Pid(named.pid), Tid(named.tid));
                 let name = String::from_utf8_lossy(&named.name.as_slice()).into_owned();
@@ -209,13 +234,15 @@ impl Converter<'_, '_> {
             EventRecord::Exit(gone) => {
                 self.recorder.thread_ended(time, Pid(gone.pid), Tid(gone.tid))
             }
-            EventRecord::Mmap(map) if map.is_executable => {
+            EventRecord::Mmap(map) => {
                 let range = (map.address, map.length, map.page_offset);
-                self.map(time, map.cpu_mode, map.pid, range, &map.path.as_slice())
+                let about = (map.cpu_mode, map.pid, map.is_executable);
+                self.map(time, about, range, &map.path.as_slice())
             }
-            EventRecord::Mmap2(map) if map.protection & 4 != 0 => {
+            EventRecord::Mmap2(map) => {
                 let range = (map.address, map.length, map.page_offset);
-                self.map(time, map.cpu_mode, map.pid, range, &map.path.as_slice())
+                let about = (map.cpu_mode, map.pid, map.protection & PROT_EXEC != 0);
+                self.map(time, about, range, &map.path.as_slice())
             }
             EventRecord::Lost(lost) => self.recorder.lost(time, LostSource::Samples, lost.count),
             _ if raw.record_type == RecordType::LOST_SAMPLES => {
@@ -230,8 +257,7 @@ impl Converter<'_, '_> {
     fn map(
         &mut self,
         time: Nanos,
-        mode: CpuMode,
-        pid: i32,
+        (mode, pid, executable): (CpuMode, i32, bool),
         (start, length, offset): (u64, u64, u64),
         path: &[u8],
     ) -> Result<(), SinkError> {
@@ -242,11 +268,52 @@ impl Converter<'_, '_> {
         let name = String::from_utf8_lossy(path);
         let (start, end) = (RemoteAddr(start), RemoteAddr(start.saturating_add(length)));
         let offset = FileOffset(offset);
+        if !executable {
+            return self.data(time, Pid(pid), (start, end, offset), &name);
+        }
         self.recorder.mapped(time, Pid(pid), NewMapping { start, end, offset, name: &name })
     }
 
-    fn sample(&mut self, index: usize, sample: &SampleRecord<'_>) -> Result<(), SinkError> {
-        let Some((meaning, weight)) = self.events.meaning(index, sample) else { return Ok(()) };
+    /// Mapped data, which `perf record -d` announces.
+    fn data(
+        &mut self,
+        time: Nanos,
+        pid: Pid,
+        (start, end, file_offset): (RemoteAddr, RemoteAddr, FileOffset),
+        name: &str,
+    ) -> Result<(), SinkError> {
+        let kind = match name {
+            "[heap]" => RegionKind::Break,
+            "[stack]" => RegionKind::Stack,
+            "//anon" => RegionKind::Anonymous,
+            "/anon_hugepage" | "/anon_hugepage (deleted)" => RegionKind::Huge,
+            _ if name.starts_with("/SYSV") || name.starts_with("/dev/shm/") => RegionKind::Shared,
+            _ if name.starts_with('/') => RegionKind::File,
+            // [vvar] and its like are no data of the program.
+            _ => return Ok(()),
+        };
+        let bytes = Bytes(end.0.saturating_sub(start.0));
+        if bytes == Bytes(0) {
+            return Ok(());
+        }
+        let name = if kind == RegionKind::Anonymous { "" } else { name }.to_owned();
+        let (tid, page, stack) = (None, None, None);
+        let region = Region { time, pid, tid, start, bytes, kind, name, file_offset, page, stack };
+        self.recorder.push(Fact::Region(region))
+    }
+
+    fn sample(
+        &mut self,
+        (index, raw): (usize, &RawEventRecord<'_>),
+        sample: &Head,
+        body: &Body<'_>,
+    ) -> Result<(), SinkError> {
+        let meaning = self.events.meaning(index, sample);
+        let tells = self.events.tells_accesses(index);
+        let access = tells.and_then(|is_ibs| accesses::access(sample, body, is_ibs));
+        if meaning.is_none() && access.is_none() {
+            return Ok(());
+        }
         let (Some(pid), Some(tid)) = (sample.pid, sample.tid) else {
             self.taken.broken += 1;
             return Ok(());
@@ -256,14 +323,15 @@ impl Converter<'_, '_> {
             return Ok(());
         }
         let (pid, tid) = (Pid(pid), Tid(tid));
-        let time = self.events.since_start(sample.timestamp);
+        let time = self.events.since_start(sample.time);
         let cpu = sample.cpu.map(CpuId);
         let at = Moment { time, pid, tid, cpu };
         // A thread that was there before: its name came without an event, or never.
         self.recorder.thread_started(time, pid, tid, "")?;
         let ip = RemoteAddr(sample.ip.unwrap_or(0));
-        let (mut kernel, mut chain) = chains(sample);
-        let in_kernel = matches!(sample.cpu_mode, CpuMode::Kernel | CpuMode::Hypervisor);
+        let mode = CpuMode::from_misc(raw.misc);
+        let (mut kernel, mut chain) = chains(mode, body);
+        let in_kernel = matches!(mode, CpuMode::Kernel | CpuMode::Hypervisor);
         if in_kernel && kernel.is_empty() {
             kernel.push(ip.0);
         }
@@ -271,45 +339,72 @@ impl Converter<'_, '_> {
             chain.push(ip.0);
         }
         self.taken.kernel |= in_kernel;
-        let stack = self.copied(sample);
-        let user = stack.as_ref().map(|(registers, bytes)| CopiedStack { registers, bytes });
+        let stack = self.copied(raw, body);
+        let user = stack.as_ref().map(|registers| CopiedStack { registers, bytes: body.stack });
         let position = Position { kernel: &kernel, ip, user, chain: &chain };
         match meaning {
-            Meaning::Time => {
+            Some((Meaning::Time, weight)) => {
                 let seen = Ticked { weight: Nanos(weight), cpu_time: None, general: None };
-                self.recorder.sampled(at, seen, position)
+                self.recorder.sampled(at, seen, position)?;
             }
-            Meaning::Faults(kind) => {
-                let address = RemoteAddr(sample.addr.unwrap_or(0));
-                self.recorder.faulted(at, kind, address, weight, position)
+            Some((Meaning::Faults(kind), weight)) => {
+                let address = RemoteAddr(sample.address.unwrap_or(0));
+                self.recorder.faulted(at, kind, address, weight, position)?;
             }
+            None => {}
         }
+        let Some(access) = access else { return Ok(()) };
+        // The hardware names the instruction; the chain begins where the interrupt came.
+        let first = if in_kernel { kernel.first_mut() } else { chain.first_mut() };
+        if let Some(first) = first.filter(|_| ip.0 != 0) {
+            *first = ip.0;
+        }
+        let position = Position { kernel: &kernel, ip, user, chain: &chain };
+        let seen = MemorySample {
+            time,
+            pid,
+            tid,
+            cpu,
+            stack: None,
+            privilege: Privilege::User,
+            event: u32::try_from(index).unwrap_or(u32::MAX),
+            weight: self.events.accessed(index, sample),
+            access: access.kind,
+            address: access.address,
+            latency: access.latency,
+            instruction_latency: access.instruction_latency,
+            from: access.from,
+            snoop: access.snoop,
+            translation: access.translation,
+            locked: access.locked,
+            page: access.page,
+        };
+        self.recorder.accessed(seen, position)
     }
 
-    /// Registers and the copied stack, where this machine can unwind them.
-    fn copied(&mut self, sample: &SampleRecord<'_>) -> Option<([u64; 3], Vec<u8>)> {
-        let (registers, (bytes, size)) = (sample.user_regs.as_ref()?, sample.user_stack?);
-        let size = usize::try_from(size).ok()?.min(bytes.len());
-        if size == 0 {
-            return None;
-        }
+    /// Registers of a copied stack, where this machine can unwind it.
+    fn copied(&mut self, raw: &RawEventRecord<'_>, body: &Body<'_>) -> Option<[u64; 3]> {
+        let registers = body.registers.filter(|_| !body.stack.is_empty())?;
         if !self.events.is_x86_64 || cfg!(not(target_arch = "x86_64")) {
             self.taken.foreign_stacks += 1;
             return None;
         }
-        let [bp, sp, ip] = UNWINDING_REGISTERS.map(|register| registers.get(register));
-        let bytes = bytes.as_slice().get(..size)?.to_vec();
-        self.taken.stack_bytes =
-            self.taken.stack_bytes.max(u32::try_from(size).unwrap_or(u32::MAX));
-        Some(([bp?, sp?, ip?], bytes))
+        let mask = raw.parse_info.sample_regs_user;
+        let [bp, sp, ip] = UNWINDING_REGISTERS.map(|register| {
+            let before = (mask & ((1 << register) - 1)).count_ones();
+            registers.get(before as usize).filter(|_| mask >> register & 1 == 1)
+        });
+        let size = u32::try_from(body.stack.len()).unwrap_or(u32::MAX);
+        self.taken.stack_bytes = self.taken.stack_bytes.max(size);
+        Some([bp?, sp?, ip?])
     }
 }
 
 /// The call chain within the kernel, and that of the program.
-fn chains(sample: &SampleRecord<'_>) -> (Vec<u64>, Vec<u64>) {
+fn chains(mode: CpuMode, body: &Body<'_>) -> (Vec<u64>, Vec<u64>) {
     let (mut kernel, mut user) = (Vec::new(), Vec::new());
-    let Some(chain) = sample.callchain else { return (kernel, user) };
-    let mut into = match sample.cpu_mode {
+    let chain = body.chain;
+    let mut into = match mode {
         CpuMode::User => Some(&mut user),
         CpuMode::Kernel | CpuMode::Hypervisor => Some(&mut kernel),
         _ => None,
@@ -337,14 +432,5 @@ fn fault_kind(name: &str) -> Option<FaultKind> {
         "page-faults" | "faults" | "minor-faults" => Some(FaultKind::Minor),
         "major-faults" => Some(FaultKind::Major),
         _ => None,
-    }
-}
-
-/// What the samples of an event become.
-fn used_as(meaning: Option<Meaning>) -> EventUse {
-    match meaning {
-        Some(Meaning::Time) => EventUse::CpuTime,
-        Some(Meaning::Faults(_)) => EventUse::PageFaults,
-        None => EventUse::Nothing,
     }
 }

@@ -21,14 +21,16 @@ pub struct File {
     events: Vec<Event>,
     records: Vec<u8>,
     host: String,
+    /// More bits of `sample_type`, and `read_format` and `branch_sample_type`.
+    pub further: (u64, u64, u64),
 }
 
 impl File {
     pub fn new(events: Vec<Event>) -> File {
-        File { events, records: Vec::new(), host: "elsewhere".to_owned() }
+        File { events, records: Vec::new(), host: "elsewhere".to_owned(), further: (0, 0, 0) }
     }
 
-    fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+    pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
         self.records.extend(kind.to_le_bytes());
         self.records.extend(misc.to_le_bytes());
         self.records.extend(u16::try_from(body.len() + 8).expect("a short record").to_le_bytes());
@@ -80,6 +82,23 @@ impl File {
         self.record(9, if in_kernel { 1 } else { 2 }, &body);
     }
 
+    /// The same with the words that follow the period, and one address.
+    pub fn sample_of(
+        &mut self,
+        event: usize,
+        time: u64,
+        pid: u32,
+        period: u64,
+        ip: u64,
+        rest: &[u64],
+    ) {
+        let mut body = ip.to_le_bytes().to_vec();
+        body.extend([pid, pid].iter().flat_map(|word| word.to_le_bytes()));
+        let words = [time, event as u64 + 1, 0, period];
+        body.extend(words.iter().chain(rest).flat_map(|word| word.to_le_bytes()));
+        self.record(9, 2, &body);
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
         const HEADER: usize = 104;
         let attributes: Vec<u8> = self
@@ -91,9 +110,13 @@ impl File {
                 attribute.extend((ATTRIBUTE_BYTES as u32).to_le_bytes());
                 attribute.extend(event.config.to_le_bytes());
                 attribute.extend(1000_u64.to_le_bytes());
-                attribute.extend(SAMPLE_TYPE.to_le_bytes());
-                attribute.extend(0_u64.to_le_bytes());
+                let (samples, read, branches) = self.further;
+                attribute.extend((SAMPLE_TYPE | samples).to_le_bytes());
+                attribute.extend(read.to_le_bytes());
                 attribute.extend(FLAGS.to_le_bytes());
+                // wakeup_events and bp_type, config1 and config2, then branch_sample_type.
+                attribute.extend([0; 24]);
+                attribute.extend(branches.to_le_bytes());
                 attribute.resize(ATTRIBUTE_BYTES, 0);
                 attribute
             })
