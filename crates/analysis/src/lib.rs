@@ -5,7 +5,7 @@
 //! What not: no I/O, no clock, no text layout (that is `report`), no live process.
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
-//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sharing`], [`roofline`], [`heap`],
+//! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sampled`], [`sharing`], [`roofline`], [`heap`],
 //! [`threading`], [`kernel`], [`pace`], [`stalls`], [`findings`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program. Stack nodes come parents
@@ -36,6 +36,7 @@ mod profile;
 pub mod remedies;
 pub mod reuse;
 pub mod roofline;
+pub mod sampled;
 pub mod scaling;
 mod selection;
 pub mod sharing;

@@ -162,6 +162,9 @@ impl<'a> Profile<'a> {
     #[must_use]
     pub fn why_no_samples(&self) -> &'static str {
         match self.recording.run.collector.method {
+            SamplingMethod::Imported => {
+                "no samples of time: no event of the imported file measures it"
+            }
             SamplingMethod::ProcOnly => "no samples: sampling was not possible here (see notes)",
             _ => "no samples: the program used less CPU time than one sampling period",
         }

@@ -113,7 +113,7 @@ fn tables_have_their_shape_and_metrics_their_evidence() {
 #[test]
 fn every_figure_is_in_the_glossary() {
     let glossary = documents("glossary/README.md");
-    let recordings = [recordings::triad(), recordings::threading()];
+    let recordings = [recordings::triad(), recordings::threading(), recordings::sampled()];
     let mut keys = Vec::new();
     let views = View::ALL
         .iter()

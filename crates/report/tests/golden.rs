@@ -113,6 +113,31 @@ fn tables_of_the_triad() {
 }
 
 #[test]
+fn accesses_that_the_hardware_sampled() {
+    let recording = recordings::sampled();
+    for (name, line) in [
+        ("latency", "latency"),
+        ("latency_function", "latency -g function"),
+        ("latency_line", "latency -g source-line --filter function=gather"),
+        ("latency_object", "latency -g object"),
+        ("objects", "objects"),
+        ("objects_function", "objects -g object,function --filter object=table"),
+        ("sharing", "sharing"),
+        ("summary", "summary"),
+        ("detail", "summary --detail yes"),
+    ] {
+        golden(&format!("sampled_{name}.txt"), &text(&view(&recording, line)));
+    }
+    for (name, line) in
+        [("latency_function", "latency -g function --limit 1"), ("sharing", "sharing")]
+    {
+        let document = view(&recording, line);
+        golden(&format!("sampled_{name}.json"), &document.json());
+        golden(&format!("sampled_{name}.csv"), &document.csv());
+    }
+}
+
+#[test]
 fn long_names_and_thin_recordings() {
     let templates = recordings::templates();
     golden("templates_hotspots.txt", &text(&view(&templates, "hotspots")));

@@ -381,6 +381,7 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
         more_functions,
         agent: in_library(profile, found).map(|weight| found.scale.percent(&weight)),
         why_no_samples: profile.why_no_samples(),
+        sampled_loads: crate::views::sampled_loads(profile),
         kernel_causes: super::kernel::top_causes(profile),
     }
 }

@@ -356,6 +356,8 @@ pub(crate) struct TextExtra {
     /// `overhead_parts.heap_library` in percent of the CPU time; `None` where no sample fell into it.
     pub(crate) agent: Option<Metric>,
     pub(crate) why_no_samples: &'static str,
+    /// What the hardware's samples of loads say, in a sentence.
+    pub(crate) sampled_loads: Option<String>,
     /// Causes of entries into the kernel: with the most time, and the most frequent.
     pub(crate) kernel_causes: [Vec<String>; 2],
 }

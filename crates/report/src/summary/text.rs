@@ -81,7 +81,10 @@ impl Page {
 
     /// A name, and text that continues below itself when it is too long.
     fn entry(&mut self, label: &str, text: &str) {
-        let label = format!("  {label:<LABEL$}");
+        let mut label = format!("  {label:<LABEL$}");
+        if !label.ends_with(' ') {
+            label.push_str("  ");
+        }
         let indent = label.chars().count();
         let width = self.width.min(PROSE).saturating_sub(indent).max(20);
         for (at, line) in wrap(text, width).iter().enumerate() {
@@ -216,6 +219,10 @@ fn next(summary: &Summary, page: &mut Page) {
                 add(format!("fathom report callers -r {result} --filter {filter}"), "who calls it")
             }
         }
+    }
+    if summary.extra.sampled_loads.is_some() {
+        add(format!("fathom report latency -r {result} -g function"), "sampled loads");
+        add(format!("fathom report sharing -r {result}"), "lines that threads share");
     }
     if !summary.top_objects.is_empty() {
         add(format!("fathom report objects -r {result}"), "all objects");

@@ -14,6 +14,9 @@ use super::columns::{
 use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn latency(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
+    if super::sampled::answers(request) {
+        return super::sampled::latency(request, code);
+    }
     let table = match request.options.group.as_slice() {
         [] => histogram(request, memory),
         keys => by_code(request, code, memory, keys),

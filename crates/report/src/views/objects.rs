@@ -26,6 +26,9 @@ pub(crate) use self::figures::{extent, object_bytes};
 
 pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let keys = with_object(&request.options.group);
+    if super::sampled::answers(request) {
+        return super::sampled::objects(request, code, &keys);
+    }
     let grouping = request.grouping(code, &keys);
     let memory = request.memory(&grouping);
     let shared = || request.prepared.shared(request.selection);

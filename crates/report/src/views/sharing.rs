@@ -1,6 +1,6 @@
 //! `sharing`: lines that threads take from each other, one row per line and thread.
 
-use analysis::sharing::{LineThread, SharedLine};
+use analysis::sharing::{LineThread, SharedLine, Sharing};
 
 use base::{Bytes, RemoteAddr};
 
@@ -9,6 +9,9 @@ use super::columns::{cells_of_place, figure, missing, name, of_keys};
 use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn sharing(request: &Request<'_>) -> Table {
+    if super::sampled::answers(request) {
+        return super::sampled::sharing(request);
+    }
     let profile = request.profile;
     let found = request.prepared.shared(request.selection);
     let mut columns = vec![
@@ -108,7 +111,6 @@ fn label(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> Strin
 }
 
 fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
-    use analysis::sharing::Sharing;
     let functions: Vec<&str> = line
         .threads
         .iter()
@@ -116,11 +118,7 @@ fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
         .collect();
     let mut functions: Vec<&str> = functions.into_iter().take(2).collect();
     functions.dedup();
-    let cure = match line.sharing {
-        Sharing::False => "they use different bytes: 64 bytes apart they would not conflict",
-        Sharing::True => "they use the same bytes: share less often, or keep a copy per thread",
-        Sharing::Both => "some use the same bytes, others different bytes",
-    };
+    let cure = cure(line.sharing);
     let object = line.threads.first().and_then(|thread| object(request, line, thread));
     let of = object.map_or(String::new(), |(name, _)| format!(" of {name}"));
     format!(
@@ -131,8 +129,17 @@ fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
     )
 }
 
+/// What would end the conflicts.
+pub(super) fn cure(sharing: Sharing) -> &'static str {
+    match sharing {
+        Sharing::False => "they use different bytes: 64 bytes apart they would not conflict",
+        Sharing::True => "they use the same bytes: share less often, or keep a copy per thread",
+        Sharing::Both => "some use the same bytes, others different bytes",
+    }
+}
+
 /// `0-7,16-23`; `-` for none.
-fn ranges(mask: u64) -> String {
+pub(super) fn ranges(mask: u64) -> String {
     let is_set = |bit: u32| bit < 64 && mask >> bit & 1 == 1;
     let mut ranges = Vec::new();
     let mut bit = 0;

@@ -4,10 +4,12 @@ use base::{CpuId, Nanos, Pid, Tid};
 mod heap;
 mod objects;
 mod pace;
+mod sampled;
 
 pub use heap::{heap, heap_by_lot};
 pub use objects::{objects, waited};
 pub use pace::pace;
+pub use sampled::sampled;
 
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,

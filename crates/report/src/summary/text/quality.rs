@@ -62,6 +62,8 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
         let became = match event.used_as {
             facts::EventUse::CpuTime => "shown as CPU time",
             facts::EventUse::PageFaults => "shown as page faults",
+            facts::EventUse::MemoryAccesses => "shown as memory accesses",
+            facts::EventUse::CpuTimeAndMemoryAccesses => "shown as CPU time and memory accesses",
             facts::EventUse::Nothing if event.samples == 0 => continue,
             facts::EventUse::Nothing => "not shown",
         };
