@@ -32,7 +32,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use facts::host::{Calibration, Host};
 
-pub use live::{host, snapshot};
+pub use live::{counters, host, snapshot};
 
 /// Version of the measuring code. Raise it when a change makes earlier figures incomparable: stored calibrations
 /// of other versions are measured again.

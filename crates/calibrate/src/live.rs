@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use facts::host::Host;
 use machine::cpuid::CpuidDump;
+use machine::pmu::{Pmu, Rights};
 use machine::{Snapshot, Source};
 
 /// The live file system.
@@ -32,6 +33,15 @@ impl Source for Live {
 #[must_use]
 pub fn host() -> (Host, Vec<String>) {
     machine::describe(&snapshot())
+}
+
+/// What the counters of this machine can do, what this process may open of them, and `kernel.perf_event_paranoid`.
+#[must_use]
+pub fn counters() -> (Vec<Pmu>, Rights, String) {
+    let said = |path| Live.read(path).unwrap_or_default().trim().to_owned();
+    let paranoid = said("/proc/sys/kernel/perf_event_paranoid");
+    let rights = machine::pmu::rights(&paranoid, &said("/proc/self/status"));
+    (machine::pmu::pmus(&Live), rights, paranoid)
 }
 
 /// The files and CPUID leaves that [`host`] goes by; for bug reports and tests.

@@ -15,6 +15,8 @@ pub fn doctor() -> Result<ExitCode, Failure> {
     for finding in &findings(&host) {
         text.push_str(&describe(finding));
     }
+    let (pmus, rights, paranoid) = calibrate::counters();
+    text.push_str(&super::counters::section(&pmus, &host.pmu, rights, &paranoid));
     for problem in problems {
         text.push_str(&format!("\n  note: {problem}\n"));
     }

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use crate::arguments::MachineOptions;
+use crate::arguments::{Format, MachineOptions};
 use crate::exit::Failure;
 use crate::progress::Progress;
 
@@ -28,5 +28,10 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
         eprintln!("fathom: {problem}");
     }
     let document = report::machine(&host, &calibration);
-    super::print(&super::rendered(&document, options.format))
+    let mut text = super::rendered(&document, options.format);
+    if options.format == Format::Text {
+        let (pmus, rights, paranoid) = calibrate::counters();
+        text.push_str(&super::counters::section(&pmus, &host.pmu, rights, &paranoid));
+    }
+    super::print(&text)
 }

@@ -4,6 +4,7 @@
 
 mod browser;
 pub mod collect;
+mod counters;
 pub mod diff;
 pub mod doctor;
 pub mod generate;

@@ -1,0 +1,171 @@
+//! Faked trees of `/sys/bus/event_source/devices`, with the lines that kernels write for real processors.
+//!
+//! What not: trees of real machines: no collection that we know has these files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use machine::Source;
+use machine::pmu::{Bits, Pmu, PmuKind, Rights, pmus, rights};
+
+struct Tree(BTreeMap<String, String>);
+
+impl Source for Tree {
+    fn read(&self, path: &str) -> Option<String> {
+        self.0.get(path).cloned()
+    }
+
+    fn list(&self, directory: &str) -> Vec<String> {
+        let prefix = format!("{directory}/");
+        let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
+        let names: BTreeSet<&str> = below.filter_map(|rest| rest.split('/').next()).collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// `PMU/FILE TEXT` per line.
+fn tree(text: &str) -> Tree {
+    let file = |line: &str| {
+        let (path, content) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        (format!("/sys/bus/event_source/devices/{path}"), format!("{content}\n"))
+    };
+    Tree(text.lines().filter(|line| !line.trim().is_empty()).map(file).collect())
+}
+
+fn named<'a>(all: &'a [Pmu], name: &str) -> &'a Pmu {
+    all.iter().find(|pmu| pmu.name == name).expect(name)
+}
+
+const SERVER: &str = "
+    cpu/type 4
+    cpu/format/event config:0-7
+    cpu/format/umask config:8-15
+    cpu/format/ldlat config1:0-15
+    cpu/events/mem-loads event=0xcd,umask=0x1,ldlat=3
+    cpu/events/cpu-cycles event=0x3c
+    cpu/events/topdown-retiring event=0x00,umask=0x80
+    cpu/caps/branches 32
+    cpu/caps/max_precise 3
+    uncore_imc_0/type 13
+    uncore_imc_0/cpumask 0,28
+    uncore_imc_0/events/cas_count_read event=0x04,umask=0x03
+    uncore_imc_0/events/cas_count_read.scale 6.103515625e-5
+    uncore_imc_0/events/cas_count_read.unit MiB
+    uncore_upi_0/type 19
+    uncore_cha_7/type 33
+    power/type 9
+    power/cpumask 0,28
+    power/events/energy-pkg event=0x02
+    power/events/energy-pkg.scale 2.3283064365386962890625e-10
+    power/events/energy-pkg.unit Joules
+    intel_pt/type 8
+    msr/type 14
+    software/type 1
+";
+
+#[test]
+fn a_server_with_memory_controllers() {
+    let all = pmus(&tree(SERVER));
+    let cpu = named(&all, "cpu");
+    assert_eq!((cpu.number, cpu.kind, &cpu.cpus), (4, PmuKind::Core, &None));
+    assert_eq!((cpu.capability("branches"), cpu.capability("max_precise")), (Some(32), Some(3)));
+    assert!(cpu.has_field("ldlat") && !cpu.has_field("cnt_ctl"));
+    let ldlat = cpu.fields.iter().find(|field| field.name == "ldlat").expect("a field");
+    assert_eq!(ldlat.bits, [Bits { word: 1, first: 0, last: 15 }]);
+    let loads = cpu.events.iter().find(|event| event.name == "mem-loads").expect("an event");
+    let term = |name: &str, value| (name.to_owned(), Some(value));
+    assert_eq!(loads.terms, [term("event", 0xcd), term("umask", 1), term("ldlat", 3)]);
+    let controller = named(&all, "uncore_imc_0");
+    assert_eq!(
+        (controller.kind, &controller.cpus),
+        (PmuKind::MemoryController, &Some(vec![0, 28]))
+    );
+    let [read] = controller.events.as_slice() else { panic!("one event") };
+    assert_eq!((read.scale, read.unit.as_deref()), (Some(6.103_515_625e-5), Some("MiB")));
+    let kinds: Vec<(&str, PmuKind)> = all.iter().map(|pmu| (pmu.name.as_str(), pmu.kind)).collect();
+    let expected = [
+        ("cpu", PmuKind::Core),
+        ("uncore_imc_0", PmuKind::MemoryController),
+        ("uncore_cha_7", PmuKind::SharedCache),
+        ("uncore_upi_0", PmuKind::Link),
+        ("power", PmuKind::Power),
+        ("intel_pt", PmuKind::Trace),
+        ("msr", PmuKind::Registers),
+        ("software", PmuKind::Other),
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn hybrids_amd_and_arm() {
+    let all = pmus(&tree(
+        "
+        cpu_core/type 4
+        cpu_core/cpus 0-11
+        cpu_atom/type 10
+        cpu_atom/cpus 12-19
+        ibs_op/type 11
+        ibs_op/format/cnt_ctl config:19
+        ibs_op/caps/zen4_ibs_extensions 1
+        amd_df/type 13
+        amd_umc_0/type 14
+        amd_l3/type 12
+        armv8_pmuv3_0/type 8
+        arm_spe_0/type 9
+        arm_spe_0/cpumask 0-63
+        arm_spe_0/format/min_latency config2:0-11
+        arm_cmn_0/type 15
+        ",
+    ));
+    assert_eq!(named(&all, "cpu_core").cpus, Some((0..12).collect()));
+    assert_eq!(named(&all, "cpu_atom").kind, PmuKind::Core);
+    assert_eq!(named(&all, "ibs_op").capability("zen4_ibs_extensions"), Some(1));
+    assert_eq!(named(&all, "arm_spe_0").kind, PmuKind::Spe);
+    assert_eq!(named(&all, "arm_spe_0").fields[0].bits[0].word, 2);
+    assert_eq!(named(&all, "armv8_pmuv3_0").kind, PmuKind::Core);
+    assert_eq!(named(&all, "amd_umc_0").kind, PmuKind::MemoryController);
+    assert!(
+        named(&all, "amd_df").kind.is_of_machine() && named(&all, "arm_cmn_0").kind.is_of_machine()
+    );
+}
+
+#[test]
+fn what_is_no_description_is_left_out() {
+    let all = pmus(&tree(
+        "
+        cpu/type 4
+        cpu/cpumask 9-3
+        cpu/format/event config:0-77
+        cpu/format/umask nonsense
+        cpu/format/far config9:0
+        cpu/format/back config:7-0
+        cpu/events/mem-loads event=zzz
+        cpu/events/offcore event=0x1,any,filter=?
+        cpu/events/scaled event=0x1
+        cpu/events/scaled.scale inf
+        broken/type four
+        empty/format/event config:0
+        ",
+    ));
+    let [cpu] = all.as_slice() else { panic!("one PMU: {all:?}") };
+    assert_eq!((&cpu.cpus, &cpu.fields), (&None, &Vec::new()));
+    let names: Vec<&str> = cpu.events.iter().map(|event| event.name.as_str()).collect();
+    assert_eq!(names, ["offcore", "scaled"]);
+    assert_eq!(
+        cpu.events[0].terms[1..],
+        [("any".to_owned(), Some(1)), ("filter".to_owned(), None)]
+    );
+    assert_eq!(cpu.events[1].scale, None);
+}
+
+#[test]
+fn settings_and_capabilities_decide() {
+    let none = "CapEff:\t0000000000000000\n";
+    let perfmon = "CapEff:\t0000004000000000\n";
+    let of = |own, kernel, machine| Rights { own, kernel, machine };
+    assert_eq!(rights("3\n", none), of(false, false, false));
+    assert_eq!(rights("2\n", none), of(true, false, false));
+    assert_eq!(rights("1\n", none), of(true, true, false));
+    assert_eq!(rights("-1\n", none), of(true, true, true));
+    assert_eq!(rights("4\n", perfmon), of(true, true, true));
+    assert_eq!(rights("", ""), of(false, false, false));
+}
