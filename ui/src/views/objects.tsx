@@ -16,7 +16,7 @@ import { AccessPattern } from "./scatter";
 import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
 
 /** The most important first: a narrow window has no room for the last. The pane of an object tells all of them. */
-const COLUMNS = ["object", "object_bytes", "dram_percent", "latency", "stride", "loads", "stores", "dram_read", "dram_write", "line_use_percent", "sharing", "page_faults", "latency_p95", "object_kind", "blocks"];
+const COLUMNS = ["object", "object_bytes", "dram_percent", "latency", "stride", "loads", "stores", "dram_read", "dram_write", "line_use_percent", "sharing", "page_faults", "latency_p95", "load_time_percent", "remote", "modified", "sampled_loads", "object_kind", "blocks"];
 
 export function ObjectsView({ height }: { height: number }) {
   const shown = useShown();
@@ -57,6 +57,8 @@ function metric(row: Row, key: string): Metric | undefined {
 function ObjectPane({ row }: { row: Row }) {
   const name = textOf(row.object);
   const has = (key: string) => metric(row, key)?.value !== undefined;
+  // Of an imported recording with accesses that the hardware sampled.
+  const sampled = row.sampled_loads !== undefined;
   const stack = Array.isArray(row.allocation_stack) ? row.allocation_stack : [];
   return (
     <aside class="pane wide-pane" aria-label={`Object ${name}`}>
@@ -69,16 +71,17 @@ function ObjectPane({ row }: { row: Row }) {
         {has("loads") && <><dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd></>}
         {has("latency") && <><dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd></>}
         {has("page_faults") && <><dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd></>}
-        {!has("loads") && <><dt>Accesses</dt><dd>none known: {metric(row, "loads")?.note ?? "no burst had one"}</dd></>}
-        <dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd>
-        <dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd>
+        {sampled && <><dt>Accesses</dt><dd>{textOf(row.sampled_loads)} loads and {textOf(row.sampled_stores)} stores were sampled by the hardware</dd></>}
+        {!sampled && !has("loads") && <><dt>Accesses</dt><dd>none known: {metric(row, "loads")?.note ?? "no burst had one"}</dd></>}
+        {!sampled && <><dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd></>}
+        {!sampled && <><dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd></>}
       </dl>
       <AccessPattern name={name} />
       <LineUse use={metric(row, "line_use_percent")} />
-      <h3>Loads by latency</h3>
-      <Histogram text={textOf(row.latency_histogram)} />
+      {!sampled && <h3>Loads by latency</h3>}
+      {!sampled && <Histogram text={textOf(row.latency_histogram)} />}
       <Fields name={name} />
-      <Users name={name} />
+      {!sampled && <Users name={name} />}
       <h3>Allocated by</h3>
       {stack.length === 0 ? <p class="empty">Not a heap block, or its stack is unknown.</p>
         : <ol class="stack">{stack.map((frame, at) => <li key={at} class="code">{frame}</li>)}</ol>}

@@ -20,6 +20,7 @@ export function SummaryView() {
   if (!summary) return <AtOnce />;
   // Others know nothing of memory accesses: no card of theirs could have a figure.
   const traced = summary.analysis === "memory-access";
+  const sampled = summary.source?.events.some((event) => event.used_as.includes("memory-accesses")) ?? false;
   return (
     <>
       <Chosen />
@@ -31,7 +32,7 @@ export function SummaryView() {
           <Functions summary={summary} />
           {(traced || summary.top_objects.length > 0) && <Objects summary={summary} />}
           {traced && <Bands summary={summary} />}
-          {traced && <Latency />}
+          {(traced || sampled) && <Latency />}
           <Overhead summary={summary} />
         </div>
         <div class="column">
@@ -290,13 +291,15 @@ function Objects({ summary }: { summary: Summary }) {
 function Latency() {
   const { value: table, error } = useDoc<Table>("latency");
   const rows = table?.rows ?? [];
+  // Bursts are timed in nanoseconds; what the hardware sampled is in cycles.
+  const unit = table?.columns.find(({ key }) => key === "from")?.label.split(", ")[1] ?? "";
   return (
     <Card title="Latency of loads">
       {error && <Failed error={error} />}
       {rows.length > 0 && <Bars name="latency" label="Share of loads by latency" unit="percent"
         bars={rows.map((row) => {
           const share = isMetric(row.load_percent) ? row.load_percent : undefined;
-          return { label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ns`, value: share?.value ?? 0, low: share?.low, high: share?.high };
+          return { label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ${unit}`, value: share?.value ?? 0, low: share?.low, high: share?.high };
         })} />}
       {table && rows.length === 0 && <Empty table={table} />}
       {table && <Notes notes={rows.length > 0 ? table.notes.slice(0, 2) : table.notes} />}
