@@ -139,6 +139,20 @@ fn seed_store() {
     }
     file.lost(2000, 1);
     seed("import_perf_data", "file", &file.bytes());
+    let mut file = perf_data::File::new(vec![perf_data::Event {
+        kind: 4,
+        config: 0x1cd,
+        name: "cpu/mem-loads,ldlat=30/P",
+    }]);
+    // Branch stacks, weights and sources of data.
+    file.further = (2048 | 16384 | 32768, 0, 0);
+    file.mapped(1, 7, (0x40_0000, 0x1000), "/bin/true");
+    file.mapped_data(1, 7, (0x7000_0000, 0x1000), "[heap]");
+    for number in 0..10 {
+        let rest = [0, 1, 0x40_0010, 0x40_0100, 0, 77, 0x106_6810_0842];
+        file.sample_of(0, 1000 + number, 7, 30, 0x40_0010, &rest);
+    }
+    seed("import_perf_data", "accesses", &file.bytes());
     // The journal's first frame; layout: crates/store/src/journal.rs.
     let journal =
         fs::read(interrupted_result().join("journal.fathom")).expect("the journal is there");

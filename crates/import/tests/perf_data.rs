@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use base::{FileOffset, Nanos, Pid, Tid};
 use facts::{
-    DataSource, EventUse, Fact, FaultKind, MemorySample, Module, ModuleKind, Privilege, Sample,
-    StackNode, Translation,
+    AccessKind, DataSource, EventUse, Fact, FaultKind, MemorySample, Module, ModuleKind, Privilege,
+    RegionKind, Sample, StackNode, Translation,
 };
 use import::{ImportError, Imported, perf_data};
 
@@ -367,4 +367,34 @@ fn groups_of_counts_and_branches_do_not_shift_what_follows() {
         assert_eq!((access.latency, access.from), (Some(77), Some(DataSource::Dram)));
         assert_eq!(access.translation, Some(Translation::L1));
     }
+}
+
+/// `perf record -d -e ibs_op//`: cycles and accesses in one event; and what was mapped.
+#[test]
+fn an_event_may_tell_time_and_accesses() {
+    let store = 4 | (2 | 8) << 5 | 2 << 26 | 16 << 26;
+    let mut file = begun(vec![Event { kind: 11, config: 0, name: "ibs_op//" }]);
+    file.further = (16384 | 32768, 0, 0);
+    file.mapped_data(START, PID, (0x7000_0000, 0x2000), "[heap]");
+    for number in 1..=40 {
+        // Every second op accesses no memory.
+        let source = if number % 2 == 0 { store } else { 1 };
+        file.sample_of(0, START + number * 100_000, PID, 250_000, 0x40_1100, &[0, 0, source]);
+    }
+    let (imported, facts) = imported("ibs.data", &file);
+    let imported = imported.expect("a sound file");
+    assert_eq!(imported.source.events[0].used_as, EventUse::CpuTimeAndMemoryAccesses);
+    assert_eq!((samples(&facts).len(), accesses(&facts).len()), (40, 20));
+    let access = accesses(&facts)[0];
+    assert_eq!((access.access, access.from), (AccessKind::Store, Some(DataSource::L1)));
+    assert_eq!((access.translation, access.latency), (Some(Translation::L2), None));
+    assert_eq!(access.weight, 250_000);
+    let regions: Vec<_> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Region(region) => Some((region.start.0, region.bytes.0, region.kind)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(regions, [(0x7000_0000, 0x2000, RegionKind::Break)]);
 }

@@ -54,13 +54,22 @@ impl File {
         self.record(3, 1 << 13, &body);
     }
 
-    pub fn mapped(&mut self, time: u64, pid: u32, (start, length): (u64, u64), path: &str) {
+    pub fn mapped(&mut self, time: u64, pid: u32, range: (u64, u64), path: &str) {
+        // PERF_RECORD_MISC_USER: executable.
+        self.map(time, pid, range, path, 2);
+    }
+
+    pub fn mapped_data(&mut self, time: u64, pid: u32, range: (u64, u64), path: &str) {
+        // PERF_RECORD_MISC_MMAP_DATA besides.
+        self.map(time, pid, range, path, 2 | 1 << 13);
+    }
+
+    fn map(&mut self, time: u64, pid: u32, (start, length): (u64, u64), path: &str, misc: u16) {
         let mut body: Vec<u8> = [pid, pid].iter().flat_map(|word| word.to_le_bytes()).collect();
         body.extend([start, length, 0].iter().flat_map(|word| word.to_le_bytes()));
         body.extend(padded(path));
         body.extend(File::identity(pid, time));
-        // PERF_RECORD_MMAP in user mode: executable.
-        self.record(1, 2, &body);
+        self.record(1, misc, &body);
     }
 
     pub fn lost(&mut self, time: u64, count: u64) {
