@@ -311,19 +311,21 @@ function Machine({ summary }: { summary: Summary }) {
   const { host, machine } = summary;
   const isThere = (metric: Metric) => metric.value !== undefined;
   const { l1, l2, l3, dram } = machine.load_latency;
+  // An imported recording does not say all of its machine: 0 is not known.
+  const known = (parts: [number, string][]) => parts.filter(([number]) => number > 0).map(([, text]) => text).join(", ") || "not known";
   const levels = ([["L1", l1], ["L2", l2], ["L3", l3], ["DRAM", dram]] satisfies [string, Metric][]).filter(([, metric]) => isThere(metric));
   return (
     <Card title="Machine">
       <dl class="list">
-        <dt>Processor</dt><dd>{host.cpu}, {counted(host.cores, "core")}, {counted(host.logical_cpus, "logical CPU")}, {counted(host.sockets, "socket")}</dd>
+        <dt>Processor</dt><dd>{host.cpu || "unknown"}, {known([[host.cores, counted(host.cores, "core")], [host.logical_cpus, counted(host.logical_cpus, "logical CPU")], [host.sockets, counted(host.sockets, "socket")]])}</dd>
         <dt>Caches</dt><dd>{host.caches.map((cache) => `L${cache.level} ${cache.kind} ${bytes(cache.bytes)}`).join(", ") || "not known"}</dd>
-        <dt>Memory</dt><dd>{bytes(host.memory_bytes)}, {counted(host.numa_nodes, "NUMA node")}, pages of {bytes(host.page_bytes)}</dd>
+        <dt>Memory</dt><dd>{known([[host.memory_bytes, bytes(host.memory_bytes)], [host.numa_nodes, counted(host.numa_nodes, "NUMA node")], [host.page_bytes, `pages of ${bytes(host.page_bytes)}`]])}</dd>
         {isThere(machine.dram_bandwidth_peak) && <><dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd></>}
         {levels.length > 0 && <><dt>Latency</dt><dd>{levels.map(([label, metric]) => <div key={label}>{label} <Value metric={metric} /></div>)}</dd></>}
         {isThere(machine.flops_peak) && <><dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd></>}
         {!isThere(machine.dram_bandwidth_peak) && <><dt>Bandwidth</dt><dd><Prose text={machine.dram_bandwidth_peak.note ?? "not measured: `fathom machine` does"} /></dd></>}
-        <dt>System</dt><dd>{host.os}, {host.kernel}{host.virtualised ? `, virtual machine (${host.virtualised})` : ""}{host.container ? `, container (${host.container})` : ""}</dd>
-        <dt>Counters</dt><dd>{host.pmu.length > 0 ? host.pmu.join(", ") : "none for this program"}</dd>
+        <dt>System</dt><dd>{[host.os, host.kernel].filter((text) => text !== "").join(", ") || "not known"}{host.virtualised ? `, virtual machine (${host.virtualised})` : ""}{host.container ? `, container (${host.container})` : ""}</dd>
+        <dt>Counters</dt><dd>{host.pmu.length > 0 ? host.pmu.join(", ") : summary.target === "imported" ? "not known" : "none for this program"}</dd>
       </dl>
     </Card>
   );
@@ -338,7 +340,7 @@ function Overhead({ summary }: { summary: Summary }) {
         {parts.cpu_time.value !== undefined && <><dt>CPU time of Fathom</dt><dd><Value metric={parts.cpu_time} /></dd></>}
         {parts.stand_still.value !== undefined && <><dt>Stopped time</dt><dd><Value metric={parts.stand_still} /></dd></>}
         {parts.burst_time.value !== undefined && <><dt>In bursts</dt><dd><Value metric={parts.burst_time} />{coverage.bursts.value !== undefined && <>, <Value metric={coverage.bursts} /> bursts</>}</dd></>}
-        <dt>Samples</dt><dd>{amount(sampling.samples, "count")} every {digits(sampling.period_seconds * 1000)} ms by {sampling.method}, {sampling.lost_samples} lost</dd>
+        <dt>Samples</dt><dd>{amount(sampling.samples, "count")}{sampling.period_seconds > 0 && ` every ${digits(sampling.period_seconds * 1000)} ms`} {sampling.method === "imported" ? "of time, imported" : `by ${sampling.method}`}, {sampling.lost_samples} lost</dd>
         {coverage.traced.value !== undefined && <><dt>Traceable</dt><dd><Value metric={coverage.traced} /> of the running time</dd></>}
         {coverage.refused.length > 0 && <><dt>Not traced</dt><dd>{coverage.refused.map(({ reason, percent }) => <div key={reason}><Value metric={percent} badge={false} /> {reason}</div>)}</dd></>}
       </dl>
