@@ -253,7 +253,7 @@ export type Summary = {
     events: ({
       name: string;
       samples: number;
-      used_as: "cpu-time" | "page-faults" | "memory-accesses" | "cpu-time-and-memory-accesses" | "nothing";
+      used_as: "cpu-time" | "page-faults" | "memory-accesses" | "cpu-time-and-memory-accesses" | "branches" | "nothing";
     })[];
     file: string;
     tool: string;

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use analysis::objects::{Grouping, Objects};
-use analysis::sampled::{SampledAccesses, SampledRow};
+use analysis::sampled::{SampledAccesses, SampledRow, sampled_loops};
 use analysis::sharing::Sharing;
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    AccessKind, DataSource, Global, MemorySample, Privilege, Recording, Snoop, Translation,
+    AccessKind, BranchLoop, DataSource, Global, MemorySample, Privilege, Recording, Snoop,
+    Translation,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -211,4 +212,56 @@ fn lulesh_by_line_and_by_variable() {
     let found: BTreeMap<String, u64> =
         objects.into_iter().map(|(name, row)| (name, row.loads)).collect();
     assert_eq!(found, by_variable);
+}
+
+/// Two loops of one function, one back call, and what their trip counts are.
+#[test]
+fn loops_of_branch_stacks_have_a_share_and_a_trip_count() {
+    let mut builder = RecordingBuilder::new();
+    let file = builder.file("/bin/loops");
+    let mut at = |offset: u64, function: &str, line: u32| {
+        let code = builder.code(file, offset, &[(function, "loops.c", line)]);
+        builder.stack(&[code])
+    };
+    let (outer_head, inner_head) = (at(0x100, "walk", 10), at(0x110, "walk", 11));
+    let (inner_back, outer_back) = (at(0x130, "walk", 11), at(0x140, "walk", 10));
+    let callee = at(0x80, "other", 3);
+    let mut recording = builder.build();
+    // Each of 100 stacks has 8 branches back of the inner loop, of which 2 begin a run: trips of 5. Of the outer loop 2, of
+    // which none begins one.
+    let inner = BranchLoop {
+        pid: Pid(PID),
+        branch: inner_back,
+        head: inner_head,
+        taken: 900,
+        stacks: 100,
+        decided: 800,
+        starts: 200,
+        decided_squares: 6400,
+        products: 1600,
+        starts_squares: 400,
+    };
+    let outer = BranchLoop {
+        branch: outer_back,
+        head: outer_head,
+        taken: 300,
+        decided: 200,
+        starts: 0,
+        decided_squares: 400,
+        products: 0,
+        starts_squares: 0,
+        ..inner
+    };
+    let call = BranchLoop { branch: outer_back, head: callee, ..inner };
+    recording.branch_loops = vec![outer, call, inner];
+    let profile = Profile::new(&recording);
+    let found = sampled_loops(&profile, &Selection::default());
+    let line = |at: usize| profile.stacks.places[found[at].place.index()].line;
+    assert_eq!((found.len(), line(0), line(1)), (2, Some(11), Some(10)));
+    assert_eq!((found[0].share.value, found[1].share.value), (Some(75.0), Some(25.0)));
+    let trips = &found[0].trip_count;
+    // All stacks are alike: the ratio has no scatter.
+    assert_eq!((trips.value, trips.low, trips.high), (Some(5.0), Some(5.0), Some(5.0)));
+    let note = found[1].trip_count.note.as_deref().expect("a reason");
+    assert!(found[1].trip_count.value.is_none() && note.contains("longer than stacks"), "{note}");
 }

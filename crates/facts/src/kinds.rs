@@ -53,6 +53,7 @@ macro_rules! every_kind_of_fact {
             SampledCode in sampled_code;
             Assignment in assignments;
             MemorySample in memory_samples at time;
+            BranchLoop in branch_loops;
         }
     };
 }

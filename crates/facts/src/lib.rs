@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod allocation;
+mod branches;
 mod burst;
 pub mod host;
 mod kernel;
@@ -27,6 +28,7 @@ mod threading;
 pub use allocation::{
     Allocation, AllocationCall, HeapFree, HeapLifetime, HeapStack, HeapTotal, Release, SizeClass,
 };
+pub use branches::BranchLoop;
 pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime,
     NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Records,

@@ -278,6 +278,8 @@ pub enum EventUse {
     PageFaults,
     /// Sampled memory accesses.
     MemoryAccesses,
+    /// Loops, by their branch stacks.
+    Branches,
     /// CPU time and, of the samples with a data address, memory accesses.
     CpuTimeAndMemoryAccesses,
     /// Nothing: no view shows such samples yet.

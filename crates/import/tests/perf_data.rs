@@ -369,6 +369,34 @@ fn groups_of_counts_and_branches_do_not_shift_what_follows() {
     }
 }
 
+#[test]
+fn branch_stacks_of_real_machines_become_loops() {
+    let known = [
+        "callchain-fp-lbr/perf.data.callgraph_and_branch-3.8",
+        "callchain-fp-lbr/hierarchical_discriminator_test.x86_64.perf.data",
+        "perfdata-format-edge/perf.data.branch-4.14",
+    ];
+    for name in known {
+        let Some(path) = testkit::fixtures::fixture(name) else { continue };
+        let mut facts = Vec::new();
+        perf_data(&path, &mut facts).expect(name);
+        let loops: Vec<_> = facts
+            .iter()
+            .filter_map(|fact| match fact {
+                Fact::BranchLoop(one) => Some(*one),
+                _ => None,
+            })
+            .collect();
+        assert!(!loops.is_empty(), "{name}");
+        for one in &loops {
+            assert!(one.branch.is_some() && one.head.is_some() && one.stacks > 0, "{name}");
+            assert!(one.taken >= one.decided && one.decided >= one.starts, "{name}: {one:?}");
+        }
+        let taken: Vec<u64> = loops.iter().map(|one| one.taken).collect();
+        assert!(taken.is_sorted_by(|one, next| one >= next), "{name}");
+    }
+}
+
 /// `perf record -d -e ibs_op//`: cycles and accesses in one event; and what was mapped.
 #[test]
 fn an_event_may_tell_time_and_accesses() {

@@ -123,6 +123,7 @@ fn accesses_that_the_hardware_sampled() {
         ("objects", "objects"),
         ("objects_function", "objects -g object,function --filter object=table"),
         ("sharing", "sharing"),
+        ("pace", "pace"),
         ("summary", "summary"),
         ("detail", "summary --detail yes"),
     ] {

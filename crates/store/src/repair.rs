@@ -128,7 +128,9 @@ fn repair_uses_of_stacks(recording: &mut Recording, stacks: &Positions) -> usize
     let samples = recording.samples.iter_mut().map(|sample| &mut sample.stack);
     let faults = recording.faults.iter_mut().map(|fault| &mut fault.stack);
     let accesses = recording.memory_samples.iter_mut().map(|sample| &mut sample.stack);
-    let faults = faults.chain(accesses);
+    let loops = recording.branch_loops.iter_mut();
+    let loops = loops.flat_map(|one| [&mut one.branch, &mut one.head]);
+    let faults = faults.chain(accesses).chain(loops);
     let mut broken = 0;
     let allocations = recording.allocations.iter_mut().map(|block| &mut block.stack);
     let releases = recording.releases.iter_mut().map(|release| &mut release.stack);

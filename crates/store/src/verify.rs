@@ -250,6 +250,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "a sampled access is of an event of the imported file, and its page has a size that is a power of two",
         events::memory_samples_proper,
     ),
+    invariant(
+        "branch-loops-proper",
+        "a loop of branch stacks was taken in each of its stacks, and began at most as often as it was decided",
+        events::branch_loops_proper,
+    ),
 ];
 
 /// Checks every invariant of a result.

@@ -5,14 +5,14 @@ use base::{
     RemoteAddr, StackId, Tid,
 };
 use facts::{
-    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd,
-    BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, Counter, CounterKind, DataSource,
-    ExitKind, Fault, FaultKind, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
-    KernelCause, KernelEntry, Lost, LostSource, Mapping, MemorySample, Module, ModuleKind,
-    NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record,
-    RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION,
-    Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait,
-    WaitKind, Wake, Waker,
+    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
+    BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, Counter, CounterKind,
+    DataSource, ExitKind, Fault, FaultKind, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal,
+    IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping, MemorySample, Module,
+    ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege,
+    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState,
+    SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime,
+    Translation, Wait, WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -215,7 +215,13 @@ fn sound() -> Recording {
         pages: vec![drawn_page(4096)],
         heap_lifetimes: vec![heap_lifetime(1)],
         memory_samples: vec![access(700), access(800)],
+        branch_loops: vec![branch_loop()],
     }
+}
+
+fn branch_loop() -> BranchLoop {
+    let (branch, head) = (Some(StackId(1)), Some(StackId(0)));
+    BranchLoop { branch, head, taken: 5, stacks: 2, decided: 3, starts: 1, ..BranchLoop::default() }
 }
 
 fn access(time: u64) -> MemorySample {
@@ -435,6 +441,9 @@ const BREAKS: &[Break] = &[
     ("stacks-exist", |r| r.memory_samples[0].stack = Some(StackId(2))),
     ("times-within-run", |r| r.memory_samples[1].time = Nanos(10_001)),
     ("memory-samples-proper", |r| r.memory_samples[0].page = Some(Bytes(4095))),
+    ("branch-loops-proper", |r| r.branch_loops[0].starts = 4),
+    ("branch-loops-proper", |r| r.branch_loops[0].stacks = 0),
+    ("stacks-exist", |r| r.branch_loops[0].head = Some(StackId(2))),
     ("memory-samples-proper", |r| r.run.source = Some(facts::Source::default())),
     ("mappings-proper", |r| r.mappings[0].end = RemoteAddr(0)),
     ("mappings-apart", |r| r.mappings[0].end = RemoteAddr(11)),

@@ -40,7 +40,8 @@ fn assert_sound(recording: &Recording) {
     let samples = recording.samples.iter().map(|sample| sample.stack);
     let faults = recording.faults.iter().map(|fault| fault.stack);
     let accesses = recording.memory_samples.iter().map(|sample| sample.stack);
-    let faults = faults.chain(accesses);
+    let loops = recording.branch_loops.iter().flat_map(|one| [one.branch, one.head]);
+    let faults = faults.chain(accesses).chain(loops);
     let regions = recording.regions.iter().map(|region| region.stack);
     let waits = recording.waits.iter().map(|wait| wait.stack);
     let wakes = recording.wakes.iter();

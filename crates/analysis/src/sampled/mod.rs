@@ -1,4 +1,5 @@
 //! Memory accesses that the hardware sampled: how long they took, where their data came from, which lines threads share.
+//! And loops in branch stacks.
 //!
 //! What for: where a recording has such samples, they answer what bursts answer elsewhere, by the same keys. Shares are of the
 //! sampled accesses, each with the weight that its event gives it. What not: how many accesses the program executed (a
@@ -12,6 +13,7 @@
 
 mod distribution;
 mod lines;
+mod loops;
 
 use std::collections::BTreeMap;
 
@@ -30,6 +32,7 @@ use crate::weight::Weight;
 use estimate::interval::{ratio_interval, wilson};
 
 pub use self::lines::{SampledLine, SampledLines, SampledThread};
+pub use self::loops::{SampledLoop, sampled_loops};
 
 /// Why there is no latency.
 const NOT_TIMED: &str = "no sampled load has a latency";

@@ -71,6 +71,9 @@ struct Event {
     is_ibs: bool,
     /// Samples with an access.
     accesses: u64,
+    /// Whether its samples have branch stacks, and how many were of use.
+    has_branches: bool,
+    branches: u64,
     /// Loads below so many cycles are no samples of it.
     least_latency: Option<u64>,
 }
@@ -174,7 +177,8 @@ impl Events {
                 event.meaning = Some(Meaning::Time);
             }
         }
-        let tells = |event: &Event| event.tells_accesses && event.samples > 0;
+        let tells =
+            |event: &Event| (event.tells_accesses || event.has_branches) && event.samples > 0;
         let undecided = |event: &&Event| event.counts.is_some() && event.samples > 0;
         let without_time = taken.is_empty() && !self.list.iter().any(tells);
         if let Some(event) = self.list.iter().find(undecided).filter(|_| without_time) {
@@ -222,9 +226,18 @@ impl Events {
         event.period(sample).unwrap_or(1).max(1)
     }
 
+    /// A sample had a branch stack of use.
+    pub(super) fn branched(&mut self, index: usize) {
+        if let Some(event) = self.list.get_mut(index) {
+            event.branches += 1;
+        }
+    }
+
     /// The names of the events, when nothing became of any.
     pub(super) fn nothing(&self) -> Option<String> {
-        let used = |event: &Event| event.meaning == Some(Meaning::Time) || event.accesses > 0;
+        let used = |event: &Event| {
+            event.meaning == Some(Meaning::Time) || event.accesses > 0 || event.branches > 0
+        };
         let names = || self.list.iter().map(Event::in_words).collect::<Vec<_>>().join(", ");
         (!self.list.iter().any(used)).then(names)
     }
@@ -302,6 +315,8 @@ impl Event {
             tells_accesses: is_ibs || has(SampleFormat::DATA_SRC),
             is_ibs,
             accesses: 0,
+            has_branches: has(SampleFormat::BRANCH_STACK),
+            branches: 0,
             least_latency: least_latency(&name),
             name,
         }
@@ -314,6 +329,7 @@ impl Event {
             (Some(Meaning::Time), false) => EventUse::CpuTime,
             (Some(Meaning::Faults(_)), _) => EventUse::PageFaults,
             (None, true) => EventUse::MemoryAccesses,
+            (None, false) if self.branches > 0 => EventUse::Branches,
             (None, false) => EventUse::Nothing,
         }
     }

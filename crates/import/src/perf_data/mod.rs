@@ -1,10 +1,11 @@
 //! perf.data files.
 //!
 //! What for: reads a file twice with crate `linux-perf-data`, which sorts its records by time: first what its events count
-//! ([`events`]), of which the head of each sample is enough; then the records into the recorder. What not: branch stacks,
-//! hardware traces (AUX), tracepoints: the import says how many samples it left.
+//! ([`events`]), of which the head of each sample is enough; then the records into the recorder. What not:
+//! hardware traces (AUX), tracepoints: the import says how much it left.
 
 mod accesses;
+mod branches;
 mod events;
 mod header;
 mod machine;
@@ -24,8 +25,9 @@ use facts::{
 };
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
-use reader::{CpuMode, EventRecord, RawEventRecord, RecordType};
+use reader::{BranchSampleFormat, CpuMode, EventRecord, RawEventRecord, RecordType};
 
+use self::branches::Branches;
 use self::events::{Events, Meaning};
 use self::header::{Checked, Mode, Refused};
 use self::sample::{Body, Head};
@@ -66,11 +68,24 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     let known = machine::of(&first.file, events.first(), &mut imported);
     let mut recorder = Recorder::new(sink);
     recorder.recorded_before(known);
-    let mut converter =
-        Converter { events: &mut events, recorder: &mut recorder, taken: Taken::default() };
+    let mut converter = Converter {
+        events: &mut events,
+        recorder: &mut recorder,
+        taken: Taken::default(),
+        branches: Branches::default(),
+    };
     let second = each(path, mode, &mut |_, index, record| converter.take(index, &record));
-    let taken = converter.taken;
+    let Converter { taken, branches, .. } = converter;
     second.map_err(|failure| failure.into_error(path))?;
+    if branches.unusable > 0 {
+        imported.notes.push(format!(
+            "{} branch stacks have calls or some kinds of branches only (`perf record -b` records all): they show no loops",
+            branches.unusable
+        ));
+    }
+    for one in branches.into_facts() {
+        recorder.push(Fact::BranchLoop(one))?;
+    }
     recorder.flush()?;
     imported.files = recorder.take_files();
     drop(recorder);
@@ -198,6 +213,7 @@ struct Converter<'a, 's> {
     events: &'a mut Events,
     recorder: &'a mut Recorder<'s>,
     taken: Taken,
+    branches: Branches,
 }
 
 impl Converter<'_, '_> {
@@ -311,7 +327,8 @@ impl Converter<'_, '_> {
         let meaning = self.events.meaning(index, sample);
         let tells = self.events.tells_accesses(index);
         let access = tells.and_then(|is_ibs| accesses::access(sample, body, is_ibs));
-        if meaning.is_none() && access.is_none() {
+        let has_branches = body.branches.len() > 0;
+        if meaning.is_none() && access.is_none() && !has_branches {
             return Ok(());
         }
         let (Some(pid), Some(tid)) = (sample.pid, sample.tid) else {
@@ -328,6 +345,9 @@ impl Converter<'_, '_> {
         let at = Moment { time, pid, tid, cpu };
         // A thread that was there before: its name came without an event, or never.
         self.recorder.thread_started(time, pid, tid, "")?;
+        if has_branches {
+            self.loops(at, (index, raw), body)?;
+        }
         let ip = RemoteAddr(sample.ip.unwrap_or(0));
         let mode = CpuMode::from_misc(raw.misc);
         let (mut kernel, mut chain) = chains(mode, body);
@@ -380,6 +400,32 @@ impl Converter<'_, '_> {
             page: access.page,
         };
         self.recorder.accessed(seen, position)
+    }
+
+    /// The loops of a branch stack.
+    fn loops(
+        &mut self,
+        at: Moment,
+        (index, raw): (usize, &RawEventRecord<'_>),
+        body: &Body<'_>,
+    ) -> Result<(), SinkError> {
+        let format = raw.parse_info.branch_sample_format;
+        let all = BranchSampleFormat::ANY;
+        if !format.contains(all) || format.contains(BranchSampleFormat::CALL_STACK) {
+            self.branches.unusable += 1;
+            return Ok(());
+        }
+        self.events.branched(index);
+        for back in self.branches.take(at.pid, body.branches) {
+            let mut frame = |address: u64| {
+                let (ip, chain) = (RemoteAddr(address), [address]);
+                let position = Position { kernel: &[], ip, user: None, chain: &chain };
+                self.recorder.stack_of(at, position)
+            };
+            let frames = (frame(back.from)?, frame(back.to)?);
+            self.branches.name(at.pid, back, frames);
+        }
+        Ok(())
     }
 
     /// Registers of a copied stack, where this machine can unwind it.

@@ -54,7 +54,12 @@ pub(super) struct Words<'a> {
     big_endian: bool,
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    #[cfg(test)]
+    pub(super) fn of(bytes: &'a [u8]) -> Words<'a> {
+        Words { bytes, big_endian: false }
+    }
+
     pub(super) fn len(self) -> usize {
         self.bytes.len() / 8
     }

@@ -14,6 +14,10 @@ const fn plain(key: &'static str, label: &'static str) -> Column {
 }
 
 pub(crate) fn pace(request: &Request<'_>) -> Table {
+    let recording = request.profile.recording;
+    if recording.sample_registers.is_empty() && !recording.branch_loops.is_empty() {
+        return super::sampled::loops(request);
+    }
     let found = loops(request.profile.recording);
     let limits = loop_limits(request.profile.recording, &found);
     let columns = vec![
@@ -107,7 +111,9 @@ fn notes(found: &[LoopPace]) -> Vec<String> {
 
 fn empty(request: &Request<'_>) -> String {
     let recording = request.profile.recording;
-    if recording.sample_registers.is_empty() {
+    if recording.run.source.is_some() {
+        "n/a: of an imported recording only branch stacks show loops (perf record -b), and this one has none of use.".to_owned()
+    } else if recording.sample_registers.is_empty() {
         "n/a: the result has no registers at clock samples (recorded by an earlier Fathom, or without sampling).".to_owned()
     } else if recording.sampled_code.is_empty() {
         "n/a: the sampled code is not in the result (no file, or no unwind information).".to_owned()

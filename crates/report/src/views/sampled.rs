@@ -1,4 +1,4 @@
-//! `latency`, `objects` and `sharing` from memory accesses that the hardware sampled.
+//! `latency`, `objects` and `sharing` from memory accesses that the hardware sampled, `pace` from its branch stacks.
 //!
 //! What for: the same views, with the same keys and words, of recordings that have such samples and no bursts. Latencies are in
 //! cycles: a recording does not tell the clock of its cores at each load. What not: figures that need every access of a stretch
@@ -7,7 +7,8 @@
 use analysis::memory::Latency;
 use analysis::objects::{Grouping, Objects};
 use analysis::sampled::{
-    SampledAccesses, SampledLine, SampledRow, SampledThread, has_sampled_accesses,
+    SampledAccesses, SampledLine, SampledLoop, SampledRow, SampledThread, has_sampled_accesses,
+    sampled_loops,
 };
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::RemoteAddr;
@@ -281,6 +282,60 @@ fn histogram(request: &Request<'_>) -> Table {
         ],
         page: usize::MAX,
         empty: empty(request),
+    };
+    table.limited(request.options.limit)
+}
+
+/// `pace` of branch stacks: how often loops go round, without their time.
+pub(super) fn loops(request: &Request<'_>) -> Table {
+    let found = sampled_loops(request.profile, request.selection);
+    let mut columns = of_keys(&[Key::Function]);
+    columns.extend([
+        name("branches", "Branches back in stacks"),
+        figure("branch_percent", "Share of branches back", "percent"),
+        figure("trip_count", "Trip count", "count"),
+    ]);
+    let cells = |one: &SampledLoop| {
+        let mut cells = cells_of_place(request.profile, one.place);
+        cells.extend([
+            Cell::Number(one.taken),
+            Cell::metric(one.share.clone()),
+            Cell::metric(one.trip_count.clone()),
+        ]);
+        cells
+    };
+    let mut notes = vec![
+        "From branch stacks that the hardware recorded. Trip count: iterations of a run that has more than one; an \
+         iteration is one of the machine code."
+            .to_owned(),
+    ];
+    for one in &found {
+        if let Some(why) = one.trip_count.note.as_ref().filter(|_| one.trip_count.value.is_none()) {
+            let note = format!("A loop without a trip count: {why}.");
+            // The numbers differ from loop to loop: the first is the most frequent one's.
+            if notes.len() == 1 {
+                notes.push(note);
+            }
+        }
+    }
+    let table = Table {
+        view: "pace",
+        result: request.options.result_name.clone(),
+        rows: found.iter().map(cells).collect(),
+        total: missing(columns.len()),
+        columns,
+        notes,
+        title: request.title("loops in branch stacks"),
+        text_columns: vec![
+            CellStyle::Percent("branch_percent").titled("branches %"),
+            CellStyle::Number("branches").titled("branches"),
+            CellStyle::Measure("trip_count").titled("trips"),
+            CellStyle::Function("function", None).titled("function"),
+            CellStyle::SourceLine.titled("loop at"),
+            CellStyle::Text("module").titled("module"),
+        ],
+        page: 25,
+        empty: "No branch in the stacks goes back within a function.".to_owned(),
     };
     table.limited(request.options.limit)
 }

@@ -2,8 +2,8 @@
 
 use base::{Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    AccessKind, Analysis, CollectorInfo, DataSource, EventUse, Global, MemorySample, Privilege,
-    Recording, Run, RunState, SamplingMethod, Snoop, Source, SourceEvent, Translation,
+    AccessKind, Analysis, BranchLoop, CollectorInfo, DataSource, EventUse, Global, MemorySample,
+    Privilege, Recording, Run, RunState, SamplingMethod, Snoop, Source, SourceEvent, Translation,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -97,6 +97,18 @@ pub fn sampled() -> Recording {
             snoop: if number % 8 < 2 { Snoop::Modified } else { Snoop::Hit },
         }
     });
+    recording.branch_loops = vec![BranchLoop {
+        pid: Pid(PID),
+        branch: gather,
+        head: gather,
+        taken: 900,
+        stacks: 100,
+        decided: 800,
+        starts: 200,
+        decided_squares: 6800,
+        products: 1700,
+        starts_squares: 500,
+    }];
     recording.memory_samples = (0..).zip(loads.chain(counters)).map(sample).collect();
     let global = |name: &str, start, bytes| Global {
         time: Nanos(0),

@@ -1,4 +1,4 @@
-//! The table of memory accesses that the hardware sampled.
+//! The tables of what the hardware recorded with samples: memory accesses, and loops in branch stacks.
 //!
 //! What not: their invariants (`verify/events`, `verify/code`).
 
@@ -20,4 +20,17 @@ row!(MemorySample = "memory_samples", since 11, Bulk {
     translation: "translation";
     locked: "locked";
     page: "page_bytes";
+});
+
+row!(BranchLoop = "branch_loops", since 11, Names {
+    pid: "pid";
+    branch: "branch";
+    head: "head";
+    taken: "taken";
+    stacks: "stacks";
+    decided: "decided";
+    starts: "starts";
+    decided_squares: "decided_squares";
+    products: "products";
+    starts_squares: "starts_squares";
 });

@@ -101,6 +101,15 @@ pub(super) fn memory_samples_proper(subject: &Subject<'_>, report: &mut Report) 
     }
 }
 
+pub(super) fn branch_loops_proper(subject: &Subject<'_>, report: &mut Report) {
+    for (row, one) in subject.recording.branch_loops.iter().enumerate() {
+        let sums = one.taken >= one.decided && one.decided >= one.starts && one.taken >= one.stacks;
+        if !sums || one.stacks == 0 {
+            report.add(|| format!("row {row}: {} of {} taken began a run", one.starts, one.taken));
+        }
+    }
+}
+
 /// Ids of threads are used again, so that a second start is fine after an exit.
 pub(super) fn threads_in_order(subject: &Subject<'_>, report: &mut Report) {
     let mut events: Vec<_> = subject.recording.thread_events.iter().collect();

@@ -9,14 +9,14 @@ use base::{
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, Burst, BurstEnd,
-    BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter, CounterKind, DataSource, ExitKind,
-    Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack,
-    HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping, MemorySample,
-    Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Page,
-    Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release,
-    ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target, ThreadEvent, ThreadEventKind,
-    ThreadTime, Translation, Wait, WaitKind, WaitObject, Wake, Waker,
+    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
+    BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter, CounterKind, DataSource,
+    ExitKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime,
+    HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping,
+    MemorySample, Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime,
+    NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
+    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target,
+    ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -496,7 +496,15 @@ fn accesses() -> Vec<Fact> {
         page: None,
         ..known
     };
-    vec![Fact::MemorySample(known), Fact::MemorySample(unknown)]
+    let looped = BranchLoop {
+        pid: PID,
+        branch: Some(StackId(0)),
+        taken: u64::MAX,
+        stacks: 7,
+        decided: 5,
+        ..BranchLoop::default()
+    };
+    vec![Fact::MemorySample(known), Fact::MemorySample(unknown), Fact::BranchLoop(looped)]
 }
 
 /// One of each cause, with and without a CPU and a time.
