@@ -342,6 +342,31 @@ fn claims_of_records_are_compared_with_the_file() {
     assert!(error.contains("its compressed records would become more than 67108864"), "{error}");
 }
 
+/// Found by fuzzing: a feature of pipe mode whose number has more than 32 bits, and a description of four billion events.
+#[test]
+fn a_feature_is_checked_by_the_bits_that_the_parser_looks_at() {
+    let mut bytes = b"PERFILE2".to_vec();
+    bytes.extend(16_u64.to_le_bytes());
+    let mut record = |kind: u32, body: &[u8]| {
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(0_u16.to_le_bytes());
+        bytes.extend((body.len() as u16 + 8).to_le_bytes());
+        bytes.extend(body);
+    };
+    // PERF_RECORD_HEADER_ATTR: type, size and the rest of an attribute, then an id.
+    let mut attribute =
+        [1_u32, 128].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    attribute.resize(128, 0);
+    attribute.extend(1_u64.to_le_bytes());
+    record(64, &attribute);
+    let mut feature = (12 | 1_u64 << 40).to_le_bytes().to_vec();
+    feature.extend([u32::MAX, 128].iter().flat_map(|word| word.to_le_bytes()));
+    record(80, &feature);
+    let error =
+        perf_data(&written("feature.data", &bytes), &mut Vec::new()).err().expect("refused");
+    assert!(error.to_string().contains("descriptions of events are cut off"), "{error}");
+}
+
 /// Parts that the crate misreads or drops: groups of counts with lost ones, branches with their counters.
 #[test]
 fn groups_of_counts_and_branches_do_not_shift_what_follows() {

@@ -203,7 +203,8 @@ fn pipe(numbers: &mut Numbers<impl Read>) -> Result<(), Refused> {
         numbers.from.read_exact(&mut body)?;
         let big_endian = numbers.big_endian;
         let mut head = Numbers { from: body.as_slice(), big_endian };
-        if kind == HEADER_FEATURE && head.u64()? == u64::from(EVENT_DESCRIPTIONS) {
+        // The parser looks at 32 of these 64 bits.
+        if kind == HEADER_FEATURE && head.u64()? as u32 == EVENT_DESCRIPTIONS {
             described(head.from, big_endian)?;
         }
     }
