@@ -61,6 +61,37 @@ pub struct BandwidthBin {
     pub write: Metric,
     /// Both directions, GB/s.
     pub total: Metric,
+    /// What so many threads as ran can move when that part of it is written, GB/s.
+    pub reachable: Metric,
+}
+
+impl BandwidthBin {
+    /// Of what it moves, the part that it writes; `None` where nothing moves.
+    pub(super) fn written(&self) -> Option<f64> {
+        let (read, written) = (self.read.value?, self.write.value?);
+        (read + written > 0.0).then(|| written / (read + written))
+    }
+}
+
+/// Threads that ran at a time in each of these bins: CPU time of the selected samples over the length.
+pub(super) fn running_in(
+    profile: &Profile<'_>,
+    selection: &Selection,
+    bins: &[BandwidthBin],
+) -> Vec<f64> {
+    let mut sums = vec![0.0; bins.len()];
+    for sample in &profile.recording.samples {
+        if !is_selected(profile, selection, sample) {
+            continue;
+        }
+        // The clock is read last: what comes after the end is of the last bin.
+        let at = bins.partition_point(|bin| bin.end <= sample.time).min(bins.len().max(1) - 1);
+        if let Some(sum) = sums.get_mut(at) {
+            *sum += sample.weight.seconds();
+        }
+    }
+    let length = |bin: &BandwidthBin| (bin.end - bin.start).seconds().max(1e-9);
+    bins.iter().zip(sums).map(|(bin, sum)| sum / length(bin)).collect()
 }
 
 /// A step of the histogram.
@@ -181,7 +212,9 @@ fn over_time(
         let (read, write) = (read * (factors[0] / per), write * (factors[1] / per));
         let shown = |rate: Estimate| strata.expansion().shown(rate, "GB/s", Evidence::Estimated);
         let total = shown(read.clone() + &write);
-        BandwidthBin { start, end, read: shown(read), write: shown(write), total }
+        // What the machine reaches, `Memory` knows.
+        let reachable = Metric::unavailable("GB/s", "this machine's bandwidth was not measured");
+        BandwidthBin { start, end, read: shown(read), write: shown(write), total, reachable }
     };
     let is_in =
         |(index, _): &(usize, [Estimate; 2])| bins.start(*index) < to && from < bins.end(*index);

@@ -330,7 +330,12 @@ impl Memory<'_> {
         if let Err(why) = self.available() {
             return Metric::unavailable("GB/s", why);
         }
-        match self.reachable(self.running(), self.written()) {
+        self.reach_of(self.running(), self.written())
+    }
+
+    /// What so many threads can move when this part of it is written, GB/s.
+    pub(super) fn reach_of(&self, running: f64, written: f64) -> Metric {
+        match self.reachable(running, written) {
             Some(rate) => {
                 Metric { evidence: Some(Evidence::Calibrated), ..Metric::counted(rate, "GB/s") }
             }

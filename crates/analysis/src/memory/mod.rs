@@ -476,7 +476,14 @@ impl<'a> Memory<'a> {
         let of = (&*self.strata, &self.selection);
         let reach = self.reach().value;
         let make = |Amounts { read, write, .. }: &Amounts| {
-            bandwidth::bandwidth(self.profile, of, (read, write), (reach, bands))
+            let mut found = bandwidth::bandwidth(self.profile, of, (read, write), (reach, bands));
+            let running = bandwidth::running_in(self.profile, &self.selection, &found.bins);
+            for (bin, running) in found.bins.iter_mut().zip(running) {
+                // Where nothing moves, what the run as a whole does.
+                let written = bin.written().unwrap_or_else(|| self.written());
+                bin.reachable = self.reach_of(running, written);
+            }
+            found
         };
         Ok(match self.selection.chooses_places() {
             true => {

@@ -35,10 +35,11 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
             Cell::metric(bin.read.clone()),
             Cell::metric(bin.write.clone()),
             Cell::metric(bin.total.clone()),
+            Cell::metric(bin.reachable.clone()),
         ]
     };
     let mut notes = memory.notes.clone();
-    let mut total = missing(5);
+    let mut total = missing(6);
     if let Ok(found) = &found {
         let read = Cell::metric(found.read.clone());
         total = vec![
@@ -47,6 +48,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
             read,
             Cell::metric(found.write.clone()),
             Cell::metric(found.average.clone()),
+            Cell::metric(memory.reach()),
         ];
         notes.extend(found.bands.map(|(medium, high)| {
             format!(
@@ -65,6 +67,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
             figure("read", "Read", "GB/s"),
             figure("write", "Write", "GB/s"),
             figure("total", "Both", "GB/s"),
+            figure("reachable", "Reachable", "GB/s"),
         ],
         rows: bins.iter().map(row).collect(),
         total,
