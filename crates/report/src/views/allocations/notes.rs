@@ -17,7 +17,7 @@ pub(super) fn of_code(request: &Request<'_>, keys: &[Key], found: &HeapTable) ->
     let sums = heap_sums(recording);
     let Some(bytes) = sums.bytes.value else { return Vec::new() };
     let mut notes =
-        vec![format!("In total {bytes:.0} bytes were allocated (counted at every call).")];
+        vec![format!("In total {} were allocated (counted at every call).", text::bytes(bytes))];
     let is_part = !request.everything();
     match &found.total {
         Some(row) if is_part => notes.extend(pages("the selected blocks", &row.bytes, &row.peak)),
