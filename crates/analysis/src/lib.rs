@@ -28,6 +28,7 @@ pub mod hotspots;
 mod index_map;
 pub mod kernel;
 pub mod memory;
+pub mod moments;
 pub mod objects;
 mod overhead;
 pub mod pace;

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use base::{Nanos, Pid, RemoteAddr};
+use estimate::interval::effective_count;
 use facts::Privilege;
 
 use crate::index_map::IndexMap;
@@ -77,6 +78,29 @@ pub struct LaneCell {
     pub amount: f64,
 }
 
+/// The observations that the figure of a whole recording comes from.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Observed {
+    /// Sum of all amounts.
+    pub amount: f64,
+    /// How many equally weighted observations carry as much information.
+    pub effective: f64,
+    /// Each of them stands for itself alone.
+    pub alone: bool,
+}
+
+impl Observed {
+    fn by(pass: &Pass<'_>) -> Observed {
+        let (mut amount, mut squares, mut alone) = (0.0, 0.0, true);
+        pass(&mut |one| {
+            amount += one.amount;
+            squares += one.amount * one.amount;
+            alone &= one.weight == 1.0;
+        });
+        Observed { amount, effective: effective_count(amount, squares), alone }
+    }
+}
+
 /// The cells of one figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FigureCells {
@@ -86,6 +110,8 @@ pub struct FigureCells {
     pub cells: Vec<StackCell>,
     /// How many observations they come from.
     pub records: u64,
+    /// All observations of the recording, whatever is selected.
+    pub all: Observed,
     /// Sum of all observations, those of cells left out included.
     pub whole: f64,
     /// Sum of the cells that were left out.
@@ -114,6 +140,8 @@ struct Observation {
     stack: Option<NodeIndex>,
     kernel: bool,
     amount: f64,
+    /// How much of the program it stands for.
+    weight: f64,
     /// The address that it concerns, where that is recorded.
     memory: Option<(Pid, RemoteAddr)>,
 }
@@ -147,7 +175,8 @@ pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selecti
                 }
             });
         };
-        figures.extend(sum_up(profile, figure, &chosen, &mut tree));
+        let found = sum_up(profile, figure, &chosen, &mut tree);
+        figures.extend(found.map(|found| FigureCells { all: Observed::by(pass), ..found }));
     };
     add(StackFigure::CpuTime, &|take| samples(profile).for_each(take));
     add(StackFigure::PageFaults, &|take| faults(profile).for_each(take));
@@ -164,6 +193,7 @@ fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + 
             stack: sample.stack.and_then(|id| profile.stacks.find(id)),
             kernel: sample.privilege == Privilege::Kernel,
             amount: sample.weight.0 as f64,
+            weight: sample.weight.0 as f64,
             memory: None,
         })
     })
@@ -177,6 +207,7 @@ fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + '
             stack: fault.stack.and_then(|id| profile.stacks.find(id)),
             kernel: false,
             amount: fault.weight as f64,
+            weight: fault.weight as f64,
             memory: Some((fault.pid, fault.address)),
         })
     })
@@ -192,6 +223,7 @@ fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Obs
             stack: block.stack.and_then(|id| profile.stacks.find(id)),
             kernel: false,
             amount: size * weight(block),
+            weight: weight(block),
             memory: Some((block.pid, block.address)),
         })
     })
@@ -260,19 +292,21 @@ fn sum_up(
     let lane = |((thread, bin, kernel), amount)| LaneCell { thread, bin, kernel, amount };
     let mut lanes: Vec<LaneCell> = lanes.into_iter().map(lane).collect();
     lanes.sort_by_key(|cell| (cell.thread, cell.bin, cell.kernel));
-    Some(FigureCells { figure, cells, records, whole, left_out, bin, lanes, lane_bin })
+    let all = Observed::default();
+    Some(FigureCells { figure, cells, records, all, whole, left_out, bin, lanes, lane_bin })
 }
 
 /// The tree while it grows.
 #[derive(Default)]
-struct Tree {
-    nodes: Vec<StackTreeNode>,
+pub(crate) struct Tree {
+    pub(crate) nodes: Vec<StackTreeNode>,
     children: HashMap<(Option<u32>, LocationId), u32>,
     known: HashMap<Option<NodeIndex>, u32>,
 }
 
 impl Tree {
-    fn node(&mut self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> u32 {
+    /// The node of a stack's innermost frame.
+    pub(crate) fn node(&mut self, profile: &Profile<'_>, stack: Option<NodeIndex>) -> u32 {
         if let Some(&known) = self.known.get(&stack) {
             return known;
         }

@@ -53,6 +53,9 @@ fn every_sample_is_in_one_cell_under_its_stack() {
     let late = Selection::resolve(&profile, &[Filter::Time { start: 0.5, end: 2.0 }]);
     let found = stack_cells(&profile, &objects, &late.expect("a time"));
     assert_eq!(found.figures[0].whole, 201e6);
+    // Intervals are of shares of the whole recording: what is behind it does not depend on what is chosen.
+    let all = found.figures[0].all;
+    assert_eq!((found.figures[0].records, all.amount, all.effective), (201, 700e6, 700.0));
 }
 
 #[test]

@@ -5,9 +5,9 @@
 
 use analysis::faults::fault_scales;
 use analysis::heap::heap_sums;
-use analysis::stack_cells::{FigureCells, StackCells, StackFigure, stack_cells};
+use analysis::stack_cells::{FigureCells, StackCells, StackFigure, StackTreeNode, stack_cells};
 use analysis::{LocationId, Profile, Selection};
-use facts::Metric;
+use facts::{Evidence, Metric};
 use serde::Serialize;
 
 use crate::json::{significant, tidy};
@@ -36,7 +36,7 @@ struct ThreadEntry {
 }
 
 #[derive(Serialize, Default)]
-struct FunctionColumns {
+pub(crate) struct FunctionColumns {
     name: Vec<String>,
     module: Vec<usize>,
     /// -1: not known.
@@ -44,7 +44,7 @@ struct FunctionColumns {
 }
 
 #[derive(Serialize, Default)]
-struct NodeColumns {
+pub(crate) struct NodeColumns {
     /// -1: a root.
     parent: Vec<i64>,
     function: Vec<usize>,
@@ -63,6 +63,8 @@ struct Figure {
     /// What an amount of 1 is in the unit of `whole`.
     factor: f64,
     records: u64,
+    /// Equally weighted ones behind `whole`, whatever is selected; 0 where all of it was counted one by one.
+    observations: f64,
     left_out: f64,
     bin_seconds: f64,
     cells: CellColumns,
@@ -115,7 +117,7 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
         end: thread.end.seconds(),
     };
     let mut names = Names::default();
-    let nodes = nodes(profile, found, &mut names);
+    let nodes = nodes(profile, &found.nodes, &mut names);
     let figures: Vec<Figure> = found.figures.iter().map(|cells| figure(profile, cells)).collect();
     let notes = found.figures.iter().zip(&figures).flat_map(|(cells, figure)| {
         let label = figure.label;
@@ -142,9 +144,13 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
     }
 }
 
-fn nodes(profile: &Profile<'_>, found: &StackCells, names: &mut Names) -> NodeColumns {
+pub(crate) fn nodes(
+    profile: &Profile<'_>,
+    found: &[StackTreeNode],
+    names: &mut Names,
+) -> NodeColumns {
     let mut columns = NodeColumns::default();
-    for node in &found.nodes {
+    for node in found {
         let place = profile.stacks.places[node.place.index()];
         columns.parent.push(node.parent.map_or(-1, i64::from));
         columns.function.push(names.function(profile, node.place));
@@ -156,8 +162,8 @@ fn nodes(profile: &Profile<'_>, found: &StackCells, names: &mut Names) -> NodeCo
 
 /// Texts that are written once.
 #[derive(Default)]
-struct Texts {
-    list: Vec<String>,
+pub(crate) struct Texts {
+    pub(crate) list: Vec<String>,
     known: std::collections::HashMap<String, usize>,
 }
 
@@ -172,11 +178,12 @@ impl Texts {
     }
 }
 
+/// Names that nodes refer to by position.
 #[derive(Default)]
-struct Names {
-    modules: Texts,
-    files: Texts,
-    functions: FunctionColumns,
+pub(crate) struct Names {
+    pub(crate) modules: Texts,
+    pub(crate) files: Texts,
+    pub(crate) functions: FunctionColumns,
     known: std::collections::HashMap<usize, usize>,
 }
 
@@ -196,18 +203,20 @@ impl Names {
     }
 }
 
+/// The whole, and what an amount of 1 is in its unit.
+pub(crate) fn of_scale(scale: &analysis::Scale) -> (Metric, f64) {
+    let whole = scale.whole_quantity();
+    let amount = scale.whole().amount() as f64;
+    let factor = whole.value.filter(|_| amount > 0.0).map_or(1.0, |value| value / amount);
+    (whole, factor)
+}
+
 fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
     let (key, label) = match found.figure {
         StackFigure::CpuTime => ("cpu_time", "CPU time"),
         StackFigure::PageFaults => ("page_faults", "Page faults"),
         StackFigure::Allocations => ("allocations", "Allocations"),
         StackFigure::AllocatedBytes => ("bytes_allocated", "Bytes allocated"),
-    };
-    let of_scale = |scale: &analysis::Scale| {
-        let whole = scale.whole_quantity();
-        let amount = scale.whole().amount() as f64;
-        let factor = whole.value.filter(|_| amount > 0.0).map_or(1.0, |value| value / amount);
-        (whole, factor)
     };
     let (whole, factor) = match found.figure {
         StackFigure::CpuTime => of_scale(&profile.cpu_scale()),
@@ -216,6 +225,11 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
         StackFigure::Allocations => (heap_sums(profile.recording).allocations, 1.0),
         StackFigure::AllocatedBytes => (heap_sums(profile.recording).bytes, 1.0),
     };
+    // Of samples a part is never exact: the clock saw one of many moments.
+    let counted = found.all.alone && whole.evidence == Some(Evidence::Counted);
+    let exact = counted
+        && found.figure != StackFigure::CpuTime
+        && whole.value == Some(found.all.amount * factor);
     let mut cells = CellColumns::default();
     for cell in &found.cells {
         cells.node.push(cell.node);
@@ -237,6 +251,7 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
         whole: tidy(whole),
         factor,
         records: found.records,
+        observations: if exact { 0.0 } else { significant(found.all.effective) },
         left_out: found.left_out,
         bin_seconds: found.bin.seconds(),
         cells,

@@ -45,6 +45,21 @@ impl State {
         State::Other,
     ];
 
+    /// Its name for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Spinning => "spinning",
+            State::Ready => "waiting for a CPU",
+            State::Lock => "lock",
+            State::Barrier => "barrier or thread",
+            State::Io => "data",
+            State::Sleep => "sleep",
+            State::Other => "other",
+        }
+    }
+
     /// The group of a reason to wait.
     #[must_use]
     pub fn of(reason: Reason) -> State {
