@@ -8,7 +8,8 @@ export interface Data {
   mode: "file" | "server";
   result: string;
   problems: string[];
-  compares: boolean;
+  /** Which side the other result is, where there is one. */
+  compares: "base" | "new" | false;
   scales: boolean;
   run?: Glance;
 }

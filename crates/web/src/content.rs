@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use base::FileOffset;
 use facts::{Module, Recording};
 use report::{Cell, Document, FunctionCode, Options, Prepared, View, build_prepared};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::WebError;
 use crate::compact::{compact, compact_value, packed};
@@ -19,10 +19,11 @@ use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 34] = [
+pub const EMBEDDED: [&str; 36] = [
     "summary",
     "stacks",
     "points",
+    "moments",
     "hotspots?group=function&limit=400",
     "bandwidth",
     "latency",
@@ -31,6 +32,7 @@ pub const EMBEDDED: [&str; 34] = [
     "threads?limit=200",
     "objects?limit=250",
     "objects?group=object,function&limit=250",
+    "objects?group=type,function&limit=60",
     "objects?group=object,field&limit=400",
     "objects?group=object,source-line&limit=400",
     "bandwidth?group=module,function&limit=250",
@@ -76,6 +78,22 @@ pub(crate) struct Carried {
     pub(crate) documents: Vec<(String, String)>,
 }
 
+/// The other result of a comparison.
+pub enum Other<'a> {
+    /// It is the base.
+    Base(&'a Recording),
+    /// It is the new one.
+    New(&'a Recording),
+}
+
+/// What changed.
+struct Compared {
+    diff: String,
+    side: &'static str,
+    /// `other-stacks`: its call stacks, and which side it is.
+    stacks: String,
+}
+
 /// The result that a page shows.
 pub struct Site<'a> {
     recording: &'a Recording,
@@ -85,7 +103,7 @@ pub struct Site<'a> {
     problems: Vec<String>,
     sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
     codes: &'a CodeOf,
-    compared: Option<String>,
+    compared: Option<Compared>,
     sweep: Option<String>,
     long: LongTables,
 }
@@ -113,10 +131,19 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Adds the changes against another result, as `fathom diff` computes them.
-    #[must_use]
-    pub fn comparing(self, diff: &Document) -> Site<'a> {
-        Site { compared: Some(compact(&diff.json())), ..self }
+    /// Adds the changes against another result, as `fathom diff` computes them, and the call stacks of that result.
+    ///
+    /// # Errors
+    /// When its call stacks cannot be had.
+    pub fn comparing(self, diff: &Document, other: &Other<'_>) -> Result<Site<'a>, WebError> {
+        let (side, recording) = match other {
+            Other::Base(recording) => ("base", recording),
+            Other::New(recording) => ("new", recording),
+        };
+        let stacks = report::stacks(&Prepared::new(recording), &[], side)?;
+        let stacks = format!("{{\"side\":\"{side}\",\"stacks\":{stacks}}}");
+        let compared = Compared { diff: compact(&diff.json()), side, stacks };
+        Ok(Site { compared: Some(compared), ..self })
     }
 
     /// Adds the source of functions' code in the files of modules; without it only code that bursts recorded is
@@ -151,6 +178,11 @@ impl<'a> Site<'a> {
         match query.name.as_str() {
             "stacks" => Ok(report::stacks(self.prepared(), &query.filters()?, &self.name)?),
             "layout" => Ok(layout(self.recording).to_string()),
+            "moments" => {
+                let limit = query.value("limit").map(str::parse).transpose();
+                let limit = limit.map_err(|_| WebError::Query(question.to_owned()))?;
+                Ok(report::moments(self.prepared(), &query.filters()?, limit, &self.name)?)
+            }
             "points" => Ok(report::points(self.prepared(), &self.name)),
             "text" => {
                 let file = query.value("file").unwrap_or_default();
@@ -167,13 +199,21 @@ impl<'a> Site<'a> {
                 );
                 code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
             }
-            "diff" => self.compared.clone().ok_or(WebError::NothingToCompare),
+            "diff" => self.with_other(|compared| &compared.diff),
+            "other-stacks" => self.with_other(|compared| &compared.stacks),
             "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
             _ => match query.window()? {
                 Some(window) => self.part(&query, &window),
                 None => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
             },
         }
+    }
+
+    fn with_other(&self, of: impl Fn(&Compared) -> &String) -> Result<String, WebError> {
+        self.compared
+            .as_ref()
+            .map(|compared| of(compared).clone())
+            .ok_or(WebError::NothingToCompare)
     }
 
     fn part(&self, query: &Query, window: &Window) -> Result<String, WebError> {
@@ -206,7 +246,7 @@ impl<'a> Site<'a> {
         let mut questions: Vec<String> =
             embedded.iter().map(|question| (*question).to_owned()).collect();
         if self.compared.is_some() {
-            questions.push("diff".to_owned());
+            questions.extend(["diff".to_owned(), "other-stacks".to_owned()]);
         }
         if self.sweep.is_some() {
             questions.push("scale".to_owned());
@@ -222,13 +262,17 @@ impl<'a> Site<'a> {
             let answer = self.answer(question);
             let failed = |error: WebError| json!({ "error": error.to_string() }).to_string();
             let answer = answer.unwrap_or_else(failed);
+            let answer = match question.starts_with("assembly?") {
+                true => near_samples(answer),
+                false => answer,
+            };
             (question.clone(), packed(&answer))
         };
         let head = json!({
             "mode": if everything { "file" } else { "server" },
             "result": self.name,
             "problems": self.problems,
-            "compares": self.compared.is_some(),
+            "compares": self.compared.as_ref().map_or(json!(false), |compared| json!(compared.side)),
             "scales": self.sweep.is_some(),
             "run": glance(self.recording),
         });
@@ -280,6 +324,41 @@ impl<'a> Site<'a> {
         }
         chosen
     }
+}
+
+/// Of the code of a function of more instructions than this, a self-contained page carries what lies around samples: an
+/// interpreter's loop alone would be as large as all else.
+const ALL_CODE: usize = 1500;
+/// Instructions before and behind one with samples.
+const AROUND: usize = 16;
+
+fn near_samples(answer: String) -> String {
+    let Ok(mut document) = serde_json::from_str::<Value>(&answer) else { return answer };
+    let Some(rows) = document["rows"].as_array_mut() else { return answer };
+    let count = rows.len();
+    if count <= ALL_CODE {
+        return answer;
+    }
+    let hot: Vec<usize> = (0..count)
+        .filter(|at| rows[*at]["cpu_time"].as_f64().is_some_and(|time| time > 0.0))
+        .collect();
+    let is_near = |at: usize| {
+        let next = hot.partition_point(|hot| hot + AROUND < at);
+        hot.get(next).is_some_and(|hot| *hot <= at + AROUND)
+    };
+    let mut at = 0;
+    rows.retain(|_| {
+        at += 1;
+        is_near(at - 1)
+    });
+    let left = rows.len();
+    if let Some(notes) = document["notes"].as_array_mut() {
+        notes.push(json!(format!(
+            "{} of {count} instructions are left out here, without samples near them; `fathom open` shows all.",
+            count - left
+        )));
+    }
+    document.to_string()
 }
 
 /// As JavaScript's `encodeURIComponent` writes it, so that both sides ask with the same words.

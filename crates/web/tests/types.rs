@@ -21,7 +21,10 @@ fn generated_types_match() {
     );
     let views: Vec<String> =
         View::ALL.iter().map(|(view, _)| format!("{:?}", view.name())).collect();
-    text += &format!("export type ViewName = {} | \"stacks\" | \"points\";\n", views.join(" | "));
+    text += &format!(
+        "export type ViewName = {} | \"stacks\" | \"points\" | \"moments\";\n",
+        views.join(" | ")
+    );
     let evidence =
         ["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"];
     text += &format!("export type EvidenceName = {};\n", union(&evidence));
