@@ -118,12 +118,12 @@ step("a function as filter, in the address", async () => {
 });
 step("a selection of time filters the other views", async () => {
   await tab("Timeline");
-  const lanes = view.locator(".lanes svg");
+  const lanes = view.locator(".lanes svg.rest");
   const box = await lanes.boundingBox();
   // The second half belongs to another function.
-  await page.mouse.move(box.x + 150 + (box.width - 160) * 0.6, box.y + 60);
+  await page.mouse.move(box.x + 176 + (box.width - 186) * 0.6, box.y + 60);
   await page.mouse.down();
-  await page.mouse.move(box.x + 150 + (box.width - 160) * 0.98, box.y + 60, { steps: 4 });
+  await page.mouse.move(box.x + 176 + (box.width - 186) * 0.98, box.y + 60, { steps: 4 });
   await page.mouse.up();
   await page.getByRole("group", { name: "Filters" }).getByText("time:").waitFor();
   await tab("Bottom-up");
@@ -162,6 +162,78 @@ step("timeline by keys", async () => {
   await page.keyboard.press("Enter");
   await page.getByRole("group", { name: "Filters" }).getByText("thread: worker (101)").waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
+});
+step("the interval of a figure does not depend on how the thread was chosen", async () => {
+  await page.goto(address + "#view=around&code=hot_loop&thread=worker+%28101%29");
+  await page.reload();
+  // 400 of 1,400 samples, of which the clock of another run would have 368 to 434 here (Wilson).
+  await view.locator("p .value[title*='400 ms, 95 % interval 368 to 434 ms']").first().waitFor();
+  await page.getByRole("button", { name: "Clear all" }).click();
+});
+step("from near the timeline has single samples, with their stacks", async () => {
+  await page.goto(address + "#view=timeline");
+  await page.reload();
+  await view.locator(".lanes").focus();
+  const range = () => view.locator(".bar .quiet").first().textContent();
+  // To a 64th of a second: samples are a millisecond.
+  for (let step = 0; step < 6; step++) await page.keyboard.press("+");
+  assert.equal(await range(), "492.2 to 507.8 ms".replace(" to", " ms to"));
+  await view.locator("svg .onbox", { hasText: "late_phase" }).first().waitFor();
+  assert.ok(await view.locator("svg .onbox").count() > 8);
+  // Labels of the axis differ.
+  const ticks = await view.locator(".lanes svg.top .tick").allTextContents();
+  assert.equal(new Set(ticks).size, ticks.length, ticks.join());
+  await page.keyboard.press(".");
+  const chosen = view.getByRole("region", { name: "Chosen event" });
+  await chosen.getByText(/sample of 1\.00 ms, program \(100\)/).waitFor();
+  const first = await chosen.locator("p").textContent();
+  await page.keyboard.press(".");
+  await page.waitForFunction((text) => document.querySelector("#view [aria-label='Chosen event'] p").textContent !== text, first);
+  await chosen.locator("li").filter({ hasText: "main" }).waitFor();
+  await page.keyboard.press("0");
+  await page.keyboard.press("Escape");
+});
+step("functions and threads are found on the timeline", async () => {
+  const find = view.getByLabel("Find a function or thread");
+  await find.fill("late_phase");
+  await view.getByText(/^1 place/).waitFor();
+  await find.press("Enter");
+  await view.getByRole("button", { name: "Whole run" }).waitFor();
+  await find.fill("worker");
+  await view.locator("svg .lane.found", { hasText: "worker (101)" }).waitFor();
+  await find.fill("");
+  await view.getByRole("button", { name: "Whole run" }).click();
+});
+step("lanes are pinned and folded, and the address knows", async () => {
+  const rest = view.locator(".lanes svg.rest");
+  await rest.getByRole("button", { name: "Pin worker (101)" }).click();
+  const name = "text.lane.link";
+  const pinned = view.locator(".lanes svg.top").locator(name, { hasText: "worker (101)" });
+  await pinned.waitFor();
+  assert.equal(await rest.locator(name, { hasText: "worker (101)" }).count(), 0);
+  await rest.getByRole("button", { name: "Fold program (100)" }).click();
+  // The process has the name of its thread.
+  await rest.getByRole("button", { name: "Unfold program (100)" }).waitFor();
+  assert.equal(await rest.locator("text.lane.link", { hasText: "program (100)" }).count(), 1);
+  await page.reload();
+  await pinned.waitFor();
+  await view.getByRole("button", { name: "Unpin all" }).click();
+  await rest.getByRole("button", { name: "Unfold program (100)" }).click();
+  await rest.locator(name, { hasText: "worker (101)" }).waitFor();
+});
+step("marks have names, and the address keeps them", async () => {
+  await view.locator(".lanes").focus();
+  await page.mouse.move(5, 5);
+  await page.keyboard.press("m");
+  await view.getByLabel("Name of mark 1").fill("<b>here</b>");
+  await view.getByLabel("Name of mark 1").press("Enter");
+  await page.keyboard.press("Tab");
+  await page.reload();
+  assert.equal(await view.getByLabel("Name of mark 1").inputValue(), "<b>here</b>");
+  await view.getByRole("button", { name: "Show" }).click();
+  await view.getByRole("button", { name: "Whole run" }).click();
+  await view.getByRole("button", { name: "Remove <b>here</b>" }).click();
+  await view.getByLabel("Name of mark 1").waitFor({ state: "detached" });
 });
 step("source, with its text and without", async () => {
   await tab("Source");
@@ -243,7 +315,7 @@ step("the timeline zooms by wheel and keys", async () => {
   await tab("Timeline");
   const whole = view.getByRole("button", { name: "Whole run" });
   assert.equal(await whole.count(), 0);
-  const box = await view.locator(".lanes svg").boundingBox();
+  const box = await view.locator(".lanes svg.rest").boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + 60);
   // Without Ctrl the wheel scrolls the page.
   await page.mouse.wheel(0, -300);
@@ -253,7 +325,7 @@ step("the timeline zooms by wheel and keys", async () => {
   await page.keyboard.up("Control");
   await whole.waitFor();
   await view.locator(".lanes").focus();
-  const range = () => view.locator(".bar .quiet").textContent();
+  const range = () => view.locator(".bar .quiet").first().textContent();
   const before = await range();
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction((text) => document.querySelector("#view .bar .quiet").textContent !== text, before);

@@ -43,6 +43,19 @@ export function seconds(value: number): string {
   return `${digits(value / factor)} ${unit}`;
 }
 
+/** A point in time with as many digits as steps of this length need, in the unit of the largest: `12.34562 s`. */
+export function timesOf(step: number, largest: number): (value: number) => string {
+  const [factor, unit] = stepOf(largest, TIMES);
+  const decimals = Math.max(0, Math.min(9, Math.ceil(-Math.log10(Math.max(step, 1e-12) / factor) - 1e-9)));
+  return (value) => `${(value / factor).toFixed(decimals)} ${unit}`;
+}
+
+/** From when to when, so that the ends differ in what is written. */
+export function timeSpan(from: number, to: number): string {
+  const label = plain(timesOf(Math.max(to - from, 1e-6) / 100, to));
+  return `${label(from)} to ${label(to)}`;
+}
+
 /** What would print as 1000 belongs to the next larger one. */
 function stepOf(value: number, steps: Steps): Steps[0] {
   return steps.find(([least]) => Math.abs(value) >= least * 0.9995) ?? steps.at(-1)!;
@@ -157,3 +170,22 @@ export const counted = (count: number, what: string) => `${count} ${what}${count
 
 /** The first letter as at the beginning of a sentence. */
 export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+const FIXED: Record<string, number> = { s: 1, ms: 1e-3, "µs": 1e-6, ns: 1e-9, GiB: 2 ** 30, MiB: 2 ** 20, KiB: 2 ** 10, B: 1, G: 1e9, M: 1e6, k: 1e3, "1": 1 };
+
+/** The units that were chosen, as the address has them: `s:ms,bytes:MiB`. */
+export function fixedUnits(text: string): Partial<Record<string, string>> {
+  return Object.fromEntries(text.split(",").map((part) => part.split(":")).filter(([kind, name]) => kind && name && FIXED[name] !== undefined));
+}
+
+/** An amount in the unit that was chosen for its kind, else as suits it. */
+export function amountIn(units: string, value: number, unit: string): string {
+  const [kind, seconds] = unit === "ns" ? ["s", value * 1e-9] as const : [unit, value] as const;
+  const name = units === "" ? undefined : fixedUnits(units)[kind];
+  if (name === undefined) return amount(value, unit);
+  const scaled = seconds / FIXED[name]!;
+  const size = Math.abs(scaled);
+  if (size === 0) return name === "1" ? "0" : `0 ${name}`;
+  const shown = size >= 100 ? Math.round(scaled).toLocaleString("en") : name === "B" || name === "1" ? (size > 0 && size < 0.5 ? "<1" : String(Math.round(scaled))) : size > 0 && size < 0.0005 ? (scaled < 0 ? ">-0.001" : "<0.001") : scaled.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 3);
+  return name === "1" ? shown : `${shown} ${name}`;
+}

@@ -3,7 +3,7 @@
 import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { answered, ask, cutOff, load, whole, type Data } from "./data";
-import { seconds } from "./format";
+import { shortName, timeSpan } from "./format";
 import { firstPart } from "./long";
 import { Explained, Failed } from "./parts";
 import { stacksOf } from "./stacks";
@@ -68,13 +68,16 @@ class Guard extends Component<{ children: ComponentChildren }, { error?: string 
 /** Views of whole runs; the others say themselves which of their figures do not follow the selection. */
 const OF_WHOLE_RUNS = new Set(["compare", "scaling"]);
 
+/** A kind and a name of which the name is shortened as everywhere. */
+const shortened = (says: string) => says.replace(/^(.*?: )(.*)$/s, (_, kind: string, name: string) => kind + shortName(name));
+
 function Filters() {
   const shown = useShown();
   if (nothingChosen(shown)) return null;
-  const chip = (key: string, says: string, remove: () => void) => <button key={key} class="chip" title={`remove: ${says}`} onClick={remove}>{says} ✕</button>;
+  const chip = (key: string, says: string, remove: () => void) => <button key={key} class="chip" title={`remove: ${says}`} onClick={remove}>{says.length > 66 ? shortened(says) : says} ✕</button>;
   return (
     <div class="filters" role="group" aria-label="Filters">
-      {shown.from !== undefined && shown.to !== undefined && chip("time", `time: ${seconds(shown.from)} to ${seconds(shown.to)}`, () => update({ from: undefined, to: undefined }))}
+      {shown.from !== undefined && shown.to !== undefined && chip("time", `time: ${timeSpan(shown.from, shown.to)}`, () => update({ from: undefined, to: undefined }))}
       {KINDS.flatMap((kind) => [
         ...(shown.only[kind] ?? []).map((name) => chip(`${kind} ${name}`, `${kind}: ${name}`, () => choose(kind, name, "any"))),
         ...(shown.without[kind] ?? []).map((name) => chip(`not ${kind} ${name}`, `without ${kind}: ${name}`, () => choose(kind, name, "any"))),

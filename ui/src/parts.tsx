@@ -2,9 +2,9 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { amount, digits, figure, interval, provenance, shortName, uncertainty } from "./format";
+import { amountIn, digits, figure, interval, provenance, shortName, uncertainty } from "./format";
 import { save, savePng, svgText } from "./save";
-import { update } from "./state";
+import { getState, update } from "./state";
 import type { Metric, Table } from "./types";
 
 /** A figure, how sure it is, and a mark for how it came to be; `Explained` tells the rest. */
@@ -27,7 +27,7 @@ export function CellValue({ metric, bare = false, signed = false }: { metric: Me
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
   return (
     <span class="value" title={why}>
-      {signed && metric.value > 0 && "+"}{bare ? digits(metric.value) : amount(metric.value, metric.unit)}
+      {signed && metric.value > 0 && "+"}{bare ? digits(metric.value) : amountIn(getState().units, metric.value, metric.unit)}
       {interval(metric) && <Interval metric={metric} />}
     </span>
   );
@@ -124,12 +124,13 @@ export function fullWidth(): number {
   return window.innerWidth - 26;
 }
 
-export function SaveDrawing({ svg, name }: { svg: RefObject<SVGSVGElement | null>; name: string }) {
-  const drawing = () => svg.current;
+/** `of`: the drawing, or several that stand below each other. */
+export function SaveDrawing({ svg, of, name }: { svg?: RefObject<SVGSVGElement | null>; of?: () => (SVGSVGElement | null)[]; name: string }) {
+  const drawings = () => (of ? of() : [svg?.current ?? null]).filter((one): one is SVGSVGElement => one !== null);
   return (
     <span class="save">
-      <button onClick={() => { const of = drawing(); if (of) save(`${name}.svg`, svgText(of), "image/svg+xml"); }}>SVG</button>
-      <button onClick={() => { const of = drawing(); if (of) savePng(`${name}.png`, of); }}>PNG</button>
+      <button onClick={() => { if (drawings().length > 0) save(`${name}.svg`, svgText(drawings()), "image/svg+xml"); }}>SVG</button>
+      <button onClick={() => { if (drawings().length > 0) savePng(`${name}.png`, drawings()); }}>PNG</button>
     </span>
   );
 }

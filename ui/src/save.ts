@@ -29,8 +29,26 @@ export function csv(columns: Column[], rows: Row[]): string {
 
 const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "font-size", "font-family", "font-weight", "text-anchor"];
 
-/** A copy of a drawing that looks the same without this page's style sheet. */
-export function svgText(svg: SVGSVGElement): string {
+/** Drawings below each other as one that looks the same without this page's style sheet. */
+export function svgText(drawings: SVGSVGElement[]): string {
+  if (drawings.length === 1) return new XMLSerializer().serializeToString(standingAlone(drawings[0]!));
+  const all = document.createElementNS(SVG, "svg");
+  let [width, height] = [0, 0];
+  for (const one of drawings) {
+    const copy = standingAlone(one);
+    const box = one.getBoundingClientRect();
+    copy.setAttribute("y", String(height));
+    [width, height] = [Math.max(width, box.width), height + box.height];
+    all.append(copy);
+  }
+  all.setAttribute("width", String(width));
+  all.setAttribute("height", String(height));
+  return new XMLSerializer().serializeToString(all);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function standingAlone(svg: SVGSVGElement): SVGSVGElement {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const originals = [svg, ...svg.querySelectorAll("*")];
   const copies = [copy, ...copy.querySelectorAll("*")];
@@ -40,19 +58,19 @@ export function svgText(svg: SVGSVGElement): string {
     copies[at]?.removeAttribute("class");
   });
   const { width, height } = svg.getBoundingClientRect();
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", String(width));
   copy.setAttribute("height", String(height));
-  const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  const back = document.createElementNS(SVG, "rect");
   back.setAttribute("width", "100%");
   back.setAttribute("height", "100%");
   back.setAttribute("fill", getComputedStyle(document.body).backgroundColor);
   copy.prepend(back);
-  return new XMLSerializer().serializeToString(copy);
+  return copy;
 }
 
-export function savePng(name: string, svg: SVGSVGElement): void {
-  const { width, height } = svg.getBoundingClientRect();
+export function savePng(name: string, drawings: SVGSVGElement[]): void {
+  const boxes = drawings.map((one) => one.getBoundingClientRect());
+  const [width, height] = [Math.max(...boxes.map((box) => box.width)), boxes.reduce((sum, box) => sum + box.height, 0)];
   const image = new Image();
   image.onload = () => {
     const canvas = document.createElement("canvas");
@@ -61,5 +79,5 @@ export function savePng(name: string, svg: SVGSVGElement): void {
     context?.drawImage(image, 0, 0, canvas.width, canvas.height);
     canvas.toBlob((blob) => blob && save(name, blob));
   };
-  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svgText(svg));
+  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svgText(drawings));
 }

@@ -2,7 +2,7 @@
 // Assumption, stated wherever they are shown: the call stacks of a function have shares of its traffic as of its CPU time.
 // Bursts record addresses and not who called, so nothing better is known.
 
-import type { Stacks } from "./stacks";
+import { numberOf, type Stacks } from "./stacks";
 import { textOf, valueOf, type Figure, type Row, type Table } from "./types";
 
 export interface Spread {
@@ -50,8 +50,9 @@ export function spreadOver(stacks: Stacks, spread: Spread, table: Table, objects
     placed += amount;
     return amount / sums[fn]!;
   });
+  const seen = rows.reduce((most, row) => Math.max(most, observations(row)), 0);
   return {
-    key: spread.key, label: spread.label, factor: 1, records: rows.reduce((most, row) => Math.max(most, observations(row)), 0),
+    key: spread.key, label: spread.label, factor: 1, records: seen, observations: seen,
     whole: { value: whole, unit: spread.unit, evidence: "estimated", samples: 0 },
     left_out: Math.max(0, whole - placed), bin_seconds: time.bin_seconds, lane_seconds: time.lane_seconds,
     lanes: { thread: [], bin: [], kernel: [], amount: [] },
@@ -62,4 +63,57 @@ export function spreadOver(stacks: Stacks, spread: Spread, table: Table, objects
 function observations(row: Row): number {
   const loads = row.loads;
   return typeof loads === "object" && loads !== null && "samples" in loads ? loads.samples : 0;
+}
+
+/** What the table of objects has of a figure: of other figures no object is known. */
+const OF_OBJECTS: Record<string, (row: Row) => number> = {
+  cpu_time: (row) => of(row, "stall_time"),
+  page_faults: (row) => of(row, "page_faults"),
+  ...Object.fromEntries(SPREADS.map(({ key, amount }) => [key, amount])),
+};
+
+/** The question whose answer divides figures so; nothing without such a level. */
+export function divisionOf(levels: string[]): string | undefined {
+  const [object, type] = [levels.includes("object"), levels.includes("type")];
+  if (object && type) return "objects?group=object,type,function&limit=400";
+  return object ? BY_OBJECT : type ? "objects?group=type,function&limit=150" : undefined;
+}
+
+/** The figure with its cells divided among memory objects or types, as the table divides their functions; what it does not know stays undivided. */
+export function divided(stacks: Stacks, figure: Figure, table: Table): Figure {
+  const amountOf = OF_OBJECTS[figure.key];
+  if (!amountOf) return figure;
+  const numbered = (name: string) => (name === "" ? -1 : numberOf(name));
+  const parts = new Map<string, { object: number; type: number; amount: number }[]>();
+  for (const row of table.rows) {
+    const amount = amountOf(row);
+    if (amount <= 0) continue;
+    const name = `${textOf(row.module)} ${textOf(row.function)}`;
+    parts.set(name, [...(parts.get(name) ?? []), { object: numbered(textOf(row.object)), type: numbered(textOf(row.type)), amount }]);
+  }
+  const { cells } = figure;
+  const { function: functions } = stacks.doc.nodes;
+  const sums = new Float64Array(stacks.doc.functions.name.length);
+  cells.node.forEach((node, at) => { sums[functions[node] ?? -1]! += cells.amount[at]! * figure.factor; });
+  const of = stacks.doc.functions.name.map((name, fn) => parts.get(`${stacks.moduleOf(fn)} ${name}`) ?? []);
+  const out: Figure["cells"] & { object: number[]; type: number[] } = { node: [], thread: [], bin: [], kernel: [], amount: [], object: [], type: [] };
+  const add = (at: number, amount: number, object: number, type: number) => {
+    for (const column of ["node", "thread", "bin", "kernel"] as const) out[column].push(cells[column][at]!);
+    out.amount.push(amount);
+    out.object.push(object);
+    out.type.push(type);
+  };
+  cells.node.forEach((node, at) => {
+    const fn = functions[node] ?? -1;
+    const known = of[fn] ?? [];
+    const whole = Math.max(sums[fn] ?? 0, known.reduce((sum, { amount }) => sum + amount, 0));
+    let left = cells.amount[at]!;
+    for (const { object, type, amount } of known) {
+      const part = (cells.amount[at]! * amount) / whole;
+      add(at, part, object, type);
+      left -= part;
+    }
+    if (left > cells.amount[at]! * 1e-9) add(at, left, -1, -1);
+  });
+  return { ...figure, cells: out };
 }

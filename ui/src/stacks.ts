@@ -30,7 +30,11 @@ interface Steps {
   /** The frame that the next level looks at. */
   at: Int32Array;
   thread: Int32Array;
-  amount: Float64Array;
+  /** Numbers of the names of memory objects and types; -1: not known. */
+  object: Int32Array;
+  type: Int32Array;
+  /** Of each figure. */
+  amounts: Float64Array[];
 }
 
 /** Children of nodes as lists through two arrays: hundreds of thousands of small arrays would cost more than the tree. */
@@ -58,6 +62,9 @@ export interface TreeRow {
   inlined: boolean;
   total: number;
   self: number;
+  /** Of each figure that stands next to the first, that one included. */
+  totals: number[];
+  selfs: number[];
   depth: number;
   parent?: TreeRow;
   children: () => TreeRow[];
@@ -69,10 +76,10 @@ export const GROUPINGS = ["function", "module,function", "thread,function", "fil
 /** Trees that are kept: a view back and forth, with and without a selection. */
 const TREES = 8;
 
-type Level = "function" | "module" | "process" | "thread" | "file" | "line";
+type Level = "function" | "module" | "process" | "thread" | "file" | "line" | "object" | "type";
 
 /** What calls can be grouped by, in any order; below the last come the callers. */
-export const LEVELS: [Level, string][] = [["process", "Process"], ["thread", "Thread"], ["module", "Module"], ["file", "Source File"], ["function", "Function"], ["line", "Source Line"]];
+export const LEVELS: [Level, string][] = [["process", "Process"], ["thread", "Thread"], ["module", "Module"], ["file", "Source File"], ["function", "Function"], ["line", "Source Line"], ["object", "Memory Object"], ["type", "Type"]];
 
 /** `thread,function` as `Thread / Function / Call Stack`. */
 export function groupingName(group: string): string {
@@ -86,8 +93,11 @@ const LINES = 2 ** 24;
 /** The same number for the same name, whichever document has it: positions in two documents are not of the same things. */
 const numbers = new Map<string, number>();
 
-function numberOf(name: string): number {
+const named: string[] = [];
+
+export function numberOf(name: string): number {
   const number = numbers.get(name) ?? numbers.size;
+  if (number === named.length) named.push(name);
   numbers.set(name, number);
   return number;
 }
@@ -98,7 +108,7 @@ export class Stacks {
   /** The first thread of each thread's process. */
   private readonly processes: number[];
   private readonly ids: number[] = [];
-  private trees: { figure: Figure; key: string; rows: TreeRow[] }[] = [];
+  private trees: { figures: Figure[]; key: string; rows: TreeRow[] }[] = [];
 
   constructor(doc: StacksDocument) {
     this.doc = doc;
@@ -137,7 +147,7 @@ export class Stacks {
   }
 
   /** For each node, whether it counts: a frame of its stack is taken in, and none is left out. */
-  private matching(choice: Choice): Uint8Array | undefined {
+  matching(choice: Choice): Uint8Array | undefined {
     const { only, without } = choice;
     const [takes, leaves] = [only.function ?? only.module, without.function ?? without.module];
     if (!takes && !leaves) return undefined;
@@ -156,14 +166,26 @@ export class Stacks {
     return found.map((bits) => ((!takes || bits & 1) && !(bits & 2) ? 1 : 0));
   }
 
+  /** For each node, whether a function on its stack has this text in its name. */
+  having(text: string): Uint8Array {
+    const wanted = text.toLowerCase();
+    const names = this.doc.functions.name.map((name) => name.toLowerCase().includes(wanted));
+    const found = new Uint8Array(this.count);
+    for (let node = 0; node < this.count; node++) {
+      const parent = this.parent(node);
+      found[node] = names[this.doc.nodes.function[node]!] || (parent >= 0 && found[parent]) ? 1 : 0;
+    }
+    return found;
+  }
+
   /** For each thread, whether it is chosen. */
-  private chosenThreads({ only, without }: Choice): boolean[] | undefined {
+  chosenThreads({ only, without }: Choice): boolean[] | undefined {
     if (!only.thread && !only.process && !without.thread && !without.process) return undefined;
     return this.doc.threads.map((thread) => hasThread({ only, without }, thread));
   }
 
   /** Calls back for each cell that is chosen, with its amount in the figure's unit. */
-  each(figure: Figure, choice: Choice, take: (node: number, thread: number, bin: number, kernel: boolean, amount: number) => void): void {
+  each(figure: Figure, choice: Choice, take: (node: number, thread: number, bin: number, kernel: boolean, amount: number, at: number) => void): void {
     const matching = this.matching(choice);
     const threads = this.chosenThreads(choice);
     const { cells, bin_seconds: width } = figure;
@@ -175,7 +197,7 @@ export class Stacks {
       // A bin counts when its middle is chosen: it is the finest that the page has.
       const middle = (bin + 0.5) * width;
       if (choice.from !== undefined && choice.to !== undefined && (middle < choice.from || middle >= choice.to)) continue;
-      take(node, cells.thread[at]!, bin, cells.kernel[at] === 1, cells.amount[at]! * figure.factor);
+      take(node, cells.thread[at]!, bin, cells.kernel[at] === 1, cells.amount[at]! * figure.factor, at);
     }
   }
 
@@ -195,53 +217,62 @@ export class Stacks {
     return figure.lane_seconds;
   }
 
-  /** Threads are separate only on request: each may need as many sums. */
-  private sums(figure: Figure, choice: Choice, byThread: boolean): Steps {
-    const at: number[] = [];
-    const thread: number[] = [];
-    const amount: number[] = [];
-    const known = new Map<number, number>();
+  /** Threads, objects and types are separate only on request: each may need as many sums. */
+  private sums(figures: Figure[], choice: Choice, levels: Level[]): Steps {
+    const byThread = levels.some((level) => level === "thread" || level === "process");
+    const [byObject, byType] = [levels.includes("object"), levels.includes("type")];
+    const [at, thread, object, type]: number[][] = [[], [], [], []];
+    const amounts = figures.map((): number[] => []);
+    const known = new Map<number | string, number>();
     const threads = byThread ? this.doc.threads.length + 1 : 0;
-    this.each(figure, choice, (node, of, _bin, _kernel, more) => {
-      const key = byThread ? node * threads + of + 1 : node;
-      const place = known.get(key);
-      if (place !== undefined) amount[place]! += more;
-      else {
-        known.set(key, at.length);
-        at.push(node);
-        thread.push(of);
-        amount.push(more);
-      }
+    figures.forEach((figure, number) => {
+      this.each(figure, choice, (node, of, _bin, _kernel, more, cell) => {
+        const place = byObject ? figure.cells.object?.[cell] ?? -1 : -1;
+        const kind = byType ? figure.cells.type?.[cell] ?? -1 : -1;
+        const plain = byThread ? node * threads + of + 1 : node;
+        const key = byObject || byType ? `${plain} ${place} ${kind}` : plain;
+        let step = known.get(key);
+        if (step === undefined) {
+          known.set(key, (step = at!.length));
+          at!.push(node);
+          thread!.push(of);
+          object!.push(place);
+          type!.push(kind);
+          amounts.forEach((list) => list.push(0));
+        }
+        amounts[number]![step]! += more;
+      });
     });
-    return { at: Int32Array.from(at), thread: Int32Array.from(thread), amount: Float64Array.from(amount) };
+    return { at: Int32Array.from(at!), thread: Int32Array.from(thread!), object: Int32Array.from(object!), type: Int32Array.from(type!), amounts: amounts.map((list) => Float64Array.from(list)) };
   }
 
   /** Functions (or other groups) with who called them below. */
-  bottomUp(figure: Figure, choice: Choice, group: string): TreeRow[] {
+  bottomUp(figures: Figure[], choice: Choice, group: string): TreeRow[] {
     const levels = group.split(",").filter((level): level is Level => LEVELS.some(([key]) => key === level));
-    return this.kept(figure, ["bottom-up", choice.key, group], () =>
-      this.grouped(this.sums(figure, choice, levels.some((level) => level === "thread" || level === "process")), levels, 0, undefined));
+    return this.kept(figures, ["bottom-up", choice.key, group], () => this.grouped(this.sums(figures, choice, levels), levels, 0, undefined));
   }
 
   /** Makes both trees of everything, so that whoever asks for them first does not wait. */
   makeAhead(key: string, group: string): void {
     const figure = this.figure(key);
     if (!figure) return;
-    this.bottomUp(figure, EVERYTHING, group);
-    this.topDown(figure, EVERYTHING);
+    this.bottomUp([figure], EVERYTHING, group);
+    this.topDown([figure], EVERYTHING);
   }
 
   /** Views ask for the same trees again and again. */
-  private kept(figure: Figure, of: unknown[], make: () => TreeRow[]): TreeRow[] {
+  private kept(figures: Figure[], of: unknown[], make: () => TreeRow[]): TreeRow[] {
     const key = JSON.stringify(of);
-    const before = this.trees.findIndex((one) => one.figure === figure && one.key === key);
-    const tree = this.trees.splice(before, before < 0 ? 0 : 1)[0] ?? { figure, key, rows: make() };
+    const before = this.trees.findIndex((one) => one.key === key && one.figures.length === figures.length && one.figures.every((figure, at) => figure === figures[at]));
+    const tree = this.trees.splice(before, before < 0 ? 0 : 1)[0] ?? { figures, key, rows: make() };
     this.trees = [tree, ...this.trees.slice(0, TREES - 1)];
     return tree.rows;
   }
 
   private keyOf(kind: Level, steps: Steps, step: number): number {
     if (kind === "thread") return steps.thread[step]!;
+    if (kind === "object") return steps.object[step]!;
+    if (kind === "type") return steps.type[step]!;
     if (kind === "process") return this.processes[steps.thread[step]!] ?? -1;
     const fn = this.doc.nodes.function[steps.at[step]!]!;
     if (kind === "line") return ((this.doc.functions.file[fn] ?? -1) + 1) * LINES + (this.doc.nodes.line[steps.at[step]!] ?? 0);
@@ -259,23 +290,25 @@ export class Stacks {
       else groups.set(key, [step]);
     }
     const rows = [...groups].map(([key, members]) => {
-      let total = 0;
+      const totals = steps.amounts.map(() => 0);
       let heaviest = members[0]!;
       for (const step of members) {
-        total += steps.amount[step]!;
-        if (steps.amount[step]! > steps.amount[heaviest]!) heaviest = step;
+        steps.amounts.forEach((amounts, number) => { totals[number]! += amounts[step]!; });
+        if (steps.amounts[0]![step]! > steps.amounts[0]![heaviest]!) heaviest = step;
       }
       const isFunction = kind === "function";
       const row: TreeRow = {
-        id: `${parent?.id ?? ""}/${kind[0]}${isFunction ? this.idOf(key) : numberOf(this.label(kind, key))}`,
+        id: `${parent?.id ?? ""}/${kind.slice(0, 2)}${isFunction ? this.idOf(key) : numberOf(this.label(kind, key))}`,
         kind,
         label: this.label(kind, key),
         fn: isFunction ? key : -1,
         line: isFunction ? this.doc.nodes.line[steps.at[heaviest]!] ?? 0 : 0,
         inlined: isFunction && this.doc.nodes.inlined[steps.at[heaviest]!] === 1,
-        total,
+        total: totals[0]!,
         // A caller is only passed through on the way to who it called.
-        self: level < levels.length ? total : 0,
+        self: level < levels.length ? totals[0]! : 0,
+        totals,
+        selfs: level < levels.length ? totals : totals.map(() => 0),
         depth: level,
         parent,
         children: () => [],
@@ -288,18 +321,20 @@ export class Stacks {
 
   /** The members alone; of a function one frame further out, where direct recursion is one level. */
   private further(steps: Steps, members: number[], fn: number | undefined): Steps {
-    const next: Steps = { at: new Int32Array(members.length), thread: new Int32Array(members.length), amount: new Float64Array(members.length) };
+    const list = () => new Int32Array(members.length);
+    const next: Steps = { at: list(), thread: list(), object: list(), type: list(), amounts: steps.amounts.map(() => new Float64Array(members.length)) };
     let count = 0;
     for (const step of members) {
       let at = steps.at[step]!;
       if (fn !== undefined) while (at >= 0 && this.doc.nodes.function[at] === fn) at = this.parent(at);
       if (at < 0) continue;
       next.at[count] = at;
-      next.thread[count] = steps.thread[step]!;
-      next.amount[count] = steps.amount[step]!;
+      for (const column of ["thread", "object", "type"] as const) next[column][count] = steps[column][step]!;
+      steps.amounts.forEach((amounts, number) => { next.amounts[number]![count] = amounts[step]!; });
       count += 1;
     }
-    return { at: next.at.subarray(0, count), thread: next.thread.subarray(0, count), amount: next.amount.subarray(0, count) };
+    const filled = (column: Int32Array) => column.subarray(0, count);
+    return { at: filled(next.at), thread: filled(next.thread), object: filled(next.object), type: filled(next.type), amounts: next.amounts.map((amounts) => amounts.subarray(0, count)) };
   }
 
   private label(kind: Level, key: number): string {
@@ -309,6 +344,8 @@ export class Stacks {
       case "module": return this.doc.modules[key] ?? "[unknown module]";
       case "file": return this.doc.files[key] ?? "[no source file known]";
       case "function": return this.functionName(key);
+      case "object": return named[key] ?? "[no memory object known]";
+      case "type": return named[key] ?? "[no type known]";
       case "line": {
         const file = this.doc.files[Math.floor(key / LINES) - 1]?.split("/").pop();
         return file === undefined || key % LINES === 0 ? "[no source line known]" : `${file}:${key % LINES}`;
@@ -317,30 +354,33 @@ export class Stacks {
   }
 
   /** Outermost functions with what they call below. */
-  topDown(figure: Figure, choice: Choice): TreeRow[] {
-    return this.kept(figure, ["top-down", choice.key], () => this.roots(figure, choice));
+  topDown(figures: Figure[], choice: Choice): TreeRow[] {
+    return this.kept(figures, ["top-down", choice.key], () => this.roots(figures, choice));
   }
 
   /** `outermost`: trees begin at these frames, and stacks without one are left out. */
-  private roots(figure: Figure, choice: Choice, outermost?: Int32Array): TreeRow[] {
-    const self = new Float64Array(this.count);
-    this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
-      if (!outermost || outermost[node]! >= 0) self[node]! += amount;
+  private roots(figures: Figure[], choice: Choice, outermost?: Int32Array): TreeRow[] {
+    const selfs = figures.map((figure) => {
+      const self = new Float64Array(this.count);
+      this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
+        if (!outermost || outermost[node]! >= 0) self[node]! += amount;
+      });
+      return self;
     });
-    const total = self.slice();
+    const totals = selfs.map((self) => self.slice());
     const children: Children = { first: new Int32Array(this.count).fill(-1), next: new Int32Array(this.count).fill(-1) };
     const roots: number[] = [];
     for (let node = this.count - 1; node >= 0; node--) {
-      if (total[node]! <= 0) continue;
+      if (totals.every((total) => total[node]! <= 0)) continue;
       const parent = this.parent(node);
       if (outermost ? outermost[node] === node : parent < 0) roots.push(node);
       else {
-        total[parent]! += total[node]!;
+        for (const total of totals) total[parent]! += total[node]!;
         children.next[node] = children.first[parent]!;
         children.first[parent] = node;
       }
     }
-    return this.merged(roots, self, total, children, undefined);
+    return this.merged(roots, selfs, totals, children, undefined);
   }
 
   /** Who calls a function, and what it calls. A stack counts once: at the outermost of its frames of the function. */
@@ -350,19 +390,20 @@ export class Stacks {
       const parent = this.parent(node);
       outermost[node] = parent >= 0 && outermost[parent]! >= 0 ? outermost[parent]! : this.doc.nodes.function[node] === fn ? node : -1;
     }
-    const of = (direction: string, make: () => TreeRow[]) => this.kept(figure, [direction, choice.key, fn], make);
+    const of = (direction: string, make: () => TreeRow[]) => this.kept([figure], [direction, choice.key, fn], make);
     const callers = () => {
       const sums = new Map<number, number>();
       this.each(figure, choice, (node, _thread, _bin, _kernel, amount) => {
         const at = outermost[node]!;
         if (at >= 0) sums.set(at, (sums.get(at) ?? 0) + amount);
       });
-      return this.grouped({ at: Int32Array.from(sums.keys()), thread: new Int32Array(sums.size), amount: Float64Array.from(sums.values()) }, ["function"], 0, undefined);
+      const none = () => new Int32Array(sums.size);
+      return this.grouped({ at: Int32Array.from(sums.keys()), thread: none(), object: none(), type: none(), amounts: [Float64Array.from(sums.values())] }, ["function"], 0, undefined);
     };
-    return { callers: of("callers", callers), callees: of("callees", () => this.roots(figure, choice, outermost)) };
+    return { callers: of("callers", callers), callees: of("callees", () => this.roots([figure], choice, outermost)) };
   }
 
-  private merged(nodes: number[], self: Float64Array, total: Float64Array, children: Children, parent: TreeRow | undefined): TreeRow[] {
+  private merged(nodes: number[], selfs: Float64Array[], totals: Float64Array[], children: Children, parent: TreeRow | undefined): TreeRow[] {
     const groups = new Map<number, number[]>();
     for (const node of nodes) {
       const fn = this.doc.nodes.function[node]!;
@@ -372,12 +413,9 @@ export class Stacks {
     }
     const rows = [...groups].map(([fn, members]) => {
       let heaviest = members[0]!;
-      let [all, own] = [0, 0];
-      for (const node of members) {
-        all += total[node]!;
-        own += self[node]!;
-        if (total[node]! > total[heaviest]!) heaviest = node;
-      }
+      for (const node of members) if (totals[0]![node]! > totals[0]![heaviest]!) heaviest = node;
+      const sum = (of: Float64Array) => members.reduce((all, node) => all + of[node]!, 0);
+      const [all, own] = [totals.map(sum), selfs.map(sum)];
       const row: TreeRow = {
         id: `${parent?.id ?? ""}/${this.idOf(fn)}`,
         kind: "function",
@@ -385,13 +423,15 @@ export class Stacks {
         fn,
         line: this.doc.nodes.line[heaviest] ?? 0,
         inlined: this.doc.nodes.inlined[heaviest] === 1,
-        total: all,
-        self: own,
+        total: all[0]!,
+        self: own[0]!,
+        totals: all,
+        selfs: own,
         depth: parent ? parent.depth + 1 : 0,
         parent,
         children: () => [],
       };
-      row.children = once(() => this.merged(members.flatMap((node) => below(children, node)), self, total, children, row));
+      row.children = once(() => this.merged(members.flatMap((node) => below(children, node)), selfs, totals, children, row));
       return row;
     });
     return rows.sort((a, b) => b.total - a.total);
@@ -462,12 +502,12 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
-/** A 95 % interval of a sampled amount: Wilson's, with as many observations as the share has of all. */
+/** A 95 % interval of a sampled amount: Wilson's, of its share of the whole, behind which there are so many observations. */
 export function interval(figure: Figure, amount: number): [number, number] | undefined {
   const whole = figure.whole.value;
-  if (!whole || figure.records === 0) return undefined;
+  if (!whole || figure.observations === 0) return undefined;
   const share = Math.min(1, amount / whole);
-  const [n, z] = [figure.records, 1.96];
+  const [n, z] = [figure.observations, 1.96];
   const middle = (share + (z * z) / (2 * n)) / (1 + (z * z) / n);
   const half = (z / (1 + (z * z) / n)) * Math.sqrt((share * (1 - share)) / n + (z * z) / (4 * n * n));
   return [Math.max(0, middle - half) * whole, Math.min(1, middle + half) * whole];
@@ -477,8 +517,8 @@ export function interval(figure: Figure, amount: number): [number, number] | und
  * (the score interval of a Poisson count). */
 export function intervalInTime(figure: Figure, amount: number): [number, number] | undefined {
   const whole = figure.whole.value;
-  if (!whole || figure.records === 0) return undefined;
-  const [each, z] = [whole / figure.records, 1.96];
+  if (!whole || figure.observations === 0) return undefined;
+  const [each, z] = [whole / figure.observations, 1.96];
   const count = amount / each;
   const [middle, half] = [count + (z * z) / 2, z * Math.sqrt(count + (z * z) / 4)];
   return [Math.max(0, middle - half) * each, (middle + half) * each];

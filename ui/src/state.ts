@@ -19,10 +19,21 @@ export interface State {
   search: string;
   table: string;
   flame: string;
+  /** Keys of the figures that stand next to the first in trees. */
+  further: string;
+  /** Units of tables: `s:ms,bytes:MiB`. */
+  units: string;
+  /** What Compare shows: tables where nothing is said. */
+  compare: string;
+  /** Lanes of the timeline that are pinned, and those that are folded or not against custom: lists of ids as JSON. */
+  pins: string;
+  folds: string;
+  /** Marks on it, as JSON. */
+  marks: string;
 }
 
 /** What is shown where the address does not say. */
-export const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", only: {}, without: {}, search: "", table: "hotspots?group=function&limit=400", flame: "" };
+export const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", only: {}, without: {}, search: "", table: "hotspots?group=function&limit=400", flame: "", further: "", units: "", compare: "", pins: "", folds: "", marks: "" };
 const NUMBERS = new Set(["from", "to", "line"]);
 
 /** In the address names that are left out have this in front of their kind. */
@@ -42,6 +53,16 @@ function read(): State {
     else if (Number.isFinite(Number(value))) fields[key] = Number(value);
   }
   return fields as unknown as State;
+}
+
+/** A list of texts in the address, which anybody may have written. */
+export function listOf(text: string): string[] {
+  try {
+    const found: unknown = JSON.parse(text || "[]");
+    return Array.isArray(found) ? found.filter((one): one is string => typeof one === "string") : [];
+  } catch {
+    return [];
+  }
 }
 
 let state = read();

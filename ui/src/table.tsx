@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Grid, type GridColumn } from "./grid";
-import { counted, provenance, seconds } from "./format";
+import { counted, provenance, seconds, shortName } from "./format";
 import { CellValue, Empty, FunctionLink, INTERVALS, Notes } from "./parts";
 import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
 import { Tools, columnsOfBench, exactly, heatOf, mostOf, plainNumber, useBench, type Bench } from "./workbench";
@@ -34,6 +34,9 @@ const SCALED = new Set(["s", "ns", "bytes", "percent", "count", "GB/s", "GFLOP/s
 
 /** Columns of points in time, seconds. */
 const TIMES = new Set(["start", "end"]);
+
+/** Columns of names, besides functions: long ones are shortened as everywhere. */
+const NAMES = new Set(["object", "type", "field", "element_type", "stack", "allocation_stack", "free_stack", "caller", "callee", "waker_function"]);
 
 /** Columns of changes. */
 const SIGNED = new Set(["difference", "change"]);
@@ -164,6 +167,7 @@ function TableCell({ column, row, exact }: { column: Column; row: Row; exact: bo
   if (column.key === "function" && text) {
     return <FunctionLink name={text} file={textOf(row.file) || undefined} line={valueOf(row.line)} />;
   }
+  if (NAMES.has(column.key)) return <span title={text}>{Array.isArray(cell) ? cell.map(shortName).join(" < ") : shortName(text)}</span>;
   if (column.key === "file") return <span title={text}>{text.split("/").pop()}</span>;
   return <span title={text}>{text}</span>;
 }

@@ -58,12 +58,16 @@ export interface Figure {
   label: string;
   whole: Metric;
   factor: number;
+  /** Behind the cells. */
   records: number;
+  /** Equally weighted ones behind `whole`, whatever is selected; 0 where all of it was counted. */
+  observations: number;
   left_out: number;
   bin_seconds: number;
   lane_seconds: number;
   lanes: { thread: number[]; bin: number[]; kernel: number[]; amount: number[] };
-  cells: { node: number[]; thread: number[]; bin: number[]; kernel: number[]; amount: number[] };
+  /** `object`, `type`: numbers of names, where the page has divided it so (spread.ts). */
+  cells: { node: number[]; thread: number[]; bin: number[]; kernel: number[]; amount: number[]; object?: number[]; type?: number[] };
 }
 
 export interface StacksDocument {
@@ -76,6 +80,32 @@ export interface StacksDocument {
   nodes: { parent: number[]; function: number[]; line: number[]; inlined: number[] };
   figures: Figure[];
   notes: string[];
+}
+
+/** A list for each field; empty where they are too many. Times are differences in microseconds. */
+export interface MomentColumns {
+  count: number;
+  time: number[];
+  length?: number[];
+  thread: number[];
+  node: number[];
+}
+
+/** Single observations of a span of time (crates/report/src/moments.rs). */
+export interface MomentsDocument extends Pick<StacksDocument, "modules" | "files" | "functions" | "nodes"> {
+  view: "moments";
+  from: number;
+  to: number;
+  cpus: { cpu: number; node: number | null }[];
+  factor: number;
+  samples: MomentColumns & { cpu: number[]; kernel: number[] };
+  faults: MomentColumns & { weight: number[]; major: number[] };
+  waits: MomentColumns & { state: number[] };
+  states: string[];
+  merged_waits: number;
+  bursts: MomentColumns & { flavour: string[] };
+  bin_seconds: number;
+  cells: { thread: number[]; cpu: number[]; bin: number[]; kernel: number[]; amount: number[] };
 }
 
 export interface PointsDocument {

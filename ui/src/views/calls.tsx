@@ -170,7 +170,7 @@ function Tree({ stacks, choice, figure, direction, height, made }: TreeProps) {
   const [open, setOpen] = useState<Set<string>>(new Set());
   const [chosen, setChosen] = useState<string>();
   const roots = useMemo(
-    () => made ?? (direction === "bottom-up" ? stacks.bottomUp(figure, choice, shown.group) : stacks.topDown(figure, choice)),
+    () => made ?? (direction === "bottom-up" ? stacks.bottomUp([figure], choice, shown.group) : stacks.topDown([figure], choice)),
     [stacks, figure, direction, shown.group, choice.key, made],
   );
   const opened = useMemo(() => {
@@ -265,7 +265,7 @@ export function AroundView({ height }: { height: number }) {
   const functions = useMemo(() => {
     if (!stacks || !figure) return [];
     const totals = new Map<number, number>();
-    stacks.bottomUp(figure, choice, "function").forEach((row) => totals.set(row.fn, row.total));
+    stacks.bottomUp([figure], choice, "function").forEach((row) => totals.set(row.fn, row.total));
     return stacks.doc.functions.name.map((name, fn) => ({ name, fn, module: stacks.moduleOf(fn), own: totals.get(fn) ?? 0 })).sort((a, b) => b.own - a.own);
   }, [stacks, figure, choice.key]);
   const one = functions.find(({ name }) => name === shown.code) ?? functions[0];

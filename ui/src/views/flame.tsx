@@ -89,7 +89,7 @@ export function FlameView({ height }: { height: number }) {
   };
   const roots = useMemo(() => {
     if (!stacks || !figure) return [];
-    return inverted ? stacks.bottomUp(figure, choice, "function") : stacks.topDown(figure, choice);
+    return inverted ? stacks.bottomUp([figure], choice, "function") : stacks.topDown([figure], choice);
   }, [stacks, figure, inverted, choice.key]);
   useEffect(() => setZoom(undefined), [roots]);
   const boxes = useMemo(() => layout(roots, zoom, width, !byName), [roots, zoom, width, byName]);

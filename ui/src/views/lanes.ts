@@ -1,0 +1,200 @@
+// The lanes of the timeline: which there are, in which order, below which other; and how busy each was.
+// What not: drawing (lane_drawing.tsx).
+
+import { amount, bytes, digits, rate, seconds } from "../format";
+import type { Summary } from "../generated";
+import type { Busy, Moments } from "../moments";
+import { intervalInTime, type Choice, type Stacks } from "../stacks";
+import { isMetric, valueOf, type Figure, type Table } from "../types";
+
+/** Threads that are drawn; the busiest first. */
+export const THREADS = 60;
+/** CPUs that are drawn without being asked for. */
+const CPUS = 16;
+
+export const FIGURE = 74;
+export const GROUP = 40;
+export const CHILD = 20;
+
+/** An amount from a time to another. */
+export interface Span {
+  from: number;
+  to: number;
+  /** Values to be stacked upon each other. */
+  values: number[];
+  /** The interval of their sum. */
+  low?: number;
+  high?: number;
+  /** What the machine would reach with such a mix. */
+  peak?: number;
+}
+
+interface Common {
+  id: string;
+  label: string;
+  /** What the pointer tells of its name. */
+  says: string;
+  height: number;
+}
+
+/** A figure of the whole program over time. */
+export interface FigureLane extends Common {
+  type: "figure";
+  kinds: string[];
+  names: string[];
+  spans: Span[];
+  most: number;
+  format: (value: number) => string;
+}
+
+/** A CPU, a NUMA node, a process or a thread: how busy, and what happened. */
+export interface BusyLane extends Common {
+  type: "node" | "process" | "cpu" | "thread";
+  /** The name that a filter takes. */
+  name: string;
+  /** Position of the thread. */
+  thread?: number;
+  cpu?: number;
+  /** CPUs or threads that fill the lane. */
+  full: number;
+  /** Lanes below it that can be folded away. */
+  children: BusyLane[];
+  start: number;
+  end: number;
+}
+
+export type Lane = FigureLane | BusyLane;
+
+/** Sums of a figure per bin: in the program and in the kernel. */
+function overTime(stacks: Stacks, figure: Figure, choice: Choice, perSecond: boolean): Span[] {
+  const found: [number, boolean, number][] = [];
+  const width = stacks.overTime(figure, choice, (_thread, bin, kernel, value) => found.push([bin, kernel, value]));
+  const bins = Math.max(1, Math.ceil(stacks.doc.elapsed / width));
+  const sums = Array.from({ length: bins }, () => [0, 0]);
+  for (const [bin, kernel, value] of found) sums[Math.min(bin, bins - 1)]![kernel ? 1 : 0]! += perSecond ? value / width : value;
+  return sums.map((values, bin) => withEnds(figure, { from: bin * width, to: Math.min((bin + 1) * width, stacks.doc.elapsed), values }, perSecond ? width : 1));
+}
+
+/** With the interval of the sum, which is of so many seconds. */
+function withEnds(figure: Figure, span: Span, seconds: number): Span {
+  const ends = intervalInTime(figure, span.values.reduce((sum, value) => sum + value, 0) * seconds);
+  return { ...span, low: ends && ends[0] / seconds, high: ends && ends[1] / seconds };
+}
+
+/** Bins of a closer look as spans. */
+function spansOf(busy: Busy, figure: Figure): Span[] {
+  return Array.from(busy.user, (user, bin) =>
+    withEnds(figure, { from: busy.from + bin * busy.width, to: busy.from + (bin + 1) * busy.width, values: [user, busy.kernel[bin]!] }, busy.width));
+}
+
+/** Bins of a figure in what is seen: a few observations in each, or the interval of every one hides all. */
+export function binsFor(kind: "samples" | "faults", moments: Moments, choice: Choice, span: [number, number]): number {
+  let count = 0;
+  moments.each(kind, choice, span, () => { count += 1; });
+  return Math.min(120, Math.max(24, Math.round(count / 3)));
+}
+
+/** Rates of page faults in bins of what is seen. */
+function faultsOf(moments: Moments, figure: Figure, choice: Choice, [start, end]: [number, number]): Span[] {
+  const bins = binsFor("faults", moments, choice, [start, end]);
+  const width = (end - start) / bins;
+  const sums = new Float64Array(bins);
+  moments.each("faults", choice, [start, end], (fault) => {
+    sums[Math.min(bins - 1, Math.max(0, Math.floor((fault.from - start) / width)))]! += moments.doc.faults.weight[fault.at]!;
+  });
+  return Array.from(sums, (sum, bin) => withEnds(figure, { from: start + bin * width, to: start + (bin + 1) * width, values: [sum / width, 0] }, width));
+}
+
+interface Sources {
+  stacks: Stacks;
+  choice: Choice;
+  traffic?: Table;
+  memory?: Table;
+  summary?: Summary;
+  /** A closer look at what is seen. */
+  moments?: Moments;
+  busy?: Map<string, Busy>;
+  span: [number, number];
+}
+
+export function figureLanes({ stacks, choice, traffic, memory, summary, moments, busy, span }: Sources): FigureLane[] {
+  const found: FigureLane[] = [];
+  // A lane stays also where nothing of it is seen: what is below it must not move.
+  const add = (lane: Omit<FigureLane, "most" | "type" | "id" | "height">, stays = false) => {
+    const seen = Math.max(0, ...lane.spans.map((one) => one.values.reduce((sum, value) => sum + value, 0)));
+    const peak = Math.max(0, ...lane.spans.map((one) => one.peak ?? 0));
+    // An interval that reaches far above everything that was seen would press all else to the ground: it is cut there.
+    const highest = Math.max(0, ...lane.spans.map((one) => one.high ?? 0));
+    const reach = Math.min(2 * Math.max(seen, peak), highest);
+    if (seen > 0 || stays) found.push({ type: "figure", id: `figure ${lane.label}`, height: FIGURE, ...lane, most: Math.max(peak, seen, reach) || highest || 1 });
+  };
+  const figure = (key: string) => stacks.doc.figures.find((one) => one.key === key);
+  const cpu = figure("cpu_time");
+  const near = busy?.get("all");
+  if (cpu) add({ label: "CPUs busy", says: "threads on a CPU at a time, sampled", kinds: ["user", "kernel"], names: ["program", "kernel"], format: digits, spans: near ? spansOf(near, cpu) : overTime(stacks, cpu, choice, true) }, true);
+  const spans = (table: Table | undefined, keys: string[]): Span[] =>
+    (table?.rows ?? []).map((row) => {
+      const sum = row[keys.length > 1 ? "total" : keys[0]!];
+      return { from: valueOf(row.start) ?? 0, to: valueOf(row.end) ?? 0, values: keys.map((key) => valueOf(row[key]) ?? 0), ...(isMetric(sum) ? { low: sum.low, high: sum.high } : {}), ...("reachable" in row ? { peak: valueOf(row.reachable) } : {}) };
+    });
+  const reach = summary?.dram_bandwidth.reachable.value;
+  const moved = spans(traffic, ["read", "write"]).map((one) => ({ ...one, peak: one.peak ?? reach }));
+  add({ label: "DRAM bandwidth", says: "traffic with memory, estimated; dashed: what so many threads reach on this machine with that mix of reads and writes", kinds: ["read", "write"], names: ["read", "written"], format: (value) => rate(value, "GB/s"), spans: moved });
+  const faults = figure("page_faults");
+  if (faults) add({ label: "Page faults", says: "page faults per second", kinds: ["faults", "faults"], names: ["faults", ""], format: (value) => `${amount(value, "count")}/s`, spans: moments?.has("faults") ? faultsOf(moments, faults, choice, span) : overTime(stacks, faults, choice, true) }, true);
+  const heap = figure("bytes_allocated");
+  if (heap) add({ label: "Allocation", says: "bytes of heap blocks allocated per second", kinds: ["heap", "heap"], names: ["allocated", ""], format: (value) => `${bytes(value)}/s`, spans: overTime(stacks, heap, choice, true) });
+  if (memory?.columns.some((column) => column.key === "resident")) add({ label: "Resident memory", says: "resident memory of all processes", kinds: ["resident"], names: ["resident"], format: bytes, spans: spans(memory, ["resident"]) });
+  return found;
+}
+
+/** CPUs below their nodes, threads below their processes. `order`: CPU time of each thread. */
+export function busyLanes(stacks: Stacks, moments: Moments | undefined, order: number[]): BusyLane[] {
+  const found: BusyLane[] = [];
+  const elapsed = stacks.doc.elapsed;
+  const cpus = moments?.doc.cpus ?? [];
+  const nodes = [...new Set(cpus.map(({ node }) => node))].sort((a, b) => (a ?? -1) - (b ?? -1));
+  for (const node of nodes) {
+    const children = cpus.filter((one) => one.node === node).map(({ cpu }): BusyLane => ({
+      type: "cpu", id: `cpu ${cpu}`, name: String(cpu), label: `CPU ${cpu}`, says: `CPU ${cpu}: this program's samples on it`, height: CHILD, cpu, full: 1, children: [], start: 0, end: elapsed,
+    }));
+    const label = node === null ? "CPUs" : `NUMA node ${node}`;
+    found.push({ type: "node", id: `node ${node ?? ""}`, name: label, label, says: `${label}: ${children.length} CPUs on which the program was seen`, height: GROUP, full: children.length, children, start: 0, end: elapsed });
+  }
+  const processes = new Map<string, number[]>();
+  stacks.doc.threads.forEach(({ process }, thread) => processes.set(process, [...(processes.get(process) ?? []), thread]));
+  const chosen = new Set(order.map((_, thread) => thread).sort((a, b) => order[b]! - order[a]!).slice(0, THREADS));
+  const sum = (threads: number[]) => threads.reduce((all, thread) => all + order[thread]!, 0);
+  for (const [process, threads] of [...processes].sort((a, b) => sum(b[1]) - sum(a[1]))) {
+    const children = threads.filter((thread) => chosen.has(thread)).sort((a, b) => order[b]! - order[a]!).map((thread): BusyLane => {
+      const { label, start, end } = stacks.doc.threads[thread]!;
+      return { type: "thread", id: `thread ${label}`, name: label, label, says: `${label}: ${seconds(order[thread]!)} of CPU time; click to filter, with Ctrl also this one, with Alt all but this one`, height: CHILD, thread, full: 1, children: [], start, end };
+    });
+    // A process of one thread is that thread.
+    if (threads.length === 1) found.push(...children);
+    if (threads.length === 1 || children.length === 0) continue;
+    const most = Math.max(1, Math.min(children.length, cpus.length || children.length));
+    found.push({
+      type: "process", id: `process ${process}`, name: process, label: process, says: `${process}: ${threads.length} threads, ${seconds(sum(threads))} of CPU time; click to filter, with Ctrl also this one, with Alt all but this one`,
+      height: GROUP, full: most, children, start: Math.min(...children.map((one) => one.start)), end: Math.max(...children.map((one) => one.end)),
+    });
+  }
+  return found;
+}
+
+/** Folded until somebody asks: more CPUs than one wants to see. */
+export function startsFolded(lane: BusyLane): boolean {
+  return lane.type === "node" && lane.children.length > CPUS;
+}
+
+/** What is drawn: pinned lanes, and the others in their order, without those that are folded away. */
+export function arranged(figures: FigureLane[], groups: BusyLane[], pins: string[], folded: (lane: BusyLane) => boolean): { pinned: Lane[]; rest: { lane: Lane; depth: number }[] } {
+  const all: Lane[] = [...figures, ...groups.flatMap((group) => [group, ...group.children])];
+  const pinned = pins.flatMap((pin) => all.filter(({ id }) => id === pin));
+  const others = (lane: Lane) => !pins.includes(lane.id);
+  const below = (group: BusyLane) => (folded(group) ? [] : group.children.filter(others).map((lane) => ({ lane, depth: 1 })));
+  return {
+    pinned,
+    rest: [...figures.filter(others).map((lane) => ({ lane, depth: 0 })), ...groups.flatMap((group) => [...(others(group) ? [{ lane: group, depth: 0 }] : []), ...below(group)])],
+  };
+}

@@ -1,0 +1,18 @@
+// What the colours of the timeline mean.
+
+import { STATES } from "./states";
+
+/** Kinds of drawing with their names, in the order in which they are listed. */
+const LANES: [string, string][] = [["user", "program"], ["kernel", "kernel"], ["read", "read"], ["write", "written"], ["peakline", "what such a mix reaches"], ["uncertain", "95 % interval"]];
+const SAMPLED: [string, string][] = [["life", "alive, not sampled"], ["faults", "page faults"]];
+const BURST: [string, string] = ["burst", "burst of translated code"];
+
+/** `traffic`, `bursts`: there are lanes and marks of them. */
+export function Legend({ states, traffic, bursts }: { states: boolean; traffic: boolean; bursts: boolean }) {
+  const entries = (all: [string, string][]) => all.map(([kind, label]) => <span key={label}><i class={kind} /> {label}</span>);
+  const lanes = traffic ? LANES : [...LANES.slice(0, 2), LANES.at(-1)!];
+  const ofThreads = STATES.map(([, kind, label]): [string, string] => [kind, label]);
+  const marks = bursts ? [BURST] : [];
+  if (states) return <><p class="legend">Threads: {entries([...ofThreads, ...marks])}</p><p class="legend">Lanes: {entries(lanes)}</p></>;
+  return <p class="legend">{entries([...lanes.slice(0, 2), ...SAMPLED, ...marks, ...lanes.slice(2)])}</p>;
+}
