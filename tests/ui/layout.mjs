@@ -117,12 +117,16 @@ for (const theme of ["light", "dark"]) {
       await page.locator(".verdict .sentence").waitFor();
       const tabs = await page.getByRole("tab").evaluateAll((all) => all.map((one) => one.id));
       const found = [];
-      for (const tab of tabs) {
+      const shown = tabs.map((tab) => [tab]);
+      if (tabs.includes("tab-compare")) shown.push(["tab-compare", "Call tree"], ["tab-compare", "Flame graph"]);
+      shown.push(["tab-timeline", "Zoom in"]);
+      for (const [tab, button] of shown) {
         await page.locator(`#${tab}`).click();
+        if (button) await page.locator("#view").getByRole("button", { name: button }).click();
         await page.locator("#view :is(.grid, .lanes, .flame, .verdict, .plot, .empty, .failed)").first().waitFor();
         await page.waitForFunction(() => document.querySelector("#view .waiting") === null);
         const wrong = [...(await page.evaluate(wrongs)), ...(AXE.includes(width) ? await inaccessible() : [])];
-        found.push(...wrong.map((one) => `${tab.slice(4)}: ${one}`));
+        found.push(...wrong.map((one) => `${tab.slice(4)}${button ? `, ${button}` : ""}: ${one}`));
       }
       assert.deepEqual(found, []);
     });

@@ -88,6 +88,30 @@ step("groupings are made of levels in any order", async () => {
   await view.getByRole("button", { name: "- level" }).click();
   await view.getByRole("columnheader", { name: "Function / Call Stack", exact: true }).waitFor();
 });
+step("figures stand next to each other in trees, sorted by either, in units that are chosen", async () => {
+  await tab("Top-down");
+  await view.getByText("Columns", { exact: true }).click();
+  await view.getByRole("group", { name: "Columns" }).getByLabel("Page faults").check();
+  await view.getByText("Columns", { exact: true }).click();
+  const main = view.getByRole("treegrid").getByRole("row").filter({ hasText: "main" }).first();
+  // 30 records of a fault each.
+  await main.locator("[role=gridcell]").getByText("30", { exact: true }).waitFor();
+  await view.getByRole("columnheader", { name: "Page faults" }).getByRole("button").click();
+  await view.locator("[role=columnheader][aria-sort=descending]").filter({ hasText: "Page faults" }).waitFor();
+  await view.getByText("Units", { exact: true }).click();
+  await view.getByLabel("Times").selectOption("ms");
+  await view.getByText("Units", { exact: true }).click();
+  await main.getByText("1,000 ms").first().waitFor();
+  assert.match(page.url(), /units=s%3Ams/);
+  await page.reload();
+  await main.getByText("1,000 ms").first().waitFor();
+  await page.goto(address + "#view=bottom-up&group=object,function");
+  await page.reload();
+  // Bursts recorded nothing here.
+  await view.getByRole("treegrid").getByText("[no memory object known]").waitFor();
+  await page.goto(address + "#view=bottom-up");
+  await page.reload();
+});
 step("flame graph by keys", async () => {
   await tab("Flame graph");
   await view.locator("canvas").focus();

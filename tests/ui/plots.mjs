@@ -58,6 +58,31 @@ step("compare is searched and saved", async () => {
   const [download] = await Promise.all([page.waitForEvent("download"), view.getByRole("button", { name: "CSV", exact: true }).last().click()]);
   assert.match(download.suggestedFilename(), /\.csv$/);
 });
+step("compare as a call tree and a flame graph", async () => {
+  await view.getByRole("button", { name: "Call tree" }).click();
+  const tree = view.getByRole("treegrid", { name: "What changed" });
+  const row = tree.getByRole("row").filter({ hasText: "blend" }).first();
+  // Of a second that was counted each: 700 of 1,200 samples before, 500 of 1,000 now.
+  await row.getByText("-83.3 ms").waitFor();
+  assert.match(await row.textContent(), /583 ms.*500 ms.*-83\.3 ms.*-14\.3 %/);
+  await row.locator("b.better").waitFor();
+  const other = tree.getByRole("row").filter({ hasText: "count" }).first();
+  await other.getByText("+33.3 ms").waitFor();
+  await view.getByRole("columnheader", { name: "New" }).getByRole("button").click();
+  await view.locator("[role=columnheader][aria-sort=descending]").filter({ hasText: "New" }).waitFor();
+  await view.getByLabel("Inverted (callers)").check();
+  await tree.getByRole("row").filter({ hasText: "blend" }).first().getByText("-83.3 ms").waitFor();
+  await view.getByLabel("Inverted (callers)").uncheck();
+  await view.getByLabel("In proportion").check();
+  await row.getByText("-83.3 ms").waitFor();
+  await view.getByRole("button", { name: "Flame graph" }).click();
+  await view.locator("canvas").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowRight");
+  await view.locator(".readout").getByText(/before, .* now: /).waitFor();
+  await view.getByRole("button", { name: "Tables" }).click();
+  await table("Whole runs").waitFor();
+});
 step("scaling says where more threads stop helping", async () => {
   await tab("Scaling");
   await shows("More threads do not help from");

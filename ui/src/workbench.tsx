@@ -4,6 +4,7 @@
 import { useState } from "preact/hooks";
 import { amount, interval } from "./format";
 import { csv, save } from "./save";
+import { UnitChoice } from "./units";
 import { isMetric, textOf, valueOf, type Cell, type Column, type Row } from "./types";
 
 export interface Bench {
@@ -119,6 +120,7 @@ export function Tools({ name, bench, change, columns, all, rows, document }: Pro
       </details>
       <label><input type="checkbox" checked={bench.heat} onChange={(event) => change({ heat: event.currentTarget.checked })} /> Heat</label>
       <label title="All digits, in the unit of the report"><input type="checkbox" checked={bench.exact} onChange={(event) => change({ exact: event.currentTarget.checked })} /> Exact</label>
+      <UnitChoice />
       <span class="save">
         <button onClick={async () => save(`${name}.csv`, csv(all, await rows()), "text/csv")}>CSV</button>
         <button onClick={async () => save(`${name}.json`, JSON.stringify({ ...document, rows: await rows() }, null, 2), "application/json")}>JSON</button>

@@ -7,8 +7,9 @@ import { amount, count, percent, seconds, shortName } from "../format";
 import { Grid, type GridColumn } from "../grid";
 import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
 import { csv, save } from "../save";
+import { UnitChoice } from "../units";
 import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
-import { BY_OBJECT, SPREADS, spreadOver } from "../spread";
+import { BY_OBJECT, SPREADS, divided, divisionOf, spreadOver } from "../spread";
 import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Kind, type Aspect } from "../selection";
 import { choose, update, useShown } from "../state";
 import type { Figure, Metric, Row, StacksDocument, Table } from "../types";
@@ -59,6 +60,57 @@ export function useChosen(figureKey?: string): Chosen {
   return { ...chosen, figure: done?.doc.figures.find((one) => one.key === shown.figure) ?? (done && addressed ? undefined : stacks?.figure(shown.figure)), notes };
 }
 
+/** Figures that stand next to the one that is shown, cut by bins where time is chosen. */
+function useFurther(stacks: Stacks | undefined, first: Figure | undefined): Figure[] {
+  const shown = useShown();
+  const keys = shown.further.split(",").filter((key) => key !== "" && key !== first?.key);
+  const filters = filtersOf(shown, ["time", "thread"], stacks?.doc.threads);
+  const wanted = SPREADS.filter(({ key }) => keys.includes(key));
+  const ask = (view: string) => {
+    const question = wanted.find((one) => one.question.startsWith(view))?.question;
+    return question === undefined ? null : withFilters(question, filters);
+  };
+  const [traffic, latency] = [useDoc<Table>(ask("bandwidth")), useDoc<Table>(ask("latency"))];
+  return useMemo(() => keys.flatMap((key) => {
+    if (!stacks) return [];
+    const spread = wanted.find((one) => one.key === key);
+    if (!spread) return stacks.doc.figures.filter((figure) => figure.key === key);
+    const { value, waiting } = spread.question.startsWith("latency") ? latency : traffic;
+    const made = value && !waiting ? spreadOver(stacks, spread, value, undefined) : undefined;
+    return made ? [made] : [];
+  }), [stacks, shown.further, first?.key, traffic.value, traffic.waiting, latency.value, latency.waiting]);
+}
+
+/** Which other figures stand next to the first. */
+function FurtherChoice({ stacks, first }: { stacks: Stacks; first: Figure | undefined }) {
+  const shown = useShown();
+  const chosen = shown.further.split(",").filter(Boolean);
+  const sampled = stacks.doc.figures.map(({ key, label }): [string, string] => [key, label]);
+  const spread = stacks.doc.figures.some(({ key }) => key === "cpu_time") ? SPREADS.map(({ key, label }): [string, string] => [key, `${label} (estimated)`]) : [];
+  const toggle = (key: string) => update({ further: (chosen.includes(key) ? chosen.filter((one) => one !== key) : [...chosen, key]).join(",") });
+  return (
+    <details class="menu">
+      <summary>Columns</summary>
+      <div class="menu-body" role="group" aria-label="Columns">
+        {[...sampled, ...spread].map(([key, label]) => <label key={key}><input type="checkbox" disabled={key === first?.key} checked={key === first?.key || chosen.includes(key)} onChange={() => toggle(key)} /> {label}</label>)}
+      </div>
+    </details>
+  );
+}
+
+/** The figures divided by memory object or type, where the grouping has such a level. */
+function useDivided(stacks: Stacks | undefined, figures: Figure[], levels: string[]): { figures: Figure[]; notes: string[] } {
+  const shown = useShown();
+  const question = divisionOf(levels);
+  const { value, error, waiting } = useDoc<Table>(question ? withFilters(question, filtersOf(shown, ["time", "thread"], stacks?.doc.threads)) : null);
+  return useMemo(() => {
+    if (!question || !stacks) return { figures, notes: [] };
+    if (!value || waiting) return { figures, notes: error ? [error] : [] };
+    const says = "Objects and types: estimated. A function's amount is divided among the memory that it uses as bursts found it, for each of its call stacks alike.";
+    return { figures: figures.map((figure) => divided(stacks, figure, value)), notes: [says] };
+  }, [question, stacks, value, error, waiting, ...figures]);
+}
+
 function spreadNotes(figure: Figure): string[] {
   const { left_out: left, whole: { value = 0, unit } } = figure;
   const missing = left > value / 1000 ? [`${amount(left, unit)}, ${percent((left / value) * 100)}, is in functions without samples, and left out here.`] : [];
@@ -82,19 +134,24 @@ export function FigureChoice({ stacks }: { stacks?: Stacks }) {
 export function CallsView({ direction, height }: { direction: "bottom-up" | "top-down"; height: number }) {
   const shown = useShown();
   const { stacks, figure, choice, error, notes } = useChosen();
+  const further = useFurther(stacks, figure);
+  const all = useMemo(() => (figure ? [figure, ...further] : []), [figure, further]);
+  const { figures, notes: ofDivision } = useDivided(stacks, all, direction === "bottom-up" ? shown.group.split(",") : []);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
+  const ofAll = further.length > 0 && (shown.only.object || shown.without.object) ? ["The further columns do not follow the memory objects that are chosen."] : [];
+  const said = [...notes, ...ofDivision, ...ofAll, ...further.filter((one) => SPREADS.some(({ key }) => key === one.key)).flatMap(spreadNotes)];
   return (
     <>
       <div class="bar">
         <FigureChoice stacks={stacks} />
-        {direction === "bottom-up" && (
-          <Grouping />
-        )}
+        <FurtherChoice stacks={stacks} first={figure} />
+        {direction === "bottom-up" && <Grouping />}
+        <UnitChoice />
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
       </div>
-      <Notes notes={notes} />
-      {figure ? <Tree stacks={stacks} choice={choice} figure={figure} direction={direction} height={height - 22 * notes.length} />
+      <Notes notes={said} />
+      {figures[0] ? <Tree stacks={stacks} choice={choice} figures={figures} direction={direction} height={height - 22 * said.length} />
         : <p class="empty">{notes.length > 0 ? "Nothing to show." : "No samples, faults or allocations in this selection."}</p>}
     </>
   );
@@ -125,14 +182,15 @@ function Grouping() {
 }
 
 /** Rows to show: those below an open row, and on the way to a match of the search. */
-function visible(roots: TreeRow[], open: Set<string>, search: string): TreeRow[] {
+export function visible(roots: TreeRow[], open: Set<string>, search: string, order?: (a: TreeRow, b: TreeRow) => number): TreeRow[] {
   const rows: TreeRow[] = [];
   const wanted = search.toLowerCase();
+  const sorted = (of: TreeRow[]) => (order ? [...of].sort(order) : of);
   const add = (row: TreeRow) => {
     rows.push(row);
-    if (open.has(row.id)) row.children().forEach(add);
+    if (open.has(row.id)) sorted(row.children()).forEach(add);
   };
-  roots.filter((row) => !wanted || matches(row, wanted, 3)).forEach(add);
+  sorted(roots).filter((row) => !wanted || matches(row, wanted, 3)).forEach(add);
   return rows;
 }
 
@@ -153,7 +211,8 @@ function spine(row: TreeRow, open: Set<string>): void {
 interface TreeProps {
   stacks: Stacks;
   choice: Choice;
-  figure: Figure;
+  /** The first decides the order, until another column is chosen. */
+  figures: Figure[];
   direction: Direction;
   height: number;
   /** Made already: the other part of a view with two trees. */
@@ -163,15 +222,28 @@ interface TreeProps {
 /** Callers and callees have no pane of their own: two of them stand side by side. */
 type Direction = "bottom-up" | "top-down" | "callers" | "callees";
 
-function Tree({ stacks, choice, figure, direction, height, made }: TreeProps) {
+/** By which column rows are sorted: the total or the own amount of a figure by its number, or the name. */
+type Sorted = { by: "total" | "self"; number: number } | { by: "name" };
+
+function orderOf(sorted: Sorted): ((a: TreeRow, b: TreeRow) => number) | undefined {
+  if (sorted.by === "name") return (a, b) => a.label.localeCompare(b.label, "en", { numeric: true });
+  const { by, number } = sorted;
+  // Rows come in the order of the first figure's total.
+  if (by === "total" && number === 0) return undefined;
+  return by === "total" ? (a, b) => b.totals[number]! - a.totals[number]! : (a, b) => b.selfs[number]! - a.selfs[number]!;
+}
+
+function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
   const shown = useShown();
+  const [sorted, setSorted] = useState<Sorted>({ by: "total", number: 0 });
+  const figure = figures[0]!;
   const alone = made === undefined;
   const search = alone ? shown.search : "";
   const [open, setOpen] = useState<Set<string>>(new Set());
   const [chosen, setChosen] = useState<string>();
   const roots = useMemo(
-    () => made ?? (direction === "bottom-up" ? stacks.bottomUp([figure], choice, shown.group) : stacks.topDown([figure], choice)),
-    [stacks, figure, direction, shown.group, choice.key, made],
+    () => made ?? (direction === "bottom-up" ? stacks.bottomUp(figures, choice, shown.group) : stacks.topDown(figures, choice)),
+    [stacks, figures, direction, shown.group, choice.key, made],
   );
   const opened = useMemo(() => {
     const set = new Set(open);
@@ -179,12 +251,11 @@ function Tree({ stacks, choice, figure, direction, height, made }: TreeProps) {
     if (open.size === 0 && !alone) roots.forEach((one) => set.add(one.id));
     return set;
   }, [open, roots, direction]);
-  const rows = visible(roots, opened, search);
+  const rows = visible(roots, opened, search, orderOf("number" in sorted && sorted.number >= figures.length ? { by: "total", number: 0 } : sorted));
   const at = rows.findIndex((row) => row.id === chosen);
   const row = rows[at];
   const taken = roots.reduce((sum, one) => sum + one.total, 0);
   const whole = figure.whole.value || taken || 1;
-  const unit = figure.whole.unit;
 
   const toggle = (one: TreeRow, wanted?: boolean) => {
     const set = new Set(opened);
@@ -204,11 +275,15 @@ function Tree({ stacks, choice, figure, direction, height, made }: TreeProps) {
     else return;
     event.preventDefault();
   };
+  const sort = (next: Sorted) => ({ sort: () => setSorted(next), sorted: JSON.stringify(sorted) === JSON.stringify(next) ? (next.by === "name" ? "ascending" as const : "descending" as const) : undefined });
   const columns: GridColumn<TreeRow>[] = [
-    { key: "name", label: direction === "bottom-up" ? groupingName(shown.group) : LABELS[direction], width: "minmax(240px,4fr)", rank: 0, cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
-    ...amounts(figure, direction === "top-down" || direction === "callees", whole),
-    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", rank: 4, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
-    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", rank: 5, cell: (one) => <Place row={one} stacks={stacks} /> },
+    { key: "name", label: direction === "bottom-up" ? groupingName(shown.group) : LABELS[direction], width: "minmax(240px,4fr)", rank: 0, ...sort({ by: "name" }), cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
+    ...amounts(figure, direction === "top-down" || direction === "callees", whole, sort),
+    ...figures.slice(1).map((one, at): GridColumn<TreeRow> => ({
+      key: `further ${one.key}`, label: one.label, number: true, width: "108px", rank: 2, ...sort({ by: "total", number: at + 1 }), cell: (row) => (row.totals[at + 1]! > 0 ? <Amount figure={one} value={row.totals[at + 1]!} /> : ""),
+    })),
+    { key: "module", label: "Module", width: "minmax(80px,1.2fr)", rank: 5, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
+    { key: "place", label: "Source", width: "minmax(90px,1.2fr)", rank: 6, cell: (one) => <Place row={one} stacks={stacks} /> },
   ];
   if (!alone) {
     return (
@@ -225,7 +300,7 @@ function Tree({ stacks, choice, figure, direction, height, made }: TreeProps) {
         <p class="quiet">
           <Taken figure={figure} taken={taken} choice={choice} />
           {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function, x to leave it out.{" "}
-          <button onClick={() => save("calls.csv", treeCsv(rows, stacks, unit), "text/csv")}>CSV</button>
+          <button onClick={() => save("calls.csv", treeCsv(rows, stacks, figures), "text/csv")}>CSV</button>
         </p>
         <Notes notes={stacks.doc.notes} />
       </div>
@@ -291,8 +366,8 @@ export function AroundView({ height }: { height: number }) {
         <Value metric={amountOf(figure, one.own)} badge={false} />. <span class="quiet">Shares are of the whole run. Double click or Enter: the callers and callees of that function. {INTERVALS}</span>
       </p>
       <div class="two">
-        <div><Tree key={`callers ${one.fn}`} stacks={stacks} choice={choice} figure={figure} direction="callers" height={height - 150} made={made.callers} /></div>
-        <div><Tree key={`callees ${one.fn}`} stacks={stacks} choice={choice} figure={figure} direction="callees" height={height - 150} made={made.callees} /></div>
+        <div><Tree key={`callers ${one.fn}`} stacks={stacks} choice={choice} figures={[figure]} direction="callers" height={height - 150} made={made.callers} /></div>
+        <div><Tree key={`callees ${one.fn}`} stacks={stacks} choice={choice} figures={[figure]} direction="callees" height={height - 150} made={made.callees} /></div>
       </div>
     </>
   );
@@ -302,17 +377,17 @@ export function AroundView({ height }: { height: number }) {
 const MOST_FUNCTIONS = 300;
 
 /** Top-down a row has what is in it and below, and its own; bottom-up a function has its own, and callers their part of it. */
-function amounts(figure: Figure, down: boolean, whole: number): GridColumn<TreeRow>[] {
+function amounts(figure: Figure, down: boolean, whole: number, sort: (by: Sorted) => Partial<GridColumn<TreeRow>>): GridColumn<TreeRow>[] {
   const ends = (value: number): [number, number] | undefined => {
     const { low, high } = shareOf(figure, value, whole);
     return low === undefined || high === undefined ? undefined : [low / 100, high / 100];
   };
-  const column = (rank: number, key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren): GridColumn<TreeRow> => ({ rank, key, label, number: true, width, cell });
+  const column = (rank: number, key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren, by?: Sorted): GridColumn<TreeRow> => ({ rank, key, label, number: true, width, cell, ...(by ? sort(by) : {}) });
   const found = [
-    column(1, "total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => <Amount figure={figure} value={one.total} />),
-    column(2, "share", down ? "Total" : "Share", "120px", (one) => <ShareOf value={one.total / whole} ends={ends(one.total)} />),
+    column(1, "total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => (one.total > 0 ? <Amount figure={figure} value={one.total} /> : ""), { by: "total", number: 0 }),
+    column(3, "share", down ? "Total" : "Share", "120px", (one) => (one.total > 0 ? <ShareOf value={one.total / whole} ends={ends(one.total)} /> : "")),
   ];
-  if (down) found.push(column(3, "self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : "")));
+  if (down) found.push(column(4, "self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : ""), { by: "self", number: 0 }));
   return found;
 }
 
@@ -326,7 +401,7 @@ function openSource(row: TreeRow, stacks: Stacks): void {
   if (file) update({ view: "source", file, line: row.line || undefined });
 }
 
-function Name({ row, open, toggle, stacks }: { row: TreeRow; open: boolean; toggle: () => void; stacks: Stacks }) {
+export function Name({ row, open, toggle, stacks }: { row: TreeRow; open: boolean; toggle: () => void; stacks: Stacks }) {
   const more = row.children().length > 0;
   return (
     <span class="name" style={{ paddingLeft: `min(${row.depth * 14}px, 45%)` }}>
@@ -337,7 +412,7 @@ function Name({ row, open, toggle, stacks }: { row: TreeRow; open: boolean; togg
   );
 }
 
-function Place({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
+export function Place({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
   const file = row.fn >= 0 ? stacks.fileOf(row.fn) : undefined;
   if (!file) return <></>;
   const line = row.line ? `:${row.line}` : "";
@@ -408,11 +483,14 @@ function Choices({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
   );
 }
 
-function treeCsv(rows: TreeRow[], stacks: Stacks, unit: string): string {
+/** Each figure in its unit, all digits. */
+function treeCsv(rows: TreeRow[], stacks: Stacks, figures: Figure[]): string {
+  const further = (row: TreeRow) => Object.fromEntries(figures.slice(1).map(({ key }, at) => [key, row.totals[at + 1]!]));
   const table: Row[] = rows.map((row) => ({
     level: row.depth, name: row.label, module: row.fn >= 0 ? stacks.moduleOf(row.fn) : null,
-    file: row.fn >= 0 ? stacks.fileOf(row.fn) ?? null : null, line: row.line || null, total: row.total, self: row.self,
+    file: row.fn >= 0 ? stacks.fileOf(row.fn) ?? null : null, line: row.line || null, total: row.total, self: row.self, ...further(row),
   }));
   const column = (key: string) => ({ key, label: key, unit: null });
-  return `# ${unit}\n` + csv(["level", "name", "module", "file", "line", "total", "self"].map(column), table);
+  const units = figures.map(({ label, whole }) => `${label}: ${whole.unit}`).join(", ");
+  return `# ${units}\n` + csv(["level", "name", "module", "file", "line", "total", "self", ...figures.slice(1).map(({ key }) => key)].map(column), table);
 }

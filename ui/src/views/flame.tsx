@@ -1,7 +1,9 @@
 // 2 Flame graph on a canvas: icicle or flame, callers or callees, left-heavy or by name, search, zoom by click or key.
 // A canvas holds tens of thousands of frames where elements would not; the top-down tree has the same for screen readers.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { colourOf } from "../colours";
 import { amount, percent, shortName, uncertainty } from "../format";
 import { Failed, Notes, Waiting, fullWidth, useWidth } from "../parts";
 import { save } from "../save";
@@ -46,36 +48,51 @@ function layout(roots: TreeRow[], zoom: TreeRow | undefined, width: number, heav
   return boxes;
 }
 
-/** Colours by function: the same for each of its frames. */
-class Colours {
-  private readonly known = new Map<number, string>();
-  constructor(private readonly stacks: Stacks) {}
-
-  of(row: TreeRow): string {
-    let found = this.known.get(row.fn);
-    if (found === undefined) this.known.set(row.fn, (found = colour(this.stacks.moduleOf(row.fn), row.label)));
-    return found;
-  }
-}
-
-/** One hue per module, from the palette of Okabe and Ito, which colour-blind people can tell apart. */
-const HUES = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA7D9"];
-
-function colour(module: string, label: string): string {
-  let hash = 7;
-  for (const letter of module) hash = (hash * 31 + letter.charCodeAt(0)) >>> 0;
-  let light = 0;
-  for (const letter of label) light = (light * 31 + letter.charCodeAt(0)) >>> 0;
-  const base = HUES[hash % HUES.length]!;
-  const part = (at: number) => parseInt(base.slice(at, at + 2), 16);
-  const mix = 0.18 + (light % 16) / 50;
-  const shade = (value: number) => Math.round(value + (255 - value) * mix);
-  return `rgb(${shade(part(1))},${shade(part(3))},${shade(part(5))})`;
-}
-
 export function FlameView({ height }: { height: number }) {
   const shown = useShown();
   const { stacks, figure, choice, error, notes } = useChosen();
+  const modes = new Set(shown.flame.split(",").filter(Boolean));
+  const inverted = modes.has("callers");
+  const roots = useMemo(() => {
+    if (!stacks || !figure) return [];
+    return inverted ? stacks.bottomUp([figure], choice, "function") : stacks.topDown([figure], choice);
+  }, [stacks, figure, inverted, choice.key]);
+  if (error) return <Failed error={error} />;
+  if (!stacks) return <Waiting />;
+  const whole = figure?.whole.value || roots.reduce((sum, row) => sum + row.total, 0) || 1;
+  const inWords = (value: number) => {
+    const ends = figure && uncertainty(amountOf(figure, value));
+    return `${amount(value, figure?.whole.unit ?? "")}${ends ? ` (${ends})` : ""}`;
+  };
+  return (
+    <FlameGraph roots={roots} stacks={stacks} height={height - 180} name="flame-graph" tools={<FigureChoice stacks={stacks} />}
+      fill={(row) => colourOf(stacks.moduleOf(row.fn), row.label)}
+      says={(row) => `${inWords(row.total)}, ${percent((row.total / whole) * 100)} of the whole run; self ${inWords(row.self)}`}>
+      <Notes notes={notes} />
+      {figure && <p class="quiet"><Taken figure={figure} taken={roots.reduce((sum, row) => sum + row.total, 0)} choice={choice} /></p>}
+    </FlameGraph>
+  );
+}
+
+interface GraphProps {
+  roots: TreeRow[];
+  stacks: Stacks;
+  height: number;
+  /** Of files that are saved. */
+  name: string;
+  /** What a frame's colour says. */
+  fill: (row: TreeRow) => string;
+  /** What a frame's figures are. */
+  says: (row: TreeRow) => string;
+  /** In front of the tools that all have. */
+  tools: ComponentChildren;
+  /** Below the tools. */
+  children: ComponentChildren;
+}
+
+/** A picture of a tree. How it is turned is chosen for all of them. */
+export function FlameGraph({ roots, stacks, height, name, fill, says, tools, children }: GraphProps) {
+  const shown = useShown();
   const [box, width] = useWidth<HTMLDivElement>(fullWidth());
   const canvas = useRef<HTMLCanvasElement>(null);
   const [zoom, setZoom] = useState<TreeRow>();
@@ -87,25 +104,18 @@ export function FlameView({ height }: { height: number }) {
     setZoom(undefined);
     update({ flame: [...modes].join(",") });
   };
-  const roots = useMemo(() => {
-    if (!stacks || !figure) return [];
-    return inverted ? stacks.bottomUp([figure], choice, "function") : stacks.topDown([figure], choice);
-  }, [stacks, figure, inverted, choice.key]);
   useEffect(() => setZoom(undefined), [roots]);
   const boxes = useMemo(() => layout(roots, zoom, width, !byName), [roots, zoom, width, byName]);
-  const colours = useMemo(() => (stacks ? new Colours(stacks) : undefined), [stacks]);
   const levels = boxes.reduce((most, one) => Math.max(most, one.level + 1), 4);
   const drawn = Math.max(levels * FRAME + 2, 100);
   const marked = focus && boxes.find((one) => one.row === focus);
-  const whole = figure?.whole.value || roots.reduce((sum, row) => sum + row.total, 0) || 1;
-  const unit = figure?.whole.unit ?? "";
   const top = (level: number) => (upwards ? drawn - (level + 1) * FRAME : level * FRAME);
 
   // Before the browser paints: an effect after it would show an empty canvas first.
   useLayoutEffect(() => {
     const element = canvas.current;
     const context = element?.getContext("2d");
-    if (!element || !context || !colours) return;
+    if (!element || !context) return;
     const ratio = window.devicePixelRatio || 1;
     [element.width, element.height] = [width * ratio, drawn * ratio];
     context.scale(ratio, ratio);
@@ -117,18 +127,15 @@ export function FlameView({ height }: { height: number }) {
       const y = top(one.level);
       const found = !search || one.row.label.toLowerCase().includes(search);
       context.globalAlpha = found ? 1 : 0.25;
-      context.fillStyle = colours.of(one.row);
+      context.fillStyle = fill(one.row);
       context.fillRect(one.x, y, Math.max(0.5, one.width - 0.5), FRAME - 1);
       if (one.width > 28) {
         context.fillStyle = "#1a1a1a";
-        const room = Math.floor((one.width - 6) / LETTER);
-        const name = one.row.label.length > room ? shortName(one.row.label) : one.row.label;
-        const label = name.length > room ? name.slice(0, Math.max(1, room - 1)) + "…" : name;
-        context.fillText(label, one.x + 3, y + FRAME / 2);
+        context.fillText(labelIn(one), one.x + 3, y + FRAME / 2);
       }
     }
     context.globalAlpha = 1;
-  }, [boxes, shown.search, width, drawn, upwards, colours]);
+  }, [boxes, shown.search, width, drawn, upwards, roots]);
 
   const under = (event: MouseEvent): TreeRow | undefined => {
     const rect = canvas.current?.getBoundingClientRect();
@@ -160,29 +167,22 @@ export function FlameView({ height }: { height: number }) {
     event.preventDefault();
   };
 
-  if (error) return <Failed error={error} />;
-  if (!stacks) return <Waiting />;
-  const inWords = (value: number) => {
-    const ends = figure && uncertainty(amountOf(figure, value));
-    return `${amount(value, unit)}${ends ? ` (${ends})` : ""}`;
-  };
-  const readout = focus && stacks ? `${focus.label}, ${stacks.moduleOf(focus.fn)}: ${inWords(focus.total)}, ${percent((focus.total / whole) * 100)} of the whole run; self ${inWords(focus.self)}` : "Point at a frame, or go to it by arrow keys; click or Enter zooms, Escape goes back, f filters by its function, x leaves it out.";
+  const pointed = focus && { name: shortName(focus.label), text: `${stacks.moduleOf(focus.fn)}: ${says(focus)}` };
   return (
     <>
       <div class="bar">
-        <FigureChoice stacks={stacks} />
+        {tools}
         <label><input type="checkbox" checked={inverted} onChange={() => toggle("callers")} /> Inverted (callers)</label>
         <label><input type="checkbox" checked={!byName} onChange={() => toggle("name")} /> Left heavy</label>
         <label><input type="checkbox" checked={!upwards} onChange={() => toggle("flame")} /> Icicle</label>
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
         {zoom && <button onClick={() => setZoom(undefined)}>Zoom out</button>}
-        <button onClick={() => canvas.current?.toBlob((blob) => blob && save("flame-graph.png", blob))}>PNG</button>
-        <button onClick={() => save("flame-graph.svg", flameSvg(boxes, width, drawn, top, (row) => colours?.of(row) ?? ""), "image/svg+xml")}>SVG</button>
+        <button onClick={() => canvas.current?.toBlob((blob) => blob && save(`${name}.png`, blob))}>PNG</button>
+        <button onClick={() => save(`${name}.svg`, flameSvg(boxes, width, drawn, top, fill), "image/svg+xml")}>SVG</button>
       </div>
-      <Notes notes={notes} />
-      <p class="readout" aria-live="polite">{readout}</p>
-      {figure && <p class="quiet"><Taken figure={figure} taken={roots.reduce((sum, row) => sum + row.total, 0)} choice={choice} /></p>}
-      <div class="flame" ref={box} style={{ maxHeight: `${height - 180}px` }}>
+      <p class="readout" aria-live="polite" title={focus?.label}>{pointed ? `${pointed.name}, ${pointed.text}` : "Point at a frame, or go to it by arrow keys; click or Enter zooms, Escape goes back, f filters by its function, x leaves it out."}</p>
+      {children}
+      <div class="flame" ref={box} style={{ maxHeight: `${height}px` }}>
         {roots.length === 0 && <p class="empty">Nothing in this selection.</p>}
         {marked && <div class="focus" style={{ left: `${marked.x}px`, top: `${top(marked.level)}px`, width: `${Math.max(3, marked.width)}px`, height: `${FRAME - 1}px` }} />}
         <canvas ref={canvas} tabIndex={0} role="application" aria-label="Flame graph; arrows move, Enter zooms, Escape goes back. The top-down view has the same as a tree."
@@ -193,6 +193,13 @@ export function FlameView({ height }: { height: number }) {
       </div>
     </>
   );
+}
+
+/** As much of a name as there is room for. */
+function labelIn({ row, width }: Box): string {
+  const room = Math.floor((width - 6) / LETTER);
+  const name = row.label.length > room ? shortName(row.label) : row.label;
+  return name.length > room ? name.slice(0, Math.max(1, room - 1)) + "…" : name;
 }
 
 /** The same boxes as a drawing; names are escaped by the serializer. */
@@ -209,7 +216,7 @@ function flameSvg(boxes: Box[], width: number, height: number, top: (level: numb
   for (const one of boxes) {
     const y = top(one.level);
     add("rect", { x: one.x, y, width: Math.max(0.5, one.width - 0.5), height: FRAME - 1, fill: fill(one.row) });
-    if (one.width > 28) add("text", { x: one.x + 3, y: y + 13 }, one.row.label.slice(0, Math.floor((one.width - 6) / LETTER)));
+    if (one.width > 28) add("text", { x: one.x + 3, y: y + 13 }, labelIn(one));
   }
   return new XMLSerializer().serializeToString(svg);
 }
