@@ -216,6 +216,14 @@ step("from near the timeline has single samples, with their stacks", async () =>
   await chosen.locator("li").filter({ hasText: "main" }).waitFor();
   await page.keyboard.press("0");
   await page.keyboard.press("Escape");
+  // A click on a sample chooses it, and a click is no selection.
+  for (let step = 0; step < 6; step++) await page.keyboard.press("+");
+  const label = await view.locator("svg.rest .onbox", { hasText: "late_phase" }).first().boundingBox();
+  await page.mouse.click(label.x + 10, label.y + 5);
+  await chosen.getByText(/sample of 1\.00 ms/).waitFor();
+  assert.equal(await page.getByRole("group", { name: "Filters" }).count(), 0);
+  await page.keyboard.press("0");
+  await page.keyboard.press("Escape");
 });
 step("functions and threads are found on the timeline", async () => {
   const find = view.getByLabel("Find a function or thread");

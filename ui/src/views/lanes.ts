@@ -130,7 +130,9 @@ export function figureLanes({ stacks, choice, traffic, memory, summary, moments,
   };
   const figure = (key: string) => stacks.doc.figures.find((one) => one.key === key);
   const cpu = figure("cpu_time");
-  const near = busy?.get("all");
+  // Where a closer look has no sample, nothing was busy: coarse bins would say otherwise.
+  const none = { from: span[0], width: span[1] - span[0], user: new Float64Array(1), kernel: new Float64Array(1) };
+  const near = busy && (busy.get("all") ?? none);
   if (cpu) add({ label: "CPUs busy", says: "threads on a CPU at a time, sampled", kinds: ["user", "kernel"], names: ["program", "kernel"], format: digits, spans: near ? spansOf(near, cpu) : overTime(stacks, cpu, choice, true) }, true);
   const spans = (table: Table | undefined, keys: string[]): Span[] =>
     (table?.rows ?? []).map((row) => {
