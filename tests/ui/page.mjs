@@ -123,6 +123,17 @@ step("flame graph by keys", async () => {
   await view.getByRole("button", { name: "Zoom out" }).click();
   await view.getByLabel("Inverted (callers)").check();
 });
+step("what is pointed at moves nothing", async () => {
+  for (const [name, selector] of [["Flame graph", "canvas"], ["Timeline", ".lanes"]]) {
+    await tab(name);
+    const drawing = view.locator(selector);
+    const before = await drawing.boundingBox();
+    for (const [x, y] of [[0.2, 10], [0.5, 30], [0.7, 50], [0.95, 30]]) {
+      await page.mouse.move(before.x + before.width * x, before.y + y);
+      assert.deepEqual(await drawing.boundingBox(), before, name);
+    }
+  }
+});
 step("a function as filter, in the address", async () => {
   await tab("Bottom-up");
   await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().click({ position: { x: 320, y: 10 } });
@@ -295,6 +306,10 @@ step("objects, roofline and every table say what there is not", async () => {
     await view.getByRole("combobox", { name: "Table" }).selectOption(option);
     await view.locator(".grid, .empty").first().waitFor();
     assert.equal(await view.locator(".failed").count(), 0, option);
+    // No keys for headings, and no digits that nobody reads.
+    const [heads, cells] = [await view.getByRole("columnheader").allTextContents(), await view.getByRole("gridcell").allTextContents()];
+    assert.deepEqual(heads.filter((text) => /[a-z]_[a-z]/.test(text)), [], option);
+    assert.deepEqual(cells.filter((text) => /\d\.\d{5,}|\d[eE]-\d|NaN|undefined/.test(text)), [], option);
   }
 });
 step("tables are saved as CSV", async () => {
