@@ -39,6 +39,27 @@ pub struct Cache {
     pub instances: u32,
 }
 
+/// What some CPUs have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CpuPart {
+    /// A package.
+    Package,
+    /// A core: they are its threads.
+    Core,
+    /// A cache of the kind at this position of [`Host::caches`].
+    Cache(usize),
+}
+
+/// CPUs that share a part of the machine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CpuGroup {
+    /// The part.
+    pub part: CpuPart,
+    /// Its CPUs online, ascending.
+    pub cpus: Vec<u32>,
+}
+
 /// One NUMA node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NumaNode {
@@ -89,6 +110,9 @@ pub struct Host {
     pub tlb_entries: Option<u32>,
     /// Caches.
     pub caches: Vec<Cache>,
+    /// Which CPUs share a package, a core or a cache; empty where the system does not say, and in earlier results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu_groups: Vec<CpuGroup>,
     /// Physical memory, bytes.
     pub memory_bytes: u64,
     /// NUMA nodes.

@@ -20,12 +20,12 @@ struct Instance {
     ways: Option<u32>,
 }
 
-/// All kinds of caches, nearest first; instances that are alike are one row.
+/// All kinds of caches, nearest first; instances that are alike are one row. With the position of its row, the CPUs of each instance.
 pub(crate) fn caches(
     snapshot: &Snapshot,
     topology: &Topology,
     problems: &mut Vec<String>,
-) -> Vec<Cache> {
+) -> (Vec<Cache>, Vec<(usize, Vec<u32>)>) {
     let online: BTreeSet<u32> = topology.online.iter().copied().collect();
     // An instance is known by level, kind and the CPUs that share it.
     let mut instances: BTreeMap<(u32, u8, Vec<u32>), Instance> = BTreeMap::new();
@@ -45,20 +45,25 @@ pub(crate) fn caches(
         }
     }
     if instances.is_empty() {
-        return from_cpuid(snapshot, topology, problems);
+        return (from_cpuid(snapshot, topology, problems), Vec::new());
     }
-    let mut rows: Vec<Cache> = Vec::new();
+    let mut rows: Vec<(Cache, Vec<Vec<u32>>)> = Vec::new();
     for ((.., sharers), instance) in instances {
         let shared_by = sharers.len() as u32;
         let Instance { level, kind, bytes, line_bytes, ways } = instance;
         let row = Cache { level, kind, bytes, line_bytes, ways, shared_by, instances: 1 };
-        match rows.iter_mut().find(|known| Cache { instances: 1, ..(*known).clone() } == row) {
-            Some(known) => known.instances += 1,
-            None => rows.push(row),
+        match rows.iter_mut().find(|(known, _)| Cache { instances: 1, ..known.clone() } == row) {
+            Some((known, cpus)) => {
+                known.instances += 1;
+                cpus.push(sharers);
+            }
+            None => rows.push((row, vec![sharers])),
         }
     }
-    rows.sort_by_key(|row| (row.level, rank(row.kind), std::cmp::Reverse(row.bytes)));
-    rows
+    rows.sort_by_key(|(row, _)| (row.level, rank(row.kind), std::cmp::Reverse(row.bytes)));
+    let (rows, cpus): (Vec<Cache>, Vec<Vec<Vec<u32>>>) = rows.into_iter().unzip();
+    let groups = cpus.into_iter().enumerate();
+    (rows, groups.flat_map(|(row, all)| all.into_iter().map(move |cpus| (row, cpus))).collect())
 }
 
 /// Order of kinds in tables.

@@ -2,7 +2,7 @@
 //!
 //! What not: collecting the snapshot (`snapshot`).
 
-use facts::host::Host;
+use facts::host::{CpuGroup, CpuPart, Host};
 
 use crate::topology::{Topology, arm_core, cpus_of, processors, topology};
 use crate::{Snapshot, caches, memory, surroundings, text};
@@ -31,6 +31,7 @@ pub fn describe(snapshot: &Snapshot) -> (Host, Vec<String>) {
         .unwrap_or_default();
     let simd =
         SIMD_FLAGS.iter().filter(|(flag, _)| flags.split_whitespace().any(|word| word == *flag));
+    let (caches, of_caches) = caches::caches(snapshot, &topology, &mut problems);
     let host = Host {
         cpu: model(snapshot, first),
         vendor: vendor(snapshot, first),
@@ -38,11 +39,12 @@ pub fn describe(snapshot: &Snapshot) -> (Host, Vec<String>) {
         architecture: snapshot.architecture.clone(),
         logical_cpus: topology.online.len() as u32,
         cores: topology.cores.len() as u32,
-        sockets: topology.sockets,
+        sockets: topology.packages.len() as u32,
         core_types: topology.core_types.clone(),
         tsc_hz: tsc_hz(snapshot),
         tlb_entries: snapshot.cpuid.second_level_tlb(),
-        caches: caches::caches(snapshot, &topology, &mut problems),
+        caches,
+        cpu_groups: cpu_groups(&topology, of_caches),
         memory_bytes: memory::total(snapshot, &mut problems),
         numa_nodes: memory::nodes(snapshot, &topology, &mut problems),
         huge_pages: memory::huge_pages(snapshot, &mut problems),
@@ -58,6 +60,13 @@ pub fn describe(snapshot: &Snapshot) -> (Host, Vec<String>) {
     };
     problems.dedup();
     (host, problems)
+}
+
+fn cpu_groups(topology: &Topology, caches: Vec<(usize, Vec<u32>)>) -> Vec<CpuGroup> {
+    let packages = topology.packages.iter().map(|cpus| (CpuPart::Package, cpus.clone()));
+    let cores = topology.cores.iter().map(|cpus| (CpuPart::Core, cpus.clone()));
+    let caches = caches.into_iter().map(|(at, cpus)| (CpuPart::Cache(at), cpus));
+    packages.chain(cores).chain(caches).map(|(part, cpus)| CpuGroup { part, cpus }).collect()
 }
 
 fn model(snapshot: &Snapshot, first: &str) -> String {

@@ -15,8 +15,8 @@ pub(crate) struct Topology {
     pub online: Vec<u32>,
     /// Cores, each as its online CPUs.
     pub cores: BTreeSet<Vec<u32>>,
-    /// How many packages.
-    pub sockets: u32,
+    /// Packages, each as its online CPUs.
+    pub packages: Vec<Vec<u32>>,
     /// Core types and the number of cores of each, on machines that have several.
     pub core_types: Vec<(String, u32)>,
 }
@@ -96,19 +96,19 @@ pub(crate) fn topology(snapshot: &Snapshot, problems: &mut Vec<String>) -> Topol
             online.len()
         ));
     }
-    let sockets = sockets(snapshot, &online, &cores, problems);
+    let packages = packages(snapshot, &online, &cores, problems);
     let core_types = core_types(snapshot, &cores, problems);
-    Topology { online, cores, sockets, core_types }
+    Topology { online, cores, packages, core_types }
 }
 
 /// Packages by id; by sibling lists where firmware gives no id (-1, seen on Arm and POWER).
-fn sockets(
+fn packages(
     snapshot: &Snapshot,
     online: &[u32],
     cores: &BTreeSet<Vec<u32>>,
     problems: &mut Vec<String>,
-) -> u32 {
-    let mut packages = BTreeSet::new();
+) -> Vec<Vec<u32>> {
+    let mut packages: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for cpu in online {
         let directory = format!("{CPU_DIRECTORY}/cpu{cpu}/topology");
         let id = snapshot
@@ -130,14 +130,14 @@ fn sockets(
                 }
             }
         };
-        packages.insert(package);
+        packages.entry(package).or_default().push(*cpu);
     }
-    if packages.contains("unknown") {
+    if packages.contains_key("unknown") {
         problems.push(
             "some CPUs do not say which package they belong to: counted as one package".to_owned(),
         );
     }
-    packages.len() as u32
+    packages.into_values().collect()
 }
 
 /// Hybrid machines: the kernel's own lists on x86 (`/sys/devices/cpu_core/cpus`, since Linux 5.13), different

@@ -8,8 +8,8 @@ mod support;
 use std::collections::BTreeSet;
 
 use facts::host::{
-    BandwidthPoint, Calibration, EarlierPeak, EffectiveCache, FlopsPoint, LatencyPoint, NumaNode,
-    SampleDistance,
+    BandwidthPoint, Calibration, CpuGroup, CpuPart, EarlierPeak, EffectiveCache, FlopsPoint,
+    LatencyPoint, NumaNode, SampleDistance,
 };
 use facts::{BranchReplay, ExitKind, Metric, OneRun, Run, Source, SourceEvent, TimedLoadOverhead};
 use serde_json::Value;
@@ -29,6 +29,7 @@ fn full() -> Run {
     run.branch_replays = vec![BranchReplay { burst: 0, records: 1, lost_ps: 1 }];
     run.collector.timed_load_overhead_cycles =
         Some(TimedLoadOverhead { p10: 1, median: 2, p90: 3, mean: None });
+    run.host.cpu_groups = vec![CpuGroup { part: CpuPart::Core, cpus: vec![0] }];
     run.host.numa_nodes =
         vec![NumaNode { id: 0, cpus: vec![0], memory_bytes: 1, distances: vec![10] }];
     run.calibration = Some(Calibration {
