@@ -15,6 +15,7 @@ import { AroundView, CallsView } from "./views/calls";
 import { CompareView } from "./views/compare";
 import { FlameView } from "./views/flame";
 import { ObjectsView } from "./views/objects";
+import { PlatformView } from "./views/platform";
 import { RooflineView } from "./views/roofline";
 import { ScalingView } from "./views/scaling";
 import { SourceView } from "./views/source";
@@ -33,6 +34,7 @@ const VIEWS: [key: string, label: string][] = [
   ["timeline", "Timeline"],
   ["source", "Source"],
   ["roofline", "Roofline"],
+  ["platform", "Platform"],
   ["tables", "Tables"],
 ];
 
@@ -46,6 +48,7 @@ function View({ view, height }: { view: string; height: number }) {
     case "timeline": return <TimelineView height={height} />;
     case "source": return <SourceView height={height} />;
     case "roofline": return <RooflineView height={height} />;
+    case "platform": return <PlatformView />;
     case "tables": return <TablesView height={height} />;
     case "scaling": return <ScalingView height={height} />;
     case "compare": return <CompareView height={height} />;
@@ -149,7 +152,7 @@ function App({ data }: { data: Data }) {
         <nav role="tablist" aria-label="Views" onKeyDown={onTabs}>
           {views.map(([key, label], at) => (
             <button key={key} id={`tab-${key}`} role="tab" aria-selected={shown.view === key} aria-controls="view" tabIndex={shown.view === key ? 0 : -1}
-              title={`${label} (key ${at + 1})`} onClick={() => update({ view: key })}>{label}</button>
+              title={at < 9 ? `${label} (key ${at + 1})` : label} onClick={() => update({ view: key })}>{label}</button>
           ))}
         </nav>
         <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { chooseTheme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>

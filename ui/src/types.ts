@@ -121,6 +121,44 @@ export interface LayoutDocument {
   fields: Record<string, [type: string, typeBytes: number, offset: number, bytes: number]>;
 }
 
+/** CPUs with something in common, and what that is (crates/report/src/platform.rs). */
+export interface PlatformBox {
+  cpus: number[];
+  package: boolean;
+  core: boolean;
+  node: number | null;
+  memory_bytes: number | null;
+  caches: { level: number; kind: "data" | "instruction" | "unified"; bytes: number }[];
+  inside: PlatformBox[];
+}
+
+/** A level of memory: what it was measured to give, and what the run took. */
+export interface PlatformLevel {
+  name: string;
+  measured_bytes: Metric;
+  latency: Metric;
+  one_thread: Metric;
+  all_threads: Metric;
+  loads: Metric;
+  rate: Metric;
+  read: Metric;
+  written: Metric;
+  reachable: Metric;
+  of_reachable: Metric;
+}
+
+export interface PlatformDocument {
+  view: "platform";
+  cpu: string;
+  logical_cpus: number;
+  cores: number;
+  sockets: number;
+  boxes: PlatformBox[];
+  distances: { node: number; to: number[] }[];
+  levels: PlatformLevel[];
+  notes: string[];
+}
+
 export interface AssemblyRow {
   offset: string;
   text: string;

@@ -19,7 +19,7 @@ use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 36] = [
+pub const EMBEDDED: [&str; 37] = [
     "summary",
     "stacks",
     "points",
@@ -56,6 +56,7 @@ pub const EMBEDDED: [&str; 36] = [
     "hotspots?group=source-line&limit=400",
     "hotspots?group=module&limit=200",
     "layout",
+    "platform",
 ];
 
 /// Source files that a self-contained page carries.
@@ -184,6 +185,7 @@ impl<'a> Site<'a> {
                 Ok(report::moments(self.prepared(), &query.filters()?, limit, &self.name)?)
             }
             "points" => Ok(report::points(self.prepared(), &self.name)),
+            "platform" => Ok(compact(&report::platform(self.prepared(), &self.name))),
             "text" => {
                 let file = query.value("file").unwrap_or_default();
                 let text = texts::text(self.recording, self.sources, file);
