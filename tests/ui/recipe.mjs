@@ -83,7 +83,7 @@ step("timeline: lanes, a selection, and the views that follow it", async () => {
   await tab("Timeline");
   await view.locator("svg text.lane", { hasText: "CPUs busy" }).waitFor();
   await view.locator("svg text.lane", { hasText: program.slice(0, 8) }).first().waitFor();
-  const box = await view.locator(".lanes svg").boundingBox();
+  const box = await view.locator(".lanes svg.rest").boundingBox();
   const at = (part) => box.x + 150 + (box.width - 160) * part;
   await page.mouse.move(at(0.03), box.y + 60);
   await page.mouse.down();
