@@ -6,9 +6,9 @@
 //! Assumption: a record that does not fit its block, names an unknown block, or claims more than a core can do in the burst's
 //! time, is left out and counted. So the time of bursts bounds the work, whatever a file claims.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::{BlockId, BurstId, Nanos};
 use facts::{Burst, BurstFlavour, Record, Recording, decode_records, spread};
@@ -172,25 +172,49 @@ fn all_traced(recording: &Recording) -> impl Iterator<Item = &Burst> {
     recording.bursts.iter().filter(traced)
 }
 
-/// Which bursts are not looked at, because the others are work enough for this recording.
-pub(super) fn too_many(recording: &Recording, code: &TracedCode) -> HashSet<BurstId> {
+/// Which bursts are not looked at, because the others are work enough for this recording. Each loop has the same part of that
+/// work, and what one does not need the others have: of a loop with long runs some bursts are as much work as all of the rest.
+pub(crate) fn too_many(recording: &Recording, code: &TracedCode) -> HashSet<BurstId> {
     let seconds =
         (Nanos(recording.run.elapsed_ns).seconds() * WORK_SHARE).clamp(LEAST_WORK, MOST_WORK);
     let most = (seconds * LINES_PER_SECOND) as u64;
-    let pieces = pieces_by_burst(recording);
-    let bytes = |burst: &Burst| {
-        pieces.get(&burst.id).map_or(0, |of| of.iter().map(|piece| piece.len() as u64).sum())
-    };
-    let bursts =
-        spread(&all_traced(recording).map(|burst| (burst, bytes(burst))).collect::<Vec<_>>());
-    let (mut taken, mut lines) = (0, 0u64);
-    let looked_at = |_: &Burst, more: u64| {
-        lines = lines.saturating_add(more);
+    let reader = Reader::new(recording, code);
+    let pieces = |burst: &Burst| reader.pieces.get(&burst.id).map_or(&[][..], Vec::as_slice);
+    let bytes = |burst: &Burst| pieces(burst).iter().map(|piece| piece.len() as u64).sum();
+    let traces: Vec<_> = all_traced(recording).map(|burst| (burst, bytes(burst))).collect();
+    let mut loops: BTreeMap<Option<BlockId>, VecDeque<&Burst>> = BTreeMap::new();
+    for burst in spread(&traces) {
+        let hottest = pieces(burst).first().and_then(|piece| hottest(piece));
+        loops.entry(hottest).or_default().push_back(burst);
+    }
+    // By the work that they had.
+    let mut waiting: BTreeMap<(u64, Option<BlockId>), VecDeque<&Burst>> =
+        loops.into_iter().map(|(hottest, bursts)| ((0, hottest), bursts)).collect();
+    let (mut taken, mut lines) = (0, 0);
+    let (mut counter, mut memory) = (Counter(0), Memory::default());
+    while (lines < most || taken < FEWEST_BURSTS)
+        && let Some(((own, hottest), mut bursts)) = waiting.pop_first()
+        && let Some(burst) = bursts.pop_front()
+    {
+        reader.read(burst, &mut counter, &mut memory);
+        let more = counter.end(burst);
+        lines = u64::saturating_add(lines, more);
         taken += 1;
-        lines < most || taken < FEWEST_BURSTS
-    };
-    stream_until(recording, code, &bursts, || Counter(0), looked_at);
-    bursts[taken..].iter().map(|burst| burst.id).collect()
+        if !bursts.is_empty() {
+            waiting.insert((u64::saturating_add(own, more), hottest), bursts);
+        }
+    }
+    waiting.into_values().flatten().map(|burst| burst.id).collect()
+}
+
+/// The block that ran most often in some records.
+fn hottest(piece: &[u8]) -> Option<BlockId> {
+    let mut iterations: BTreeMap<BlockId, u64> = BTreeMap::new();
+    let _ = decode_records(piece, |record| {
+        let sum = iterations.entry(record.block).or_default();
+        *sum = sum.saturating_add(record.iterations);
+    });
+    iterations.into_iter().max_by_key(|(_, iterations)| *iterations).map(|(block, _)| block)
 }
 
 /// Counts the lines that are to be looked at.
@@ -243,31 +267,15 @@ pub(crate) fn stream<'a, T: Tool + Send>(
     code: &TracedCode,
     bursts: &[&'a Burst],
     tool: impl Fn() -> T + Sync,
-    mut take: impl FnMut(&'a Burst, T::OfBurst) + Send,
-) -> (Damage, Vec<T>) {
-    stream_until(recording, code, bursts, tool, |burst, of| {
-        take(burst, of);
-        true
-    })
-}
-
-/// The same until `take` says that it is enough.
-fn stream_until<'a, T: Tool + Send>(
-    recording: &'a Recording,
-    code: &TracedCode,
-    bursts: &[&'a Burst],
-    tool: impl Fn() -> T + Sync,
-    take: impl FnMut(&'a Burst, T::OfBurst) -> bool + Send,
+    take: impl FnMut(&'a Burst, T::OfBurst) + Send,
 ) -> (Damage, Vec<T>) {
     let reader = Reader::new(recording, code);
     let next = AtomicUsize::new(0);
-    let enough = AtomicBool::new(false);
     let queue = Queue { next: 0, early: BTreeMap::new(), damage: Damage::default(), take };
     let queue = Mutex::new(queue);
     let tools = parallel::on_all_cpus(bursts.len(), || {
         let (mut tool, mut memory) = (tool(), Memory::default());
-        while !enough.load(Relaxed)
-            && let position = next.fetch_add(1, Relaxed)
+        while let position = next.fetch_add(1, Relaxed)
             && let Some(burst) = bursts.get(position)
         {
             let damage = reader.read(burst, &mut tool, &mut memory);
@@ -275,9 +283,7 @@ fn stream_until<'a, T: Tool + Send>(
             // Who panicked with the queue in hand takes all others along.
             let Ok(mut queue) = queue.lock() else { break };
             queue.early.insert(position, of);
-            if !queue.hand_over(bursts) {
-                enough.store(true, Relaxed);
-            }
+            queue.hand_over(bursts);
         }
         tool
     });
@@ -294,21 +300,15 @@ struct Queue<Item, F> {
 }
 
 impl<Item, F> Queue<Item, F> {
-    /// Whether more is wanted.
-    fn hand_over<'a>(&mut self, bursts: &[&'a Burst]) -> bool
+    fn hand_over<'a>(&mut self, bursts: &[&'a Burst])
     where
-        F: FnMut(&'a Burst, Item) -> bool,
+        F: FnMut(&'a Burst, Item),
     {
         while let Some((damage, of)) = self.early.remove(&self.next) {
             self.damage.add(damage);
-            if !(self.take)(bursts[self.next], of) {
-                // No further one has its turn.
-                self.next = usize::MAX;
-                return false;
-            }
+            (self.take)(bursts[self.next], of);
             self.next += 1;
         }
-        true
     }
 }
 
@@ -462,12 +462,6 @@ mod tests {
             });
             assert_eq!((damage, tools.len()), (Damage::default(), cpus));
             assert_eq!(seen, expected);
-            let mut first = 0;
-            stream_until(&recording, &code, &bursts, Counts::default, |_, (_, count)| {
-                first += count;
-                first < 3201
-            });
-            assert_eq!(first, 3201, "what comes behind is not handed over");
         }
     }
 }
