@@ -100,6 +100,28 @@ fn a_stream_moves_what_arithmetic_says() {
     });
 }
 
+/// A column that stays in L1 is updated with one array after the other: its stores find lines that its loads know.
+#[test]
+fn what_is_updated_in_a_cache_is_not_written_to_memory() {
+    let mut test = Test::new();
+    let block = test.block(0x1000, TRIAD);
+    let (column, array, length) = (0x1_0000_0000u64, 0x2_0000_0000u64, 2048u64);
+    for burst in 0..10 {
+        let record = |at: u64| {
+            let start = (burst * 40 + at) * length;
+            let column = column.wrapping_sub(start * 8);
+            (block, length, vec![start, array, column, column, start + length])
+        };
+        test.builder.burst(PID, PID, &(0..40).map(record).collect::<Vec<_>>());
+    }
+    with(&finished(test), |memory| {
+        let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+        within(&found.read, (40 * length * 8) as f64 / 3e-3 / 1e9, 4.0);
+        let written = found.write.value.expect("a value");
+        assert!(written < 0.05 * found.read.value.expect("a value"), "{:?}", found.write);
+    });
+}
+
 /// Its loop alone would take a quarter of the time.
 #[test]
 fn the_no_miss_time_gives_the_memory_bound_share() {

@@ -35,7 +35,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether the cached line becomes dirty.
-    pub(crate) fn stores(self) -> bool {
+    pub fn stores(self) -> bool {
         matches!(self, Kind::Write | Kind::ReadWrite)
     }
 

@@ -242,11 +242,8 @@ impl Memory<'_> {
         for number in bursts {
             let burst = &self.passed.bursts[*number];
             for site in &burst.sites {
-                let lines = |lines| {
-                    let expected = (lines, site.firsts.as_slice());
-                    self.model.lines(burst.place, site.site, expected).times(LINE)
-                };
-                let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
+                let fills = self.model.fetched(burst, site, &site.fills).times(LINE);
+                let dirtied = self.model.dirtied(burst, site, &site.dirtied).times(LINE);
                 let streamed = Bounds::exactly(site.streamed as f64);
                 sums.moved.add(*number, fills.plus(dirtied).plus(streamed));
                 sums.written.add(*number, dirtied.plus(streamed));

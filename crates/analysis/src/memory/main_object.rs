@@ -18,8 +18,7 @@ impl Memory<'_> {
         for (site, part) in sites.iter().flat_map(|site| self.parts_of(*site)) {
             let sum = sums.entry(part.object).or_default();
             for (_, burst, work, part) in self.works_of_part(site, part) {
-                let expected = (&part.fills, work.firsts.as_slice());
-                sum.0 += self.model.lines(burst.place, site, expected).best;
+                sum.0 += self.model.fetched(burst, work, &part.fills).best;
                 sum.1 += part.loads.saturating_add(part.stores) as f64;
             }
         }

@@ -313,11 +313,8 @@ impl Replayed {
         let none = || Quantity::none(self.passed.bursts.len());
         let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
         for (number, burst, site) in sites.flat_map(|site| self.works_of(site)) {
-            let lines = |lines| {
-                let expected = (lines, site.firsts.as_slice());
-                self.model.lines(burst.place, site.site, expected).times(LINE)
-            };
-            let (fills, dirtied) = (lines(&site.fills), lines(&site.dirtied));
+            let fills = self.model.fetched(burst, site, &site.fills).times(LINE);
+            let dirtied = self.model.dirtied(burst, site, &site.dirtied).times(LINE);
             let streamed = Bounds::exactly(site.streamed as f64);
             amounts.read.add(number, fills);
             amounts.write.add(number, dirtied.plus(streamed));

@@ -21,7 +21,7 @@ use super::levels::STLB_WAYS;
 use super::pass::{Passed, SiteOutcomes};
 use super::survival::Survival;
 use super::times::BINS;
-use super::work::{Partly, listed};
+use super::work::{BurstWork, Partly, SiteWork, listed};
 use crate::index_map::IndexMap;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
@@ -110,32 +110,54 @@ impl Model {
         model
     }
 
-    /// Expected number of lines, of those that a site of a place fetched or made dirty in a burst; `firsts` are its
-    /// first touches in it, by time.
-    pub(crate) fn lines(
+    /// Expected number of lines, of those that a site fetched in a burst.
+    pub(crate) fn fetched(&self, burst: &BurstWork, site: &SiteWork, lines: &Partly) -> Bounds {
+        let unknown = self.unknown_lines(burst.place, site.site, lines, &site.firsts);
+        Bounds::exactly(lines.known as f64).plus(unknown)
+    }
+
+    /// The same of those that it made dirty. A line that another site touched first was fetched by that one: `c += x` is mostly
+    /// a load and a store of two instructions, of which the store never misses.
+    pub(crate) fn dirtied(&self, burst: &BurstWork, site: &SiteWork, lines: &Partly) -> Bounds {
+        let fetched_by = self.sites.get(&site.site).map(|chances| &chances.outcomes.fetched_by);
+        let fetched_by = fetched_by.filter(|by| !by.is_empty());
+        let Some(fetched_by) = fetched_by else { return self.fetched(burst, site, lines) };
+        let all: u64 = fetched_by.values().sum();
+        let known = Bounds::exactly(lines.known as f64);
+        fetched_by.iter().fold(known, |sum, (first, count)| {
+            let firsts = burst.sites.iter().find(|other| other.site == *first);
+            let firsts = firsts.map_or(&[][..], |other| other.firsts.as_slice());
+            let unknown = self.unknown_lines(burst.place, *first, lines, firsts);
+            sum.plus(unknown.times(*count as f64 / all as f64))
+        })
+    }
+
+    /// Expected number of the unknown ones of lines that a site of a place fetched; `firsts` are its first touches in the burst,
+    /// by time.
+    fn unknown_lines(
         &self,
         place: CodeRegion,
         site: SiteIndex,
-        (lines, firsts): (&Partly, &[(u8, u64)]),
+        lines: &Partly,
+        firsts: &[(u8, u64)],
     ) -> Bounds {
-        let known = Bounds::exactly(lines.known as f64);
-        let Some(chances) = self.sites.get(&site) else { return known };
+        let Some(chances) = self.sites.get(&site) else { return Bounds::default() };
         let reached = self.answers.get(&(place, site)).map(|answer| answer.reached);
         let reached = reached.unwrap_or_else(|| self.reached_last(place, chances));
-        self.lines_of((place, chances, reached), (lines, firsts))
+        self.lines_of((place, chances, reached), lines, firsts)
     }
 
     fn lines_of(
         &self,
         (place, chances, reached): (CodeRegion, &Chances, Bounds),
-        (lines, firsts): (&Partly, &[(u8, u64)]),
+        lines: &Partly,
+        firsts: &[(u8, u64)],
     ) -> Bounds {
-        let known = Bounds::exactly(lines.known as f64);
         if chances.llc.is_closed() {
-            return known.plus(by_sets(reached, chances, &lines.unknown));
+            return by_sets(reached, chances, &lines.unknown);
         }
         let unknown: u64 = lines.unknown.iter().map(|(_, count)| count).sum();
-        known.plus(self.by_times(place, chances, firsts).times(unknown as f64))
+        self.by_times(place, chances, firsts).times(unknown as f64)
     }
 
     /// The chance that a touch of unknown outcome missed all levels, where they were not.
@@ -244,7 +266,8 @@ impl Model {
         };
         let firsts = listed(&of.times.absent.unknown);
         let fills = Partly::of(&of.llc.absent);
-        let dram = self.lines_of((place, chances, reached), (&fills, &firsts));
+        let dram = self.lines_of((place, chances, reached), &fills, &firsts);
+        let dram = dram.plus(Bounds::exactly(fills.known as f64));
         let dram = dram.times(1.0 / executed);
         let three = Bounds {
             best: dram.best.min(two.best),

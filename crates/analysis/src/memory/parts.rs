@@ -266,12 +266,9 @@ impl Memory<'_> {
     /// Bytes that a burst read from memory and wrote to it, at a site in a part.
     fn moved_by(&self, burst: &BurstWork, site: &SiteWork, part: &PartWork) -> (Bounds, Bounds) {
         // First touches by time are those of the site: so the parts' lines sum up to the site's.
-        let lines = |lines| {
-            let expected = (lines, site.firsts.as_slice());
-            self.model.lines(burst.place, site.site, expected).times(LINE)
-        };
-        let streamed = Bounds::exactly(part.streamed as f64);
-        (lines(&part.fills), lines(&part.dirtied).plus(streamed))
+        let fills = self.model.fetched(burst, site, &part.fills).times(LINE);
+        let dirtied = self.model.dirtied(burst, site, &part.dirtied).times(LINE);
+        (fills, dirtied.plus(Bounds::exactly(part.streamed as f64)))
     }
 
     /// What some sites did with some parts, per burst.

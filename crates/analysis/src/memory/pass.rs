@@ -40,6 +40,8 @@ pub(crate) struct SiteOutcomes {
     pub(crate) stlb: LevelTally,
     /// Touches of followed lines by time (`times`).
     pub(crate) times: LevelTally,
+    /// Of the followed lines that it was first to store to: how many each site had touched first.
+    pub(crate) fetched_by: BTreeMap<SiteIndex, u64>,
     /// Accesses that were as far from the one before as that from its own.
     pub(crate) regular: u64,
     pub(crate) loads: u64,
@@ -62,6 +64,9 @@ impl SiteOutcomes {
         self.llc += &other.llc;
         self.stlb += &other.stlb;
         self.times += &other.times;
+        for (site, lines) in &other.fetched_by {
+            *self.fetched_by.entry(*site).or_default() += lines;
+        }
         self.regular += other.regular;
         self.loads += other.loads;
         self.stores += other.stores;
@@ -362,9 +367,14 @@ impl<'a> Walker<'a> {
                 let Run { start, stride, count, bytes } = run;
                 run.for_lines(|line, iteration| {
                     footprint.touch(line);
-                    let first = times.touch(line, iteration * accesses, &mut outcomes.times);
-                    if let Some(bin) = first {
+                    let moment = (line, iteration * accesses);
+                    if let Some(bin) = times.touch(moment, site, &mut outcomes.times) {
                         firsts[bin] += 1;
+                    }
+                    if kind.stores()
+                        && let Some(first) = times.store(line)
+                    {
+                        *outcomes.fetched_by.entry(first).or_default() += 1;
                     }
                 });
                 outcomes.regular += steady(last, start, stride, count);

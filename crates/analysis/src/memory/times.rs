@@ -3,14 +3,18 @@
 //! What for: a line that a burst touches for the first time was perhaps touched shortly before the burst. The times between
 //! touches in the burst give the probability (`survival`). If most lines of an instruction return after 4,000 accesses, a first
 //! touch 1,000 accesses into the burst means little; one after 100,000 means that the line has not been used for long. Sets of a
-//! large cache fill too slowly, and too unevenly, to show that. What not: the times between bursts.
+//! large cache fill too slowly, and too unevenly, to show that. Of a line that a burst stores to, they also tell which site touched
+//! it first. What not: the times between bursts.
 //!
 //! Time is counted in accesses of the thread, and kept in [`BINS`] steps of a factor of 1.6. One line in [`ONE_IN`] is followed,
 //! selected by a hash of its address.
 
+use std::collections::hash_map::Entry;
+
 use cachesim::{DEPTHS, LevelTally};
 
 use crate::index_map::IndexMap;
+use crate::traced::SiteIndex;
 
 /// One line in this many is followed.
 const ONE_IN: u64 = 16;
@@ -29,14 +33,23 @@ pub(crate) fn is_one_in(line: u64, one_in: u64) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     now: u64,
-    last: IndexMap<u64, u64>,
+    lines: IndexMap<u64, Line>,
+}
+
+/// A line that is followed.
+#[derive(Debug)]
+struct Line {
+    last: u64,
+    /// Who touched it first.
+    first: SiteIndex,
+    is_stored: bool,
 }
 
 impl Times {
     /// A burst begins.
     pub(crate) fn restart(&mut self) {
         self.now = 0;
-        self.last.clear();
+        self.lines.clear();
     }
 
     /// So many accesses happened.
@@ -46,22 +59,36 @@ impl Times {
 
     /// A site touches a line, `later` accesses from now. In `tally`, hits are touches again by the time since, and unknown
     /// ones first touches by the time since the burst began.
-    pub(crate) fn touch(&mut self, line: u64, later: u64, tally: &mut LevelTally) -> Option<usize> {
+    pub(crate) fn touch(
+        &mut self,
+        (line, later): (u64, u64),
+        site: SiteIndex,
+        tally: &mut LevelTally,
+    ) -> Option<usize> {
         if !is_one_in(line, ONE_IN) {
             return None;
         }
         let time = self.now.saturating_add(later);
-        match self.last.insert(line, time) {
+        match self.lines.entry(line) {
             // Here the accesses of one loop are in sequence, whatever their real order was.
-            Some(before) => {
+            Entry::Occupied(mut known) => {
+                let before = std::mem::replace(&mut known.get_mut().last, time);
                 tally.hits[bin(time.abs_diff(before))] += 1;
                 None
             }
-            None => {
+            Entry::Vacant(new) => {
+                new.insert(Line { last: time, first: site, is_stored: false });
                 tally.absent.unknown[bin(time)] += 1;
                 Some(bin(time))
             }
         }
+    }
+
+    /// A store to a line: the site that touched the line first, if this is the first store to a followed one.
+    pub(crate) fn store(&mut self, line: u64) -> Option<SiteIndex> {
+        let known = self.lines.get_mut(&line)?;
+        let is_new = !std::mem::replace(&mut known.is_stored, true);
+        is_new.then_some(known.first)
     }
 }
 
@@ -79,12 +106,14 @@ mod tests {
         let (mut times, mut tally) = (Times::default(), LevelTally::default());
         times.restart();
         times.pass(1000);
-        assert_eq!(times.touch(line, 0, &mut tally), Some(bin(1000)));
+        let site = SiteIndex::new;
+        assert_eq!(times.touch((line, 0), site(7), &mut tally), Some(bin(1000)));
         times.pass(5000);
-        assert_eq!(times.touch(line, 10, &mut tally), None);
+        assert_eq!(times.touch((line, 10), site(8), &mut tally), None);
+        assert_eq!((times.store(line), times.store(line)), (Some(site(7)), None));
         assert_eq!(tally.hits[bin(5010)], 1);
         times.restart();
-        assert_eq!(times.touch(line, 0, &mut tally), Some(0));
+        assert_eq!(times.touch((line, 0), site(8), &mut tally), Some(0));
     }
 
     #[test]
