@@ -47,7 +47,7 @@ mod work;
 mod zeroed;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -78,6 +78,7 @@ use crate::parallel::both;
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
 use crate::sharing::SharedLines;
+use crate::stack::FunctionId;
 use crate::stalls::{ObjectsOfSites, Stalls};
 use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
@@ -228,16 +229,25 @@ impl Replayed {
         };
         passed.note_sampled(&stalls, code, &places);
         let mut notes = sizes.notes.clone();
-        let speeds = Speeds::new(profile.recording, code, &works(profile, &passed.bursts));
+        let all = works(profile, &passed.bursts);
+        let speeds = Speeds::new(profile.recording, code, &all);
         let bursts = &profile.recording.bursts;
         let toll = toll(profile.recording);
         let mut tracing = BTreeSet::new();
-        // Of a loop with a pace it does not matter how fast it was.
+        let tells = |work: &Work| !work.is_untimed || speeds.is_counted(work);
+        let known: HashSet<FunctionId> =
+            all.iter().filter(|work| tells(work)).map(|work| work.function).collect();
+        let works_of: HashMap<BurstId, &Work> = all.iter().map(|work| (work.burst, work)).collect();
         passed.bursts.retain(|work| {
             let burst = &bursts[work.burst];
-            let is_timed = is_timed(burst, toll) || speeds.is_counted(burst.id);
-            let is_of_use = is_timed || places.paced(work.place).is_some();
-            if !is_of_use && !tells_rates(burst, toll) {
+            let mostly_ours = !tells_rates(burst, toll);
+            let is_of_use = works_of.get(&burst.id).is_some_and(|whole| {
+                // Of a function without any other, the time of a burst is hardly known, but what it does is.
+                tells(whole) || !known.contains(&whole.function) && !mostly_ours
+            });
+            // Of a loop with a pace it does not matter how fast it was.
+            let is_of_use = is_of_use || places.paced(work.place).is_some();
+            if !is_of_use && mostly_ours {
                 tracing.insert(work.burst);
             }
             is_of_use
@@ -606,6 +616,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             no_miss: works.iter().fold(Bounds::default(), |sum, work| sum.plus(work.no_miss_time)),
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.stops,
+            mispredicted: works.iter().map(|work| work.most_mispredicted).sum(),
             is_untimed: !is_timed(burst, toll),
         })
     };
