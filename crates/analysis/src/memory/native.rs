@@ -21,8 +21,10 @@
 //! And native code is no quicker than with all its data in the first level, as its loops were timed (`collect::no_miss`); and no
 //! speed is known better than to [`SPEED_OFF`].
 //!
-//! Assumptions: instructions of one function take the same time in both. CPU time is schedstat's, which includes the thread's own
-//! part of stops, alike in both.
+//! A window's CPU time is schedstat's, from which a virtual machine takes what its host stole, in lumps of up to a tenth of a
+//! millisecond: 0 was seen for 26,000 instructions. So it may have taken all the time that passed.
+//!
+//! Assumption: instructions of one function take the same time in both.
 
 use std::collections::HashMap;
 
@@ -212,6 +214,8 @@ struct Pair {
     traced: (f64, f64),
     /// The same in the window.
     counted: (f64, f64),
+    /// Seconds that passed in the window, without the usual time of its stops: what it took at most.
+    passed: f64,
     /// Counted blocks.
     blocks: f64,
     /// Of these, those after which the copy looked up the branch target.
@@ -343,13 +347,18 @@ pub(crate) fn running(burst: &Burst) -> Nanos {
     burst.cpu_time.map_or(own, |cpu| cpu.min(burst.elapsed))
 }
 
+/// Seconds of stops that were taken off a burst's CPU time.
+fn taken_off(burst: &Burst, toll: Option<f64>) -> f64 {
+    toll.unwrap_or(0.0) * f64::from(burst.stops.saturating_sub(1))
+}
+
 /// Whether a burst's CPU time is mostly the program's. One that meets new code again and again has stops in it and little
 /// else: its accesses per second would be far too few.
 pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
     let running = running(burst).seconds();
     match toll {
         Some(toll) => {
-            let taken_off = toll * f64::from(burst.stops.saturating_sub(1));
+            let taken_off = taken_off(burst, Some(toll));
             taken_off <= MOST_TRACING * (running + taken_off)
         }
         None => USUAL_PER_BURST + f64::from(burst.stops) * PER_STOP <= MOST_TRACING * running,
@@ -420,6 +429,7 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
             let pair = Pair {
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
+                passed: seconds.max(window.elapsed.seconds() - taken_off(window, toll)),
                 blocks,
                 looked_up,
                 mispredicted: work.mispredicted * instructions / work.instructions.max(1.0),
@@ -481,14 +491,15 @@ impl Pair {
     fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
         let rate = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
         let shown = self.shown();
+        let longer = self.passed / self.counted.1;
         let speed = match share {
             Some(share) => {
                 let [best, low, high] = self.native_by(share, shown).map(rate);
-                Speed { best, low, high }
+                Speed { best, low: low / longer, high }
             }
             None => Speed {
                 best: rate(self.without_counters(usual(shown), USUAL_SHARE)),
-                low: rate(self.counted.1) * (1.0 - QUICKER * (1.0 - shown)),
+                low: rate(self.passed) * (1.0 - QUICKER * (1.0 - shown)),
                 high: rate(self.without_most()),
             },
         };
@@ -501,6 +512,7 @@ impl Pair {
         Pair {
             traced: add(self.traced, other.traced),
             counted: add(self.counted, other.counted),
+            passed: self.passed + other.passed,
             blocks: self.blocks + other.blocks,
             looked_up: self.looked_up + other.looked_up,
             mispredicted: self.mispredicted + other.mispredicted,
