@@ -47,8 +47,6 @@ pub(crate) struct CodeRegions {
     loops: BTreeMap<CodeRegion, PacedLoop>,
     /// Of bursts.
     iterations: HashMap<(BurstId, CodeRegion), f64>,
-    /// The functions that loops are in.
-    functions: BTreeMap<CodeRegion, CodeRegion>,
     /// Share of a region's time that is outside the kernel, 0 to 1.
     own: HashMap<CodeRegion, f64>,
     /// Samples' weight in each region, nanoseconds; and half of what one sample represents.
@@ -99,9 +97,7 @@ impl CodeRegions {
             .map(|((burst, at), count)| ((*burst, CodeRegion::Loop(*at as u32)), *count))
             .collect();
         for (at, one) in loops.loops.iter().enumerate() {
-            let function = profile.stacks.compiled_at(one.module, one.start);
             let place = CodeRegion::Loop(at as u32);
-            places.functions.insert(place, CodeRegion::Function(function));
             let Some(odometer) = &one.odometer else { continue };
             let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
             let seconds = own / odometer.iterations;
@@ -136,11 +132,6 @@ impl CodeRegions {
     /// The pace of a region, if it is such a loop.
     pub(crate) fn paced(&self, place: CodeRegion) -> Option<&PacedLoop> {
         self.loops.get(&place)
-    }
-
-    /// All loops, each with its function.
-    pub(crate) fn loops(&self) -> impl Iterator<Item = (CodeRegion, CodeRegion)> + '_ {
-        self.functions.iter().map(|(place, function)| (*place, *function))
     }
 
     /// Samples' weight in a place, in the kernel too; where none fell, as if half a one had. `None` without samples.

@@ -33,16 +33,10 @@ use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
 use crate::weight::Weight;
 
-/// With fewer bursts, a region shares a stratum with others; and so does a loop with a pace, in which the time of bursts does not
-/// matter.
-const FEWEST: usize = 4;
-const FEWEST_OF_LOOP: usize = 2;
 /// With fewer bursts in all, nothing is said.
 pub(crate) const FEWEST_IN_ALL: usize = 3;
-/// The stratum of regions with few bursts.
-const REST: usize = 0;
-/// That of regions with none.
-const UNSEEN: usize = 1;
+/// The stratum of regions without bursts.
+const UNSEEN: usize = 0;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
 /// Seconds that a burst counts for, so that its weight is comparable with that of loops with a pace, in which longer
@@ -105,6 +99,8 @@ pub(crate) struct Strata {
     /// Seconds per nanosecond of sample weight.
     scale: f64,
     all_samples: f64,
+    /// Half of the time that the program spent in bursts and windows, as a part of all: it did less there than natively.
+    disturbed: f64,
     /// How many bursts these are.
     distinct: usize,
     /// What regions without bursts may do in addition.
@@ -158,43 +154,13 @@ impl Strata {
         (in_order, is_whole): (Vec<usize>, bool),
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) -> Strata {
-        let mut by_place: BTreeMap<CodeRegion, usize> = BTreeMap::new();
-        let seen = in_order.iter().map(|observation| observations[*observation].place);
-        seen.for_each(|place| *by_place.entry(place).or_default() += 1);
-        let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None; 2]);
-        let mut has_own = |place: CodeRegion, count: usize| {
-            let paced = places.paced(place).map(|paced| paced.relative);
-            let enough = count >= if paced.is_some() { FEWEST_OF_LOOP } else { FEWEST };
-            if enough {
-                stratum_of.insert(place, relative.len());
-                relative.push(paced);
-            }
-            enough
-        };
-        // A loop with few bursts shares a stratum with the rest of its function.
-        let is_function =
-            |(place, _): &(CodeRegion, usize)| matches!(place, CodeRegion::Function(_));
-        let mut functions: BTreeMap<CodeRegion, usize> =
-            by_place.iter().map(|(place, count)| (*place, *count)).filter(is_function).collect();
-        let mut joined = Vec::new();
-        for (place, function) in places.loops() {
-            let count = by_place.get(&place).copied().unwrap_or(0);
-            if !has_own(place, count) {
-                *functions.entry(function).or_default() += count;
-                joined.push((place, function));
-            }
-        }
-        for (function, count) in functions {
-            has_own(function, count);
-        }
-        for (place, function) in joined {
-            if let Some(stratum) = stratum_of.get(&function).copied() {
-                stratum_of.insert(place, stratum);
-                by_place.entry(place).or_default();
-            }
-        }
-        for place in by_place.keys() {
-            stratum_of.entry(*place).or_insert(REST);
+        let (mut stratum_of, mut relative) = (BTreeMap::new(), vec![None]);
+        for observation in &in_order {
+            let place = observations[*observation].place;
+            stratum_of.entry(place).or_insert_with(|| {
+                relative.push(places.paced(place).map(|paced| paced.relative));
+                relative.len() - 1
+            });
         }
         let mut distinct: Vec<usize> =
             in_order.iter().map(|observation| observations[*observation].burst).collect();
@@ -215,6 +181,7 @@ impl Strata {
             running: None,
             scale: 0.0,
             all_samples: 0.0,
+            disturbed: 0.0,
             unseen_places: BTreeMap::new(),
             unseen_seconds: 0.0,
             seconds: 0.0,
@@ -238,6 +205,8 @@ impl Strata {
     ) {
         let scale = profile.cpu_scale();
         let whole = scale.whole_quantity().value.unwrap_or(0.0);
+        let in_bursts = Nanos(profile.recording.run.own_cost.burst_time_ns.unwrap_or(0)).seconds();
+        self.disturbed = if whole > 0.0 { (in_bursts / 2.0 / whole).min(0.5) } else { 0.0 };
         let amount = profile.whole().amount() as f64;
         if amount <= 0.0 {
             // Without samples bursts alone say where the time went.
@@ -274,11 +243,12 @@ impl Strata {
     /// Half of the 95 % interval of how much a stratum's share did at its rate, as a part of it. The iterations of a loop are
     /// known for the whole run; of a part of it samples tell which part.
     fn scatter(&self, stratum: usize, share: &Share, samples: f64, is_whole: bool) -> f64 {
-        match self.relative[stratum] {
+        let known = match self.relative[stratum] {
             Some(relative) if is_whole => relative,
             Some(relative) => relative.hypot(share.scatter(samples)),
             None => share.scatter(samples),
-        }
+        };
+        known.hypot(self.disturbed)
     }
 
     /// Native seconds of a burst in a place.

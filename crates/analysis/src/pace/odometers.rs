@@ -33,9 +33,6 @@ pub(crate) struct Odometer {
 
 /// One loop.
 pub(crate) struct OneLoop {
-    pub(crate) module: ModuleId,
-    /// Where it begins.
-    pub(crate) start: FileOffset,
     /// `None` where its pace is not known well enough, or bursts hardly met it.
     pub(crate) odometer: Option<Odometer>,
     /// Most samples in it are followed by another one there.
@@ -71,10 +68,9 @@ impl LoopsInCode {
             let number = loops.len();
             position.insert(id, number);
             in_bursts.extend(traced.into_iter().map(|(burst, count)| ((burst, number), count)));
-            let (module, start) = row.start;
             let followed = time.followed as f64;
             let stays = time.samples >= FEWEST_SAMPLES && time.stays as f64 >= STAYS * followed;
-            loops.push(OneLoop { module, start, odometer, stays });
+            loops.push(OneLoop { odometer, stays });
         }
         LoopsInCode { code, loops, position, in_bursts }
     }
