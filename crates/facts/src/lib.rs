@@ -22,7 +22,6 @@ mod recording;
 mod records;
 mod registers;
 mod run;
-mod spread;
 mod threading;
 
 pub use allocation::{
@@ -52,5 +51,4 @@ pub use run::{
     Analysis, BranchReplay, CollectorInfo, EventUse, ExitKind, OneRun, OwnCost, ResourceUse, Run,
     RunState, SCHEMA_VERSION, SamplingMethod, Source, SourceEvent, Target, TimedLoadOverhead,
 };
-pub use spread::spread;
 pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};

@@ -17,7 +17,7 @@ use x86::{
 
 use super::address::Form;
 use super::chain::{Chains, UnrecordedPath};
-use super::stream::too_many;
+use super::selection::too_many;
 use super::unrecorded::{UnrecordedBlock, by_start, targets, unrecorded_loops, ways_through};
 use crate::index_map::IndexMap;
 use crate::stack::index;

@@ -7,6 +7,7 @@ mod address;
 mod chain;
 mod code;
 mod run;
+mod selection;
 mod stream;
 mod unrecorded;
 

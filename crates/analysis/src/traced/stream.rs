@@ -6,12 +6,12 @@
 //! Assumption: a record that does not fit its block, names an unknown block, or claims more than a core can do in the burst's
 //! time, is left out and counted. So the time of bursts bounds the work, whatever a file claims.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use base::{BlockId, BurstId, Nanos};
-use facts::{Burst, BurstFlavour, Record, Recording, decode_records, spread};
+use base::{BlockId, BurstId};
+use facts::{Burst, BurstFlavour, Record, Recording, decode_records};
 
 use super::address::Touch;
 use super::code::{TracedAccess, TracedBlock, TracedCode};
@@ -24,19 +24,6 @@ const ITERATIONS_PER_NANO: u64 = 8;
 const BYTES_PER_NANO: u64 = 512;
 /// Longer bursts are none: the longest that can be asked for takes 100 ms, and stopping it may take as long again.
 const LONGEST_NANOS: u64 = 200_000_000;
-
-/// A report may take so much of the program's time, but no less and no more than these, seconds.
-const WORK_SHARE: f64 = 0.05;
-const LEAST_WORK: f64 = 1.0;
-const MOST_WORK: f64 = 3.0;
-/// Lines of traced accesses that a summary, in which each was looked at some ten times, got through in a second, with the
-/// opening of the result and what else it needs: bench/results/after-end.md. A number of its own, and not measured where the
-/// report is made, for the report must not depend on that.
-const LINES_PER_SECOND: f64 = 16e6;
-/// An access of a record costs as much work as this many lines of a summarised loop, which are counted in addition.
-const LINES_OF_ACCESS: u64 = 8;
-/// Fewer bursts do not show how much they differ.
-const FEWEST_BURSTS: usize = 5;
 
 /// Who sees the records of bursts go by.
 pub(crate) trait Tool {
@@ -167,81 +154,9 @@ pub(crate) fn traced_bursts<'a>(
     all_traced(recording).filter(looked_at)
 }
 
-fn all_traced(recording: &Recording) -> impl Iterator<Item = &Burst> {
+pub(super) fn all_traced(recording: &Recording) -> impl Iterator<Item = &Burst> {
     let traced = |burst: &&Burst| burst.flavour == BurstFlavour::Trace && !burst.records_lost;
     recording.bursts.iter().filter(traced)
-}
-
-/// Which bursts are not looked at, because the others are work enough for this recording. Each loop has the same part of that
-/// work, and what one does not need the others have: of a loop with long runs some bursts are as much work as all of the rest.
-pub(crate) fn too_many(recording: &Recording, code: &TracedCode) -> HashSet<BurstId> {
-    let seconds =
-        (Nanos(recording.run.elapsed_ns).seconds() * WORK_SHARE).clamp(LEAST_WORK, MOST_WORK);
-    let most = (seconds * LINES_PER_SECOND) as u64;
-    let reader = Reader::new(recording, code);
-    let pieces = |burst: &Burst| reader.pieces.get(&burst.id).map_or(&[][..], Vec::as_slice);
-    let bytes = |burst: &Burst| pieces(burst).iter().map(|piece| piece.len() as u64).sum();
-    let traces: Vec<_> = all_traced(recording).map(|burst| (burst, bytes(burst))).collect();
-    let mut loops: BTreeMap<Option<BlockId>, VecDeque<&Burst>> = BTreeMap::new();
-    for burst in spread(&traces) {
-        let hottest = pieces(burst).first().and_then(|piece| hottest(piece));
-        loops.entry(hottest).or_default().push_back(burst);
-    }
-    // By the work that they had.
-    let mut waiting: BTreeMap<(u64, Option<BlockId>), VecDeque<&Burst>> =
-        loops.into_iter().map(|(hottest, bursts)| ((0, hottest), bursts)).collect();
-    let (mut taken, mut lines) = (0, 0);
-    let (mut counter, mut memory) = (Counter(0), Memory::default());
-    while (lines < most || taken < FEWEST_BURSTS)
-        && let Some(((own, hottest), mut bursts)) = waiting.pop_first()
-        && let Some(burst) = bursts.pop_front()
-    {
-        reader.read(burst, &mut counter, &mut memory);
-        let more = counter.end(burst);
-        lines = u64::saturating_add(lines, more);
-        taken += 1;
-        if !bursts.is_empty() {
-            waiting.insert((u64::saturating_add(own, more), hottest), bursts);
-        }
-    }
-    waiting.into_values().flatten().map(|burst| burst.id).collect()
-}
-
-/// The block that ran most often in some records.
-fn hottest(piece: &[u8]) -> Option<BlockId> {
-    let mut iterations: BTreeMap<BlockId, u64> = BTreeMap::new();
-    let _ = decode_records(piece, |record| {
-        let sum = iterations.entry(record.block).or_default();
-        *sum = sum.saturating_add(record.iterations);
-    });
-    iterations.into_iter().max_by_key(|(_, iterations)| *iterations).map(|(block, _)| block)
-}
-
-/// Counts the lines that are to be looked at.
-struct Counter(u64);
-
-impl Tool for Counter {
-    type OfBurst = u64;
-
-    fn begin(&mut self, _: &Burst, _: usize) {}
-
-    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        for touch in block.accesses.iter().flat_map(|access| execution.touches(access)) {
-            let lines = match touch {
-                Touch::Run { stride, count, .. } => {
-                    let step = stride.unsigned_abs().min(x86::LINE_BYTES.into());
-                    // Within lines, `count` steps of `step` bytes; else one a step.
-                    1 + (count - 1).saturating_mul(step) / u64::from(x86::LINE_BYTES)
-                }
-                Touch::AtLeast { .. } | Touch::Unknown { .. } => 1,
-            };
-            self.0 = self.0.saturating_add(lines.saturating_add(LINES_OF_ACCESS));
-        }
-    }
-
-    fn end(&mut self, _: &Burst) -> u64 {
-        std::mem::take(&mut self.0)
-    }
 }
 
 /// Goes through all bursts that are looked at, in the order of the recording, with one tool that keeps what it wants to know.
@@ -314,26 +229,26 @@ impl<Item, F> Queue<Item, F> {
 
 /// Kept for its memory.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     touches: Vec<Touch>,
     ends: Vec<usize>,
 }
 
 /// Decodes the records of bursts.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     code: &'a TracedCode,
-    pieces: HashMap<BurstId, Vec<&'a [u8]>>,
+    pub(super) pieces: HashMap<BurstId, Vec<&'a [u8]>>,
     numbers: HashMap<BurstId, usize>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(recording: &'a Recording, code: &'a TracedCode) -> Reader<'a> {
+    pub(super) fn new(recording: &'a Recording, code: &'a TracedCode) -> Reader<'a> {
         let numbers = recording.bursts.iter().enumerate().map(|(number, one)| (one.id, number));
         Reader { code, pieces: pieces_by_burst(recording), numbers: numbers.collect() }
     }
 
     /// All of a burst but its end.
-    fn read(&self, burst: &Burst, tool: &mut impl Tool, memory: &mut Memory) -> Damage {
+    pub(super) fn read(&self, burst: &Burst, tool: &mut impl Tool, memory: &mut Memory) -> Damage {
         let mut damage = Damage::default();
         tool.begin(burst, self.numbers.get(&burst.id).copied().unwrap_or(0));
         let nanos = burst.elapsed.0.min(LONGEST_NANOS);
