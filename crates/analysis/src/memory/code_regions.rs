@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use base::{BurstId, FileOffset, ModuleId};
+use base::{BlockId, BurstId, FileOffset, ModuleId};
 use facts::ModuleKind;
 
 use crate::pace::LoopsInCode;
@@ -43,6 +43,8 @@ pub(crate) struct PacedLoop {
 #[derive(Debug, Default)]
 pub(crate) struct CodeRegions {
     of_site: Vec<CodeRegion>,
+    /// Of blocks whose executions were counted.
+    of_counted: HashMap<BlockId, CodeRegion>,
     of_node: Vec<CodeRegion>,
     loops: BTreeMap<CodeRegion, PacedLoop>,
     /// Of bursts.
@@ -80,11 +82,19 @@ impl CodeRegions {
             place(around(site.module, site.offset), own.unwrap_or_else(|| function(first)))
         });
         let of_site = of_site.collect();
+        let of_counted = code.counted.iter().filter_map(|(block, counted)| {
+            let (module, offset) = counted.start?;
+            Some((
+                *block,
+                place(around(module, offset), profile.stacks.compiled_at(module, offset)),
+            ))
+        });
+        let of_counted = of_counted.collect();
         let of_node = profile.stacks.of_each_node(|node| {
             let own = node.and_then(|node| nodes.own[node.index()]);
             place(own, profile.stacks.compiled_user(node))
         });
-        let mut places = CodeRegions { of_site, of_node, ..CodeRegions::default() };
+        let mut places = CodeRegions { of_site, of_counted, of_node, ..CodeRegions::default() };
         let mut times: HashMap<CodeRegion, (f64, f64)> = HashMap::new();
         for cell in profile.stack_cells() {
             let time = times.entry(places.of_stack(profile, cell.stack)).or_default();
@@ -116,6 +126,11 @@ impl CodeRegions {
     /// Of an access.
     pub(crate) fn of_site(&self, site: SiteIndex) -> Option<CodeRegion> {
         self.of_site.get(site.index()).copied()
+    }
+
+    /// Of a block whose executions were counted.
+    pub(super) fn of_counted(&self, block: BlockId) -> Option<CodeRegion> {
+        self.of_counted.get(&block).copied()
     }
 
     /// Of a sample, in the kernel or not.

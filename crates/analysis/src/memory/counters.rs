@@ -8,8 +8,8 @@
 //! The sparse window has some counters, too: where ν of the full window's counts are of blocks that count in both, its time is
 //! native time plus ν of the cost of counters. So r - (1 - r) ν / (1 - ν) of the full window's time is native, where r is the
 //! sparse window's time over the full window's for the same work.
-//! A function's share is the mean of the logarithms over its pairs of windows, with Student's interval. A function with few pairs
-//! has the mean over functions, as wide as one more function may be from them: pairs of one function are alike.
+//! A region's share is the mean of the logarithms over its pairs of windows, with Student's interval. A region with few pairs
+//! has the mean over regions, as wide as one more may be from them: pairs of one region are alike.
 //!
 //! Assumption: the program does on average the same in both windows; one comes a millisecond after the other.
 
@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, HashMap};
 use base::BlockId;
 use estimate::interval::mean_and_half;
 
-use crate::stack::FunctionId;
+use super::code_regions::CodeRegion;
 
 /// Fewer counts do not show how much work a window did.
 const FEWEST_COUNTS: f64 = 100.0;
-/// With fewer pairs of windows, all functions speak; with fewer functions, none does.
+/// With fewer pairs of windows, all regions speak; with fewer regions, none does.
 const FEWEST: usize = 3;
 /// A native share outside of these is no comparison of the same code.
 const LEAST: f64 = 0.1;
@@ -36,10 +36,10 @@ pub(super) struct NativeShare {
     pub(super) high: f64,
 }
 
-/// Native shares by function.
+/// Native shares by region of the code.
 #[derive(Debug, Default)]
 pub(super) struct NativeShares {
-    of: HashMap<FunctionId, NativeShare>,
+    of: HashMap<CodeRegion, NativeShare>,
     all: Option<NativeShare>,
 }
 
@@ -64,23 +64,23 @@ pub(super) fn native_share((full, seconds): Window<'_>, sparse: Window<'_>) -> O
 }
 
 impl NativeShares {
-    /// Of pairs of windows, each with its function.
-    pub(super) fn new(pairs: impl Iterator<Item = (FunctionId, f64)>) -> NativeShares {
-        let mut by_function = BTreeMap::<FunctionId, Vec<f64>>::new();
-        for (function, share) in pairs {
-            by_function.entry(function).or_default().push(share.ln());
+    /// Of pairs of windows, each with its region.
+    pub(super) fn new(pairs: impl Iterator<Item = (CodeRegion, f64)>) -> NativeShares {
+        let mut by_region = BTreeMap::<CodeRegion, Vec<f64>>::new();
+        for (region, share) in pairs {
+            by_region.entry(region).or_default().push(share.ln());
         }
         let middle = |logs: &Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
-        let all: Vec<f64> = by_function.values().map(middle).collect();
-        let of = by_function.into_iter();
+        let all: Vec<f64> = by_region.values().map(middle).collect();
+        let of = by_region.into_iter();
         NativeShares {
             of: of.filter_map(|(of, logs)| Some((of, mean(&logs, 0.0)?))).collect(),
             all: mean(&all, 1.0),
         }
     }
 
-    pub(super) fn of(&self, function: FunctionId) -> Option<NativeShare> {
-        self.of.get(&function).copied().or(self.all)
+    pub(super) fn of(&self, region: CodeRegion) -> Option<NativeShare> {
+        self.of.get(&region).copied().or(self.all)
     }
 }
 
@@ -118,15 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn functions_with_few_pairs_take_the_mean_of_functions_and_its_scatter() {
-        let of = FunctionId::new;
+    fn regions_with_few_pairs_take_the_mean_of_regions_and_its_scatter() {
+        let of = CodeRegion::Loop;
         let pairs = [(1, 0.8), (1, 0.8), (1, 0.8), (2, 0.4), (3, 0.6)];
         let shares = NativeShares::new(pairs.into_iter().map(|(one, share)| (of(one), share)));
         let known = shares.of(of(1)).unwrap();
         assert!((known.best - 0.8).abs() < 1e-9 && known.high - known.low < 1e-9);
         let other = shares.of(of(2)).unwrap();
         assert!(other.low < 0.4 && other.high > 0.8 && other.best < 0.8, "{other:?}");
-        // Pairs of one function are alike: they say nothing of others.
+        // Pairs of one region are alike: they say nothing of others.
         let one = NativeShares::new([0.8; 9].into_iter().map(|share| (of(1), share)));
         assert!(one.of(of(1)).is_some() && one.of(of(2)).is_none());
         assert_eq!(NativeShares::new(std::iter::empty()).of(of(1)), None);

@@ -56,7 +56,7 @@ use cachesim::{Hierarchy, Tlb};
 use estimate::Bounds;
 use facts::{Analysis, Evidence, Metric};
 
-use self::code_regions::CodeRegions;
+use self::code_regions::{CodeRegion, CodeRegions};
 use self::core_time::Paces;
 use self::expansion::Expansion;
 use self::latency::TimedLoads;
@@ -78,7 +78,6 @@ use crate::parallel::both;
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
 use crate::sharing::SharedLines;
-use crate::stack::FunctionId;
 use crate::stalls::{ObjectsOfSites, Stalls};
 use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
@@ -230,20 +229,20 @@ impl Replayed {
         passed.note_sampled(&stalls, code, &places);
         let mut notes = sizes.notes.clone();
         let all = works(profile, &passed.bursts);
-        let speeds = Speeds::new(profile.recording, code, &all);
+        let speeds = Speeds::new(profile.recording, (code, &places), &all);
         let bursts = &profile.recording.bursts;
         let toll = toll(profile.recording);
         let mut tracing = BTreeSet::new();
         let tells = |work: &Work| !work.is_untimed || speeds.is_counted(work);
-        let known: HashSet<FunctionId> =
-            all.iter().filter(|work| tells(work)).map(|work| work.function).collect();
+        let known: HashSet<CodeRegion> =
+            all.iter().filter(|work| tells(work)).map(|work| work.place).collect();
         let works_of: HashMap<BurstId, &Work> = all.iter().map(|work| (work.burst, work)).collect();
         passed.bursts.retain(|work| {
             let burst = &bursts[work.burst];
             let mostly_ours = !tells_rates(burst, toll);
             let is_of_use = works_of.get(&burst.id).is_some_and(|whole| {
-                // Of a function without any other, the time of a burst is hardly known, but what it does is.
-                tells(whole) || !known.contains(&whole.function) && !mostly_ours
+                // Of a region without any other, the time of a burst is hardly known, but what it does is.
+                tells(whole) || !known.contains(&whole.place) && !mostly_ours
             });
             // Of a loop with a pace it does not matter how fast it was.
             let is_of_use = is_of_use || places.paced(work.place).is_some();
@@ -606,16 +605,22 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
     let whole = |works: &[BurstWork]| {
         let first = works.first()?;
         let burst = &profile.recording.bursts[first.burst];
+        let most = works.iter().max_by(|a, b| a.instructions.total_cmp(&b.instructions));
         Some(Work {
             burst: burst.id,
             tid: burst.tid,
             time: burst.time,
-            function: first.function,
+            place: most?.place,
             seconds: running(burst).max(Nanos(1)).seconds(),
             instructions: works.iter().map(|work| work.instructions).sum(),
             no_miss: works.iter().fold(Bounds::default(), |sum, work| sum.plus(work.no_miss_time)),
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.stops,
+            accesses: works
+                .iter()
+                .flat_map(|work| &work.sites)
+                .map(|site| (site.loads + site.stores) as f64)
+                .sum(),
             mispredicted: works.iter().map(|work| work.most_mispredicted).sum(),
             is_untimed: !is_timed(burst, toll),
         })

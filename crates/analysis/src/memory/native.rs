@@ -6,10 +6,10 @@
 //! What not: the time of single instructions.
 //!
 //! The rule: native seconds of a burst with a window after it = its instructions / instructions per second in that window; of
-//! others = its instructions / instructions per second in all windows of its function. Burst times are not asked: nine of ten
+//! others = its instructions / instructions per second in all windows of its region. Burst times are not asked: nine of ten
 //! bursts end, full, while caches and branch predictors are cold. For 495 bursts of 36 programs with a window of their own, the
-//! other windows of the function came within 12 % of it (median), their own time divided by the usual slow-down within 60 %.
-//! Of functions with fewer than [`FEWEST`] windows: CPU time / slow-down, as bursts of other functions are slowed.
+//! other windows of its function came within 12 % of it (median), their own time divided by the usual slow-down within 60 %.
+//! Of regions with fewer than [`FEWEST`] windows: CPU time / slow-down, as bursts of other regions are slowed.
 //! A window's time is taken without the cost of its counters, which a sparse window after it shows (`counters`), else their usual
 //! cost, and without the usual cost of look-ups.
 //! A burst in several regions: its time is divided by the instructions that it ran in each, times what an instruction takes
@@ -24,9 +24,9 @@
 //! A window's CPU time is schedstat's, from which a virtual machine takes what its host stole, in lumps of up to a tenth of a
 //! millisecond: 0 was seen for 26,000 instructions. So it may have taken all the time that passed.
 //!
-//! Assumption: instructions of one function take the same time in both.
+//! Assumption: instructions of one region take the same time in both.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, BurstId, Nanos, Tid};
 use estimate::Bounds;
@@ -38,7 +38,6 @@ use super::core_time::MISPREDICTED;
 use super::counters::{NativeShare, NativeShares, native_share};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
-use crate::stack::FunctionId;
 use crate::traced::{TracedCode, pieces_by_burst};
 use estimate::parameters::SPEED_OFF;
 use estimate::student::quantile_95;
@@ -93,9 +92,11 @@ const MOST_PER_LOOK_UP: f64 = 6e-9;
 const QUICKER: f64 = 1.0 / 7.0;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
+/// With more accesses per instruction a burst has repeated string instructions, or gathers.
+const MOST_ACCESSES: f64 = 4.0;
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
-/// With fewer pairs, those of all functions speak.
+/// With fewer pairs, those of all regions speak.
 const FEWEST: usize = 3;
 
 /// What a burst did, as far as speed is concerned.
@@ -104,7 +105,8 @@ pub(crate) struct Work {
     pub(crate) burst: BurstId,
     pub(crate) tid: Tid,
     pub(crate) time: Nanos,
-    pub(crate) function: FunctionId,
+    /// Where most of its instructions ran.
+    pub(crate) place: CodeRegion,
     /// CPU time in it.
     pub(crate) seconds: f64,
     pub(crate) instructions: f64,
@@ -112,6 +114,8 @@ pub(crate) struct Work {
     pub(crate) no_miss: Bounds,
     pub(crate) records: f64,
     pub(crate) stops: u32,
+    /// Loads and stores.
+    pub(crate) accesses: f64,
     /// Mispredicted branches at most.
     pub(crate) mispredicted: f64,
     /// What it took is no measure: caches were cold, or it was mostly the tracer's time.
@@ -208,8 +212,10 @@ pub(crate) fn native_parts(
 }
 
 /// A burst and the window after it, or sums of many.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Pair {
+    /// Where most of the window's instructions ran.
+    place: CodeRegion,
     /// Instructions and seconds in the burst.
     traced: (f64, f64),
     /// The same in the window.
@@ -231,45 +237,48 @@ struct Pair {
 pub(crate) struct Speeds {
     /// Of bursts with a window right after them.
     own: HashMap<BurstId, Speed>,
-    /// Instructions per native second of functions, by all their windows.
-    rates: HashMap<FunctionId, Bounds>,
-    /// What windows say of the bursts of all functions: of those that tell how fast code is, and of the others.
+    /// Instructions per native second of regions, by all their windows.
+    rates: HashMap<CodeRegion, Bounds>,
+    /// What windows say of the bursts of all regions: of those that tell how fast code is, and of the others.
     usual: [Option<Speed>; 2],
     /// Seconds that entering and leaving a burst take at most.
     most_per_burst: f64,
 }
 
 impl Speeds {
-    /// From the pairs of each function. `works` are bursts in the order of time.
-    pub(crate) fn new(recording: &Recording, code: &TracedCode, works: &[Work]) -> Speeds {
-        let mut pairs = pairs(recording, code, works);
+    /// From the pairs of each region. `works` are bursts in the order of time.
+    pub(crate) fn new(
+        recording: &Recording,
+        (code, places): (&TracedCode, &CodeRegions),
+        works: &[Work],
+    ) -> Speeds {
+        let mut pairs = pairs(recording, (code, places), works);
         // A window that ended while caches were cold tells a rate only where all do: threads that meet every few
         // microseconds have no longer ones.
-        let mut long: HashMap<FunctionId, usize> = HashMap::new();
-        for (work, _) in pairs.iter().filter(|(_, pair)| pair.is_long()) {
-            *long.entry(work.function).or_default() += 1;
+        let mut long: HashMap<CodeRegion, usize> = HashMap::new();
+        for (_, pair) in pairs.iter().filter(|(_, pair)| pair.is_long()) {
+            *long.entry(pair.place).or_default() += 1;
         }
-        pairs.retain(|(work, pair)| {
-            pair.is_long() || long.get(&work.function).is_none_or(|count| *count < FEWEST)
+        pairs.retain(|(_, pair)| {
+            pair.is_long() || long.get(&pair.place).is_none_or(|count| *count < FEWEST)
         });
-        let shares = NativeShares::new(
-            pairs.iter().filter_map(|(work, pair)| Some((work.function, pair.share?))),
-        );
-        let mut by_function: HashMap<FunctionId, Vec<Pair>> = HashMap::new();
+        let shares =
+            NativeShares::new(pairs.iter().filter_map(|(_, pair)| Some((pair.place, pair.share?))));
+        let mut by_region: HashMap<CodeRegion, Vec<Pair>> = HashMap::new();
         let (mut own, mut all) = (HashMap::new(), [Vec::new(), Vec::new()]);
         for (work, pair) in &pairs {
-            by_function.entry(work.function).or_default().push(*pair);
-            let speed = pair.speed(shares.of(work.function)).filter(|_| is_slowed(work));
+            by_region.entry(pair.place).or_default().push(*pair);
+            let speed = pair.speed(shares.of(pair.place)).filter(|_| is_slowed(work));
             if let Some(speed) = speed {
                 all[usize::from(work.is_untimed)].push(speed.best.ln());
                 own.insert(work.burst, speed);
             }
         }
         let rate =
-            |(of, pairs): (&FunctionId, &Vec<Pair>)| Some((*of, rate(pairs, shares.of(*of))?));
+            |(of, pairs): (&CodeRegion, &Vec<Pair>)| Some((*of, rate(pairs, shares.of(*of))?));
         Speeds {
             own,
-            rates: by_function.iter().filter_map(rate).collect(),
+            rates: by_region.iter().filter_map(rate).collect(),
             usual: all.map(|logarithms| usual_speed(&logarithms)),
             most_per_burst: toll(recording).unwrap_or(MOST_PER_BURST),
         }
@@ -277,31 +286,33 @@ impl Speeds {
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
-        let Speed { best, low, high } = self
-            .own
-            .get(&work.burst)
-            .copied()
-            .or_else(|| self.by_function(work))
-            .unwrap_or_else(|| self.by_time(work));
+        let Speed { best, low, high } = self.by_windows(work).unwrap_or_else(|| self.by_time(work));
         let off = 1.0 + SPEED_OFF.value;
         Speed { best, low: low.min(best / off), high: high.max(best * off) }.with_misses(work)
     }
 
-    /// Whether windows of its function tell how long a burst took natively, whatever it took.
+    /// Whether windows of its region tell how long a burst took natively, whatever it took.
     pub(super) fn is_counted(&self, work: &Work) -> bool {
-        self.own.contains_key(&work.burst) || self.by_function(work).is_some()
+        self.by_windows(work).is_some()
     }
 
-    /// By the instructions per second of its function. A burst of summarised loops runs at native speed, whatever windows say
+    fn by_windows(&self, work: &Work) -> Option<Speed> {
+        // A repeated string instruction is not one like others.
+        let is_like_others = work.accesses <= MOST_ACCESSES * work.instructions;
+        let own = self.own.get(&work.burst).copied();
+        own.or_else(|| self.by_region(work)).filter(|_| is_like_others)
+    }
+
+    /// By the instructions per second of its region. A burst of summarised loops runs at native speed, whatever windows say
     /// that count each iteration.
-    fn by_function(&self, work: &Work) -> Option<Speed> {
-        let rate = self.rates.get(&work.function).filter(|_| work.is_untimed || is_slowed(work))?;
+    fn by_region(&self, work: &Work) -> Option<Speed> {
+        let rate = self.rates.get(&work.place).filter(|_| work.is_untimed || is_slowed(work))?;
         let at = |rate: f64| work.seconds * rate / work.instructions;
         let is_some = work.instructions > 0.0;
         is_some.then(|| Speed { best: at(rate.best), low: at(rate.low), high: at(rate.high) })
     }
 
-    /// By its own time, as bursts of other functions are slowed.
+    /// By its own time, as bursts of other regions are slowed.
     fn by_time(&self, work: &Work) -> Speed {
         let most = if work.is_untimed { MOST } else { self.slowest(work) };
         let usual = self.usual[usize::from(work.is_untimed)].unwrap_or(Speed {
@@ -344,7 +355,9 @@ fn is_slowed(work: &Work) -> bool {
 /// not longer than the burst.
 pub(crate) fn running(burst: &Burst) -> Nanos {
     let own = burst.elapsed - burst.stand_still.min(burst.elapsed);
-    burst.cpu_time.map_or(own, |cpu| cpu.min(burst.elapsed))
+    // None at all is what a host stole.
+    let counted = burst.cpu_time.filter(|cpu| cpu.0 > 0);
+    counted.map_or(own, |cpu| cpu.min(burst.elapsed))
 }
 
 /// Seconds of stops that were taken off a burst's CPU time.
@@ -378,7 +391,11 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
 }
 
 /// Windows, each with the burst in front of it.
-fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec<(&'w Work, Pair)> {
+fn pairs<'w>(
+    recording: &Recording,
+    (code, places): (&TracedCode, &CodeRegions),
+    works: &'w [Work],
+) -> Vec<(&'w Work, Pair)> {
     let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
     let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
@@ -409,12 +426,17 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
             continue;
         }
         let (mut instructions, mut blocks, mut looked_up) = (0.0, 0.0, 0.0);
+        let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let counted = counts(window.id);
-        for (block, times) in &counted {
+        for (id, times) in &counted {
             let times = *times as f64;
             blocks += times;
-            if let Some(block) = code.counted.get(block) {
-                instructions += times * block.instructions as f64;
+            if let Some(block) = code.counted.get(id) {
+                let own = times * block.instructions as f64;
+                instructions += own;
+                if let Some(place) = places.of_counted(*id) {
+                    *by_place.entry(place).or_default() += own;
+                }
                 looked_up += if block.looks_up { times } else { 0.0 };
             }
         }
@@ -426,7 +448,9 @@ fn pairs<'w>(recording: &Recording, code: &TracedCode, works: &'w [Work]) -> Vec
             native_share((&counted, seconds), (&counts(one.id), its)).filter(|_| its >= COLD)
         });
         if instructions > 0.0 {
+            let most = by_place.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
             let pair = Pair {
+                place: most.map_or(work.place, |(place, _)| place),
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
                 passed: seconds.max(window.elapsed.seconds() - taken_off(window, toll)),
@@ -516,6 +540,7 @@ impl Pair {
             blocks: self.blocks + other.blocks,
             looked_up: self.looked_up + other.looked_up,
             mispredicted: self.mispredicted + other.mispredicted,
+            place: self.place,
             share: None,
         }
     }
@@ -529,7 +554,8 @@ impl Pair {
 /// Instructions per native second of some windows. The variance is that of a ratio, linearised (Cochran 1977, 6.4).
 fn rate(pairs: &[Pair], share: Option<NativeShare>) -> Option<Bounds> {
     // Over one instruction per second.
-    let sums = Pair { traced: (1.0, 1.0), ..pairs.iter().fold(Pair::default(), Pair::plus) };
+    let sums =
+        Pair { traced: (1.0, 1.0), ..pairs.iter().copied().reduce(|sum, one| sum.plus(&one))? };
     let n = pairs.len() as f64;
     if pairs.len() < FEWEST {
         return None;

@@ -145,15 +145,18 @@ pub(crate) struct CountedBlock {
     pub(crate) instructions: usize,
     /// It ends with a branch through a register or memory, a return among them: its copy looks up where that leads.
     pub(crate) looks_up: bool,
+    /// Where it begins.
+    pub(crate) start: Option<(ModuleId, FileOffset)>,
 }
 
 impl CountedBlock {
-    fn new(block: &x86::Block) -> CountedBlock {
+    fn new(block: &x86::Block, places: &[(ModuleId, FileOffset)]) -> CountedBlock {
         let ends = [x86::End::Return, x86::End::IndirectJump];
         let calls = matches!(block.end, x86::End::IndirectCall { .. });
         CountedBlock {
             instructions: block.instructions.len(),
             looks_up: calls || ends.contains(&block.end),
+            start: places.first().copied(),
         }
     }
 }
@@ -195,8 +198,9 @@ impl TracedCode {
         for block in &recording.blocks {
             let usable = match block.flavour {
                 BurstFlavour::Count | BurstFlavour::Sparse => {
-                    instructions(&block.pieces, &mut reader).map(|(decoded, _)| {
-                        code.counted.entry(block.id).or_insert(CountedBlock::new(&decoded));
+                    instructions(&block.pieces, &mut reader).map(|(decoded, places)| {
+                        let counted = CountedBlock::new(&decoded, &places);
+                        code.counted.entry(block.id).or_insert(counted);
                     })
                 }
                 BurstFlavour::Trace => {
