@@ -162,13 +162,30 @@ impl BurstCounts {
         observed.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
     }
 
-    /// Passes of one loop over those of one around it: a ratio of sums over bursts, its variance linearised (Cochran, Sampling
-    /// Techniques, 6.4).
+    /// Passes of one loop over those of one around it. Traces and count windows tell a pass by different instructions: where
+    /// they disagree, neither is believed.
     pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: LoopId) -> Option<Trips> {
-        let count = |passes: &BTreeMap<LoopId, f64>, one| passes.get(&one).copied().unwrap_or(0.0);
         let traced = [inner, outer].iter().all(|one| code.last_per_iteration(*one, true).is_some());
-        let of_both = self.passes.values().filter(|(_, all_counted)| traced || *all_counted);
-        let both = of_both.map(|(passes, _)| (count(passes, inner), count(passes, outer)));
+        let kinds = [true, false].map(|counted| self.trips_in(inner, outer, |of| of == counted));
+        if traced
+            && let [Some(windows), Some(traces)] = kinds
+            && (windows.ratio - traces.ratio).abs() > windows.half + traces.half
+        {
+            return None;
+        }
+        self.trips_in(inner, outer, |all_counted| traced || all_counted)
+    }
+
+    /// A ratio of sums over bursts, its variance linearised (Cochran, Sampling Techniques, 6.4).
+    fn trips_in(
+        &self,
+        inner: LoopId,
+        outer: LoopId,
+        counts: impl Fn(bool) -> bool,
+    ) -> Option<Trips> {
+        let count = |passes: &BTreeMap<LoopId, f64>, one| passes.get(&one).copied().unwrap_or(0.0);
+        let both = self.passes.values().filter(|(_, all_counted)| counts(*all_counted));
+        let both = both.map(|(passes, _)| (count(passes, inner), count(passes, outer)));
         let both: Vec<(f64, f64)> =
             both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();
         let outer: f64 = both.iter().map(|one| one.1).sum();
