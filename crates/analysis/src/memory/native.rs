@@ -314,12 +314,13 @@ impl Speeds {
 
     /// By its own time, as bursts of other regions are slowed.
     fn by_time(&self, work: &Work) -> Speed {
-        let most = if work.is_untimed { MOST } else { self.slowest(work) };
-        let usual = self.usual[usize::from(work.is_untimed)].unwrap_or(Speed {
-            best: 1.0,
-            low: 1.0,
-            high: most,
-        });
+        // Of cold bursts only the bounds are known: as fast as they were, and as fast as code without misses.
+        let (best, most) = match work.is_untimed {
+            true => ((work.seconds / work.no_miss.low).clamp(1.0, MOST).sqrt(), MOST),
+            false => (1.0, self.slowest(work)),
+        };
+        let usual = self.usual[usize::from(work.is_untimed)];
+        let usual = usual.unwrap_or(Speed { best, low: 1.0, high: most });
         let best = usual.best.clamp(1.0, most);
         Speed { best, low: usual.low.clamp(1.0, best), high: usual.high.clamp(best, most) }
     }

@@ -5,7 +5,8 @@
 //!
 //! The time of one burst is off by more than that of all bursts of a place, and an error in what it counts for does not
 //! average out: the mean of 1 / t is more than 1 / (the mean of t). So in a loop, in which all that bursts do is alike, a burst
-//! counts by its instructions, each as long as the mean of the loop. In other code they may differ: there its own time counts.
+//! counts by its instructions, each as long as the mean of the loop. In other code they may differ: there its own time counts; and
+//! where that is more than [`ALIKE`] times as long, or as short, what it did was not alike: pages came from the disk or the host.
 
 use std::collections::HashMap;
 
@@ -15,6 +16,9 @@ use super::code_regions::{CodeRegion, CodeRegions};
 use super::native::Part;
 use super::strata::Observation;
 use super::work::BurstWork;
+
+/// Times of one loop that are further apart are no error of measurement.
+const ALIKE: f64 = 3.0;
 
 /// Of each burst in each place, in the order of `works`; `parts` are their native times.
 pub(super) fn observations(
@@ -31,7 +35,8 @@ pub(super) fn observations(
     }
     let usual = |(work, part): &(&BurstWork, &Part)| match (work.place, sums.get(&work.place)) {
         (CodeRegion::Loop(_), Some((seconds, count))) if places.paced(work.place).is_none() => {
-            seconds / count.max(1.0) * work.instructions
+            let usual = seconds / count.max(1.0) * work.instructions;
+            usual.clamp(part.seconds / ALIKE, part.seconds * ALIKE)
         }
         _ => part.seconds,
     };
