@@ -88,7 +88,8 @@ fn shares_are_of_the_samples_that_have_the_part() {
             ..one(2, 1, Some(20), Some(DataSource::L1))
         },
         one(3, 1, None, Some(DataSource::L1)),
-        one(4, 5, None, None),
+        // A neighbour gave the line, modified or not: no part of the share of modified ones.
+        MemorySample { snoop: Some(Snoop::Peer), ..one(4, 5, None, None) },
         MemorySample { access: AccessKind::Store, ..one(5, 9, None, Some(DataSource::L1)) },
     ];
     let all = rows(&recording, &[Key::Function]);
@@ -144,9 +145,11 @@ fn lines_are_shared_by_what_threads_use_of_them() {
     ];
     assert_eq!(lines(&recording), expected);
     // Hardware that tells nothing of other caches: a line counts that two threads use and one writes.
-    recording.memory_samples.iter_mut().for_each(|sample| sample.snoop = None);
-    let shared: Vec<u64> = lines(&recording).iter().map(|line| line.0).collect();
-    assert_eq!(shared, [0x2000, 0x1000]);
+    for tells_nothing in [None, Some(Snoop::Peer)] {
+        recording.memory_samples.iter_mut().for_each(|sample| sample.snoop = tells_nothing);
+        let shared: Vec<u64> = lines(&recording).iter().map(|line| line.0).collect();
+        assert_eq!(shared, [0x2000, 0x1000], "{tells_nothing:?}");
+    }
 }
 
 /// Variable, line, latency of each sample, against plain sums over the same rows.

@@ -85,7 +85,7 @@ impl SampledAccesses<'_> {
         for seen in &self.seen {
             let Some(address) = seen.sample.address else { continue };
             found.samples += 1;
-            found.tells_modified |= seen.sample.snoop.is_some();
+            found.tells_modified |= seen.sample.snoop.is_some_and(|snoop| snoop != Snoop::Peer);
             let (_, threads) = lines
                 .entry((seen.sample.pid, address.0 / LINE))
                 .or_insert((seen.sample.time, BTreeMap::new()));

@@ -224,7 +224,8 @@ impl Sums {
             self.sourced.add(sample.weight);
             self.by_source.entry(source).or_default().add(sample.weight);
         }
-        if let Some(snoop) = sample.snoop {
+        // A neighbour that gave the line does not tell whether it had modified it.
+        if let Some(snoop) = sample.snoop.filter(|snoop| *snoop != Snoop::Peer) {
             self.snooped.add(sample.weight);
             if snoop == Snoop::Modified {
                 self.modified.add(sample.weight);
