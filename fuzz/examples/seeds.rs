@@ -153,6 +153,19 @@ fn seed_store() {
         file.sample_of(0, 1000 + number, 7, 30, 0x40_0010, &rest);
     }
     seed("import_perf_data", "accesses", &file.bytes());
+    let name = "arm_spe_0/ts_enable=1/";
+    let mut file = perf_data::File::new(vec![perf_data::Event { kind: 9, config: 0, name }]);
+    file.mapped(1, 7, (0x40_0000, 0x1000), "/bin/true");
+    file.spe(0x413f_d0c1, 40 << 10, 1);
+    file.switched_in(2, 7);
+    // A load with its latencies, address, source and time.
+    let load = [
+        0xb0, 0x10, 0, 0x40, 0, 0, 0, 0, 0x80, 0x49, 0, 0x52, 0x16, 0, 0x99, 4, 0, 0x98, 12, 0, 0xb2, 0,
+        0, 0, 0x70, 0, 0, 0, 0, 0x43, 0x0e, 0x71, 9, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    file.traced(0, (u32::MAX, 0), &load);
+    file.announced(900, 7, (0, load.len() as u64), 0);
+    seed("import_perf_data", "spe", &file.bytes());
     // The journal's first frame; layout: crates/store/src/journal.rs.
     let journal =
         fs::read(interrupted_result().join("journal.fathom")).expect("the journal is there");

@@ -112,7 +112,7 @@ pub struct MemorySample {
     pub address: Option<RemoteAddr>,
     /// From issue until its data were there, cycles of the core.
     pub latency: Option<u32>,
-    /// From issue until the instruction retired, cycles of the core.
+    /// From issue until the instruction retired, cycles of the core; of SPE, from dispatch until it completed.
     pub instruction_latency: Option<u32>,
     /// Where the data came from.
     pub from: Option<DataSource>,

@@ -451,3 +451,94 @@ fn an_event_may_tell_time_and_accesses() {
         .collect();
     assert_eq!(regions, [(0x7000_0000, 0x2000, RegionKind::Break)]);
 }
+
+/// A load of an instruction of the program, as packets of Arm SPE: latency 30 of 40 cycles, the data source, and the end.
+fn load(ip: u64, address: u64, source: u8, context: Option<u32>, ticks: Option<u64>) -> Vec<u8> {
+    let mut bytes = vec![0xb0];
+    // EL0, not secure.
+    bytes.extend((ip | 1 << 63).to_le_bytes());
+    if let Some(tid) = context {
+        bytes.push(0x64);
+        bytes.extend(tid.to_le_bytes());
+    }
+    bytes.extend([0x49, 0, 0x52, 0x16, 0, 0x99, 10, 0, 0x98, 40, 0, 0xb2]);
+    bytes.extend(address.to_le_bytes());
+    bytes.extend([0x43, source]);
+    match ticks {
+        Some(ticks) => {
+            bytes.push(0x71);
+            bytes.extend(ticks.to_le_bytes());
+        }
+        None => bytes.push(1),
+    }
+    bytes
+}
+
+const SPE: Event = Event { kind: 9, config: 0, name: "arm_spe_0/ts_enable=1,min_latency=20/" };
+const NEOVERSE_N1: u64 = 0x413f_d0c1;
+const UNKNOWN: u32 = u32::MAX;
+
+/// A buffer per CPU: who ran there when, by switches or by the trace itself. The timer has 25 MHz: 40 ns a tick.
+#[test]
+fn arm_spe_becomes_sampled_accesses_between_the_records() {
+    let other = PID + 1;
+    let mut file = begun(vec![SPE]);
+    file.executed(START, other, "other");
+    file.spe(NEOVERSE_N1, 40 << 10, START);
+    let mut trace = load(0x40_1000, 0x7000_0040, 0x0e, None, Some(250));
+    trace.extend(load(0x40_1004, 0x7000_0080, 0x0c, None, Some(750)));
+    trace.extend(load(0x40_1008, 0x7000_00c0, 0x08, Some(PID), Some(1250)));
+    file.switched_in(START + 5_000, PID);
+    file.switched_in(START + 20_000, other);
+    file.announced(START + 60_000, other, (0, trace.len() as u64), 1);
+    file.traced(0, (UNKNOWN, 0), &trace);
+    // Nothing tells who ran on CPU 7.
+    file.traced(0, (UNKNOWN, 7), &load(0x40_1000, 0x7000_0040, 0x0e, None, Some(2000)));
+    let (imported, facts) = imported("spe.data", &file);
+    let imported = imported.expect("a sound file");
+    let event = &imported.source.events[0];
+    assert_eq!((event.samples, event.used_as), (4, EventUse::MemoryAccesses));
+    let found: Vec<_> = accesses(&facts)
+        .iter()
+        .map(|one| {
+            (one.time.0, one.tid.0.cast_unsigned(), one.address.map_or(0, |at| at.0), one.from)
+        })
+        .collect();
+    let expected = [
+        (10_000, PID, 0x7000_0040, Some(DataSource::Dram)),
+        (30_000, other, 0x7000_0080, Some(DataSource::L3)),
+        (50_000, PID, 0x7000_00c0, Some(DataSource::L2)),
+    ];
+    assert_eq!(found, expected);
+    let first = accesses(&facts)[0];
+    assert_eq!((first.latency, first.instruction_latency), (Some(30), Some(40)));
+    assert_eq!((first.access, first.privilege), (AccessKind::Load, Privilege::User));
+    let node = facts.iter().find_map(|fact| match fact {
+        Fact::StackNode(node) if Some(node.id) == first.stack => Some(node.offset),
+        _ => None,
+    });
+    assert_eq!(node, Some(FileOffset(0x1000)));
+    let notes = imported.notes.join("\n");
+    assert!(notes.contains("1 accesses of arm_spe_0"), "{notes}");
+    assert!(notes.contains("cut off") && notes.contains("20 cycles or more"), "{notes}");
+    assert!(!notes.contains("hardware traces"), "{notes}");
+}
+
+/// A buffer of one thread without time stamps: the records that announce its parts have them. An unknown core has no sources.
+#[test]
+fn arm_spe_without_time_stamps_takes_those_of_its_parts() {
+    let mut file = begun(vec![SPE]);
+    file.spe(0x480f_d010, 40 << 10, START);
+    let (first, second) = (
+        load(0x40_1000, 0x7000_0040, 0x0e, None, None),
+        load(0x40_1004, 0x7000_0080, 0x0e, None, None),
+    );
+    let at = first.len() as u64;
+    file.announced(START + 1000, PID, (0, at), 0);
+    file.announced(START + 2000, PID, (at, second.len() as u64), 0);
+    file.traced(0, (PID, UNKNOWN), &[first, second].concat());
+    let (imported, facts) = imported("untimed.data", &file);
+    imported.expect("a sound file");
+    let found: Vec<_> = accesses(&facts).iter().map(|one| (one.time.0, one.from)).collect();
+    assert_eq!(found, [(1000, Some(DataSource::L1)), (2000, Some(DataSource::L1))]);
+}

@@ -69,6 +69,8 @@ struct Event {
     tells_accesses: bool,
     /// Whether they do so in the registers of IBS.
     is_ibs: bool,
+    /// Whether its samples are those of a trace by Arm SPE.
+    is_spe: bool,
     /// Samples with an access.
     accesses: u64,
     /// Whether its samples have branch stacks, and how many were of use.
@@ -149,6 +151,22 @@ impl Events {
         if let Some(period) = period.filter(|_| event.cycles.len() < MOST_PAIRS) {
             event.cycles.push(time.saturating_sub(earlier) as f64 / period as f64);
         }
+    }
+
+    /// What a trace by Arm SPE has: how many operations, from when to when.
+    pub(super) fn traced(&mut self, operations: u64, span: Option<(u64, u64)>) {
+        if let Some(event) = self.list.iter_mut().find(|event| event.is_spe) {
+            event.samples = operations;
+        }
+        if let Some((first, last)) = span {
+            (self.first, self.last) = (self.first.min(first), self.last.max(last));
+        }
+    }
+
+    /// The event of a trace by Arm SPE: its number and its name.
+    pub(super) fn of_trace(&self) -> Option<(usize, &str)> {
+        let found = self.list.iter().enumerate().find(|(_, event)| event.is_spe)?;
+        Some((found.0, found.1.name.as_str()))
     }
 
     /// Decides which events are time.
@@ -303,6 +321,7 @@ impl Event {
         let name = one.name().map_or_else(|| usual_name(&one.attr.type_), str::to_owned);
         let has = |bit| one.attr.sample_format.contains(bit);
         let is_ibs = name.starts_with("ibs_op") && has(SampleFormat::RAW);
+        let is_spe = name.starts_with("arm_spe");
         Event {
             samples: 0,
             counts: counts(&one.attr.type_, &name),
@@ -312,8 +331,9 @@ impl Event {
             meaning: None,
             unit: None,
             weights: Weights::default(),
-            tells_accesses: is_ibs || has(SampleFormat::DATA_SRC),
+            tells_accesses: is_ibs || is_spe || has(SampleFormat::DATA_SRC),
             is_ibs,
+            is_spe,
             accesses: 0,
             has_branches: has(SampleFormat::BRANCH_STACK),
             branches: 0,
@@ -394,9 +414,10 @@ fn counts(kind: &PerfEventType, name: &str) -> Option<Counts> {
     }
 }
 
-/// The threshold of PEBS load latency, as perf writes it: `cpu/mem-loads,ldlat=30/P`, `...:ldlat=64:...`.
+/// The threshold of PEBS load latency, as perf writes it: `cpu/mem-loads,ldlat=30/P`, `...:ldlat=64:...`; and that of Arm SPE:
+/// `arm_spe_0/min_latency=100/`.
 fn least_latency(name: &str) -> Option<u64> {
-    let (_, rest) = name.split_once("ldlat=")?;
+    let (_, rest) = name.split_once("ldlat=").or_else(|| name.split_once("min_latency="))?;
     let digits = rest.split(|letter: char| !letter.is_ascii_hexdigit() && letter != 'x').next()?;
     match digits.strip_prefix("0x") {
         Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),

@@ -1,8 +1,9 @@
 //! perf.data files.
 //!
 //! What for: reads a file twice with crate `linux-perf-data`, which sorts its records by time: first what its events count
-//! ([`events`]), of which the head of each sample is enough; then the records into the recorder. What not:
-//! hardware traces (AUX), tracepoints: the import says how much it left.
+//! ([`events`]), of which the head of each sample is enough; then the records into the recorder. Of hardware traces it reads those
+//! of Arm SPE ([`spe`]): in the first reading, so that the second can put them between the records. What not:
+//! other traces (Intel PT, CoreSight), tracepoints: the import says how much it left.
 
 mod accesses;
 mod branches;
@@ -11,6 +12,7 @@ mod header;
 mod machine;
 mod records;
 mod sample;
+mod spe;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -24,13 +26,15 @@ use facts::{
     Fact, FaultKind, LostSource, MemorySample, Privilege, Region, RegionKind, Sink, SinkError,
 };
 use linux_perf_data::linux_perf_event_reader as reader;
-use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord};
+use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord, RawUserRecord, UserRecord};
 use reader::{BranchSampleFormat, CpuMode, EventRecord, RawEventRecord, RecordType};
 
+use self::accesses::Access;
 use self::branches::Branches;
 use self::events::{Events, Meaning};
 use self::header::{Checked, Mode, Refused};
 use self::sample::{Body, Head};
+use self::spe::{Trace, Traced};
 use crate::{ImportError, Imported};
 
 /// `PERF_CONTEXT_*`: marks in a call chain, no addresses (include/uapi/linux/perf_event.h).
@@ -54,14 +58,37 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     let Checked { mode, traces } = checked(path)?;
     let damaged = |why: String| ImportError::Damaged { path: path.to_owned(), why };
     let mut events = None;
-    let first = each(path, mode, &mut |file, index, record| {
-        events.get_or_insert_with(|| Events::of(file)).see(index, &record);
+    let mut trace = traces.is_spe().then(Trace::default);
+    let first = each(path, mode, &mut |file, record| {
+        let records = events.get_or_insert_with(|| {
+            if let Some(trace) = &mut trace {
+                trace.on(file.cpu_id().ok().flatten());
+            }
+            Events::of(file)
+        });
+        match (record, &mut trace) {
+            (Record::Kernel(index, record), trace) => {
+                records.see(index, &record);
+                if let Some(trace) = trace {
+                    trace.see(&record);
+                }
+            }
+            (Record::OfPerf(record), Some(trace)) => match record.parse() {
+                Ok(UserRecord::Auxtrace(part)) => trace.part(&part),
+                _ => trace.about(&record),
+            },
+            (Record::OfPerf(_), None) => {}
+        }
         Ok(())
     });
     let first = first.map_err(|failure| failure.into_error(path))?;
-    let Some(events) = events else {
+    let Some(mut events) = events else {
         return Err(damaged("it has no records".to_owned()));
     };
+    if let Some(trace) = &mut trace {
+        trace.sort();
+        events.traced(trace.operations, trace.span());
+    }
     let mut events =
         events.decided().map_err(|events| ImportError::NoTime { path: path.to_owned(), events })?;
     let mut imported = Imported::default();
@@ -73,9 +100,17 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
         recorder: &mut recorder,
         taken: Taken::default(),
         branches: Branches::default(),
+        trace,
     };
-    let second = each(path, mode, &mut |_, index, record| converter.take(index, &record));
-    let Converter { taken, branches, .. } = converter;
+    let second = each(path, mode, &mut |_, record| match record {
+        Record::Kernel(index, record) => converter.take(index, &record),
+        Record::OfPerf(_) => Ok(()),
+    });
+    let second = second.and_then(|read| {
+        converter.traced_until(u64::MAX).map_err(Failure::Sink)?;
+        Ok(read)
+    });
+    let Converter { taken, branches, trace, .. } = converter;
     second.map_err(|failure| failure.into_error(path))?;
     if branches.unusable > 0 {
         imported.notes.push(format!(
@@ -96,7 +131,9 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     imported.source.file = path.display().to_string();
     imported.kernel_samples = taken.kernel;
     imported.stack_bytes = taken.stack_bytes;
-    if traces.bytes > 0 {
+    if let (Some(trace), Some((_, name))) = (&trace, events.of_trace()) {
+        imported.notes.extend(trace.notes(name));
+    } else if traces.bytes > 0 {
         imported.notes.push(format!(
             "the file has {} of hardware traces ({}), which are not read",
             Bytes(traces.bytes),
@@ -161,10 +198,16 @@ impl Failure {
     }
 }
 
-/// Gets the number of the record's event, too.
-type Take<'a> = dyn FnMut(&PerfFile, usize, RawEventRecord<'_>) -> Result<(), SinkError> + 'a;
+/// One of the file.
+enum Record<'a> {
+    /// With the number of its event.
+    Kernel(usize, RawEventRecord<'a>),
+    OfPerf(RawUserRecord<'a>),
+}
 
-/// Calls `take` for each record of the kernel, in order of time. Records before a damaged one count.
+type Take<'a> = dyn FnMut(&PerfFile, Record<'_>) -> Result<(), SinkError> + 'a;
+
+/// Calls `take` for each record, those of the kernel in order of time. Records before a damaged one count.
 fn each(path: &Path, mode: Mode, take: &mut Take<'_>) -> Result<Read, Failure> {
     let read = AssertUnwindSafe(|| {
         let file = File::open(path).map_err(|error| Failure::Damaged(error.to_string()))?;
@@ -185,9 +228,11 @@ fn each(path: &Path, mode: Mode, take: &mut Take<'_>) -> Result<Read, Failure> {
                 Ok(None) => break None,
                 Ok(Some(PerfFileRecord::EventRecord { record, attr_index })) => {
                     any = true;
-                    take(&file, attr_index, record).map_err(Failure::Sink)?;
+                    take(&file, Record::Kernel(attr_index, record)).map_err(Failure::Sink)?;
                 }
-                Ok(Some(PerfFileRecord::UserRecord(_))) => {}
+                Ok(Some(PerfFileRecord::UserRecord(record))) => {
+                    take(&file, Record::OfPerf(record)).map_err(Failure::Sink)?;
+                }
                 Err(error) if any => break Some(error.to_string()),
                 Err(error) => return Err(Failure::Damaged(error.to_string())),
             }
@@ -214,11 +259,17 @@ struct Converter<'a, 's> {
     recorder: &'a mut Recorder<'s>,
     taken: Taken,
     branches: Branches,
+    trace: Option<Trace>,
 }
 
 impl Converter<'_, '_> {
     fn take(&mut self, index: usize, raw: &RawEventRecord<'_>) -> Result<(), SinkError> {
         let time = self.events.since_start(raw.timestamp());
+        // What happened before comes first; records without a time are of what ran before the recording.
+        self.traced_until(raw.timestamp().unwrap_or(0))?;
+        if let Some(trace) = &mut self.trace {
+            trace.ran(raw);
+        }
         if raw.record_type == RecordType::SAMPLE {
             let bytes = raw.data.as_slice();
             let Some((head, body)) = sample::whole(raw, &bytes) else {
@@ -380,26 +431,28 @@ impl Converter<'_, '_> {
             *first = ip.0;
         }
         let position = Position { kernel: &kernel, ip, user, chain: &chain };
-        let seen = MemorySample {
-            time,
-            pid,
-            tid,
-            cpu,
-            stack: None,
-            privilege: Privilege::User,
-            event: u32::try_from(index).unwrap_or(u32::MAX),
-            weight: self.events.accessed(index, sample),
-            access: access.kind,
-            address: access.address,
-            latency: access.latency,
-            instruction_latency: access.instruction_latency,
-            from: access.from,
-            snoop: access.snoop,
-            translation: access.translation,
-            locked: access.locked,
-            page: access.page,
-        };
-        self.recorder.accessed(seen, position)
+        let weight = self.events.accessed(index, sample);
+        self.recorder.accessed(accessed(at, index, weight, &access), position)
+    }
+
+    /// Accesses of the hardware trace before a moment.
+    fn traced_until(&mut self, time: u64) -> Result<(), SinkError> {
+        loop {
+            let Some(trace) = &mut self.trace else { return Ok(()) };
+            let Some((one, pid, tid)) = trace.take_until(time) else { return Ok(()) };
+            let each = trace.each_stands_for();
+            let Some((index, _)) = self.events.of_trace() else { return Ok(()) };
+            let Traced { time, cpu, ip, in_kernel, access, .. } = one;
+            let time = self.events.since_start(Some(time));
+            let at = Moment { time, pid: Pid(pid), tid: Tid(tid), cpu: cpu.map(CpuId) };
+            self.recorder.thread_started(time, at.pid, at.tid, "")?;
+            self.taken.kernel |= in_kernel;
+            let (kernel, chain): (&[u64], &[u64]) =
+                if in_kernel { (&[ip], &[]) } else { (&[], &[ip]) };
+            let position = Position { kernel, ip: RemoteAddr(ip), user: None, chain };
+            let weight = self.events.accessed(index, &Head::default()).saturating_mul(each);
+            self.recorder.accessed(accessed(at, index, weight, &access), position)?;
+        }
     }
 
     /// The loops of a branch stack.
@@ -443,6 +496,29 @@ impl Converter<'_, '_> {
         let size = u32::try_from(body.stack.len()).unwrap_or(u32::MAX);
         self.taken.stack_bytes = self.taken.stack_bytes.max(size);
         Some([bp?, sp?, ip?])
+    }
+}
+
+/// A sampled access, as a fact. The recorder knows its stack.
+fn accessed(at: Moment, index: usize, weight: u64, access: &Access) -> MemorySample {
+    MemorySample {
+        time: at.time,
+        pid: at.pid,
+        tid: at.tid,
+        cpu: at.cpu,
+        stack: None,
+        privilege: Privilege::User,
+        event: u32::try_from(index).unwrap_or(u32::MAX),
+        weight,
+        access: access.kind,
+        address: access.address,
+        latency: access.latency,
+        instruction_latency: access.instruction_latency,
+        from: access.from,
+        snoop: access.snoop,
+        translation: access.translation,
+        locked: access.locked,
+        page: access.page,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What for: the parser reserves memory for as much of a hardware trace as a record claims, and keeps all that compressed records
 //! become. Here the claims are compared with the bytes that are there, and what compressed records become with a limit. And how
-//! much of hardware traces there is, which nothing here decodes. What not: the meaning of records.
+//! much of hardware traces there is. What not: the meaning of records.
 //!
 //! Source: Linux, tools/perf/util/event.h and Documentation/perf.data-file-format.txt.
 
@@ -33,6 +33,11 @@ pub(super) struct Traces {
 }
 
 impl Traces {
+    /// Whether `spe` reads them.
+    pub(super) fn is_spe(self) -> bool {
+        self.kind == Some(4)
+    }
+
     /// `Intel PT`.
     pub(super) fn name(self) -> &'static str {
         match self.kind {

@@ -1,6 +1,6 @@
 //! A perf.data file by hand: what `perf record` would write of a few events.
 //!
-//! What not: branch stacks, hardware traces. Source: Linux, tools/perf/Documentation/perf.data-file-format.txt and
+//! What not: branch stacks. Source: Linux, tools/perf/Documentation/perf.data-file-format.txt and
 //! include/uapi/linux/perf_event.h.
 
 /// `PERF_SAMPLE_*` of the samples below: IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD.
@@ -106,6 +106,38 @@ impl File {
         let words = [time, event as u64 + 1, 0, period];
         body.extend(words.iter().chain(rest).flat_map(|word| word.to_le_bytes()));
         self.record(9, 2, &body);
+    }
+
+    /// PERF_RECORD_SWITCH: the thread came onto CPU 0.
+    pub fn switched_in(&mut self, time: u64, pid: u32) {
+        self.record(14, 0, &File::identity(pid, time));
+    }
+
+    /// PERF_RECORD_AUX: a part of the trace is there.
+    pub fn announced(&mut self, time: u64, pid: u32, (offset, size): (u64, u64), flags: u64) {
+        let words = [offset, size, flags];
+        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        body.extend(File::identity(pid, time));
+        self.record(11, 0, &body);
+    }
+
+    /// PERF_RECORD_AUXTRACE_INFO of Arm SPE, version 2 of its words, for CPU 0; and PERF_RECORD_TIME_CONV with a shift of 10.
+    pub fn spe(&mut self, midr: u64, multiplier: u64, zero: u64) {
+        let words = [4, 2, 4, 9, 1, 0x1010_1010_1010_1010, 0, 3, midr, 9, 1024];
+        let body: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        self.record(70, 0, &body);
+        let words = [10, multiplier, zero, 0, 0, 1];
+        let body: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        self.record(79, 0, &body);
+    }
+
+    /// PERF_RECORD_AUXTRACE: its bytes follow the record. No CPU or no thread: -1.
+    pub fn traced(&mut self, offset: u64, (tid, cpu): (u32, u32), bytes: &[u8]) {
+        let words = [bytes.len() as u64, offset, 0];
+        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        body.extend([0, tid, cpu, 0].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        self.record(71, 0, &body);
+        self.records.extend(bytes);
     }
 
     pub fn bytes(&self) -> Vec<u8> {
