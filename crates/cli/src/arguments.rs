@@ -62,6 +62,11 @@ pub enum Command {
         after_help = "Examples:\n  perf record -g -- ./solver input.dat && fathom import perf.data\n  fathom import perf.data -r r000hs\n\nFiles of `perf record` are read, also those written to a pipe and compressed ones, of this or of\nanother machine. Views show CPU time (cpu-clock, task-clock or cycles) with call chains by frame\npointers, DWARF or LBR, and page faults. What else a file has is counted and left out."
     )]
     Import(ImportOptions),
+    /// Write a result in the format of another viewer
+    #[command(
+        after_help = "Examples:\n  fathom export pprof -o r000ma.pb.gz && go tool pprof -http : r000ma.pb.gz\n  fathom export speedscope -r r000ma -o r000ma.speedscope.json\n  fathom export folded --figure alloc_space | inferno-flamegraph > heap.svg\n  fathom export perfetto -o r000ma.pftrace\n  fathom export svg -o flame.svg\n\nTables of a view: fathom report VIEW --format csv -o FILE. The result's own files are Parquet."
+    )]
+    Export(ExportOptions),
     /// Describe this machine: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -362,6 +367,35 @@ pub struct ImportOptions {
     /// Print errors only: no progress, no report
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ExportFormat {
+    /// A line per call stack: flamegraph.pl, inferno
+    Folded,
+    /// All figures by call stack, gzip: go tool pprof, Pyroscope, Parca
+    Pprof,
+    /// All figures by call stack, JSON: speedscope.app
+    Speedscope,
+    /// CPU use and DRAM traffic over time: ui.perfetto.dev
+    Perfetto,
+    /// A flame graph, in any browser
+    Svg,
+}
+
+#[derive(Args, Debug)]
+pub struct ExportOptions {
+    /// The format
+    pub format: ExportFormat,
+    /// The result [default: the newest in this directory]
+    #[arg(short, long, value_name = "DIR")]
+    pub result: Option<PathBuf>,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// For folded and svg: show this figure [default: cpu, or the first that there is]
+    #[arg(long, value_name = "NAME")]
+    pub figure: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -64,6 +64,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Diff(arguments) => commands::diff::diff(arguments),
         Command::Scale(arguments) => commands::scale::scale(arguments),
         Command::Import(options) => commands::import::import(&options),
+        Command::Export(options) => commands::export::export(&options),
         Command::Machine(options) => commands::machine::machine(&options),
         Command::Doctor => commands::doctor::doctor(),
         Command::Verify(options) => commands::verify::verify(&options),

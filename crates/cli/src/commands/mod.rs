@@ -7,6 +7,7 @@ pub mod collect;
 mod counters;
 pub mod diff;
 pub mod doctor;
+pub mod export;
 pub mod generate;
 pub mod import;
 pub mod machine;
@@ -28,13 +29,26 @@ use crate::exit::Failure;
 
 /// Writes a result to stdout. A reader that closed the pipe (`| head`) is no error.
 pub fn print(text: &str) -> Result<ExitCode, Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same of any bytes.
+pub fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::new(crate::exit::CANNOT_MEASURE, error))
         }
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Writes a result to a file.
+pub fn write(file: &Path, bytes: &[u8]) -> Result<ExitCode, Failure> {
+    std::fs::write(file, bytes).map(|()| ExitCode::SUCCESS).map_err(|error| {
+        let error = anyhow::anyhow!("cannot write {}: {error}", file.display());
+        Failure::new(crate::exit::CANNOT_MEASURE, error)
+    })
 }
 
 /// Width of the terminal on stdout, at most 160 columns: in wider tables the eye loses the row. 100 without a

@@ -45,7 +45,7 @@ pub fn report(options: &ReportOptions) -> Result<ExitCode, Failure> {
     };
     match &options.output {
         None => super::print(&text),
-        Some(file) => write(file, &text),
+        Some(file) => super::write(file, text.as_bytes()),
     }
 }
 
@@ -57,12 +57,6 @@ fn answer(directory: &Path, request: &Options, look: &str) -> Option<Answer> {
     let build = std::env::current_exe().and_then(|file| file.metadata()).ok()?;
     let build = (env!("CARGO_PKG_VERSION"), build.len(), build.modified().ok()?);
     Answer::of(directory, format!("{build:?} {request:?} {look}").as_bytes())
-}
-
-fn write(file: &Path, text: &str) -> Result<ExitCode, Failure> {
-    std::fs::write(file, text).map(|()| ExitCode::SUCCESS).map_err(|error| {
-        Failure::new(CANNOT_MEASURE, anyhow::anyhow!("cannot write {}: {error}", file.display()))
-    })
 }
 
 /// Prints the summary of a new result.

@@ -1,0 +1,58 @@
+//! `fathom export`: a result in the format of another viewer.
+//!
+//! What not: the formats (`export`).
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use ::export::Exported;
+
+use crate::arguments::{ExportFormat, ExportOptions};
+use crate::exit::{CANNOT_MEASURE, Failure};
+
+/// Writes a result.
+pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
+    let one_figure = matches!(options.format, ExportFormat::Folded | ExportFormat::Svg);
+    if options.figure.is_some() && !one_figure {
+        return Err(Failure::usage("--figure is for folded and svg")
+            .hint("pprof and speedscope have all figures; choose in the viewer"));
+    }
+    let binary = matches!(options.format, ExportFormat::Pprof | ExportFormat::Perfetto);
+    if binary && options.output.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure::usage("this format is no text; a terminal cannot show it")
+            .hint("name a file: -o FILE"));
+    }
+    let directory = super::result_directory(options.result.as_ref())?;
+    let recording = super::report::open(&directory)?;
+    let exported = Exported::new(&recording, &super::shown_name(&directory));
+    // Of one that was counted the notes are of other figures.
+    let chosen = if one_figure { figure(&exported, options).ok() } else { None };
+    let counted = chosen.is_some_and(|at| !exported.figures[at].name.starts_with("estimated"));
+    exported.notes.iter().filter(|_| !counted).for_each(|note| eprintln!("fathom: {note}"));
+    let bytes = match options.format {
+        ExportFormat::Folded => exported.folded(figure(&exported, options)?).into_bytes(),
+        ExportFormat::Svg => exported.svg(figure(&exported, options)?).into_bytes(),
+        ExportFormat::Perfetto => exported.perfetto(),
+        // Without a figure a file would say that the program did nothing.
+        ExportFormat::Pprof => figure(&exported, options).map(|_| exported.pprof())?,
+        ExportFormat::Speedscope => {
+            figure(&exported, options).map(|_| exported.speedscope().into_bytes())?
+        }
+    };
+    match &options.output {
+        None => super::print_bytes(&bytes),
+        Some(file) => super::write(file, &bytes),
+    }
+}
+
+fn figure(exported: &Exported, options: &ExportOptions) -> Result<usize, Failure> {
+    let Some(main) = exported.main_figure() else {
+        let error = anyhow::anyhow!("{} has no figures by call stack", exported.result);
+        return Err(Failure::new(CANNOT_MEASURE, error));
+    };
+    let Some(name) = &options.figure else { return Ok(main) };
+    exported.figure(name).ok_or_else(|| {
+        let names: Vec<&str> = exported.figures.iter().map(|figure| figure.name).collect();
+        Failure::usage(format!("no figure '{name}' here; possible are {}", names.join(", ")))
+    })
+}

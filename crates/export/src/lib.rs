@@ -1,0 +1,52 @@
+//! A result for other viewers: folded stacks, pprof, speedscope, Perfetto, a flame graph as SVG.
+//!
+//! What for: from a recording to bytes; [`Exported`] has the stacks with their figures, and each format is a module.
+//! What not: files (cli); tables of a view, which `fathom report --format csv` writes.
+//!
+//! The sum of each figure over all stacks is the report's total; of allocated bytes only where all were counted, else it is an
+//! estimate of that total. A figure that Fathom estimates says so in its name, because none of these formats has room for an
+//! interval.
+
+#![forbid(unsafe_code)]
+
+mod flame;
+mod folded;
+mod perfetto;
+mod pprof;
+mod speedscope;
+mod stacks;
+mod wire;
+
+pub use stacks::{Exported, Figure, Frame, Sample};
+
+impl Exported {
+    /// One line per stack: `outermost;...;innermost AMOUNT`.
+    #[must_use]
+    pub fn folded(&self, figure: usize) -> String {
+        folded::folded(self, figure)
+    }
+
+    /// pprof: a protobuf message, compressed by gzip.
+    #[must_use]
+    pub fn pprof(&self) -> Vec<u8> {
+        pprof::pprof(self)
+    }
+
+    /// JSON of speedscope, with a profile for each figure.
+    #[must_use]
+    pub fn speedscope(&self) -> String {
+        speedscope::speedscope(self)
+    }
+
+    /// A trace of Perfetto with counters over time.
+    #[must_use]
+    pub fn perfetto(&self) -> Vec<u8> {
+        perfetto::perfetto(self)
+    }
+
+    /// A flame graph that needs no network and no script.
+    #[must_use]
+    pub fn svg(&self, figure: usize) -> String {
+        flame::svg(self, figure)
+    }
+}

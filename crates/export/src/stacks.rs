@@ -1,0 +1,278 @@
+//! What all formats are made from: stacks with their figures, and figures over time.
+//!
+//! What not: formats.
+
+use std::collections::HashMap;
+
+use analysis::heap::heap_table;
+use analysis::memory::{Bands, BandwidthBin, Memory};
+use analysis::objects::{Objects, Pieces};
+use analysis::stack_cells::{FigureCells, StackFigure, stack_cells};
+use analysis::{Code, FunctionId, Key, LocationId, Profile, Selection, TracedCode};
+use base::Nanos;
+use facts::{Evidence, Recording};
+
+/// What is counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// Its name; begins with `estimated` where it is.
+    pub name: &'static str,
+    /// `count`, `nanoseconds` or `bytes`.
+    pub unit: &'static str,
+}
+
+/// A function at a line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// The function's name.
+    pub function: String,
+    /// The module's name.
+    pub module: String,
+    /// The file, where known.
+    pub file: Option<String>,
+    /// The line, where known.
+    pub line: Option<u32>,
+    /// Whether it is the kernel's.
+    pub kernel: bool,
+}
+
+/// A stack with its figures.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sample {
+    /// Positions of frames, innermost first.
+    pub stack: Vec<usize>,
+    /// The thread's name and id, where known.
+    pub thread: Option<String>,
+    /// One amount for each figure.
+    pub amounts: Vec<f64>,
+}
+
+/// CPU time of a thread over time.
+pub(crate) struct Lane {
+    pub(crate) thread: String,
+    /// Start of each bin and how much of it the thread ran, 0..=1 apart from sampling error.
+    pub(crate) busy: Vec<(Nanos, f64)>,
+}
+
+/// A recording, ready to be written in any format.
+pub struct Exported {
+    /// The result's name.
+    pub result: String,
+    /// When the recording began, seconds since 1970.
+    pub started_unix: u64,
+    /// How long it is.
+    pub elapsed: Nanos,
+    /// What samples count.
+    pub figures: Vec<Figure>,
+    /// Distinct frames.
+    pub frames: Vec<Frame>,
+    /// Stacks.
+    pub samples: Vec<Sample>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) bandwidth: Vec<BandwidthBin>,
+}
+
+const SAMPLES: Figure = Figure { name: "samples", unit: "count" };
+const CPU: Figure = Figure { name: "cpu", unit: "nanoseconds" };
+const ALLOCATED: Figure = Figure { name: "alloc_space", unit: "bytes" };
+const ALLOCATED_BY_LOT: Figure = Figure { name: "estimated_alloc_space", unit: "bytes" };
+const DRAM_READ: Figure = Figure { name: "estimated_dram_read", unit: "bytes" };
+const DRAM_WRITE: Figure = Figure { name: "estimated_dram_write", unit: "bytes" };
+
+/// Samples while they are collected.
+struct Builder<'a> {
+    profile: &'a Profile<'a>,
+    known: HashMap<(FunctionId, Option<u32>), usize>,
+    frames: Vec<Frame>,
+    figures: Vec<Figure>,
+    samples: Vec<(Vec<usize>, Option<String>, Vec<(usize, f64)>)>,
+}
+
+impl Builder<'_> {
+    fn frame(&mut self, place: LocationId) -> usize {
+        let at = self.profile.stacks.places[place.index()];
+        self.frame_of(at.function, at.line)
+    }
+
+    fn frame_of(&mut self, function: FunctionId, line: Option<u32>) -> usize {
+        let (stacks, next) = (&self.profile.stacks, self.frames.len());
+        *self.known.entry((function, line)).or_insert_with(|| {
+            let function = &stacks.functions[function.index()];
+            let module = &stacks.modules[function.module.index()];
+            self.frames.push(Frame {
+                function: function.name.clone(),
+                module: module.name.clone(),
+                file: function.file.clone(),
+                line,
+                kernel: module.code == Code::Kernel,
+            });
+            next
+        })
+    }
+
+    fn figure(&mut self, figure: Figure) -> usize {
+        self.figures.push(figure);
+        self.figures.len() - 1
+    }
+
+    fn cpu_time(&mut self, factor: f64) {
+        let (samples, cpu) = (self.figure(SAMPLES), self.figure(CPU));
+        let profile = self.profile;
+        for cell in profile.all_cells() {
+            let stack = profile.stacks.frames(cell.stack).map(|place| self.frame(place)).collect();
+            let (records, time) = (cell.weight.records(), cell.weight.amount());
+            let amounts = vec![(samples, records as f64), (cpu, time as f64 * factor)];
+            let thread = profile.threads.get(cell.thread).label();
+            self.samples.push((stack, Some(thread), amounts));
+        }
+    }
+
+    /// Allocated bytes by the functions that asked; `None` where there are none.
+    fn allocated(&mut self) -> Option<&'static str> {
+        let table = heap_table(self.profile, &Selection::default(), &[Key::CallStack]);
+        let paths = table.paths.filter(|_| !table.rows.is_empty())?;
+        let counted = table.rows.iter().all(|row| row.bytes.evidence == Some(Evidence::Counted));
+        let figure = self.figure(if counted { ALLOCATED } else { ALLOCATED_BY_LOT });
+        for row in &table.rows {
+            let functions = row.key.stack.into_iter().flat_map(|path| paths.functions(path));
+            let stack = functions.map(|function| self.frame_of(function, None)).collect();
+            let bytes = row.bytes.value.unwrap_or(0.0);
+            self.samples.push((stack, None, vec![(figure, bytes)]));
+        }
+        (!counted).then_some(
+            "Allocated bytes are estimates from blocks drawn at random, and large ones: their sum is \
+             near the report's total.",
+        )
+    }
+
+    fn traffic(&mut self, memory: &Memory<'_>) -> Option<&'static str> {
+        let rows = memory.rows(&Selection::default(), &[Key::SourceLine]).unwrap_or_default();
+        if rows.iter().all(|row| row.read.value.is_none()) {
+            return None;
+        }
+        let (read, write) = (self.figure(DRAM_READ), self.figure(DRAM_WRITE));
+        for row in &rows {
+            let amounts: Vec<(usize, f64)> = [(read, row.read.value), (write, row.write.value)]
+                .into_iter()
+                .filter_map(|(figure, value)| Some((figure, value?)))
+                .collect();
+            let stack = vec![self.frame(row.place)];
+            self.samples.push((stack, None, amounts));
+        }
+        Some(
+            "DRAM bytes are estimates from traced bursts, by source line: they have no callers and no threads.",
+        )
+    }
+}
+
+impl Exported {
+    /// Of a recording; `result` is its name.
+    #[must_use]
+    pub fn new(recording: &Recording, result: &str) -> Exported {
+        let code = TracedCode::read(recording);
+        let profile = Profile::with_addresses(recording, code.addresses());
+        let objects = Objects::new(&profile);
+        let memory = Memory::with_objects(&profile, &code, &objects, Pieces::Whole);
+        let found = stack_cells(&profile, &objects, &Selection::default());
+        let of = |figure| found.figures.iter().find(|cells| cells.figure == figure);
+        let mut builder = Builder {
+            profile: &profile,
+            known: HashMap::new(),
+            frames: Vec::new(),
+            figures: Vec::new(),
+            samples: Vec::new(),
+        };
+        let mut notes = Vec::new();
+        let scale = profile.cpu_scale();
+        let mut lanes = Vec::new();
+        if let Some(seconds) = scale.whole_quantity().value.filter(|_| !scale.whole().is_empty()) {
+            let factor = seconds * 1e9 / (scale.whole().amount() as f64).max(1.0);
+            builder.cpu_time(factor);
+            lanes = of(StackFigure::CpuTime)
+                .map(|cells| lanes_of(&profile, cells, factor))
+                .unwrap_or_default();
+        } else {
+            notes.push(format!("No CPU time: {}.", profile.why_no_samples()));
+        }
+        notes.extend(builder.allocated().map(str::to_owned));
+        notes.extend(builder.traffic(&memory).map(str::to_owned));
+        notes.extend(memory.missing().map(|why| format!("No DRAM bytes: {why}.")));
+        let bandwidth = memory.bandwidth(Bands::default()).map(|found| found.bins);
+        let Builder { frames, figures, samples, .. } = builder;
+        let all = figures.len();
+        let samples = samples.into_iter().map(|(stack, thread, some)| {
+            let mut amounts = vec![0.0; all];
+            some.into_iter().for_each(|(figure, amount)| amounts[figure] = amount);
+            Sample { stack, thread, amounts }
+        });
+        Exported {
+            result: result.to_owned(),
+            started_unix: recording.run.started_unix,
+            elapsed: profile.elapsed(),
+            samples: samples.collect(),
+            frames,
+            figures,
+            notes,
+            lanes,
+            bandwidth: bandwidth.unwrap_or_default(),
+        }
+    }
+
+    /// The position of a figure by its name.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<usize> {
+        self.figures.iter().position(|figure| figure.name == name)
+    }
+
+    /// The figure that a format with room for one shows: CPU time, or else the first.
+    #[must_use]
+    pub fn main_figure(&self) -> Option<usize> {
+        self.figure(CPU.name).or((!self.figures.is_empty()).then_some(0))
+    }
+}
+
+fn lanes_of(profile: &Profile<'_>, cells: &FigureCells, factor: f64) -> Vec<Lane> {
+    let bins = usize::try_from(profile.elapsed().0.div_ceil(cells.lane_bin.0)).unwrap_or(0).max(1);
+    let mut of_thread = std::collections::BTreeMap::new();
+    for cell in &cells.lanes {
+        let sums = of_thread.entry(cell.thread).or_insert_with(|| vec![0.0; bins]);
+        sums[(cell.bin as usize).min(bins - 1)] += cell.amount * factor;
+    }
+    let lane = |(thread, sums): (analysis::ThreadIndex, Vec<f64>)| {
+        let busy = sums.into_iter().enumerate().map(|(at, sum)| {
+            let start = at as u64 * cells.lane_bin.0;
+            // The last bin ends with the recording.
+            let length = cells.lane_bin.0.min(profile.elapsed().0.saturating_sub(start)).max(1);
+            (Nanos(start), sum / length as f64)
+        });
+        Lane { thread: profile.threads.get(thread).label(), busy: busy.collect() }
+    };
+    of_thread.into_iter().map(lane).collect()
+}
+
+/// Amounts as whole numbers whose sum is the rounded sum: each rounding error is carried on to the next.
+pub(crate) fn whole_numbers(amounts: impl Iterator<Item = f64>) -> Vec<u64> {
+    let (mut sum, mut given) = (0.0, 0);
+    amounts
+        .map(|amount| {
+            sum += amount;
+            // Sums of what is not negative only rise.
+            let next = (sum.round() as u64).max(given);
+            std::mem::replace(&mut given, next).abs_diff(next)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_keeps_the_sum() {
+        let thirds = whole_numbers([1.0 / 3.0; 9].into_iter());
+        assert_eq!(thirds.iter().sum::<u64>(), 3);
+        assert!(thirds.iter().all(|&one| one <= 1));
+    }
+}
