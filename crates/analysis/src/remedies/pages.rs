@@ -80,16 +80,26 @@ fn transparent(means: &Means<'_>, program: &Behaviour) -> Fit {
     fit(change, possible, no_use(program))
 }
 
-/// Free pages of the default size of pool.
-fn free_pages(means: &Means<'_>) -> Result<(), String> {
-    let free: u64 = means.host.huge_pages.pools.iter().map(|(_, _, free)| free).sum();
-    if free > 0 { Ok(()) } else { Err("no huge page is reserved".to_owned()) }
+/// Whether the pool of 2 MB pages, which `vm.nr_hugepages` sets where nothing else is the default, has enough of them.
+fn free_pages(means: &Means<'_>, program: &Behaviour) -> Result<(), String> {
+    let needed = (program.resident.unwrap_or(HUGE_PAGE) / HUGE_PAGE).ceil().max(1.0) as u64;
+    let mut pools = means.host.huge_pages.pools.iter();
+    let pool = pools.find(|(size, ..)| *size as f64 == HUGE_PAGE);
+    let (all, free) = pool.map_or((0, 0), |(_, all, free)| (*all, *free));
+    if free >= needed {
+        return Ok(());
+    }
+    let why = match all {
+        0 => "no huge page is reserved".to_owned(),
+        _ => format!("{free} huge pages of 2 MB are free, and its memory is {needed}"),
+    };
+    // The number is that of the whole pool, with pages in use.
+    let all = all.saturating_add(needed - free);
+    Err(format!("{why}: sysctl vm.nr_hugepages={all}"))
 }
 
 fn reserved(means: &Means<'_>, program: &Behaviour) -> Fit {
-    let how_many = (program.resident.unwrap_or(HUGE_PAGE) / HUGE_PAGE).ceil().max(1.0);
-    let possible = free_pages(means)
-        .map_err(|why| format!("{why}: sysctl vm.nr_hugepages={how_many:.0}"))
+    let possible = free_pages(means, program)
         .and_then(|()| needs_glibc(means, (2, 35), "glibc.malloc.hugetlb"));
     let pointless = other_heap(program).or_else(|| no_use(program));
     fit(Change::tunables(&["glibc.malloc.hugetlb=2"]), possible, pointless)
@@ -100,7 +110,7 @@ fn morecore(means: &Means<'_>, program: &Behaviour) -> Fit {
         Some((major, minor)) if (major, minor) >= (2, 34) => Err(format!(
             "the GNU C library has no hook for it since 2.34 (this is {major}.{minor}): use huge-pages or hugetlb"
         )),
-        Some(_) => free_pages(means),
+        Some(_) => free_pages(means, program),
         None => Err("it is for the GNU C library; this machine has another one".to_owned()),
     };
     let environment = vec![

@@ -94,6 +94,11 @@ fn what_cannot_work_says_why() {
         reserved,
         Fit::Impossible("no huge page is reserved: sysctl vm.nr_hugepages=477".to_owned())
     );
+    // One free page of 1 GB, and a pool that others use: 100 + 477 - 20.
+    host.huge_pages.pools = vec![(1 << 30, 1, 1), (2 << 20, 100, 20)];
+    let reserved = of(&means(&host), &NEEDY, "hugetlb");
+    let why = "20 huge pages of 2 MB are free, and its memory is 477: sysctl vm.nr_hugepages=557";
+    assert_eq!(reserved, Fit::Impossible(why.to_owned()));
     host.huge_pages.pools = vec![(2 << 20, 600, 500)];
     assert!(matches!(of(&means(&host), &NEEDY, "hugetlb"), Fit::Fits(_)));
     host.huge_pages.transparent = Some("never".to_owned());
