@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::ranks::Ranks;
+
 /// Why is memory making this program slow, and what can be done about it?
 #[derive(Parser, Debug)]
 #[command(name = "fathom", version, arg_required_else_help = true, max_term_width = 100)]
@@ -97,9 +99,12 @@ pub enum Command {
 /// What `run` and `collect` share.
 #[derive(Args, Debug)]
 pub struct Collection {
-    /// New directory for the result [default: the next free of r000ma, r001ma, ...]
+    /// New directory for the result; %r: the MPI rank, %h: the host [default: the next free of r000ma, r001ma, ...]
     #[arg(short, long, value_name = "DIR")]
     pub result: Option<PathBuf>,
+    /// Trace accesses only in these MPI ranks, as in 0,4-7; the others are sampled
+    #[arg(long, value_name = "LIST")]
+    pub ranks: Option<Ranks>,
     /// Stop collecting after SEC seconds; the program continues
     #[arg(short, long, value_name = "SEC", value_parser = seconds)]
     pub duration: Option<std::time::Duration>,

@@ -11,6 +11,7 @@ mod exit;
 mod knobs;
 mod order;
 mod progress;
+mod ranks;
 mod timed_run;
 
 use std::process::ExitCode;

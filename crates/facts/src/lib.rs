@@ -48,7 +48,7 @@ pub use registers::{
     SampledFrame, SampledPlace, SampledState, Slot, SlotBase, decode_registers,
 };
 pub use run::{
-    Analysis, BranchReplay, CollectorInfo, EventUse, ExitKind, OneRun, OwnCost, ResourceUse, Run,
-    RunState, SCHEMA_VERSION, SamplingMethod, Source, SourceEvent, Target, TimedLoadOverhead,
+    Analysis, BranchReplay, CollectorInfo, EventUse, ExitKind, OneRun, OwnCost, Rank, ResourceUse,
+    Run, RunState, SCHEMA_VERSION, SamplingMethod, Source, SourceEvent, Target, TimedLoadOverhead,
 };
 pub use threading::{Concurrency, ThreadTime, Wait, WaitKind, WaitObject, Wake, Waker};

@@ -287,6 +287,19 @@ pub enum EventUse {
     Nothing,
 }
 
+/// A process of an MPI job, as its launcher numbers it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Rank {
+    /// Its number, from 0.
+    pub rank: u32,
+    /// How many there are.
+    pub ranks: Option<u32>,
+    /// Its number on this machine, from 0.
+    pub local_rank: Option<u32>,
+    /// The launcher's name of the job.
+    pub job: Option<String>,
+}
+
 /// The manifest.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -304,6 +317,9 @@ pub struct Run {
     pub working_directory: String,
     /// What was profiled.
     pub target: Option<Target>,
+    /// Which rank of an MPI job it was, where a launcher said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<Rank>,
     /// The file that this was imported from; `None` for our own recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,

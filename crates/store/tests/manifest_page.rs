@@ -11,7 +11,9 @@ use facts::host::{
     BandwidthPoint, Calibration, CpuGroup, CpuPart, EarlierPeak, EffectiveCache, FlopsPoint,
     LatencyPoint, NumaNode, SampleDistance,
 };
-use facts::{BranchReplay, ExitKind, Metric, OneRun, Run, Source, SourceEvent, TimedLoadOverhead};
+use facts::{
+    BranchReplay, ExitKind, Metric, OneRun, Rank, Run, Source, SourceEvent, TimedLoadOverhead,
+};
 use serde_json::Value;
 use store::{Writer, open};
 use support::{SMALL, Scratch};
@@ -26,6 +28,7 @@ fn full() -> Run {
     run.runs = vec![OneRun { pid: 1, start_ns: 0, elapsed_ns: None, exit }];
     let event = SourceEvent { name: "cycles".to_owned(), ..SourceEvent::default() };
     run.source = Some(Source { events: vec![event], ..Source::default() });
+    run.rank = Some(Rank::default());
     run.branch_replays = vec![BranchReplay { burst: 0, records: 1, lost_ps: 1 }];
     run.collector.timed_load_overhead_cycles =
         Some(TimedLoadOverhead { p10: 1, median: 2, p90: 3, mean: None });

@@ -28,7 +28,7 @@ use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
 use facts::host::Host;
 use facts::{Analysis, ExitKind, Run, RunState, SCHEMA_VERSION, Target};
-use store::Writer;
+use store::{StoreError, Writer};
 use sys::process::{LaunchError, SignalFd};
 
 pub use self::afterwards::pass_on;
@@ -38,6 +38,7 @@ use crate::agent_file;
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
 use crate::knobs::{self, HeapSettings, Settings};
+use crate::ranks;
 
 /// `fathom run`.
 pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
@@ -185,11 +186,28 @@ fn collect_result(
     collection: &Collection,
     began: Nanos,
 ) -> Result<(ExitKind, Result<(), Failure>), Failure> {
-    let settings = knobs::parse(&collection.knobs)?;
+    let mut settings = knobs::parse(&collection.knobs)?;
+    let rank = ranks::rank(|name| std::env::var_os(name));
+    let not_traced = rank.as_ref().zip(collection.ranks.as_ref());
+    let not_traced = not_traced.is_some_and(|(rank, chosen)| !chosen.has(rank.rank));
+    if collection.ranks.is_some() && rank.is_none() {
+        return Err(Failure::usage("--ranks: no MPI rank is known here")
+            .hint("a launcher sets it: mpirun -n 4 fathom run --ranks 0 -r job.%r -- ./app"));
+    }
+    settings.bursts = settings.bursts.filter(|_| !not_traced);
     let mut run = new_run(analysis, &what, collection, &settings);
     // Before any thread is started: threads inherit the mask.
     let signals = SignalFd::take_over().map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
-    let directory = new_result(analysis, collection.result.as_ref());
+    if let Some(rank) = &rank {
+        let of = rank.ranks.map_or(String::new(), |ranks| format!(" of {ranks}"));
+        run.notes.push(format!("this is MPI rank {}{of}", rank.rank));
+    }
+    if not_traced {
+        run.notes.push("no accesses were traced: --ranks chose other ranks".to_owned());
+    }
+    let wanted = collection.result.as_ref();
+    let wanted = wanted.map(|name| ranks::named(name, rank.as_ref(), &host_name())).transpose()?;
+    run.rank = rank;
     let mut options = Options {
         duration: collection.duration,
         began,
@@ -199,7 +217,7 @@ fn collect_result(
         let cpus = run.host.usable_cpus();
         bursts.rationed = cpus.is_none_or(|cpus| cpus < f64::from(run.host.logical_cpus));
     }
-    let writer = Writer::create(&directory, &run).map_err(store_failure)?;
+    let (directory, writer) = new_result(analysis, wanted.as_deref(), &run)?;
     let mut sink = Noting::new(writer, options.regions);
     let outcome = match &what {
         WhatToWatch::Program(file, program) => {
@@ -299,12 +317,31 @@ fn new_run(
     }
 }
 
-/// Where the result goes: where the user wants it, else the next free name here.
-pub(super) fn new_result(analysis: Analysis, wanted: Option<&PathBuf>) -> PathBuf {
-    wanted.cloned().unwrap_or_else(|| {
+/// A new result where the user wants it, else by the next free name here. Of several that begin at once, each gets one.
+pub(super) fn new_result(
+    analysis: Analysis,
+    wanted: Option<&Path>,
+    run: &Run,
+) -> Result<(PathBuf, Writer), Failure> {
+    if let Some(wanted) = wanted {
+        let writer = Writer::create(wanted, run).map_err(store_failure)?;
+        return Ok((wanted.to_owned(), writer));
+    }
+    loop {
         let free = store::next_free(Path::new("."), analysis.suffix());
-        free.strip_prefix(".").map(Path::to_owned).unwrap_or(free)
-    })
+        let free = free.strip_prefix(".").map(Path::to_owned).unwrap_or(free);
+        match Writer::create(&free, run) {
+            // Somebody else took it: there is a higher one next time.
+            Err(StoreError::Exists { .. }) => {}
+            created => return Ok((free, created.map_err(store_failure)?)),
+        }
+    }
+}
+
+/// The name of this machine; empty if it has none.
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or(String::new(), |name| name.trim().to_owned())
 }
 
 /// How to collect; what cannot be had is noted. The program's output goes from `what` into the options.

@@ -7,16 +7,14 @@ use std::process::ExitCode;
 use facts::host::Host;
 use facts::{Analysis, CollectorInfo, ExitKind, Run, RunState, SCHEMA_VERSION, SamplingMethod};
 use import::{ImportError, Imported};
-use store::Writer;
 
 use super::collect::closing::{Closing, Deadline, Noting};
-use super::collect::{new_result, store_failure};
+use super::collect::new_result;
 use crate::arguments::ImportOptions;
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
 /// Imports a file into a new result.
 pub fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
-    let directory = new_result(Analysis::Hotspots, options.result.as_ref());
     let mut run = Run {
         schema: SCHEMA_VERSION,
         fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -26,7 +24,8 @@ pub fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
         limit_bytes: u64::MAX,
         ..Run::default()
     };
-    let writer = Writer::create(&directory, &run).map_err(store_failure)?;
+    let wanted = options.result.as_deref();
+    let (directory, writer) = new_result(Analysis::Hotspots, wanted, &run)?;
     let mut sink = Noting::new(writer, false);
     let mut imported = match import::perf_data(&options.file, &mut sink) {
         Ok(imported) => imported,

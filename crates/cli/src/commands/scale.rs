@@ -221,6 +221,7 @@ impl Sweep<'_> {
             }
             let collection = Collection {
                 result: Some(directory.clone()),
+                ranks: None,
                 duration: None,
                 knobs: self.arguments.knobs.clone(),
                 limit: 200,

@@ -1,0 +1,111 @@
+//! Several recordings that begin at once, and ranks of an MPI job.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use testkit::programs::{Fathom, assert_ended_well, skip, target};
+
+/// Without measuring the machine.
+const QUICK: &str = "dram-bandwidth-limits=false";
+
+fn manifest(fathom: &Fathom, result: &str) -> Value {
+    let text =
+        std::fs::read(fathom.scratch.join(&format!("{result}/run.json"))).expect("a manifest");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+#[test]
+fn recordings_that_begin_at_once_get_a_result_each() {
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "at-once");
+    let program = target("spin");
+    let words = ["collect", "hotspots", "-q", "-k", QUICK, "--"];
+    let start = |_| {
+        let mut command = fathom.command(words);
+        command
+            .arg(&program)
+            .args(["--ms", "20"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("fathom runs")
+    };
+    let running: Vec<_> = (0..12).map(start).collect();
+    for mut one in running {
+        assert_eq!(one.wait().expect("its end").code(), Some(0));
+    }
+    let mut names: Vec<String> = std::fs::read_dir(fathom.scratch.path())
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with("hs"))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 12, "{names:?}");
+    for name in names {
+        assert_eq!(manifest(&fathom, &name)["state"], "complete", "{name}");
+    }
+}
+
+#[test]
+fn a_rank_names_its_result_and_is_kept_in_it() {
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "ranks");
+    let program = target("spin");
+    let run = |rank: Option<&str>, words: &[&str]| {
+        let mut command = fathom.command(words);
+        command.arg("--").arg(&program).args(["--ms", "60"]);
+        for name in ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"] {
+            command.env_remove(name);
+        }
+        if let Some(rank) = rank {
+            command.env("OMPI_COMM_WORLD_RANK", rank).env("OMPI_COMM_WORLD_SIZE", "4");
+        }
+        command.output().expect("fathom runs")
+    };
+    let words = ["collect", "memory-access", "-q", "-k", QUICK, "--ranks", "0,2", "-r", "job.%r"];
+    for rank in ["2", "3"] {
+        assert_ended_well(&run(Some(rank), &words));
+    }
+    let (traced, sampled) = (manifest(&fathom, "job.2"), manifest(&fathom, "job.3"));
+    assert_eq!((&traced["rank"]["rank"], &traced["rank"]["ranks"]), (&2.into(), &4.into()));
+    let has = |run: &Value, text: &str| {
+        run["notes"].as_array().expect("notes").iter().any(|note| note == text)
+    };
+    assert!(has(&traced, "this is MPI rank 2 of 4") && has(&sampled, "this is MPI rank 3 of 4"));
+    let not_traced = "no accesses were traced: --ranks chose other ranks";
+    assert!(!has(&traced, not_traced) && has(&sampled, not_traced));
+    for words in
+        [&["collect", "hotspots", "-r", "job.%r"][..], &["collect", "hotspots", "--ranks", "0"]]
+    {
+        let output = run(None, words);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.code() == Some(2) && error.contains("no MPI rank is known here"),
+            "{error}"
+        );
+    }
+    let output = run(Some("0"), &["collect", "hotspots", "--ranks", "1-x"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'1-x' is no rank or range of ranks"));
+}
+
+#[test]
+fn ranks_of_open_mpi_are_found() {
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "mpirun");
+    let mut command = std::process::Command::new("mpirun");
+    command.args([
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "-n",
+        "3",
+        env!("CARGO_BIN_EXE_fathom"),
+    ]);
+    command
+        .args(["collect", "hotspots", "-q", "-k", QUICK, "-r", "job.%r", "--"])
+        .arg(target("spin"));
+    let output = match command.args(["--ms", "50"]).current_dir(fathom.scratch.path()).output() {
+        Ok(output) => output,
+        Err(error) => return skip(&format!("mpirun of Open MPI is not here: {error}")),
+    };
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    for rank in 0..3 {
+        assert_eq!(manifest(&fathom, &format!("job.{rank}"))["rank"]["rank"], rank, "{error}");
+    }
+}
