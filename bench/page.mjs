@@ -61,7 +61,7 @@ async function run() {
   await timed("flame graph", tab("flame"), ".flame canvas");
   await timed("flame graph, inverted", `document.querySelector("main input[type=checkbox]").click()`, ".flame canvas");
   await timed("flame graph of DRAM bytes", `const s = document.querySelector("main select"); s.value = "dram_bytes"; s.dispatchEvent(new Event("change", { bubbles: true }))`, ".notes li");
-  await timed("timeline, first time", move([["view", "timeline"], ["figure", "cpu_time"]]), ".lanes svg polygon");
+  await timed("timeline, first time", move([["view", "timeline"], ["figure", "cpu_time"]]), ".lanes svg .area");
   await timed("selection of half of the time", move([["from", "40"], ["to", "90"]]), ".filters");
   await timed("bottom-up of it", tab("bottom-up"), rows);
   await timed("open a row", `document.querySelector("[role=treegrid] .twist:is(button)").click()`, "[aria-level='2']");
