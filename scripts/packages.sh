@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what Fathom's build, recipes and tests need is there; with the argument `corpus`, also what
-# `make corpus` and the benches of the burst tracer run.
+# `make corpus` and the benches of the burst tracer run; with `numa`, what `make numa` runs.
 #
 # Looks for the things themselves, not for package names, so that it is also right where they came from elsewhere.
 # Installs what is missing through apt when it may (root on Debian or Ubuntu); else prints the command to type and
@@ -67,6 +67,16 @@ if [ "${1:-}" = corpus ]; then
     need gfortran command -v gfortran
     need imagemagick command -v convert-im6.q16
     need valgrind command -v valgrind
+fi
+
+has_static_busybox() {
+    path=$(command -v busybox) && ! ldd "$path"
+}
+
+if [ "${1:-}" = numa ]; then
+    need python3 command -v python3
+    need qemu-system-x86 command -v qemu-system-x86_64
+    need busybox-static has_static_busybox
 fi
 
 update="apt-get -qq update"
