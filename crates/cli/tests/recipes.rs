@@ -172,13 +172,11 @@ fn every_multiplication_shows_its_loop() {
         return;
     };
     let modules = fathom.rows("multiply5", &["hotspots", "-g", "module"]);
-    let blas =
-        modules.iter().find(|row| row["module"].as_str().is_some_and(|name| name.contains("blas")));
-    assert!(
-        blas.is_some_and(|row| row["self_percent"]["value"]
-            .as_f64()
-            .is_some_and(|share| share > 30.0)),
-        "{:?}",
-        shown(&modules)
-    );
+    let share = |wanted: &dyn Fn(&str) -> bool| -> f64 {
+        let rows = modules.iter().filter(|row| row["module"].as_str().is_some_and(wanted));
+        rows.filter_map(|row| row["self_percent"]["value"].as_f64()).sum()
+    };
+    // How long the kernel gives out pages meanwhile depends on what else the machine does.
+    let own = share(&|name| name != "[kernel]");
+    assert!(share(&|name| name.contains("blas")) > 0.5 * own, "{:?}", shown(&modules));
 }
