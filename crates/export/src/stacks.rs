@@ -87,7 +87,14 @@ struct Builder<'a> {
     known: HashMap<(FunctionId, Option<u32>), usize>,
     frames: Vec<Frame>,
     figures: Vec<Figure>,
-    samples: Vec<(Vec<usize>, Option<String>, Vec<(usize, f64)>)>,
+    samples: Vec<Part>,
+}
+
+/// A stack with some figures: innermost frame first, the thread, and which figures.
+struct Part {
+    stack: Vec<usize>,
+    thread: Option<String>,
+    amounts: Vec<(usize, f64)>,
 }
 
 impl Builder<'_> {
@@ -125,7 +132,7 @@ impl Builder<'_> {
             let (records, time) = (cell.weight.records(), cell.weight.amount());
             let amounts = vec![(samples, records as f64), (cpu, time as f64 * factor)];
             let thread = profile.threads.get(cell.thread).label();
-            self.samples.push((stack, Some(thread), amounts));
+            self.samples.push(Part { stack, thread: Some(thread), amounts });
         }
     }
 
@@ -139,7 +146,7 @@ impl Builder<'_> {
             let functions = row.key.stack.into_iter().flat_map(|path| paths.functions(path));
             let stack = functions.map(|function| self.frame_of(function, None)).collect();
             let bytes = row.bytes.value.unwrap_or(0.0);
-            self.samples.push((stack, None, vec![(figure, bytes)]));
+            self.samples.push(Part { stack, thread: None, amounts: vec![(figure, bytes)] });
         }
         (!counted).then_some(
             "Allocated bytes are estimates from blocks drawn at random, and large ones: their sum is \
@@ -159,7 +166,7 @@ impl Builder<'_> {
                 .filter_map(|(figure, value)| Some((figure, value?)))
                 .collect();
             let stack = vec![self.frame(row.place)];
-            self.samples.push((stack, None, amounts));
+            self.samples.push(Part { stack, thread: None, amounts });
         }
         Some(
             "DRAM bytes are estimates from traced bursts, by source line: they have no callers and no threads.",
@@ -202,10 +209,10 @@ impl Exported {
         let bandwidth = memory.bandwidth(Bands::default()).map(|found| found.bins);
         let Builder { frames, figures, samples, .. } = builder;
         let all = figures.len();
-        let samples = samples.into_iter().map(|(stack, thread, some)| {
+        let samples = samples.into_iter().map(|part| {
             let mut amounts = vec![0.0; all];
-            some.into_iter().for_each(|(figure, amount)| amounts[figure] = amount);
-            Sample { stack, thread, amounts }
+            part.amounts.into_iter().for_each(|(figure, amount)| amounts[figure] = amount);
+            Sample { stack: part.stack, thread: part.thread, amounts }
         });
         Exported {
             result: result.to_owned(),
