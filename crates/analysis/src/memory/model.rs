@@ -125,8 +125,8 @@ impl Model {
         let all: u64 = fetched_by.values().sum();
         let known = Bounds::exactly(lines.known as f64);
         fetched_by.iter().fold(known, |sum, (first, count)| {
-            let firsts = burst.sites.iter().find(|other| other.site == *first);
-            let firsts = firsts.map_or(&[][..], |other| other.firsts.as_slice());
+            let at = burst.sites.binary_search_by_key(first, |other| other.site);
+            let firsts = at.map_or(&[][..], |at| burst.sites[at].firsts.as_slice());
             let unknown = self.unknown_lines(burst.place, *first, lines, firsts);
             sum.plus(unknown.times(*count as f64 / all as f64))
         })

@@ -70,6 +70,7 @@ pub(crate) struct BurstWork {
     pub(crate) most_mispredicted: f64,
     /// Loads whose address stands at the end of a chain of loads.
     pub(crate) chased: f64,
+    /// In the order of sites.
     pub(crate) sites: Vec<SiteWork>,
 }
 
