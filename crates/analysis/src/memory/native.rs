@@ -1,8 +1,8 @@
 //! How much faster code runs natively than in a burst that records addresses.
 //!
 //! What for: rates. A burst's own time is too long where recording slows the code down. Directly after some bursts, a count window
-//! of the same thread only counts blocks, which costs far less, in the same phase of the program. Instructions per second in
-//! those windows, over those in the bursts before them, is the slow-down of bursts.
+//! of the same thread only counts blocks, which costs far less, in the same phase of the program. Their instructions per second
+//! are the rate of the code.
 //! What not: the time of single instructions.
 //!
 //! The rule: native seconds of a burst with a window after it = its instructions / instructions per second in that window; of
@@ -39,6 +39,7 @@ use super::counters::{NativeShare, NativeShares, native_share};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
 use crate::traced::{TracedCode, pieces_by_burst};
+use estimate::interval::mean_and_half;
 use estimate::parameters::SPEED_OFF;
 use estimate::student::quantile_95;
 
@@ -88,7 +89,9 @@ const HIDING: f64 = 5e-9;
 /// 3 GHz. At most its jump is mispredicted besides, where the processor's stack of returns would have known.
 const USUAL_PER_LOOK_UP: f64 = 2e-9;
 const MOST_PER_LOOK_UP: f64 = 6e-9;
-/// By so much code that waits for memory may run quicker with counters than without (see [`ratio`]).
+/// By so much code that waits for memory may run quicker with counters than without: random loads took 22.3 ns natively, 19.4
+/// counted and 21.9 recorded (Xeon with 2 MB of L2, 80 million loads over 512 MB). There a window does not bound native code
+/// from below.
 const QUICKER: f64 = 1.0 / 7.0;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
@@ -96,7 +99,7 @@ const MOST_PER_COUNT: f64 = 1.5e-9;
 const MOST_ACCESSES: f64 = 4.0;
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
-/// With fewer pairs, those of all regions speak.
+/// With fewer windows a region has no rate, and with fewer bursts there is no usual slow-down.
 const FEWEST: usize = 3;
 
 /// What a burst did, as far as speed is concerned.
@@ -337,13 +340,10 @@ impl Speeds {
 /// How much slower other bursts may be than native code, from the logarithms of how much slower some are: where one more lies,
 /// with 95 %.
 fn usual_speed(logarithms: &[f64]) -> Option<Speed> {
-    let n = logarithms.len() as f64;
     if logarithms.len() < FEWEST {
         return None;
     }
-    let mean = logarithms.iter().sum::<f64>() / n;
-    let squares: f64 = logarithms.iter().map(|one| (one - mean).powi(2)).sum();
-    let half = quantile_95(n - 1.0) * (squares / (n - 1.0) * (1.0 + 1.0 / n)).sqrt();
+    let (mean, half) = mean_and_half(logarithms, 1.0)?;
     Some(Speed { best: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
 }
 
@@ -554,13 +554,13 @@ impl Pair {
 
 /// Instructions per native second of some windows. The variance is that of a ratio, linearised (Cochran 1977, 6.4).
 fn rate(pairs: &[Pair], share: Option<NativeShare>) -> Option<Bounds> {
-    // Over one instruction per second.
-    let sums =
-        Pair { traced: (1.0, 1.0), ..pairs.iter().copied().reduce(|sum, one| sum.plus(&one))? };
-    let n = pairs.len() as f64;
     if pairs.len() < FEWEST {
         return None;
     }
+    let sums = pairs.iter().copied().reduce(|sum, one| sum.plus(&one))?;
+    // Over one instruction per second.
+    let sums = Pair { traced: (1.0, 1.0), ..sums };
+    let n = pairs.len() as f64;
     let squares: f64 = pairs.iter().map(|pair| pair.residual(&sums).powi(2)).sum();
     let scatter = (quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST);
     let speed = sums.speed(share)?;

@@ -166,14 +166,16 @@ impl BurstCounts {
     /// they disagree, neither is believed.
     pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: LoopId) -> Option<Trips> {
         let traced = [inner, outer].iter().all(|one| code.last_per_iteration(*one, true).is_some());
+        if !traced {
+            return self.trips_in(inner, outer, |all_counted| all_counted);
+        }
         let kinds = [true, false].map(|counted| self.trips_in(inner, outer, |of| of == counted));
-        if traced
-            && let [Some(windows), Some(traces)] = kinds
+        if let [Some(windows), Some(traces)] = kinds
             && (windows.ratio - traces.ratio).abs() > windows.half + traces.half
         {
             return None;
         }
-        self.trips_in(inner, outer, |all_counted| traced || all_counted)
+        self.trips_in(inner, outer, |_| true)
     }
 
     /// A ratio of sums over bursts, its variance linearised (Cochran, Sampling Techniques, 6.4).
