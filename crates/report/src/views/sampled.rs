@@ -20,7 +20,7 @@ use super::columns::{
     names, of_keys, of_objects,
 };
 use super::objects::object_bytes;
-use super::sharing::{cure, ranges};
+use super::sharing::{cure, ranges, text_columns};
 use crate::table::{Cell, CellStyle, Column, Table};
 
 /// Whether the views are of samples.
@@ -386,16 +386,7 @@ pub(super) fn sharing(request: &Request<'_>) -> Table {
         rows,
         notes,
         title: request.title("cache lines shared by threads, sampled"),
-        text_columns: vec![
-            CellStyle::Figure("line_address").titled("line"),
-            CellStyle::Text("sharing").titled("sharing"),
-            CellStyle::Number("conflicts").titled("conflicts"),
-            CellStyle::Text("thread").titled("thread"),
-            CellStyle::Figure("bytes_read").titled("reads bytes"),
-            CellStyle::Figure("bytes_written").titled("writes bytes"),
-            CellStyle::Function("function", None).titled("function"),
-            CellStyle::SourceLine.titled("source"),
-        ],
+        text_columns: text_columns(CellStyle::Number("conflicts")),
         page: 25,
         empty: "No sampled access met a line that another thread had written.".to_owned(),
     };

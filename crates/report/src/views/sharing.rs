@@ -6,7 +6,7 @@ use base::{Bytes, RemoteAddr};
 
 use super::Request;
 use super::columns::{cells_of_place, figure, missing, name, of_keys};
-use crate::table::{Cell, CellStyle, Table};
+use crate::table::{Cell, CellStyle, Table, TextColumn};
 
 pub(crate) fn sharing(request: &Request<'_>) -> Table {
     if super::sampled::answers(request) {
@@ -53,16 +53,7 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
         rows,
         notes,
         title: request.title("cache lines shared by threads"),
-        text_columns: vec![
-            CellStyle::Figure("line_address").titled("line"),
-            CellStyle::Text("sharing").titled("sharing"),
-            CellStyle::Count("conflicts_per_burst").titled("conflicts"),
-            CellStyle::Text("thread").titled("thread"),
-            CellStyle::Figure("bytes_read").titled("reads bytes"),
-            CellStyle::Figure("bytes_written").titled("writes bytes"),
-            CellStyle::Function("function", None).titled("function"),
-            CellStyle::SourceLine.titled("source"),
-        ],
+        text_columns: text_columns(CellStyle::Count("conflicts_per_burst")),
         page: 25,
         empty: match found.pairs {
             0 => "No two bursts of different threads of a process are close enough in time to compare."
@@ -71,6 +62,20 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
         },
     };
     table.limited(request.options.limit)
+}
+
+/// The columns of lines and their threads, with how conflicts of a line are shown.
+pub(super) fn text_columns(conflicts: CellStyle) -> Vec<TextColumn> {
+    vec![
+        CellStyle::Figure("line_address").titled("line"),
+        CellStyle::Text("sharing").titled("sharing"),
+        conflicts.titled("conflicts"),
+        CellStyle::Text("thread").titled("thread"),
+        CellStyle::Figure("bytes_read").titled("reads bytes"),
+        CellStyle::Figure("bytes_written").titled("writes bytes"),
+        CellStyle::Function("function", None).titled("function"),
+        CellStyle::SourceLine.titled("source"),
+    ]
 }
 
 fn cells(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> Vec<Cell> {
