@@ -3,6 +3,7 @@
 //! ```text
 //!   per CPU and thread:  cpu-clock  (samples)                                                -> the CPU's ring
 //!                        cpu-clock  (the same at a longer period, in place of the former)     -> the same ring
+//!   per CPU:             cpu-clock  (whatever runs there, in place of both; where we may)      -> the same ring
 //!                        minor-faults, major-faults (samples at an adapted rate; the latter,  -> the same ring
 //!                                            which is always on, announces mappings, forks, names, exits)
 //!                        context-switches   (samples with the stack of a waiting thread,    -> the same ring
@@ -32,7 +33,7 @@ use self::attr::{announcing, clock_attr, fault_attr, sampling};
 pub use self::error::OpenError;
 use self::error::libc_errno;
 use self::ring::map_ring;
-use super::clocks::SLOWER;
+use super::clocks::{Clock, SLOWER};
 use super::record::Layouts;
 use super::wakeups::WakingTracepoint;
 
@@ -60,6 +61,8 @@ pub enum Stream {
     Clock,
     /// The same at a longer period.
     SlowClock,
+    /// Clock samples of whatever runs on a CPU, other programs included.
+    CpuClock,
     /// Page faults of one kind.
     Faults(FaultKind),
     /// Stacks of threads that leave their CPU.
@@ -103,6 +106,8 @@ pub struct Opened {
     /// The slow clock, which replaces the fast one where threads switch often. None where all threads of the machine
     /// are observed.
     slow_clocks: Vec<Event>,
+    /// One clock per CPU for whatever runs there. Empty where we may not watch other programs, or should not.
+    cpu_clocks: Vec<Event>,
     /// Indices into `clocks` of the events that own a ring, one per CPU.
     owners: Vec<usize>,
     faults: Vec<(FaultKind, Event)>,
@@ -183,6 +188,7 @@ impl Opened {
         let mut opened = Opened {
             clocks: Vec::new(),
             slow_clocks: Vec::new(),
+            cpu_clocks: Vec::new(),
             owners: Vec::new(),
             faults: Vec::new(),
             switches: Vec::new(),
@@ -195,6 +201,10 @@ impl Opened {
         };
         for cpu in &settings.cpus {
             opened.open_cpu(*cpu, threads, settings, &[start, exclude].concat())?;
+        }
+        // The clocks of some CPUs would not see the program on the others.
+        if opened.cpu_clocks.len() < opened.owners.len() {
+            opened.cpu_clocks.clear();
         }
         Ok(opened)
     }
@@ -276,7 +286,12 @@ impl Opened {
                 self.faults.push((kind, fault));
             }
         }
-        Ok(())
+        match owner {
+            Some(owner) if !self.slow_clocks.is_empty() => {
+                self.open_cpu_clock(settings, cpu, owner)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens the slow clock, disabled.
@@ -304,13 +319,33 @@ impl Opened {
         Ok(())
     }
 
-    /// Enables one clock in place of the other. Errors: as for [`Opened::stop`].
-    pub(super) fn use_slow_clock(&self, slow: bool) {
-        let (on, off) = match slow {
-            true => (&self.slow_clocks, &self.clocks),
-            false => (&self.clocks, &self.slow_clocks),
-        };
-        for (events, counting) in [(off, Counting::Off), (on, Counting::On)] {
+    /// Opens the clock of a CPU, disabled, where we may.
+    fn open_cpu_clock(
+        &mut self,
+        settings: &Settings,
+        cpu: CpuId,
+        owner: usize,
+    ) -> Result<(), OpenError> {
+        let flags = [Flag::Disabled, Flag::ExcludeHv, Flag::ExcludeIdle];
+        let attr = clock_attr(settings).flags(&flags);
+        let attr = if self.sees_kernel { attr } else { attr.flags(&[Flag::ExcludeKernel]) };
+        let target = OpenTarget { tid: ALL_THREADS, cpu: Some(cpu) };
+        let Ok(clock) = open_clock(&attr, target) else { return Ok(()) };
+        clock.send_records_to(&self.clocks[owner])?;
+        self.streams.insert(clock.id()?, Stream::CpuClock);
+        self.layouts.clocks.insert(clock.id()?, clock.sample_words());
+        self.cpu_clocks.push(clock);
+        Ok(())
+    }
+
+    /// Enables one clock in place of another. Errors: as for [`Opened::stop`].
+    pub(super) fn use_clock(&self, clock: Clock, former: Clock) {
+        for (clock, counting) in [(former, Counting::Off), (clock, Counting::On)] {
+            let events = match clock {
+                Clock::Fast => &self.clocks,
+                Clock::Slow => &self.slow_clocks,
+                Clock::OfCpus => &self.cpu_clocks,
+            };
             for event in events {
                 let _ = event.set(counting);
             }
@@ -320,6 +355,11 @@ impl Opened {
     /// Whether there is a slow clock.
     pub(super) fn has_slow_clock(&self) -> bool {
         !self.slow_clocks.is_empty()
+    }
+
+    /// The number of CPUs with a clock of their own, 0 where there is none.
+    pub(super) fn cpu_clocks(&self) -> usize {
+        self.cpu_clocks.len()
     }
 
     /// Opens events for switches and wakes. They happen in the kernel: without the kernel there are no stacks of
@@ -375,7 +415,7 @@ impl Opened {
 
     /// Stops counting and sampling. Errors are ignored: the process may have ended.
     pub(super) fn stop(&self) {
-        for event in self.all().chain(&self.slow_clocks) {
+        for event in self.all().chain(&self.slow_clocks).chain(&self.cpu_clocks) {
             let _ = event.set(Counting::Off);
         }
     }
@@ -384,7 +424,8 @@ impl Opened {
     pub(super) fn lost(&self) -> (u64, u64) {
         let of =
             |kind| self.faults.iter().filter(move |(one, _)| *one == kind).map(|(_, event)| event);
-        let samples = self.clocks.iter().chain(&self.slow_clocks).chain(of(FaultKind::Major));
+        let clocks = self.clocks.iter().chain(&self.slow_clocks).chain(&self.cpu_clocks);
+        let samples = clocks.chain(of(FaultKind::Major));
         (samples.filter_map(Event::lost).sum(), of(FaultKind::Minor).filter_map(Event::lost).sum())
     }
 

@@ -53,7 +53,7 @@ pub struct PerfSampler {
     fault_windows: Option<FaultWindows>,
     /// Which clock samples; `None` where there is only one.
     clocks: Option<Clocks>,
-    /// Both clocks were used: their counts are not CPU time.
+    /// Several clocks were used: their counts are not CPU time.
     took_turns: bool,
     /// Kept between samples, to save an allocation each.
     kernel_chain: Vec<u64>,
@@ -105,8 +105,9 @@ impl PerfSampler {
         let streams = std::mem::take(&mut events.streams);
         let layouts = std::mem::take(&mut events.layouts);
         let waking = events.waking;
-        let timer = || Clocks::new(sys::process::timer_cost());
-        let clocks = events.has_slow_clock().then(timer);
+        let clocks = events
+            .has_slow_clock()
+            .then(|| Clocks::new(sys::process::timer_cost(), events.cpu_clocks()));
         PerfSampler {
             rings,
             events,
@@ -169,8 +170,10 @@ impl PerfSampler {
             // Births are reported one reading late.
             let known = |pid| (pid, tracee::threads_of(pid).unwrap_or_default());
             let threads: Vec<_> = recorder.processes().take(MOST_PROCESSES).map(known).collect();
-            if let Some(slow) = clocks.look(now - self.start, &threads) {
-                self.events.use_slow_clock(slow);
+            let former = clocks.now();
+            let clock = clocks.look(now - self.start, &threads);
+            if clock != former {
+                self.events.use_clock(clock, former);
                 self.took_turns = true;
             }
         }
@@ -332,7 +335,12 @@ impl PerfSampler {
                     }
                     // The event of major faults carries mapping, task and switch records, which still fit where a
                     // sample with its stack did not: so it reports the clock's losses.
-                    Some(Stream::Clock | Stream::SlowClock | Stream::Faults(FaultKind::Major)) => {
+                    Some(
+                        Stream::Clock
+                        | Stream::SlowClock
+                        | Stream::CpuClock
+                        | Stream::Faults(FaultKind::Major),
+                    ) => {
                         self.announced_lost.0 += count;
                         LostSource::Samples
                     }
@@ -357,6 +365,13 @@ impl PerfSampler {
         if self.left_out == Some(sample.pid) {
             return Ok(());
         }
+        if let (Stream::CpuClock, Some(clocks)) = (stream, &mut self.clocks) {
+            let is_ours = recorder.has_seen(sample.pid);
+            clocks.saw(is_ours);
+            if !is_ours {
+                return Ok(());
+            }
+        }
         self.kernel_chain.clear();
         self.kernel_chain.extend(sample.kernel_chain());
         let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };
@@ -366,7 +381,7 @@ impl PerfSampler {
             .map(|registers| CopiedStack { registers, bytes: sample.stack });
         let position = Position { kernel: &self.kernel_chain, ip: sample.ip, user, chain: &[] };
         match stream {
-            Stream::Clock | Stream::SlowClock => {
+            Stream::Clock | Stream::SlowClock | Stream::CpuClock => {
                 if let Some(tracker) = &mut self.switches {
                     tracker.runs(time, sample.pid, sample.tid, recorder)?;
                 }
