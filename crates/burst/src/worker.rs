@@ -40,6 +40,10 @@ use behind::BLOCKS_BETWEEN;
 const EXAMINE_AGAIN: Duration = Duration::from_secs(1);
 /// The bursts of a pair are this part of the mean interval apart.
 const PAIR: f64 = 0.25;
+/// A thread that is not running its own code is tried so often, with a pause of this mean: random, so that a thread
+/// whose waits have a period is not always met in the same part of it.
+const TRIES: usize = 8;
+const AGAIN: Nanos = Nanos(250_000);
 const LATE_PAUSE: Duration = Duration::from_micros(500);
 /// A thread that has a CPU and does not stop within this time is in the kernel: it fills a huge page, for example.
 const IN_KERNEL: Duration = Duration::from_millis(1);
@@ -255,7 +259,7 @@ impl Worker {
         // The thread still exists: whatever follows, the program has not ended at this time.
         let time = process::monotonic() - self.start;
         if self.length == Length::Brief {
-            match self.visits(pid, tid, BurstFlavour::Trace, watch) {
+            match self.trace(pid, tid, watch) {
                 // A count window gives the native speed of the code: a trace that was slowed down does not.
                 Ok(true) if self.is_slowed => {
                     let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
@@ -272,7 +276,7 @@ impl Worker {
             }
             return;
         }
-        match self.visits(pid, tid, BurstFlavour::Trace, watch) {
+        match self.trace(pid, tid, watch) {
             Ok(true) => {
                 let program = self.programs.get_mut(&pid);
                 // At once: the thread still does the same as in the trace.
@@ -284,6 +288,23 @@ impl Worker {
             Ok(false) => {}
             Err((reason, at)) => self.tell_refused(time, (pid, tid), at, reason),
         }
+    }
+
+    /// A trace. A thread that does not run its own code at this moment is asked again soon: the next choice would be
+    /// as likely to find it, or another one, in the kernel.
+    fn trace(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<bool, NoBurst> {
+        for _ in 0..TRIES - 1 {
+            match self.visits(pid, tid, BurstFlavour::Trace, watch) {
+                Err((Refused::NotRunning, _)) if self.may_go_on(watch) => {}
+                result => return result,
+            }
+            std::thread::park_timeout(Duration::from_nanos(self.random.around(AGAIN).0));
+        }
+        self.visits(pid, tid, BurstFlavour::Trace, watch)
+    }
+
+    fn may_go_on(&self, watch: &Watch) -> bool {
+        !watch.has_abandoned() && !self.shared.stop.load(Ordering::Relaxed)
     }
 
     fn tell_refused(
@@ -314,7 +335,7 @@ impl Worker {
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
         for _ in 0..VISITS {
-            if watch.has_abandoned() || self.shared.stop.load(Ordering::Relaxed) {
+            if !self.may_go_on(watch) {
                 return Ok(false);
             }
             if self.burst(pid, tid, flavour, watch)? {

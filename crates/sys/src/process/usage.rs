@@ -116,10 +116,36 @@ pub fn be_unimportant() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, 19) };
 }
 
-/// The calling thread wakes up when it asked to, and not up to 50 us later (PR_SET_TIMERSLACK, prctl(2)).
+/// The calling thread wakes up when it asked to, and not up to 50 us later (PR_SET_TIMERSLACK, prctl(2)). And it runs
+/// at once, in place of a thread that computes, not when that one waits next: with the shortest slice, 0.1 ms
+/// (sched_setattr(2); `sched_runtime` of a normal thread since Linux 6.12, ignored before; PREEMPT_SHORT in
+/// kernel/sched/features.h).
 pub fn be_punctual() {
-    // Safety: integers only.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    /// `struct sched_attr`, its first version (include/uapi/linux/sched/types.h).
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    const SHORTEST: u64 = 100_000;
+    let mut its = Attributes::default();
+    let size = size_of::<Attributes>();
+    // Safety: integers only, and a live structure of the size that is passed.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut its, size, 0) == 0 {
+            its.runtime = SHORTEST;
+            // A kernel that refuses it leaves the slice as it was.
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const its, 0);
+        }
+    }
 }
 
 /// Resource use of this process (all threads).
