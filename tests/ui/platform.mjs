@@ -54,6 +54,17 @@ step("distances are those of firmware", async () => {
   const cells = await view.getByRole("region", { name: "Distances between nodes" }).locator("tbody td").allTextContents();
   assert.deepEqual(cells, ["0", "10", "21", "1", "21", "10"]);
 });
+step("memory of nodes is shown as measured, with its evidence", async () => {
+  const table = view.getByRole("region", { name: "Memory of each node, as measured" });
+  const cells = await table.locator("tbody tr").nth(1).locator("td").allTextContents();
+  assert.deepEqual(cells.slice(0, 2), ["0", "1"]);
+  assert.match(cells[2], /^142 ns \(/);
+  assert.match(await table.locator("td.number").first().getAttribute("title"), /calibrated/);
+  await page.goto(`${address}one.html#view=platform`);
+  await view.locator("svg").first().waitFor();
+  assert.equal(await view.getByRole("region", { name: "Memory of each node, as measured" }).count(), 0);
+  await page.goto(`${address}sockets.html#view=platform`);
+});
 step("a pipe tells by keyboard what its figures are made of", async () => {
   const pipe = view.getByRole("img", { name: /^From DRAM: / });
   assert.match(await pipe.getAttribute("aria-label"), /on average over the run; .* read, .* written; while it runs .* that so many threads reach/);

@@ -155,6 +155,8 @@ export interface PlatformDocument {
   sockets: number;
   boxes: PlatformBox[];
   distances: { node: number; to: number[] }[];
+  /** Measured: from the CPUs of a node to the memory of one. */
+  node_pairs: { from: number; to: number; latency: Metric; one_thread: Metric; all_threads: Metric; threads: number }[];
   levels: PlatformLevel[];
   notes: string[];
 }

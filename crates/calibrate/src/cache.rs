@@ -1,9 +1,10 @@
 //! Stored calibrations: one JSON file per machine under the user's cache directory.
 //!
 //! What not: measuring. The name contains the fingerprint, so that machines that share a home directory have one file
-//! each. A file of another version or fingerprint, or a damaged one, counts as absent. So does, after an hour, one
-//! that was measured while others used the machine: it must not represent the machine permanently. The file is
-//! written under another name and renamed: a reader sees the old content or the new one.
+//! each. A file of another version or fingerprint, or a damaged one, counts as absent. So does one without the pairs of
+//! nodes where there are several, which is of an earlier build, and, after an hour, one that was measured while others used
+//! the machine: it must not represent the machine permanently. The file is written under another name and renamed: a reader
+//! sees the old content or the new one.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -52,7 +53,9 @@ fn load_from(path: &Path, host: &Host) -> Option<Calibration> {
     let calibration = stored(path, host)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let age = now.saturating_sub(calibration.measured_unix);
-    (!(calibration.disturbed && age > DISTURBED_LASTS)).then_some(calibration)
+    let lacks_nodes = host.memory_nodes().count() > 1 && calibration.node_pairs.is_empty();
+    let outdated = calibration.disturbed && age > DISTURBED_LASTS;
+    (!outdated && !lacks_nodes).then_some(calibration)
 }
 
 /// The last calibration of this machine, however busy it was then.
@@ -105,6 +108,33 @@ fn save_to(path: &Path, calibration: &Calibration) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_without_pairs_of_nodes_is_not_of_a_machine_with_several() {
+        let directory = directory("cache-nodes");
+        let node = |id| facts::host::NumaNode {
+            id,
+            cpus: vec![id],
+            memory_bytes: 1 << 30,
+            distances: vec![10, 21],
+        };
+        let host = Host { numa_nodes: vec![node(0), node(1)], ..Host::default() };
+        let path = file_in(&directory.0, &host);
+        save_to(&path, &calibration(&host)).expect("temporary directory is writable");
+        assert_eq!(load_from(&path, &host), None);
+        let figure = || facts::Metric::unavailable("ns", "no right");
+        let pair = facts::host::NodePair {
+            from: 0,
+            to: 1,
+            latency: figure(),
+            one_thread: figure(),
+            all_threads: figure(),
+            threads: 1,
+        };
+        let whole = Calibration { node_pairs: vec![pair], ..calibration(&host) };
+        save_to(&path, &whole).expect("temporary directory is writable");
+        assert_eq!(load_from(&path, &host), Some(whole));
+    }
 
     struct Directory(PathBuf);
 

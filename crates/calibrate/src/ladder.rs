@@ -169,7 +169,7 @@ fn repeats(chase: &mut Chase<'_>, size: Bytes, deadline: Instant) -> Repeats {
 
 /// Nanoseconds per load of one walk, and whether the walk was interrupted; then only the time on the CPU counts,
 /// which still contains the misses that the others caused.
-fn timed(chase: &mut Chase<'_>, loads: u64) -> (f64, bool) {
+pub(crate) fn timed(chase: &mut Chase<'_>, loads: u64) -> (f64, bool) {
     let (made, watched) = workers::watched(|| chase.walk(loads));
     let time = if watched.disturbed { watched.on_cpu } else { watched.elapsed };
     (time.as_nanos() as f64 / made as f64, watched.disturbed)

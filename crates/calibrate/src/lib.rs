@@ -22,6 +22,7 @@ mod ladder;
 mod levels;
 mod live;
 mod load;
+mod nodes;
 mod operations;
 mod plan;
 mod sample_cost;
@@ -42,7 +43,8 @@ pub const VERSION: u32 = 6;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// The whole measurement ends about then, on a busy machine up to 5 s later. A shorter one has fewer repeats;
-    /// below 5 s it also leaves out large sizes, so that its figures for memory are not to be trusted.
+    /// below 5 s it also leaves out large sizes, so that its figures for memory are not to be trusted. A machine with
+    /// memory in several NUMA nodes takes a quarter longer.
     pub time_limit: Duration,
 }
 
@@ -53,7 +55,7 @@ impl Default for Options {
 }
 
 /// Parts of the measurement: what it is called while it runs, its share of the time.
-const PARTS: [(&str, f64); 9] = [
+const PARTS: [(&str, f64); 10] = [
     ("latency of caches and memory", 0.39),
     ("bandwidth of caches", 0.02),
     ("memory bandwidth", 0.425),
@@ -63,7 +65,12 @@ const PARTS: [(&str, f64); 9] = [
     ("cost of single operations", 0.005),
     ("cost of a clock sample", 0.01),
     ("where clock samples stand", 0.01),
+    // On most machines there is nothing to do: it has its own time.
+    ("memory of each NUMA node", 0.0),
 ];
+
+/// Of the time limit, what memory in several nodes takes in addition.
+const NODES_TIME: f64 = 0.25;
 
 /// Reports how far one part is.
 struct Progress<'caller> {
@@ -112,7 +119,11 @@ pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &st
             5 => branches::measure(&plan, &mut calibration),
             6 => operations::measure(&plan, &mut calibration),
             7 => sample_cost::measure(&plan, &mut calibration),
-            _ => distance::measure(&plan, &mut calibration),
+            8 => distance::measure(&plan, &mut calibration),
+            _ => {
+                let time = options.time_limit.mul_f64(NODES_TIME);
+                nodes::measure(host, &plan, time, &mut progress, &mut calibration);
+            }
         }
     }
     progress.part_done(1.0);

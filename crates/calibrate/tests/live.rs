@@ -18,6 +18,8 @@ fn all_metrics(calibration: &Calibration) -> Vec<&Metric> {
     let operations = calibration.operations.iter();
     metrics.extend(operations.flat_map(|one| [Some(&one.each), one.latency.as_ref()]).flatten());
     metrics.extend(calibration.flops.iter().map(|point| &point.rate));
+    let pairs = calibration.node_pairs.iter();
+    metrics.extend(pairs.flat_map(|pair| [&pair.latency, &pair.one_thread, &pair.all_threads]));
     let single = [
         &calibration.dram_bandwidth_peak,
         &calibration.dram_latency,

@@ -140,6 +140,11 @@ pub struct Host {
 }
 
 impl Host {
+    /// The nodes that have memory.
+    pub fn memory_nodes(&self) -> impl Iterator<Item = &NumaNode> {
+        self.numa_nodes.iter().filter(|node| node.memory_bytes > 0)
+    }
+
     /// CPUs that our process may use, its quota included; less than 1 if the quota is. `None` if unknown.
     #[must_use]
     pub fn usable_cpus(&self) -> Option<f64> {
@@ -202,6 +207,23 @@ pub struct LevelBandwidth {
     pub rate: Metric,
 }
 
+/// Memory of one NUMA node as the CPUs of a node reach it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodePair {
+    /// The node whose CPUs load.
+    pub from: u32,
+    /// The node that has the memory.
+    pub to: u32,
+    /// Nanoseconds per dependent load.
+    pub latency: Metric,
+    /// What one of the CPUs reads, GB/s.
+    pub one_thread: Metric,
+    /// What all of them read together, GB/s.
+    pub all_threads: Metric,
+    /// How many threads that was.
+    pub threads: u32,
+}
+
 /// Peak floating-point rate of one SIMD set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlopsPoint {
@@ -241,6 +263,10 @@ pub struct Calibration {
     pub level_bandwidth: Vec<LevelBandwidth>,
     /// Latency far beyond the last cache, ns (2 MB pages where available).
     pub dram_latency: Option<Metric>,
+    /// Each node with CPUs and each with memory; empty where one node has all memory, and in calibrations of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node_pairs: Vec<NodePair>,
     /// Floating-point peaks.
     pub flops: Vec<FlopsPoint>,
     /// Highest of them with all threads, double precision, GFLOP/s.

@@ -4,7 +4,7 @@
 
 use base::Bytes;
 use facts::Metric;
-use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint, SampleDistance};
+use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint, NodePair, SampleDistance};
 use serde::Serialize;
 
 use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
@@ -42,6 +42,12 @@ pub(crate) fn metrics(machine: &MachineReport) -> Vec<(String, Metric)> {
             point.level, point.kernel, point.threads
         );
         found.push((name, point.rate.clone()));
+    }
+    for pair in &calibration.node_pairs {
+        let name = format!("calibration.node_pairs.{}_to_{}", pair.from, pair.to);
+        found.push((format!("{name}.latency"), pair.latency.clone()));
+        found.push((format!("{name}.one_thread"), pair.one_thread.clone()));
+        found.push((format!("{name}.all_threads"), pair.all_threads.clone()));
     }
     for point in &calibration.ladder {
         let name = format!("calibration.ladder.{}_bytes.{}_pages", point.bytes, point.page_bytes);
@@ -85,6 +91,7 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
         width,
         "no level could be measured",
     );
+    out += &memory_of_nodes(host, calibration, width, paint);
     out += &section(paint, "Load latency by size", ladder(calibration), width, "not measured");
     out += &section(paint, "Arithmetic", flops(calibration), width, "not measured");
     out += &format!("\n{}\n", paint.bold("What single events cost"));
@@ -168,10 +175,16 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
         cpus += &format!("; limited to {} CPUs' time by the container", number(quota));
     }
     out += &entry("CPUs", &cpus, width);
-    let nodes = plural(host.numa_nodes.len() as u64, "NUMA node");
+    let mut nodes = plural(host.numa_nodes.len() as u64, "NUMA node");
+    let without_cpus = host.memory_nodes().filter(|node| node.cpus.is_empty()).count();
+    match (host.memory_nodes().count(), without_cpus) {
+        (1, _) => nodes += ", so none of it is remote",
+        (_, 0) => {}
+        (_, memory_only) => nodes += &format!(", {memory_only} of them without CPUs"),
+    }
     out += &entry(
         "Memory",
-        &format!("{} in {nodes}, pages of {}", Bytes(host.memory_bytes), Bytes(host.page_bytes)),
+        &format!("{} in {nodes}; pages of {}", Bytes(host.memory_bytes), Bytes(host.page_bytes)),
         width,
     );
     let transparent = host.huge_pages.transparent.as_deref().unwrap_or("not supported");
@@ -298,6 +311,60 @@ fn caches(host: &Host, calibration: &Calibration) -> Table {
         text_columns.drain(2..4);
     }
     table(text_columns, &["level", "latency", "one", "all", "effective", "reported"], rows)
+}
+
+/// Each node with CPUs and each with memory. Nothing where all memory is in one node: the first lines say so.
+fn memory_of_nodes(host: &Host, calibration: &Calibration, width: usize, paint: Paint) -> String {
+    if host.memory_nodes().count() < 2 {
+        return String::new();
+    }
+    let pairs = &calibration.node_pairs;
+    let node = |id: u32| host.numa_nodes.iter().find(|node| node.id == id);
+    let of_pair = |pair: &NodePair| {
+        let place = match node(pair.to) {
+            Some(to) if to.cpus.is_empty() => "no CPUs",
+            _ if pair.from == pair.to => "local",
+            _ => "remote",
+        };
+        let to = host.numa_nodes.iter().position(|node| node.id == pair.to);
+        let distance = node(pair.from).and_then(|from| from.distances.get(to?).copied());
+        let own = pairs.iter().find(|one| (one.from, one.to) == (pair.from, pair.from));
+        let times = own.and_then(|own| Some(pair.latency.value? / own.latency.value?));
+        vec![
+            Cell::Number(u64::from(pair.from)),
+            Cell::Number(u64::from(pair.to)),
+            Cell::text(place),
+            distance.map_or(Cell::Missing, |distance| Cell::Number(u64::from(distance))),
+            rate(&pair.latency),
+            times.map_or(Cell::Missing, |times| Cell::text(number(times))),
+            rate(&pair.one_thread),
+            rate(&pair.all_threads),
+        ]
+    };
+    let text_columns = vec![
+        CellStyle::Number("from").titled("CPUs of"),
+        CellStyle::Number("to").titled("memory of"),
+        CellStyle::Text("place").titled(""),
+        CellStyle::Number("distance").titled("distance"),
+        CellStyle::Figure("latency").titled("ns/load"),
+        CellStyle::Figure("times").titled("times own"),
+        CellStyle::Figure("one").titled("GB/s, 1 thread"),
+        CellStyle::Figure("all").titled("all threads"),
+    ];
+    let keys = ["from", "to", "place", "distance", "latency", "times", "one", "all"];
+    let rows = table(text_columns, &keys, pairs.iter().map(of_pair).collect());
+    let empty = "an earlier version measured this machine: `fathom machine --refresh`";
+    let mut out = section(paint, "Memory by NUMA node", rows, width, empty);
+    // One reason mostly holds for all of them.
+    let mut reasons: Vec<&str> = Vec::new();
+    for pair in pairs {
+        let why = pair.latency.note.as_deref().filter(|_| pair.latency.value.is_none());
+        reasons.extend(why.filter(|why| !reasons.contains(why)));
+    }
+    for why in reasons {
+        out += &entry("Not measured", why, width);
+    }
+    out
 }
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use analysis::memory::{Bands, Memory};
 use facts::Metric;
-use facts::host::{CacheKind, Calibration, CpuPart, Host};
+use facts::host::{CacheKind, Calibration, CpuPart, Host, NodePair};
 use serde::Serialize;
 
 use crate::Prepared;
@@ -26,6 +26,8 @@ struct PlatformDocument {
     sockets: u32,
     boxes: Vec<PlatformBox>,
     distances: Vec<NodeDistances>,
+    /// What loads from the memory of each node were measured to take.
+    node_pairs: Vec<NodePair>,
     levels: Vec<PlatformLevel>,
     notes: Vec<String>,
 }
@@ -99,6 +101,7 @@ pub fn platform(prepared: &Prepared<'_>, result: &str) -> String {
         distances: distances
             .map(|node| NodeDistances { node: node.id, to: node.distances.clone() })
             .collect(),
+        node_pairs: run.calibration.as_ref().map_or(Vec::new(), |found| found.node_pairs.clone()),
         levels: levels(host, run.calibration.as_ref(), &prepared.memory()),
         notes,
     };

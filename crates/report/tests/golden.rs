@@ -364,6 +364,17 @@ fn the_machine() {
     let unmeasured =
         report::machine(&facts::host::Host::default(), &facts::host::Calibration::default());
     golden("machine_unmeasured.txt", &text(&unmeasured));
+    let run = recordings::with_nodes(recordings::triad()).run;
+    let mut calibration = run.calibration.expect("the triad has one");
+    let machine = report::machine(&run.host, &calibration);
+    golden("machine_nodes.txt", &text(&machine));
+    golden("machine_nodes.csv", &machine.csv());
+    for pair in &mut calibration.node_pairs {
+        for metric in [&mut pair.latency, &mut pair.one_thread, &mut pair.all_threads] {
+            *metric = facts::Metric::unavailable(&metric.unit.clone(), "mbind is not permitted");
+        }
+    }
+    golden("machine_nodes_refused.txt", &text(&report::machine(&run.host, &calibration)));
     assert!(machine.json().starts_with("{\n  \"host\": {"));
 }
 

@@ -28,7 +28,7 @@ pub use stream::{Kernel, Simd, sweep, sweep_again, sweep_in_pieces};
 pub use timed::time_cached_loads;
 pub use waits::{Wait, WaitedAt, wait_for};
 
-use base::{Bytes, CpuId};
+use base::{Bytes, CpuId, NodeId};
 
 /// Why a measuring kernel cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -51,4 +51,26 @@ pub enum KernelError {
         /// The kernel's reason.
         source: std::io::Error,
     },
+    /// Memory may not be placed on that node.
+    #[error("cannot place memory on node {node}: {source}; {}", unbound(source))]
+    Bind {
+        /// The node.
+        node: NodeId,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+}
+
+/// Who can do what about a refused `mbind`.
+fn unbound(source: &std::io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EPERM) => {
+            "this container's seccomp profile does not permit mbind: give it CAP_SYS_NICE (docker run --cap-add SYS_NICE)"
+        }
+        Some(libc::ENOSYS) => "this kernel has no NUMA support (CONFIG_NUMA)",
+        Some(libc::EINVAL) => {
+            "the node is offline or outside our cpuset: allow it in cpuset.mems of our cgroup"
+        }
+        _ => "see mbind(2)",
+    }
 }

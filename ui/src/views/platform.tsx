@@ -31,6 +31,7 @@ export function PlatformView() {
           <h2>CPUs, caches and nodes</h2>
           <Boxes boxes={doc.boxes} />
           {doc.distances.length > 1 && <Distances rows={doc.distances} />}
+          {doc.node_pairs.length > 0 && <NodePairs pairs={doc.node_pairs} />}
         </section>
       </div>
       <Notes notes={doc.notes} />
@@ -279,6 +280,22 @@ function Distances({ rows }: { rows: PlatformDocument["distances"] }) {
         <table>
           <thead><tr><th>From</th>{rows.map(({ node }) => <th key={node} class="number">{node}</th>)}</tr></thead>
           <tbody>{rows.map(({ node, to }) => <tr key={node}><td>{node}</td>{to.map((distance, at) => <td key={at} class={`number heat${heat(distance)}`}>{distance}</td>)}</tr>)}</tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** What loads of one node's CPUs from the memory of a node were measured to take. */
+function NodePairs({ pairs }: { pairs: PlatformDocument["node_pairs"] }) {
+  const said = (metric: Metric) => <td class="number" title={provenance(metric)}>{words(metric)}</td>;
+  return (
+    <>
+      <h3>Memory of each node, as measured from the CPUs of each</h3>
+      <div class="scrolls" tabIndex={0} role="region" aria-label="Memory of each node, as measured">
+        <table>
+          <thead><tr><th>CPUs of node</th><th>Memory of</th><th class="number">A load</th><th class="number">One thread reads</th><th class="number">All read</th></tr></thead>
+          <tbody>{pairs.map((pair) => <tr key={`${pair.from} ${pair.to}`}><td>{pair.from}</td><td>{pair.to}</td>{said(pair.latency)}{said(pair.one_thread)}{said(pair.all_threads)}</tr>)}</tbody>
         </table>
       </div>
     </>

@@ -13,7 +13,7 @@ pub use sampled::sampled;
 
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
-    LevelBandwidth, NumaNode,
+    LevelBandwidth, NodePair, NumaNode,
 };
 use facts::{
     Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause,
@@ -125,6 +125,41 @@ fn calibration() -> Calibration {
         sample_cost: Some(calibrated(3100.0, "ns")),
         ..Calibration::default()
     }
+}
+
+/// The same on a machine with two nodes and one that has memory only.
+pub fn with_nodes(mut recording: Recording) -> Recording {
+    let node = |id: u32, cpus: &[u32], distances: &[u32]| NumaNode {
+        id,
+        cpus: cpus.to_vec(),
+        memory_bytes: 4 << 30,
+        distances: distances.to_vec(),
+    };
+    recording.run.host.numa_nodes = vec![
+        node(0, &[0], &[10, 21, 17]),
+        node(1, &[1], &[21, 10, 28]),
+        node(2, &[], &[17, 28, 10]),
+    ];
+    if let Some(calibration) = &mut recording.run.calibration {
+        calibration.node_pairs = [
+            (0, 0, 98.3, 24.0),
+            (0, 1, 142.0, 15.1),
+            (0, 2, 251.0, 9.7),
+            (1, 0, 144.0, 15.0),
+            (1, 1, 97.1, 24.3),
+            (1, 2, 310.0, 7.2),
+        ]
+        .map(|(from, to, nanos, rate)| NodePair {
+            from,
+            to,
+            latency: calibrated(nanos, "ns"),
+            one_thread: calibrated(rate * 0.6, "GB/s"),
+            all_threads: calibrated(rate, "GB/s"),
+            threads: 1,
+        })
+        .into();
+    }
+    recording
 }
 
 fn run(command: &[&str]) -> Run {

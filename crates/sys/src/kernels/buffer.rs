@@ -6,7 +6,7 @@
 use std::io;
 use std::ptr::NonNull;
 
-use base::Bytes;
+use base::{Bytes, NodeId, RemoteAddr};
 
 use super::{KernelError, page_bytes};
 
@@ -22,6 +22,9 @@ pub enum Pages {
 
 /// Huge pages of x86-64, and of Arm with 4 KiB granules. Where they are larger the request is not met.
 const HUGE_PAGE: usize = 2 << 20;
+
+/// Nodes that a mask has room for: as many as Linux can have (`MAX_NUMNODES` with the largest NODES_SHIFT, 10).
+const MOST_NODES: u32 = 1024;
 
 /// Zero-filled private memory, not backed by any page until touched. Given back on drop.
 #[derive(Debug)]
@@ -84,6 +87,43 @@ impl Buffer {
         Bytes(self.words as u64 * 8)
     }
 
+    /// Has `node` back all of it, and no other (`MPOL_BIND`). Before the first touch: pages that exist stay where they are.
+    /// A node without that much free memory ends the process: ask before.
+    ///
+    /// # Errors
+    /// [`KernelError::Bind`] when the kernel refuses.
+    pub fn bind(&mut self, node: NodeId) -> Result<(), KernelError> {
+        let refused = |source| KernelError::Bind { node, source };
+        if node.0 >= MOST_NODES {
+            return Err(refused(io::Error::from_raw_os_error(libc::EINVAL)));
+        }
+        let mut mask = [0_u64; (MOST_NODES / u64::BITS) as usize];
+        mask[(node.0 / u64::BITS) as usize] = 1 << (node.0 % u64::BITS);
+        // Safety: sets the policy of exactly the range that we have mapped, and touches none of it; the kernel reads the
+        // stated number of bits (it subtracts one) from a live array.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.mapping.as_ptr(),
+                self.mapping_bytes,
+                libc::MPOL_BIND,
+                mask.as_ptr(),
+                libc::c_ulong::from(MOST_NODES) + 1,
+                0,
+            )
+        };
+        if done == 0 { Ok(()) } else { Err(refused(io::Error::last_os_error())) }
+    }
+
+    /// The addresses of `count` pages, evenly spread.
+    #[must_use]
+    pub fn some_pages(&self, count: usize) -> Vec<RemoteAddr> {
+        let (start, size) = (self.start.as_ptr().addr() as u64, self.size().0);
+        let page = page_bytes().0;
+        let at = |number: usize| start + size / count.max(1) as u64 * number as u64 / page * page;
+        (0..count).map(|number| RemoteAddr(at(number))).collect()
+    }
+
     /// Writes one word to each base page, so that the calling thread's NUMA node backs it (first touch), and
     /// returns how many minor faults that took: one per base page, or one per 2 MiB where huge pages were had.
     pub fn touch_each_page(&mut self) -> u64 {
@@ -131,6 +171,25 @@ mod tests {
         // (a few belong to the stack of the test itself).
         assert!(faults > 0 && faults <= pages + 8, "{faults} faults for {pages} pages");
         assert!(buffer.doubles_mut().iter().skip(1).step_by(512).all(|x| *x == 0.0));
+    }
+
+    /// Every machine has a node 0, unless it has no right to choose; none has a node 1023.
+    #[test]
+    fn memory_is_on_the_node_that_was_chosen() {
+        let mut buffer = Buffer::map(Bytes(2 << 20), Pages::Base).expect("2 MiB can be mapped");
+        let absent = buffer.bind(NodeId(MOST_NODES - 1)).expect_err("no such node").to_string();
+        assert!(absent.starts_with("cannot place memory on node 1023: "), "{absent}");
+        assert!(buffer.bind(NodeId(u32::MAX)).is_err());
+        if let Err(error) = buffer.bind(NodeId(0)) {
+            println!("skipped: {error}");
+            return;
+        }
+        buffer.touch_each_page();
+        let own = base::Pid(std::process::id().cast_signed());
+        match crate::process::nodes_of(own, &buffer.some_pages(8)) {
+            Ok(nodes) => assert_eq!(nodes, [Some(NodeId(0)); 8]),
+            Err(error) => println!("skipped: move_pages: {error}"),
+        }
     }
 
     #[test]
