@@ -110,7 +110,7 @@ def judge(cause, binaries, options, folder, seconds):
     hits = [name for name in cause.wanted if name in told[0]]
     verdict = "no gain here" if not real else "hit" if hits else "missed"
     false = [f"{name} in the {which}" for which, ids in zip(VARIANTS[1:], told[1:]) for name in cause.wanted if name in ids]
-    others = sorted({name for name in told[0] if name not in (*cause.wanted, *cause.allowed, "core-bound")})
+    others = sorted({name for name in told[0] if name not in (*cause.wanted, *cause.allowed, "core-bound", "used-by-all")})
     predicted = told[0][hits[0]] if hits else None
     gain = tuple(part * now / slow for part in gain)
     inside = real and predicted and predicted[1] <= gain[2] and gain[1] <= predicted[2]

@@ -6,7 +6,7 @@
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
 //! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sampled`], [`sharing`], [`roofline`], [`heap`],
-//! [`threading`], [`kernel`], [`pace`], [`stalls`], [`findings`].
+//! [`threading`], [`kernel`], [`pace`], [`stalls`], [`placement`], [`findings`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program. Stack nodes come parents
 //! first. Data that contradict this (cycles, unknown ids, absurd depths) are dropped and counted in [`Problems`].
@@ -33,6 +33,7 @@ pub mod objects;
 mod overhead;
 pub mod pace;
 pub mod parallel;
+pub mod placement;
 mod profile;
 pub mod remedies;
 pub mod reuse;

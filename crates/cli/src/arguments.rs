@@ -214,6 +214,10 @@ pub struct ReportOptions {
     /// reach here [default: 30,70]
     #[arg(long, value_name = "MEDIUM,HIGH")]
     pub bands: Option<String>,
+    /// For nodes: the machine to lay the program out on, as NODESxCPUS (`2x18`; `2x18+1` with a node of memory only), or a
+    /// file from `fathom machine --format json` there [default: that of the recording, or two of it]
+    #[arg(long, value_name = "SHAPE|FILE")]
+    pub topology: Option<String>,
     /// Treat functions whose names begin so as allocation wrappers, e.g. `xmalloc,Pool::`: objects are named after
     /// their callers
     #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',')]

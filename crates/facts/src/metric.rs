@@ -22,6 +22,8 @@ pub enum Evidence {
     Estimated,
     /// A property of the machine, measured before or after the run.
     Calibrated,
+    /// What a model says of a machine, or a change, that was not measured.
+    Modelled,
 }
 
 impl Evidence {
@@ -36,6 +38,7 @@ impl Evidence {
             Evidence::Simulated => "simulated",
             Evidence::Estimated => "estimated",
             Evidence::Calibrated => "calibrated",
+            Evidence::Modelled => "modelled",
         }
     }
 }

@@ -11,6 +11,15 @@ pub enum ReportError {
         /// All views.
         possible: String,
     },
+    /// What-if is of the whole program.
+    #[error("the view 'nodes' is of the whole program: it takes no filters")]
+    NodesNotFiltered,
+    /// Only one view lays a program out.
+    #[error("the view '{view}' has no topology; only 'nodes' has")]
+    NoTopology {
+        /// The view.
+        view: &'static str,
+    },
     /// Bands of bandwidth that are none.
     #[error("'{text}' are not bands: give two rising shares of the peak in percent, such as 30,70")]
     BadBands {

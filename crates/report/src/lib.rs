@@ -32,6 +32,7 @@ mod views;
 pub use analysis::assembly::FunctionCode;
 pub use analysis::memory::Bands;
 pub use analysis::parallel::each_long;
+pub use analysis::placement::Topology;
 pub use analysis::{Filter, Key};
 pub use assembly::assembly;
 pub use diff::Diff;
@@ -173,6 +174,7 @@ pub fn build_prepared(
         View::Findings => views::findings(&request),
         View::Objects => views::objects(&request, code),
         View::Pace => views::pace(&request),
+        View::Nodes => views::nodes(&request),
     };
     let table = match &options.sort {
         Some(key) => table.sorted(key)?.limited(limit),

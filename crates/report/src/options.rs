@@ -6,6 +6,7 @@ mod tests;
 mod view;
 
 use analysis::memory::Bands;
+use analysis::placement::Topology;
 use analysis::{Filter, Key};
 
 pub use self::parse::{parse_bands, parse_filter, parse_keys};
@@ -29,6 +30,8 @@ pub struct Options {
     pub columns: Vec<String>,
     /// Bandwidth only: from which shares of the machine's peak on a rate is medium and high.
     pub bands: Bands,
+    /// Nodes only: the machine to lay the program out on. `None`: that of the recording, or two of it if it has one node.
+    pub topology: Option<Topology>,
     /// Beginnings of names of functions that allocate for their callers, besides the known ones.
     pub wrappers: Vec<String>,
     /// Summary only: every figure, how it was measured, and what is missing, instead of the first screen.
@@ -41,6 +44,12 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), ReportError> {
         if matches!(self.view, View::Summary | View::Findings) && !self.filters.is_empty() {
             return Err(ReportError::SummaryNotFiltered);
+        }
+        if self.view == View::Nodes && !self.filters.is_empty() {
+            return Err(ReportError::NodesNotFiltered);
+        }
+        if self.view != View::Nodes && self.topology.is_some() {
+            return Err(ReportError::NoTopology { view: self.view.name() });
         }
         let arranged = self.sort.is_some() || !self.columns.is_empty();
         if self.view == View::Summary && arranged {
@@ -81,6 +90,7 @@ impl Options {
                 ],
                 "'object', 'function', 'source-line', 'module', 'cache-line', 'offset', 'type' and 'field'",
             ),
+            View::Nodes => (&[Key::Object], "only 'object'"),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
             View::Waits => {
                 (&[Key::Thread, Key::CallStack, Key::Waker], "'thread', 'call-stack' and 'waker'")

@@ -35,6 +35,8 @@ fn all_recordings() -> Vec<Recording> {
         recordings::kernel(),
         recordings::objects(),
         recordings::waited(),
+        recordings::touched(),
+        recordings::with_nodes(recordings::touched()),
         recordings::heap(),
         recordings::heap_by_lot(),
         recordings::pace(),

@@ -356,6 +356,33 @@ fn accesses_by_type_and_field() {
 }
 
 #[test]
+fn what_other_nodes_would_make_of_it() {
+    let recording = recordings::touched();
+    golden("nodes.txt", &text(&view(&recording, "nodes")));
+    golden("nodes.json", &view(&recording, "nodes").json());
+    golden("nodes.csv", &view(&recording, "nodes").csv());
+    golden("nodes_object.txt", &text(&view(&recording, "nodes -g object")));
+    golden("nodes_unknown.txt", &text(&view(&recordings::triad(), "nodes")));
+    let several = recordings::with_nodes(recording);
+    let laid = Options {
+        topology: Some(report::Topology::parse("2x1+1").expect("a shape")),
+        ..options("nodes")
+    };
+    let laid = build(&several, &laid, &|_| None).expect("the options fit");
+    golden("nodes_shape.txt", &text(&laid));
+    golden("nodes_measured.txt", &text(&view(&several, "nodes")));
+    let refused = Options { view: View::Hotspots, ..laid_out() };
+    let why = build(&several, &refused, &|_| None).err().map(|error| error.to_string());
+    assert!(why.is_some_and(|why| why.contains("only 'nodes' has")));
+    let filtered = options("nodes --filter thread=7");
+    assert!(build(&several, &filtered, &|_| None).is_err());
+}
+
+fn laid_out() -> Options {
+    Options { topology: report::Topology::parse("2x1").ok(), ..Options::default() }
+}
+
+#[test]
 fn the_machine() {
     let run = recordings::triad().run;
     let machine = report::machine(&run.host, &run.calibration.expect("the triad has one"));

@@ -25,8 +25,16 @@ fn generated_types_match() {
         "export type ViewName = {} | \"stacks\" | \"points\" | \"moments\";\n",
         views.join(" | ")
     );
-    let evidence =
-        ["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"];
+    let evidence = [
+        "counted",
+        "sampled",
+        "timed",
+        "traced",
+        "simulated",
+        "estimated",
+        "calibrated",
+        "modelled",
+    ];
     text += &format!("export type EvidenceName = {};\n", union(&evidence));
     let questions: Vec<&str> = web::EMBEDDED.to_vec();
     text += "/** What a page on its own can answer. */\n";

@@ -4,7 +4,7 @@
 //! Assumption: a location without a line or file is one whose debug information is missing.
 
 mod build;
-mod nodes;
+pub(crate) mod nodes;
 mod reloads;
 mod rounds;
 mod shared;
@@ -148,6 +148,23 @@ pub struct ReloadedLoop {
     pub accesses: usize,
     /// It stores to one of them, too.
     pub stores: bool,
+}
+
+/// An object that every thread uses in whole, and the machine with NUMA nodes that it would be laid on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UsedByAll {
+    /// Its name.
+    pub object: String,
+    /// As `2x8`.
+    pub topology: String,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Of all accesses its own, percent.
+    pub share: Metric,
+    /// Of these those to another node there, percent.
+    pub remote: Metric,
+    /// Nobody writes to it once it is filled.
+    pub read_only: bool,
 }
 
 /// Figures from bursts.
@@ -301,6 +318,8 @@ pub struct Figures {
     pub entries: Result<Vec<EntryFigure>, String>,
     /// Functions whose memory is on known NUMA nodes, most CPU time first; an error where nodes were not recorded.
     pub remote: Result<Vec<RemoteFigure>, String>,
+    /// The one with most accesses, on two of a machine with one node. None on a machine with several.
+    pub used_by_all: Option<UsedByAll>,
     /// The program and its arguments.
     pub command: Vec<String>,
 }

@@ -20,7 +20,7 @@ mod core;
 mod disk;
 mod entries;
 mod faults;
-mod figures;
+pub(crate) mod figures;
 mod gain;
 mod imbalance;
 mod io;
@@ -38,6 +38,7 @@ mod stores;
 mod strided;
 mod swap;
 mod tlb;
+mod used_by_all;
 
 use facts::{Evidence, Metric};
 
@@ -48,7 +49,7 @@ pub(crate) use self::asked::{Answers, Asked, Asking, stored};
 pub use self::figures::{
     EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation,
     ReloadedLoop, RemoteFigure, RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures,
-    ThreadTime, Traced, WaitFigures, Waited, Walk,
+    ThreadTime, Traced, UsedByAll, WaitFigures, Waited, Walk,
 };
 pub use self::steps::Restarts;
 
@@ -275,6 +276,9 @@ pub fn findings(figures: &Figures) -> Findings {
     all.found.sort_by(|a, b| b.gain.value.unwrap_or(0.0).total_cmp(&a.gain.value.unwrap_or(0.0)));
     if let Some(draft) = core::judge(figures, &all.found) {
         all.found.push(finding(core::ID, draft, figures));
+    }
+    if let Some(draft) = used_by_all::judge(figures) {
+        all.found.push(finding(used_by_all::ID, draft, figures));
     }
     all
 }

@@ -7,6 +7,7 @@
 
 use super::gain::{Gain, Truth, judged};
 use super::{Draft, Figures, Part, Proof, RemoteFigure, high, try_remedy};
+use crate::placement::SLOWER;
 
 /// Of the lines.
 const LEAST: f64 = 0.25;
@@ -18,11 +19,6 @@ const FULLEST: f64 = 75.0;
 const MARGIN: f64 = 0.1;
 /// A finding without a gain must take this part of the CPU time.
 const WORTH: f64 = 0.1;
-
-/// How much longer a load from another node takes than one from the own. Some 1.5 times between two sockets (Lameter,
-/// "NUMA: an overview", ACM Queue 11(7), 2013); 1.2 within a package that shows its halves as nodes, 2.1 what firmware
-/// states for two sockets (ACPI SLIT: 21 to 10) and Intel's Memory Latency Checker measures on some.
-const SLOWER: [f64; 3] = [1.2, 1.5, 2.1];
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let functions = figures.remote.as_ref().map_err(String::clone)?;

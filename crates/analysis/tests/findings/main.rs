@@ -124,6 +124,7 @@ fn quiet() -> Figures {
         },
         entries: Ok(Vec::new()),
         remote: Ok(Vec::new()),
+        used_by_all: None,
         command: vec!["./program".to_owned(), "a b".to_owned()],
     }
 }

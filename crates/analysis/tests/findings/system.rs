@@ -1,12 +1,14 @@
 //! What the system does: page faults, the allocator, files, swap, quotas, NUMA nodes, entries into the kernel.
 
+use analysis::accesses::Pattern;
 use analysis::findings::{
-    EntryFigure, FaultFigures, Figures, RemoteFigure, Severity, SystemFigures, findings,
+    EntryFigure, FaultFigures, Figures, HotSite, NamedLocation, RemoteFigure, Severity,
+    SystemFigures, Traced, UsedByAll, findings,
 };
 use facts::{Evidence, KernelCause, Metric};
 
 use crate::threads::{thread, waiting, with_threads};
-use crate::{NOTHING, about, doubtful, ids, percent, place, quiet, share, spent};
+use crate::{NOTHING, about, doubtful, hot, ids, percent, place, quiet, share, site, spent};
 
 fn faulting(seconds: f64, minor: f64, resident_pages: f64) -> Figures {
     let mut figures = quiet();
@@ -176,6 +178,38 @@ fn remote(part: f64, fullest: f64) -> RemoteFigure {
         fullest_node: 0,
         nodes: 2.0,
     }
+}
+
+#[test]
+fn what_every_thread_uses_in_whole() {
+    let of = |share: f64, remote: f64, object: &str| {
+        let place = NamedLocation { object: Some("b".to_owned()), ..place("loop") };
+        let function = hot(HotSite { place, ..site(Pattern::Unit) });
+        let traced = Traced { functions: vec![function], ..Traced::default() };
+        let one = UsedByAll {
+            object: object.to_owned(),
+            topology: "2x4".to_owned(),
+            threads: 4,
+            share: percent(share),
+            remote: percent(remote),
+            read_only: true,
+        };
+        let found = findings(&Figures {
+            traced: Ok(traced),
+            used_by_all: Some(one),
+            elapsed: 1.0,
+            ..quiet()
+        });
+        found.found.into_iter().find(|one| one.id == "used-by-all")
+    };
+    let found = of(90.0, 50.0, "b").expect("a good part of all accesses");
+    assert_eq!((found.severity, found.gain.value), (Severity::Info, None));
+    assert_eq!(found.place.object.as_deref(), Some("b"));
+    assert!(found.title.starts_with("On two NUMA nodes 50 % of its accesses to b would be remote"));
+    assert!(found.advice.ends_with("a copy of it on each node would also do."));
+    // Few accesses; hardly any remote; no hot function uses it.
+    assert!(of(5.0, 50.0, "b").is_none() && of(90.0, 10.0, "b").is_none());
+    assert!(of(90.0, 50.0, "c").is_none());
 }
 
 #[test]

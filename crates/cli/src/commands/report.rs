@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use collect::symbolise;
 use facts::{Fact, Frame, Recording, Run, RunState};
-use report::{Document, Options, View};
+use report::{Document, Options, Topology, View};
 use store::{Answer, StoreError};
 
 use crate::arguments::{Format, ReportOptions};
@@ -101,10 +101,31 @@ fn parse(options: &ReportOptions) -> Result<Options, Failure> {
             .transpose()
             .map_err(usage)?
             .unwrap_or_default(),
+        topology: options.topology.as_deref().map(topology).transpose()?,
         wrappers: options.wrappers.clone(),
         detail: options.detail,
         result_name: String::new(),
     })
+}
+
+/// A machine's own description, in a file, or a shape.
+fn topology(text: &str) -> Result<Topology, Failure> {
+    let path = Path::new(text);
+    if !path.is_file() {
+        return Topology::parse(text).map_err(Failure::usage);
+    }
+    let usage = |why: &str| {
+        Failure::usage(format!("{text} is not what `fathom machine --format json` writes: {why}"))
+    };
+    let described = read_source(path).ok_or_else(|| usage("it cannot be read"))?;
+    let mut machine: serde_json::Value =
+        serde_json::from_str(&described).map_err(|error| usage(&error.to_string()))?;
+    let mut part = |name: &str| machine.get_mut(name).map(serde_json::Value::take);
+    let (host, calibration) = (part("host").unwrap_or_default(), part("calibration"));
+    let host = serde_json::from_value(host).map_err(|error| usage(&error.to_string()))?;
+    let calibration = calibration.map(serde_json::from_value).transpose();
+    let calibration: Option<_> = calibration.map_err(|error| usage(&error.to_string()))?;
+    Topology::of_machine(text, &host, calibration.as_ref()).map_err(Failure::usage)
 }
 
 fn build(directory: &Path, request: &Options) -> Result<Document, Failure> {

@@ -49,6 +49,8 @@ views! {
     Kernel = "kernel": "kernel entries per cause, process, thread or CPU, or over time: count and time";
     Findings = "findings": "known reasons for slowness: place, advice, predicted saving";
     Objects = "objects": "loads, stores, traffic, latency and strides per memory object; by function, line, cache line, offset or field";
+    Nodes = "nodes": "what if: accesses to other NUMA nodes on another machine, as it is and with memory placed otherwise; \
+                by object";
     Pace = "pace": "loops: native iterations per second, time per iteration, trip count, and the register that \
                 shows it";
 }
@@ -69,6 +71,7 @@ impl View {
                 | View::Roofline
                 | View::Findings
                 | View::Objects
+                | View::Nodes
         )
     }
 

@@ -7,7 +7,7 @@ mod pace;
 mod sampled;
 
 pub use heap::{heap, heap_by_lot};
-pub use objects::{objects, waited};
+pub use objects::{objects, touched, waited};
 pub use pace::pace;
 pub use sampled::sampled;
 

@@ -70,6 +70,26 @@ pub fn objects() -> Recording {
     b.build()
 }
 
+/// The same, with who touched which memory first: its first thread the array, the list and the variables, its second one the file.
+pub fn touched() -> Recording {
+    let mut b = RecordingBuilder::new();
+    b.recording = objects();
+    b.rewind(0.0).samples(PID, PID, None, 1000).rewind(0.0).samples(PID, WORKER, None, 1000);
+    let mut recording = b.build();
+    for (tid, start) in [(PID, ARRAY), (WORKER, FILE), (PID, GRID), (PID, COUNTERS), (PID, HEAP)] {
+        recording.faults.push(facts::Fault {
+            time: Nanos(0),
+            pid: Pid(PID),
+            tid: Tid(tid),
+            address: RemoteAddr(start),
+            stack: None,
+            weight: 1,
+            kind: FaultKind::Minor,
+        });
+    }
+    recording
+}
+
 /// The same, with clock samples that have registers: behind the triad's loads of the array and the variable, behind the list's
 /// load, which lost its address, and at the triad's branch.
 pub fn waited() -> Recording {

@@ -11,11 +11,14 @@ use facts::{Evidence, FaultKind, GaugeKind, Metric};
 use super::rounds::Work;
 use super::shared::shared;
 use super::waits::computed;
-use super::{FaultFigures, Figures, NamedLocation, RemoteFigure, Spent, ThreadTime, Traced};
+use super::{
+    FaultFigures, Figures, NamedLocation, RemoteFigure, Spent, ThreadTime, Traced, UsedByAll,
+};
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::hotspots::Key;
 use crate::memory::{Memory, far_latencies};
 use crate::objects::{ObjectKind, Objects};
+use crate::placement::{Topology, Use, placement};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::sharing::SharedLines;
@@ -95,6 +98,7 @@ impl Figures {
             store_rate: store_rate(profile, running),
             virtualised: profile.recording.run.host.hypervisor.is_some(),
             remote: remote((profile, code, objects), &traced),
+            used_by_all: used_by_all(profile, code, objects),
             shared: shared((profile, code, objects), &traced, lines),
             traced,
             faults: faults(profile, objects),
@@ -140,6 +144,27 @@ fn remote(
 ) -> Result<Vec<RemoteFigure>, String> {
     let functions = &traced.as_ref().map_err(String::clone)?.functions;
     super::nodes::remote(profile, code, objects, functions)
+}
+
+/// Only where nothing is remote.
+fn used_by_all(profile: &Profile<'_>, code: &TracedCode, objects: &Objects) -> Option<UsedByAll> {
+    let run = &profile.recording.run;
+    // An imported recording has no bursts, a damaged one no machine.
+    if run.host.memory_nodes().count() != 1 {
+        return None;
+    }
+    let topology = Topology::usual(&run.host, run.calibration.as_ref());
+    let found = placement(profile, code, objects, topology).ok()?;
+    let first = found.objects.iter().find(|one| objects.get(one.object).kind.is_named())?;
+    let [remote, ..] = &first.remote;
+    (first.use_by == Use::All && found.workers > 1).then(|| UsedByAll {
+        object: objects.get(first.object).name.clone(),
+        topology: found.topology.name.clone(),
+        threads: found.workers,
+        share: first.share.clone(),
+        remote: remote.clone(),
+        read_only: first.read_only,
+    })
 }
 
 /// Latency far beyond the caches with small pages less that with large ones, at the largest size that has both.

@@ -57,7 +57,7 @@ pub(super) fn remote(
     functions: &[HotFunction],
 ) -> Result<Vec<RemoteFigure>, String> {
     let nodes = &profile.recording.run.host.numa_nodes;
-    let with_memory = nodes.iter().filter(|node| node.memory_bytes > 0).count();
+    let with_memory = profile.recording.run.host.memory_nodes().count();
     if with_memory < 2 {
         return Ok(Vec::new());
     }
@@ -72,7 +72,7 @@ pub(super) fn remote(
         threads: nodes_of_threads(profile, nodes),
         snapshots,
         function: None,
-        pages: IndexMap::default(),
+        pages: TouchedPages::default(),
         found: BTreeMap::new(),
     };
     in_order(profile.recording, code, &mut watcher);
@@ -91,10 +91,21 @@ pub(super) fn remote(
 }
 
 /// By thread, the node of each of its samples, in the order of time.
-fn nodes_of_threads(
-    profile: &Profile<'_>,
-    nodes: &[NumaNode],
-) -> HashMap<(Pid, Tid), Vec<(Nanos, u32)>> {
+pub(crate) struct ThreadNodes(HashMap<(Pid, Tid), Vec<(Nanos, u32)>>);
+
+impl ThreadNodes {
+    /// On which node a burst's thread was: that of its nearest sample.
+    pub(crate) fn near(&self, burst: &Burst) -> Option<u32> {
+        let samples = self.0.get(&(burst.pid, burst.tid))?;
+        let behind = samples.partition_point(|(time, _)| *time < burst.time);
+        let around = samples[behind.saturating_sub(1)..].iter().take(2);
+        let distance = |time: Nanos| time.0.abs_diff(burst.time.0);
+        let (time, node) = around.min_by_key(|(time, _)| distance(*time))?;
+        (distance(*time) <= NEAR.0).then_some(*node)
+    }
+}
+
+pub(crate) fn nodes_of_threads(profile: &Profile<'_>, nodes: &[NumaNode]) -> ThreadNodes {
     let mut threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>> = HashMap::new();
     for sample in &profile.recording.samples {
         let Some(cpu) = sample.cpu else { continue };
@@ -103,17 +114,17 @@ fn nodes_of_threads(
         }
     }
     threads.values_mut().for_each(|samples| samples.sort_unstable());
-    threads
+    ThreadNodes(threads)
 }
 
 /// By address: the bytes that a page represents, and its node.
 type PageNodes = BTreeMap<u64, (u64, u32)>;
 
 /// The pages of each process, by the time of the snapshot.
-struct PageSnapshots(HashMap<Pid, BTreeMap<Nanos, PageNodes>>);
+pub(crate) struct PageSnapshots(HashMap<Pid, BTreeMap<Nanos, PageNodes>>);
 
 impl PageSnapshots {
-    fn new(pages: &[Page]) -> PageSnapshots {
+    pub(crate) fn new(pages: &[Page]) -> PageSnapshots {
         let mut snapshots = HashMap::new();
         for page in pages {
             let Some(node) = page.node else { continue };
@@ -125,7 +136,7 @@ impl PageSnapshots {
     }
 
     /// The node of an address: of the nearest page, in the snapshot nearest in time that has its stretch of memory.
-    fn node(&self, pid: Pid, address: u64, time: Nanos) -> Option<u32> {
+    pub(crate) fn node(&self, pid: Pid, address: u64, time: Nanos) -> Option<u32> {
         let snapshots = self.0.get(&pid)?;
         let mut nearest: Vec<_> = snapshots.iter().collect();
         nearest.sort_by_key(|(snapshot, _)| snapshot.0.abs_diff(time.0));
@@ -197,11 +208,11 @@ struct Watcher<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
     objects: &'a Objects,
-    threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>>,
+    threads: ThreadNodes,
     snapshots: PageSnapshots,
-    /// Of the burst at hand: where it began, and a bit for each line of a page that it touched.
+    /// Of the burst at hand: where it began, and what it touched.
     function: Option<FunctionId>,
-    pages: IndexMap<u64, u64>,
+    pages: TouchedPages,
     found: BTreeMap<FunctionId, RemoteLines>,
 }
 
@@ -210,7 +221,7 @@ impl Tool for Watcher<'_> {
 
     fn begin(&mut self, _: &Burst, _: usize) {
         self.function = None;
-        self.pages = IndexMap::default();
+        self.pages = TouchedPages::default();
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
@@ -220,31 +231,18 @@ impl Tool for Watcher<'_> {
                 let stacks = &self.profile.stacks;
                 self.function = Some(stacks.compiled_at(site.module, site.offset));
             }
-            let pages = &mut self.pages;
-            execution.touches(access).for_each(|touch| match touch {
-                Touch::Run { start, stride, count, .. } => {
-                    for_lines(start, stride, count, |page, lines| {
-                        *pages.entry(page).or_default() |= lines;
-                    });
-                }
-                Touch::AtLeast { start, .. } => {
-                    *pages.entry(start / PAGE).or_default() |= 1 << (start % PAGE / LINE);
-                }
-                Touch::Unknown { .. } => {}
-            });
+            execution.touches(access).for_each(|touch| self.pages.add(touch));
         }
     }
 
     fn end(&mut self, burst: &Burst) {
         let Some(function) = self.function.take() else { return };
-        let Some(own) = self.node_of(burst) else { return };
+        let Some(own) = self.threads.near(burst) else { return };
         let seen = self.found.entry(function).or_default();
         let (mut remote, mut known) = (0.0, 0.0);
         let window = Window { start: burst.time, end: burst.time + burst.elapsed };
-        for (page, lines) in self.pages.drain() {
-            let first = page * PAGE + u64::from(lines.trailing_zeros()) * LINE;
+        for (first, lines) in self.pages.drain() {
             let Some(node) = self.snapshots.node(burst.pid, first, burst.time) else { continue };
-            let lines = f64::from(lines.count_ones());
             known += lines;
             *seen.by_node.entry(node).or_default() += lines;
             if node != own {
@@ -259,15 +257,32 @@ impl Tool for Watcher<'_> {
     }
 }
 
-impl Watcher<'_> {
-    /// On which node the thread was: that of its nearest sample.
-    fn node_of(&self, burst: &Burst) -> Option<u32> {
-        let samples = self.threads.get(&(burst.pid, burst.tid))?;
-        let behind = samples.partition_point(|(time, _)| *time < burst.time);
-        let around = samples[behind.saturating_sub(1)..].iter().take(2);
-        let distance = |time: Nanos| time.0.abs_diff(burst.time.0);
-        let (time, node) = around.min_by_key(|(time, _)| distance(*time))?;
-        (distance(*time) <= NEAR.0).then_some(*node)
+/// The pages that a burst touched: of each a bit for each line.
+#[derive(Default)]
+pub(crate) struct TouchedPages(IndexMap<u64, u64>);
+
+impl TouchedPages {
+    pub(crate) fn add(&mut self, touch: Touch) {
+        let pages = &mut self.0;
+        match touch {
+            Touch::Run { start, stride, count, .. } => {
+                for_lines(start, stride, count, |page, lines| {
+                    *pages.entry(page).or_default() |= lines;
+                });
+            }
+            Touch::AtLeast { start, .. } => {
+                *pages.entry(start / PAGE).or_default() |= 1 << (start % PAGE / LINE);
+            }
+            Touch::Unknown { .. } => {}
+        }
+    }
+
+    /// The first touched address of each, and how many of its lines were touched.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, f64)> {
+        self.0.drain().map(|(page, lines)| {
+            let first = page * PAGE + u64::from(lines.trailing_zeros()) * LINE;
+            (first, f64::from(lines.count_ones()))
+        })
     }
 }
 

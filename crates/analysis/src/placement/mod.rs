@@ -1,0 +1,680 @@
+//! What-if: the program on a machine with other NUMA nodes, from who touches its pages first and which thread accesses them.
+//!
+//! What for: the share of accesses that would be to another node, on any machine: as the program is, and with its memory placed
+//! otherwise. What not: hardware. Bandwidth of links, caches of other sockets and migration are not in it.
+//!
+//! The model. Threads that compute, in the order of their birth, stand in equal parts on the nodes with CPUs, and stay. A page is
+//! on the node of the thread whose page fault is nearest to it within its object: the last one before the access. Other threads
+//! are on the first node. A line counts once per burst, as later accesses hit in caches; a burst stands for its part of its
+//! thread's time. Who uses a stretch of an object is what *other* bursts saw there: otherwise each access would be at home on its
+//! own node.
+//!
+//! Intervals are of the bursts that were drawn; the assumptions have none.
+
+mod first_touch;
+mod topology;
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::{Nanos, Pid, RemoteAddr};
+use estimate::interval::{effective_count, wilson};
+use facts::{Burst, Evidence, Metric};
+use x86::Kind;
+
+use crate::findings::figures::nodes::{PageSnapshots, TouchedPages, nodes_of_threads};
+use crate::objects::{HUGE_PAGE, ObjectId, Objects, Window};
+use crate::profile::Profile;
+use crate::threads::ThreadIndex;
+use crate::traced::{Execution, Tool, TracedBlock, TracedCode, in_order};
+
+use self::first_touch::Faults;
+pub(crate) use self::topology::SLOWER;
+pub use self::topology::{Topology, TopologyNode, elapsed_there};
+
+/// Threads with less of the busiest one's time only start others, or log.
+const WORKS: f64 = 0.05;
+/// Nanoseconds in which threads that run count as running together, and the part of a thread's time that must be so.
+const MOMENT: u64 = 20_000_000;
+const TOGETHER: f64 = 0.2;
+/// An object is looked at in so many stretches at most, none smaller than this.
+const STRETCHES: u64 = 32;
+const LEAST_STRETCH: u64 = 64 << 10;
+/// From this part of what chance gives on, threads use all of an object alike; below that, each has its own part.
+const ALIKE: f64 = 0.8;
+const APART: f64 = 0.2;
+/// No block or mapping is so large.
+const LARGEST_OBJECT: u64 = 1 << 44;
+
+/// Where memory is put.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Policy {
+    /// As the program does it: on the node of the first toucher.
+    AsIs,
+    /// Each stretch on the node of one of its users.
+    FirstTouchByUsers,
+    /// Page by page around all nodes with memory.
+    Interleave,
+    /// All of it on one node; the threads as well if they fit there.
+    Bind,
+    /// A copy on each node of what nobody writes any more.
+    Replicate,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Policy; 5] = [
+        Policy::AsIs,
+        Policy::FirstTouchByUsers,
+        Policy::Interleave,
+        Policy::Bind,
+        Policy::Replicate,
+    ];
+
+    /// In a word or two.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::AsIs => "as it is",
+            Policy::FirstTouchByUsers => "first touch by users",
+            Policy::Interleave => "interleave",
+            Policy::Bind => "bind",
+            Policy::Replicate => "replicate",
+        }
+    }
+}
+
+/// What one policy gives.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variant {
+    /// The policy.
+    pub policy: Policy,
+    /// Of all accesses those to another node, percent.
+    pub remote: Metric,
+    /// Of all accesses those to the node that has most of them, percent.
+    pub fullest: Metric,
+}
+
+/// How the threads share an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// One thread accesses it.
+    One,
+    /// Each its own part.
+    Parts,
+    /// All threads all of it.
+    All,
+    /// Neither.
+    Mixed,
+    /// Bursts do not tell: too few saw the same part of it.
+    Unknown,
+}
+
+impl Use {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Use::One => "one thread",
+            Use::Parts => "own parts",
+            Use::All => "every thread",
+            Use::Mixed => "several threads",
+            Use::Unknown => "not known",
+        }
+    }
+}
+
+/// An object in it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlacedObject {
+    /// The object.
+    pub object: ObjectId,
+    /// Of all accesses its own, percent.
+    pub share: Metric,
+    /// Threads that were seen to access it.
+    pub threads: usize,
+    /// How they share it.
+    pub use_by: Use,
+    /// Nobody was seen to write to it after it had been filled, and threads of several nodes read it.
+    pub read_only: bool,
+    /// Of its accesses those to another node, percent, in the order of [`Policy::ALL`].
+    pub remote: [Metric; 5],
+}
+
+/// The program on a topology.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Placement {
+    /// The machine.
+    pub topology: Topology,
+    /// Threads that compute.
+    pub workers: usize,
+    /// In the order of [`Policy::ALL`].
+    pub variants: Vec<Variant>,
+    /// Most accesses first.
+    pub objects: Vec<PlacedObject>,
+    /// Of all accesses those whose page has a known first toucher, percent.
+    pub known: f64,
+    /// The node to bind to, and whether the threads fit on its CPUs.
+    pub bound: usize,
+    /// See `bound`.
+    pub fits: bool,
+    /// Of the accesses those that were to another node where the program was recorded, percent.
+    pub recorded: Result<Metric, String>,
+}
+
+/// Part of an object that is looked at as one.
+type Stretch = (Pid, ObjectId, u64);
+
+/// What a burst accessed in a stretch whose pages one thread touched first.
+struct Accessed {
+    burst: usize,
+    stretch: Stretch,
+    toucher: Option<ThreadIndex>,
+    lines: f64,
+}
+
+/// A traced burst.
+struct OfBurst {
+    thread: ThreadIndex,
+    time: Nanos,
+    elapsed: Nanos,
+}
+
+/// Lays the recorded program out on a topology.
+///
+/// # Errors
+/// Why that cannot be had.
+pub fn placement(
+    profile: &Profile<'_>,
+    code: &TracedCode,
+    objects: &Objects,
+    topology: Topology,
+) -> Result<Placement, String> {
+    if profile.recording.faults.is_empty() {
+        return Err("which thread touched a page first is not known: no page faults with their addresses were recorded (`fathom doctor` says why)".to_owned());
+    }
+    let mut watcher = Watcher {
+        profile,
+        code,
+        objects,
+        faults: Faults::new(profile),
+        threads: nodes_of_threads(profile, &profile.recording.run.host.numa_nodes),
+        snapshots: PageSnapshots::new(&profile.recording.pages),
+        pages: TouchedPages::default(),
+        written: TouchedPages::default(),
+        found: Vec::new(),
+        bursts: Vec::new(),
+        stores: HashMap::new(),
+        recorded: Vec::new(),
+    };
+    in_order(profile.recording, code, &mut watcher);
+    if watcher.found.is_empty() {
+        return Err("no burst recorded memory accesses of a thread".to_owned());
+    }
+    watcher.expand();
+    let workers = workers(profile);
+    if workers.is_empty() {
+        return Err("which threads compute is not known: there are no clock samples".to_owned());
+    }
+    let model = Model::new(&watcher, &workers, &topology);
+    let all = |_: &Accessed| true;
+    let variants = Policy::ALL.map(|policy| model.variant(policy, &all)).into();
+    let lines = |of: &dyn Fn(&&Accessed) -> bool| {
+        watcher.found.iter().filter(of).map(|one| one.lines).sum::<f64>()
+    };
+    let known = lines(&|one| one.toucher.is_some()) / lines(&|_| true) * 100.0;
+    let (objects, bound, fits) = (model.objects(), model.bound, model.fits);
+    let recorded = watcher.recorded();
+    let workers = workers.len();
+    Ok(Placement { workers, variants, objects, known, bound, fits, recorded, topology })
+}
+
+/// The threads that compute, in the order of their birth. Not those that do it while no other thread does, as one that fills
+/// the memory and then waits for the others.
+fn workers(profile: &Profile<'_>) -> Vec<ThreadIndex> {
+    let mut moments: BTreeMap<u64, Vec<(ThreadIndex, f64)>> = BTreeMap::new();
+    for sample in &profile.recording.samples {
+        if let Some(thread) = profile.threads.find(sample.pid, sample.tid) {
+            let weight = sample.weight.0 as f64;
+            moments.entry(sample.time.0 / MOMENT).or_default().push((thread, weight));
+        }
+    }
+    let threads = profile.threads.all();
+    let (mut times, mut together) = (vec![0.0; threads.len()], vec![0.0; threads.len()]);
+    for samples in moments.values() {
+        let several = samples.iter().any(|(thread, _)| *thread != samples[0].0);
+        for (thread, weight) in samples {
+            times[thread.index()] += weight;
+            together[thread.index()] += if several { *weight } else { 0.0 };
+        }
+    }
+    let chosen = |times: &[f64], also: &dyn Fn(usize) -> bool| {
+        let busiest = times.iter().copied().fold(0.0, f64::max);
+        let works = |at: &usize| times[*at] > 0.0 && times[*at] >= WORKS * busiest && also(*at);
+        (0..threads.len()).filter(works).collect::<Vec<usize>>()
+    };
+    let mut found = chosen(&together, &|at| together[at] >= TOGETHER * times[at]);
+    if found.is_empty() {
+        found = chosen(&times, &|_| true);
+    }
+    found.sort_by_key(|at| (threads[*at].start, threads[*at].tid));
+    found.into_iter().map(ThreadIndex::new).collect()
+}
+
+struct Watcher<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
+    objects: &'a Objects,
+    faults: Faults,
+    threads: crate::findings::figures::nodes::ThreadNodes,
+    snapshots: PageSnapshots,
+    /// Of the burst at hand.
+    pages: TouchedPages,
+    written: TouchedPages,
+    found: Vec<Accessed>,
+    bursts: Vec<OfBurst>,
+    /// By object, the last burst that stored to it.
+    stores: HashMap<ObjectId, Nanos>,
+    /// Of each burst on a machine with nodes, by its number: remote lines and all whose node is known.
+    recorded: Vec<(usize, f64, f64)>,
+}
+
+impl Tool for Watcher<'_> {
+    type OfBurst = ();
+
+    fn begin(&mut self, _: &Burst, _: usize) {
+        self.pages = TouchedPages::default();
+        self.written = TouchedPages::default();
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        for access in &block.accesses {
+            let kind = self.code.sites[access.site.index()].access.kind;
+            let stores = matches!(kind, Kind::Write | Kind::ReadWrite | Kind::StreamingWrite);
+            execution.touches(access).for_each(|touch| {
+                self.pages.add(touch);
+                if stores {
+                    self.written.add(touch);
+                }
+            });
+        }
+    }
+
+    fn end(&mut self, burst: &Burst) {
+        let Some(thread) = self.profile.threads.find(burst.pid, burst.tid) else { return };
+        let end = burst.time + burst.elapsed;
+        let window = Window { start: burst.time, end };
+        let number = self.bursts.len();
+        self.bursts.push(OfBurst { thread, time: burst.time, elapsed: burst.elapsed });
+        let own = self.threads.near(burst);
+        let (mut remote, mut known) = (0.0, 0.0);
+        let mut sums: BTreeMap<(Stretch, Option<ThreadIndex>), f64> = BTreeMap::new();
+        for (first, lines) in self.pages.drain() {
+            let (located, extent) = self.objects.locate(burst.pid, RemoteAddr(first), window);
+            let size = extent.last.0 - extent.start.0;
+            // Of memory that nothing was recorded of, only the neighbourhood is alike.
+            let whole = size < LARGEST_OBJECT;
+            let within = |fault: u64| match whole {
+                true => extent.has(RemoteAddr(fault)),
+                false => fault.abs_diff(first) < HUGE_PAGE,
+            };
+            let toucher = self.faults.toucher(burst.pid, first, within, end);
+            let stretch = if whole { (size / STRETCHES).max(LEAST_STRETCH) } else { HUGE_PAGE };
+            // Its address tells blocks of one object apart.
+            let place = first - (first - extent.start.0) % stretch;
+            let key = ((burst.pid, located.object, place), toucher);
+            *sums.entry(key).or_default() += lines;
+            let node = self.snapshots.node(burst.pid, first, burst.time);
+            if let (Some(own), Some(node)) = (own, node) {
+                known += lines;
+                remote += if own == node { 0.0 } else { lines };
+            }
+        }
+        for (first, _) in self.written.drain() {
+            let object = self.objects.locate(burst.pid, RemoteAddr(first), window).0.object;
+            let last = self.stores.entry(object).or_insert(burst.time);
+            *last = (*last).max(burst.time);
+        }
+        let all = sums.into_iter().map(|((stretch, toucher), lines)| Accessed {
+            burst: number,
+            stretch,
+            toucher,
+            lines,
+        });
+        self.found.extend(all);
+        if known > 0.0 {
+            self.recorded.push((number, remote, known));
+        }
+    }
+}
+
+impl Watcher<'_> {
+    /// Makes each burst stand for its part of its thread's time: which thread had more of them is chance. A thread without
+    /// clock samples stays as it is.
+    fn expand(&mut self) {
+        let mut traced: HashMap<ThreadIndex, f64> = HashMap::new();
+        for burst in &self.bursts {
+            *traced.entry(burst.thread).or_default() += burst.elapsed.0 as f64;
+        }
+        let factor = |(thread, traced): (ThreadIndex, f64)| {
+            let cells = self.profile.cells_of(thread);
+            let ran: f64 = cells.iter().map(|cell| cell.weight.amount() as f64).sum();
+            (thread, if ran > 0.0 && traced > 0.0 { ran / traced } else { 1.0 })
+        };
+        let factors: HashMap<ThreadIndex, f64> = traced.into_iter().map(factor).collect();
+        let of = |burst: usize| factors.get(&self.bursts[burst].thread).copied().unwrap_or(1.0);
+        self.found.iter_mut().for_each(|one| one.lines *= of(one.burst));
+        for (burst, remote, known) in &mut self.recorded {
+            (*remote, *known) = (*remote * of(*burst), *known * of(*burst));
+        }
+    }
+
+    /// What was remote where the program was recorded.
+    fn recorded(&self) -> Result<Metric, String> {
+        if self.profile.recording.run.host.memory_nodes().count() < 2 {
+            return Err(
+                "the machine of the recording has memory in one node: nothing was remote there"
+                    .to_owned(),
+            );
+        }
+        let bursts: Vec<(f64, f64)> = self.recorded.iter().map(|one| (one.1, one.2)).collect();
+        share(&bursts, Evidence::Estimated).ok_or_else(|| {
+            "on which NUMA nodes the program's pages lie was not recorded".to_owned()
+        })
+    }
+}
+
+/// Of the second sum the first, percent, with the interval of as many bursts as weigh alike.
+fn share(bursts: &[(f64, f64)], evidence: Evidence) -> Option<Metric> {
+    let sum = |part: fn(&(f64, f64)) -> f64| bursts.iter().map(part).sum::<f64>();
+    let (part, all) = (sum(|one| one.0), sum(|one| one.1));
+    if all <= 0.0 {
+        return None;
+    }
+    let count = effective_count(all, sum(|one| one.1 * one.1));
+    let (low, high) = wilson(part / all, count);
+    let value = part / all * 100.0;
+    let interval = (low * 100.0, high * 100.0);
+    Some(Metric::with_interval(evidence, value, "percent", interval, bursts.len() as u64))
+}
+
+/// Who uses a stretch: lines by node.
+#[derive(Default)]
+struct Users {
+    nodes: Vec<f64>,
+    bursts: Vec<usize>,
+}
+
+struct Model<'a> {
+    watcher: &'a Watcher<'a>,
+    topology: &'a Topology,
+    /// Of each thread; others are on the first node with CPUs.
+    nodes: HashMap<ThreadIndex, usize>,
+    elsewhere: usize,
+    users: BTreeMap<Stretch, Users>,
+    /// Per object: when the last store to it was seen, if threads of several nodes read it later.
+    read_only: BTreeMap<ObjectId, Nanos>,
+    /// The node to bind to, and whether the threads fit there.
+    bound: usize,
+    fits: bool,
+}
+
+/// Where an access would go: by chance of being remote, and the shares of the nodes with memory. `None` if unknown.
+type Went = Option<(f64, Vec<f64>)>;
+
+impl<'a> Model<'a> {
+    fn new(watcher: &'a Watcher<'a>, workers: &[ThreadIndex], topology: &'a Topology) -> Model<'a> {
+        let laid = topology.lay(workers.len());
+        let nodes: HashMap<ThreadIndex, usize> = workers.iter().copied().zip(laid).collect();
+        let elsewhere = topology.nodes.iter().position(|node| node.cpus > 0).unwrap_or(0);
+        let mut model = Model {
+            watcher,
+            topology,
+            nodes,
+            elsewhere,
+            users: BTreeMap::new(),
+            read_only: BTreeMap::new(),
+            bound: elsewhere,
+            fits: false,
+        };
+        let mut by_node = vec![0.0; topology.nodes.len()];
+        let mut readers: BTreeMap<ObjectId, Vec<usize>> = BTreeMap::new();
+        for one in &watcher.found {
+            let OfBurst { thread, time, .. } = watcher.bursts[one.burst];
+            let node = model.node(thread);
+            by_node[node] += one.lines;
+            let users = model.users.entry(one.stretch).or_default();
+            users.nodes.resize(topology.nodes.len(), 0.0);
+            users.nodes[node] += one.lines;
+            if users.bursts.last() != Some(&one.burst) {
+                users.bursts.push(one.burst);
+            }
+            let object = one.stretch.1;
+            let stored = watcher.stores.get(&object).copied().unwrap_or(Nanos(0));
+            let named = watcher.objects.get(object).kind.is_named();
+            if named && (time > stored || !watcher.stores.contains_key(&object)) {
+                readers.entry(object).or_default().push(node);
+            }
+        }
+        let several = |nodes: &Vec<usize>| nodes.iter().any(|node| *node != nodes[0]);
+        for (object, _) in readers.into_iter().filter(|(_, nodes)| several(nodes)) {
+            let stored = watcher.stores.get(&object).copied();
+            model.read_only.insert(object, stored.unwrap_or(Nanos(0)));
+        }
+        let with_memory = (0..by_node.len()).filter(|at| topology.nodes[*at].memory);
+        // Of equals the first.
+        let best = with_memory.rev().max_by(|a, b| by_node[*a].total_cmp(&by_node[*b]));
+        model.bound = best.unwrap_or(elsewhere);
+        model.fits = workers.len() <= topology.nodes[model.bound].cpus;
+        model
+    }
+
+    fn node(&self, thread: ThreadIndex) -> usize {
+        self.nodes.get(&thread).copied().unwrap_or(self.elsewhere)
+    }
+
+    /// All on one node.
+    fn at(&self, node: usize, own: usize) -> Went {
+        let mut shares = vec![0.0; self.topology.nodes.len()];
+        shares[node] = 1.0;
+        Some((f64::from(node != own), shares))
+    }
+
+    fn went(&self, one: &Accessed, policy: Policy) -> Went {
+        let OfBurst { thread, time, .. } = self.watcher.bursts[one.burst];
+        let own = self.node(thread);
+        match policy {
+            Policy::AsIs => self.at(self.topology.first_touch(self.node(one.toucher?)), own),
+            Policy::FirstTouchByUsers => self.by_users(one, own),
+            Policy::Interleave => {
+                let nodes = &self.topology.nodes;
+                let part = 1.0 / self.topology.memory_nodes().max(1) as f64;
+                let shares = nodes.iter().map(|node| if node.memory { part } else { 0.0 });
+                let remote = if nodes[own].memory { 1.0 - part } else { 1.0 };
+                Some((remote, shares.collect()))
+            }
+            Policy::Bind if self.fits => self.at(self.bound, self.bound),
+            Policy::Bind => self.at(self.bound, own),
+            Policy::Replicate => match self.read_only.get(&one.stretch.1) {
+                Some(stored) if time > *stored || *stored == Nanos(0) => {
+                    self.at(self.topology.first_touch(own), own)
+                }
+                _ => self.went(one, Policy::AsIs),
+            },
+        }
+    }
+
+    /// On the node of whoever else uses the stretch: each of the others may be the first, by how much it uses of it. The node
+    /// with most of them instead would be the other one wherever two use it alike.
+    fn by_users(&self, one: &Accessed, own: usize) -> Went {
+        let users = self.users.get(&one.stretch)?;
+        let all: f64 = users.nodes.iter().sum();
+        let mine = self.lines_of(one);
+        let rest = all - mine;
+        if users.bursts.len() < 2 || rest <= all * 1e-9 {
+            return None;
+        }
+        let mut shares = vec![0.0; users.nodes.len()];
+        let mut remote = 0.0;
+        for (node, lines) in users.nodes.iter().enumerate() {
+            let others = (lines - if node == own { mine } else { 0.0 }).max(0.0) / rest;
+            let there = self.topology.first_touch(node);
+            shares[there] += others;
+            remote += if there == own { 0.0 } else { others };
+        }
+        Some((remote, shares))
+    }
+
+    /// All lines of its burst in its stretch, whoever touched the pages first.
+    fn lines_of(&self, one: &Accessed) -> f64 {
+        let found = &self.watcher.found;
+        let start =
+            found.partition_point(|other| (other.burst, other.stretch) < (one.burst, one.stretch));
+        let same = |other: &&Accessed| (other.burst, other.stretch) == (one.burst, one.stretch);
+        found[start..].iter().take_while(same).map(|other| other.lines).sum()
+    }
+
+    fn variant(&self, policy: Policy, chosen: &dyn Fn(&Accessed) -> bool) -> Variant {
+        let mut bursts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        let mut by_node = vec![0.0; self.topology.nodes.len()];
+        for one in self.watcher.found.iter().filter(|one| chosen(one)) {
+            let Some((remote, shares)) = self.went(one, policy) else { continue };
+            let of_burst = bursts.entry(one.burst).or_default();
+            of_burst.0 += remote * one.lines;
+            of_burst.1 += one.lines;
+            for (sum, share) in by_node.iter_mut().zip(shares) {
+                *sum += share * one.lines;
+            }
+        }
+        let bursts: Vec<(f64, f64)> = bursts.into_values().collect();
+        let unknown = || Metric::unavailable("percent", self.why_unknown(policy));
+        let nothing = policy == Policy::Replicate && self.read_only.is_empty();
+        if bursts.is_empty() || nothing {
+            return Variant { policy, remote: unknown(), fullest: unknown() };
+        }
+        let known: f64 = bursts.iter().map(|one| one.1).sum();
+        let fullest: Vec<(f64, f64)> = {
+            let most = by_node.iter().copied().fold(0.0, f64::max) / known;
+            bursts.iter().map(|one| (most * one.1, one.1)).collect()
+        };
+        let by_arithmetic = policy == Policy::Interleave || (policy == Policy::Bind && self.fits);
+        let figure = |bursts: &[(f64, f64)]| {
+            let metric = share(bursts, Evidence::Modelled).unwrap_or_else(unknown);
+            match metric.value {
+                // Every access has the same chance: which bursts were drawn does not matter.
+                Some(value) if by_arithmetic => {
+                    Metric { low: Some(value), high: Some(value), ..metric }
+                }
+                _ => metric,
+            }
+        };
+        Variant { policy, remote: figure(&bursts), fullest: figure(&fullest) }
+    }
+
+    fn why_unknown(&self, policy: Policy) -> &'static str {
+        match policy {
+            Policy::FirstTouchByUsers => "no two bursts saw the same part of it: record for longer",
+            Policy::Replicate => "threads of several nodes share nothing that they only read",
+            _ => "which thread touched its pages first is not known",
+        }
+    }
+
+    fn objects(&self) -> Vec<PlacedObject> {
+        let mut lines: BTreeMap<ObjectId, f64> = BTreeMap::new();
+        let mut threads: BTreeMap<ObjectId, Vec<ThreadIndex>> = BTreeMap::new();
+        for one in &self.watcher.found {
+            *lines.entry(one.stretch.1).or_default() += one.lines;
+            let thread = self.watcher.bursts[one.burst].thread;
+            let of = threads.entry(one.stretch.1).or_default();
+            if !of.contains(&thread) {
+                of.push(thread);
+            }
+        }
+        let mut bursts: BTreeMap<usize, f64> = BTreeMap::new();
+        for one in &self.watcher.found {
+            *bursts.entry(one.burst).or_default() += one.lines;
+        }
+        let mut found: Vec<(ObjectId, f64)> = lines.into_iter().collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let placed = |(object, _): (ObjectId, f64)| {
+            let own = |one: &Accessed| one.stretch.1 == object;
+            let mut of: BTreeMap<usize, (f64, f64)> =
+                bursts.iter().map(|(burst, lines)| (*burst, (0.0, *lines))).collect();
+            for one in self.watcher.found.iter().filter(|one| own(one)) {
+                of.entry(one.burst).or_default().0 += one.lines;
+            }
+            let of: Vec<(f64, f64)> = of.into_values().collect();
+            let share = share(&of, Evidence::Traced)
+                .unwrap_or_else(|| Metric::unavailable("percent", "no burst accessed memory"));
+            let threads = threads.get(&object).map_or(0, Vec::len);
+            let read_only = self.read_only.contains_key(&object);
+            let remote = Policy::ALL.map(|policy| match policy {
+                Policy::Replicate if !read_only => {
+                    Metric::unavailable("percent", self.why_unknown(policy))
+                }
+                _ => self.variant(policy, &own).remote,
+            });
+            let use_by = self.use_by(object);
+            PlacedObject { object, share, threads, use_by, read_only, remote }
+        };
+        found.into_iter().map(placed).collect()
+    }
+
+    /// Whether an access meets other threads' in its stretch, as other bursts saw it, as often as anywhere in the object. Of the
+    /// threads that compute: the one that filled it has no part of its own.
+    fn use_by(&self, object: ObjectId) -> Use {
+        let own = |one: &&Accessed| {
+            one.stretch.1 == object
+                && self.nodes.contains_key(&self.watcher.bursts[one.burst].thread)
+        };
+        // Lines by thread, and by thread and burst: of each stretch, and of the whole object.
+        let mut near: BTreeMap<Stretch, Threads> = BTreeMap::new();
+        let mut far = Threads::default();
+        for one in self.watcher.found.iter().filter(own) {
+            let thread = self.watcher.bursts[one.burst].thread;
+            near.entry(one.stretch).or_default().add(thread, one);
+            far.add(thread, one);
+        }
+        if far.lines.len() < 2 {
+            return Use::One;
+        }
+        let (mut others, mut by_chance) = (0.0, 0.0);
+        for one in self.watcher.found.iter().filter(own) {
+            let thread = self.watcher.bursts[one.burst].thread;
+            let here = near.get(&one.stretch).and_then(|threads| threads.others(thread, one.burst));
+            let anywhere = far.others(thread, one.burst);
+            if let (Some(here), Some(anywhere)) = (here, anywhere) {
+                others += one.lines * here;
+                by_chance += one.lines * anywhere;
+            }
+        }
+        match others / by_chance {
+            part if part.is_nan() => Use::Unknown,
+            part if part >= ALIKE => Use::All,
+            part if part <= APART => Use::Parts,
+            _ => Use::Mixed,
+        }
+    }
+}
+
+/// Lines by thread, and by burst.
+#[derive(Default)]
+struct Threads {
+    lines: BTreeMap<ThreadIndex, f64>,
+    bursts: BTreeMap<usize, f64>,
+}
+
+impl Threads {
+    fn add(&mut self, thread: ThreadIndex, one: &Accessed) {
+        *self.lines.entry(thread).or_default() += one.lines;
+        *self.bursts.entry(one.burst).or_default() += one.lines;
+    }
+
+    /// Of the lines of other bursts those of other threads, 0 to 1; `None` if there are no other bursts.
+    fn others(&self, thread: ThreadIndex, burst: usize) -> Option<f64> {
+        let all: f64 = self.lines.values().sum();
+        let mine = self.bursts.get(&burst).copied().unwrap_or(0.0);
+        let own = self.lines.get(&thread).copied().unwrap_or(0.0) - mine;
+        let rest = all - mine;
+        (rest > all * 1e-9 && self.bursts.len() > 1).then(|| ((rest - own) / rest).clamp(0.0, 1.0))
+    }
+}

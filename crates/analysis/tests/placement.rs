@@ -1,0 +1,162 @@
+//! Threads, their first touches and their accesses, in recordings written by hand.
+
+mod common;
+
+use analysis::objects::Objects;
+use analysis::placement::{Placement, Topology, Use, elapsed_there, placement};
+use analysis::{Profile, TracedCode};
+use base::{Nanos, Pid, RemoteAddr, Tid};
+use facts::{Evidence, Fault, FaultKind, Metric, Recording};
+use testkit::recording::RecordingBuilder;
+
+use self::common::{PID, layout};
+
+/// addsd xmm0,[rdi]; add rdi,64; cmp rdi,rsi; jne
+const SUM: &[u8] = &[0xf2, 0x0f, 0x58, 0x07, 0x48, 0x83, 0xc7, 0x40, 0x48, 0x39, 0xf7, 0x75, 0xf3];
+const MIB: u64 = 1 << 20;
+const DATA: u64 = 16 * MIB;
+
+/// Two threads that sum up 4 MiB of one heap block. `first`: who touches each MiB first. `parts`: each thread reads its
+/// half alone, else both read all.
+fn summed(first: [i32; 4], parts: bool) -> Recording {
+    let mut test = RecordingBuilder::new();
+    let module = test.file("/home/user/program");
+    let block = test.block(PID, module, 0x1000, SUM, &layout(SUM, 0x1000).to_string());
+    test.code(module, 0x1000, &[("sum", "/src/program.c", 7)]);
+    for (at, tid) in [PID, PID + 1].into_iter().enumerate() {
+        test.thread(PID, tid, "program", at as f64 / 10.0, 9.0);
+        for number in 0..8u64 {
+            let half = if parts { at as u64 } else { number % 2 };
+            let start = DATA + half * 2 * MIB;
+            test.burst(PID, tid, &[(block, 2 * MIB / 64, vec![start, start + 2 * MIB])]);
+        }
+        test.rewind(0.0).samples(PID, tid, None, 1000);
+    }
+    for (mib, tid) in first.into_iter().enumerate() {
+        for page in 0..256 {
+            test.recording.faults.push(Fault {
+                time: Nanos(0),
+                pid: Pid(PID),
+                tid: Tid(tid),
+                address: RemoteAddr(DATA + mib as u64 * MIB + page * 4096),
+                stack: None,
+                weight: 1,
+                kind: FaultKind::Minor,
+            });
+        }
+    }
+    test.build()
+}
+
+fn laid(recording: &Recording, topology: &str) -> Result<Placement, String> {
+    let code = TracedCode::read(recording);
+    let profile = Profile::with_addresses(recording, code.addresses());
+    let objects = Objects::new(&profile);
+    placement(&profile, &code, &objects, Topology::parse(topology).expect("a shape"))
+}
+
+/// Percent of remote accesses by policy, in their order.
+fn remote(recording: &Recording, topology: &str) -> Vec<Option<f64>> {
+    let found = laid(recording, topology).expect("faults and bursts are there");
+    found.variants.iter().map(|one| one.remote.value.map(f64::round)).collect()
+}
+
+const MAIN: i32 = PID;
+const OTHER: i32 = PID + 1;
+
+#[test]
+fn one_toucher_makes_the_other_threads_accesses_remote() {
+    let recording = summed([MAIN; 4], true);
+    let found = laid(&recording, "2x1").expect("faults and bursts are there");
+    assert_eq!((found.workers, found.known), (2, 100.0));
+    let shares: Vec<_> = found.variants.iter().map(|one| one.remote.value).collect();
+    // Its threads do not fit on one node; memory on one is remote for half of them.
+    assert_eq!(shares, [Some(50.0), Some(0.0), Some(50.0), Some(50.0), None]);
+    assert_eq!(found.variants[0].fullest.value, Some(100.0));
+    assert_eq!(found.variants[2].fullest.value, Some(50.0));
+    let as_it_is = &found.variants[0].remote;
+    assert_eq!((as_it_is.evidence, as_it_is.samples), (Some(Evidence::Modelled), 16));
+    assert!(as_it_is.low > Some(25.0) && as_it_is.high < Some(75.0), "{as_it_is:?}");
+    assert_eq!(found.objects[0].use_by, Use::Parts);
+}
+
+#[test]
+fn each_toucher_decides_for_its_pages() {
+    let all = |first| remote(&summed(first, true), "2x1")[0];
+    assert_eq!(all([MAIN, MAIN, OTHER, OTHER]), Some(0.0));
+    assert_eq!(all([OTHER, OTHER, MAIN, MAIN]), Some(100.0));
+    assert_eq!(all([MAIN, OTHER, OTHER, OTHER]), Some(25.0));
+}
+
+#[test]
+fn what_every_thread_reads_stays_remote_wherever_it_is_touched() {
+    let recording = summed([MAIN, MAIN, OTHER, OTHER], false);
+    let found = laid(&recording, "2x1").expect("faults and bursts are there");
+    assert_eq!(found.objects[0].use_by, Use::All);
+    let by_users = found.variants[1].remote.value.expect("other bursts saw it");
+    assert!(by_users > 45.0, "{by_users}");
+    assert_eq!(found.variants[0].remote.value, Some(50.0));
+}
+
+#[test]
+fn the_topology_decides() {
+    let recording = summed([MAIN; 4], true);
+    // Both threads fit on one node; the third node has memory only.
+    assert_eq!(remote(&recording, "2x2")[3], Some(0.0));
+    assert_eq!(remote(&recording, "2x1+1")[2], Some(67.0));
+    assert_eq!(remote(&recording, "4x1")[2], Some(75.0));
+    assert_eq!(remote(&recording, "1x2+1")[0], Some(0.0));
+}
+
+/// One thread fills all and then waits: it has no place, and the first node has its pages.
+#[test]
+fn who_only_fills_is_no_worker() {
+    let mut recording = summed([PID - 1; 4], true);
+    for sample in 0..300 {
+        let mut one = recording.samples[0];
+        (one.tid, one.time) = (Tid(PID - 1), Nanos(2_000_000_000 + sample * 1_000_000));
+        recording.samples.push(one);
+    }
+    let found = laid(&recording, "2x1").expect("faults and bursts are there");
+    assert_eq!((found.workers, found.variants[0].remote.value), (2, Some(50.0)));
+}
+
+/// One record stands for 1024 faults, of the 4 MiB around it.
+#[test]
+fn a_fault_represents_its_neighbours() {
+    let mut recording = summed([MAIN; 4], true);
+    recording.faults.truncate(1);
+    let half = laid(&recording, "2x1").expect("some is known").known;
+    recording.faults[0].weight = 1024;
+    let all = laid(&recording, "2x1").expect("all is known").known;
+    assert!(half < 60.0 && all == 100.0, "{half} {all}");
+}
+
+#[test]
+fn without_faults_no_first_toucher_is_known() {
+    let mut recording = summed([MAIN; 4], true);
+    recording.faults.clear();
+    let why = laid(&recording, "2x1").expect_err("nothing to go by");
+    assert!(why.contains("touched a page first is not known"), "{why}");
+    let mut recording = summed([MAIN; 4], true);
+    recording.faults.truncate(256);
+    // No object joins the last MiB with the first: the nearest fault is more than a huge page away.
+    let found = laid(&recording, "2x1").expect("most is known");
+    assert!((74.0..76.0).contains(&found.known), "{}", found.known);
+}
+
+#[test]
+fn a_slower_far_load_makes_a_longer_run() {
+    let exactly = |value: f64| {
+        Metric::with_interval(Evidence::Estimated, value, "percent", (value, value), 9)
+    };
+    let time = elapsed_there(&exactly(50.0), &exactly(40.0), 10.0, [1.2, 1.5, 2.0]);
+    let near =
+        |value: Option<f64>, wanted: f64| value.is_some_and(|value| (value - wanted).abs() < 1e-9);
+    assert!(near(time.value, 11.0) && near(time.low, 10.4) && near(time.high, 12.0), "{time:?}");
+    let unknown = Metric::unavailable("percent", "few bursts");
+    assert_eq!(
+        elapsed_there(&exactly(50.0), &unknown, 10.0, [1.0; 3]).note.as_deref(),
+        Some("few bursts")
+    );
+}
