@@ -60,7 +60,7 @@ page-album: build ## every view of the page at three widths, light and dark, as 
 	@sh scripts/page_packages.sh
 	@bench/page_album.py $(TARGET)/page-album.html $(ALBUM)
 
-numa: build ## remote memory is found on a virtual machine with two NUMA nodes; installs QEMU, or skips
+numa: build ## remote memory is found, and predicted as measured, on virtual machines with NUMA nodes; installs QEMU, or skips
 	@sh scripts/packages.sh numa || echo "going on without; what is missing is said"
 	@tests/numa/numa.py --fathom $(TARGET)/release/fathom
 
