@@ -288,7 +288,7 @@ function Distances({ rows }: { rows: PlatformDocument["distances"] }) {
 
 /** What loads of one node's CPUs from the memory of a node were measured to take. */
 function NodePairs({ pairs }: { pairs: PlatformDocument["node_pairs"] }) {
-  const said = (metric: Metric) => <td class="number" title={provenance(metric)}>{words(metric)}</td>;
+  const said = (metric: Metric) => <td class="number" title={`${words(metric)}; ${provenance(metric)}`}>{figure(metric)}</td>;
   return (
     <>
       <h3>Memory of each node, as measured from the CPUs of each</h3>
