@@ -55,21 +55,25 @@ impl Faults {
             within(one.address) || one.address / BASE_PAGE == address / BASE_PAGE
         };
         let reaches = |one: &FirstTouch| one.address.abs_diff(address) <= one.around;
-        nearest(faults, address, |one| one.time <= until && same(one))
-            .or_else(|| nearest(faults, address, |one| one.time <= until && reaches(one)))
+        let before = |one: &FirstTouch| one.time <= until;
+        // Faults of other objects lie beyond those of this one: the search ends there.
+        nearest(faults, address, same, before)
+            .or_else(|| nearest(faults, address, |_| true, |one| before(one) && reaches(one)))
             .map(|one| one.thread)
     }
 }
 
-/// Of those that fit the one nearest to the address; of several there the last.
+/// Of those that fit the one nearest to the address, as far as `on` holds; of several there the last.
 fn nearest(
     faults: &[FirstTouch],
     address: u64,
+    on: impl Fn(&FirstTouch) -> bool,
     fits: impl Fn(&FirstTouch) -> bool,
 ) -> Option<&FirstTouch> {
     let (before, behind) = faults.split_at(faults.partition_point(|one| one.address <= address));
-    let below = before.iter().rev().take(MOST_FAULTS).find(|one| fits(one));
-    let first = behind.iter().take(MOST_FAULTS).find(|one| fits(one));
+    let below =
+        before.iter().rev().take(MOST_FAULTS).take_while(|one| on(one)).find(|one| fits(one));
+    let first = behind.iter().take(MOST_FAULTS).take_while(|one| on(one)).find(|one| fits(one));
     let there = |first: &FirstTouch| {
         let same = behind.iter().take_while(|one| one.address <= first.address);
         same.filter(|one| fits(one)).last()

@@ -14,7 +14,7 @@
 mod first_touch;
 mod topology;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{Nanos, Pid, RemoteAddr};
 use estimate::interval::{effective_count, wilson};
@@ -216,7 +216,7 @@ pub fn placement(
         return Err("which threads compute is not known: there are no clock samples".to_owned());
     }
     let model = Model::new(&watcher, &workers, &topology);
-    let all = |_: &Accessed| true;
+    let all: Vec<&Accessed> = watcher.found.iter().collect();
     let variants = Policy::ALL.map(|policy| model.variant(policy, &all)).into();
     let lines = |of: &dyn Fn(&&Accessed) -> bool| {
         watcher.found.iter().filter(of).map(|one| one.lines).sum::<f64>()
@@ -533,10 +533,10 @@ impl<'a> Model<'a> {
         found[start..].iter().take_while(same).map(|other| other.lines).sum()
     }
 
-    fn variant(&self, policy: Policy, chosen: &dyn Fn(&Accessed) -> bool) -> Variant {
+    fn variant(&self, policy: Policy, accessed: &[&Accessed]) -> Variant {
         let mut bursts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         let mut by_node = vec![0.0; self.topology.nodes.len()];
-        for one in self.watcher.found.iter().filter(|one| chosen(one)) {
+        for one in accessed {
             let Some((remote, shares)) = self.went(one, policy) else { continue };
             let of_burst = bursts.entry(one.burst).or_default();
             of_burst.0 += remote * one.lines;
@@ -579,41 +579,31 @@ impl<'a> Model<'a> {
     }
 
     fn objects(&self) -> Vec<PlacedObject> {
-        let mut lines: BTreeMap<ObjectId, f64> = BTreeMap::new();
-        let mut threads: BTreeMap<ObjectId, Vec<ThreadIndex>> = BTreeMap::new();
+        let mut by_object: BTreeMap<ObjectId, Vec<&Accessed>> = BTreeMap::new();
+        let mut bursts = vec![(0.0, 0.0); self.watcher.bursts.len()];
         for one in &self.watcher.found {
-            *lines.entry(one.stretch.1).or_default() += one.lines;
-            let thread = self.watcher.bursts[one.burst].thread;
-            let of = threads.entry(one.stretch.1).or_default();
-            if !of.contains(&thread) {
-                of.push(thread);
-            }
+            by_object.entry(one.stretch.1).or_default().push(one);
+            bursts[one.burst].1 += one.lines;
         }
-        let mut bursts: BTreeMap<usize, f64> = BTreeMap::new();
-        for one in &self.watcher.found {
-            *bursts.entry(one.burst).or_default() += one.lines;
-        }
-        let mut found: Vec<(ObjectId, f64)> = lines.into_iter().collect();
-        found.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let placed = |(object, _): (ObjectId, f64)| {
-            let own = |one: &Accessed| one.stretch.1 == object;
-            let mut of: BTreeMap<usize, (f64, f64)> =
-                bursts.iter().map(|(burst, lines)| (*burst, (0.0, *lines))).collect();
-            for one in self.watcher.found.iter().filter(|one| own(one)) {
-                of.entry(one.burst).or_default().0 += one.lines;
-            }
-            let of: Vec<(f64, f64)> = of.into_values().collect();
+        let lines = |of: &[&Accessed]| of.iter().map(|one| one.lines).sum::<f64>();
+        let mut found: Vec<(ObjectId, Vec<&Accessed>)> = by_object.into_iter().collect();
+        found.sort_by(|a, b| lines(&b.1).total_cmp(&lines(&a.1)));
+        let placed = |(object, accessed): (ObjectId, Vec<&Accessed>)| {
+            let mut of = bursts.clone();
+            accessed.iter().for_each(|one| of[one.burst].0 += one.lines);
             let share = share(&of, Evidence::Traced)
                 .unwrap_or_else(|| Metric::unavailable("percent", "no burst accessed memory"));
-            let threads = threads.get(&object).map_or(0, Vec::len);
+            let threads: BTreeSet<ThreadIndex> =
+                accessed.iter().map(|one| self.watcher.bursts[one.burst].thread).collect();
             let read_only = self.read_only.contains_key(&object);
             let remote = Policy::ALL.map(|policy| match policy {
                 Policy::Replicate if !read_only => {
                     Metric::unavailable("percent", self.why_unknown(policy))
                 }
-                _ => self.variant(policy, &own).remote,
+                _ => self.variant(policy, &accessed).remote,
             });
-            let use_by = self.use_by(object);
+            let use_by = self.use_by(&accessed);
+            let threads = threads.len();
             PlacedObject { object, share, threads, use_by, read_only, remote }
         };
         found.into_iter().map(placed).collect()
@@ -621,15 +611,13 @@ impl<'a> Model<'a> {
 
     /// Whether an access meets other threads' in its stretch, as other bursts saw it, as often as anywhere in the object. Of the
     /// threads that compute: the one that filled it has no part of its own.
-    fn use_by(&self, object: ObjectId) -> Use {
-        let own = |one: &&Accessed| {
-            one.stretch.1 == object
-                && self.nodes.contains_key(&self.watcher.bursts[one.burst].thread)
-        };
+    fn use_by(&self, accessed: &[&Accessed]) -> Use {
+        let computes =
+            |one: &&&Accessed| self.nodes.contains_key(&self.watcher.bursts[one.burst].thread);
         // Lines by thread, and by thread and burst: of each stretch, and of the whole object.
         let mut near: BTreeMap<Stretch, Threads> = BTreeMap::new();
         let mut far = Threads::default();
-        for one in self.watcher.found.iter().filter(own) {
+        for one in accessed.iter().filter(computes) {
             let thread = self.watcher.bursts[one.burst].thread;
             near.entry(one.stretch).or_default().add(thread, one);
             far.add(thread, one);
@@ -638,7 +626,7 @@ impl<'a> Model<'a> {
             return Use::One;
         }
         let (mut others, mut by_chance) = (0.0, 0.0);
-        for one in self.watcher.found.iter().filter(own) {
+        for one in accessed.iter().filter(computes) {
             let thread = self.watcher.bursts[one.burst].thread;
             let here = near.get(&one.stretch).and_then(|threads| threads.others(thread, one.burst));
             let anywhere = far.others(thread, one.burst);

@@ -150,7 +150,7 @@ fn remote(
 fn used_by_all(profile: &Profile<'_>, code: &TracedCode, objects: &Objects) -> Option<UsedByAll> {
     let run = &profile.recording.run;
     // An imported recording has no bursts, a damaged one no machine.
-    if run.host.memory_nodes().count() != 1 {
+    if run.host.memory_nodes().count() != 1 || profile.threads.all().len() < 2 {
         return None;
     }
     let topology = Topology::usual(&run.host, run.calibration.as_ref());
