@@ -179,6 +179,8 @@ pub enum Format {
     Json,
     /// One header line, then one line per row
     Csv,
+    /// For a comment of a pull request or the summary of a job
+    Markdown,
 }
 
 #[derive(Args, Debug)]

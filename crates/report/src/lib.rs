@@ -80,6 +80,20 @@ impl Document {
         }
     }
 
+    /// Markdown as GitHub and GitLab show it; of the summary the first screen, unless its details were asked for.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let width = text::markdown::FENCED_WIDTH;
+        match self {
+            Document::Summary(summary) => summary::markdown(summary),
+            Document::Table(table) => text::markdown::view(table),
+            Document::Diff(diff) => diff.markdown(),
+            Document::Machine(_) | Document::Scale(_) => {
+                text::markdown::fenced(&self.text(width, false))
+            }
+        }
+    }
+
     /// JSON, indented, with a newline at the end. The summary's schema is `docs/format/summary.schema.json`.
     #[must_use]
     pub fn json(&self) -> String {

@@ -98,6 +98,7 @@ fn repeated_runs_of_two_builds() {
     golden("diff_repeated.txt", &document.text(100, false));
     golden("diff_repeated.json", &document.json());
     golden("diff_repeated.csv", &document.csv());
+    golden("diff_repeated.md", &document.markdown());
 }
 
 #[test]

@@ -72,6 +72,9 @@ fn summaries() {
     golden("summary_triad.json", &triad.json());
     golden("summary_triad.csv", &triad.csv());
     golden("summary_triad_colour.txt", &triad.text(80, true));
+    golden("summary_triad.md", &triad.markdown());
+    golden("detail_triad.md", &view(&recordings::triad(), "summary --detail yes").markdown());
+    golden("summary_templates.md", &view(&recordings::templates(), "summary").markdown());
 }
 
 #[test]
@@ -109,6 +112,7 @@ fn tables_of_the_triad() {
         let document = view(&recording, line);
         golden(&format!("triad_{name}.json"), &document.json());
         golden(&format!("triad_{name}.csv"), &document.csv());
+        golden(&format!("triad_{name}.md"), &document.markdown());
     }
 }
 

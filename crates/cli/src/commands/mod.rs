@@ -73,6 +73,7 @@ pub fn rendered(document: &::report::Document, format: Format) -> String {
         Format::Text => document.text(width(), colour()),
         Format::Json => document.json(),
         Format::Csv => document.csv(),
+        Format::Markdown => document.markdown(),
     }
 }
 

@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::RunFigures;
 use super::pairs::Pairs;
 use super::rows::{Compared, total};
-use crate::{ReportError, text};
+use crate::ReportError;
+use crate::text::{self, markdown};
 
 /// A limit for the change of one figure.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,6 +37,16 @@ pub enum Outcome {
     Holds,
     /// Undecided by these runs.
     Undecided,
+}
+
+impl Outcome {
+    fn words(self) -> &'static str {
+        match self {
+            Outcome::Failed => "failed",
+            Outcome::Holds => "holds",
+            Outcome::Undecided => "is undecided",
+        }
+    }
 }
 
 /// A gate with its outcome.
@@ -137,12 +148,12 @@ impl GateResult {
     /// One line.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let outcome = match self.outcome {
-            Outcome::Failed => "failed",
-            Outcome::Holds => "holds",
-            Outcome::Undecided => "is undecided",
-        };
-        format!("gate {} {outcome}: {}", self.gate, self.reason)
+        format!("gate {} {}: {}", self.gate, self.outcome.words(), self.reason)
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let (gate, why) = (markdown::code(&self.gate), markdown::escaped(&self.reason));
+        format!("- gate {gate} **{}**: {why}\n", self.outcome.words())
     }
 }
 

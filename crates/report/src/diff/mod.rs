@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use crate::summary::Summary;
 use crate::table::Table;
+use crate::text::markdown;
 use crate::{Document, Options, ReportError, View, build, json, text};
 use pairs::Pairs;
 use rows::Compared;
@@ -221,6 +222,19 @@ impl Diff {
             out += &format!("  {}\n", gate.sentence());
         }
         out
+    }
+
+    /// The answer first: what became of the gates, and what changed.
+    pub(crate) fn markdown(&self) -> String {
+        let mut out = format!("### {}\n\n", markdown::escaped(&self.totals.title));
+        out.extend(self.gates.iter().map(GateResult::markdown));
+        if !self.gates.is_empty() {
+            out.push('\n');
+        }
+        out += &markdown::grid(&self.totals);
+        out += &format!("\n#### {}\n\n", markdown::escaped(&self.table.title));
+        out += &markdown::grid(&self.table);
+        out + &markdown::notes(&self.notes)
     }
 
     pub(crate) fn json(&self) -> String {

@@ -15,7 +15,7 @@ pub use build::signal_name;
 pub use core_limit::CoreLimitSummary;
 pub(crate) use core_limit::words;
 pub use repeat::Spread;
-pub(crate) use text::{quoted, text};
+pub(crate) use text::{markdown, quoted, text};
 pub use threading::{AtOnceSummary, ReasonSummary, ThreadingSummary, VerdictSummary};
 
 use facts::Metric;

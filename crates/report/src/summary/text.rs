@@ -1,4 +1,4 @@
-//! The summary as text: the first screen at the end of `fathom run`, or all of it with `--detail`.
+//! The summary as text or Markdown: the first screen at the end of `fathom run`, or all of it with `--detail`.
 //!
 //! What not: figures; the model has them.
 
@@ -17,7 +17,8 @@ mod time_split;
 use facts::{Evidence, Metric};
 
 use super::{Summary, repeat};
-use crate::text::{self, PROSE, Paint, count, percent, printable, seconds, share, wrap};
+use crate::table::Table;
+use crate::text::{self, PROSE, Paint, count, markdown, percent, printable, seconds, share, wrap};
 
 /// Width of the names before figures.
 const LABEL: usize = 18;
@@ -28,15 +29,27 @@ const DISTURBING: f64 = 5.0;
 const MOSTLY: f64 = 0.5;
 
 pub(crate) fn text(summary: &Summary, width: usize, paint: Paint) -> String {
-    let mut page = Page { out: String::new(), width, paint };
-    headline(summary, &mut page);
-    first::verdict(summary, &mut page);
-    match summary.extra.detail {
-        true => detail(summary, &mut page),
-        false => first::screen(summary, &mut page),
-    }
+    let mut page = Page { out: String::new(), width, paint, markdown: false };
+    screen(summary, &mut page);
     next(summary, &mut page);
     page.out
+}
+
+/// The same without what to type next: who reads it does not sit at the result.
+pub(crate) fn markdown(summary: &Summary) -> String {
+    let (width, paint) = (markdown::FENCED_WIDTH, Paint { colour: false });
+    let mut page = Page { out: String::new(), width, paint, markdown: true };
+    screen(summary, &mut page);
+    page.out
+}
+
+fn screen(summary: &Summary, page: &mut Page) {
+    headline(summary, page);
+    first::verdict(summary, page);
+    match summary.extra.detail {
+        true => detail(summary, page),
+        false => first::screen(summary, page),
+    }
 }
 
 /// Everything: the small print last.
@@ -57,14 +70,66 @@ fn detail(summary: &Summary, page: &mut Page) {
     findings::findings(summary, page);
 }
 
+/// What is written so far, for a terminal or as Markdown.
 struct Page {
     out: String,
     width: usize,
     paint: Paint,
+    markdown: bool,
 }
 
 impl Page {
+    fn title(&mut self, name: &str, analysis: &str, command: &str, attached: &str) {
+        if self.markdown {
+            let (name, command) = (markdown::code(name), markdown::code(command));
+            self.out += &format!("### {name} {analysis}\n\n{command}{attached}\n\n");
+            return;
+        }
+        let title = format!("{name}  {analysis}  {command}");
+        let title = text::fit(printable(&title).trim_end(), self.width - attached.len());
+        self.out += &(self.paint.bold(&format!("{title}{attached}")) + "\n\n");
+    }
+
+    fn verdict(&mut self, verdict: &str, decided_by: Option<&str>) {
+        self.out.push('\n');
+        if self.markdown {
+            self.out += &format!("**{}**\n", markdown::escaped(verdict));
+            if let Some(by) = decided_by {
+                self.out += &format!("{}\n", markdown::escaped(by));
+            }
+            return;
+        }
+        for line in wrap(verdict, self.width.min(PROSE) - 2) {
+            self.out += &format!("  {}\n", self.paint.bold(&line));
+        }
+        for line in decided_by.iter().flat_map(|by| wrap(by, self.width - 2)) {
+            self.out += &format!("  {line}\n");
+        }
+    }
+
+    /// A table without its title.
+    fn grid(&mut self, table: &Table) {
+        let grid = match self.markdown {
+            true => markdown::grid(table),
+            false => text::table(table, self.width, self.paint),
+        };
+        // Without the empty line below the title, which is empty too.
+        self.out += grid.trim_start_matches('\n');
+    }
+
+    /// Lines that were drawn of characters.
+    fn drawing(&mut self, lines: &str) {
+        self.out += &if self.markdown { markdown::fenced(lines) } else { lines.to_owned() };
+    }
+
     fn heading(&mut self, heading: &str, remark: &str) {
+        if self.markdown {
+            self.out += &format!("\n#### {}\n\n", markdown::escaped(heading));
+            if !remark.is_empty() {
+                self.out += &format!("*{}*\n\n", markdown::escaped(remark));
+            }
+            return;
+        }
         self.out += &format!("\n{}", self.paint.bold(heading));
         let room = self.width.saturating_sub(heading.chars().count());
         if remark.is_empty() {
@@ -81,6 +146,15 @@ impl Page {
 
     /// A name, and text that continues below itself when it is too long.
     fn entry(&mut self, label: &str, text: &str) {
+        if self.markdown {
+            let text = markdown::escaped(text);
+            self.out += &match label {
+                // It continues the line above.
+                "" => format!("  <br>{text}\n"),
+                label => format!("- **{}** {text}\n", markdown::escaped(label.trim())),
+            };
+            return;
+        }
         let mut label = format!("  {label:<LABEL$}");
         if !label.ends_with(' ') {
             label.push_str("  ");
@@ -95,6 +169,10 @@ impl Page {
 
     /// A name, a figure, and text next to it that continues below itself when it is too long.
     fn row(&mut self, label: &str, figure: &str, text: &str, warn: bool) {
+        if self.markdown {
+            let text = if text.is_empty() { text.to_owned() } else { format!(", {text}") };
+            return self.entry(label, &format!("{figure}{text}"));
+        }
         let start = format!("  {label:<LABEL$}{figure:<12}");
         let indent = start.chars().count();
         for (at, line) in wrap(text, self.width.saturating_sub(indent).max(20)).iter().enumerate() {
@@ -106,6 +184,10 @@ impl Page {
 
     /// Where more is: a command, on a line of its own when there is no room next to `what`, because it must survive being copied.
     fn more(&mut self, what: &str, command: &str) {
+        if self.markdown {
+            self.out += &format!("\n*{}: {}*\n", markdown::escaped(what), markdown::code(command));
+            return;
+        }
         let room = what.chars().count() + command.chars().count() + 6 <= self.width;
         let line = match room {
             true => format!("  … {what}: {command}\n"),
@@ -115,6 +197,10 @@ impl Page {
     }
 
     fn item(&mut self, text: &str) {
+        if self.markdown {
+            self.out += &format!("- {}\n", markdown::escaped(text));
+            return;
+        }
         for (at, line) in wrap(text, self.width.min(PROSE) - 4).iter().enumerate() {
             self.out += &format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
         }
@@ -137,9 +223,7 @@ fn percent_with_error(metric: &Metric) -> String {
 fn headline(summary: &Summary, page: &mut Page) {
     let command = printable(&summary.command.join(" "));
     let attached = if summary.target == "attached" { " (attached)" } else { "" };
-    let title = format!("{}  {}  {command}", summary.result, summary.analysis);
-    let title = text::fit(printable(&title).trim_end(), page.width - attached.len());
-    page.out += &(page.paint.bold(&format!("{title}{attached}")) + "\n\n");
+    page.title(&summary.result, summary.analysis, &command, attached);
     let incomplete =
         if summary.state == "incomplete" { "; the recording is incomplete" } else { "" };
     let failed = summary.exit_code.is_some_and(|code| code != 0);

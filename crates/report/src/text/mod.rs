@@ -1,6 +1,7 @@
 //! Text for people: units, shortening, colours, tables.
 
 mod format;
+pub(crate) mod markdown;
 mod paint;
 mod table;
 

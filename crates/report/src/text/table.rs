@@ -96,9 +96,9 @@ fn is_gap(table: &Table, row: &[Cell], last: &mut Option<u64>) -> bool {
 }
 
 /// A column of the text, with what it needs to draw its cells.
-struct Drawn {
-    style: CellStyle,
-    label: &'static str,
+pub(super) struct Drawn {
+    pub(super) style: CellStyle,
+    pub(super) label: &'static str,
     width: usize,
     /// The width that it would have with room for all.
     natural: usize,
@@ -108,7 +108,12 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(table: &Table, rows: &[Vec<Cell>], style: CellStyle, label: &'static str) -> Drawn {
+    pub(super) fn new(
+        table: &Table,
+        rows: &[Vec<Cell>],
+        style: CellStyle,
+        label: &'static str,
+    ) -> Drawn {
         let mut column =
             Drawn { style, label, width: usize::MAX, natural: 0, error_width: 0, largest: 0.0 };
         let all = || rows.iter().chain([&table.total]);
@@ -148,7 +153,7 @@ impl Drawn {
         }
     }
 
-    fn is_right_aligned(&self) -> bool {
+    pub(super) fn is_right_aligned(&self) -> bool {
         matches!(
             self.style,
             CellStyle::Percent(_)
@@ -164,7 +169,7 @@ impl Drawn {
         )
     }
 
-    fn cell(&self, table: &Table, row: &[Cell]) -> Vec<String> {
+    pub(super) fn cell(&self, table: &Table, row: &[Cell]) -> Vec<String> {
         let cell = |key| table.column(key).map_or(&Cell::Missing, |at| &row[at]);
         let figure = |key, show: &dyn Fn(&Metric, f64) -> String| match cell(key) {
             Cell::Metric(metric) => {

@@ -20,7 +20,7 @@ use analysis::remedies::{Change, Fit, Means, Remedy, remedies};
 use report::trials::Trials;
 
 use self::rounds::{Candidate, Outcome, Rounds};
-use crate::arguments::{Format, TryOptions};
+use crate::arguments::TryOptions;
 use crate::exit::{CANNOT_MEASURE, Failure};
 
 /// Tries remedies.
@@ -49,11 +49,7 @@ pub fn try_remedies(options: &TryOptions) -> Result<ExitCode, Failure> {
         not_tried,
         notes,
     });
-    super::print(&match options.format {
-        Format::Text => document.text(super::width(), super::colour()),
-        Format::Json => document.json(),
-        Format::Csv => document.csv(),
-    })
+    super::print(&super::rendered(&document, options.format))
 }
 
 fn check_names(names: &[String], means: &Means<'_>) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::findings::{FindingSummary, nothing_found};
 use crate::summary::TopObject;
-use crate::text::{self, bytes, count, number, percent, printable, rate, rates, seconds, wrap};
+use crate::text::{self, bytes, count, number, percent, printable, rate, rates, seconds};
 
 /// More do not stay in mind.
 const FIGURES: usize = 6;
@@ -46,15 +46,8 @@ pub(super) fn verdict(summary: &Summary, page: &mut Page) {
     if summary.verdict.is_empty() {
         return;
     }
-    page.out.push('\n');
-    for line in wrap(&summary.verdict, page.width.min(text::PROSE) - 2) {
-        page.out += &format!("  {}\n", page.paint.bold(&line));
-    }
-    if let Some(by) = &summary.verdict_decided_by {
-        for line in wrap(&format!("To decide: {by}."), page.width - 2) {
-            page.out += &format!("  {line}\n");
-        }
-    }
+    let decided_by = summary.verdict_decided_by.as_ref().map(|by| format!("To decide: {by}."));
+    page.verdict(&summary.verdict, decided_by.as_deref());
 }
 
 fn figures(summary: &Summary, page: &mut Page) {

@@ -3,7 +3,6 @@
 use super::super::TopFunction;
 use super::{Page, Summary, quoted};
 use crate::table::{Cell, CellStyle, Column, Table};
-use crate::text;
 
 /// At most `most` of them.
 pub(super) fn top_functions(summary: &Summary, page: &mut Page, most: usize) {
@@ -18,10 +17,7 @@ pub(super) fn top_functions(summary: &Summary, page: &mut Page, most: usize) {
         return;
     }
     let shown = most.min(summary.top_functions.len());
-    let grid =
-        text::table(&functions_table(&summary.top_functions[..shown]), page.width, page.paint);
-    // Without the empty line below the title, which is empty too.
-    page.out += grid.trim_start_matches('\n');
+    page.grid(&functions_table(&summary.top_functions[..shown]));
     let more = summary.extra.more_functions + summary.top_functions.len() - shown;
     if more > 0 {
         let command = format!("fathom report hotspots -r {}", quoted(&summary.result));

@@ -1,7 +1,7 @@
 //! What limits the threads, as text.
 
 use super::{Page, figure};
-use crate::summary::Summary;
+use crate::summary::{AtOnceSummary, Summary};
 use crate::text::{number, percent, printable};
 
 /// Cells of the longest bar.
@@ -52,10 +52,11 @@ pub(super) fn at_once(summary: &Summary, page: &mut Page) {
     };
     let cpus = figure(&threading.effective_cpus, number);
     page.heading("Threads running at once", &format!("{cpus} CPUs in use on average"));
-    for row in &threading.at_once {
+    let bar = |row: &AtOnceSummary| {
         let value = row.percent.value.unwrap_or(0.0);
         let bar = "█".repeat((value / 100.0 * BAR).round() as usize);
         let line = format!("  {:>5}  {:>5} %  {bar}", row.threads, percent(value));
-        page.out += &format!("{}\n", line.trim_end());
-    }
+        format!("{}\n", line.trim_end())
+    };
+    page.drawing(&threading.at_once.iter().map(bar).collect::<String>());
 }

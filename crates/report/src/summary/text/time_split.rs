@@ -57,10 +57,11 @@ pub(super) fn time_split(summary: &Summary, page: &mut Page) {
         let text = format!(" {name} {} %", percent(values[at] / sum * 100.0));
         legend.push((text.chars().count() + 1, sign + &text));
     }
-    page.out += &format!("  {bar}\n");
+    let mut drawing = format!("  {bar}\n");
     for line in filled(legend.into_iter(), page.width - 2, "   ") {
-        page.out += &format!("  {line}\n");
+        drawing += &format!("  {line}\n");
     }
+    page.drawing(&drawing);
     if let Some(others) = summary.other_cpu_percent.value.filter(|value| *value >= DISTURBING) {
         page.item(&format!(
             "Other programs used {} % of the machine. Part of the waiting may be for a CPU, and figures of this \
