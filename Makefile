@@ -18,6 +18,7 @@ demo: packages build samples ## install what is missing, build, profile a progra
 test: ## install what is missing, run all tests and checks; the last line counts them
 	@sh scripts/packages.sh || echo "going on without; tests that need them will be skipped"
 	@sh scripts/page_packages.sh || echo "going on without; tests of the page will be skipped"
+	@sh scripts/python_packages.sh || echo "going on without; tests of other programs' formats will be skipped"
 	@env --default-signal=INT,QUIT cargo xtask test
 
 check: ## format, lints, house rules, licences (where cargo-deny is installed)

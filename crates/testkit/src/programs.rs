@@ -50,6 +50,25 @@ pub fn finding(name: &str) -> PathBuf {
     build("tests/findings", &BUILT).join(name)
 }
 
+/// Runs a script of `tests` with the packages of `tests/requirements.txt`, and expects that it ends with 0; `false`, with the
+/// reason printed, where they are not installed.
+pub fn python<S: AsRef<OsStr>>(script: &str, arguments: &[S]) -> bool {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let folder = target.join("python");
+    let file = |path: PathBuf| std::fs::read(path).ok();
+    if file(folder.join("requirements.txt")) != file(root().join("tests/requirements.txt")) {
+        skip("packages of tests/requirements.txt are missing: scripts/python_packages.sh");
+        return false;
+    }
+    let script = root().join("tests").join(script);
+    let output = Command::new(folder.join("bin/python")).arg(script).args(arguments).output();
+    let output = output.expect("python can be started");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{:?}\n{}", output.status, String::from_utf8_lossy(&said));
+    true
+}
+
 /// A recipe program; `None` when the library it needs is not installed.
 #[must_use]
 pub fn recipe(name: &str) -> Option<PathBuf> {
