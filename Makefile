@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build recipes samples programs packages corpus bench truth numa page-album clean
+.PHONY: help demo test check build deb tarball recipes samples programs packages corpus bench truth numa page-album clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,12 @@ check: ## format, lints, house rules, licences (where cargo-deny is installed)
 
 build: ## the program, optimised: target/release/fathom
 	cargo build --release --locked -p fathom
+
+deb: build ## a Debian package in target/packages, with man pages and shell completions
+	@sh scripts/package.sh deb $(TARGET)/release/fathom $(TARGET)/packages
+
+tarball: build ## the same as target/packages/fathom-VERSION-MACHINE.tar.gz
+	@sh scripts/package.sh tarball $(TARGET)/release/fathom $(TARGET)/packages
 
 # Options of bench/recipes.py, e.g. RECIPES='1 4' or RECIPES=--write-docs.
 recipes: build samples ## walk the four recipes of docs/guide in under 10 minutes, and check their conclusions

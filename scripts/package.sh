@@ -1,0 +1,87 @@
+#!/bin/sh
+# Makes a Debian package or a tarball of a built Fathom, with man pages, shell completions and the gate for CI.
+#
+#   scripts/package.sh deb|tarball BINARY DIRECTORY
+#
+# Writes DIRECTORY/fathom_VERSION_ARCHITECTURE.deb, or fathom-VERSION-MACHINE.tar.gz, and prints its name. The same sources and
+# binary give the same bytes. What not: building the binary (`make deb`, `make tarball`), and a place in a distribution.
+set -eu
+kind=$1
+binary=$2
+out=$3
+cd "$(dirname "$0")/.."
+
+version=$("$binary" --version | cut -d' ' -f2)
+# Of the last commit, so that a package does not depend on when it was made.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+export SOURCE_DATE_EPOCH
+# Help and pages are as wide as the terminal: not so in a package.
+export COLUMNS=100
+umask 022
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+# The root of the package: dpkg would give its mode to the root of the system.
+chmod 755 "$stage"
+mkdir -p "$out"
+
+# usr-like tree in $1.
+fill() {
+    share=$1/share
+    mkdir -p "$1/bin"
+    # Line tables are four fifths of it; a backtrace keeps the names of functions.
+    strip --strip-debug -o "$1/bin/fathom" "$binary"
+    chmod 755 "$1/bin/fathom"
+    install -D -m 755 ci/gate.sh "$share/fathom/ci/gate.sh"
+    mkdir -p "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/vendor-completions" \
+        "$share/fish/vendor_completions.d" "$share/doc/fathom"
+    "$binary" man "$share/man/man1"
+    gzip -9n "$share"/man/man1/*
+    "$binary" completions bash >"$share/bash-completion/completions/fathom"
+    "$binary" completions zsh >"$share/zsh/vendor-completions/_fathom"
+    "$binary" completions fish >"$share/fish/vendor_completions.d/fathom.fish"
+    cat LICENSE-MIT LICENSE-APACHE >"$share/doc/fathom/copyright"
+    gzip -9nc CHANGELOG.md >"$share/doc/fathom/changelog.gz"
+}
+
+# The newest version of the C library that a symbol of the binary asks for.
+oldest_libc() {
+    objdump -T "$binary" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -V | tail -n 1
+}
+
+case $kind in
+deb)
+    architecture=$(dpkg --print-architecture)
+    fill "$stage/usr"
+    mkdir "$stage/DEBIAN"
+    size=$(du -k -s --apparent-size "$stage/usr" | cut -f1)
+    cat >"$stage/DEBIAN/control" <<CONTROL
+Package: fathom
+Version: $version
+Architecture: $architecture
+Maintainer: Fathom <fathom@localhost>
+Installed-Size: $size
+Depends: libc6 (>= $(oldest_libc)), libgcc-s1
+Section: devel
+Priority: optional
+Description: memory-performance profiler
+ Says why memory makes a program slow: which function, source line and data
+ structure, what to change, and what the change would save. It needs no
+ hardware counters and no kernel driver.
+CONTROL
+    file=$out/fathom_${version}_$architecture.deb
+    find "$stage" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+    dpkg-deb --root-owner-group -Zxz --build "$stage" "$file" >/dev/null
+    ;;
+tarball)
+    name=fathom-$version-$(uname -m)
+    fill "$stage/$name"
+    file=$out/$name.tar.gz
+    tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" |
+        gzip -9n >"$file"
+    ;;
+*)
+    echo "usage: scripts/package.sh deb|tarball BINARY DIRECTORY" >&2
+    exit 2
+    ;;
+esac
+echo "$file"
