@@ -162,8 +162,7 @@ impl BurstCounts {
         observed.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
     }
 
-    /// Passes of one loop over those of one around it. Traces and count windows tell a pass by different instructions: where
-    /// they disagree, neither is believed.
+    /// Passes of one loop over those of one around it. Where traces and count windows disagree, neither is believed.
     pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: LoopId) -> Option<Trips> {
         let traced = [inner, outer].iter().all(|one| code.last_per_iteration(*one, true).is_some());
         if !traced {
@@ -203,11 +202,14 @@ impl BurstCounts {
 struct Telling(HashMap<(ModuleId, FileOffset), Vec<LoopId>>);
 
 impl Telling {
-    /// `with_memory`: only code that accesses memory leaves a record.
+    /// `with_memory`: only code that accesses memory leaves a record. A count window asks the same instruction where
+    /// there is one: an instruction behind the loop's exit counts one pass less per run, and most of the passes of a
+    /// loop that seldom iterates.
     fn new(code: &Code, with_memory: bool) -> Telling {
         let mut found: HashMap<_, Vec<LoopId>> = HashMap::new();
         for one in code.all() {
-            if let Some(place) = code.last_per_iteration(one, with_memory) {
+            let any = || code.last_per_iteration(one, false).filter(|_| !with_memory);
+            if let Some(place) = code.last_per_iteration(one, true).or_else(any) {
                 found.entry(place).or_default().push(one);
             }
         }
