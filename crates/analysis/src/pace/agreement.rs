@@ -93,8 +93,10 @@ impl BurstCounts {
             let counts = runs.entry(records.burst).or_default();
             // What does not decode is left out; `verify` reports it.
             let _ = decode_records(&records.bytes, |record| {
-                let count = counts.entry((record.block, record.way)).or_default();
-                *count += record.iterations as f64;
+                // The way out is that of the last iteration; those before ran the whole block, which is way 0.
+                *counts.entry((record.block, 0)).or_default() +=
+                    record.iterations.saturating_sub(1) as f64;
+                *counts.entry((record.block, record.way)).or_default() += 1.0;
             });
         }
         let mut seen = BurstCounts::default();
