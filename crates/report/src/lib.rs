@@ -192,7 +192,9 @@ pub fn build_prepared(
     };
     let table = match &options.sort {
         Some(key) => table.sorted(key)?.limited(limit),
-        None => table,
+        // Of rows over time, the limit is on their number of steps.
+        None if options.view.is_over_time(&options.group) => table,
+        None => table.limited(options.limit),
     };
     let table = match options.columns.as_slice() {
         [] => table,

@@ -2,6 +2,8 @@
 //!
 //! What not: which groupings a view has (`Options::check`).
 
+use analysis::Key;
+
 use crate::ReportError;
 
 macro_rules! views {
@@ -73,6 +75,11 @@ impl View {
                 | View::Objects
                 | View::Nodes
         )
+    }
+
+    /// Whether a limit is one on steps of time.
+    pub(crate) fn is_over_time(self, group: &[Key]) -> bool {
+        self == View::Timeline || self == View::Kernel && group.contains(&Key::Time)
     }
 
     /// Whether a filter on memory objects makes sense.

@@ -62,7 +62,7 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
     total.extend(missing(2));
     let mut notes = request.sampling_notes();
     notes.extend(pruned_note(&tree));
-    let table = Table {
+    Table {
         view,
         result: request.options.result_name.clone(),
         columns,
@@ -80,8 +80,7 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         ],
         page: 40,
         empty: request.empty("samples"),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn pruned_note(tree: &CallTree) -> Option<String> {

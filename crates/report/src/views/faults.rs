@@ -68,7 +68,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         CellStyle::Count("major_faults").titled("major"),
     ];
     shown.extend(columns_next_to_objects(keys));
-    let table = Table {
+    Table {
         view: "faults",
         result: request.options.result_name.clone(),
         columns,
@@ -85,8 +85,7 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
         } else {
             "No page faults were recorded.".to_owned()
         },
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 /// A kind that did not occur at all is 0, not unknown.

@@ -37,7 +37,7 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         |one: &UndecidedSummary| format!("Undecided: {}: {}.", one.rules.join(", "), one.reason);
     let undecided = undecided(judged);
     notes.extend(undecided.iter().map(line));
-    let table = Table {
+    Table {
         view: "findings",
         result: request.options.result_name.clone(),
         total: missing(columns.len()),
@@ -54,8 +54,7 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         ],
         page: 25,
         empty: nothing_found(&undecided),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn cells(one: &FindingSummary) -> Vec<Cell> {

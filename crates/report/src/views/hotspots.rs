@@ -59,7 +59,7 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
     if keys.contains(&Key::SourceLine) {
         notes.push(SKID.to_owned());
     }
-    let table = Table {
+    Table {
         view: "hotspots",
         result: request.options.result_name.clone(),
         columns,
@@ -70,6 +70,5 @@ pub(crate) fn hotspots(request: &Request<'_>) -> Table {
         text_columns: shown,
         page: 25,
         empty: request.empty("samples"),
-    };
-    table.limited(request.options.limit)
+    }
 }

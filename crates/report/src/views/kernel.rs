@@ -43,7 +43,7 @@ pub(crate) fn kernel(request: &Request<'_>) -> Table {
     });
     let mut total = missing(key_count);
     total.extend(figures(request, &found.total, None));
-    let table = Table {
+    Table {
         view: "kernel",
         result: request.options.result_name.clone(),
         rows: rows.collect(),
@@ -59,8 +59,7 @@ pub(crate) fn kernel(request: &Request<'_>) -> Table {
         } else {
             "No entries into the kernel match the filter.".to_owned()
         },
-    };
-    if by_time { table } else { table.limited(request.options.limit) }
+    }
 }
 
 fn key_columns(keys: &[Key]) -> Vec<Column> {

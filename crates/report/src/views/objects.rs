@@ -51,7 +51,7 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
         cells.extend(figures(request, &found, key, row, whole));
         cells
     };
-    let table = Table {
+    Table {
         view: "objects",
         result: request.options.result_name.clone(),
         rows: parallel::each(&rows, cells),
@@ -66,8 +66,7 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
         } else {
             "No traced memory accesses match the filter.".to_owned()
         },
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 /// Every row is of an object, whether or not that was typed.

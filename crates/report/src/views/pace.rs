@@ -37,7 +37,7 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         figure("core_time", "An iteration without misses", "s"),
     ];
     let total = missing(columns.len());
-    let table = Table {
+    Table {
         view: "pace",
         result: request.options.result_name.clone(),
         columns,
@@ -58,8 +58,7 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         ],
         page: 25,
         empty: empty(request),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn cells(row: &LoopPace, limit: Option<&LoopLimit>) -> Vec<Cell> {

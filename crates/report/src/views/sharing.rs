@@ -45,7 +45,7 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
         "{pairs} of bursts of two threads, at most 250 ms apart, were compared. A line counts when both threads \
          return to it every 20 µs. Conflicts: how often it can move between cores in a burst."
     ));
-    let table = Table {
+    Table {
         view: "sharing",
         result: request.options.result_name.clone(),
         total: missing(columns.len()),
@@ -60,8 +60,7 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
                 .to_owned(),
             _ => "No shared line was observed.".to_owned(),
         },
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 /// The columns of lines and their threads, with how conflicts of a line are shown.

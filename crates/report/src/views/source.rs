@@ -60,7 +60,7 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
         Some(file) => format!("{}\n  {file}", request.title(&what)),
         None => request.title(&what),
     };
-    let table = Table {
+    Table {
         view: "source",
         result: request.options.result_name.clone(),
         columns,
@@ -77,8 +77,7 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
         ],
         page: 200,
         empty: empty(request, &lines),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn rows(file: Option<&str>, text: Option<&str>, times: &Times, scale: &Scale) -> Vec<Vec<Cell>> {

@@ -75,7 +75,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
     total.push(Cell::Missing);
     total.push(Cell::metric(fault_scale.quantity(&sums.2)));
     total.extend(states.iter().flat_map(|states| thread_states::cells(&states.total())));
-    let table = Table {
+    Table {
         view: "threads",
         result: request.options.result_name.clone(),
         columns,
@@ -86,8 +86,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         text_columns: text_columns(states.is_some()),
         page: 40,
         empty: "No thread was observed.".to_owned(),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 /// Where switches were followed, what threads did is shown, and the rest is in JSON.

@@ -91,7 +91,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     } else {
         "Waits were not recorded: `fathom collect threading` records them.".to_owned()
     };
-    let table = Table {
+    Table {
         view: "waits",
         result: request.options.result_name.clone(),
         rows: rows.iter().map(cells).collect(),
@@ -102,8 +102,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
         text_columns,
         page: 25,
         empty,
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 /// The columns of names, and what of everything is shown in text.

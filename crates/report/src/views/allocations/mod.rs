@@ -16,15 +16,14 @@ use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 pub(crate) fn allocations(request: &Request<'_>) -> Table {
     let keys = request.options.group.as_slice();
     let has = |key| keys.contains(&key);
-    let table = match keys {
+    match keys {
         [] => by_code(request, &[Key::Function]),
         _ if has(Key::Time) => over_time::table(request),
         _ if has(Key::SizeClass) => size_classes::table(request, has(Key::Process)),
         _ if has(Key::FreeStack) => frees::table(request, keys),
         _ if has(Key::Lifetime) => lifetimes::table(request, keys),
         keys => by_code(request, keys),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
