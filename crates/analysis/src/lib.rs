@@ -62,7 +62,7 @@ pub use overhead::Overhead;
 pub use profile::{Cell, Profile};
 pub use selection::{Filter, Selection, bare_function_name};
 pub use stack::{
-    CallPathId, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex, NodeIndex,
+    CallPathId, CallPaths, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex, NodeIndex,
     Problems, Stacks, is_page_fault_entry,
 };
 pub use thread_ends::count_thread_ends;

@@ -171,6 +171,13 @@ impl Table {
         self.columns.iter().position(|column| column.key == key)
     }
 
+    /// Sets a figure of the row of totals.
+    pub(crate) fn set_total(&mut self, key: &str, metric: Metric) {
+        if let Some(at) = self.column(key) {
+            self.total[at] = Cell::metric(metric);
+        }
+    }
+
     /// Cuts the rows to `limit`, and says so.
     pub(crate) fn limited(mut self, limit: Option<usize>) -> Table {
         if let Some(limit) = limit.filter(|limit| *limit < self.rows.len()) {

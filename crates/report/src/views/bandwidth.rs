@@ -1,56 +1,55 @@
 //! `bandwidth`: traffic between caches and memory over time, or by object, function, line, module or thread.
 
 use analysis::memory::{BandwidthBin, Memory, MemoryRow};
-use analysis::{Key, TracedCode};
+use analysis::{Key, ThreadIndex, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{
-    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, name, names, of_keys,
-    of_objects,
-};
-use crate::table::{Cell, CellStyle, Table};
+use super::columns::{columns_next_to_objects, figure, missing, names};
+use super::list::{BYTES, COUNT, Columns, PERCENT, PERCENT_ALONE, Unit};
+use crate::table::{Cell, CellStyle, Column, Table};
 use crate::text::rate;
+
+const RATE: Unit = Unit("GB/s", CellStyle::Measure);
 
 /// Bins shown in text.
 const PAGE: usize = 60;
 
 pub(crate) fn bandwidth(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     let keys = request.options.group.as_slice();
-    let table = match keys {
+    match keys {
         [] => over_time(request, memory),
         [Key::Thread] => by_thread(request, memory),
         _ => by_code(request, code, memory, keys),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let found = memory.bandwidth(request.options.bands);
     let bins: &[BandwidthBin] = found.as_ref().map_or(&[], |found| &found.bins);
-    let row = |bin: &BandwidthBin| {
-        vec![
-            Cell::Seconds(bin.start.seconds()),
-            Cell::Seconds(bin.end.seconds()),
-            Cell::metric(bin.read.clone()),
-            Cell::metric(bin.write.clone()),
-            Cell::metric(bin.total.clone()),
-            Cell::metric(bin.reachable.clone()),
-        ]
+    let mut columns = Columns::new();
+    columns.name("start", "Start", CellStyle::Start, "from", |bin: &BandwidthBin| {
+        Cell::Seconds(bin.start.seconds())
+    });
+    columns.name("end", "End", CellStyle::Start, "", |bin| Cell::Seconds(bin.end.seconds()));
+    columns.figure("read", "Read", RATE, "read", |bin| &bin.read);
+    columns.figure("write", "Write", RATE, "write", |bin| &bin.write);
+    columns.figure("total", "Both", RATE, "both", |bin| &bin.total);
+    columns.figure("reachable", "Reachable", RATE, "", |bin| &bin.reachable);
+    columns.show(&["start", "read", "write", "total"]);
+    columns.text.push(CellStyle::Bar("total").titled(""));
+    let mut table = Table {
+        notes: memory.notes.clone(),
+        page: PAGE,
+        empty: nothing(memory),
+        ..columns.table(request, "bandwidth", "traffic with memory over time", bins)
     };
-    let mut notes = memory.notes.clone();
-    let mut total = missing(6);
     if let Ok(found) = &found {
-        let read = Cell::metric(found.read.clone());
-        total = vec![
-            Cell::Missing,
-            Cell::Missing,
-            read,
-            Cell::metric(found.write.clone()),
-            Cell::metric(found.average.clone()),
-            Cell::metric(memory.reach()),
-        ];
-        notes.extend(found.bands.map(|(medium, high)| {
+        table.set_total("read", found.read.clone());
+        table.set_total("write", found.write.clone());
+        table.set_total("total", found.average.clone());
+        table.set_total("reachable", memory.reach());
+        table.notes.extend(found.bands.map(|(medium, high)| {
             format!(
                 "rates from {} are medium, from {} on high (--bands sets other shares of the peak)",
                 rate(medium, "GB/s"),
@@ -58,48 +57,14 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
             )
         }));
     }
-    Table {
-        view: "bandwidth",
-        result: request.options.result_name.clone(),
-        columns: vec![
-            name("start", "Start"),
-            name("end", "End"),
-            figure("read", "Read", "GB/s"),
-            figure("write", "Write", "GB/s"),
-            figure("total", "Both", "GB/s"),
-            figure("reachable", "Reachable", "GB/s"),
-        ],
-        rows: bins.iter().map(row).collect(),
-        total,
-        notes,
-        title: request.title("traffic with memory over time"),
-        text_columns: vec![
-            CellStyle::Start("start").titled("from"),
-            CellStyle::Measure("read").titled("read"),
-            CellStyle::Measure("write").titled("write"),
-            CellStyle::Measure("total").titled("both"),
-            CellStyle::Bar("total").titled(""),
-        ],
-        page: PAGE,
-        empty: nothing(memory),
-    }
+    table
 }
 
-/// Columns of figures that rows by code have.
-const FIGURES: [(&str, &str, &str); 13] = [
-    ("dram_read", "Read from memory", "bytes"),
-    ("dram_write", "Written to memory", "bytes"),
-    ("dram_percent", "Share of traffic", "percent"),
-    ("loads", "Loads", "count"),
-    ("stores", "Stores", "count"),
-    ("l1", "Loads from L1", "percent"),
-    ("l2", "Loads from L2", "percent"),
-    ("l3", "Loads from L3", "percent"),
-    ("dram", "Loads from memory", "percent"),
-    ("l2_fetched", "Fetched from L2 or beyond", "bytes"),
-    ("l2_of_reachable", "L2, of what it delivers", "percent"),
-    ("l3_fetched", "Fetched from L3 or beyond", "bytes"),
-    ("l3_of_reachable", "L3, of what it delivers", "percent"),
+const OF_LEVELS: [Column; 4] = [
+    figure("l2_fetched", "Fetched from L2 or beyond", "bytes"),
+    figure("l2_of_reachable", "L2, of what it delivers", "percent"),
+    figure("l3_fetched", "Fetched from L3 or beyond", "bytes"),
+    figure("l3_of_reachable", "L3, of what it delivers", "percent"),
 ];
 
 fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: &[Key]) -> Table {
@@ -111,47 +76,32 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
     } else {
         memory.rows(request.selection, keys).unwrap_or_default()
     };
-    let mut columns = of_objects(keys);
-    columns.extend(of_keys(keys));
-    columns.extend(FIGURES.map(|(key, label, unit)| figure(key, label, unit)));
-    let row = |row: &MemoryRow| {
-        let mut cells = cells_of_objects(request, keys, &row.key);
-        cells.extend(cells_of_key(request.profile, keys, &row.key, row.place, None));
-        cells.extend(figures(row));
+    let mut columns = Columns::by(request, keys, None, |row: &MemoryRow| (&row.key, row.place));
+    columns.figure("dram_read", "Read from memory", BYTES, "read", |row| &row.read);
+    columns.figure("dram_write", "Written to memory", BYTES, "written", |row| &row.write);
+    columns.figure("dram_percent", "Share of traffic", PERCENT, "traffic %", |row| &row.share);
+    columns.figure("loads", "Loads", COUNT, "loads", |row| &row.loads);
+    columns.figure("stores", "Stores", COUNT, "", |row| &row.stores);
+    columns.figure("l1", "Loads from L1", PERCENT_ALONE, "L1 %", |row| &row.levels.l1);
+    columns.figure("l2", "Loads from L2", PERCENT_ALONE, "L2 %", |row| &row.levels.l2);
+    columns.figure("l3", "Loads from L3", PERCENT_ALONE, "L3 %", |row| &row.levels.l3);
+    columns.figure("dram", "Loads from memory", PERCENT_ALONE, "DRAM %", |row| &row.levels.dram);
+    columns.several(OF_LEVELS, |row| match request.by_object() {
+        true => missing(OF_LEVELS.len()),
         // Of the instructions, whatever object they go to.
-        match request.by_object() {
-            true => cells.extend(missing(4)),
-            false => cells.extend(
-                memory.level_rates_of(row.sites().iter().copied()).into_iter().flat_map(|level| {
-                    [level.fetched, Metric::clone(&level.of_reachable)].map(Cell::metric)
-                }),
-            ),
+        false => {
+            let rates = memory.level_rates_of(row.sites().iter().copied()).into_iter();
+            let cells = rates.flat_map(|one| [one.fetched, Metric::clone(&one.of_reachable)]);
+            cells.map(Cell::metric).collect()
         }
-        cells
-    };
-    let mut shown = vec![
-        CellStyle::Percent("dram_percent").titled("traffic %"),
-        CellStyle::Bytes("dram_read").titled("read"),
-        CellStyle::Bytes("dram_write").titled("written"),
-        CellStyle::Count("loads").titled("loads"),
-        CellStyle::Count("l1").titled("L1 %"),
-        CellStyle::Count("l2").titled("L2 %"),
-        CellStyle::Count("l3").titled("L3 %"),
-        CellStyle::Count("dram").titled("DRAM %"),
-    ];
-    shown.extend(columns_next_to_objects(keys));
-    let by = names(keys);
+    });
+    columns.show(&["dram_percent", "dram_read", "dram_write", "loads", "l1", "l2", "l3", "dram"]);
+    columns.text.extend(columns_next_to_objects(keys));
+    let by = format!("traffic with memory by {}", names(keys));
     Table {
-        view: "bandwidth",
-        result: request.options.result_name.clone(),
-        rows: found.iter().map(row).collect(),
-        total: missing(columns.len()),
-        columns,
         notes: levels_note(request).into_iter().chain(memory.notes.iter().cloned()).collect(),
-        title: request.title(&format!("traffic with memory by {by}")),
-        text_columns: shown,
-        page: 25,
         empty: without.unwrap_or_else(|| nothing(memory)),
+        ..columns.table(request, "bandwidth", &by, &found)
     }
 }
 
@@ -163,53 +113,25 @@ pub(super) fn levels_note(request: &Request<'_>) -> Option<String> {
     })
 }
 
-fn figures(row: &MemoryRow) -> [Cell; 9] {
-    [
-        &row.read,
-        &row.write,
-        &row.share,
-        &row.loads,
-        &row.stores,
-        &row.levels.l1,
-        &row.levels.l2,
-        &row.levels.l3,
-        &row.levels.dram,
-    ]
-    .map(|metric: &Metric| Cell::metric(metric.clone()))
-}
-
 fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let (found, empty) = match memory.by_thread(request.selection) {
         Ok(found) => (found, nothing(memory)),
         Err(why) => (Vec::new(), format!("n/a: {why}.")),
     };
-    let row = |(thread, read, write): (analysis::ThreadIndex, Metric, Metric)| {
-        vec![
-            Cell::text(request.profile.threads.get(thread).label()),
-            Cell::metric(read),
-            Cell::metric(write),
-        ]
+    let label = |(thread, ..): &(ThreadIndex, Metric, Metric)| {
+        Cell::text(request.profile.threads.get(*thread).label())
     };
+    let mut columns = Columns::new();
+    columns.name("thread", "Thread", CellStyle::Text, "thread", label);
+    columns.figure("dram_read", "Read from memory", BYTES, "read", |(_, read, _)| read);
+    columns.figure("dram_write", "Written to memory", BYTES, "written", |(.., write)| write);
+    columns.show(&["dram_read", "dram_write"]);
+    columns.text.push(CellStyle::Bar("dram_read").titled(""));
+    columns.show(&["thread"]);
     Table {
-        view: "bandwidth",
-        result: request.options.result_name.clone(),
-        columns: vec![
-            name("thread", "Thread"),
-            figure("dram_read", "Read from memory", "bytes"),
-            figure("dram_write", "Written to memory", "bytes"),
-        ],
-        rows: found.into_iter().map(row).collect(),
-        total: missing(3),
         notes: memory.notes.clone(),
-        title: request.title("traffic with memory by thread"),
-        text_columns: vec![
-            CellStyle::Bytes("dram_read").titled("read"),
-            CellStyle::Bytes("dram_write").titled("written"),
-            CellStyle::Bar("dram_read").titled(""),
-            CellStyle::Text("thread").titled("thread"),
-        ],
-        page: 25,
         empty,
+        ..columns.table(request, "bandwidth", "traffic with memory by thread", &found)
     }
 }
 

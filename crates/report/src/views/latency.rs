@@ -7,55 +7,55 @@ use facts::Metric;
 
 use super::Request;
 use super::bandwidth::{levels_note, nothing};
-use super::columns::{
-    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, name, names, of_keys,
-    of_objects,
-};
+use super::columns::{columns_next_to_objects, names};
+use super::list::{COUNT, Columns, NANOSECONDS, PERCENT, PERCENT_ALONE};
 use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn latency(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     if super::sampled::answers(request) {
         return super::sampled::latency(request, code);
     }
-    let table = match request.options.group.as_slice() {
+    match request.options.group.as_slice() {
         [] => histogram(request, memory),
         keys => by_code(request, code, memory, keys),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn histogram(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let found = memory.latency();
     let steps = found.as_ref().map_or(&[][..], |found| &found.histogram);
-    let row = |(from, to, share): &(f64, f64, Metric)| {
-        let to = if to.is_finite() { Cell::text(format!("{to:.0}")) } else { Cell::Missing };
-        vec![Cell::text(format!("{from:.0}")), to, Cell::metric(share.clone())]
-    };
     let (notes, empty) = match &found {
         Ok(found) => (remarks(memory, found), nothing(memory)),
         Err(why) => (memory.notes.clone(), format!("n/a: {why}.")),
     };
+    let what = "latency of loads, nanoseconds";
     Table {
-        view: "latency",
-        result: request.options.result_name.clone(),
-        columns: vec![
-            name("from", "From, ns"),
-            name("to", "To, ns"),
-            figure("load_percent", "Share of loads", "percent"),
-        ],
-        rows: steps.iter().map(row).collect(),
-        total: missing(3),
         notes,
-        title: request.title("latency of loads, nanoseconds"),
-        text_columns: vec![
-            CellStyle::Figure("from").titled("from ns"),
-            CellStyle::Figure("to").titled("to ns"),
-            CellStyle::Percent("load_percent").titled("loads %"),
-            CellStyle::Bar("load_percent").titled(""),
-        ],
-        page: usize::MAX,
         empty,
+        ..steps_table(request, what, ("From, ns", "To, ns"), ("from ns", "to ns"), steps)
     }
+}
+
+/// A histogram.
+pub(super) fn steps_table(
+    request: &Request<'_>,
+    what: &str,
+    (from, to): (&'static str, &'static str),
+    (from_heading, to_heading): (&'static str, &'static str),
+    steps: &[(f64, f64, Metric)],
+) -> Table {
+    let mut columns = Columns::new();
+    columns.name("from", from, CellStyle::Figure, from_heading, |step: &(f64, f64, Metric)| {
+        Cell::text(format!("{:.0}", step.0))
+    });
+    columns.name("to", to, CellStyle::Figure, to_heading, |(_, to, _)| match to.is_finite() {
+        true => Cell::text(format!("{to:.0}")),
+        false => Cell::Missing,
+    });
+    columns.figure("load_percent", "Share of loads", PERCENT, "loads %", |(.., share)| share);
+    columns.show(&["from", "to", "load_percent"]);
+    columns.text.push(CellStyle::Bar("load_percent").titled(""));
+    Table { page: usize::MAX, ..columns.table(request, "latency", what, steps) }
 }
 
 fn remarks(memory: &Memory<'_>, found: &Latency) -> Vec<String> {
@@ -91,54 +91,25 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
     } else {
         memory.latency_rows(request.selection, keys)
     };
-    let mut columns = of_objects(keys);
-    columns.extend(of_keys(keys));
-    columns.extend([
-        figure("loads", "Loads", "count"),
-        figure("load_time_percent", "Share of load time", "percent"),
-        figure("latency", "Mean latency", "ns"),
-        figure("latency_p50", "Median", "ns"),
-        figure("latency_p95", "95 %", "ns"),
-        figure("latency_p99", "99 %", "ns"),
-        figure("l1", "Loads from L1", "percent"),
-        figure("l2", "Loads from L2", "percent"),
-        figure("l3", "Loads from L3", "percent"),
-        figure("dram", "Loads from memory", "percent"),
-        figure("beyond_l2", "Timed beyond L2", "percent"),
-    ]);
-    let row = |row: &LatencyRow| {
-        let mut cells = cells_of_objects(request, keys, &row.key);
-        cells.extend(cells_of_key(request.profile, keys, &row.key, row.place, None));
-        let (latency, levels) = (&row.latency, &row.levels);
-        let figures = [
-            &row.loads,
-            &row.share,
-            &latency.mean,
-            &latency.p50,
-            &latency.p95,
-            &latency.p99,
-            &levels.l1,
-            &levels.l2,
-            &levels.l3,
-            &levels.dram,
-            &row.beyond_l2,
-        ];
-        cells.extend(figures.map(|metric| Cell::metric(metric.clone())));
-        cells
-    };
-    let mut shown = vec![
-        CellStyle::Percent("load_time_percent").titled("load time %"),
-        CellStyle::Figure("latency").titled("mean ns"),
-        CellStyle::Figure("latency_p50").titled("median"),
-        CellStyle::Figure("latency_p95").titled("95 %"),
-        CellStyle::Count("l1").titled("L1 %"),
-        CellStyle::Count("l2").titled("L2 %"),
-        CellStyle::Count("l3").titled("L3 %"),
-        CellStyle::Count("dram").titled("DRAM %"),
-        CellStyle::Count("beyond_l2").titled("timed > L2 %"),
-    ];
-    shown.extend(columns_next_to_objects(keys));
-    let by = names(keys);
+    let mut columns = Columns::by(request, keys, None, |row: &LatencyRow| (&row.key, row.place));
+    columns.figure("loads", "Loads", COUNT, "", |row| &row.loads);
+    columns.figure("load_time_percent", "Share of load time", PERCENT, "load time %", |row| {
+        &row.share
+    });
+    columns.figure("latency", "Mean latency", NANOSECONDS, "mean ns", |row| &row.latency.mean);
+    columns.figure("latency_p50", "Median", NANOSECONDS, "median", |row| &row.latency.p50);
+    columns.figure("latency_p95", "95 %", NANOSECONDS, "95 %", |row| &row.latency.p95);
+    columns.figure("latency_p99", "99 %", NANOSECONDS, "", |row| &row.latency.p99);
+    columns.figure("l1", "Loads from L1", PERCENT_ALONE, "L1 %", |row| &row.levels.l1);
+    columns.figure("l2", "Loads from L2", PERCENT_ALONE, "L2 %", |row| &row.levels.l2);
+    columns.figure("l3", "Loads from L3", PERCENT_ALONE, "L3 %", |row| &row.levels.l3);
+    columns.figure("dram", "Loads from memory", PERCENT_ALONE, "DRAM %", |row| &row.levels.dram);
+    columns.figure("beyond_l2", "Timed beyond L2", PERCENT_ALONE, "timed > L2 %", |row| {
+        &row.beyond_l2
+    });
+    columns.show(&["load_time_percent", "latency", "latency_p50", "latency_p95"]);
+    columns.show(&["l1", "l2", "l3", "dram", "beyond_l2"]);
+    columns.text.extend(columns_next_to_objects(keys));
     let rows = found.as_ref().map_or(&[][..], Vec::as_slice);
     let mut notes: Vec<String> = levels_note(request).into_iter().collect();
     notes.extend(memory.notes.iter().cloned());
@@ -149,16 +120,9 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
                 .to_owned(),
         );
     }
+    let what = format!("latency of loads by {}", names(keys));
     Table {
-        view: "latency",
-        result: request.options.result_name.clone(),
-        rows: rows.iter().map(row).collect(),
-        total: missing(columns.len()),
-        columns,
         notes,
-        title: request.title(&format!("latency of loads by {by}")),
-        text_columns: shown,
-        page: 25,
         empty: match (without, &found) {
             (Some(why), _) => why,
             (None, Ok(_)) => match memory.latency() {
@@ -167,6 +131,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
             },
             (None, Err(why)) => format!("n/a: {why}."),
         },
+        ..columns.table(request, "latency", &what, rows)
     }
 }
 

@@ -10,6 +10,7 @@ mod findings;
 mod hotspots;
 mod kernel;
 mod latency;
+mod list;
 mod nodes;
 mod objects;
 mod pace;

@@ -7,8 +7,8 @@
 use analysis::memory::Latency;
 use analysis::objects::{Grouping, Objects};
 use analysis::sampled::{
-    SampledAccesses, SampledLine, SampledLoop, SampledRow, SampledThread, has_sampled_accesses,
-    sampled_loops,
+    SampledAccesses, SampledLevels, SampledLine, SampledLoop, SampledRow, SampledThread,
+    has_sampled_accesses, sampled_loops,
 };
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::RemoteAddr;
@@ -16,12 +16,15 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{
-    cells_of_key, cells_of_objects, cells_of_place, columns_next_to_objects, figure, missing, name,
-    names, of_keys, of_objects,
+    cells_of_place, columns_next_to_objects, figure, missing, name, names, of_keys,
 };
+use super::latency::steps_table;
+use super::list::{BYTES, Columns, PERCENT, PERCENT_ALONE, Unit};
 use super::objects::object_bytes;
 use super::sharing::{cure, ranges, text_columns};
-use crate::table::{Cell, CellStyle, Column, Table};
+use crate::table::{Cell, CellStyle, Table};
+
+const CYCLES: Unit = Unit("cycles", CellStyle::Figure);
 
 /// Whether the views are of samples.
 pub(super) fn answers(request: &Request<'_>) -> bool {
@@ -85,62 +88,17 @@ pub(super) fn latency(request: &Request<'_>, code: &TracedCode) -> Table {
         return histogram(request);
     }
     let title = format!("latency of sampled loads, cycles, by {}", names(keys));
-    let shown = [
-        CellStyle::Percent("load_time_percent").titled("load time %"),
-        CellStyle::Figure("latency").titled("mean"),
-        CellStyle::Figure("latency_p95").titled("95 %"),
-        CellStyle::Count("l1").titled("L1 %"),
-        CellStyle::Count("l3").titled("L3 %"),
-        CellStyle::Count("dram").titled("DRAM %"),
-        CellStyle::Count("remote").titled("remote %"),
-        CellStyle::Count("modified").titled("HITM %"),
-    ];
+    let shown =
+        ["load_time_percent", "latency", "latency_p95", "l1", "l3", "dram", "remote", "modified"];
     rows(request, code, ("latency", &title), keys, &shown)
 }
 
 pub(super) fn objects(request: &Request<'_>, code: &TracedCode, keys: &[Key]) -> Table {
     let by = if keys == [Key::Object] { String::new() } else { format!(" by {}", names(keys)) };
     let title = format!("memory objects{by}, sampled accesses");
-    let shown = [
-        CellStyle::Percent("load_time_percent").titled("load time %"),
-        CellStyle::Number("accesses").titled("samples"),
-        CellStyle::Figure("latency").titled("mean"),
-        CellStyle::Count("dram").titled("DRAM %"),
-        CellStyle::Count("remote").titled("remote %"),
-        CellStyle::Count("modified").titled("HITM %"),
-        CellStyle::Bytes("object_bytes").titled("size"),
-    ];
+    let shown =
+        ["load_time_percent", "accesses", "latency", "dram", "remote", "modified", "object_bytes"];
     rows(request, code, ("objects", &title), keys, &shown)
-}
-
-fn columns(keys: &[Key]) -> Vec<Column> {
-    let mut columns = of_objects(keys);
-    columns.extend(of_keys(keys));
-    columns.extend([
-        name("accesses", "Sampled accesses"),
-        name("sampled_loads", "Sampled loads"),
-        name("sampled_stores", "Sampled stores"),
-        figure("load_percent", "Share of loads", "percent"),
-        figure("store_percent", "Share of stores", "percent"),
-        figure("load_time_percent", "Share of load time", "percent"),
-        figure("latency", "Mean latency", "cycles"),
-        figure("latency_p50", "Median", "cycles"),
-        figure("latency_p95", "95 %", "cycles"),
-        figure("latency_p99", "99 %", "cycles"),
-        figure("l1", "Loads from L1", "percent"),
-        figure("fill_buffer", "Loads of lines on their way", "percent"),
-        figure("l2", "Loads from L2", "percent"),
-        figure("l3", "Loads from L3", "percent"),
-        figure("remote_cache", "Loads from a remote cache", "percent"),
-        figure("dram", "Loads from memory", "percent"),
-        figure("remote", "Loads from remote memory", "percent"),
-        figure("modified", "Loads of modified lines (HITM)", "percent"),
-        figure("page_walks", "Loads after a page walk", "percent"),
-    ]);
-    if keys.contains(&Key::Object) {
-        columns.push(figure("object_bytes", "Bytes", "bytes"));
-    }
-    columns
 }
 
 fn rows(
@@ -148,7 +106,7 @@ fn rows(
     code: &TracedCode,
     (view, title): (&'static str, &str),
     keys: &[Key],
-    shown: &[crate::table::TextColumn],
+    shown: &[&str],
 ) -> Table {
     let accesses = selected(request);
     let without = request.without_objects();
@@ -160,71 +118,62 @@ fn rows(
             accesses.rows(&Grouping { profile, code, objects, selection, keys })
         }
     };
-    let cells = |row: &SampledRow| {
-        let mut cells = cells_of_objects(request, keys, &row.key);
-        cells.extend(cells_of_key(request.profile, keys, &row.key, row.place, None));
-        cells.extend([
-            Cell::Number(row.loads.saturating_add(row.stores)),
-            Cell::Number(row.loads),
-            Cell::Number(row.stores),
-        ]);
-        let unknown = |why: &String| Metric::unavailable("cycles", why);
-        let of = |part: fn(&Latency) -> &Metric| match &row.latency {
-            Ok(latency) => part(latency).clone(),
-            Err(why) => unknown(why),
-        };
-        let levels = &row.levels;
-        let figures = [
-            row.load_share.clone(),
-            row.store_share.clone(),
-            row.time_share.clone(),
-            of(|latency| &latency.mean),
-            of(|latency| &latency.p50),
-            of(|latency| &latency.p95),
-            of(|latency| &latency.p99),
-            levels.l1.clone(),
-            levels.fill_buffer.clone(),
-            levels.l2.clone(),
-            levels.l3.clone(),
-            levels.remote_cache.clone(),
-            levels.dram.clone(),
-            levels.remote_dram.clone(),
-            levels.modified.clone(),
-            levels.page_walks.clone(),
-        ];
-        cells.extend(figures.map(Cell::metric));
-        if keys.contains(&Key::Object) {
+    let mut columns = Columns::by(request, keys, None, |row: &SampledRow| (&row.key, row.place));
+    columns.name("accesses", "Sampled accesses", CellStyle::Number, "samples", |row| {
+        Cell::Number(row.loads.saturating_add(row.stores))
+    });
+    columns.name("sampled_loads", "Sampled loads", CellStyle::Number, "", |row| {
+        Cell::Number(row.loads)
+    });
+    columns.name("sampled_stores", "Sampled stores", CellStyle::Number, "", |row| {
+        Cell::Number(row.stores)
+    });
+    columns.figure("load_percent", "Share of loads", PERCENT, "", |row| &row.load_share);
+    columns.figure("store_percent", "Share of stores", PERCENT, "", |row| &row.store_share);
+    columns.figure("load_time_percent", "Share of load time", PERCENT, "load time %", |row| {
+        &row.time_share
+    });
+    let mut latency = |key, label, heading, part: fn(&Latency) -> &Metric| {
+        columns.cell(key, label, CYCLES, heading, move |row| match &row.latency {
+            Ok(latency) => Cell::metric(part(latency).clone()),
+            Err(why) => Cell::metric(Metric::unavailable("cycles", why)),
+        });
+    };
+    latency("latency", "Mean latency", "mean", |latency| &latency.mean);
+    latency("latency_p50", "Median", "", |latency| &latency.p50);
+    latency("latency_p95", "95 %", "95 %", |latency| &latency.p95);
+    latency("latency_p99", "99 %", "", |latency| &latency.p99);
+    let mut level = |key, label, heading, part: fn(&SampledLevels) -> &Metric| {
+        columns.figure(key, label, PERCENT_ALONE, heading, move |row| part(&row.levels));
+    };
+    level("l1", "Loads from L1", "L1 %", |levels| &levels.l1);
+    level("fill_buffer", "Loads of lines on their way", "", |levels| &levels.fill_buffer);
+    level("l2", "Loads from L2", "", |levels| &levels.l2);
+    level("l3", "Loads from L3", "L3 %", |levels| &levels.l3);
+    level("remote_cache", "Loads from a remote cache", "", |levels| &levels.remote_cache);
+    level("dram", "Loads from memory", "DRAM %", |levels| &levels.dram);
+    level("remote", "Loads from remote memory", "remote %", |levels| &levels.remote_dram);
+    level("modified", "Loads of modified lines (HITM)", "HITM %", |levels| &levels.modified);
+    level("page_walks", "Loads after a page walk", "", |levels| &levels.page_walks);
+    if keys.contains(&Key::Object) {
+        columns.cell("object_bytes", "Bytes", BYTES, "size", |row| {
             let object = row.key.object.map(|id| request.objects().get(id));
-            cells.push(object.map_or(Cell::Missing, |one| Cell::metric(object_bytes(one))));
-        }
-        cells
-    };
-    let columns = columns(keys);
-    let mut text_columns = shown.to_vec();
-    text_columns.extend(columns_next_to_objects(keys));
-    let table = Table {
-        view,
-        result: request.options.result_name.clone(),
-        rows: found.iter().map(cells).collect(),
-        total: missing(columns.len()),
-        columns,
+            object.map_or(Cell::Missing, |one| Cell::metric(object_bytes(one)))
+        });
+    }
+    columns.show(shown);
+    columns.text.extend(columns_next_to_objects(keys));
+    Table {
         notes: notes(request, &accesses),
-        title: request.title(title),
-        text_columns,
-        page: 25,
         empty: without.unwrap_or_else(|| empty(request)),
-    };
-    table.limited(request.options.limit)
+        ..columns.table(request, view, title, &found)
+    }
 }
 
 fn histogram(request: &Request<'_>) -> Table {
     let accesses = selected(request);
     let found = accesses.latency();
     let steps = found.as_ref().map_or(&[][..], |found| &found.histogram);
-    let row = |(from, to, share): &(f64, f64, Metric)| {
-        let to = if to.is_finite() { Cell::text(format!("{to:.0}")) } else { Cell::Missing };
-        vec![Cell::text(format!("{from:.0}")), to, Cell::metric(share.clone())]
-    };
     let mut notes = notes(request, &accesses);
     if let Ok(found) = &found {
         let one = |what: &str, metric: &Metric| {
@@ -262,28 +211,12 @@ fn histogram(request: &Request<'_>) -> Table {
     if !named.is_empty() {
         notes.push(format!("loads from: {}", named.join(", ")));
     }
-    let table = Table {
-        view: "latency",
-        result: request.options.result_name.clone(),
-        columns: vec![
-            name("from", "From, cycles"),
-            name("to", "To, cycles"),
-            figure("load_percent", "Share of loads", "percent"),
-        ],
-        rows: steps.iter().map(row).collect(),
-        total: missing(3),
+    let labels = ("From, cycles", "To, cycles");
+    Table {
         notes,
-        title: request.title("latency of sampled loads, cycles"),
-        text_columns: vec![
-            CellStyle::Figure("from").titled("from"),
-            CellStyle::Figure("to").titled("to"),
-            CellStyle::Percent("load_percent").titled("loads %"),
-            CellStyle::Bar("load_percent").titled(""),
-        ],
-        page: usize::MAX,
         empty: empty(request),
-    };
-    table.limited(request.options.limit)
+        ..steps_table(request, "latency of sampled loads, cycles", labels, ("from", "to"), steps)
+    }
 }
 
 /// `pace` of branch stacks: how often loops go round, without their time.
@@ -318,7 +251,7 @@ pub(super) fn loops(request: &Request<'_>) -> Table {
             }
         }
     }
-    let table = Table {
+    Table {
         view: "pace",
         result: request.options.result_name.clone(),
         rows: found.iter().map(cells).collect(),
@@ -336,8 +269,7 @@ pub(super) fn loops(request: &Request<'_>) -> Table {
         ],
         page: 25,
         empty: "No branch in the stacks goes back within a function.".to_owned(),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 pub(super) fn sharing(request: &Request<'_>) -> Table {
@@ -378,7 +310,7 @@ pub(super) fn sharing(request: &Request<'_>) -> Table {
             found.samples
         ),
     });
-    let table = Table {
+    Table {
         view: "sharing",
         result: request.options.result_name.clone(),
         total: missing(columns.len()),
@@ -389,8 +321,7 @@ pub(super) fn sharing(request: &Request<'_>) -> Table {
         text_columns: text_columns(CellStyle::Number("conflicts")),
         page: 25,
         empty: "No sampled access met a line that another thread had written.".to_owned(),
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 fn of_line(request: &Request<'_>, line: &SampledLine, thread: &SampledThread) -> Vec<Cell> {
