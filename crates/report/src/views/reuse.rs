@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 
 use analysis::accesses::{AccessRow, Accesses, accesses_of_objects};
-use analysis::reuse::{CacheSize, Reuse, ReuseRow, TlbSizes, cache_sizes, reuse_of_objects};
+use analysis::reuse::{
+    CacheSize, Footprint, Reuse, ReuseRow, TlbSizes, cache_sizes, reuse_of_objects,
+};
 use analysis::{Key, RowKey, TracedCode};
 use base::Bytes;
 use facts::Metric;
 
 use super::Request;
-use super::columns::{
-    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
-    of_objects, short_columns,
-};
-use crate::table::{Cell, CellStyle, Column, Table};
+use super::columns::{columns_of_objects, names, short_columns};
+use super::list::{BYTES, COUNT, Columns, PERCENT, PERCENT_ALONE};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 /// Columns of the miss ratio curve: every other of its sizes.
@@ -36,8 +36,14 @@ const CURVE: [(u64, &str, &str); 15] = [
 ];
 
 /// Columns of the machine's caches, by level.
-const LEVELS: [(u32, &str, &str); 3] =
-    [(1, "miss_l1", "Miss at L1"), (2, "miss_l2", "Miss at L2"), (3, "miss_l3", "Miss at L3")];
+const LEVELS: [(u32, &str, &str, &str); 3] = [
+    (1, "miss_l1", "Miss at L1", "L1 miss %"),
+    (2, "miss_l2", "Miss at L2", "L2 miss %"),
+    (3, "miss_l3", "Miss at L3", ""),
+];
+
+/// What code accesses, and of these what again.
+type Row<'a> = (&'a AccessRow, &'a ReuseRow);
 
 pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
     let profile = request.profile;
@@ -61,44 +67,16 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         )
     };
     let by_key: HashMap<RowKey, &ReuseRow> = found.rows.iter().map(|row| (row.key, row)).collect();
-    let mut columns = of_objects(keys);
-    columns.extend(of_keys(keys));
-    columns.extend(own_columns());
-    let mut rows = Vec::new();
-    let mut heaviest = None;
-    for row in &accesses.rows {
-        let Some(reused) = by_key.get(&row.key) else { continue };
-        heaviest = heaviest.or(Some((row, *reused)));
-        let mut cells = cells_of_objects(request, keys, &row.key);
-        cells.extend(cells_of_key(profile, keys, &row.key, row.place, None));
-        cells.extend(figures(row, reused, &caches));
-        rows.push(cells);
-    }
-    let mut shown = vec![
-        CellStyle::Percent("access_percent").titled("share %"),
-        CellStyle::Percent("miss_l1").titled("L1 miss %"),
-        CellStyle::Percent("miss_l2").titled("L2 miss %"),
-        CellStyle::Bytes("fitting_bytes").titled("block for"),
-        CellStyle::Count("line_use_percent").titled("used %"),
-        CellStyle::Percent("tlb_4k_second_miss").titled("TLB miss %"),
-    ];
-    shown.extend(columns_of_objects(keys));
-    shown.extend(short_columns(keys, keys));
-    let by = names(keys);
-    let conclusion = heaviest.and_then(|(row, reused)| conclusion(request, keys, row, reused));
-    let table = Table {
-        view: "reuse",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows,
+    let rows: Vec<Row<'_>> =
+        accesses.rows.iter().filter_map(|row| Some((row, *by_key.get(&row.key)?))).collect();
+    let columns = columns(request, keys, &caches);
+    let conclusion = rows.first().and_then(|(row, reused)| conclusion(request, keys, row, reused));
+    let what = format!("reuse of memory by {}", names(keys));
+    Table {
         notes: conclusion.into_iter().chain(notes(&found, &caches, tlb)).collect(),
-        title: request.title(&format!("reuse of memory by {by}")),
-        text_columns: shown,
-        page: 25,
         empty: without.unwrap_or_else(|| empty(request)),
-    };
-    table.limited(request.options.limit)
+        ..columns.table(request, "reuse", &what, &rows)
+    }
 }
 
 fn empty(request: &Request<'_>) -> String {
@@ -109,38 +87,57 @@ fn empty(request: &Request<'_>) -> String {
     }
 }
 
-fn own_columns() -> Vec<Column> {
-    let mut columns =
-        vec![figure("accesses", "Accesses", "count"), figure("access_percent", "Share", "percent")];
-    columns.extend(LEVELS.map(|(_, key, label)| figure(key, label, "percent")));
-    columns.extend([
-        figure("fitting_bytes", "Fits in", "bytes"),
-        figure("lines_per_burst", "Lines per burst", "count"),
-        figure("line_use_percent", "Bytes used", "percent"),
-        figure("pages_4k", "4 KiB pages per burst", "count"),
-        figure("tlb_4k_first_miss", "TLB miss, 4 KiB, first level", "percent"),
-        figure("tlb_4k_second_miss", "TLB miss, 4 KiB, second level", "percent"),
-        figure("pages_2m", "2 MiB pages per burst", "count"),
-        figure("tlb_2m_first_miss", "TLB miss, 2 MiB, first level", "percent"),
-        figure("tlb_2m_second_miss", "TLB miss, 2 MiB, second level", "percent"),
-    ]);
-    columns.extend(CURVE.map(|(_, key, label)| figure(key, label, "percent")));
-    columns
-}
-
-fn figures(row: &AccessRow, reused: &ReuseRow, caches: &[CacheSize]) -> Vec<Cell> {
-    let at_level = |level: u32| match caches.iter().find(|cache| cache.level == level) {
-        Some(cache) => reused.curve.miss(cache.bytes),
-        None => Metric::unavailable("percent", "the machine does not report this cache"),
-    };
-    let mut metrics = vec![row.accesses.clone(), row.share.clone()];
-    metrics.extend(LEVELS.map(|(level, ..)| at_level(level)));
-    metrics.extend([reused.curve.fitting(), row.lines.clone(), row.line_use.clone()]);
-    for reach in [&reused.small_pages, &reused.large_pages] {
-        metrics.extend([reach.pages.clone(), reach.first_miss.clone(), reach.second_miss.clone()]);
+fn columns<'a>(
+    request: &'a Request<'a>,
+    keys: &'a [Key],
+    caches: &'a [CacheSize],
+) -> Columns<'a, Row<'a>> {
+    let mut columns = Columns::by(request, keys, None, |(row, _): &Row<'a>| (&row.key, row.place));
+    columns.figure("accesses", "Accesses", COUNT, "", |(row, _)| &row.accesses);
+    columns.figure("access_percent", "Share", PERCENT, "share %", |(row, _)| &row.share);
+    for (level, key, label, heading) in LEVELS {
+        let cache = caches.iter().find(|cache| cache.level == level);
+        columns.cell(key, label, PERCENT, heading, move |(_, reused)| {
+            Cell::metric(match cache {
+                Some(cache) => reused.curve.miss(cache.bytes),
+                None => Metric::unavailable("percent", "the machine does not report this cache"),
+            })
+        });
     }
-    metrics.extend(CURVE.map(|(size, ..)| reused.curve.miss(Bytes(size))));
-    metrics.into_iter().map(Cell::metric).collect()
+    columns.cell("fitting_bytes", "Fits in", BYTES, "block for", |(_, reused)| {
+        Cell::metric(reused.curve.fitting())
+    });
+    columns.figure("lines_per_burst", "Lines per burst", COUNT, "", |(row, _)| &row.lines);
+    columns.figure("line_use_percent", "Bytes used", PERCENT_ALONE, "used %", |(row, _)| {
+        &row.line_use
+    });
+    let mut pages = |key, label, unit, heading, metric: fn(&ReuseRow) -> &Metric| {
+        columns.figure(key, label, unit, heading, move |(_, reused)| metric(reused));
+    };
+    pages("pages_4k", "4 KiB pages per burst", COUNT, "", |row| &row.small_pages.pages);
+    pages("tlb_4k_first_miss", "TLB miss, 4 KiB, first level", PERCENT, "", |row| {
+        &row.small_pages.first_miss
+    });
+    pages("tlb_4k_second_miss", "TLB miss, 4 KiB, second level", PERCENT, "TLB miss %", |row| {
+        &row.small_pages.second_miss
+    });
+    pages("pages_2m", "2 MiB pages per burst", COUNT, "", |row| &row.large_pages.pages);
+    pages("tlb_2m_first_miss", "TLB miss, 2 MiB, first level", PERCENT, "", |row| {
+        &row.large_pages.first_miss
+    });
+    pages("tlb_2m_second_miss", "TLB miss, 2 MiB, second level", PERCENT, "", |row| {
+        &row.large_pages.second_miss
+    });
+    for (size, key, label) in CURVE {
+        columns.cell(key, label, PERCENT, "", move |(_, reused)| {
+            Cell::metric(reused.curve.miss(Bytes(size)))
+        });
+    }
+    columns.show(&["access_percent", "miss_l1", "miss_l2", "fitting_bytes", "line_use_percent"]);
+    columns.show(&["tlb_4k_second_miss"]);
+    columns.text.extend(columns_of_objects(keys));
+    columns.text.extend(short_columns(keys, keys));
+    columns
 }
 
 /// What the heaviest row wants, in one sentence.
@@ -210,32 +207,28 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
     let tlb = TlbSizes::of(&profile.recording.run.host);
     let keys = [Key::Module];
     let found = analysis::reuse::reuse(profile, code, request.selection, &keys, &[], tlb);
-    let columns = vec![
-        Column { key: "start", label: "Start", unit: None },
-        name("thread", "Thread"),
-        figure("pages_4k", "4 KiB pages", "count"),
-        figure("pages_4k_so_far", "4 KiB pages so far", "count"),
-        figure("working_set_pages", "Working set, 4 KiB pages", "count"),
-        figure("pages_2m", "2 MiB pages", "count"),
-        figure("pages_2m_so_far", "2 MiB pages so far", "count"),
-    ];
-    let rows = found.footprints.iter().map(|one| {
+    let mut columns = Columns::new();
+    columns.name("start", "Start", CellStyle::Start, "start", |one: &Footprint| {
+        Cell::Seconds(one.time.seconds())
+    });
+    columns.name("thread", "Thread", CellStyle::Text, "thread", |one| {
         let thread = profile.threads.find(one.pid, one.tid);
         let label = thread.map(|thread| profile.threads.get(thread).label());
-        let mut cells = vec![
-            Cell::Seconds(one.time.seconds()),
-            Cell::text(label.unwrap_or_else(|| one.tid.to_string())),
-        ];
-        let metrics = [
-            &one.small_pages,
-            &one.small_pages_so_far,
-            &one.working_set,
-            &one.large_pages,
-            &one.large_pages_so_far,
-        ];
-        cells.extend(metrics.map(|metric| Cell::metric(metric.clone())));
-        cells
+        Cell::text(label.unwrap_or_else(|| one.tid.to_string()))
     });
+    columns.figure("pages_4k", "4 KiB pages", COUNT, "4K pages", |one| &one.small_pages);
+    columns.figure("pages_4k_so_far", "4 KiB pages so far", COUNT, "so far", |one| {
+        &one.small_pages_so_far
+    });
+    columns.figure("working_set_pages", "Working set, 4 KiB pages", COUNT, "working set", |one| {
+        &one.working_set
+    });
+    columns.figure("pages_2m", "2 MiB pages", COUNT, "2M pages", |one| &one.large_pages);
+    columns.figure("pages_2m_so_far", "2 MiB pages so far", COUNT, "so far", |one| {
+        &one.large_pages_so_far
+    });
+    columns.show(&["start", "pages_4k", "pages_4k_so_far", "working_set_pages", "pages_2m"]);
+    columns.show(&["pages_2m_so_far", "thread"]);
     let mut notes = Vec::new();
     if !found.footprints.is_empty() {
         notes.push(
@@ -248,27 +241,12 @@ pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
     if read < asked {
         notes.push(format!("{read} of {asked} bursts were used, evenly spaced."));
     }
-    let table = Table {
-        view: "working-set",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows: rows.collect(),
+    Table {
         notes,
-        title: request.title("memory touched by bursts"),
-        text_columns: vec![
-            CellStyle::Start("start").titled("start"),
-            CellStyle::Count("pages_4k").titled("4K pages"),
-            CellStyle::Count("pages_4k_so_far").titled("so far"),
-            CellStyle::Count("working_set_pages").titled("working set"),
-            CellStyle::Count("pages_2m").titled("2M pages"),
-            CellStyle::Count("pages_2m_so_far").titled("so far"),
-            CellStyle::Text("thread").titled("thread"),
-        ],
         page: 40,
         empty: empty(request),
-    };
-    table.limited(request.options.limit)
+        ..columns.table(request, "working-set", "memory touched by bursts", &found.footprints)
+    }
 }
 
 #[cfg(test)]
