@@ -10,10 +10,8 @@ use base::Bytes;
 use facts::{Evidence, Metric};
 
 use super::Request;
-use super::columns::{
-    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
-    of_objects, short_columns,
-};
+use super::columns::{columns_of_objects, names, short_columns};
+use super::list::{BYTES, COUNT, Columns, PERCENT, PERCENT_ALONE};
 use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
@@ -33,71 +31,48 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
     let by_site = keys.is_empty() && !by_object;
     // A site is shown by its function, file, line and module.
     let place_keys = if keys.is_empty() { &[Key::Function] } else { keys };
-    let mut columns = of_objects(keys);
-    columns.extend(of_keys(place_keys));
-    if by_site {
-        columns.push(name("offset", "Offset"));
-    }
-    let key_columns = columns.len();
-    columns.extend([
-        name("kind", "Kind"),
-        figure("access_bytes", "Bytes", "bytes"),
-        figure("accesses", "Accesses", "count"),
-        figure("access_percent", "Share", "percent"),
-        name("stride", "Stride"),
-        figure("stride_bytes", "Stride", "bytes"),
-        figure("stride_percent", "Stride share", "percent"),
-        figure("lines_per_burst", "Lines per burst", "count"),
-        figure("line_use_percent", "Bytes used", "percent"),
-    ]);
     let by_type = keys.contains(&Key::Type);
     let used = if by_type { used_bytes(request, code) } else { BTreeMap::new() };
+    let mut columns =
+        Columns::by(request, place_keys, None, |row: &AccessRow| (&row.key, row.place));
+    if by_site {
+        columns.name("offset", "Offset", CellStyle::Figure, "", |row| {
+            row.site.as_ref().map_or(Cell::Missing, |site| Cell::text(site.offset.to_string()))
+        });
+    }
+    columns.name("kind", "Kind", CellStyle::Text, "kind", |row| {
+        Cell::text(row.kind.map_or("mixed", |kind| kind.name()))
+    });
+    columns.figure("access_bytes", "Bytes", BYTES, "size", |row| &row.bytes);
+    columns.figure("accesses", "Accesses", COUNT, "", |row| &row.accesses);
+    columns.figure("access_percent", "Share", PERCENT, "share %", |row| &row.share);
+    columns.name("stride", "Stride", CellStyle::Figure, "stride", |row| {
+        Cell::text(stride(row.pattern))
+    });
+    columns.figure("stride_bytes", "Stride", BYTES, "", |row| &row.stride);
+    columns.figure("stride_percent", "Stride share", PERCENT, "", |row| &row.stride_share);
+    columns.figure("lines_per_burst", "Lines per burst", COUNT, "lines", |row| &row.lines);
+    columns.figure("line_use_percent", "Bytes used", PERCENT_ALONE, "used %", |row| &row.line_use);
+    columns.show(&["access_percent", "kind", "access_bytes", "stride", "lines_per_burst"]);
+    columns.show(&["line_use_percent"]);
     if by_type {
-        columns.push(figure("type_bytes_used", "Bytes used of a value", "bytes"));
-        columns.push(figure("type_bytes", "Bytes of a value", "bytes"));
+        let of_type = |row: &AccessRow| used.get(&row.key.value_type?);
+        columns.cell("type_bytes_used", "Bytes used of a value", BYTES, "touched", move |row| {
+            bytes_of_type(of_type(row).map(|found| found.used))
+        });
+        columns.cell("type_bytes", "Bytes of a value", BYTES, "of", move |row| {
+            bytes_of_type(of_type(row).map(|found| found.of))
+        });
+        columns.show(&["type_bytes_used", "type_bytes"]);
     }
-    let mut rows = Vec::with_capacity(found.rows.len());
-    for row in &found.rows {
-        let mut cells = cells_of_objects(request, keys, &row.key);
-        cells.extend(cells_of_key(profile, place_keys, &row.key, row.place, None));
-        cells.extend(row.site.map(|site| Cell::text(site.offset.to_string())));
-        cells.extend(figures(row));
-        if by_type {
-            cells.extend(used_cells(row, &used));
-        }
-        rows.push(cells);
-    }
-    let mut total = missing(key_columns + 2);
-    total.extend(total_cells(request, &found));
-    total.extend(missing(columns.len() - total.len()));
-    let mut shown = vec![
-        CellStyle::Percent("access_percent").titled("share %"),
-        CellStyle::Text("kind").titled("kind"),
-        CellStyle::Bytes("access_bytes").titled("size"),
-        CellStyle::Figure("stride").titled("stride"),
-        CellStyle::Count("lines_per_burst").titled("lines"),
-        CellStyle::Count("line_use_percent").titled("used %"),
-    ];
-    if by_type {
-        shown.push(CellStyle::Bytes("type_bytes_used").titled("touched"));
-        shown.push(CellStyle::Bytes("type_bytes").titled("of"));
-    }
-    shown.extend(columns_of_objects(keys));
-    shown.extend(short_columns(place_keys, keys));
+    columns.text.extend(columns_of_objects(keys));
+    columns.text.extend(short_columns(place_keys, keys));
     let by = match keys {
         [] => "instruction".to_owned(),
         keys => names(keys),
     };
-    let table = Table {
-        view: "accesses",
-        result: request.options.result_name.clone(),
-        columns,
-        rows,
-        total,
+    let mut table = Table {
         notes: notes(&found),
-        title: request.title(&format!("memory accesses by {by}")) + &coverage_line(request),
-        text_columns: shown,
-        page: 25,
         empty: if let Some(why) = without {
             why
         } else if request.everything() {
@@ -105,22 +80,19 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         } else {
             "No traced memory accesses match the filter.".to_owned()
         },
+        ..columns.table(request, "accesses", &format!("memory accesses by {by}"), &found.rows)
     };
-    table.limited(request.options.limit)
-}
-
-fn figures(row: &AccessRow) -> [Cell; 9] {
-    [
-        Cell::text(row.kind.map_or("mixed", |kind| kind.name())),
-        Cell::metric(row.bytes.clone()),
-        Cell::metric(row.accesses.clone()),
-        Cell::metric(row.share.clone()),
-        Cell::text(stride(row.pattern)),
-        Cell::metric(row.stride.clone()),
-        Cell::metric(row.stride_share.clone()),
-        Cell::metric(row.lines.clone()),
-        Cell::metric(row.line_use.clone()),
-    ]
+    table.title += &coverage_line(request);
+    if request.everything() && found.total > 0 {
+        let traced = |value, unit| Metric {
+            evidence: Some(Evidence::Traced),
+            samples: found.bursts,
+            ..Metric::counted(value, unit)
+        };
+        table.set_total("accesses", traced(found.total as f64, "count"));
+        table.set_total("access_percent", traced(100.0, "percent"));
+    }
+    table
 }
 
 /// How much of the values of each type the traced accesses touch.
@@ -130,15 +102,13 @@ fn used_bytes(request: &Request<'_>, code: &TracedCode) -> BTreeMap<TypeId, Used
     request.profile.types.used_bytes(sites)
 }
 
-fn used_cells(row: &AccessRow, used: &BTreeMap<TypeId, UsedBytes>) -> [Cell; 2] {
-    let found = row.key.value_type.and_then(|of| used.get(&of));
-    let metric = |bytes: Option<Bytes>| match bytes {
+fn bytes_of_type(bytes: Option<Bytes>) -> Cell {
+    Cell::metric(match bytes {
         Some(Bytes(bytes)) => {
             Metric { evidence: Some(Evidence::Traced), ..Metric::counted(bytes as f64, "bytes") }
         }
         None => Metric::unavailable("bytes", "no type is known"),
-    };
-    [found.map(|found| found.used), found.map(|found| found.of)].map(metric).map(Cell::metric)
+    })
 }
 
 pub(super) fn stride(pattern: Pattern) -> String {
@@ -151,19 +121,6 @@ pub(super) fn stride(pattern: Pattern) -> String {
         Pattern::PointerChase => "pointer chase".to_owned(),
         Pattern::Runs(distance) => format!("~{distance:+}"),
     }
-}
-
-/// Accesses and their share: of all bursts, when nothing is filtered out.
-fn total_cells(request: &Request<'_>, found: &Accesses) -> Vec<Cell> {
-    if !request.everything() || found.total == 0 {
-        return missing(2);
-    }
-    let traced = |value, unit| Metric {
-        evidence: Some(Evidence::Traced),
-        samples: found.bursts,
-        ..Metric::counted(value, unit)
-    };
-    [traced(found.total as f64, "count"), traced(100.0, "percent")].map(Cell::metric).into()
 }
 
 fn coverage_line(request: &Request<'_>) -> String {
