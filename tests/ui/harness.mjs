@@ -2,6 +2,8 @@
 // them failed.
 //
 //   node tests/ui/SCRIPT.mjs CHROMIUM ADDRESS          (ADDRESS: http://127.0.0.1:... or file:///...)
+//
+// STEP=TEXT runs only the steps with that text in their names.
 
 import { createRequire } from "node:module";
 
@@ -25,7 +27,8 @@ export async function open() {
   const view = page.locator("#view");
   async function run() {
     let failed = 0;
-    for (const [name, act] of steps) {
+    if (process.env.STEP) await page.goto(address);
+    for (const [name, act] of steps.filter(([name]) => name.includes(process.env.STEP ?? ""))) {
       try {
         await act();
         console.log(`ok ${name}`);

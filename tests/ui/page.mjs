@@ -134,6 +134,27 @@ step("what is pointed at moves nothing", async () => {
     }
   }
 });
+if (served) {
+  step("answers that come late move nothing", async () => {
+    const pattern = /\/api\/(?!stacks)/;
+    const held = [];
+    let answer;
+    const asked = new Promise((resolve) => { answer = resolve; });
+    await page.route(pattern, (route) => { held.push(asked.then(() => route.continue()).catch(() => {})); });
+    await page.goto(address + "#view=timeline");
+    await page.reload();
+    const drawing = view.locator(".lanes");
+    await drawing.locator("text.lane", { hasText: "worker (101)" }).waitFor();
+    const before = await drawing.boundingBox();
+    answer();
+    // Of single samples, and of the table over time.
+    await view.getByText("A sample stands for the CPU time before it").waitFor();
+    await view.getByText("No bandwidth over time in this result").waitFor();
+    await Promise.all(held);
+    assert.deepEqual(await drawing.boundingBox(), before);
+    await page.unroute(pattern);
+  });
+}
 step("a function as filter, in the address", async () => {
   await tab("Bottom-up");
   await view.getByRole("treegrid").getByRole("row").filter({ hasText: "hot_loop" }).first().click({ position: { x: 320, y: 10 } });

@@ -34,7 +34,7 @@ function modules(base: StacksDocument, now: StacksDocument): (module: string) =>
 export function bothOf(base: StacksDocument, now: StacksDocument): Both {
   const common = modules(base, now);
   const doc: StacksDocument = {
-    view: "stacks", elapsed: Math.max(base.elapsed, now.elapsed), threads: [], modules: [], files: [], notes: [], figures: [],
+    view: "stacks", elapsed: Math.max(base.elapsed, now.elapsed), threads: [], cpus: [], over_time: [], modules: [], files: [], notes: [], figures: [],
     functions: { name: [], module: [], file: [] }, nodes: { parent: [], function: [], line: [], inlined: [] },
   };
   const texts = (list: string[]) => {

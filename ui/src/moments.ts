@@ -49,7 +49,7 @@ export class Moments {
 
   constructor(readonly doc: MomentsDocument, all: StacksDocument) {
     const { modules, files, functions, nodes } = doc;
-    this.stacks = new Stacks({ view: "stacks", elapsed: all.elapsed, threads: all.threads, modules, files, functions, nodes, figures: [], notes: [] });
+    this.stacks = new Stacks({ ...all, modules, files, functions, nodes, figures: [], notes: [] });
     const of = (kind: Kind) => decoded(doc.from, doc[kind]);
     this.times = { samples: of("samples"), faults: of("faults"), waits: of("waits"), bursts: of("bursts") };
   }

@@ -74,6 +74,9 @@ export interface StacksDocument {
   view: "stacks";
   elapsed: number;
   threads: { label: string; process: string; start: number; end: number }[];
+  cpus: { cpu: number; node: number | null }[];
+  /** Figures over time that other documents have: what of them is in doubt has a lane that says so. */
+  over_time: ("bandwidth" | "resident")[];
   modules: string[];
   files: string[];
   functions: { name: string[]; module: number[]; file: number[] };
@@ -96,7 +99,6 @@ export interface MomentsDocument extends Pick<StacksDocument, "modules" | "files
   view: "moments";
   from: number;
   to: number;
-  cpus: { cpu: number; node: number | null }[];
   factor: number;
   samples: MomentColumns & { cpu: number[]; kernel: number[] };
   faults: MomentColumns & { weight: number[]; major: number[] };

@@ -3,11 +3,9 @@
 //! What for: `moments?filter=time=1.2..1.3&limit=20000`. What not: a view of the command line; `docs/format/stacks.md` has the meaning
 //! of each field. Times are whole microseconds, each the difference to the one before it: so they are short.
 
-use std::collections::BTreeSet;
-
 use analysis::moments::{Close, Moments, close};
 use analysis::threading::State;
-use analysis::{Profile, Selection};
+use analysis::Selection;
 use base::{CpuId, Nanos};
 use facts::BurstFlavour;
 use serde_json::{Map, Value, json};
@@ -43,7 +41,6 @@ pub fn moments(
         "result": result,
         "from": found.start.seconds(),
         "to": found.end.seconds(),
-        "cpus": cpus(profile),
         "modules": names.modules.list,
         "files": names.files.list,
         "functions": names.functions,
@@ -74,18 +71,6 @@ fn name_of(flavour: BurstFlavour) -> &'static str {
         BurstFlavour::Timed => "times of loads",
         BurstFlavour::Sparse => "counts of rare blocks",
     }
-}
-
-/// The CPUs on which samples were taken, each with its NUMA node where the machine says.
-fn cpus(profile: &Profile<'_>) -> Value {
-    let seen: BTreeSet<CpuId> =
-        profile.recording.samples.iter().filter_map(|sample| sample.cpu).collect();
-    let nodes = &profile.recording.run.host.numa_nodes;
-    let node = |cpu: &CpuId| {
-        let node = nodes.iter().find(|node| node.cpus.contains(&cpu.0));
-        json!({ "cpu": cpu.0, "node": node.map(|node| node.id) })
-    };
-    json!(seen.iter().map(node).collect::<Vec<Value>>())
 }
 
 fn micros(time: Nanos) -> i64 {

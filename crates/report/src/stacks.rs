@@ -1,12 +1,17 @@
 //! `stacks`: call stacks with their figures as one compact document, from which the page makes trees, flame graphs and groupings.
 //!
 //! What for: a filter or another grouping needs no request. What not: a view of the command line.
+//! It also says which lanes the timeline has, so that none comes in with a later answer and moves those below it.
 //! Tables are arrays, and refer to each other by position; `docs/format/stacks.md` has the meaning of each.
+
+use std::collections::BTreeSet;
 
 use analysis::faults::fault_scales;
 use analysis::heap::heap_sums;
 use analysis::stack_cells::{FigureCells, StackCells, StackFigure, StackTreeNode, stack_cells};
-use analysis::{LocationId, Profile, Selection};
+use analysis::timeline::largest_resident;
+use analysis::{LocationId, Profile, Selection, threading};
+use base::CpuId;
 use facts::{Evidence, Metric};
 use serde::Serialize;
 
@@ -19,6 +24,8 @@ struct StacksDocument {
     result: String,
     elapsed: f64,
     threads: Vec<ThreadEntry>,
+    cpus: Vec<CpuEntry>,
+    over_time: Vec<&'static str>,
     modules: Vec<String>,
     files: Vec<String>,
     functions: FunctionColumns,
@@ -33,6 +40,13 @@ struct ThreadEntry {
     process: String,
     start: f64,
     end: f64,
+}
+
+#[derive(Serialize)]
+struct CpuEntry {
+    cpu: u32,
+    /// `None`: the machine does not say.
+    node: Option<u32>,
 }
 
 #[derive(Serialize, Default)]
@@ -135,6 +149,8 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
         result: result.to_owned(),
         elapsed: profile.elapsed().seconds(),
         threads: profile.threads.all().iter().map(thread).collect(),
+        cpus: cpus(profile),
+        over_time: over_time(profile),
         modules: names.modules.list,
         files: names.files.list,
         functions: names.functions,
@@ -142,6 +158,31 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
         notes,
         figures,
     }
+}
+
+/// The CPUs on which samples were taken, each with its NUMA node where the machine says.
+fn cpus(profile: &Profile<'_>) -> Vec<CpuEntry> {
+    let mut seen = BTreeSet::new();
+    // Of millions of samples the next is mostly of a CPU that one of the last was of.
+    let mut last: [Option<CpuId>; 8] = [None; 8];
+    for (at, cpu) in profile.recording.samples.iter().filter_map(|one| one.cpu).enumerate() {
+        if !last.contains(&Some(cpu)) {
+            seen.insert(cpu);
+            last[at % last.len()] = Some(cpu);
+        }
+    }
+    let nodes = &profile.recording.run.host.numa_nodes;
+    let node = |cpu: &CpuId| nodes.iter().find(|node| node.cpus.contains(&cpu.0));
+    seen.iter().map(|cpu| CpuEntry { cpu: cpu.0, node: node(cpu).map(|node| node.id) }).collect()
+}
+
+/// Figures that other documents have over time: `bandwidth` where bursts were taken, though they may be too few to tell it;
+/// `resident` where memory was polled and the table over time has it.
+fn over_time(profile: &Profile<'_>) -> Vec<&'static str> {
+    let bandwidth = !profile.recording.bursts.is_empty();
+    let resident = !threading::was_recorded(profile) && largest_resident(profile) > Some(0);
+    let found = [("bandwidth", bandwidth), ("resident", resident)];
+    found.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect()
 }
 
 pub(crate) fn nodes(

@@ -4,7 +4,7 @@
 use base::CpuId;
 use facts::host::NumaNode;
 use facts::{CounterKind, FaultKind, Recording, WaitKind};
-use report::{Filter, Prepared, moments};
+use report::{Filter, Prepared, moments, stacks};
 use serde_json::Value;
 use testkit::recording::RecordingBuilder;
 
@@ -57,7 +57,6 @@ fn each_has_its_time_thread_and_stack() {
     assert!(numbers(&samples["length"]).iter().all(|length| *length == 1000));
     assert_eq!(&times(samples)[..3], [0, 1000, 2000]);
     assert_eq!(numbers(&samples["kernel"]).iter().sum::<i64>(), 5);
-    assert_eq!(found["cpus"], serde_json::json!([{ "cpu": 3, "node": 1 }]));
     let node = numbers(&samples["node"])[0] as usize;
     let function = numbers(&found["nodes"]["function"])[node] as usize;
     assert_eq!(found["functions"]["name"][function], "inner");
@@ -66,6 +65,15 @@ fn each_has_its_time_thread_and_stack() {
     let waits = &found["waits"];
     assert_eq!((times(waits), numbers(&waits["length"])), (vec![250_000], vec![125_000]));
     assert_eq!(found["cells"]["amount"], serde_json::json!([]));
+}
+
+/// The timeline has its lanes before the moments that fill them.
+#[test]
+fn stacks_know_the_lanes() {
+    let text = stacks(&Prepared::new(&recording()), &[], "r").expect("a document");
+    let found: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(found["cpus"], serde_json::json!([{ "cpu": 3, "node": 1 }]));
+    assert_eq!(found["over_time"], serde_json::json!([]));
 }
 
 #[test]

@@ -105,7 +105,8 @@ export function FigureDrawing({ lane, top, drawn }: { lane: FigureLane; top: num
   }).join("");
   return (
     <g>
-      <text class="tick" x={8} y={top + 30}>to {lane.format(lane.most)}</text>
+      {lane.spans.length > 0 && <text class="tick" x={8} y={top + 30}>to {lane.format(lane.most)}</text>}
+      {lane.none && <text class="tick" x={leftOf(width) + 8} y={top + 30}>n/a</text>}
       {lane.kinds.map((kind, number) => <polygon key={number} class={`area ${kind}`} points={area(number)} />)}
       <path class="uncertain" d={band} />
       {peak && <path class="peak" d={peak}><title>{lane.says}</title></path>}
@@ -122,17 +123,20 @@ interface BusyProps {
   moments?: Moments;
   choice: Choice;
   states?: StateSpan[];
+  /** Why it cannot be said how busy it was. */
+  none?: string;
   /** What was clicked. */
   picked?: Moment & { cpu?: number };
   /** For each node of the closer look, whether it is what is looked for. */
   having?: Uint8Array;
 }
 
-export function BusyDrawing({ lane, top, drawn, busy, moments, choice, states, picked, having }: BusyProps) {
+export function BusyDrawing({ lane, top, drawn, busy, moments, choice, states, none, picked, having }: BusyProps) {
   const at = clamped(drawn);
   const high = lane.height - 5;
   const base = top + high;
   const [start, end] = drawn.range;
+  if (none !== undefined) return <text class="tick" x={leftOf(drawn.width) + 8} y={top + 13}>{none}</text>;
   const child = lane.type === "thread" || lane.type === "cpu";
   const key = lane.type === "thread" ? `t${lane.thread}` : `c${lane.cpu}`;
   const all = (kind: Kind) => (moments && child ? moments.grouped(kind, choice, drawn.range).get(key) ?? [] : []);

@@ -43,6 +43,8 @@ export interface FigureLane extends Common {
   kinds: string[];
   names: string[];
   spans: Span[];
+  /** Nothing of it is known; the notes of its document say why. */
+  none: boolean;
   most: number;
   format: (value: number) => string;
 }
@@ -119,14 +121,14 @@ interface Sources {
 
 export function figureLanes({ stacks, choice, traffic, memory, summary, moments, busy, span }: Sources): FigureLane[] {
   const found: FigureLane[] = [];
-  // A lane stays also where nothing of it is seen: what is below it must not move.
-  const add = (lane: Omit<FigureLane, "most" | "type" | "id" | "height">, stays = false) => {
+  // A lane stays also where nothing of it is seen, and has its room before its answer comes: what is below it must not move.
+  const add = (lane: Omit<FigureLane, "most" | "type" | "id" | "height" | "none">, stays = false, known = true) => {
     const seen = Math.max(0, ...lane.spans.map((one) => one.values.reduce((sum, value) => sum + value, 0)));
     const peak = Math.max(0, ...lane.spans.map((one) => one.peak ?? 0));
     // An interval that reaches far above everything that was seen would press all else to the ground: it is cut there.
     const highest = Math.max(0, ...lane.spans.map((one) => one.high ?? 0));
     const reach = Math.min(2 * Math.max(seen, peak), highest);
-    if (seen > 0 || stays) found.push({ type: "figure", id: `figure ${lane.label}`, height: FIGURE, ...lane, most: Math.max(peak, seen, reach) || highest || 1 });
+    if (seen > 0 || stays) found.push({ type: "figure", id: `figure ${lane.label}`, height: FIGURE, ...lane, none: known && lane.spans.length === 0, most: Math.max(peak, seen, reach) || highest || 1 });
   };
   const figure = (key: string) => stacks.doc.figures.find((one) => one.key === key);
   const cpu = figure("cpu_time");
@@ -141,20 +143,20 @@ export function figureLanes({ stacks, choice, traffic, memory, summary, moments,
     });
   const reach = summary?.dram_bandwidth.reachable.value;
   const moved = spans(traffic, ["read", "write"]).map((one) => ({ ...one, peak: one.peak ?? reach }));
-  add({ label: "DRAM bandwidth", says: "traffic with memory, estimated; dashed: what so many threads reach on this machine with that mix of reads and writes", kinds: ["read", "write"], names: ["read", "written"], format: (value) => rate(value, "GB/s"), spans: moved });
+  add({ label: "DRAM bandwidth", says: "traffic with memory, estimated; dashed: what so many threads reach on this machine with that mix of reads and writes", kinds: ["read", "write"], names: ["read", "written"], format: (value) => rate(value, "GB/s"), spans: moved }, stacks.doc.over_time.includes("bandwidth"), traffic !== undefined);
   const faults = figure("page_faults");
   if (faults) add({ label: "Page faults", says: "page faults per second", kinds: ["faults", "faults"], names: ["faults", ""], format: (value) => `${amount(value, "count")}/s`, spans: moments?.has("faults") ? faultsOf(moments, faults, choice, span) : overTime(stacks, faults, choice, true) }, true);
   const heap = figure("bytes_allocated");
   if (heap) add({ label: "Allocation", says: "bytes of heap blocks allocated per second", kinds: ["heap", "heap"], names: ["allocated", ""], format: (value) => `${bytes(value)}/s`, spans: overTime(stacks, heap, choice, true) });
-  if (memory?.columns.some((column) => column.key === "resident")) add({ label: "Resident memory", says: "resident memory of all processes", kinds: ["resident"], names: ["resident"], format: bytes, spans: spans(memory, ["resident"]) });
+  if (stacks.doc.over_time.includes("resident")) add({ label: "Resident memory", says: "resident memory of all processes", kinds: ["resident"], names: ["resident"], format: bytes, spans: spans(memory, ["resident"]) }, true, memory !== undefined);
   return found;
 }
 
 /** CPUs below their nodes, threads below their processes. `order`: CPU time of each thread. */
-export function busyLanes(stacks: Stacks, moments: Moments | undefined, order: number[]): BusyLane[] {
+export function busyLanes(stacks: Stacks, order: number[]): BusyLane[] {
   const found: BusyLane[] = [];
   const elapsed = stacks.doc.elapsed;
-  const cpus = moments?.doc.cpus ?? [];
+  const { cpus } = stacks.doc;
   const nodes = [...new Set(cpus.map(({ node }) => node))].sort((a, b) => (a ?? -1) - (b ?? -1));
   for (const node of nodes) {
     const children = cpus.filter((one) => one.node === node).map(({ cpu }): BusyLane => ({

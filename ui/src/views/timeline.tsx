@@ -129,7 +129,7 @@ export function TimelineView({ height }: { height: number }) {
     if (!stacks) return new Map<string, Busy>();
     if (!moments || !exact) return busyOfStacks(stacks, choice);
     const ofThread = stacks.doc.threads.map(({ label, process }) => [`thread ${label}`, `process ${process}`]);
-    const ofCpu = new Map(moments.doc.cpus.map(({ cpu, node }) => [cpu, [`cpu ${cpu}`, `node ${node ?? ""}`]]));
+    const ofCpu = new Map(stacks.doc.cpus.map(({ cpu, node }) => [cpu, [`cpu ${cpu}`, `node ${node ?? ""}`]]));
     return moments.busy(choice, range, bins, (thread, cpu) => [...(ofThread[thread] ?? []), ...(ofCpu.get(cpu) ?? [])]);
   }, [stacks, moments, exact, choice, range, bins]);
   const figures = useMemo(() => {
@@ -142,8 +142,10 @@ export function TimelineView({ height }: { height: number }) {
     const time = stacks.doc.figures.find((one) => one.key === "cpu_time");
     const order = stacks.doc.threads.map(() => 0);
     if (time) stacks.overTime(time, choice, (thread, _bin, _kernel, value) => { if (thread >= 0) order[thread]! += value; });
-    return busyLanes(stacks, exact ? whole : undefined, order);
-  }, [stacks, whole, exact, choice]);
+    return busyLanes(stacks, order);
+  }, [stacks, choice]);
+  // Lanes stay where they are: what is below them must not move.
+  const withoutCpus = !moments ? "" : !exact ? `n/a: sums per CPU do not say which code ran; ${whereMore(window !== undefined).replaceAll("`", "")}` : undefined;
   const pins = useMemo(() => listOf(shown.pins), [shown.pins]);
   const folds = useMemo(() => listOf(shown.folds), [shown.folds]);
   const marks = useMemo(() => marksOf(shown.marks), [shown.marks]);
@@ -164,15 +166,14 @@ export function TimelineView({ height }: { height: number }) {
   const areas = (rows: Placed[]) => rows.map(({ lane, top }) => lane.type === "figure"
     ? <FigureDrawing key={lane.id} lane={lane} top={top} drawn={drawn} />
     : <BusyDrawing key={lane.id} lane={lane} top={top} drawn={drawn} busy={busy.get(lane.id)} moments={exact ? moments : undefined} choice={choice} having={having}
-        states={lane.type === "thread" ? states.get(lane.name) : undefined} picked={framed} />);
+        states={lane.type === "thread" ? states.get(lane.name) : undefined} none={lane.type === "cpu" || lane.type === "node" ? withoutCpus : undefined} picked={framed} />);
   const order = `${[...pinned, ...rest.map(({ lane }) => lane)].map(({ id }) => id).join("\n")}`;
-  const drawings = useMemo(() => [areas(upper.rows), areas(lower.rows)], [order, drawn, busy, figures, moments, exact, choice, having, states, framed, pinned.length]);
+  const drawings = useMemo(() => [areas(upper.rows), areas(lower.rows)], [order, drawn, busy, figures, moments, exact, choice, having, states, withoutCpus, framed, pinned.length]);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
 
   const says = [
     unfollowed(shown, ["time"], "DRAM bandwidth and resident memory", false) ?? unfollowed(shown, OF_STACKS, "Figures here", false),
-    moments && !exact ? "CPUs are left out: sums per CPU do not say which code ran. From near, where each sample is known, they are here." : undefined,
   ].filter((one): one is string => one !== undefined);
   const offset = (event: MouseEvent) => event.clientX - (body.current?.getBoundingClientRect().left ?? 0);
   const timeAt = (event: MouseEvent) => start + Math.min(1, Math.max(0, (offset(event) - left) / Math.max(1, width - 10 - left))) * (end - start);
@@ -374,13 +375,15 @@ const KEYS: [string, string][] = [
   ["↑ ↓", "lane"], [". ,", "next or previous event of the lane"], ["p", "pin the lane on top"], ["c", "fold or unfold"], ["f", "filter by the thread or process"], ["n N", "next or previous place found"], ["m", "mark"],
 ];
 
+/** How to see single samples where here are sums. */
+const whereMore = (zoomed: boolean): string => (mode() === "server" ? (zoomed ? "zoom in further" : "zoom in") : "`fathom open` has them");
+
 /** What of the closer look is not here. */
 function ofDetail(moments: Moments | undefined, zoomed: boolean): string[] {
   if (!moments) return [];
   const found: string[] = [];
-  const more = mode() === "server" ? (zoomed ? "zoom in further" : "zoom in") : "`fathom open` has them";
   const missing = (["samples", "faults", "waits", "bursts"] as const).filter((kind) => !moments.has(kind));
-  if (missing.length > 0) found.push(`Too many ${missing.map((kind) => `${NAMES[kind]} (${moments.doc[kind].count.toLocaleString("en")})`).join(", ")} to show each: ${more}.`);
+  if (missing.length > 0) found.push(`Too many ${missing.map((kind) => `${NAMES[kind]} (${moments.doc[kind].count.toLocaleString("en")})`).join(", ")} to show each: ${whereMore(zoomed)}.`);
   if (moments.has("samples") && moments.doc.samples.count > 0) found.push("A sample stands for the CPU time before it; from near each is drawn over that time, in the colour of its function in the flame graph.");
   if (moments.doc.merged_waits > 0) found.push(`${moments.doc.merged_waits.toLocaleString("en")} short waits were recorded as sums: they are in the shares of the states, not drawn one by one.`);
   return found;
