@@ -62,8 +62,8 @@ pub use overhead::Overhead;
 pub use profile::{Cell, Profile};
 pub use selection::{Filter, Selection, bare_function_name};
 pub use stack::{
-    CallPathId, CallPaths, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex, NodeIndex,
-    Problems, Stacks, is_page_fault_entry,
+    CallPathId, CallPaths, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex,
+    NodeIndex, Problems, Stacks, is_page_fault_entry,
 };
 pub use thread_ends::count_thread_ends;
 pub use threads::{Thread, ThreadIndex, ThreadTable};

@@ -3,9 +3,9 @@
 //! What for: `moments?filter=time=1.2..1.3&limit=20000`. What not: a view of the command line; `docs/format/stacks.md` has the meaning
 //! of each field. Times are whole microseconds, each the difference to the one before it: so they are short.
 
+use analysis::Selection;
 use analysis::moments::{Close, Moments, close};
 use analysis::threading::State;
-use analysis::Selection;
 use base::{CpuId, Nanos};
 use facts::BurstFlavour;
 use serde_json::{Map, Value, json};

@@ -23,13 +23,16 @@ pub(super) const PERCENT: Unit = Unit("percent", CellStyle::Percent);
 pub(super) const PERCENT_ALONE: Unit = Unit("percent", CellStyle::Count);
 pub(super) const NANOSECONDS: Unit = Unit("ns", CellStyle::Figure);
 
+/// Appends cells of a row.
+type Cells<'a, R> = Box<dyn Fn(&R, &mut Vec<Cell>) + Sync + 'a>;
+
 /// The columns of rows of type `R`, in the order of JSON and CSV.
 pub(super) struct Columns<'a, R> {
     columns: Vec<Column>,
     /// How they look in text.
     looks: Vec<TextColumn>,
     /// One appends the cells of one column, or of all that say what a row is.
-    cells: Vec<Box<dyn Fn(&R, &mut Vec<Cell>) + Sync + 'a>>,
+    cells: Vec<Cells<'a, R>>,
     /// What text shows, from the left.
     pub(super) text: Vec<TextColumn>,
 }
