@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use facts::host::{
     BandwidthPoint, Calibration, CpuGroup, CpuPart, EarlierPeak, EffectiveCache, FlopsPoint,
-    LatencyPoint, NumaNode, SampleDistance,
+    LatencyPoint, NodePair, NumaNode, SampleDistance,
 };
 use facts::{
     BranchReplay, ExitKind, Metric, OneRun, Rank, Run, Source, SourceEvent, TimedLoadOverhead,
@@ -52,6 +52,14 @@ fn full() -> Run {
         }],
         branch_miss: Some(metric()),
         sample_distances: vec![SampleDistance { kind: "load".to_owned(), percent: vec![metric()] }],
+        node_pairs: vec![NodePair {
+            from: 0,
+            to: 1,
+            latency: metric(),
+            one_thread: metric(),
+            all_threads: metric(),
+            threads: 1,
+        }],
         earlier_peaks: vec![EarlierPeak { measured_unix: 1, gb_per_s: 1.0 }],
         ..Calibration::default()
     });

@@ -255,7 +255,8 @@ mod tests {
         clocks.saw(true);
         assert_eq!(clocks.note(SECOND, 5000.0, 2), Clock::OfCpus);
         assert_eq!(clocks.cost() - before, Nanos(5_000_000), "no timer is set");
-        (clocks.saw(false), clocks.saw(false));
+        clocks.saw(false);
+        clocks.saw(false);
         assert_eq!(clocks.note(SECOND, 5000.0, 2), Clock::Slow, "others have the CPUs");
     }
 
