@@ -288,10 +288,12 @@ impl Opened {
         }
         match owner {
             Some(owner) if !self.slow_clocks.is_empty() => {
-                self.open_cpu_clock(settings, cpu, owner)
+                // Without it the slow clock does.
+                let _ = self.open_cpu_clock(settings, cpu, owner);
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
     /// Opens the slow clock, disabled.
@@ -319,18 +321,18 @@ impl Opened {
         Ok(())
     }
 
-    /// Opens the clock of a CPU, disabled, where we may.
+    /// Opens the clock of a CPU, disabled.
     fn open_cpu_clock(
         &mut self,
         settings: &Settings,
         cpu: CpuId,
         owner: usize,
-    ) -> Result<(), OpenError> {
+    ) -> std::io::Result<()> {
         let flags = [Flag::Disabled, Flag::ExcludeHv, Flag::ExcludeIdle];
         let attr = clock_attr(settings).flags(&flags);
         let attr = if self.sees_kernel { attr } else { attr.flags(&[Flag::ExcludeKernel]) };
         let target = OpenTarget { tid: ALL_THREADS, cpu: Some(cpu) };
-        let Ok(clock) = open_clock(&attr, target) else { return Ok(()) };
+        let clock = open_clock(&attr, target)?;
         clock.send_records_to(&self.clocks[owner])?;
         self.streams.insert(clock.id()?, Stream::CpuClock);
         self.layouts.clocks.insert(clock.id()?, clock.sample_words());
