@@ -105,7 +105,7 @@ fn of_target(
 ) -> Vec<NodePair> {
     let pair = |origin: &Origin, figures: Result<[Metric; 3], String>| {
         let unavailable =
-            |why: &str| [("ns"), ("GB/s"), ("GB/s")].map(|unit| Metric::unavailable(unit, why));
+            |why: &str| ["ns", "GB/s", "GB/s"].map(|unit| Metric::unavailable(unit, why));
         let [latency, one_thread, all_threads] = figures.unwrap_or_else(|why| unavailable(&why));
         let threads = origin.cpus.len() as u32;
         NodePair { from: origin.node, to: to.0, latency, one_thread, all_threads, threads }

@@ -38,7 +38,7 @@ pub(crate) fn nodes(request: &Request<'_>) -> Table {
             notes = says(&found, &object_name);
         }
     }
-    let table = Table {
+    Table {
         view: "nodes",
         result: request.options.result_name.clone(),
         total: missing(columns.len()),
@@ -49,8 +49,7 @@ pub(crate) fn nodes(request: &Request<'_>) -> Table {
         text_columns,
         page: 25,
         empty,
-    };
-    table.limited(request.options.limit)
+    }
 }
 
 /// What was measured where the program was recorded, if that has several nodes, and what each policy gives.
@@ -186,12 +185,9 @@ fn how(found: &Placement, policy: Policy, object_name: &dyn Fn(&PlacedObject) ->
 fn says(found: &Placement, object_name: &dyn Fn(&PlacedObject) -> String) -> Vec<String> {
     let topology = &found.topology;
     let with_cpus = topology.nodes.iter().filter(|node| node.cpus > 0).count();
-    let threads =
-        if found.workers == 1 { "1 thread that computes" } else { "threads that compute" };
-    let threads = if found.workers == 1 {
-        threads.to_owned()
-    } else {
-        format!("{} {threads}", found.workers)
+    let threads = match found.workers {
+        1 => "1 thread that computes".to_owned(),
+        several => format!("{several} threads that compute"),
     };
     let [least, mean, most] = topology.slower;
     let slower = match topology.measured {
