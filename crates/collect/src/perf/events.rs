@@ -34,7 +34,7 @@ pub use self::error::OpenError;
 use self::error::libc_errno;
 use self::ring::map_ring;
 use super::clocks::{Clock, SLOWER};
-use super::record::Layouts;
+use super::record::ClockIds;
 use super::wakeups::WakingTracepoint;
 
 /// What the collection records.
@@ -119,20 +119,10 @@ pub struct Opened {
     pub(super) rings: Vec<Ring>,
     /// Event ids.
     pub(super) streams: HashMap<u64, Stream>,
-    /// The layouts of their samples.
-    pub(super) layouts: Layouts,
+    /// Those of clocks.
+    pub(super) clock_ids: ClockIds,
     /// Whether the kernel's own time is sampled.
     pub sees_kernel: bool,
-}
-
-/// Opens the clock, with the CPU time of threads in its samples where the kernel supports that.
-fn open_clock(attr: &Attr, target: OpenTarget) -> std::io::Result<Event> {
-    match sys::perf::open(&attr.cpu_time().count_lost(), target) {
-        Err(error) if error.raw_os_error() == Some(libc_errno::EINVAL) => {
-            sys::perf::open_counting_lost(attr, target)
-        }
-        result => result,
-    }
 }
 
 /// As [`OpenTarget`]'s thread: every thread that runs on the CPU. Allowed for root, with CAP_PERFMON, and from
@@ -196,7 +186,7 @@ impl Opened {
             counters: Vec::new(),
             rings: Vec::new(),
             streams: HashMap::new(),
-            layouts: Layouts::default(),
+            clock_ids: ClockIds::default(),
             sees_kernel: !exclude.contains(&Flag::ExcludeKernel),
         };
         for cpu in &settings.cpus {
@@ -245,16 +235,17 @@ impl Opened {
         let mut owner: Option<usize> = None;
         for tid in threads {
             let target = OpenTarget { tid: *tid, cpu: Some(cpu) };
-            let clock = match open_clock(&clock_attr(settings).flags(flags), target) {
-                Ok(clock) => clock,
-                // A thread that has ended since it was listed.
-                Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
-                // A CPU that is offline or not ours to watch.
-                Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            };
+            let clock =
+                match sys::perf::open_counting_lost(&clock_attr(settings).flags(flags), target) {
+                    Ok(clock) => clock,
+                    // A thread that has ended since it was listed.
+                    Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
+                    // A CPU that is offline or not ours to watch.
+                    Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                };
             self.streams.insert(clock.id()?, Stream::Clock);
-            self.layouts.clocks.insert(clock.id()?, clock.sample_words());
+            self.clock_ids.insert(clock.id()?);
             match owner {
                 None => {
                     self.rings.push(map_ring(&clock, settings.cpus.len())?);
@@ -307,7 +298,7 @@ impl Opened {
         let flags: Vec<Flag> =
             flags.iter().copied().filter(|flag| *flag != Flag::EnableOnExec).collect();
         let attr = clock_attr(settings).period(settings.period.0 * SLOWER).flags(&flags);
-        let clock = match open_clock(&attr, target) {
+        let clock = match sys::perf::open_counting_lost(&attr, target) {
             Ok(clock) => clock,
             Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -316,7 +307,7 @@ impl Opened {
             clock.send_records_to(&self.clocks[owner])?;
         }
         self.streams.insert(clock.id()?, Stream::SlowClock);
-        self.layouts.clocks.insert(clock.id()?, clock.sample_words());
+        self.clock_ids.insert(clock.id()?);
         self.slow_clocks.push(clock);
         Ok(())
     }
@@ -332,10 +323,10 @@ impl Opened {
         let attr = clock_attr(settings).flags(&flags);
         let attr = if self.sees_kernel { attr } else { attr.flags(&[Flag::ExcludeKernel]) };
         let target = OpenTarget { tid: ALL_THREADS, cpu: Some(cpu) };
-        let clock = open_clock(&attr, target)?;
+        let clock = sys::perf::open_counting_lost(&attr, target)?;
         clock.send_records_to(&self.clocks[owner])?;
         self.streams.insert(clock.id()?, Stream::CpuClock);
-        self.layouts.clocks.insert(clock.id()?, clock.sample_words());
+        self.clock_ids.insert(clock.id()?);
         self.cpu_clocks.push(clock);
         Ok(())
     }

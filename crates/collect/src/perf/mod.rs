@@ -20,7 +20,7 @@ use facts::{FaultKind, LostSource, SinkError, Waker};
 use clocks::Clocks;
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
-use record::{Layouts, Record, SampleRecord};
+use record::{ClockIds, Record, SampleRecord};
 use switches::SwitchTracker;
 pub use switches::WaitSite;
 use sys::perf::Ring;
@@ -37,7 +37,7 @@ pub struct PerfSampler {
     rings: Vec<Ring>,
     events: Opened,
     streams: HashMap<u64, Stream>,
-    layouts: Layouts,
+    clock_ids: ClockIds,
     last_look: Nanos,
     start: Nanos,
     malformed: u64,
@@ -53,8 +53,6 @@ pub struct PerfSampler {
     fault_windows: Option<FaultWindows>,
     /// Which clock samples; `None` where there is only one.
     clocks: Option<Clocks>,
-    /// Several clocks were used: their counts are not CPU time.
-    took_turns: bool,
     /// Kept between samples, to save an allocation each.
     kernel_chain: Vec<u64>,
 }
@@ -103,7 +101,7 @@ impl PerfSampler {
     fn new(mut events: Opened) -> PerfSampler {
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);
-        let layouts = std::mem::take(&mut events.layouts);
+        let clock_ids = std::mem::take(&mut events.clock_ids);
         let waking = events.waking;
         let clocks = events
             .has_slow_clock()
@@ -112,7 +110,7 @@ impl PerfSampler {
             rings,
             events,
             streams,
-            layouts,
+            clock_ids,
             last_look: Nanos(0),
             start: Nanos(0),
             malformed: 0,
@@ -123,7 +121,6 @@ impl PerfSampler {
             left_out: None,
             fault_windows: None,
             clocks,
-            took_turns: false,
             kernel_chain: Vec::new(),
         }
     }
@@ -174,7 +171,6 @@ impl PerfSampler {
             let clock = clocks.look(now - self.start, &threads);
             if clock != former {
                 self.events.use_clock(clock, former);
-                self.took_turns = true;
             }
         }
         match &mut self.switches {
@@ -263,7 +259,7 @@ impl PerfSampler {
                 break;
             }
             let ring = &mut rings[index];
-            let parsed = ring.front().and_then(|bytes| record::parse(bytes, &self.layouts));
+            let parsed = ring.front().and_then(|bytes| record::parse(bytes, &self.clock_ids));
             if let Some((time, record)) = parsed {
                 self.translate(time - self.start, record, recorder)?;
             }
@@ -276,7 +272,7 @@ impl PerfSampler {
     /// Time of a ring's oldest record; malformed ones are dropped and counted.
     fn front_time(&mut self, ring: &mut Ring) -> Option<Nanos> {
         loop {
-            if let Some((time, _)) = record::parse(ring.front()?, &self.layouts) {
+            if let Some((time, _)) = record::parse(ring.front()?, &self.clock_ids) {
                 return Some(time);
             }
             self.malformed += 1;
@@ -388,7 +384,7 @@ impl PerfSampler {
                 let general = sample.general();
                 let seen = Ticked {
                     weight: Nanos(sample.period),
-                    cpu_time: sample.cpu_time.filter(|_| !self.took_turns),
+                    cpu_time: None,
                     general: general.as_ref(),
                 };
                 recorder.sampled(at, seen, position)

@@ -1,10 +1,9 @@
 //! Records of the perf ring: bytes -> named fields.
 //!
 //! What not: their meaning (`mod`, `switches`). Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`.
-//! Our events use the same sample fields, except two of the clock's, see [`Layouts`]:
+//! Our events use the same sample fields, except for the clocks' registers:
 //! ```text
 //!   sample:  header | identifier | ip | pid tid | time | addr | cpu 0 | period
-//!                   | count, CPU time of the thread, lost records, as far as asked for (the clock only)
 //!                   | nr, nr addresses (kernel part of the call chain)
 //!                   | size:u32, bytes of a tracepoint (of another event 4 that mean nothing)
 //!                   | abi, first argument, registers (none when abi is 0; all general ones of the clock)
@@ -13,7 +12,7 @@
 //! ```
 //! The kernel writes them, yet every length is checked: a record that does not fit is dropped and counted.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use base::{CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
 use facts::GENERAL_REGISTERS;
@@ -43,13 +42,8 @@ const ALL_COUNT: usize = sys::perf::ALL_REGISTERS.count_ones() as usize;
 const ID_TRAILER: usize = 32;
 const PROT_EXEC: u32 = 4;
 
-/// The layouts of samples, by the identifier of their event.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Layouts {
-    /// For the clock's events: the words of the event's count and of what is read with it; 0 where they are not
-    /// requested. Samples of other events have none, and few registers.
-    pub clocks: HashMap<u64, usize>,
-}
+/// The identifiers of the clocks: their samples have all registers, those of other events few.
+pub type ClockIds = HashSet<u64>;
 
 /// A sample's fields.
 #[derive(Clone, Copy)]
@@ -77,8 +71,6 @@ pub struct SampleRecord<'a> {
     pub registers: Option<Registers>,
     /// All of [`sys::perf::ALL_REGISTERS`], of a clock sample in such a process.
     all: Option<&'a [u8]>,
-    /// How long the thread has run on CPUs since the event was enabled for it, where the clock reports it.
-    pub cpu_time: Option<Nanos>,
     /// Copied user stack.
     pub stack: &'a [u8],
 }
@@ -152,12 +144,12 @@ pub enum Record<'a> {
 
 /// Parses a whole record, header included. `None` if it is malformed.
 #[must_use]
-pub fn parse<'a>(bytes: &'a [u8], layouts: &Layouts) -> Option<(Nanos, Record<'a>)> {
+pub fn parse<'a>(bytes: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, Record<'a>)> {
     let kind = u32_at(bytes, 0)?;
     let misc = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
     let body = bytes.get(8..)?;
     if kind == kind::SAMPLE {
-        return sample(body, layouts).map(|(time, record)| (time, Record::Sample(record)));
+        return sample(body, clocks).map(|(time, record)| (time, Record::Sample(record)));
     }
     let trailer = body.len().checked_sub(ID_TRAILER)?;
     let time = Nanos(u64_at(body, trailer + 8)?);
@@ -204,7 +196,7 @@ pub fn parse<'a>(bytes: &'a [u8], layouts: &Layouts) -> Option<(Nanos, Record<'a
     Some((time, record))
 }
 
-fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<'a>)> {
+fn sample<'a>(body: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, SampleRecord<'a>)> {
     let mut rest = body;
     let mut take = |length: usize| {
         let (taken, after) = rest.split_at_checked(length)?;
@@ -212,9 +204,8 @@ fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<
         Some(taken)
     };
     let fixed = take(56)?;
-    let clock = layouts.clocks.get(&u64_at(fixed, 0)?);
-    let read = take(clock.map_or(0, |words| words * 8))?;
-    let sampled = if clock.is_some() { ALL_COUNT } else { 1 + USER_REGISTER_COUNT };
+    let is_clock = clocks.contains(&u64_at(fixed, 0)?);
+    let sampled = if is_clock { ALL_COUNT } else { 1 + USER_REGISTER_COUNT };
     let count = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
     let chain = take(count.checked_mul(8)?)?;
     let raw_size = u32_at(take(4)?, 0)?;
@@ -230,7 +221,7 @@ fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<
         }
     };
     let (argument, named) = match abi {
-        ABI_64 => registers_of(registers, clock.is_some())?,
+        ABI_64 => registers_of(registers, is_clock)?,
         _ => (None, None),
     };
     let record = SampleRecord {
@@ -245,8 +236,7 @@ fn sample<'a>(body: &'a [u8], layouts: &Layouts) -> Option<(Nanos, SampleRecord<
         raw,
         argument,
         registers: named,
-        all: (abi == ABI_64 && clock.is_some()).then_some(registers),
-        cpu_time: u64_at(read, 8).map(Nanos),
+        all: (abi == ABI_64 && is_clock).then_some(registers),
         stack,
     };
     Some((Nanos(u64_at(fixed, 24)?), record))
@@ -286,7 +276,7 @@ mod tests {
     use super::*;
 
     fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
-        super::parse(bytes, &Layouts::default())
+        super::parse(bytes, &ClockIds::default())
     }
 
     fn record(kind: u32, misc: u16, words: &[u64], tail: &[u8]) -> Vec<u8> {
@@ -310,25 +300,24 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_sample_has_all_registers_and_the_cpu_time() {
+    fn a_clock_sample_has_all_registers() {
         let fixed = [78, 0x1234, 5 << 32 | 4, 999, 0xdead, 1, 1_000_000];
-        let read = [3, 4444, 0];
         // ax bx cx dx si di bp sp ip, r8..r15
         let registers = [10, 13, 11, 12, 16, 17, 15, 14, 0x1234, 18, 19, 20, 21, 22, 23, 24, 25];
         let user = [&registers[..], &[0][..]].concat();
-        let words = [&fixed[..], &read[..], &[0][..]].concat();
+        let words = [&fixed[..], &[0][..]].concat();
         let mut bytes = record(9, 0, &words, &[]);
         bytes.extend(4u32.to_le_bytes());
         bytes.extend([0; 4]);
         bytes.extend(2u64.to_le_bytes());
         user.iter().for_each(|word: &u64| bytes.extend(word.to_le_bytes()));
-        let layouts = Layouts { clocks: HashMap::from([(78, 3)]) };
-        let Some((_, Record::Sample(sample))) = super::parse(&bytes, &layouts) else { panic!() };
+        let clocks = ClockIds::from([78]);
+        let Some((_, Record::Sample(sample))) = super::parse(&bytes, &clocks) else { panic!() };
         assert_eq!(sample.general(), Some(std::array::from_fn(|number| 10 + number as u64)));
         assert_eq!(sample.registers, Some([15, 14, 0x1234]));
-        assert_eq!((sample.argument, sample.cpu_time), (Some(RemoteAddr(17)), Some(Nanos(4444))));
+        assert_eq!(sample.argument, Some(RemoteAddr(17)));
         for end in 0..bytes.len() {
-            assert!(super::parse(&bytes[..end], &layouts).is_none(), "cut at {end}");
+            assert!(super::parse(&bytes[..end], &clocks).is_none(), "cut at {end}");
         }
     }
 

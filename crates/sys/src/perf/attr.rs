@@ -32,7 +32,6 @@ pub enum SampleField {
     Tid = 1 << 1,
     Time = 1 << 2,
     Addr = 1 << 3,
-    Read = 1 << 4,
     Callchain = 1 << 5,
     Cpu = 1 << 7,
     Period = 1 << 8,
@@ -68,7 +67,6 @@ pub enum Flag {
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
-const PERF_FORMAT_TOTAL_TIME_ENABLED: u64 = 1;
 const PERF_FORMAT_LOST: u64 = 1 << 4;
 
 /// The kernel's `struct perf_event_attr` as of PERF_ATTR_SIZE_VER5 (Linux 4.8): the newest size whose fields are
@@ -187,15 +185,6 @@ impl Attr {
         self
     }
 
-    /// Each sample carries the time for which its thread ran on CPUs since the event was enabled for it
-    /// (PERF_SAMPLE_READ with PERF_FORMAT_TOTAL_TIME_ENABLED). For inherited events from Linux 6.13 on; EINVAL
-    /// before.
-    #[must_use]
-    pub fn cpu_time(mut self) -> Attr {
-        self.read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED;
-        self.fields(&[SampleField::Read])
-    }
-
     /// Wakes the reader when `bytes` are waiting in the ring.
     #[must_use]
     pub fn watermark(mut self, bytes: u32) -> Attr {
@@ -214,10 +203,6 @@ impl Attr {
     #[must_use]
     pub(super) fn counts_lost(&self) -> bool {
         self.read_format & PERF_FORMAT_LOST != 0
-    }
-
-    pub(super) fn samples_reads(&self) -> bool {
-        self.sample_type & SampleField::Read as u64 != 0
     }
 
     /// Words that a read of the event gives: its count, and what else was asked for.

@@ -38,23 +38,11 @@ pub struct Event {
     fd: OwnedFd,
     counts_lost: bool,
     read_words: usize,
-    sample_words: usize,
 }
 
 impl Event {
     fn new(fd: OwnedFd, attr: &Attr) -> Event {
-        Event {
-            fd,
-            counts_lost: attr.counts_lost(),
-            read_words: attr.read_words(),
-            sample_words: if attr.samples_reads() { attr.read_words() } else { 0 },
-        }
-    }
-
-    /// Words of the event's count, and what is read with it, in each of its samples; 0 when they are not asked for.
-    #[must_use]
-    pub fn sample_words(&self) -> usize {
-        self.sample_words
+        Event { fd, counts_lost: attr.counts_lost(), read_words: attr.read_words() }
     }
 }
 

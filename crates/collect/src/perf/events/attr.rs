@@ -16,6 +16,9 @@ pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
         .flags(&[Flag::Inherit, Flag::SampleIdAll])
 }
 
+// Not PERF_SAMPLE_READ, though it would tell the CPU time of the thread: an inherited event with it keeps the kernel
+// from handing a thread's events over to the next thread of the program as they are (`nr_no_switch_fast`,
+// kernel/events/core.c, Linux 6.13). Each switch then takes all events from one thread and gives them to the other.
 pub(super) fn clock_attr(settings: &Settings) -> Attr {
     sampling(SoftwareEvent::CpuClock, settings).all_registers().period(settings.period.0)
 }

@@ -40,7 +40,6 @@ pub(super) mod libc_errno {
     pub const ENOENT: i32 = 2;
     pub const ESRCH: i32 = 3;
     pub const EACCES: i32 = 13;
-    pub const EINVAL: i32 = 22;
     pub const ENOSYS: i32 = 38;
     pub const EOPNOTSUPP: i32 = 95;
 }
