@@ -24,7 +24,7 @@ fn row<'a>(rows: &'a [Value], function: &str) -> &'a Value {
         })
 }
 
-/// The row of the function that has most of the time itself. How much beside it the kernel has for timers, and for the
+/// The row of the function that has most of the time itself. How much the kernel has besides, for timers, and for the
 /// clock that a program reads, is the machine's: 2 to 4 % on one virtual machine, over 10 % on another.
 #[track_caller]
 fn hottest<'a>(rows: &'a [Value], function: &str) -> &'a Value {
