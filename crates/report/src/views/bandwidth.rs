@@ -5,9 +5,9 @@ use analysis::{Key, ThreadIndex, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{columns_next_to_objects, figure, missing, names};
-use super::list::{BYTES, COUNT, Columns, PERCENT, PERCENT_ALONE, Unit};
-use crate::table::{Cell, CellStyle, Column, Table};
+use super::columns::{columns_next_to_objects, names};
+use super::list::{BYTES, COUNT, Columns, Figure, PERCENT, PERCENT_ALONE, Unit};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text::rate;
 
 const RATE: Unit = Unit("GB/s", CellStyle::Measure);
@@ -60,11 +60,11 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     table
 }
 
-const OF_LEVELS: [Column; 4] = [
-    figure("l2_fetched", "Fetched from L2 or beyond", "bytes"),
-    figure("l2_of_reachable", "L2, of what it delivers", "percent"),
-    figure("l3_fetched", "Fetched from L3 or beyond", "bytes"),
-    figure("l3_of_reachable", "L3, of what it delivers", "percent"),
+const OF_LEVELS: [Figure; 4] = [
+    ("l2_fetched", "Fetched from L2 or beyond", BYTES, ""),
+    ("l2_of_reachable", "L2, of what it delivers", PERCENT, ""),
+    ("l3_fetched", "Fetched from L3 or beyond", BYTES, ""),
+    ("l3_of_reachable", "L3, of what it delivers", PERCENT, ""),
 ];
 
 fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: &[Key]) -> Table {
@@ -86,13 +86,18 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
     columns.figure("l2", "Loads from L2", PERCENT_ALONE, "L2 %", |row| &row.levels.l2);
     columns.figure("l3", "Loads from L3", PERCENT_ALONE, "L3 %", |row| &row.levels.l3);
     columns.figure("dram", "Loads from memory", PERCENT_ALONE, "DRAM %", |row| &row.levels.dram);
-    columns.several(OF_LEVELS, |row| match request.by_object() {
-        true => missing(OF_LEVELS.len()),
+    columns.figures(OF_LEVELS, |row| match request.by_object() {
+        true => OF_LEVELS.map(|_| Cell::Missing),
         // Of the instructions, whatever object they go to.
         false => {
-            let rates = memory.level_rates_of(row.sites().iter().copied()).into_iter();
-            let cells = rates.flat_map(|one| [one.fetched, Metric::clone(&one.of_reachable)]);
-            cells.map(Cell::metric).collect()
+            let [l2, l3] = memory.level_rates_of(row.sites().iter().copied());
+            [
+                l2.fetched,
+                Metric::clone(&l2.of_reachable),
+                l3.fetched,
+                Metric::clone(&l3.of_reachable),
+            ]
+            .map(Cell::metric)
         }
     });
     columns.show(&["dram_percent", "dram_read", "dram_write", "loads", "l1", "l2", "l3", "dram"]);

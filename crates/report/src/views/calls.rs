@@ -1,12 +1,10 @@
 //! `callers` and `callees`: trees of functions.
 
-use analysis::calltree::{CallTree, Direction, call_tree};
+use analysis::calltree::{CallRow, CallTree, Direction, call_tree};
 
 use super::Request;
-use super::columns::{
-    CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, cells_of_place, missing, name, time_cells,
-    total_cells,
-};
+use super::columns::time_cells;
+use super::list::{Columns, OWN, WITH_CALLEES};
 use crate::table::{Cell, CellStyle, Table};
 
 /// Smaller nodes are left out: they are noise, and there are many.
@@ -33,54 +31,35 @@ fn tree(request: &Request<'_>, direction: Direction) -> Table {
         }
         (Direction::Callees, true) => ("callees", "what is called"),
     };
-    let columns = vec![
-        name("level", "Level"),
-        name("function", "Function"),
-        name("file", "File"),
-        name("line", "Line"),
-        name("module", "Module"),
-        TOTAL_TIME,
-        TOTAL_PERCENT,
-        CPU_TIME,
-        SELF_PERCENT,
-    ];
-    let mut rows = Vec::with_capacity(tree.rows.len());
-    for row in &tree.rows {
-        let mut cells = vec![Cell::Number(row.level as u64)];
-        cells.extend(cells_of_place(profile, row.place));
-        cells.extend(time_cells(&scale, &row.total_time));
-        if direction == Direction::Callers && row.level > 0 {
-            // A caller is only passed through on the way to its callee.
-            cells.extend(missing(2));
-        } else {
-            cells.extend(time_cells(&scale, &row.self_time));
-        }
-        rows.push(cells);
-    }
-    let mut total = missing(5);
-    total.extend(total_cells(&scale, &tree.selected, request.everything()));
-    total.extend(missing(2));
+    let mut columns = Columns::new();
+    columns.name("level", "Level", CellStyle::Number, "", |row: &CallRow| {
+        Cell::Number(row.level as u64)
+    });
+    columns.place(request, |row| row.place);
+    columns.end_of_names();
+    columns.figures(WITH_CALLEES, |row| time_cells(&scale, &row.total_time));
+    columns.figures(OWN, |row| match direction == Direction::Callers && row.level > 0 {
+        // A caller is only passed through on the way to its callee.
+        true => [Cell::Missing, Cell::Missing],
+        false => time_cells(&scale, &row.self_time),
+    });
+    columns.show(&["total_percent", "total_time", "self_percent"]);
+    columns.text.push(CellStyle::Function("function", Some("level")).titled("function"));
+    // No module: deep trees need the room for names.
+    columns.text.push(CellStyle::SourceLine.titled("source"));
     let mut notes = request.sampling_notes();
     notes.extend(pruned_note(&tree));
-    Table {
-        view,
-        result: request.options.result_name.clone(),
-        columns,
-        rows,
-        total,
+    let mut table = Table {
         notes,
-        title: request.title(what),
-        text_columns: vec![
-            CellStyle::Percent("total_percent").titled("total %"),
-            CellStyle::Time("total_time").titled("time"),
-            CellStyle::Percent("self_percent").titled("self %"),
-            CellStyle::Function("function", Some("level")).titled("function"),
-            // No module: deep trees need the room for names.
-            CellStyle::SourceLine.titled("source"),
-        ],
         page: 40,
         empty: request.empty("samples"),
-    }
+        ..columns.table(request, view, what, &tree.rows)
+    };
+    // Of what the tree is of; a time of its own has a function only.
+    table.set_total("total_time", scale.quantity(&tree.selected));
+    table.set_total("total_percent", scale.percent(&tree.selected));
+    request.set_whole_time(&mut table);
+    table
 }
 
 fn pruned_note(tree: &CallTree) -> Option<String> {

@@ -1,17 +1,12 @@
 //! `faults`: page faults per key.
 
-use analysis::Key;
-use analysis::TracedCode;
-use analysis::faults::{
-    FaultRow, FaultScales, fault_cost, fault_scales, fault_table, fault_table_of_objects,
-};
+use analysis::faults::{FaultRow, fault_cost, fault_scales, fault_table, fault_table_of_objects};
+use analysis::{Key, Scale, TracedCode, Weight};
 
 use super::Request;
-use super::columns::{
-    cells_of_key, cells_of_objects, columns_next_to_objects, figure, missing, names, of_keys,
-    of_objects,
-};
-use crate::table::{Cell, CellStyle, Table};
+use super::columns::{columns_next_to_objects, names};
+use super::list::{COUNT, Columns, PERCENT};
+use crate::table::{Cell, Table};
 use crate::text;
 
 pub(crate) fn faults(request: &Request<'_>) -> Table {
@@ -27,81 +22,48 @@ pub(crate) fn faults(request: &Request<'_>) -> Table {
     };
     let without = request.without_objects();
     let scales = fault_scales(profile.recording);
-    let mut columns = of_objects(keys);
-    columns.extend(of_keys(keys));
-    let key_columns = columns.len();
-    columns.extend([
-        figure("page_faults", "Page faults", "count"),
-        figure("fault_percent", "Share", "percent"),
-        figure("minor_faults", "Minor", "count"),
-        figure("major_faults", "Major", "count"),
-    ]);
-    let mut rows = Vec::with_capacity(found.rows.len());
-    for row in found.rows.iter().filter(|_| without.is_none()) {
-        let stack = row
-            .key
-            .stack
-            .zip(found.paths.as_ref())
-            .map(|(path, paths)| paths.names(&profile.stacks, path));
-        let mut cells = cells_of_objects(request, keys, &row.key);
-        cells.extend(cells_of_key(profile, keys, &row.key, row.place, stack));
-        cells.extend(count_cells(&scales, row));
-        rows.push(cells);
-    }
-    let mut total = missing(key_columns);
-    let sums = &found.selected;
-    let row = FaultRow {
-        key: analysis::RowKey::default(),
-        place: profile.stacks.innermost(None),
-        all: sums.all,
-        minor: sums.minor,
-        major: sums.major,
-    };
-    let mut sums = count_cells(&scales, &row);
-    if request.everything() {
-        sums[1] = Cell::metric(scales.all.whole_percent());
-    }
-    total.extend(sums);
-    let mut shown = vec![
-        CellStyle::Count("page_faults").titled("faults"),
-        CellStyle::Percent("fault_percent").titled("share %"),
-        CellStyle::Count("major_faults").titled("major"),
-    ];
-    shown.extend(columns_next_to_objects(keys));
-    Table {
-        view: "faults",
-        result: request.options.result_name.clone(),
-        columns,
-        rows,
-        total,
-        notes: notes(request),
-        title: request.title(&format!("page faults by {}", names(keys))),
-        text_columns: shown,
-        page: 25,
-        empty: if let Some(why) = without {
-            why
-        } else if request.selection.chooses_anything() {
-            "No page faults match the filter.".to_owned()
-        } else {
-            "No page faults were recorded.".to_owned()
-        },
-    }
-}
-
-/// A kind that did not occur at all is 0, not unknown.
-fn count_cells(scales: &FaultScales, row: &FaultRow) -> [Cell; 4] {
-    let part = |scale: &analysis::Scale, part: &analysis::Weight| {
+    // A kind that did not occur at all is 0, not unknown.
+    let count = |scale: &Scale, part: &Weight| {
         if scale.whole().is_empty() && !scales.all.whole().is_empty() {
             return Cell::metric(facts::Metric::counted(0.0, "count"));
         }
         Cell::metric(scale.quantity(part))
     };
-    [
-        part(&scales.all, &row.all),
-        Cell::metric(scales.all.percent(&row.all)),
-        part(&scales.minor, &row.minor),
-        part(&scales.major, &row.major),
-    ]
+    let paths = found.paths.as_ref();
+    let mut columns = Columns::by(request, keys, paths, |row: &FaultRow| (&row.key, row.place));
+    columns.cell("page_faults", "Page faults", COUNT, "faults", |row| count(&scales.all, &row.all));
+    columns.cell("fault_percent", "Share", PERCENT, "share %", |row| {
+        Cell::metric(scales.all.percent(&row.all))
+    });
+    columns.cell("minor_faults", "Minor", COUNT, "", |row| count(&scales.minor, &row.minor));
+    columns.cell("major_faults", "Major", COUNT, "major", |row| count(&scales.major, &row.major));
+    columns.show(&["page_faults", "fault_percent", "major_faults"]);
+    columns.text.extend(columns_next_to_objects(keys));
+    let sums = &found.selected;
+    let total = columns.total(Some(&FaultRow {
+        key: analysis::RowKey::default(),
+        place: profile.stacks.innermost(None),
+        all: sums.all,
+        minor: sums.minor,
+        major: sums.major,
+    }));
+    let rows = if without.is_none() { found.rows.as_slice() } else { &[] };
+    let mut table = Table {
+        total,
+        notes: notes(request),
+        empty: if let Some(why) = &without {
+            why.clone()
+        } else if request.selection.chooses_anything() {
+            "No page faults match the filter.".to_owned()
+        } else {
+            "No page faults were recorded.".to_owned()
+        },
+        ..columns.table(request, "faults", &format!("page faults by {}", names(keys)), rows)
+    };
+    if request.everything() {
+        table.set_total("fault_percent", scales.all.whole_percent());
+    }
+    table
 }
 
 fn notes(request: &Request<'_>) -> Vec<String> {

@@ -5,7 +5,7 @@ use analysis::summary::overview;
 use analysis::{Selection, parallel};
 
 use super::Request;
-use super::columns::{figure, missing, name};
+use super::list::{Columns, SECONDS};
 use crate::findings::{FindingSummary, UndecidedSummary, nothing_found, summaries, undecided};
 use crate::table::{Cell, CellStyle, Table};
 
@@ -17,19 +17,34 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         Figures::new(profile, &prepared.code, &memory, request.objects(), &found, shared)
     });
     let found = summaries(judged, &request.options.result_name);
-    let columns = vec![
-        name("id", "Finding"),
-        name("severity", "Severity"),
-        figure("predicted_gain", "Saves", "s"),
-        name("title", "What"),
-        name("function", "Function"),
-        name("file", "File"),
-        name("line", "Line"),
-        name("object", "Object"),
-        name("proofs", "Evidence"),
-        name("advice", "Advice"),
-        name("next_command", "Next"),
-    ];
+    let mut columns = Columns::new();
+    columns.name("id", "Finding", CellStyle::Text, "finding", |one: &FindingSummary| {
+        Cell::text(one.id)
+    });
+    columns
+        .name("severity", "Severity", CellStyle::Text, "severity", |one| Cell::text(one.severity));
+    columns.figure("predicted_gain", "Saves", SECONDS, "saves", |one| &one.predicted_gain);
+    columns.name("title", "What", CellStyle::Text, "", |one| Cell::text(one.title.clone()));
+    columns.name("function", "Function", CellStyle::Text, "", |one| {
+        Cell::text_or_missing(one.place.function.as_deref())
+    });
+    columns.name("file", "File", CellStyle::Text, "", |one| {
+        Cell::text_or_missing(one.place.file.as_deref())
+    });
+    columns.name("line", "Line", CellStyle::Number, "", |one| {
+        one.place.line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line)))
+    });
+    columns.name("object", "Object", CellStyle::Text, "", |one| {
+        Cell::text_or_missing(one.place.object.as_deref())
+    });
+    columns.name("proofs", "Evidence", CellStyle::Stack, "", |one| Cell::Stack(one.proofs()));
+    columns.name("advice", "Advice", CellStyle::Text, "", |one| Cell::text(one.advice.clone()));
+    columns.name("next_command", "Next", CellStyle::Text, "", |one| {
+        Cell::text(one.next_command.clone())
+    });
+    columns.show(&["severity", "predicted_gain", "id"]);
+    columns.text.push(CellStyle::Function("function", None).titled("function"));
+    columns.text.push(CellStyle::SourceLine.titled("source"));
     let mut notes: Vec<String> = (1..).zip(&found).flat_map(|(at, one)| remarks(at, one)).collect();
     let judgeable = RULES.len() - judged.unjudged.len();
     notes.push(format!("{judgeable} of {} rules could be judged.", RULES.len()));
@@ -37,41 +52,9 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
         |one: &UndecidedSummary| format!("Undecided: {}: {}.", one.rules.join(", "), one.reason);
     let undecided = undecided(judged);
     notes.extend(undecided.iter().map(line));
-    Table {
-        view: "findings",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows: found.iter().map(cells).collect(),
-        notes,
-        title: request.title("findings, by the elapsed time that they would save"),
-        text_columns: vec![
-            CellStyle::Text("severity").titled("severity"),
-            CellStyle::Time("predicted_gain").titled("saves"),
-            CellStyle::Text("id").titled("finding"),
-            CellStyle::Function("function", None).titled("function"),
-            CellStyle::SourceLine.titled("source"),
-        ],
-        page: 25,
-        empty: nothing_found(&undecided),
-    }
-}
-
-fn cells(one: &FindingSummary) -> Vec<Cell> {
-    let place = &one.place;
-    vec![
-        Cell::text(one.id),
-        Cell::text(one.severity),
-        Cell::metric(one.predicted_gain.clone()),
-        Cell::text(one.title.clone()),
-        Cell::text_or_missing(place.function.as_deref()),
-        Cell::text_or_missing(place.file.as_deref()),
-        place.line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line))),
-        Cell::text_or_missing(place.object.as_deref()),
-        Cell::Stack(one.proofs()),
-        Cell::text(one.advice.clone()),
-        Cell::text(one.next_command.clone()),
-    ]
+    let what = "findings, by the elapsed time that they would save";
+    let empty = nothing_found(&undecided);
+    Table { notes, empty, ..columns.table(request, "findings", what, &found) }
 }
 
 /// What the columns have no room for.

@@ -1,16 +1,17 @@
 //! `kernel`: entries into the kernel per cause, process, thread, CPU or bin of time.
 
-use analysis::Key;
 use analysis::kernel::{
-    EntryRow, EntryTable, counts_together, entry_table, entry_time, observes_machine,
+    EntryKey, EntryRow, EntryTable, counts_together, entry_table, entry_time, observes_machine,
     only_of_machine, waited,
 };
+use analysis::{Key, Profile};
 use base::{Pid, Tid};
 use facts::{KernelCause, LostSource, Metric};
 
 use super::Request;
-use super::columns::{figure, missing, name, names};
-use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
+use super::columns::names;
+use super::list::{COUNT, Columns, Figure, SECONDS, Style, Unit};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 /// Bins of time without `--limit`: about what fits a screen.
@@ -24,34 +25,34 @@ pub(crate) fn kernel(request: &Request<'_>) -> Table {
     let by_time = keys.contains(&Key::Time);
     let most = request.options.limit.filter(|_| by_time).unwrap_or(BINS);
     let found = entry_table(request.profile, request.selection, keys, most);
-    let mut columns = key_columns(keys);
-    let key_count = columns.len();
-    columns.extend([
-        figure("entries", "Entries", "count"),
-        figure("per_second", "Per second", "1/s"),
-        figure("time", "CPU time", "s"),
-        figure("mean_time", "Mean", "s"),
-        figure("blocked", "Blocked", "s"),
-        figure("ready", "Ready without a CPU", "s"),
-        figure("switches", "Switches", "count"),
-    ]);
-    let rows = found.rows.iter().map(|row| {
-        let mut cells = key_cells(request, keys, row);
-        let seconds = if by_time { found.bin.map(base::Nanos::seconds) } else { None };
-        cells.extend(figures(request, row, seconds));
-        cells
+    let has = |key| keys.contains(&key);
+    let mut columns: Columns<'_, EntryRow> = Columns::new();
+    for (key, column, label, style, heading, cell) in NAMES {
+        if has(key) {
+            columns.name(column, label, style, heading, move |row| cell(request, &row.key));
+        }
+    }
+    columns.end_of_names();
+    columns.figures(FIGURES, |row| {
+        figures(request, row, row.key.time.and(found.bin).map(base::Nanos::seconds))
     });
-    let mut total = missing(key_count);
-    total.extend(figures(request, &found.total, None));
+    columns.show(&["start", "entries", "per_second", "time"]);
+    match (by_time, has(Key::Cause)) {
+        // Names need the room.
+        (true, true) => {}
+        (false, true) => columns.show(&["mean_time", "blocked"]),
+        (_, false) => {
+            if by_time {
+                columns.text.push(CellStyle::Bar("entries").titled(""));
+            }
+            columns.show(&["switches", "ready"]);
+        }
+    }
+    columns.show(&["process", "thread", "cpu", "cause", "name"]);
+    let what = format!("entries into the kernel by {}", names(keys));
     Table {
-        view: "kernel",
-        result: request.options.result_name.clone(),
-        rows: rows.collect(),
-        columns,
-        total,
+        total: columns.total(Some(&found.total)),
         notes: notes(request, &found),
-        title: request.title(&format!("entries into the kernel by {}", names(keys))),
-        text_columns: text_columns(keys),
         page: if by_time { usize::MAX } else { 30 },
         empty: if request.everything() {
             "No entries into the kernel were counted: `fathom collect system-overview` counts them."
@@ -59,106 +60,68 @@ pub(crate) fn kernel(request: &Request<'_>) -> Table {
         } else {
             "No entries into the kernel match the filter.".to_owned()
         },
+        ..columns.table(request, "kernel", &what, &found.rows)
     }
 }
 
-fn key_columns(keys: &[Key]) -> Vec<Column> {
-    let mut columns = Vec::new();
-    for (key, column) in [
-        (Key::Time, name("start", "Start")),
-        (Key::Process, name("process", "Process")),
-        (Key::Thread, name("thread", "Thread")),
-        (Key::Cpu, name("cpu", "CPU")),
-        (Key::Cause, name("cause", "Cause")),
-    ] {
-        if keys.contains(&key) {
-            columns.push(column);
+const FIGURES: [Figure; 7] = [
+    ("entries", "Entries", COUNT, "entries"),
+    ("per_second", "Per second", Unit("1/s", CellStyle::Ratio), "per s"),
+    ("time", "CPU time", SECONDS, "CPU time"),
+    ("mean_time", "Mean", SECONDS, "mean"),
+    ("blocked", "Blocked", SECONDS, "blocked"),
+    ("ready", "Ready without a CPU", SECONDS, "no CPU"),
+    ("switches", "Switches", COUNT, "switches"),
+];
+
+/// A column of the name of a row: of which key, its own key, its label, its style and heading in text, and its cell.
+type Name =
+    (Key, &'static str, &'static str, Style, &'static str, fn(&Request<'_>, &EntryKey) -> Cell);
+
+const NAMES: [Name; 6] = [
+    (Key::Time, "start", "Start", CellStyle::Start, "from", |_, key| {
+        key.time.map_or(Cell::Missing, |time| Cell::Seconds(time.seconds()))
+    }),
+    (Key::Process, "process", "Process", CellStyle::Text, "process", |request, key| {
+        match key.process {
+            Some(Pid(0)) => Cell::text(no_process(request.profile)),
+            Some(pid) => Cell::text(request.profile.threads.process_label(pid)),
+            None => Cell::Missing,
         }
-    }
-    if keys.contains(&Key::Cause) {
-        columns.push(name("name", "Which"));
-    }
-    columns
-}
-
-fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
-    let has = |key| keys.contains(&key);
-    let mut text_columns = Vec::new();
-    if has(Key::Time) {
-        text_columns.push(CellStyle::Start("start").titled("from"));
-    }
-    text_columns.extend([
-        CellStyle::Count("entries").titled("entries"),
-        CellStyle::Ratio("per_second").titled("per s"),
-        CellStyle::Time("time").titled("CPU time"),
-    ]);
-    let both = has(Key::Time) && has(Key::Cause);
-    if has(Key::Time) && !both {
-        text_columns.push(CellStyle::Bar("entries").titled(""));
-    }
-    if both {
-        // Names need the room.
-    } else if has(Key::Cause) {
-        text_columns.extend([
-            CellStyle::Time("mean_time").titled("mean"),
-            CellStyle::Time("blocked").titled("blocked"),
-        ]);
-    } else {
-        text_columns.extend([
-            CellStyle::Count("switches").titled("switches"),
-            CellStyle::Time("ready").titled("no CPU"),
-        ]);
-    }
-    for (key, style, label) in [
-        (Key::Process, CellStyle::Text("process"), "process"),
-        (Key::Thread, CellStyle::Text("thread"), "thread"),
-        (Key::Cpu, CellStyle::Text("cpu"), "CPU"),
-        (Key::Cause, CellStyle::Text("cause"), "cause"),
-        (Key::Cause, CellStyle::Text("name"), "which"),
-    ] {
-        if has(key) {
-            text_columns.push(style.titled(label));
+    }),
+    (Key::Thread, "thread", "Thread", CellStyle::Text, "thread", |request, key| {
+        let threads = &request.profile.threads;
+        match key.thread {
+            Some((Pid(0), _)) => Cell::text(no_process(request.profile)),
+            Some((pid, tid)) => Cell::text(match threads.find(pid, tid) {
+                Some(thread) => threads.get(thread).label(),
+                None if tid == Tid(0) => format!("(all of {})", threads.process_label(pid)),
+                None => format!("({tid})"),
+            }),
+            None => Cell::Missing,
         }
-    }
-    text_columns
-}
+    }),
+    (Key::Cpu, "cpu", "CPU", CellStyle::Text, "CPU", |_, key| {
+        key.cpu.map_or(Cell::Missing, |cpu| Cell::text(cpu.to_string()))
+    }),
+    (Key::Cause, "cause", "Cause", CellStyle::Text, "cause", |_, key| {
+        key.cause.as_ref().map_or(Cell::Missing, |(cause, _)| Cell::text(cause.name()))
+    }),
+    (Key::Cause, "name", "Which", CellStyle::Text, "which", |_, key| {
+        key.cause.as_ref().map_or(Cell::Missing, |(_, name)| Cell::text(name.clone()))
+    }),
+];
 
-fn key_cells(request: &Request<'_>, keys: &[Key], row: &EntryRow) -> Vec<Cell> {
-    let threads = &request.profile.threads;
-    let no_process = match request.profile {
-        machine if observes_machine(machine) => "(idle)",
+/// What is in no process.
+fn no_process(profile: &Profile<'_>) -> &'static str {
+    if observes_machine(profile) {
+        "(idle)"
+    } else if counts_together(profile) {
         // Then the machine's own counts are all that there is of others, and have everybody's.
-        together if counts_together(together) => "(whole machine)",
-        _ => "(others, idle)",
-    };
-    let mut cells = Vec::new();
-    for column in key_columns(keys) {
-        cells.push(match column.key {
-            "start" => row.key.time.map_or(Cell::Missing, |time| Cell::Seconds(time.seconds())),
-            "process" => match row.key.process {
-                Some(Pid(0)) => Cell::text(no_process),
-                Some(pid) => Cell::text(threads.process_label(pid)),
-                None => Cell::Missing,
-            },
-            "thread" => match row.key.thread {
-                Some((Pid(0), _)) => Cell::text(no_process),
-                Some((pid, tid)) => match threads.find(pid, tid) {
-                    Some(thread) => Cell::text(threads.get(thread).label()),
-                    None if tid == Tid(0) => {
-                        Cell::text(format!("(all of {})", threads.process_label(pid)))
-                    }
-                    None => Cell::text(format!("({tid})")),
-                },
-                None => Cell::Missing,
-            },
-            "cpu" => row.key.cpu.map_or(Cell::Missing, |cpu| Cell::text(cpu.to_string())),
-            "cause" => {
-                row.key.cause.as_ref().map_or(Cell::Missing, |(cause, _)| Cell::text(cause.name()))
-            }
-            _ => row.key.cause.as_ref().map_or(Cell::Missing, |(_, name)| Cell::text(name.clone())),
-        });
+        "(whole machine)"
+    } else {
+        "(others, idle)"
     }
-    cells
 }
 
 fn figures(request: &Request<'_>, row: &EntryRow, bin: Option<f64>) -> [Cell; 7] {

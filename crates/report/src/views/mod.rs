@@ -50,6 +50,7 @@ use analysis::memory::Memory;
 use analysis::objects::{Grouping, NOT_COLLECTED, Objects, Pieces};
 use analysis::{Filter, Key, Profile, Selection, TracedCode};
 
+use crate::table::{Cell, Table};
 use crate::{Options, Prepared};
 
 /// What a view is made from.
@@ -110,6 +111,18 @@ impl<'a> Request<'a> {
     /// Whether nothing is filtered out.
     fn everything(&self) -> bool {
         !self.selection.chooses_anything()
+    }
+
+    /// Where nothing is filtered out, totals of CPU time are without doubt.
+    fn set_whole_time(&self, table: &mut Table) {
+        let scale = self.profile.cpu_scale();
+        for (time, percent) in [("cpu_time", "self_percent"), ("total_time", "total_percent")] {
+            let is_known = table.column(time).is_some_and(|at| table.total[at] != Cell::Missing);
+            if self.everything() && is_known {
+                table.set_total(time, scale.whole_quantity());
+                table.set_total(percent, scale.whole_percent());
+            }
+        }
     }
 
     /// What to say when a table is empty.

@@ -9,8 +9,8 @@ use analysis::placement::{
 use facts::Metric;
 
 use super::Request;
-use super::columns::{figure, missing, name};
-use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
+use super::list::{Columns, PERCENT, SECONDS};
+use crate::table::{Cell, CellStyle, Table};
 
 /// Below this part of the accesses an object is not worth a sentence.
 const WORTH: f64 = 25.0;
@@ -22,34 +22,33 @@ pub(crate) fn nodes(request: &Request<'_>) -> Table {
     let run = &profile.recording.run;
     let topology = request.options.topology.clone();
     let topology = topology.unwrap_or_else(|| Topology::usual(&run.host, run.calibration.as_ref()));
-    let title = request.title(&format!("what if it ran on {}", topology.name));
+    let title = format!("what if it ran on {}", topology.name);
     let objects = request.prepared.objects();
-    let by_object = !request.options.group.is_empty();
-    let (columns, text_columns) = if by_object { of_objects() } else { of_policies() };
-    let (mut rows, mut notes, mut empty) = (Vec::new(), Vec::new(), String::new());
-    match placement(profile, &request.prepared.code, objects, topology) {
-        Err(why) => empty = format!("n/a: {why}."),
-        Ok(found) => {
-            let object_name = |object: &PlacedObject| objects.get(object.object).name.clone();
-            rows = match by_object {
-                true => found.objects.iter().map(|one| object(one, object_name(one))).collect(),
-                false => policies(request, &found, &object_name),
-            };
-            notes = says(&found, &object_name);
+    let found = placement(profile, &request.prepared.code, objects, topology);
+    let object_name = |object: &PlacedObject| objects.get(object.object).name.clone();
+    let table = match request.options.group.is_empty() {
+        true => {
+            let rows = found.as_ref().map(|found| policies(request, found, &object_name));
+            of_policies().table(request, "nodes", &title, &rows.unwrap_or_default())
         }
+        false => {
+            let rows = found.as_ref().map_or(&[][..], |found| &found.objects);
+            of_objects(&object_name).table(request, "nodes", &title, rows)
+        }
+    };
+    match found {
+        Ok(found) => Table { notes: says(&found, &object_name), ..table },
+        Err(why) => Table { empty: format!("n/a: {why}."), ..table },
     }
-    Table {
-        view: "nodes",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows,
-        notes,
-        title,
-        text_columns,
-        page: 25,
-        empty,
-    }
+}
+
+/// Memory placed in one way.
+struct Placed {
+    placement: &'static str,
+    remote: Metric,
+    fullest: Option<Metric>,
+    time: Metric,
+    how: String,
 }
 
 /// What was measured where the program was recorded, if that has several nodes, and what each policy gives.
@@ -57,88 +56,64 @@ fn policies(
     request: &Request<'_>,
     found: &Placement,
     object_name: &dyn Fn(&PlacedObject) -> String,
-) -> Vec<Vec<Cell>> {
-    let recorded = found.recorded.as_ref().ok().map(|recorded| {
-        let how = "measured (move_pages, CPUs of samples)";
-        vec![
-            Cell::text("where it was recorded"),
-            Cell::metric(recorded.clone()),
-            Cell::Missing,
-            Cell::metric(Metric::counted(request.profile.elapsed().seconds(), "s")),
-            Cell::text(how),
-        ]
+) -> Vec<Placed> {
+    let recorded = found.recorded.as_ref().ok().map(|recorded| Placed {
+        placement: "where it was recorded",
+        remote: recorded.clone(),
+        fullest: None,
+        time: Metric::counted(request.profile.elapsed().seconds(), "s"),
+        how: "measured (move_pages, CPUs of samples)".to_owned(),
     });
-    let modelled = found.variants.iter().map(|one| variant(request, found, one, object_name));
+    let modelled = found.variants.iter().map(|one| Placed {
+        placement: one.policy.name(),
+        remote: one.remote.clone(),
+        fullest: Some(one.fullest.clone()),
+        time: time(request, found, one),
+        how: how(found, one.policy, object_name),
+    });
     recorded.into_iter().chain(modelled).collect()
 }
 
-fn of_policies() -> (Vec<Column>, Vec<TextColumn>) {
-    let columns = vec![
-        name("placement", "Memory"),
-        figure("remote", "Accesses to another node", "percent"),
-        figure("fullest", "To the node with most", "percent"),
-        figure("time", "Elapsed there", "s"),
-        name("how", "How"),
-    ];
-    let text = vec![
-        CellStyle::Text("placement").titled("memory"),
-        CellStyle::Percent("remote").titled("remote"),
-        CellStyle::Percent("fullest").titled("fullest node"),
-        CellStyle::Time("time").titled("elapsed"),
-        CellStyle::Text("how").titled("how"),
-    ];
-    (columns, text)
+fn of_policies<'a>() -> Columns<'a, Placed> {
+    let mut columns = Columns::new();
+    columns.name("placement", "Memory", CellStyle::Text, "memory", |one: &Placed| {
+        Cell::text(one.placement)
+    });
+    columns.figure("remote", "Accesses to another node", PERCENT, "remote", |one| &one.remote);
+    columns.cell("fullest", "To the node with most", PERCENT, "fullest node", |one| {
+        one.fullest.clone().map_or(Cell::Missing, Cell::metric)
+    });
+    columns.figure("time", "Elapsed there", SECONDS, "elapsed", |one| &one.time);
+    columns.name("how", "How", CellStyle::Text, "how", |one| Cell::text(one.how.clone()));
+    columns.show(&["placement", "remote", "fullest", "time", "how"]);
+    columns
 }
 
-fn of_objects() -> (Vec<Column>, Vec<TextColumn>) {
-    let columns = vec![
-        name("object", "Object"),
-        figure("accesses_percent", "Of all accesses", "percent"),
-        name("threads", "Threads"),
-        name("used_by", "Used by"),
-        name("read_only", "Only read, once filled"),
-        figure("remote", "As it is", "percent"),
-        figure("by_users", "First touch by users", "percent"),
-        figure("interleaved", "Interleaved", "percent"),
-        figure("bound", "Bound", "percent"),
-        figure("replicated", "Replicated", "percent"),
+fn of_objects<'a>(
+    object_name: &'a (dyn Fn(&PlacedObject) -> String + Sync),
+) -> Columns<'a, PlacedObject> {
+    let mut columns = Columns::new();
+    columns.name("object", "Object", CellStyle::Text, "object", |one| Cell::text(object_name(one)));
+    columns.figure("accesses_percent", "Of all accesses", PERCENT, "accesses", |one| &one.share);
+    columns
+        .name("threads", "Threads", CellStyle::Number, "", |one| Cell::Number(one.threads as u64));
+    columns.name("used_by", "Used by", CellStyle::Text, "used by", |one| {
+        Cell::text(one.use_by.name())
+    });
+    columns.name("read_only", "Only read, once filled", CellStyle::Text, "", |one| {
+        Cell::text(if one.read_only { "yes" } else { "no" })
+    });
+    let remote = [
+        ("remote", "As it is", PERCENT, "remote as is"),
+        ("by_users", "First touch by users", PERCENT, "by users"),
+        ("interleaved", "Interleaved", PERCENT, "interleaved"),
+        ("bound", "Bound", PERCENT, ""),
+        ("replicated", "Replicated", PERCENT, "replicated"),
     ];
-    let text = vec![
-        CellStyle::Percent("accesses_percent").titled("accesses"),
-        CellStyle::Text("used_by").titled("used by"),
-        CellStyle::Percent("remote").titled("remote as is"),
-        CellStyle::Percent("by_users").titled("by users"),
-        CellStyle::Percent("interleaved").titled("interleaved"),
-        CellStyle::Percent("replicated").titled("replicated"),
-        CellStyle::Text("object").titled("object"),
-    ];
-    (columns, text)
-}
-
-fn object(one: &PlacedObject, name: String) -> Vec<Cell> {
-    let start = [
-        Cell::text(name),
-        Cell::metric(one.share.clone()),
-        Cell::Number(one.threads as u64),
-        Cell::text(one.use_by.name()),
-        Cell::text(if one.read_only { "yes" } else { "no" }),
-    ];
-    start.into_iter().chain(one.remote.iter().cloned().map(Cell::metric)).collect()
-}
-
-fn variant(
-    request: &Request<'_>,
-    found: &Placement,
-    one: &Variant,
-    object_name: &dyn Fn(&PlacedObject) -> String,
-) -> Vec<Cell> {
-    vec![
-        Cell::text(one.policy.name()),
-        Cell::metric(one.remote.clone()),
-        Cell::metric(one.fullest.clone()),
-        Cell::metric(time(request, found, one)),
-        Cell::text(how(found, one.policy, object_name)),
-    ]
+    columns.figures(remote, |one| one.remote.each_ref().map(|one| Cell::metric(one.clone())));
+    columns.show(&["accesses_percent", "used_by", "remote", "by_users", "interleaved"]);
+    columns.show(&["replicated", "object"]);
+    columns
 }
 
 /// Elapsed seconds there, from those of a machine on which nothing was remote.

@@ -10,16 +10,13 @@ use analysis::objects::{
     NOT_COLLECTED, ObjectKind, ObjectPages, ObjectRow, ObjectTable, object_table,
 };
 use analysis::stalls::StallRow;
-use analysis::{Key, RowKey, TracedCode, parallel};
+use analysis::{Key, RowKey, TracedCode};
 use facts::{Evidence, Metric};
 
-use self::figures::{FIGURES, figures};
 use super::Request;
-use super::columns::{
-    cells_of_key, cells_of_objects, columns_of_objects, figure, missing, name, names, of_keys,
-    of_objects, short_columns,
-};
-use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
+use super::columns::{columns_of_objects, names, short_columns};
+use super::list::Columns;
+use crate::table::{CellStyle, Table};
 use crate::text;
 
 pub(crate) use self::figures::{extent, object_bytes};
@@ -34,39 +31,23 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let shared = || request.prepared.shared(request.selection);
     let found = object_table(&grouping, &memory, request.prepared.stalls(), shared);
     let rows = if request.objects().any() { sorted(&found, &keys) } else { Vec::new() };
-    let by_code = of_keys(&keys);
-    let mut columns: Vec<Column> = of_objects(&keys);
-    columns.extend(by_code);
-    let of_key = columns.len();
-    columns.extend(FIGURES.map(|(key, label, unit)| match unit {
-        Some(unit) => figure(key, label, unit),
-        None => name(key, label),
-    }));
-    columns.push(name("allocation_stack", "Allocated by"));
     let of_object = traffic_by_object(&found);
-    let cells = |(key, row): &(RowKey, &ObjectRow)| {
-        let mut cells = cells_of_objects(request, &keys, key);
-        cells.extend(cells_of_key(request.profile, &keys, key, row.place(), None));
-        let whole = key.object.and_then(|object| of_object.get(&object)).copied().unwrap_or(0.0);
-        cells.extend(figures(request, &found, key, row, whole));
-        cells
-    };
-    Table {
-        view: "objects",
-        result: request.options.result_name.clone(),
-        rows: parallel::each(&rows, cells),
-        total: total(request, &found, &memory, of_key, columns.len()),
-        columns,
+    let mut columns =
+        Columns::by(request, &keys, None, |(key, row): &(RowKey, &ObjectRow)| (key, row.place()));
+    figures::add(&mut columns, request, &found, &of_object);
+    show(&mut columns, request, &found, &keys, &rows);
+    let what = format!("memory objects{}", by(&keys));
+    let mut table = Table {
         notes: if rows.is_empty() { Vec::new() } else { notes(request, &found, &memory) },
-        title: request.title(&format!("memory objects{}", by(&keys))),
-        text_columns: shown(request, &found, &keys, &rows),
-        page: 25,
         empty: if !request.objects().any() {
             format!("n/a: {NOT_COLLECTED}.")
         } else {
             "No traced memory accesses match the filter.".to_owned()
         },
-    }
+        ..columns.table(request, "objects", &what, &rows)
+    };
+    set_total(request, &found, &memory, &mut table);
+    table
 }
 
 /// Every row is of an object, whether or not that was typed.
@@ -123,39 +104,34 @@ fn traffic_by_object(found: &ObjectTable) -> BTreeMap<analysis::objects::ObjectI
     sums
 }
 
-fn shown(
+fn show(
+    columns: &mut Columns<'_, (RowKey, &ObjectRow)>,
     request: &Request<'_>,
     found: &ObjectTable,
     keys: &[Key],
     rows: &[(RowKey, &ObjectRow)],
-) -> Vec<TextColumn> {
+) {
     let alone = keys == [Key::Object];
-    let mut shown = Vec::new();
-    if found.stalls.is_ok() {
-        shown.extend([
-            CellStyle::Time("stall_time").titled("time"),
-            CellStyle::Count("stall_percent").titled("time %"),
-        ]);
-    }
-    shown.push(CellStyle::Count("dram_percent").titled("DRAM %"));
-    if found.stalls.is_err() || !alone {
-        shown.insert(shown.len() - 1, CellStyle::Count("access_percent").titled("share %"));
+    match (&found.stalls, alone) {
+        (Ok(_), true) => columns.show(&["stall_time", "stall_percent", "dram_percent"]),
+        (Ok(_), false) => {
+            columns.show(&["stall_time", "stall_percent", "access_percent", "dram_percent"]);
+        }
+        (Err(_), _) => columns.show(&["access_percent", "dram_percent"]),
     }
     if !alone {
-        shown.push(CellStyle::Count("object_percent").titled("of object"));
+        columns.show(&["object_percent"]);
     } else if found.stalls.is_err() {
-        shown.push(CellStyle::Count("loads").titled("loads"));
-        shown.push(CellStyle::Count("stores").titled("stores"));
+        columns.show(&["loads", "stores"]);
     }
-    shown.push(CellStyle::Figure("latency").titled("ns"));
+    columns.show(&["latency"]);
     if keys.contains(&Key::Field) || keys.contains(&Key::Type) {
-        shown.push(CellStyle::Bytes("type_bytes_used").titled("used"));
-        shown.push(CellStyle::Bytes("type_bytes").titled("of"));
+        columns.show(&["type_bytes_used", "type_bytes"]);
     } else {
-        shown.push(CellStyle::Figure("stride").titled("stride"));
+        columns.show(&["stride"]);
     }
     if rows.iter().any(|(_, row)| row.sharing.is_some()) {
-        shown.push(CellStyle::Text("sharing").titled("sharing"));
+        columns.show(&["sharing"]);
     }
     // Where all rows would be alike, the columns are in JSON only.
     if alone {
@@ -163,79 +139,56 @@ fn shown(
         let many = |pages: &ObjectPages| pages.nodes.as_ref().is_ok_and(|nodes| nodes.len() > 1);
         let huge = found.pages.values().any(huge);
         if huge {
-            shown.push(CellStyle::Count("huge_pages").titled("huge %"));
+            columns.show(&["huge_pages"]);
         }
         if found.pages.values().any(many) {
             if found.stalls.is_ok() {
-                shown.push(CellStyle::Count("remote_percent").titled("remote %"));
+                columns.show(&["remote_percent"]);
             }
-            shown.push(CellStyle::Figure("numa_node").titled("node"));
+            columns.show(&["numa_node"]);
         }
         // A line has no room for all; how many blocks there were is the least of it.
         if !huge {
-            shown.push(CellStyle::Count("blocks").titled("blocks"));
+            columns.show(&["blocks"]);
         }
-        shown.push(CellStyle::Bytes("object_bytes").titled("size"));
+        columns.show(&["object_bytes"]);
     }
     let object = columns_of_objects(keys);
     let mut code = short_columns(keys, &request.options.group);
     // Two names and a path do not fit; the function's place is in JSON.
     code.retain(|one| one.style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
-    match keys.first() {
-        Some(Key::Function | Key::SourceLine | Key::Module) => {
-            shown.extend(code);
-            shown.extend(object);
-        }
-        _ => {
-            shown.extend(object);
-            shown.extend(code);
-        }
-    }
-    shown
+    columns.text.extend(match keys.first() {
+        Some(Key::Function | Key::SourceLine | Key::Module) => [code, object].concat(),
+        _ => [object, code].concat(),
+    });
 }
 
 /// What the whole program did, when nothing is filtered out.
-fn total(
-    request: &Request<'_>,
-    found: &ObjectTable,
-    memory: &Memory<'_>,
-    of_key: usize,
-    columns: usize,
-) -> Vec<Cell> {
-    let mut total = missing(of_key);
-    if request.everything() && request.objects().any() && found.accesses.total > 0 {
-        let traced = |value, unit| Metric {
-            evidence: Some(Evidence::Traced),
-            samples: found.accesses.bursts,
-            ..Metric::counted(value, unit)
-        };
-        let (loads, stores) = memory.executed();
-        total.extend(waited(request, found));
-        total.extend(
-            [traced(found.accesses.total as f64, "count"), traced(100.0, "percent"), loads, stores]
-                .map(Cell::metric),
-        );
+fn set_total(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>, table: &mut Table) {
+    if !request.everything() || !request.objects().any() || found.accesses.total == 0 {
+        return;
     }
-    total.extend(missing(columns - total.len()));
-    total
-}
-
-/// What waited for any data: time, share of the CPU time, and nothing of nodes.
-fn waited(request: &Request<'_>, found: &ObjectTable) -> [Cell; 3] {
-    if found.stalls.is_err() {
-        return [Cell::Missing, Cell::Missing, Cell::Missing];
-    }
+    let traced = |value, unit| Metric {
+        evidence: Some(Evidence::Traced),
+        samples: found.accesses.bursts,
+        ..Metric::counted(value, unit)
+    };
+    let (loads, stores) = memory.executed();
+    table.set_total("accesses", traced(found.accesses.total as f64, "count"));
+    table.set_total("access_percent", traced(100.0, "percent"));
+    table.set_total("loads", loads);
+    table.set_total("stores", stores);
+    // What waited for any data.
+    let Ok(stalls) = &found.stalls else { return };
     let mut all = StallRow::default();
-    let lost = found.stalls.as_ref().ok().map(|found| &found.lost);
-    for row in found.rows.values().filter_map(|row| row.stall.as_ref()).chain(lost) {
+    for row in found.rows.values().filter_map(|row| row.stall.as_ref()).chain([&stalls.lost]) {
         all.stood.merge(&row.stood);
         all.excess += row.excess;
     }
     let scale = request.profile.cpu_scale();
-    let [time, share] = ["s", "percent"].map(|unit| {
-        Cell::metric(all.metric(&scale, unit, &request.prepared.stalls().totals.among))
-    });
-    [time, share, Cell::Missing]
+    for (key, unit) in [("stall_time", "s"), ("stall_percent", "percent")] {
+        table.set_total(key, all.metric(&scale, unit, &request.prepared.stalls().totals.among));
+    }
 }
 
 /// How the time came to objects, and what does not fit.

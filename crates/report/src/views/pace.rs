@@ -5,13 +5,11 @@ use analysis::pace::{LoopPace, loops};
 use facts::{Evidence, Metric};
 
 use super::Request;
-use super::columns::{figure, missing};
+use super::list::{COUNT, Columns, SECONDS, Unit};
 use crate::summary::words;
-use crate::table::{Cell, CellStyle, Column, Table};
+use crate::table::{Cell, CellStyle, Table};
 
-const fn plain(key: &'static str, label: &'static str) -> Column {
-    Column { key, label, unit: None }
-}
+const PACE: Unit = Unit("count/s", CellStyle::Measure);
 
 pub(crate) fn pace(request: &Request<'_>) -> Table {
     let recording = request.profile.recording;
@@ -20,68 +18,61 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     }
     let found = loops(request.profile.recording);
     let limits = loop_limits(request.profile.recording, &found);
-    let columns = vec![
-        plain("function", "Function"),
-        plain("file", "File"),
-        plain("line", "Line"),
-        plain("depth", "Depth"),
-        figure("cpu_time", "CPU time", "s"),
-        figure("iterations_per_second", "Iterations/s", "count/s"),
-        figure("iteration_time", "Time of an iteration", "s"),
-        figure("trip_count", "Trip count", "count"),
-        figure("iterations", "Iterations", "count"),
-        plain("odometer", "By"),
-        plain("agreement", "Agreement"),
-        plain("limit", "Limited by"),
-        figure("limit_time", "What that needs", "s"),
-        figure("core_time", "An iteration without misses", "s"),
-    ];
-    let total = missing(columns.len());
-    Table {
-        view: "pace",
-        result: request.options.result_name.clone(),
-        columns,
-        rows: found.iter().zip(&limits).map(|(row, limit)| cells(row, limit.as_ref())).collect(),
-        total,
-        notes: notes(&found),
-        title: request.title("native pace of loops"),
-        text_columns: vec![
-            CellStyle::Time("cpu_time").titled("CPU time"),
-            CellStyle::Measure("iterations_per_second").titled("iterations/s"),
-            CellStyle::Time("iteration_time").titled("each"),
-            CellStyle::Count("trip_count").titled("trips"),
-            CellStyle::Text("odometer").titled("by"),
-            CellStyle::Text("agreement").titled("agreement"),
-            CellStyle::Text("limit").titled("limit of the core"),
-            CellStyle::Function("function", Some("depth")).titled("function"),
-            CellStyle::SourceLine.titled("loop at"),
-        ],
-        page: 25,
-        empty: empty(request),
-    }
-}
-
-fn cells(row: &LoopPace, limit: Option<&LoopLimit>) -> Vec<Cell> {
-    let words = limit.map(|limit| words(limit.cause.name(), limit.instruction.as_deref()));
+    type Row<'a> = (&'a LoopPace, &'a Option<LoopLimit>);
+    let rows: Vec<Row<'_>> = found.iter().zip(&limits).collect();
+    let mut columns = Columns::new();
+    let depth = |key| CellStyle::Function(key, Some("depth"));
+    columns.name("function", "Function", depth, "function", |(row, _): &Row<'_>| {
+        Cell::text(row.function.clone())
+    });
+    columns.name("file", "File", CellStyle::Text, "", |(row, _)| {
+        Cell::text_or_missing(row.file.as_deref())
+    });
+    columns.name("line", "Line", CellStyle::Number, "", |(row, _)| {
+        row.line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line)))
+    });
+    columns
+        .name("depth", "Depth", CellStyle::Number, "", |(row, _)| Cell::Number(row.depth as u64));
+    columns.figure("cpu_time", "CPU time", SECONDS, "CPU time", |(row, _)| &row.cpu_time);
+    columns.figure("iterations_per_second", "Iterations/s", PACE, "iterations/s", |(row, _)| {
+        &row.iterations_per_second
+    });
+    columns.figure("iteration_time", "Time of an iteration", SECONDS, "each", |(row, _)| {
+        &row.iteration_time
+    });
+    columns.figure("trip_count", "Trip count", COUNT, "trips", |(row, _)| &row.trip_count);
+    columns.figure("iterations", "Iterations", COUNT, "", |(row, _)| &row.iterations);
+    columns.name("odometer", "By", CellStyle::Text, "by", |(row, _)| {
+        Cell::text_or_missing(row.odometer.as_deref())
+    });
+    columns.name("agreement", "Agreement", CellStyle::Text, "agreement", |(row, _)| {
+        Cell::text_or_missing(row.agreement.as_deref())
+    });
+    columns.name("limit", "Limited by", CellStyle::Text, "limit of the core", |(_, limit)| {
+        let words = |limit: &LoopLimit| words(limit.cause.name(), limit.instruction.as_deref());
+        Cell::text_or_missing(limit.as_ref().map(words).as_deref())
+    });
     let time = |of: fn(&LoopLimit) -> &Metric| {
-        limit.map_or(Cell::Missing, |limit| Cell::metric(of(limit).clone()))
+        move |(_, limit): &Row<'_>| {
+            limit.as_ref().map_or(Cell::Missing, |limit| Cell::metric(of(limit).clone()))
+        }
     };
-    vec![
-        Cell::text(row.function.clone()),
-        Cell::text_or_missing(row.file.as_deref()),
-        row.line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line))),
-        Cell::Number(row.depth as u64),
-        Cell::metric(row.cpu_time.clone()),
-        Cell::metric(row.iterations_per_second.clone()),
-        Cell::metric(row.iteration_time.clone()),
-        Cell::metric(row.trip_count.clone()),
-        Cell::metric(row.iterations.clone()),
-        Cell::text_or_missing(row.odometer.as_deref()),
-        Cell::text_or_missing(row.agreement.as_deref()),
-        Cell::text_or_missing(words.as_deref()),
-        time(|limit| &limit.bound),
+    columns.cell("limit_time", "What that needs", SECONDS, "", time(|limit| &limit.bound));
+    columns.cell(
+        "core_time",
+        "An iteration without misses",
+        SECONDS,
+        "",
         time(|limit| &limit.time),
-    ]
+    );
+    columns.show(&["cpu_time", "iterations_per_second", "iteration_time", "trip_count"]);
+    columns.show(&["odometer", "agreement", "limit", "function"]);
+    columns.text.push(CellStyle::SourceLine.titled("loop at"));
+    Table {
+        notes: notes(&found),
+        empty: empty(request),
+        ..columns.table(request, "pace", "native pace of loops", &rows)
+    }
 }
 
 /// Why loops have no pace, each reason once.

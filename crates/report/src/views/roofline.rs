@@ -8,7 +8,8 @@ use analysis::{Key, RowKey, TracedCode};
 use facts::Metric;
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_columns};
+use super::columns::{names, short_columns};
+use super::list::{BYTES, COUNT, Columns, Figure, PERCENT, PERCENT_ALONE, Unit, WORDS};
 use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
@@ -19,62 +20,40 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         keys => keys,
     };
     let found = analysis::roofline::roofline(profile, code, request.selection, keys);
-    let mut columns = of_keys(keys);
-    columns.extend([
-        figure("flops", "Operations", "count"),
-        figure("flop_percent", "Share", "percent"),
-        figure("double_percent", "Double precision", "percent"),
-        figure("loads", "Loads", "count"),
-        figure("stores", "Stores", "count"),
-        figure("bytes_moved", "Bytes moved", "bytes"),
-        figure("intensity", "Intensity", "FLOP/byte"),
-        figure("dram_intensity", "Intensity, from memory", "FLOP/byte"),
-        figure("flop_rate", "Rate", "GFLOP/s"),
-        figure("roof", "Roof", "GFLOP/s"),
-        name("bound", "Bound by"),
-    ]);
     let native = Native::of(request, memory, keys);
-    let rows = found.rows.iter().map(|row| {
-        let mut cells = cells_of_key(profile, keys, &row.key, row.place, None);
-        cells.extend(figures(row));
-        cells.extend(native.cells(row));
-        cells
-    });
-    let mut shown = vec![
-        CellStyle::Percent("flop_percent").titled("share %"),
-        CellStyle::Count("flops").titled("FLOP"),
-        CellStyle::Count("double_percent").titled("double %"),
-        CellStyle::Ratio("intensity").titled("FLOP/byte"),
-        CellStyle::Ratio("dram_intensity").titled("of DRAM"),
-        CellStyle::Figure("flop_rate").titled("GFLOP/s"),
-        CellStyle::Figure("roof").titled("roof"),
-        CellStyle::Text("bound").titled("bound by"),
-    ];
-    shown.extend(short_columns(keys, keys));
-    let by = names(keys);
-    let table = Table {
-        view: "roofline",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows: rows.collect(),
+    let mut columns = Columns::by(request, keys, None, |row: &WorkRow| (&row.key, row.place));
+    columns.figure("flops", "Operations", COUNT, "FLOP", |row| &row.flops);
+    columns.figure("flop_percent", "Share", PERCENT, "share %", |row| &row.share);
+    columns
+        .figure("double_percent", "Double precision", PERCENT_ALONE, "double %", |row| &row.double);
+    columns.figure("loads", "Loads", COUNT, "", |row| &row.loads);
+    columns.figure("stores", "Stores", COUNT, "", |row| &row.stores);
+    columns.figure("bytes_moved", "Bytes moved", BYTES, "", |row| &row.bytes);
+    columns.figure("intensity", "Intensity", INTENSITY, "FLOP/byte", |row| &row.intensity);
+    columns.figures(NATIVE, |row| native.cells(row));
+    columns.show(&["flop_percent", "flops", "double_percent", "intensity", "dram_intensity"]);
+    columns.show(&["flop_rate", "roof", "bound"]);
+    columns.text.extend(short_columns(keys, keys));
+    let what = format!("arithmetic and memory traffic by {}", names(keys));
+    Table {
         notes: notes(request, found.bursts),
-        title: request.title(&format!("arithmetic and memory traffic by {by}")),
-        text_columns: shown,
-        page: 25,
         empty: if request.everything() {
             "No floating-point operations were traced.".to_owned()
         } else {
             "No traced floating-point operations match the filter.".to_owned()
         },
-    };
-    table.limited(request.options.limit)
+        ..columns.table(request, "roofline", &what, &found.rows)
+    }
 }
 
-fn figures(row: &WorkRow) -> [Cell; 7] {
-    [&row.flops, &row.share, &row.double, &row.loads, &row.stores, &row.bytes, &row.intensity]
-        .map(|metric| Cell::metric(metric.clone()))
-}
+const INTENSITY: Unit = Unit("FLOP/byte", CellStyle::Ratio);
+const RATE: Unit = Unit("GFLOP/s", CellStyle::Figure);
+const NATIVE: [Figure; 4] = [
+    ("dram_intensity", "Intensity, from memory", INTENSITY, "of DRAM"),
+    ("flop_rate", "Rate", RATE, "GFLOP/s"),
+    ("roof", "Roof", RATE, "roof"),
+    ("bound", "Bound by", WORDS, "bound by"),
+];
 
 /// What the rows do in the whole run: time from samples, traffic from the cache model.
 struct Native<'a> {

@@ -7,21 +7,17 @@
 use analysis::memory::Latency;
 use analysis::objects::{Grouping, Objects};
 use analysis::sampled::{
-    SampledAccesses, SampledLevels, SampledLine, SampledLoop, SampledRow, SampledThread,
-    has_sampled_accesses, sampled_loops,
+    SampledAccesses, SampledLevels, SampledLoop, SampledRow, has_sampled_accesses, sampled_loops,
 };
 use analysis::{Key, Profile, Selection, TracedCode};
-use base::RemoteAddr;
 use facts::Metric;
 
 use super::Request;
-use super::columns::{
-    cells_of_place, columns_next_to_objects, figure, missing, name, names, of_keys,
-};
+use super::columns::{columns_next_to_objects, names};
 use super::latency::steps_table;
 use super::list::{BYTES, Columns, PERCENT, PERCENT_ALONE, Unit};
 use super::objects::object_bytes;
-use super::sharing::{cure, ranges, text_columns};
+use super::sharing::{Use, columns, cure};
 use crate::table::{Cell, CellStyle, Table};
 
 const CYCLES: Unit = Unit("cycles", CellStyle::Figure);
@@ -222,21 +218,22 @@ fn histogram(request: &Request<'_>) -> Table {
 /// `pace` of branch stacks: how often loops go round, without their time.
 pub(super) fn loops(request: &Request<'_>) -> Table {
     let found = sampled_loops(request.profile, request.selection);
-    let mut columns = of_keys(&[Key::Function]);
-    columns.extend([
-        name("branches", "Branches back in stacks"),
-        figure("branch_percent", "Share of branches back", "percent"),
-        figure("trip_count", "Trip count", "count"),
+    let mut columns = Columns::new();
+    columns.place(request, |one: &SampledLoop| one.place);
+    columns.name("branches", "Branches back in stacks", CellStyle::Number, "branches", |one| {
+        Cell::Number(one.taken)
+    });
+    columns.figure("branch_percent", "Share of branches back", PERCENT, "branches %", |one| {
+        &one.share
+    });
+    let trips = Unit("count", CellStyle::Measure);
+    columns.figure("trip_count", "Trip count", trips, "trips", |one| &one.trip_count);
+    columns.show(&["branch_percent", "branches", "trip_count"]);
+    columns.text.extend([
+        CellStyle::Function("function", None).titled("function"),
+        CellStyle::SourceLine.titled("loop at"),
+        CellStyle::Text("module").titled("module"),
     ]);
-    let cells = |one: &SampledLoop| {
-        let mut cells = cells_of_place(request.profile, one.place);
-        cells.extend([
-            Cell::Number(one.taken),
-            Cell::metric(one.share.clone()),
-            Cell::metric(one.trip_count.clone()),
-        ]);
-        cells
-    };
     let mut notes = vec![
         "From branch stacks that the hardware recorded. Trip count: iterations of a run that has more than one; an \
          iteration is one of the machine code."
@@ -252,43 +249,37 @@ pub(super) fn loops(request: &Request<'_>) -> Table {
         }
     }
     Table {
-        view: "pace",
-        result: request.options.result_name.clone(),
-        rows: found.iter().map(cells).collect(),
-        total: missing(columns.len()),
-        columns,
         notes,
-        title: request.title("loops in branch stacks"),
-        text_columns: vec![
-            CellStyle::Percent("branch_percent").titled("branches %"),
-            CellStyle::Number("branches").titled("branches"),
-            CellStyle::Measure("trip_count").titled("trips"),
-            CellStyle::Function("function", None).titled("function"),
-            CellStyle::SourceLine.titled("loop at"),
-            CellStyle::Text("module").titled("module"),
-        ],
-        page: 25,
         empty: "No branch in the stacks goes back within a function.".to_owned(),
+        ..columns.table(request, "pace", "loops in branch stacks", &found)
     }
 }
 
 pub(super) fn sharing(request: &Request<'_>) -> Table {
     let found = selected(request).shared_lines();
-    let mut columns = vec![
-        name("line_address", "Line"),
-        name("sharing", "Sharing"),
-        name("object", "Object"),
-        name("object_offset", "Offset in the object"),
-        name("conflicts", "Sampled conflicts"),
-        name("thread", "Thread"),
-        name("bytes_read", "Bytes read"),
-        name("bytes_written", "Bytes written"),
-        name("sampled_loads", "Sampled loads"),
-        name("sampled_stores", "Sampled stores"),
-    ];
-    columns.extend(of_keys(&[Key::Function]));
-    let pairs = found.lines.iter().flat_map(|line| line.threads.iter().map(move |one| (line, one)));
-    let rows: Vec<Vec<Cell>> = pairs.map(|(line, thread)| of_line(request, line, thread)).collect();
+    let uses = found.lines.iter().flat_map(|line| {
+        line.threads.iter().map(|thread| Use {
+            pid: line.pid,
+            tid: thread.tid,
+            address: line.address,
+            time: line.time,
+            sharing: line.sharing,
+            read: thread.read,
+            written: thread.written,
+            figures: [thread.modified, thread.reads, thread.writes].map(Cell::Number),
+            place: thread.place,
+        })
+    });
+    let uses: Vec<Use> = uses.collect();
+    let samples = Unit("", CellStyle::Number);
+    let columns = columns(
+        request,
+        [
+            ("conflicts", "Sampled conflicts", samples, "conflicts"),
+            ("sampled_loads", "Sampled loads", samples, ""),
+            ("sampled_stores", "Sampled stores", samples, ""),
+        ],
+    );
     let mut notes = Vec::new();
     if let Some((line, sharing)) = found.lines.first().and_then(|one| Some((one, one.sharing?))) {
         notes.push(format!(
@@ -311,40 +302,8 @@ pub(super) fn sharing(request: &Request<'_>) -> Table {
         ),
     });
     Table {
-        view: "sharing",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows,
         notes,
-        title: request.title("cache lines shared by threads, sampled"),
-        text_columns: text_columns(CellStyle::Number("conflicts")),
-        page: 25,
         empty: "No sampled access met a line that another thread had written.".to_owned(),
+        ..columns.table(request, "sharing", "cache lines shared by threads, sampled", &uses)
     }
-}
-
-fn of_line(request: &Request<'_>, line: &SampledLine, thread: &SampledThread) -> Vec<Cell> {
-    let first = u64::from((thread.read | thread.written).trailing_zeros().min(63));
-    let address = RemoteAddr(line.address.0.saturating_add(first));
-    let object = request.objects().any().then(|| {
-        let (object, offset) = request.objects().at(line.pid, address, line.time);
-        (request.objects().get(object).name.as_str(), offset)
-    });
-    let threads = &request.profile.threads;
-    let known = threads.find(line.pid, thread.tid);
-    let mut cells = vec![
-        Cell::text(line.address.to_string()),
-        Cell::text_or_missing(line.sharing.map(analysis::sharing::Sharing::name)),
-        Cell::text_or_missing(object.map(|(name, _)| name)),
-        object.map_or(Cell::Missing, |(_, offset)| Cell::text(offset.0.to_string())),
-        Cell::Number(thread.modified),
-        Cell::text(known.map_or_else(|| thread.tid.to_string(), |one| threads.get(one).label())),
-        Cell::text(ranges(thread.read)),
-        Cell::text(ranges(thread.written)),
-        Cell::Number(thread.reads),
-        Cell::Number(thread.writes),
-    ];
-    cells.extend(cells_of_place(request.profile, thread.place));
-    cells
 }

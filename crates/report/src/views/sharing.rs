@@ -1,40 +1,41 @@
 //! `sharing`: lines that threads take from each other, one row per line and thread.
 
-use analysis::sharing::{LineThread, SharedLine, Sharing};
-
-use base::{Bytes, RemoteAddr};
+use analysis::LocationId;
+use analysis::sharing::{SharedLine, Sharing};
+use base::{Bytes, Nanos, Pid, RemoteAddr, Tid};
 
 use super::Request;
-use super::columns::{cells_of_place, figure, missing, name, of_keys};
-use crate::table::{Cell, CellStyle, Table, TextColumn};
+use super::list::{COUNT, Columns, Figure};
+use crate::table::{Cell, CellStyle, Table};
 
 pub(crate) fn sharing(request: &Request<'_>) -> Table {
     if super::sampled::answers(request) {
         return super::sampled::sharing(request);
     }
-    let profile = request.profile;
     let found = request.prepared.shared(request.selection);
-    let mut columns = vec![
-        name("line_address", "Line"),
-        name("sharing", "Sharing"),
-        name("object", "Object"),
-        name("object_offset", "Offset in the object"),
-        figure("conflicts_per_burst", "Conflicts per burst", "count"),
-        name("thread", "Thread"),
-        name("bytes_read", "Bytes read"),
-        name("bytes_written", "Bytes written"),
-        figure("reads_per_burst", "Reads per burst", "count"),
-        figure("writes_per_burst", "Writes per burst", "count"),
-    ];
-    columns.extend(of_keys(&[analysis::Key::Function]));
-    let mut rows = Vec::new();
-    for line in &found.lines {
-        for thread in &line.threads {
-            let mut cells = cells(request, line, thread);
-            cells.extend(cells_of_place(profile, thread.place));
-            rows.push(cells);
-        }
-    }
+    let uses = found.lines.iter().flat_map(|line| {
+        line.threads.iter().map(|thread| Use {
+            pid: line.pid,
+            tid: thread.tid,
+            address: line.address,
+            time: line.time,
+            sharing: Some(line.sharing),
+            read: thread.read,
+            written: thread.written,
+            figures: [&line.conflicts, &thread.reads, &thread.writes]
+                .map(|metric| Cell::metric(metric.clone())),
+            place: thread.place,
+        })
+    });
+    let uses: Vec<Use> = uses.collect();
+    let columns = columns(
+        request,
+        [
+            ("conflicts_per_burst", "Conflicts per burst", COUNT, "conflicts"),
+            ("reads_per_burst", "Reads per burst", COUNT, ""),
+            ("writes_per_burst", "Writes per burst", COUNT, ""),
+        ],
+    );
     let mut notes = Vec::new();
     if let Some(line) = found.lines.first() {
         notes.push(conclusion(request, line));
@@ -46,72 +47,91 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
          return to it every 20 µs. Conflicts: how often it can move between cores in a burst."
     ));
     Table {
-        view: "sharing",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows,
         notes,
-        title: request.title("cache lines shared by threads"),
-        text_columns: text_columns(CellStyle::Count("conflicts_per_burst")),
-        page: 25,
         empty: match found.pairs {
             0 => "No two bursts of different threads of a process are close enough in time to compare."
                 .to_owned(),
             _ => "No shared line was observed.".to_owned(),
         },
+        ..columns.table(request, "sharing", "cache lines shared by threads", &uses)
     }
 }
 
-/// The columns of lines and their threads, with how conflicts of a line are shown.
-pub(super) fn text_columns(conflicts: CellStyle) -> Vec<TextColumn> {
-    vec![
-        CellStyle::Figure("line_address").titled("line"),
-        CellStyle::Text("sharing").titled("sharing"),
-        conflicts.titled("conflicts"),
-        CellStyle::Text("thread").titled("thread"),
-        CellStyle::Figure("bytes_read").titled("reads bytes"),
-        CellStyle::Figure("bytes_written").titled("writes bytes"),
-        CellStyle::Function("function", None).titled("function"),
-        CellStyle::SourceLine.titled("source"),
-    ]
+/// A line and a thread that uses it.
+pub(super) struct Use {
+    pub(super) pid: Pid,
+    pub(super) tid: Tid,
+    pub(super) address: RemoteAddr,
+    pub(super) time: Nanos,
+    pub(super) sharing: Option<Sharing>,
+    /// Bytes of the line, bit 0 for the first.
+    pub(super) read: u64,
+    pub(super) written: u64,
+    /// Conflicts of the line, and the thread's reads and writes of it.
+    pub(super) figures: [Cell; 3],
+    pub(super) place: LocationId,
 }
 
-fn cells(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> Vec<Cell> {
-    let object = object(request, line, thread);
-    vec![
-        Cell::text(line.address.to_string()),
-        Cell::text(line.sharing.name()),
-        Cell::text_or_missing(object.as_ref().map(|(name, _)| *name)),
-        object.map_or(Cell::Missing, |(_, offset)| Cell::text(offset.0.to_string())),
-        Cell::metric(line.conflicts.clone()),
-        Cell::text(label(request, line, thread)),
-        Cell::text(ranges(thread.read)),
-        Cell::text(ranges(thread.written)),
-        Cell::metric(thread.reads.clone()),
-        Cell::metric(thread.writes.clone()),
-    ]
+/// The columns of lines and their threads, with those of [`Use::figures`].
+pub(super) fn columns<'a>(request: &'a Request<'a>, figures: [Figure; 3]) -> Columns<'a, Use> {
+    let [conflicts, reads, writes] = figures;
+    let object =
+        |one: &Use| object(request, one.pid, one.address, one.read | one.written, one.time);
+    let mut columns = Columns::new();
+    columns.name("line_address", "Line", CellStyle::Figure, "line", |one: &Use| {
+        Cell::text(one.address.to_string())
+    });
+    columns.name("sharing", "Sharing", CellStyle::Text, "sharing", |one| {
+        Cell::text_or_missing(one.sharing.map(Sharing::name))
+    });
+    columns.name("object", "Object", CellStyle::Text, "", move |one| {
+        Cell::text_or_missing(object(one).map(|(name, _)| name))
+    });
+    columns.name("object_offset", "Offset in the object", CellStyle::Text, "", move |one| {
+        object(one).map_or(Cell::Missing, |(_, offset)| Cell::text(offset.0.to_string()))
+    });
+    columns.figures([conflicts], |one| [one.figures[0].clone()]);
+    columns.name("thread", "Thread", CellStyle::Text, "thread", |one| {
+        let threads = &request.profile.threads;
+        let known = threads.find(one.pid, one.tid);
+        Cell::text(known.map_or_else(|| one.tid.to_string(), |known| threads.get(known).label()))
+    });
+    columns.name("bytes_read", "Bytes read", CellStyle::Figure, "reads bytes", |one| {
+        Cell::text(ranges(one.read))
+    });
+    columns.name("bytes_written", "Bytes written", CellStyle::Figure, "writes bytes", |one| {
+        Cell::text(ranges(one.written))
+    });
+    columns.figures([reads, writes], |one| [one.figures[1].clone(), one.figures[2].clone()]);
+    columns.place(request, |one| one.place);
+    columns.show(&[
+        "line_address",
+        "sharing",
+        conflicts.0,
+        "thread",
+        "bytes_read",
+        "bytes_written",
+    ]);
+    columns.text.push(CellStyle::Function("function", None).titled("function"));
+    columns.text.push(CellStyle::SourceLine.titled("source"));
+    columns
 }
 
-/// The object that a thread uses in a line, and the offset of the first byte that it uses.
+/// The object that a line is in at a time, and the offset of the first of these bytes of the line.
 fn object<'a>(
-    request: &'a Request<'_>,
-    line: &SharedLine,
-    thread: &LineThread,
+    request: &Request<'a>,
+    pid: Pid,
+    address: RemoteAddr,
+    bytes: u64,
+    time: Nanos,
 ) -> Option<(&'a str, Bytes)> {
     if !request.objects().any() {
         return None;
     }
-    let first = u64::from((thread.read | thread.written).trailing_zeros().min(63));
-    let address = RemoteAddr(line.address.0.saturating_add(first));
-    let (object, offset) = request.objects().at(line.pid, address, line.time);
+    let first = u64::from(bytes.trailing_zeros().min(63));
+    let address = RemoteAddr(address.0.saturating_add(first));
+    let (object, offset) = request.objects().at(pid, address, time);
     Some((&request.objects().get(object).name, offset))
-}
-
-fn label(request: &Request<'_>, line: &SharedLine, thread: &LineThread) -> String {
-    let threads = &request.profile.threads;
-    let known = threads.find(line.pid, thread.tid);
-    known.map_or_else(|| thread.tid.to_string(), |known| threads.get(known).label())
 }
 
 fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
@@ -123,7 +143,9 @@ fn conclusion(request: &Request<'_>, line: &SharedLine) -> String {
     let mut functions: Vec<&str> = functions.into_iter().take(2).collect();
     functions.dedup();
     let cure = cure(line.sharing);
-    let object = line.threads.first().and_then(|thread| object(request, line, thread));
+    let object = line.threads.first().and_then(|thread| {
+        object(request, line.pid, line.address, thread.read | thread.written, line.time)
+    });
     let of = object.map_or(String::new(), |(name, _)| format!(" of {name}"));
     format!(
         "{} threads in {} share the line {}{of}: {cure}.",

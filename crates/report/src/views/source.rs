@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use analysis::hotspots::{Hotspot, Hotspots};
-use analysis::{Key, Profile, Scale, Selection, Weight};
+use analysis::{Key, Profile, Selection, Weight};
 
 use super::Request;
-use super::columns::{
-    CPU_TIME, SELF_PERCENT, TOTAL_PERCENT, TOTAL_TIME, missing, name, time_cells,
-};
+use super::columns::time_cells;
+use super::list::{Columns, OWN, WITH_CALLEES};
 use crate::assembly::SKID;
 use crate::table::{Cell, CellStyle, Table};
 
@@ -17,7 +16,14 @@ const CONTEXT: u32 = 3;
 /// A source file is an allegation too: longer lines are cut.
 const LONGEST_LINE: usize = 400;
 
+/// Self and total time by line.
 type Times = BTreeMap<u32, (Weight, Weight)>;
+
+struct Line<'a> {
+    at: u32,
+    times: Option<(&'a Weight, &'a Weight)>,
+    code: Option<&'a str>,
+}
 
 pub(crate) fn source(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -39,65 +45,48 @@ pub(crate) fn source(request: &Request<'_>) -> Table {
     let scale = profile.cpu_scale();
     let (file, times, elsewhere) = heaviest_file(profile, &lines);
     let text = file.as_deref().and_then(|file| read(request, file));
-    let columns = vec![
-        name("file", "File"),
-        name("line", "Line"),
-        CPU_TIME,
-        SELF_PERCENT,
-        TOTAL_TIME,
-        TOTAL_PERCENT,
-        name("code", "Code"),
-    ];
-    let rows = rows(file.as_deref(), text.as_deref(), &times, &scale);
+    let mut columns = Columns::new();
+    columns.name("file", "File", CellStyle::Text, "", |_: &Line<'_>| {
+        Cell::text_or_missing(file.as_deref())
+    });
+    columns.name("line", "Line", CellStyle::Number, "line", |line| Cell::Number(line.at.into()));
+    columns.end_of_names();
+    // A line that no sample hit is there for orientation; it has no figures of its own.
+    let cells = |times: Option<&Weight>| {
+        times.map_or([Cell::Missing, Cell::Missing], |time| time_cells(&scale, time))
+    };
+    columns.figures(OWN, |line| cells(line.times.map(|(own, _)| own)));
+    columns.figures(WITH_CALLEES, |line| cells(line.times.map(|(_, all)| all)));
+    columns.name("code", "Code", CellStyle::Code, "code", |line| {
+        line.code.map_or(Cell::Missing, |code| Cell::Text(tidy_code(code)))
+    });
+    columns.show(&["self_percent", "cpu_time", "total_percent", "line", "code"]);
     let mut own = Weight::default();
     times.values().for_each(|(line, _)| own.merge(line));
-    let mut total = missing(2);
-    total.extend(time_cells(&scale, &own));
-    total.extend(time_cells(&scale, &lines.selected));
-    total.push(Cell::Missing);
+    let all = Line { at: 0, times: Some((&own, &lines.selected)), code: None };
+    let total = columns.total(Some(&all));
+    let code: Vec<&str> = text.as_deref().unwrap_or_default().lines().collect();
+    let rows: Vec<Line<'_>> = lines_to_show(&times, code.len())
+        .into_iter()
+        .map(|at| Line {
+            at,
+            times: times.get(&at).map(|(own, all)| (own, all)),
+            code: code.get((at as usize).wrapping_sub(1)).copied(),
+        })
+        .collect();
     let notes = notes(request, file.as_deref(), text.is_some(), scale.share(&elsewhere));
     let title = match &file {
         Some(file) => format!("{}\n  {file}", request.title(&what)),
         None => request.title(&what),
     };
     Table {
-        view: "source",
-        result: request.options.result_name.clone(),
-        columns,
-        rows,
         total,
         notes,
         title,
-        text_columns: vec![
-            CellStyle::Percent("self_percent").titled("self %"),
-            CellStyle::Time("cpu_time").titled("time"),
-            CellStyle::Percent("total_percent").titled("total %"),
-            CellStyle::Number("line").titled("line"),
-            CellStyle::Code("code").titled("code"),
-        ],
         page: 200,
         empty: empty(request, &lines),
+        ..columns.table(request, "source", &what, &rows)
     }
-}
-
-fn rows(file: Option<&str>, text: Option<&str>, times: &Times, scale: &Scale) -> Vec<Vec<Cell>> {
-    let code: Vec<&str> = text.unwrap_or_default().lines().collect();
-    let mut rows = Vec::new();
-    for line in lines_to_show(times, code.len()) {
-        let mut cells = vec![Cell::text_or_missing(file), Cell::Number(u64::from(line))];
-        match times.get(&line) {
-            Some((own, all)) => {
-                cells.extend(time_cells(scale, own));
-                cells.extend(time_cells(scale, all));
-            }
-            // A line that no sample hit is there for orientation; it has no figures of its own.
-            None => cells.extend(missing(4)),
-        }
-        let code = code.get((line as usize).wrapping_sub(1));
-        cells.push(code.map_or(Cell::Missing, |code| Cell::Text(tidy_code(code))));
-        rows.push(cells);
-    }
-    rows
 }
 
 fn notes(request: &Request<'_>, file: Option<&str>, readable: bool, elsewhere: f64) -> Vec<String> {

@@ -3,44 +3,30 @@
 use analysis::threading::{Reason, State, ThreadSplit};
 use facts::{Evidence, Metric};
 
-use super::columns::figure;
-use crate::table::{Cell, CellStyle, Column, TextColumn};
+use super::list::{COUNT, Figure, SECONDS};
+use crate::table::Cell;
 
 /// Times, by what a thread did.
-pub(super) const TIMES: [Column; 8] = [
-    figure("running_time", "Running", "s"),
-    figure("spin_time", "Spinning", "s"),
-    figure("ready_time", "Waiting for a CPU", "s"),
-    figure("lock_wait", "Waiting for locks", "s"),
-    figure("barrier_wait", "Waiting at barriers or for threads", "s"),
-    figure("io_wait", "Waiting for data", "s"),
-    figure("sleep_wait", "Sleeping", "s"),
-    figure("other_wait", "Waiting otherwise", "s"),
+pub(super) const TIMES: [Figure; 8] = [
+    ("running_time", "Running", SECONDS, "running"),
+    ("spin_time", "Spinning", SECONDS, "of it spinning"),
+    ("ready_time", "Waiting for a CPU", SECONDS, "no CPU"),
+    ("lock_wait", "Waiting for locks", SECONDS, "lock"),
+    ("barrier_wait", "Waiting at barriers or for threads", SECONDS, "barrier"),
+    ("io_wait", "Waiting for data", SECONDS, "I/O"),
+    ("sleep_wait", "Sleeping", SECONDS, "sleep"),
+    ("other_wait", "Waiting otherwise", SECONDS, "other"),
 ];
 
-/// The columns that a recording of threads' switches adds to a view of threads.
-pub(super) fn columns() -> impl Iterator<Item = Column> {
-    TIMES.into_iter().chain([
-        figure("unknown_time", "Unknown", "s"),
-        figure("waits", "Waits", "count"),
-        figure("preemptions", "Preemptions", "count"),
-    ])
-}
-
-/// [`TIMES`] in text.
-pub(super) const TEXT_COLUMNS: [TextColumn; 8] = [
-    CellStyle::Time("running_time").titled("running"),
-    CellStyle::Time("spin_time").titled("of it spinning"),
-    CellStyle::Time("ready_time").titled("no CPU"),
-    CellStyle::Time("lock_wait").titled("lock"),
-    CellStyle::Time("barrier_wait").titled("barrier"),
-    CellStyle::Time("io_wait").titled("I/O"),
-    CellStyle::Time("sleep_wait").titled("sleep"),
-    CellStyle::Time("other_wait").titled("other"),
+/// What a recording of threads' switches adds to these.
+pub(super) const COUNTS: [Figure; 3] = [
+    ("unknown_time", "Unknown", SECONDS, ""),
+    ("waits", "Waits", COUNT, ""),
+    ("preemptions", "Preemptions", COUNT, ""),
 ];
 
-/// The cells of [`columns`] for one thread, or for all.
-pub(super) fn cells(split: &ThreadSplit) -> [Cell; 11] {
+/// The cells of [`TIMES`] for one thread, or for all.
+pub(super) fn times(split: &ThreadSplit) -> [Cell; 8] {
     let waiting = |state: State| {
         let of = |reason: &&Reason| State::of(**reason) == state;
         let time =
@@ -56,10 +42,17 @@ pub(super) fn cells(split: &ThreadSplit) -> [Cell; 11] {
         waiting(State::Io),
         waiting(State::Sleep),
         waiting(State::Other),
-        Cell::metric(Metric::counted(split.unknown * 1e-9, "s")),
-        Cell::metric(Metric::counted(split.switches.1 as f64, "count")),
-        Cell::metric(Metric::counted(split.switches.0 as f64, "count")),
     ]
+}
+
+/// The cells of [`COUNTS`].
+pub(super) fn counts(split: &ThreadSplit) -> [Cell; 3] {
+    [
+        Metric::counted(split.unknown * 1e-9, "s"),
+        Metric::counted(split.switches.1 as f64, "count"),
+        Metric::counted(split.switches.0 as f64, "count"),
+    ]
+    .map(Cell::metric)
 }
 
 const READY: &str =

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Key;
 use analysis::threading::{Bin, State, Strips, strips, threading};
+use analysis::{Key, ThreadIndex};
+use base::Nanos;
 use facts::{Evidence, Metric};
 
 use super::Request;
-use super::columns::{missing, name};
+use super::list::Columns;
+use super::thread_states::TIMES;
 use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
@@ -59,27 +61,27 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
             }
         }
     }
-    let row = |((_, label), (count, bins)): ((usize, String), (usize, Vec<Bin>))| {
-        let label = if count > 1 { format!("{label} ({count} threads)") } else { label };
-        vec![Cell::text(label), Cell::Text(bins.iter().map(drawn).collect())]
+    let named = |((_, label), (count, bins)): ((usize, String), (usize, Vec<Bin>))| {
+        (if count > 1 { format!("{label} ({count} threads)") } else { label }, bins)
     };
+    let rows: Vec<(String, Vec<Bin>)> = rows.into_iter().map(named).collect();
+    let mut columns = Columns::new();
+    columns.name("thread", "Thread", CellStyle::Text, "thread", |row: &(String, Vec<Bin>)| {
+        Cell::text(row.0.clone())
+    });
+    columns.name("states", "States", CellStyle::Code, "over time", |(_, bins)| {
+        Cell::Text(bins.iter().map(drawn).collect())
+    });
+    columns.show(&["thread", "states"]);
     Table {
-        view: "timeline",
-        result: request.options.result_name.clone(),
-        columns: vec![name("thread", "Thread"), name("states", "States")],
-        rows: rows.into_iter().map(row).collect(),
-        total: missing(2),
         notes: vec![
             LEGEND.to_owned(),
             "In figures: `fathom report timeline -g thread`.".to_owned(),
         ],
         title: title(request, strips),
-        text_columns: vec![
-            CellStyle::Text("thread").titled("thread"),
-            CellStyle::Code("states").titled("over time"),
-        ],
         page: usize::MAX,
         empty: "No thread was observed.".to_owned(),
+        ..columns.table(request, "timeline", "", &rows)
     }
 }
 
@@ -97,43 +99,36 @@ fn title(request: &Request<'_>, strips: &Strips) -> String {
 }
 
 fn figures(request: &Request<'_>, strips: &Strips) -> Table {
-    let mut columns = vec![name("start", "Start"), name("end", "End"), name("thread", "Thread")];
-    columns.extend(super::thread_states::TIMES);
-    let mut rows = Vec::new();
+    let mut rows: Vec<(Nanos, ThreadIndex, &Bin)> = Vec::new();
     for bin in 0..strips.count() {
-        let start = strips.start.0 + bin as u64 * strips.width.0;
-        let end = base::Nanos(start + strips.width.0).min(strips.end);
-        for strip in &strips.strips {
-            let times = &strip.bins[bin];
-            if times.iter().all(|time| *time == 0.0) {
-                continue;
-            }
-            let mut cells = vec![
-                Cell::Seconds(base::Nanos(start).seconds()),
-                Cell::Seconds(end.seconds()),
-                Cell::text(request.profile.threads.get(strip.thread).label()),
-            ];
-            let mut times = *times;
-            // As everywhere, spinning is a part of running.
-            times[State::Running as usize] += times[State::Spinning as usize];
-            cells.extend(times.iter().map(|time| Cell::metric(spread(*time))));
-            rows.push(cells);
-        }
+        let start = Nanos(strips.start.0 + bin as u64 * strips.width.0);
+        let bins = strips.strips.iter().map(|strip| (start, strip.thread, &strip.bins[bin]));
+        rows.extend(bins.filter(|(.., times)| times.iter().any(|time| *time != 0.0)));
     }
-    let mut text_columns =
-        vec![CellStyle::Start("start").titled("from"), CellStyle::Text("thread").titled("thread")];
-    text_columns.extend(super::thread_states::TEXT_COLUMNS);
+    let mut columns = Columns::new();
+    columns.name("start", "Start", CellStyle::Start, "from", |row: &(Nanos, ThreadIndex, &Bin)| {
+        Cell::Seconds(row.0.seconds())
+    });
+    columns.name("end", "End", CellStyle::Start, "", |(start, ..)| {
+        Cell::Seconds(Nanos(start.0 + strips.width.0).min(strips.end).seconds())
+    });
+    columns.name("thread", "Thread", CellStyle::Text, "thread", |(_, thread, _)| {
+        Cell::text(request.profile.threads.get(*thread).label())
+    });
+    columns.figures(TIMES, |(.., times)| {
+        let mut times = **times;
+        // As everywhere, spinning is a part of running.
+        times[State::Running as usize] += times[State::Spinning as usize];
+        times.map(|time| Cell::metric(spread(time)))
+    });
+    columns.show(&["start", "thread"]);
+    columns.show(&TIMES.map(|(key, ..)| key));
     Table {
-        view: "timeline",
-        result: request.options.result_name.clone(),
-        total: missing(columns.len()),
-        columns,
-        rows,
         notes: request.sampling_notes(),
         title: title(request, strips),
-        text_columns,
         page: usize::MAX,
         empty: "No thread was observed.".to_owned(),
+        ..columns.table(request, "timeline", "", &rows)
     }
 }
 

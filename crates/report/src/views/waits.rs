@@ -10,9 +10,9 @@ use base::{Pid, RemoteAddr};
 use facts::{Evidence, Metric};
 
 use super::Request;
-use super::columns::{figure, missing, name};
+use super::list::{COUNT, Columns, Figure, PERCENT, SECONDS, WORDS};
 use super::thread_states::wait_time;
-use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
+use crate::table::{Cell, CellStyle, Table};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RowKey {
@@ -59,104 +59,86 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     }
     let mut rows: Vec<(RowKey, Row)> = sums.into_iter().collect();
     rows.sort_by(|a, b| b.1.sum.time.total_cmp(&a.1.sum.time));
-    let (mut columns, text_columns) = headings(request);
-    let keys = columns.len();
-    columns.extend([
-        figure("wait_time", "Waited", "s"),
-        figure("wait_percent", "Share of the threads' time", "percent"),
-        figure("waits", "Waits", "count"),
-        figure("mean_wait", "Mean", "s"),
-    ]);
-    let all = rows.iter().fold(WaitSum::default(), |mut all, (_, row)| {
-        all.add(&row.sum);
-        all
+    let wakers = !profile.recording.wakes.is_empty();
+    let mut columns = Columns::new();
+    columns.name("reason", "Reason", CellStyle::Text, "reason", |(key, _): &(RowKey, Row)| {
+        Cell::text(key.reason.name())
     });
-    let cells = |(key, row): &(RowKey, Row)| {
-        let mut cells = key_cells(request, key);
-        let path = |path| {
-            // The kernel's own functions led to the reason.
-            let functions = paths.functions(path).filter(|id| !is_kernel(request, *id));
-            functions.map(|id| profile.stacks.functions[id.index()].name.clone()).collect()
-        };
-        cells.extend(key.thread.map(|thread| Cell::text(profile.threads.get(thread).label())));
-        cells.extend(key.stack.map(|stack| Cell::Stack(path(stack))));
-        cells.extend(waker_cells(request, row));
-        cells.extend(figures(&row.sum, &total));
-        cells
-    };
-    let mut totals = missing(keys);
-    totals.extend(figures(&all, &total));
+    columns.name("object", "Object", CellStyle::Text, "object", |(key, _)| {
+        key.object.map_or(Cell::Missing, |at| Cell::text(object_name(profile, at)))
+    });
+    let caller = |key: &RowKey| key.caller.map(|place| profile.stacks.function_of(place));
+    let function = |key| CellStyle::Function(key, None);
+    columns.name("function", "Called from", function, "called from", move |(key, _)| {
+        Cell::text_or_missing(caller(key).map(|function| function.name.as_str()))
+    });
+    columns.name("file", "File", CellStyle::Text, "", move |(key, _)| {
+        Cell::text_or_missing(caller(key).and_then(|function| function.file.as_deref()))
+    });
+    columns.name("line", "Line", CellStyle::Number, "", |(key, _)| {
+        let line = key.caller.and_then(|place| profile.stacks.places[place.index()].line);
+        line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line)))
+    });
+    if by_thread {
+        columns.name("thread", "Thread", CellStyle::Text, "thread", |(key, _)| {
+            let label = |thread| Cell::text(profile.threads.get(thread).label());
+            key.thread.map_or(Cell::Missing, label)
+        });
+    }
+    if by_stack {
+        columns.name("stack", "Call stack", CellStyle::Stack, "call stack", |(key, _)| {
+            let path = |path| {
+                // The kernel's own functions led to the reason.
+                let functions = paths.functions(path).filter(|id| !is_kernel(request, *id));
+                functions.map(|id| profile.stacks.functions[id.index()].name.clone()).collect()
+            };
+            key.stack.map_or(Cell::Missing, |stack| Cell::Stack(path(stack)))
+        });
+    }
+    let in_heading = if by_whom { "in" } else { "mostly woken by" };
+    let wakers_columns = [
+        ("waker", "Ended by", WORDS, "ended by"),
+        ("waker_function", "Ended in", WORDS, in_heading),
+    ];
+    columns.figures(wakers_columns, |(_, row)| waker_cells(request, row));
+    columns.end_of_names();
+    columns.figures(FIGURES, |(_, row)| figures(&row.sum, &total));
+    columns.show(&["wait_time", "wait_percent", "waits"]);
+    // Next to so many names there is no room for it.
+    if !by_whom {
+        columns.show(&["mean_wait"]);
+    }
+    columns.show(&["reason", "object"]);
+    if !by_stack {
+        columns.show(&["function"]);
+    }
+    // Next to more names there is no room for it.
+    if !(by_stack || by_thread || by_whom || wakers) {
+        columns.text.push(CellStyle::SourceLine.titled("source"));
+    }
+    columns.show(&["thread"]);
+    if by_whom {
+        columns.show(&["waker", "waker_function"]);
+    } else if wakers && !by_stack {
+        columns.show(&["waker_function"]);
+    }
+    // A stack takes several lines, so it comes last.
+    columns.show(&["stack"]);
+    let mut all = WaitSum::default();
+    rows.iter().for_each(|(_, row)| all.add(&row.sum));
     let empty = if was_recorded(profile) {
         "No thread waited for anything.".to_owned()
     } else {
         "Waits were not recorded: `fathom collect threading` records them.".to_owned()
     };
-    Table {
-        view: "waits",
-        result: request.options.result_name.clone(),
-        rows: rows.iter().map(cells).collect(),
-        columns,
-        total: totals,
+    let mut table = Table {
         notes: request.sampling_notes(),
-        title: request.title("what threads waited for"),
-        text_columns,
-        page: 25,
         empty,
-    }
-}
-
-/// The columns of names, and what of everything is shown in text.
-fn headings(request: &Request<'_>) -> (Vec<Column>, Vec<TextColumn>) {
-    let by = |key| request.options.group.contains(&key);
-    let (by_thread, by_stack, by_whom) = (by(Key::Thread), by(Key::CallStack), by(Key::Waker));
-    let mut columns = vec![
-        name("reason", "Reason"),
-        name("object", "Object"),
-        name("function", "Called from"),
-        name("file", "File"),
-        name("line", "Line"),
-    ];
-    let mut text_columns = vec![
-        CellStyle::Time("wait_time").titled("waited"),
-        CellStyle::Percent("wait_percent").titled("of time %"),
-        CellStyle::Count("waits").titled("waits"),
-        CellStyle::Time("mean_wait").titled("mean"),
-        CellStyle::Text("reason").titled("reason"),
-        CellStyle::Text("object").titled("object"),
-    ];
-    if by_whom {
-        // Next to so many names there is no room for it.
-        text_columns.retain(|one| one.style != CellStyle::Time("mean_wait"));
-    }
-    let wakers = !request.profile.recording.wakes.is_empty();
-    if !by_stack {
-        text_columns.push(CellStyle::Function("function", None).titled("called from"));
-    }
-    // Next to more names there is no room for it.
-    if !(by_stack || by_thread || by_whom || wakers) {
-        text_columns.push(CellStyle::SourceLine.titled("source"));
-    }
-    if by_thread {
-        columns.push(name("thread", "Thread"));
-        text_columns.push(CellStyle::Text("thread").titled("thread"));
-    }
-    if by_stack {
-        columns.push(name("stack", "Call stack"));
-    }
-    columns.extend([name("waker", "Ended by"), name("waker_function", "Ended in")]);
-    if by_whom {
-        text_columns.extend([
-            CellStyle::Text("waker").titled("ended by"),
-            CellStyle::Text("waker_function").titled("in"),
-        ]);
-    } else if wakers && !by_stack {
-        text_columns.push(CellStyle::Text("waker_function").titled("mostly woken by"));
-    }
-    // A stack takes several lines, so it comes last.
-    if by_stack {
-        text_columns.push(CellStyle::Stack("stack").titled("call stack"));
-    }
-    (columns, text_columns)
+        ..columns.table(request, "waits", "what threads waited for", &rows)
+    };
+    table.total.truncate(table.columns.len() - FIGURES.len());
+    table.total.extend(figures(&all, &total));
+    table
 }
 
 fn is_kernel(request: &Request<'_>, function: FunctionId) -> bool {
@@ -201,20 +183,6 @@ fn most<'a, T: Ord>(row: &'a Row, common: impl Fn(&'a WokenBy) -> T) -> Option<T
     times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(what, _)| what)
 }
 
-fn key_cells(request: &Request<'_>, key: &RowKey) -> Vec<Cell> {
-    let RowKey { reason, object, caller, .. } = *key;
-    let stacks = &request.profile.stacks;
-    let function = caller.map(|place| stacks.function_of(place));
-    let line = caller.and_then(|place| stacks.places[place.index()].line);
-    vec![
-        Cell::text(reason.name()),
-        object.map_or(Cell::Missing, |at| Cell::text(object_name(request.profile, at))),
-        Cell::text_or_missing(function.map(|function| function.name.as_str())),
-        Cell::text_or_missing(function.and_then(|function| function.file.as_deref())),
-        line.map_or(Cell::Missing, |line| Cell::Number(u64::from(line))),
-    ]
-}
-
 /// What was divided is no count.
 fn divided(metric: Metric, total: &ThreadSplit) -> Metric {
     if total.exact || metric.value.is_none() {
@@ -222,6 +190,13 @@ fn divided(metric: Metric, total: &ThreadSplit) -> Metric {
     }
     Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..metric }
 }
+
+const FIGURES: [Figure; 4] = [
+    ("wait_time", "Waited", SECONDS, "waited"),
+    ("wait_percent", "Share of the threads' time", PERCENT, "of time %"),
+    ("waits", "Waits", COUNT, "waits"),
+    ("mean_wait", "Mean", SECONDS, "mean"),
+];
 
 fn figures(sum: &WaitSum, total: &ThreadSplit) -> [Cell; 4] {
     let percent = match total.lived > 0.0 {

@@ -4,87 +4,60 @@ use analysis::Key;
 use analysis::heap::{LifetimeRow, Lived, is_exact, lifetime_table};
 use base::Nanos;
 
-use super::super::columns::{figure, name, names, short_columns};
-use super::{Request, empty, key_cells, key_columns, keys_without, notes, total};
-use crate::table::{Cell, CellStyle, Table, TextColumn};
+use super::super::columns::{names, short_columns};
+use super::super::list::{BYTES, COUNT, Columns, PERCENT};
+use super::{Request, empty, keys_without, notes};
+use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(super) fn table(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = lifetime_table(profile, request.selection, keys);
     let keys = keys_without(Key::Lifetime, keys);
-    let mut columns = key_columns(&keys);
-    columns.extend([
-        name("lifetime_class", "Lifetime"),
-        name("lifetime_from", "From"),
-        name("lifetime_to", "To"),
-    ]);
-    columns.extend([
-        figure("allocations", "Allocations", "count"),
-        figure("allocations_percent", "Share of blocks", "percent"),
-        figure("bytes_allocated", "Bytes allocated", "bytes"),
-        figure("bytes_percent", "Share", "percent"),
-        figure("temporary_percent", "Temporary", "percent"),
-    ]);
-    let rows = found.rows.iter().map(|row| {
-        let stack = row.key.stack.map(|path| found.paths.names(&profile.stacks, path));
-        let mut cells = key_cells(profile, &keys, &row.key, row.place, stack);
-        cells.extend(class(row.lived));
-        cells.extend(figures(row));
-        cells
+    let mut columns =
+        Columns::by(request, &keys, Some(&found.paths), |row: &LifetimeRow| (&row.key, row.place));
+    columns.name("lifetime_class", "Lifetime", CellStyle::Figure, "lived", |row| class(row.lived));
+    let mut end = |key, label, end: fn((Nanos, Nanos)) -> Nanos| {
+        columns.name(key, label, CellStyle::Start, "", move |row| {
+            row.lived.range().map_or(Cell::Missing, |range| Cell::Seconds(end(range).seconds()))
+        });
+    };
+    end("lifetime_from", "From", |(shortest, _)| shortest);
+    end("lifetime_to", "To", |(_, longest)| longest);
+    columns.end_of_names();
+    columns.figure("allocations", "Allocations", COUNT, "blocks", |row| &row.allocations);
+    columns.figure("allocations_percent", "Share of blocks", PERCENT, "of blocks %", |row| {
+        &row.allocations_percent
     });
+    columns.figure("bytes_allocated", "Bytes allocated", BYTES, "bytes", |row| &row.bytes);
+    columns.figure("bytes_percent", "Share", PERCENT, "", |row| &row.bytes_percent);
+    columns.figure("temporary_percent", "Temporary", PERCENT, "temporary %", |row| &row.temporary);
+    columns.show(&["allocations", "allocations_percent", "bytes_allocated", "temporary_percent"]);
+    columns.show(&["lifetime_class"]);
+    columns.text.extend(short_columns(&keys, &keys));
+    let by = format!("heap allocations by {} and lifetime", names(&keys));
     Table {
-        view: "allocations",
-        result: request.options.result_name.clone(),
-        rows: rows.collect(),
-        total: total(columns.len(), found.total.as_ref().map(figures)),
-        columns,
+        total: columns.total(found.total.as_ref()),
         notes: remarks(request),
-        title: request.title(&format!("heap allocations by {} and lifetime", names(&keys))),
-        text_columns: text_columns(&keys),
         page: 50,
         empty: if is_old(request) {
             "This result was recorded before lifetimes were kept.".to_owned()
         } else {
             empty(request)
         },
+        ..columns.table(request, "allocations", &by, &found.rows)
     }
 }
 
-fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
-    let mut text_columns = vec![
-        CellStyle::Count("allocations").titled("blocks"),
-        CellStyle::Percent("allocations_percent").titled("of blocks %"),
-        CellStyle::Bytes("bytes_allocated").titled("bytes"),
-        CellStyle::Percent("temporary_percent").titled("temporary %"),
-        CellStyle::Figure("lifetime_class").titled("lived"),
-    ];
-    if keys.contains(&Key::Call) {
-        text_columns.push(CellStyle::Text("call").titled("call"));
-    }
-    text_columns.extend(short_columns(keys, keys));
-    text_columns
-}
-
-/// The class in words, and its ends.
-fn class(lived: Lived) -> [Cell; 3] {
-    match lived.range() {
-        Some((shortest, longest)) => [
-            // By where the next class begins: a power of two reads better than what is one less.
-            Cell::text(format!(
-                "< {}",
-                text::seconds(Nanos(longest.0.saturating_add(1)).seconds())
-            )),
-            Cell::Seconds(shortest.seconds()),
-            Cell::Seconds(longest.seconds()),
-        ],
-        None => [Cell::text("(not freed)"), Cell::Missing, Cell::Missing],
-    }
-}
-
-fn figures(row: &LifetimeRow) -> [Cell; 5] {
-    [&row.allocations, &row.allocations_percent, &row.bytes, &row.bytes_percent, &row.temporary]
-        .map(|metric| Cell::metric(metric.clone()))
+/// The class in words.
+fn class(lived: Lived) -> Cell {
+    Cell::text(match lived.range() {
+        // By where the next class begins: a power of two reads better than what is one less.
+        Some((_, Nanos(longest))) => {
+            format!("< {}", text::seconds(Nanos(longest.saturating_add(1)).seconds()))
+        }
+        None => "(not freed)".to_owned(),
+    })
 }
 
 /// Whether blocks were freed whose lifetimes the result does not hold.

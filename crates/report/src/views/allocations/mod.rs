@@ -6,12 +6,13 @@ mod notes;
 mod over_time;
 mod size_classes;
 
+use analysis::Key;
 use analysis::heap::{HeapRow, heap_sums, heap_table};
-use analysis::{Key, LocationId, Profile, RowKey};
 
 use super::Request;
-use super::columns::{cells_of_key, figure, missing, name, names, of_keys, short_columns};
-use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
+use super::columns::{names, short_columns};
+use super::list::{BYTES, COUNT, Columns, PERCENT, SECONDS};
+use crate::table::Table;
 
 pub(crate) fn allocations(request: &Request<'_>) -> Table {
     let keys = request.options.group.as_slice();
@@ -29,96 +30,36 @@ pub(crate) fn allocations(request: &Request<'_>) -> Table {
 fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
     let profile = request.profile;
     let found = heap_table(profile, request.selection, keys);
-    let mut columns = key_columns(keys);
-    columns.extend([
-        figure("allocations", "Allocations", "count"),
-        figure("bytes_allocated", "Bytes allocated", "bytes"),
-        figure("bytes_percent", "Share", "percent"),
-        figure("peak_bytes", "Peak", "bytes"),
-        figure("peak_percent", "Share of the peak", "percent"),
-        figure("live_at_end", "Live at the end", "bytes"),
-        figure("live_blocks", "Blocks live at the end", "count"),
-        figure("lifetime", "Mean lifetime", "s"),
-        figure("temporary_percent", "Temporary", "percent"),
-    ]);
-    let rows = found.rows.iter().map(|row| {
-        let stack = row
-            .key
-            .stack
-            .zip(found.paths.as_ref())
-            .map(|(path, paths)| paths.names(&profile.stacks, path));
-        let mut cells = key_cells(profile, keys, &row.key, row.place, stack);
-        cells.extend(figures(row));
-        cells
-    });
-    Table {
-        view: "allocations",
-        result: request.options.result_name.clone(),
-        total: total(columns.len(), found.total.as_ref().map(figures)),
-        columns,
-        rows: rows.collect(),
-        notes: notes::of_code(request, keys, &found),
-        title: request.title(&format!("heap allocations by {}", names(keys))),
-        text_columns: text_columns(keys),
-        page: 25,
-        empty: empty(request),
+    let paths = found.paths.as_ref();
+    let mut columns = Columns::by(request, keys, paths, |row: &HeapRow| (&row.key, row.place));
+    columns.figure("allocations", "Allocations", COUNT, "blocks", |row| &row.allocations);
+    columns.figure("bytes_allocated", "Bytes allocated", BYTES, "bytes", |row| &row.bytes);
+    columns.figure("bytes_percent", "Share", PERCENT, "share %", |row| &row.bytes_percent);
+    columns.figure("peak_bytes", "Peak", BYTES, "peak", |row| &row.peak);
+    columns.figure("peak_percent", "Share of the peak", PERCENT, "", |row| &row.peak_percent);
+    columns.figure("live_at_end", "Live at the end", BYTES, "at end", |row| &row.live);
+    columns.figure("live_blocks", "Blocks live at the end", COUNT, "", |row| &row.live_blocks);
+    columns.figure("lifetime", "Mean lifetime", SECONDS, "lifetime", |row| &row.lifetime);
+    columns.figure("temporary_percent", "Temporary", PERCENT, "temporary %", |row| &row.temporary);
+    columns.show(&["bytes_percent", "bytes_allocated", "allocations", "peak_bytes", "live_at_end"]);
+    // Where rows have short names, there is room.
+    if keys.iter().all(|key| matches!(key, Key::Call | Key::Process | Key::Thread)) {
+        columns.show(&["lifetime", "temporary_percent"]);
     }
-}
-
-/// A call comes first: it is no part of the code's columns.
-fn key_columns(keys: &[Key]) -> Vec<Column> {
-    let call = keys.contains(&Key::Call).then_some(name("call", "Call"));
-    call.into_iter().chain(of_keys(keys)).collect()
-}
-
-/// The cells of [`key_columns`].
-fn key_cells(
-    profile: &Profile<'_>,
-    keys: &[Key],
-    key: &RowKey,
-    place: LocationId,
-    stack: Option<Vec<String>>,
-) -> Vec<Cell> {
-    let call = key.call.map(|call| Cell::text(call.name()));
-    call.into_iter().chain(cells_of_key(profile, keys, key, place, stack)).collect()
+    columns.text.extend(short_columns(keys, keys));
+    let by = format!("heap allocations by {}", names(keys));
+    Table {
+        total: columns.total(found.total.as_ref()),
+        notes: notes::of_code(request, keys, &found),
+        empty: empty(request),
+        ..columns.table(request, "allocations", &by, &found.rows)
+    }
 }
 
 /// Of `keys`, those that say who asked for blocks, where rows are parted by `other` besides; functions when there is none.
 fn keys_without(other: Key, keys: &[Key]) -> Vec<Key> {
     let keys: Vec<Key> = keys.iter().copied().filter(|key| *key != other).collect();
     if keys.is_empty() { vec![Key::Function] } else { keys }
-}
-
-/// The total row of a table with this many columns, whose figures come last. Without rows there are none.
-fn total<const N: usize>(columns: usize, figures: Option<[Cell; N]>) -> Vec<Cell> {
-    let mut cells = missing(columns - N);
-    match figures {
-        Some(figures) => cells.extend(figures),
-        None => cells.extend(missing(N)),
-    }
-    cells
-}
-
-fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
-    let mut shown = vec![
-        CellStyle::Percent("bytes_percent").titled("share %"),
-        CellStyle::Bytes("bytes_allocated").titled("bytes"),
-        CellStyle::Count("allocations").titled("blocks"),
-        CellStyle::Bytes("peak_bytes").titled("peak"),
-        CellStyle::Bytes("live_at_end").titled("at end"),
-    ];
-    // Where rows have short names, there is room.
-    if keys.iter().all(|key| matches!(key, Key::Call | Key::Process | Key::Thread)) {
-        shown.extend([
-            CellStyle::Time("lifetime").titled("lifetime"),
-            CellStyle::Percent("temporary_percent").titled("temporary %"),
-        ]);
-    }
-    if keys.contains(&Key::Call) {
-        shown.push(CellStyle::Text("call").titled("call"));
-    }
-    shown.extend(short_columns(keys, keys));
-    shown
 }
 
 /// What to say of a table without rows.
@@ -128,19 +69,4 @@ fn empty(request: &Request<'_>) -> String {
         _ if request.everything() => "No heap blocks were recorded.".to_owned(),
         _ => "No recorded heap blocks match the filter.".to_owned(),
     }
-}
-
-fn figures(row: &HeapRow) -> [Cell; 9] {
-    [
-        &row.allocations,
-        &row.bytes,
-        &row.bytes_percent,
-        &row.peak,
-        &row.peak_percent,
-        &row.live,
-        &row.live_blocks,
-        &row.lifetime,
-        &row.temporary,
-    ]
-    .map(|metric| Cell::metric(metric.clone()))
 }

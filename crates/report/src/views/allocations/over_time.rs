@@ -2,46 +2,29 @@
 
 use analysis::heap::{HeapBin, heap_over_time, is_exact};
 
-use super::super::columns::{figure, missing, name};
+use super::super::list::{BYTES, COUNT, Columns};
 use super::{Request, empty, notes};
 use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>) -> Table {
     let bins = heap_over_time(request.profile, request.selection);
-    let columns = vec![
-        name("start", "Start"),
-        name("end", "End"),
-        figure("allocations", "Allocations", "count"),
-        figure("bytes_allocated", "Bytes allocated", "bytes"),
-        figure("frees", "Frees", "count"),
-        figure("bytes_freed", "Bytes freed", "bytes"),
-        figure("live", "Live at the end of it", "bytes"),
-    ];
-    let row = |bin: &HeapBin| {
-        let mut cells = vec![Cell::Seconds(bin.start.seconds()), Cell::Seconds(bin.end.seconds())];
-        let figures = [&bin.allocations, &bin.bytes, &bin.frees, &bin.freed, &bin.live];
-        cells.extend(figures.map(|metric| Cell::metric(metric.clone())));
-        cells
-    };
+    let mut columns = Columns::new();
+    columns.name("start", "Start", CellStyle::Start, "from", |bin: &HeapBin| {
+        Cell::Seconds(bin.start.seconds())
+    });
+    columns.name("end", "End", CellStyle::Start, "", |bin| Cell::Seconds(bin.end.seconds()));
+    columns.figure("allocations", "Allocations", COUNT, "blocks", |bin| &bin.allocations);
+    columns.figure("bytes_allocated", "Bytes allocated", BYTES, "bytes", |bin| &bin.bytes);
+    columns.figure("frees", "Frees", COUNT, "frees", |bin| &bin.frees);
+    columns.figure("bytes_freed", "Bytes freed", BYTES, "freed", |bin| &bin.freed);
+    columns.figure("live", "Live at the end of it", BYTES, "live", |bin| &bin.live);
+    columns.show(&["start", "allocations", "bytes_allocated", "frees", "bytes_freed", "live"]);
+    columns.text.push(CellStyle::Bar("live").titled(""));
     Table {
-        view: "allocations",
-        result: request.options.result_name.clone(),
-        rows: bins.iter().map(row).collect(),
-        total: missing(columns.len()),
-        columns,
         notes: remarks(request),
-        title: request.title("heap allocations over time"),
-        text_columns: vec![
-            CellStyle::Start("start").titled("from"),
-            CellStyle::Count("allocations").titled("blocks"),
-            CellStyle::Bytes("bytes_allocated").titled("bytes"),
-            CellStyle::Count("frees").titled("frees"),
-            CellStyle::Bytes("bytes_freed").titled("freed"),
-            CellStyle::Bytes("live").titled("live"),
-            CellStyle::Bar("live").titled(""),
-        ],
         page: usize::MAX,
         empty: empty(request),
+        ..columns.table(request, "allocations", "heap allocations over time", &bins)
     }
 }
 

@@ -2,57 +2,39 @@
 
 use analysis::heap::{SizeClassRow, size_class_table};
 
-use super::super::columns::{figure, name};
-use super::{Request, empty, total};
+use super::super::list::{BYTES, COUNT, Columns, PERCENT};
+use super::{Request, empty};
 use crate::table::{Cell, CellStyle, Table};
 
 pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
     let (rows, sums) = size_class_table(request.profile, request.selection, by_process);
-    let process = by_process.then_some(name("process", "Process"));
-    let mut columns: Vec<_> = process.into_iter().collect();
-    columns.push(name("size_class", "Sizes"));
-    columns.extend([
-        figure("allocations", "Allocations", "count"),
-        figure("allocations_percent", "Share of blocks", "percent"),
-        figure("bytes_allocated", "Bytes allocated", "bytes"),
-        figure("bytes_percent", "Share", "percent"),
-    ]);
-    let cells = |row: &SizeClassRow| {
-        let label = |pid| Cell::text(request.profile.threads.process_label(pid));
-        let mut cells: Vec<Cell> = row.process.map(label).into_iter().collect();
-        cells.push(Cell::text(sizes(row)));
-        cells.extend(figures(row));
-        cells
-    };
-    let mut text_columns = vec![
-        CellStyle::Figure("size_class").titled("bytes each"),
-        CellStyle::Count("allocations").titled("blocks"),
-        CellStyle::Percent("allocations_percent").titled("of blocks %"),
-        CellStyle::Bytes("bytes_allocated").titled("bytes"),
-        CellStyle::Percent("bytes_percent").titled("share %"),
-    ];
-    text_columns.push(if by_process {
-        CellStyle::Text("process").titled("process")
-    } else {
-        CellStyle::Bar("allocations").titled("")
+    let mut columns = Columns::new();
+    if by_process {
+        columns.name("process", "Process", CellStyle::Text, "process", |row: &SizeClassRow| {
+            let label = |pid| Cell::text(request.profile.threads.process_label(pid));
+            row.process.map_or(Cell::Missing, label)
+        });
+    }
+    columns
+        .name("size_class", "Sizes", CellStyle::Figure, "bytes each", |row| Cell::text(sizes(row)));
+    columns.end_of_names();
+    columns.figure("allocations", "Allocations", COUNT, "blocks", |row| &row.allocations);
+    columns.figure("allocations_percent", "Share of blocks", PERCENT, "of blocks %", |row| {
+        &row.allocations_percent
     });
+    columns.figure("bytes_allocated", "Bytes allocated", BYTES, "bytes", |row| &row.bytes);
+    columns.figure("bytes_percent", "Share", PERCENT, "share %", |row| &row.bytes_percent);
+    columns.show(&["size_class", "allocations", "allocations_percent", "bytes_allocated"]);
+    columns.show(&["bytes_percent", "process"]);
+    if !by_process {
+        columns.text.push(CellStyle::Bar("allocations").titled(""));
+    }
     let has_other = !request.everything() && rows.is_empty();
+    let says =
+        "Counted at every call. A class holds the sizes with the same number of binary digits.";
     Table {
-        view: "allocations",
-        result: request.options.result_name.clone(),
-        rows: rows.iter().map(cells).collect(),
-        total: total(columns.len(), sums.as_ref().map(figures)),
-        columns,
-        notes: if sums.is_some() {
-            vec![
-                "Counted at every call. A class holds the sizes with the same number of binary digits."
-                    .to_owned(),
-            ]
-        } else {
-            Vec::new()
-        },
-        title: request.title("heap allocations by size"),
-        text_columns,
+        total: columns.total(sums.as_ref()),
+        notes: sums.iter().map(|_| says.to_owned()).collect(),
         page: usize::MAX,
         empty: if has_other {
             "Sizes are counted per process: filters on code, time or single threads do not apply to them."
@@ -60,6 +42,7 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
         } else {
             empty(request)
         },
+        ..columns.table(request, "allocations", "heap allocations by size", &rows)
     }
 }
 
@@ -67,9 +50,4 @@ pub(super) fn table(request: &Request<'_>, by_process: bool) -> Table {
 fn sizes(row: &SizeClassRow) -> String {
     let (smallest, largest) = (row.smallest.0, row.largest.0);
     if smallest == largest { largest.to_string() } else { format!("{smallest}-{largest}") }
-}
-
-fn figures(row: &SizeClassRow) -> [Cell; 4] {
-    [&row.allocations, &row.allocations_percent, &row.bytes, &row.bytes_percent]
-        .map(|metric| Cell::metric(metric.clone()))
 }

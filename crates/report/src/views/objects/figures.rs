@@ -1,104 +1,128 @@
 //! The figures of a row of `objects`, and how large an object is.
 
+use std::collections::BTreeMap;
+
 use analysis::RowKey;
 use analysis::memory::Latency;
-use analysis::objects::{HUGE_PAGE, Object, ObjectKind, ObjectPages, ObjectRow, ObjectTable};
+use analysis::objects::{
+    HUGE_PAGE, Object, ObjectId, ObjectKind, ObjectPages, ObjectRow, ObjectTable,
+};
 use analysis::stalls::StallRow;
 use base::{Bytes, NodeId};
 use facts::{Evidence, Metric};
 
 use super::super::Request;
 use super::super::accesses::stride;
-use crate::table::Cell;
+use super::super::list::{
+    BYTES, COUNT, Columns, Figure, NANOSECONDS, PERCENT, PERCENT_ALONE, SECONDS, Unit, WORDS,
+};
+use crate::table::{Cell, CellStyle};
 use crate::text;
 
 /// Steps of the latency histogram with less than this share are left out, %.
 const LEAST_STEP: f64 = 1.0;
 
-/// Figures of each row.
-pub(super) const FIGURES: [(&str, &str, Option<&str>); 32] = [
-    ("stall_time", "CPU time at its accesses", Some("s")),
-    ("stall_percent", "Share of all CPU time", Some("percent")),
-    ("remote_percent", "Part for another node", Some("percent")),
-    ("accesses", "Traced accesses", Some("count")),
-    ("access_percent", "Share of accesses", Some("percent")),
-    ("loads", "Loads", Some("count")),
-    ("stores", "Stores", Some("count")),
-    ("dram_read", "Read from memory", Some("bytes")),
-    ("dram_write", "Written to memory", Some("bytes")),
-    ("dram_percent", "Share of traffic", Some("percent")),
-    ("object_percent", "Share of the object's traffic", Some("percent")),
-    ("latency", "Mean latency", Some("ns")),
-    ("latency_p50", "Median", Some("ns")),
-    ("latency_p95", "95 %", Some("ns")),
-    ("latency_p99", "99 %", Some("ns")),
-    ("latency_histogram", "Loads by latency", None),
-    ("stride", "Stride", None),
-    ("stride_bytes", "Stride", Some("bytes")),
-    ("line_use_percent", "Bytes of lines used", Some("percent")),
-    ("sharing", "Sharing", None),
-    ("shared_lines", "Shared lines", Some("count")),
-    ("page_faults", "Page faults", Some("count")),
-    ("page_size", "Page size", Some("bytes")),
-    ("numa_node", "NUMA node", Some("count")),
-    ("blocks", "Blocks", Some("count")),
-    ("object_bytes", "Bytes", Some("bytes")),
-    ("type_bytes_used", "Bytes used of a value", Some("bytes")),
-    ("type_bytes", "Bytes of a value", Some("bytes")),
-    (
-        "object_access_percent",
-        "Share of accesses of the object, small blocks estimated",
-        Some("percent"),
-    ),
-    ("huge_pages", "In huge pages", Some("percent")),
-    ("nodes", "On NUMA nodes", None),
-    ("element_type", "Type of its elements", None),
+const STALLED: [Figure; 3] = [
+    ("stall_time", "CPU time at its accesses", SECONDS, "time"),
+    ("stall_percent", "Share of all CPU time", PERCENT_ALONE, "time %"),
+    ("remote_percent", "Part for another node", PERCENT_ALONE, "remote %"),
+];
+const TRACED: [Figure; 2] = [
+    ("accesses", "Traced accesses", COUNT, ""),
+    ("access_percent", "Share of accesses", PERCENT_ALONE, "share %"),
+];
+const MOVED: [Figure; 6] = [
+    ("loads", "Loads", COUNT, "loads"),
+    ("stores", "Stores", COUNT, "stores"),
+    ("dram_read", "Read from memory", BYTES, ""),
+    ("dram_write", "Written to memory", BYTES, ""),
+    ("dram_percent", "Share of traffic", PERCENT_ALONE, "DRAM %"),
+    ("object_percent", "Share of the object's traffic", PERCENT_ALONE, "of object"),
+];
+const LATENCY: [Figure; 5] = [
+    ("latency", "Mean latency", NANOSECONDS, "ns"),
+    ("latency_p50", "Median", NANOSECONDS, ""),
+    ("latency_p95", "95 %", NANOSECONDS, ""),
+    ("latency_p99", "99 %", NANOSECONDS, ""),
+    ("latency_histogram", "Loads by latency", WORDS, ""),
+];
+const PATTERN: [Figure; 3] = [
+    ("stride", "Stride", Unit("", CellStyle::Figure), "stride"),
+    ("stride_bytes", "Stride", BYTES, ""),
+    ("line_use_percent", "Bytes of lines used", PERCENT, ""),
 ];
 
-/// The cells of [`FIGURES`], and the allocation stack. `whole` is the traffic of the row's object.
-pub(super) fn figures(
-    request: &Request<'_>,
-    found: &ObjectTable,
-    key: &RowKey,
-    row: &ObjectRow,
-    whole: f64,
-) -> Vec<Cell> {
-    let object = key.object.map(|id| request.objects().get(id));
-    let pages = key.object.and_then(|id| found.pages.get(&id)).cloned();
-    let pages = pages.unwrap_or_else(|| ObjectPages::unknown(request.profile));
-    let mut cells: Vec<Cell> = Vec::with_capacity(FIGURES.len() + 1);
-    cells.extend(stalled(request, found, row.stall));
-    cells.extend(traced(row));
-    cells.extend(moved(found, row, whole));
-    cells.extend(latency(found, row));
-    cells.extend(pattern(row));
-    let used = row.used.map(|used| (used.used, used.of)).unzip();
-    let figure = |metric| Cell::metric(metric);
-    cells.extend([
-        Cell::text_or_missing(row.sharing.map(analysis::sharing::Sharing::name)),
-        figure(traced_count(row.shared_lines as f64, row)),
-        figure(found.fault_scale.quantity(&row.faults)),
-        figure(page_size(request, object, &pages)),
-        figure(main_node(&pages)),
-        object.map_or(Cell::Missing, |object| figure(blocks(object))),
-        object.map_or(Cell::Missing, |object| figure(object_bytes(object))),
-        figure(of_value(used.0)),
-        figure(of_value(used.1)),
-        figure(with_unrecorded(found, key, row)),
-        figure(pages.huge.clone()),
-        pages.nodes.as_ref().map_or(Cell::Missing, |nodes| Cell::text(shares(nodes))),
-        key.object
-            .filter(|_| object.is_some_and(|object| object.kind.has_elements()))
-            .and_then(|id| found.element_types.get(&id))
-            .map_or(Cell::Missing, |name| Cell::text(name.clone())),
-    ]);
-    let stacks = &request.profile.stacks;
-    let frames = object.and_then(|object| object.stack).map(|stack| {
-        let name = |place| stacks.function_of(place).name.clone();
-        stacks.frames(Some(stack)).map(name).collect()
+/// The figures of each row. `whole` is the traffic of an object.
+pub(super) fn add<'a>(
+    columns: &mut Columns<'a, (RowKey, &'a ObjectRow)>,
+    request: &'a Request<'a>,
+    found: &'a ObjectTable,
+    whole: &'a BTreeMap<ObjectId, f64>,
+) {
+    let object = |key: &RowKey| key.object.map(|id| request.objects().get(id));
+    let pages = |key: &RowKey| {
+        let pages = key.object.and_then(|id| found.pages.get(&id)).cloned();
+        pages.unwrap_or_else(|| ObjectPages::unknown(request.profile))
+    };
+    columns.figures(STALLED, |(_, row)| stalled(request, found, row.stall));
+    columns.figures(TRACED, |(_, row)| traced(row));
+    columns.figures(MOVED, |(key, row)| {
+        let whole = key.object.and_then(|object| whole.get(&object)).copied();
+        moved(found, row, whole.unwrap_or(0.0))
     });
-    cells.push(frames.map_or(Cell::Missing, Cell::Stack));
-    cells
+    columns.figures(LATENCY, |(_, row)| latency(found, row));
+    columns.figures(PATTERN, |(_, row)| pattern(row));
+    columns.name("sharing", "Sharing", CellStyle::Text, "sharing", |(_, row)| {
+        Cell::text_or_missing(row.sharing.map(analysis::sharing::Sharing::name))
+    });
+    columns.cell("shared_lines", "Shared lines", COUNT, "", |(_, row)| {
+        Cell::metric(traced_count(row.shared_lines as f64, row))
+    });
+    columns.cell("page_faults", "Page faults", COUNT, "", |(_, row)| {
+        Cell::metric(found.fault_scale.quantity(&row.faults))
+    });
+    columns.cell("page_size", "Page size", BYTES, "", move |(key, _)| {
+        Cell::metric(page_size(request, object(key), &pages(key)))
+    });
+    let node = Unit("count", CellStyle::Figure);
+    columns.cell("numa_node", "NUMA node", node, "node", move |(key, _)| {
+        Cell::metric(main_node(&pages(key)))
+    });
+    columns.cell("blocks", "Blocks", COUNT, "blocks", move |(key, _)| {
+        object(key).map_or(Cell::Missing, |object| Cell::metric(blocks(object)))
+    });
+    columns.cell("object_bytes", "Bytes", BYTES, "size", move |(key, _)| {
+        object(key).map_or(Cell::Missing, |object| Cell::metric(object_bytes(object)))
+    });
+    columns.cell("type_bytes_used", "Bytes used of a value", BYTES, "used", |(_, row)| {
+        Cell::metric(of_value(row.used.map(|used| used.used)))
+    });
+    columns.cell("type_bytes", "Bytes of a value", BYTES, "of", |(_, row)| {
+        Cell::metric(of_value(row.used.map(|used| used.of)))
+    });
+    let estimated = "Share of accesses of the object, small blocks estimated";
+    columns.cell("object_access_percent", estimated, PERCENT, "", |(key, row)| {
+        Cell::metric(with_unrecorded(found, key, row))
+    });
+    columns.cell("huge_pages", "In huge pages", PERCENT_ALONE, "huge %", move |(key, _)| {
+        Cell::metric(pages(key).huge)
+    });
+    columns.name("nodes", "On NUMA nodes", CellStyle::Text, "", move |(key, _)| {
+        pages(key).nodes.as_ref().map_or(Cell::Missing, |nodes| Cell::text(shares(nodes)))
+    });
+    columns.name("element_type", "Type of its elements", CellStyle::Text, "", move |(key, _)| {
+        key.object
+            .filter(|_| object(key).is_some_and(|object| object.kind.has_elements()))
+            .and_then(|id| found.element_types.get(&id))
+            .map_or(Cell::Missing, |name| Cell::text(name.clone()))
+    });
+    columns.name("allocation_stack", "Allocated by", CellStyle::Stack, "", move |(key, _)| {
+        let stacks = &request.profile.stacks;
+        let name = |place| stacks.function_of(place).name.clone();
+        object(key).and_then(|object| object.stack).map_or(Cell::Missing, |stack| {
+            Cell::Stack(stacks.frames(Some(stack)).map(name).collect())
+        })
+    });
 }
 
 /// Its share of accesses with those of its blocks that have no record, of whole objects.
