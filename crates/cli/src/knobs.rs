@@ -1,4 +1,4 @@
-//! The knobs of a collection, one line each. Parsing, help and the manifest use this table; a test compares it with
+//! The knobs of a collection, each with what sets it. Parsing, help and the manifest use this table; a test compares it with
 //! `docs/guide/command-line.md`.
 //!
 //! What not: what a knob changes (the options of `collect`).
@@ -24,6 +24,8 @@ pub struct Knob {
     used_by: &'static [Analysis],
     /// What it does, with units and range.
     about: &'static str,
+    /// Sets its field; `None` where the value is not allowed.
+    set: fn(&mut Settings, &str) -> Option<()>,
 }
 
 impl Knob {
@@ -46,21 +48,34 @@ const BLOCKS: &[Analysis] = &[Analysis::MemoryAccess, Analysis::MemoryConsumptio
 const KERNEL: &[Analysis] = &[Analysis::SystemOverview];
 
 /// All knobs.
-#[rustfmt::skip] // One line a knob.
+#[rustfmt::skip] // What a knob is on a line, what sets it on the next.
 pub const KNOBS: [Knob; 13] = [
-    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", used_by: ALL, about: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time" },
-    Knob { name: "stack-size", default: "8192", vtune: "stack-size", used_by: ALL, about: "bytes of stack that a sample copies for unwinding, 256 to 65000" },
-    Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", used_by: ALL, about: "auto (perf events, else ptrace), ptrace, or off (totals only)" },
-    Knob { name: "memory-tracing", default: "true", vtune: "", used_by: ACCESSES, about: "true: record exact memory accesses in bursts" },
-    Knob { name: "overhead", default: "3", vtune: "", used_by: ACCESSES, about: "percent of the program's time that bursts may take, 0.1 to 100" },
-    Knob { name: "burst-interval", default: "auto", vtune: "", used_by: ACCESSES, about: "mean ms between bursts, 0.5 to 10000; auto: as `overhead` allows" },
-    Knob { name: "burst-time", default: "3", vtune: "", used_by: ACCESSES, about: "longest burst in ms, 0.1 to 100" },
-    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", used_by: BLOCKS, about: "bytes, 1 to 1e12: each heap block of this size or more is recorded with its call stack" },
-    Knob { name: "mem-object-sampling", default: "524288", vtune: "", used_by: BLOCKS, about: "mean bytes between two recorded smaller blocks, 64 to 1e12" },
-    Knob { name: "stacks", default: "sampled", vtune: "", used_by: BLOCKS, about: "sampled: record large heap blocks and a sample of the others, each with the stack of its allocation; all: record every block, also with the stack of its free" },
-    Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", used_by: KERNEL, about: "auto, or hw-tracing: accepted for VTune's scripts, kernel tracepoints are used" },
-    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", used_by: ACCESSES, about: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses" },
-    Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", used_by: ALL, about: "true: measure this machine once, after the first run (about 16 s)" },
+    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", used_by: ALL, about: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time",
+        set: |settings, value| { settings.period = or_auto(value, |value| number(value, 0.1, 1000.0).map(period))?; Some(()) } },
+    Knob { name: "stack-size", default: "8192", vtune: "stack-size", used_by: ALL, about: "bytes of stack that a sample copies for unwinding, 256 to 65000",
+        set: |settings, value| { settings.stack_bytes = value.parse().ok().filter(|bytes| (256..=65_000).contains(bytes))?; Some(()) } },
+    Knob { name: "sampling-mode", default: "auto", vtune: "sampling-mode", used_by: ALL, about: "auto (perf events, else ptrace), ptrace, or off (totals only)",
+        set: |settings, value| { settings.method = one_of(value, &[("auto", SamplingMethod::PerfEvents), ("sw", SamplingMethod::PerfEvents), ("ptrace", SamplingMethod::Ptrace), ("off", SamplingMethod::ProcOnly)])?; Some(()) } },
+    Knob { name: "memory-tracing", default: "true", vtune: "", used_by: ACCESSES, about: "true: record exact memory accesses in bursts",
+        set: |settings, value| { settings.tracing = value.parse().ok()?; Some(()) } },
+    Knob { name: "overhead", default: "3", vtune: "", used_by: ACCESSES, about: "percent of the program's time that bursts may take, 0.1 to 100",
+        set: |settings, value| { settings.bursts.as_mut()?.overhead = number(value, 0.1, 100.0)? / 100.0; Some(()) } },
+    Knob { name: "burst-interval", default: "auto", vtune: "", used_by: ACCESSES, about: "mean ms between bursts, 0.5 to 10000; auto: as `overhead` allows",
+        set: |settings, value| { settings.bursts.as_mut()?.interval = or_auto(value, |value| milliseconds(value, 0.5, 10_000.0))?; Some(()) } },
+    Knob { name: "burst-time", default: "3", vtune: "", used_by: ACCESSES, about: "longest burst in ms, 0.1 to 100",
+        set: |settings, value| { settings.bursts.as_mut()?.longest = milliseconds(value, 0.1, 100.0)?; Some(()) } },
+    Knob { name: "mem-object-size-min-thres", default: "32768", vtune: "mem-object-size-min-thres", used_by: BLOCKS, about: "bytes, 1 to 1e12: each heap block of this size or more is recorded with its call stack",
+        set: |settings, value| { settings.heap.large_from = bytes(value, 1)?; Some(()) } },
+    Knob { name: "mem-object-sampling", default: "524288", vtune: "", used_by: BLOCKS, about: "mean bytes between two recorded smaller blocks, 64 to 1e12",
+        set: |settings, value| { settings.heap.sample_every = bytes(value, 64)?; Some(()) } },
+    Knob { name: "stacks", default: "sampled", vtune: "", used_by: BLOCKS, about: "sampled: record large heap blocks and a sample of the others, each with the stack of its allocation; all: record every block, also with the stack of its free",
+        set: |settings, value| { settings.heap.every_block = one_of(value, &[("all", true), ("sampled", false)])?; Some(()) } },
+    Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", used_by: KERNEL, about: "auto, or hw-tracing: accepted for VTune's scripts, kernel tracepoints are used",
+        set: |_, value| one_of(value, &[("auto", ()), ("hw-tracing", ())]) },
+    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", used_by: ACCESSES, about: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses",
+        set: |settings, value| { settings.objects = value.parse().ok()?; Some(()) } },
+    Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", used_by: ALL, about: "true: measure this machine once, after the first run (about 16 s)",
+        set: |settings, value| { settings.calibrate = value.parse().ok()?; Some(()) } },
 ];
 
 /// What the knobs came to.
@@ -72,6 +87,8 @@ pub struct Settings {
     pub stack_bytes: u32,
     /// The best method to try.
     pub method: SamplingMethod,
+    /// Whether bursts are taken.
+    tracing: bool,
     /// How bursts are taken, if they are.
     pub bursts: Option<BurstOptions>,
     /// What to record of the heap.
@@ -104,7 +121,13 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         period: None,
         stack_bytes: 8192,
         method: SamplingMethod::PerfEvents,
-        bursts: None,
+        tracing: true,
+        bursts: Some(BurstOptions {
+            overhead: 0.03,
+            interval: None,
+            longest: Duration::from_millis(3),
+            rationed: false,
+        }),
         heap: HeapSettings {
             large_from: Bytes(32 << 10),
             sample_every: Bytes(512 << 10),
@@ -113,13 +136,6 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         objects: true,
         calibrate: true,
         changed: BTreeMap::new(),
-    };
-    let mut tracing = true;
-    let mut bursts = BurstOptions {
-        overhead: 0.03,
-        interval: None,
-        longest: Duration::from_millis(3),
-        rationed: false,
     };
     for word in words {
         let Some((name, value)) = word.split_once('=') else {
@@ -132,66 +148,14 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
                 names.join(", ")
             )));
         };
-        let wrong =
-            || Failure::usage(format!("knob {name}: '{value}' is not allowed: {}", knob.meaning()));
-        match name {
-            "sampling-interval" if value == "auto" => settings.period = None,
-            "sampling-interval" => {
-                let milliseconds = number(value, 0.1, 1000.0).ok_or_else(wrong)?;
-                settings.period = Some(period(milliseconds));
-            }
-            "stack-size" => {
-                settings.stack_bytes = value
-                    .parse()
-                    .ok()
-                    .filter(|bytes| (256..=65_000).contains(bytes))
-                    .ok_or_else(wrong)?;
-            }
-            "sampling-mode" => {
-                settings.method = match value {
-                    "auto" | "sw" => SamplingMethod::PerfEvents,
-                    "ptrace" => SamplingMethod::Ptrace,
-                    "off" => SamplingMethod::ProcOnly,
-                    _ => return Err(wrong()),
-                };
-            }
-            "memory-tracing" => tracing = value.parse().map_err(|_| wrong())?,
-            "overhead" => bursts.overhead = number(value, 0.1, 100.0).ok_or_else(wrong)? / 100.0,
-            "burst-interval" if value == "auto" => bursts.interval = None,
-            "burst-interval" => {
-                let interval = number(value, 0.5, 10_000.0).ok_or_else(wrong)?;
-                bursts.interval = Some(Duration::from_secs_f64(interval / 1000.0));
-            }
-            "burst-time" => {
-                let longest = number(value, 0.1, 100.0).ok_or_else(wrong)?;
-                bursts.longest = Duration::from_secs_f64(longest / 1000.0);
-            }
-            // Traces of the processor are not read; the result says what stood in.
-            "collecting-mode" if ["auto", "hw-tracing"].contains(&value) => {}
-            "collecting-mode" => return Err(wrong()),
-            "mem-object-size-min-thres" => {
-                settings.heap.large_from = bytes(value, 1).ok_or_else(wrong)?;
-            }
-            "mem-object-sampling" => {
-                settings.heap.sample_every = bytes(value, 64).ok_or_else(wrong)?;
-            }
-            "stacks" => {
-                settings.heap.every_block = match value {
-                    "all" => true,
-                    "sampled" => false,
-                    _ => return Err(wrong()),
-                };
-            }
-            "analyze-mem-objects" => settings.objects = value.parse().map_err(|_| wrong())?,
-            "dram-bandwidth-limits" => settings.calibrate = value.parse().map_err(|_| wrong())?,
-            // A row of the table without its arm: the test of both notices that its default is refused.
-            _ => return Err(wrong()),
-        }
+        (knob.set)(&mut settings, value).ok_or_else(|| {
+            Failure::usage(format!("knob {name}: '{value}' is not allowed: {}", knob.meaning()))
+        })?;
         if value != knob.default {
             settings.changed.insert(name.to_owned(), value.to_owned());
         }
     }
-    settings.bursts = tracing.then_some(bursts);
+    settings.bursts = settings.bursts.filter(|_| settings.tracing);
     Ok(settings)
 }
 
@@ -220,6 +184,19 @@ fn period(milliseconds: f64) -> base::Nanos {
     base::Nanos((milliseconds * PERIOD_PER_MILLISECOND) as u64)
 }
 
+/// What a value that may be `auto` says; `None` in the inner option for `auto`.
+fn or_auto<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    if text == "auto" { Some(None) } else { read(text).map(Some) }
+}
+
+fn one_of<T: Copy>(text: &str, values: &[(&str, T)]) -> Option<T> {
+    values.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
+}
+
+fn milliseconds(text: &str, least: f64, most: f64) -> Option<Duration> {
+    number(text, least, most).map(|number| Duration::from_secs_f64(number / 1000.0))
+}
+
 fn bytes(text: &str, least: u64) -> Option<Bytes> {
     text.parse().ok().filter(|bytes| (least..=1_000_000_000_000).contains(bytes)).map(Bytes)
 }
@@ -233,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_and_the_parser_agree() {
+    fn each_knob_takes_its_default_and_refuses_nonsense() {
         for knob in &KNOBS {
             let settings = parse(&[format!("{}={}", knob.name, knob.default)]);
             assert!(settings.is_ok_and(|settings| settings.changed.is_empty()), "{}", knob.name);
