@@ -37,9 +37,9 @@ pub(super) fn sweep(kernel: Kernel, simd: Simd, arrays: &mut Arrays<'_>) {
     }
 }
 
-/// One loop: `$offsets` are the vectors of four lines, `\\o` stands for one of them in `$body`.
+/// One loop: `$offsets` are the vectors of four lines, `\\o` stands for one of them in a `$step`.
 macro_rules! turn {
-    ($operands:ident, $setup:expr, $offsets:literal, $body:expr, $finish:literal) => {
+    ($operands:ident, $setup:expr, $offsets:literal, $finish:literal, $($step:expr),+) => {
         // Safety: the caller vouches for the arrays; the loop runs from the first to the last byte of each and
         // no further. The ABI's clobbers cover every vector register; memory is a clobber by default.
         unsafe {
@@ -48,7 +48,7 @@ macro_rules! turn {
                 ".p2align 5",
                 "2:",
                 concat!(".irp o, ", $offsets),
-                $body,
+                $($step,)+
                 ".endr",
                 "add rcx, 256",
                 "js 2b",
@@ -70,163 +70,36 @@ static FACTOR_IN_MEMORY: f64 = FACTOR;
 
 /// All kernels for one vector width. `$v` and `$s` are the scratch register and the one with the constant,
 /// `$dup` repeats the first operand where the encoding has three.
+#[rustfmt::skip] // What a kernel does on a line.
 macro_rules! kernels {
     ($name:ident, $v:literal, $s:literal, $dup:literal, $load:literal, $store:literal, $store_nt:literal,
      $add:literal, $mul:literal, $setup:literal, $offsets:literal, $finish:literal) => {
         /// # Safety
         /// The CPU has the instructions; the arrays are as `sweep` above says.
         unsafe fn $name(kernel: Kernel, operands: &Operands) {
+            macro_rules! step {
+                (load first) => { concat!($load, " ", $v, ", [rsi + rcx + \\o]") };
+                (load second) => { concat!($load, " ", $v, ", [rdx + rcx + \\o]") };
+                (add first) => { concat!($add, " ", $v, ", ", $dup, "[rsi + rcx + \\o]") };
+                (add second) => { concat!($add, " ", $v, ", ", $dup, "[rdx + rcx + \\o]") };
+                (scale) => { concat!($mul, " ", $v, ", ", $dup, $s) };
+                (store) => { concat!($store, " [rdi + rcx + \\o], ", $v) };
+                (store past) => { concat!($store_nt, " [rdi + rcx + \\o], ", $v) };
+                (store constant) => { concat!($store, " [rdi + rcx + \\o], ", $s) };
+                (store constant past) => { concat!($store_nt, " [rdi + rcx + \\o], ", $s) };
+            }
             match kernel {
-                Kernel::Load => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!($load, " ", $v, ", [rsi + rcx + \\o]"),
-                    $finish
-                ),
-                Kernel::Store => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!($store, " [rdi + rcx + \\o], ", $s),
-                    $finish
-                ),
-                Kernel::StoreNt => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!($store_nt, " [rdi + rcx + \\o], ", $s),
-                    $finish
-                ),
-                Kernel::Copy => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!(
-                        $load,
-                        " ",
-                        $v,
-                        ", [rsi + rcx + \\o]\n",
-                        $store,
-                        " [rdi + rcx + \\o], ",
-                        $v
-                    ),
-                    $finish
-                ),
-                Kernel::CopyNt => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!(
-                        $load,
-                        " ",
-                        $v,
-                        ", [rsi + rcx + \\o]\n",
-                        $store_nt,
-                        " [rdi + rcx + \\o], ",
-                        $v
-                    ),
-                    $finish
-                ),
-                Kernel::Scale => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!(
-                        $load,
-                        " ",
-                        $v,
-                        ", [rsi + rcx + \\o]\n",
-                        $mul,
-                        " ",
-                        $v,
-                        ", ",
-                        $dup,
-                        $s,
-                        "\n",
-                        $store,
-                        " [rdi + rcx + \\o], ",
-                        $v
-                    ),
-                    $finish
-                ),
-                Kernel::Add => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!(
-                        $load,
-                        " ",
-                        $v,
-                        ", [rsi + rcx + \\o]\n",
-                        $add,
-                        " ",
-                        $v,
-                        ", ",
-                        $dup,
-                        "[rdx + rcx + \\o]\n",
-                        $store,
-                        " [rdi + rcx + \\o], ",
-                        $v
-                    ),
-                    $finish
-                ),
-                Kernel::Triad => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!(
-                        $load,
-                        " ",
-                        $v,
-                        ", [rdx + rcx + \\o]\n",
-                        $mul,
-                        " ",
-                        $v,
-                        ", ",
-                        $dup,
-                        $s,
-                        "\n",
-                        $add,
-                        " ",
-                        $v,
-                        ", ",
-                        $dup,
-                        "[rsi + rcx + \\o]\n",
-                        $store,
-                        " [rdi + rcx + \\o], ",
-                        $v
-                    ),
-                    $finish
-                ),
-                Kernel::TriadNt => turn!(
-                    operands,
-                    $setup,
-                    $offsets,
-                    concat!(
-                        $load,
-                        " ",
-                        $v,
-                        ", [rdx + rcx + \\o]\n",
-                        $mul,
-                        " ",
-                        $v,
-                        ", ",
-                        $dup,
-                        $s,
-                        "\n",
-                        $add,
-                        " ",
-                        $v,
-                        ", ",
-                        $dup,
-                        "[rsi + rcx + \\o]\n",
-                        $store_nt,
-                        " [rdi + rcx + \\o], ",
-                        $v
-                    ),
-                    $finish
-                ),
+                Kernel::Load => turn!(operands, $setup, $offsets, $finish, step!(load first)),
+                Kernel::Store => turn!(operands, $setup, $offsets, $finish, step!(store constant)),
+                Kernel::StoreNt => turn!(operands, $setup, $offsets, $finish, step!(store constant past)),
+                Kernel::Copy => turn!(operands, $setup, $offsets, $finish, step!(load first), step!(store)),
+                Kernel::CopyNt => turn!(operands, $setup, $offsets, $finish, step!(load first), step!(store past)),
+                Kernel::Scale => turn!(operands, $setup, $offsets, $finish, step!(load first), step!(scale), step!(store)),
+                Kernel::Add => turn!(operands, $setup, $offsets, $finish, step!(load first), step!(add second), step!(store)),
+                Kernel::Triad => turn!(operands, $setup, $offsets, $finish,
+                    step!(load second), step!(scale), step!(add first), step!(store)),
+                Kernel::TriadNt => turn!(operands, $setup, $offsets, $finish,
+                    step!(load second), step!(scale), step!(add first), step!(store past)),
             }
         }
     };
