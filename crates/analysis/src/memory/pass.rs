@@ -79,7 +79,7 @@ pub(crate) struct Passed {
     /// In the order of bursts; of each, in the order in which it came to its places.
     pub(crate) bursts: Vec<BurstWork>,
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
-    pub(crate) footprints: HashMap<CodeRegion, Footprint>,
+    pub(crate) footprints: BTreeMap<CodeRegion, Footprint>,
     /// Of bursts whose branches were replayed, by their number: those that our own predictor misses in the same records.
     pub(crate) foreseen: BTreeMap<usize, f64>,
     pub(crate) damage: Damage,
