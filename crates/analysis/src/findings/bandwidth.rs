@@ -11,7 +11,7 @@ use facts::Metric;
 use crate::accesses::Pattern;
 
 use super::gain::{Gain, OVERLAP, judged};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, size, view};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, size, view_by};
 
 /// Share of what as many threads reach. The calibration is a median of quiet passes: a program stays below it.
 pub(super) const SATURATED: f64 = 0.6;
@@ -86,10 +86,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Draft {
             blocking(function).unwrap_or_default()
         ),
         gain: saved(figures, function),
-        next: view("bandwidth", &function.place)
-            .into_iter()
-            .chain(["-g".to_owned(), "function,source-line".to_owned()])
-            .collect(),
+        next: view_by("bandwidth", &function.place, "function,source-line"),
     }
 }
 

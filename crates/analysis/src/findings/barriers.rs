@@ -6,7 +6,7 @@
 //! that followed every thread switch.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, exactly, imbalance, of_lives, without_waits};
+use super::{Draft, Figures, Proof, exactly, imbalance, of_lives, without_waits, words};
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let waits = figures.waits.as_ref().map_err(String::clone)?;
@@ -31,6 +31,6 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                 loops."
             .to_owned(),
         gain: stated(figures, gain),
-        next: ["report", "timeline", "-g", "thread"].map(str::to_owned).to_vec(),
+        next: words("report timeline -g thread"),
     }])
 }

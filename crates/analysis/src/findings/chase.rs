@@ -5,7 +5,7 @@
 //! chain with its data in L1, and the transfer of the same lines at memory's peak bandwidth.
 
 use super::gain::{OVERLAP, busy, judged, left};
-use super::{Draft, Figures, HotFunction, Part, Proof, about, view};
+use super::{Draft, Figures, HotFunction, Part, Proof, about, each_function, view_by};
 use crate::accesses::Pattern;
 use crate::figure::Figure;
 
@@ -14,8 +14,7 @@ const WAITS: f64 = 0.3;
 const PART: f64 = 0.4;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
-    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+    each_function(figures, |one| draft(figures, one))
 }
 
 fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
@@ -48,9 +47,6 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
                  turn, so that their waits overlap."
             .to_owned(),
         gain,
-        next: view("latency", &site.place)
-            .into_iter()
-            .chain(["-g".to_owned(), "source-line".to_owned()])
-            .collect(),
+        next: view_by("latency", &site.place, "source-line"),
     })
 }

@@ -5,7 +5,7 @@
 use facts::{Evidence, Metric};
 
 use super::gain::unquantified;
-use super::{Draft, Figures, Finding, NamedLocation, Proof, Traced, high};
+use super::{Draft, Figures, Finding, NamedLocation, Proof, Traced, high, words};
 use crate::memory::Class;
 
 pub(super) const ID: &str = "core-bound";
@@ -29,7 +29,7 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
              divisions and branches, more threads."
         ),
         gain: unquantified("nothing to gain from memory"),
-        next: ["report", "hotspots"].map(str::to_owned).to_vec(),
+        next: words("report hotspots"),
     })
 }
 

@@ -6,7 +6,7 @@
 use facts::{Evidence, Metric};
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, high};
+use super::{Draft, Figures, Proof, high, words};
 
 /// Seconds of a read of 4 KiB: a fast NVMe device, a usual one, a network disk.
 const READ: (f64, f64, f64) = (20e-6, 80e-6, 1e-3);
@@ -29,7 +29,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         advice: "Read the mapped file in order, or prefetch it with madvise(..., MADV_WILLNEED) or readahead()."
             .to_owned(),
         gain: stated(figures, reads(figures, count)),
-        next: ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
+        next: words("report faults -g function,source-line"),
     }])
 }
 

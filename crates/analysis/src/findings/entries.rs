@@ -7,7 +7,9 @@
 use facts::{Evidence, KernelCause, Metric};
 
 use super::gain::{stated, unquantified};
-use super::{Draft, EntryFigure, Figures, LEAST_GAIN, NamedLocation, Proof, faults, try_remedy};
+use super::{
+    Draft, EntryFigure, Figures, LEAST_GAIN, NamedLocation, Proof, faults, try_remedy, words,
+};
 
 /// Seconds of a system call that does nothing: 50 ns on processors without mitigations for Meltdown and Spectre, several
 /// hundred with them (lmbench's `lat_syscall null` on servers of these years).
@@ -51,7 +53,7 @@ fn calls(figures: &Figures, one: &EntryFigure) -> Draft {
                 cache the kernel's answers, and wait with a futex instead of polling."
             .to_owned(),
         gain: stated(figures, gain),
-        next: ["report", "kernel", "-g", "thread,cause"].map(str::to_owned).to_vec(),
+        next: words("report kernel -g thread,cause"),
     }
 }
 
@@ -66,7 +68,7 @@ fn page_faults(figures: &Figures, one: &EntryFigure) -> Option<Draft> {
         gain: unquantified("see fault-startup and fault-churn"),
         next: match figures.faults.may_be_huge() {
             true => try_remedy(figures, Some("huge-pages")),
-            false => ["report", "kernel"].map(str::to_owned).to_vec(),
+            false => words("report kernel"),
         },
     })
 }

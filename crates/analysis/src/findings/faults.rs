@@ -13,7 +13,7 @@
 use facts::{Evidence, Metric};
 
 use super::gain::{Gain, judged};
-use super::{Draft, FaultFigures, Figures, Part, Proof, exactly, try_remedy};
+use super::{Draft, FaultFigures, Figures, Part, Proof, exactly, try_remedy, words};
 
 const TIMES: f64 = 2.5;
 /// Small pages in a large one.
@@ -79,7 +79,7 @@ fn draft(
         gain,
         next: match remedy {
             Some(remedy) => try_remedy(figures, Some(remedy)),
-            None => ["report", "faults", "-g", "function,source-line"].map(str::to_owned).to_vec(),
+            None => words("report faults -g function,source-line"),
         },
     }
 }

@@ -11,7 +11,7 @@ use estimate::Estimate;
 use facts::{Evidence, Metric};
 
 use super::gain::{Gain, measured};
-use super::{Draft, Figures, Proof, Rounds, ThreadTime};
+use super::{Draft, Figures, Proof, Rounds, ThreadTime, words};
 use crate::figure::Figure;
 
 /// The first thread computes as well if it has this part of the most busy one's time.
@@ -25,7 +25,7 @@ const ADVICE: &str = "Give the threads equal parts of the work rather than of th
 const UNEVEN: &str = "the computing time of each thread is not known well enough: run it for longer, while nothing \
                 else runs";
 /// Where to look.
-const NEXT: [&str; 4] = ["report", "timeline", "-g", "thread"];
+const NEXT: &str = "report timeline -g thread";
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let threads = figures.threads.as_ref().map_err(String::clone)?;
@@ -74,7 +74,7 @@ fn of_all(figures: &Figures, threads: &[ThreadTime]) -> Option<Draft> {
         place: busiest.place.clone(),
         advice: ADVICE.to_owned(),
         gain,
-        next: NEXT.map(str::to_owned).to_vec(),
+        next: words(NEXT),
     })
 }
 
@@ -124,7 +124,7 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
         place: found.place.clone(),
         advice: ADVICE.to_owned(),
         gain,
-        next: NEXT.map(str::to_owned).to_vec(),
+        next: words(NEXT),
     })
 }
 

@@ -6,7 +6,8 @@
 
 use super::gain::{stated, unquantified};
 use super::{
-    Draft, Figures, LEAST_GAIN, NamedLocation, Proof, WaitFigures, at_least_half, exactly, of_lives,
+    Draft, Figures, LEAST_GAIN, NamedLocation, Proof, WaitFigures, at_least_half, exactly,
+    of_lives, words,
 };
 
 /// Of the elapsed time, what CPUs must idle for a disk, without more knowledge.
@@ -42,11 +43,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
         place: NamedLocation::default(),
         advice: format!("`fathom collect threading` shows which threads. {ADVICE}"),
         gain: unquantified("it is not known whether the program waited"),
-        next: ["collect", "threading", "--"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(figures.command.iter().cloned())
-            .collect(),
+        next: [words("collect threading --"), figures.command.clone()].concat(),
     }])
 }
 
@@ -67,6 +64,6 @@ fn by_waits(figures: &Figures, waits: &WaitFigures) -> Draft {
             true => unquantified("it computes too little to overlap with the waits"),
             false => stated(figures, at_least_half(gain, 1)),
         },
-        next: ["report", "waits"].map(str::to_owned).to_vec(),
+        next: words("report waits"),
     }
 }

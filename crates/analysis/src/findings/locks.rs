@@ -3,7 +3,7 @@
 //! Gain: the time waited for it, over the working threads. Only for a recording that followed every thread switch.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, exactly, of_lives, without_waits};
+use super::{Draft, Figures, Proof, exactly, of_lives, without_waits, words};
 
 /// Locks that are reported, at most.
 const MOST: usize = 3;
@@ -28,7 +28,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                 single counter."
                 .to_owned(),
             gain: stated(figures, without_waits(figures, &lock.time, waits)),
-            next: ["report", "waits"].map(str::to_owned).to_vec(),
+            next: words("report waits"),
         }
     });
     Ok(drafts.collect())

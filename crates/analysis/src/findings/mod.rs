@@ -143,98 +143,69 @@ pub struct Rule {
     pub id: &'static str,
     /// What it looks for.
     pub about: &'static str,
-    judge: fn(&Figures) -> Result<Vec<Draft>, String>,
+    judge: Judge,
 }
+
+/// What a rule says, or why it could not be judged.
+type Judge = fn(&Figures) -> Result<Vec<Draft>, String>;
 
 /// All rules. The order is that of equal gains.
 pub const RULES: [Rule; 22] = [
-    Rule {
-        id: "bandwidth-saturated",
-        about: "the memory bandwidth is saturated",
-        judge: bandwidth::judge,
-    },
-    Rule {
-        id: "non-temporal-stores",
-        about: "lines are fetched only to be overwritten (write-allocate)",
-        judge: stores::judge,
-    },
-    Rule {
-        id: "pointer-chase",
-        about: "each load needs the address that the load before it returns",
-        judge: chase::judge,
-    },
-    Rule {
-        id: "strided-walk",
-        about: "a loop steps from line to line and returns later for the neighbours",
-        judge: strided::judge,
-    },
-    Rule {
-        id: "low-line-use",
-        about: "most bytes of fetched lines are not used",
-        judge: records::judge,
-    },
-    Rule {
-        id: "repeated-loads",
-        about: "a function or a loop reads the same addresses for each element",
-        judge: repeated::judge,
-    },
-    Rule { id: "tlb-bound", about: "address translation needs page walks", judge: tlb::judge },
-    Rule {
-        id: "false-sharing",
-        about: "threads write different bytes of one line",
-        judge: sharing::judge_false,
-    },
-    Rule {
-        id: "true-sharing",
-        about: "threads write the same bytes again and again",
-        judge: sharing::judge_true,
-    },
-    Rule {
-        id: "fault-churn",
-        about: "memory is released and faulted in again",
-        judge: faults::judge_churn,
-    },
-    Rule {
-        id: "fault-startup",
-        about: "new memory costs a page fault for every 4 KiB",
-        judge: faults::judge_startup,
-    },
-    Rule { id: "disk-faults", about: "pages come from a disk", judge: disk::judge },
-    Rule {
-        id: "allocator-churn",
-        about: "allocating and freeing take much time",
-        judge: allocator::judge,
-    },
-    Rule {
-        id: "load-imbalance",
-        about: "threads wait for the one with the most work",
-        judge: imbalance::judge,
-    },
-    Rule {
-        id: "oversubscribed",
-        about: "more threads compute than there are usable CPUs",
-        judge: oversubscribed::judge,
-    },
-    Rule { id: "lock-contention", about: "threads wait for a lock", judge: locks::judge },
-    Rule {
-        id: "barrier-waits",
-        about: "threads wait at barriers although their total work is even",
-        judge: barriers::judge,
-    },
-    Rule { id: "cpu-quota", about: "a CPU quota stops threads", judge: quota::judge },
-    Rule { id: "swapping", about: "the machine has too little memory", judge: swap::judge },
-    Rule { id: "io-bound", about: "the program waits for files or disks", judge: io::judge },
-    Rule {
-        id: "kernel-entries",
-        about: "entries into the kernel take much time",
-        judge: entries::judge,
-    },
-    Rule {
-        id: "remote-memory",
-        about: "memory is on another NUMA node than the threads that use it",
-        judge: remote::judge,
-    },
+    rule("bandwidth-saturated", "the memory bandwidth is saturated", bandwidth::judge),
+    rule(
+        "non-temporal-stores",
+        "lines are fetched only to be overwritten (write-allocate)",
+        stores::judge,
+    ),
+    rule(
+        "pointer-chase",
+        "each load needs the address that the load before it returns",
+        chase::judge,
+    ),
+    rule(
+        "strided-walk",
+        "a loop steps from line to line and returns later for the neighbours",
+        strided::judge,
+    ),
+    rule("low-line-use", "most bytes of fetched lines are not used", records::judge),
+    rule(
+        "repeated-loads",
+        "a function or a loop reads the same addresses for each element",
+        repeated::judge,
+    ),
+    rule("tlb-bound", "address translation needs page walks", tlb::judge),
+    rule("false-sharing", "threads write different bytes of one line", sharing::judge_false),
+    rule("true-sharing", "threads write the same bytes again and again", sharing::judge_true),
+    rule("fault-churn", "memory is released and faulted in again", faults::judge_churn),
+    rule("fault-startup", "new memory costs a page fault for every 4 KiB", faults::judge_startup),
+    rule("disk-faults", "pages come from a disk", disk::judge),
+    rule("allocator-churn", "allocating and freeing take much time", allocator::judge),
+    rule("load-imbalance", "threads wait for the one with the most work", imbalance::judge),
+    rule(
+        "oversubscribed",
+        "more threads compute than there are usable CPUs",
+        oversubscribed::judge,
+    ),
+    rule("lock-contention", "threads wait for a lock", locks::judge),
+    rule(
+        "barrier-waits",
+        "threads wait at barriers although their total work is even",
+        barriers::judge,
+    ),
+    rule("cpu-quota", "a CPU quota stops threads", quota::judge),
+    rule("swapping", "the machine has too little memory", swap::judge),
+    rule("io-bound", "the program waits for files or disks", io::judge),
+    rule("kernel-entries", "entries into the kernel take much time", entries::judge),
+    rule(
+        "remote-memory",
+        "memory is on another NUMA node than the threads that use it",
+        remote::judge,
+    ),
 ];
+
+const fn rule(id: &'static str, about: &'static str, judge: Judge) -> Rule {
+    Rule { id, about, judge }
+}
 
 /// A rule that could not be judged, or not of all that it may be about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -367,6 +338,25 @@ fn at_least_half(seconds: f64, samples: u64) -> Metric {
 /// Of the lives of the threads that work, percent.
 fn of_lives(seconds: &Metric, waits: &WaitFigures) -> f64 {
     seconds.value.unwrap_or(0.0) / waits.lived.max(1e-9) * 100.0
+}
+
+/// What a rule says of each function.
+fn each_function(
+    figures: &Figures,
+    draft: impl Fn(&HotFunction) -> Option<Draft>,
+) -> Result<Vec<Draft>, String> {
+    let traced = figures.traced.as_ref().map_err(String::clone)?;
+    Ok(traced.functions.iter().filter_map(draft).collect())
+}
+
+/// The words of a command.
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
+}
+
+/// The words of a command that shows a view of one function by these keys.
+fn view_by(name: &str, place: &NamedLocation, keys: &str) -> Vec<String> {
+    [view(name, place), words(&format!("-g {keys}"))].concat()
 }
 
 /// The words of a command that shows a view of one function.

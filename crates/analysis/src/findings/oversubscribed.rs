@@ -7,7 +7,7 @@
 //! CPUs, a pool does not.
 
 use super::gain::unquantified;
-use super::{Draft, Figures, NamedLocation, Proof, ThreadTime, low};
+use super::{Draft, Figures, NamedLocation, Proof, ThreadTime, low, words};
 
 /// Threads per CPU: one more than CPUs may be the one that prepared the others' work.
 const MANY: f64 = 2.0;
@@ -69,7 +69,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
              option). More threads only wait for each other and evict each other's data from the caches."
         ),
         gain: unquantified("depends on what the threads wait for"),
-        next: ["report", "threads"].map(str::to_owned).to_vec(),
+        next: words("report threads"),
     }])
 }
 

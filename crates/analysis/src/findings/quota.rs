@@ -5,7 +5,7 @@
 //! programs may be in its group.
 
 use super::gain::stated;
-use super::{Draft, Figures, NamedLocation, Proof, at_least_half};
+use super::{Draft, Figures, NamedLocation, Proof, at_least_half, words};
 
 /// A thread computes if it has this part of the most busy one's CPU time.
 const WORKS: f64 = 0.3;
@@ -32,7 +32,7 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
             quota.ceil()
         ),
         gain: stated(figures, at_least_half(gain, 1)),
-        next: ["report", "threads"].map(str::to_owned).to_vec(),
+        next: words("report threads"),
     }])
 }
 

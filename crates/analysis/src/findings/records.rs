@@ -7,7 +7,7 @@
 
 use super::gain::{OVERLAP, REORDERED, busy, judged, left};
 use super::strided::walks;
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, view};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, each_function, view};
 use crate::accesses::Pattern;
 use crate::figure::Figure;
 
@@ -19,8 +19,7 @@ const WAITS: f64 = 0.25;
 const PART: f64 = 0.3;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
-    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+    each_function(figures, |one| draft(figures, one))
 }
 
 fn step(site: &HotSite) -> Option<i64> {

@@ -13,7 +13,7 @@
 
 use super::bandwidth::SATURATED;
 use super::gain::{Gain, judged};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, candidates, view};
+use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, candidates, view_by};
 use crate::accesses::Pattern;
 
 /// Percent of the bytes of lines; the ends of a burst's stretch are in part its own.
@@ -75,9 +75,6 @@ fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft
                 Only where the data are not read again soon."
             .to_owned(),
         gain: fetching(figures, function, faster),
-        next: view("bandwidth", &store.place)
-            .into_iter()
-            .chain(["-g".to_owned(), "function,source-line".to_owned()])
-            .collect(),
+        next: view_by("bandwidth", &store.place, "function,source-line"),
     })
 }

@@ -7,7 +7,9 @@
 //! that of `figures::walks`.
 
 use super::gain::{OVERLAP, REORDERED, busy, judged, left};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, Walk, about, size, view};
+use super::{
+    Draft, Figures, HotFunction, HotSite, Part, Proof, Walk, about, each_function, size, view_by,
+};
 use crate::accesses::Pattern;
 use crate::figure::Figure;
 
@@ -19,8 +21,7 @@ const PART: f64 = 0.3;
 const ADJACENT: f64 = 0.5;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
-    Ok(traced.functions.iter().filter_map(|one| draft(figures, one)).collect())
+    each_function(figures, |one| draft(figures, one))
 }
 
 /// Whether a site walks so; `records` asks as well, because then it is none of its own.
@@ -75,10 +76,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         place: site.place.clone(),
         advice: advice(site),
         gain,
-        next: view("reuse", &site.place)
-            .into_iter()
-            .chain(["-g".to_owned(), "function,source-line".to_owned()])
-            .collect(),
+        next: view_by("reuse", &site.place, "function,source-line"),
     })
 }
 

@@ -4,7 +4,7 @@
 //! that were only written out have no known cost for the program.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof};
+use super::{Draft, Figures, Proof, words};
 
 /// Whether swap may be where the major faults come from: the count is the machine's.
 pub(super) fn explains(figures: &Figures) -> bool {
@@ -33,6 +33,6 @@ pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
                 swaps is as slow as the disk: solve this before any other finding."
             .to_owned(),
         gain: stated(figures, super::disk::reads(figures, major)),
-        next: ["report", "timeline"].map(str::to_owned).to_vec(),
+        next: words("report timeline"),
     }])
 }

@@ -4,7 +4,7 @@
 //! and no first touch would help there. On a machine with nodes `remote-memory` judges what is remote.
 
 use super::gain::unquantified;
-use super::{Draft, Figures, HotFunction, NamedLocation, Proof, UsedByAll, low};
+use super::{Draft, Figures, HotFunction, NamedLocation, Proof, UsedByAll, low, words};
 
 pub(super) const ID: &str = "used-by-all";
 /// Percent: of all accesses those to the object, of these those to another node, and of the function's time its waits. A blocked
@@ -57,6 +57,6 @@ fn draft(one: &UsedByAll, function: &HotFunction, place: NamedLocation) -> Draft
              interleaving only spreads the load. Block the loops, so that a part of it stays in a cache. {then}"
         ),
         gain: unquantified("this machine has one NUMA node: nothing is remote here"),
-        next: ["report", "nodes", "-g", "object"].map(str::to_owned).to_vec(),
+        next: words("report nodes -g object"),
     }
 }
