@@ -160,9 +160,7 @@ fn table(
             continue;
         }
         selected.add(fault.kind, fault.weight);
-        let code = profile.stacks.places[place.index()];
-        let module = profile.stacks.functions[code.function.index()].module;
-        let key = RowKey::of_code(keys, &code, module)
+        let key = RowKey::at(keys, &profile.stacks, place)
             .with_thread_of(RowKey::of_thread(keys, profile, thread));
         let stack = paths.as_ref().map(|paths| paths.of(stack));
         let key = RowKey { stack, object: object_of(fault), ..key };

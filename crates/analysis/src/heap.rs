@@ -24,9 +24,10 @@ pub use size_classes::{SizeClassRow, size_class_table};
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Bytes, Nanos};
+use base::{Bytes, Nanos, StackId};
 use facts::{
-    Allocation, Analysis, Evidence, LostSource, Metric, Recording, Release, RunState, Target,
+    Allocation, AllocationCall, Analysis, Evidence, LostSource, Metric, Recording, Release,
+    RunState, Target,
 };
 
 use crate::hotspots::{Key, RowKey};
@@ -314,20 +315,12 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     let mut all = Sums::default();
     let mut changes: Vec<(Nanos, bool, RowKey, f64)> = Vec::new();
     for block in &recording.allocations {
-        let stack = block.stack.and_then(|id| profile.stacks.find(id));
-        let place = asking_place(&profile.stacks, stack);
         let thread = profile.threads.find(block.pid, block.tid);
-        let chosen = selection.has_time(block.time)
-            && selection.has_place(place)
-            && thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread));
-        if !chosen {
+        if !selection.has_time(block.time) || !selection.may_have_thread(thread) {
             continue;
         }
-        let code = profile.stacks.places[place.index()];
-        let module = profile.stacks.functions[code.function.index()].module;
-        let mut key = RowKey::of_code(keys, &code, module);
-        key.stack = paths.as_ref().map(|paths| paths.of(stack));
-        key.call = AskedBy::key(keys, &profile.stacks, stack, block.call);
+        let asked = asked_by((profile, selection), (keys, paths.as_ref()), block.stack, block.call);
+        let Some((mut key, place)) = asked else { continue };
         if let Some(thread) = thread {
             key = key.with_thread_of(RowKey::of_thread(keys, profile, thread));
         }
@@ -344,16 +337,40 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     let mut rows: Vec<HeapRow> = sums.iter().map(|(key, sums)| scale.row(*key, sums)).collect();
     rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));
     let mut total = (all.records > 0).then(|| scale.row(RowKey::default(), &all));
-    if let (false, Some(total)) =
-        (selection.chooses_anything() || recording.heap_totals.is_empty(), &mut total)
-    {
-        let counted = heap_sums(recording);
-        total.bytes_percent = percent(&counted.bytes, scale.all_bytes);
-        (total.allocations, total.bytes) = (counted.allocations, counted.bytes);
-        (total.peak, total.live) = (counted.peak, counted.live);
-        total.live_blocks = live_blocks(recording);
+    if !selection.chooses_anything() && !recording.heap_totals.is_empty() {
+        total = total.map(|total| counted_total(recording, total, scale.all_bytes));
     }
     HeapTable { rows, total, paths }
+}
+
+/// The total, with what was counted of the whole program; `whole`: bytes of all.
+fn counted_total(recording: &Recording, total: HeapRow, whole: Option<f64>) -> HeapRow {
+    let HeapSums { allocations, bytes, peak, live } = heap_sums(recording);
+    let (bytes_percent, live_blocks) = (percent(&bytes, whole), live_blocks(recording));
+    HeapRow { allocations, bytes, bytes_percent, peak, live, live_blocks, ..total }
+}
+
+/// The row of who asked for blocks, without thread and process, and the place; `None` where that code is not selected.
+fn asked_by(
+    (profile, selection): (&Profile<'_>, &Selection),
+    (keys, paths): (&[Key], Option<&CallPaths>),
+    stack: Option<StackId>,
+    call: AllocationCall,
+) -> Option<(RowKey, LocationId)> {
+    let stack = stack.and_then(|id| profile.stacks.find(id));
+    let place = asking_place(&profile.stacks, stack);
+    let key = || RowKey {
+        stack: paths.filter(|_| keys.contains(&Key::CallStack)).map(|paths| paths.of(stack)),
+        call: AskedBy::key(keys, &profile.stacks, stack, call),
+        ..RowKey::at(keys, &profile.stacks, place)
+    };
+    selection.has_place(place).then(|| (key(), place))
+}
+
+/// The place with the most bytes.
+fn busiest(places: &BTreeMap<LocationId, u64>) -> LocationId {
+    let most = places.iter().max_by_key(|(_, bytes)| **bytes);
+    most.map_or(crate::stack::NO_STACK, |(place, _)| *place)
 }
 
 fn add(

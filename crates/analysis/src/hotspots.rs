@@ -12,7 +12,7 @@ use crate::heap::AskedBy;
 use crate::objects::{ObjectId, Piece};
 use crate::profile::{Cell, Profile, StackCell, over_threads};
 use crate::selection::Selection;
-use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, Location, LocationId, ModuleIndex};
+use crate::stack::{CallPathId, CallPaths, FunctionId, LineId, LocationId, ModuleIndex, Stacks};
 use crate::threads::ThreadIndex;
 use crate::traced::Site;
 use crate::types::{FieldId, SiteTypes, TypeId};
@@ -141,7 +141,9 @@ pub struct RowKey {
 
 impl RowKey {
     /// The part of the key that the code decides.
-    pub(crate) fn of_code(keys: &[Key], place: &Location, module: ModuleIndex) -> RowKey {
+    pub(crate) fn at(keys: &[Key], stacks: &Stacks, place: LocationId) -> RowKey {
+        let place = &stacks.places[place.index()];
+        let module = stacks.functions[place.function.index()].module;
         RowKey {
             function: keys.contains(&Key::Function).then_some(place.function),
             line: keys.contains(&Key::SourceLine).then_some(place.source),
@@ -272,17 +274,16 @@ impl<'a> Rows<'a> {
         let stacks = &profile.stacks;
         let mut known: HashMap<RowKey, u32> = HashMap::new();
         let mut codes = Vec::new();
-        let code = |(at, place): (usize, &Location)| {
+        let code = |at: usize| {
             if !selection.has_place(LocationId::new(at)) {
                 return NOT_CHOSEN;
             }
-            let module = stacks.functions[place.function.index()].module;
-            *known.entry(RowKey::of_code(keys, place, module)).or_insert_with_key(|key| {
+            *known.entry(RowKey::at(keys, stacks, LocationId::new(at))).or_insert_with_key(|key| {
                 codes.push(*key);
                 (codes.len() - 1) as u32
             })
         };
-        let code_of_place = stacks.places.iter().enumerate().map(code).collect();
+        let code_of_place = (0..stacks.places.len()).map(code).collect();
         Rows { profile, keys, codes, code_of_place, done: Vec::new(), selected: Weight::default() }
     }
 

@@ -185,8 +185,7 @@ struct Rows {
 
 impl Rows {
     fn find(&mut self, profile: &Profile<'_>, keys: &[Key], place: LocationId) -> usize {
-        let module = profile.stacks.function_of(place).module;
-        let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module);
+        let key = RowKey::at(keys, &profile.stacks, place);
         let new = self.heads.len();
         let row = *self.known.entry(key).or_insert(new);
         if row == new {

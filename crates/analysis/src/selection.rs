@@ -149,6 +149,11 @@ impl Selection {
         self.threads.as_ref().is_none_or(|chosen| chosen[thread.index()])
     }
 
+    /// The same of one that may be unknown.
+    pub(crate) fn may_have_thread(&self, thread: Option<ThreadIndex>) -> bool {
+        thread.map_or(!self.chooses_threads(), |thread| self.has_thread(thread))
+    }
+
     /// Whether all threads of a process count: what a filter on processes chooses.
     #[must_use]
     pub fn has_whole_process(&self, profile: &Profile<'_>, pid: Pid) -> bool {

@@ -295,8 +295,7 @@ pub(crate) fn summed(
 /// Whether a burst is asked for.
 pub(crate) fn is_chosen(profile: &Profile<'_>, selection: &Selection, burst: &Burst) -> bool {
     let thread = profile.threads.find(burst.pid, burst.tid);
-    selection.has_time(burst.time)
-        && thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread))
+    selection.has_time(burst.time) && selection.may_have_thread(thread)
 }
 
 /// What a row is, before anything is counted.
@@ -327,9 +326,8 @@ impl Rows {
             let place = profile.stacks.place_at(site.module, site.offset);
             let kind = AccessKind::of(&site.access);
             let row = selection.has_place(place).then(|| {
-                let module = profile.stacks.function_of(place).module;
-                let key = RowKey::of_code(keys, &profile.stacks.places[place.index()], module)
-                    .with_site(keys, &profile.types, site);
+                let key =
+                    RowKey::at(keys, &profile.stacks, place).with_site(keys, &profile.types, site);
                 let new = rows.heads.len();
                 let row = if keys.is_empty() { new } else { *known.entry(key).or_insert(new) };
                 if row == new {

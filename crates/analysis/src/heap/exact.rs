@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use facts::{LostSource, Metric, Recording};
 
-use super::{AskedBy, HeapRow, HeapTable, asking_place, heap_sums, live_blocks, percent};
+use super::{HeapRow, HeapTable, asked_by, busiest, counted_total, heap_sums, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -41,20 +41,12 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
     let mut all = Sums::default();
     let mut peaks: HashMap<_, (RowKey, u64)> = HashMap::new();
     for fact in &recording.heap_stacks {
-        let stack = fact.stack.and_then(|id| profile.stacks.find(id));
-        let place = asking_place(&profile.stacks, stack);
-        if !selection.has_whole_process(profile, fact.pid)
-            || !selection.has_time(fact.time)
-            || !selection.has_place(place)
-        {
+        if !selection.has_whole_process(profile, fact.pid) || !selection.has_time(fact.time) {
             continue;
         }
-        let code = profile.stacks.places[place.index()];
-        let module = profile.stacks.functions[code.function.index()].module;
-        let mut key = RowKey::of_code(keys, &code, module);
-        key.stack = paths.as_ref().map(|paths| paths.of(stack));
+        let asked = asked_by((profile, selection), (keys, paths.as_ref()), fact.stack, fact.call);
+        let Some((mut key, place)) = asked else { continue };
         key.process = keys.contains(&Key::Process).then_some(fact.pid);
-        key.call = AskedBy::key(keys, &profile.stacks, stack, fact.call);
         for row in [sums.entry(key).or_default(), &mut all] {
             row.allocations = row.allocations.saturating_add(fact.allocations);
             row.bytes = row.bytes.saturating_add(fact.allocated.0);
@@ -79,12 +71,8 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
     rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));
     let mut total =
         (all.allocations > 0).then(|| row(RowKey::default(), &all, lost, whole, all.at_peak));
-    if let (false, Some(total)) = (selection.chooses_anything(), &mut total) {
-        let counted = heap_sums(recording);
-        total.bytes_percent = percent(&counted.bytes, whole);
-        (total.allocations, total.bytes) = (counted.allocations, counted.bytes);
-        (total.peak, total.live) = (counted.peak, counted.live);
-        total.live_blocks = live_blocks(recording);
+    if !selection.chooses_anything() {
+        total = total.map(|total| counted_total(recording, total, whole));
     }
     HeapTable { rows, total, paths }
 }
@@ -95,11 +83,10 @@ fn row(key: RowKey, sums: &Sums, lost: u64, whole: Option<f64>, peak: u64) -> He
         samples,
         ..Metric::counted(value, unit).with_lost(lost)
     };
-    let place = sums.places.iter().max_by_key(|(_, bytes)| **bytes).map(|(place, _)| *place);
     let bytes = counted(sums.bytes as f64, "bytes", sums.allocations);
     HeapRow {
         key,
-        place: place.unwrap_or(crate::stack::NO_STACK),
+        place: busiest(&sums.places),
         allocations: counted(sums.allocations as f64, "count", sums.allocations),
         bytes_percent: percent(&bytes, whole),
         bytes,

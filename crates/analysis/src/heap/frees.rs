@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use base::{Pid, StackId};
-use facts::{LostSource, Metric};
+use facts::{AllocationCall, LostSource, Metric};
 
-use super::{asking_place, heap_sums, percent};
+use super::{asked_by, busiest, heap_sums, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -83,17 +83,12 @@ pub fn free_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     let named = keys.iter().any(|key| *key != Key::FreeStack);
     let keys = if named { keys } else { &only };
     let who = |pid: Pid, stack: Option<StackId>| {
-        let stack = stack.and_then(|id| profile.stacks.find(id));
-        let place = asking_place(&profile.stacks, stack);
-        if !selection.has_whole_process(profile, pid) || !selection.has_place(place) {
-            return None;
-        }
-        let code = profile.stacks.places[place.index()];
-        let module = profile.stacks.functions[code.function.index()].module;
-        let mut key = RowKey::of_code(keys, &code, module);
-        key.stack = keys.contains(&Key::CallStack).then(|| paths.of(stack));
+        let whole = selection.has_whole_process(profile, pid);
+        // How blocks were asked for is not asked of frees.
+        let call = AllocationCall::Malloc;
+        let (mut key, place) = asked_by((profile, selection), (keys, Some(&paths)), stack, call)?;
         key.process = keys.contains(&Key::Process).then_some(pid);
-        Some((key, place))
+        whole.then_some((key, place))
     };
     let mut sums: BTreeMap<(RowKey, Freed), Sums> = BTreeMap::new();
     let mut left: BTreeMap<RowKey, Left> = BTreeMap::new();
@@ -151,8 +146,7 @@ fn rows(
     for ((key, freed), sums) in sums {
         blocks = blocks.saturating_add(sums.blocks);
         bytes = bytes.saturating_add(sums.bytes);
-        let place = sums.places.iter().max_by_key(|(_, bytes)| **bytes).map(|(place, _)| *place);
-        let place = place.unwrap_or(crate::stack::NO_STACK);
+        let place = busiest(&sums.places);
         let [allocations, bytes, bytes_percent] = figures(sums.blocks, sums.bytes);
         rows.push(FreeRow { key, place, freed, allocations, bytes, bytes_percent });
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{Bytes, Nanos, Pid, StackId};
 use facts::{AllocationCall, LostSource, Metric, Recording};
 
-use super::{AskedBy, TEMPORARY, asking_place, heap_sums, is_exact, percent};
+use super::{TEMPORARY, asked_by, busiest, heap_sums, is_exact, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -107,17 +107,10 @@ pub fn lifetime_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]
     let paths = profile.stacks.call_paths();
     let mut rows: BTreeMap<RowKey, BTreeMap<Lived, Sums>> = BTreeMap::new();
     let mut add = |asked: Asked, lived: Lived, parts: [u64; 3]| {
-        let stack = asked.stack.and_then(|id| profile.stacks.find(id));
-        let place = asking_place(&profile.stacks, stack);
-        if parts[0] == 0 || !selection.has_place(place) {
-            return;
-        }
-        let code = profile.stacks.places[place.index()];
-        let module = profile.stacks.functions[code.function.index()].module;
-        let mut key = RowKey::of_code(keys, &code, module);
-        key.stack = keys.contains(&Key::CallStack).then(|| paths.of(stack));
-        key.process = keys.contains(&Key::Process).then_some(asked.pid);
-        key.call = AskedBy::key(keys, &profile.stacks, stack, asked.call);
+        let Asked { pid, stack, call } = asked;
+        let found = asked_by((profile, selection), (keys, Some(&paths)), stack, call);
+        let Some((mut key, place)) = found.filter(|_| parts[0] > 0) else { return };
+        key.process = keys.contains(&Key::Process).then_some(pid);
         rows.entry(key).or_default().entry(lived).or_default().add(place, parts);
     };
     if is_exact(profile.recording) {
@@ -166,9 +159,7 @@ fn large_blocks(
         recording.releases.iter().map(|release| (release.allocation, release.time)).collect();
     for block in recording.allocations.iter().filter(|block| block.sample_every == Bytes(0)) {
         let thread = profile.threads.find(block.pid, block.tid);
-        let chosen =
-            thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread));
-        if !chosen || !selection.has_time(block.time) {
+        if !selection.may_have_thread(thread) || !selection.has_time(block.time) {
             continue;
         }
         let lifetime = ends.get(&block.id).map(|end| *end - block.time);
@@ -196,11 +187,10 @@ fn finish(
             ..Metric::counted(value, unit).with_lost(lost)
         };
         let share = |part: u64, of: u64| counted(part as f64 / of as f64 * 100.0, "percent");
-        let place = sums.places.iter().max_by_key(|(_, bytes)| **bytes).map(|(place, _)| *place);
         let bytes = counted(sums.bytes as f64, "bytes");
         LifetimeRow {
             key,
-            place: place.unwrap_or(NO_STACK),
+            place: busiest(&sums.places),
             lived,
             allocations: counted(sums.blocks as f64, "count"),
             allocations_percent: share(sums.blocks, all.blocks),

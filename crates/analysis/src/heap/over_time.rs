@@ -143,7 +143,7 @@ fn chosen<'a>(
         let stack = block.stack.and_then(|id| profile.stacks.find(id));
         let thread = profile.threads.find(block.pid, block.tid);
         selection.has_place(asking_place(&profile.stacks, stack))
-            && thread.map_or(!selection.chooses_threads(), |thread| selection.has_thread(thread))
+            && selection.may_have_thread(thread)
     })
 }
 

@@ -120,8 +120,7 @@ impl Memory<'_> {
             if !selection.has_place(place) || !self.is_seen(*site) {
                 continue;
             }
-            let module = stacks.function_of(place).module;
-            let key = RowKey::of_code(keys, &stacks.places[place.index()], module).with_site(
+            let key = RowKey::at(keys, stacks, place).with_site(
                 keys,
                 &self.profile.types,
                 &self.code.sites[site.index()],

@@ -55,9 +55,7 @@ impl Grouping<'_> {
         if !self.selection.has_place(place) || !self.selection.has_object(part.object) {
             return None;
         }
-        let stacks = &self.profile.stacks;
-        let module = stacks.function_of(place).module;
-        let of_code = RowKey::of_code(self.keys, &stacks.places[place.index()], module);
+        let of_code = RowKey::at(self.keys, &self.profile.stacks, place);
         let object = self.keys.contains(&Key::Object).then_some(part.object);
         Some(RowKey { object, piece: part.piece, ..of_code })
     }
