@@ -13,7 +13,7 @@
 //! Assumptions: the time-stamp counter runs at one rate; its steps (10 ns on AMD's Zen) make single values uncertain, not means
 //! ([`TimerStep`]); an interrupt between the readings makes an outlier: values beyond [`LONGEST`] are left out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::BurstId;
 use estimate::Bounds;
@@ -354,24 +354,16 @@ impl Memory<'_> {
         weighted.sorted()
     }
 
-    /// Latency of loads of some sites from some parts of objects, with how many each of these executes over the run.
-    pub(super) fn latency_of_parts(
-        &self,
-        loads: impl Iterator<Item = (SiteIndex, Part, f64)>,
-        chosen: impl Fn(BurstId) -> bool,
-    ) -> Result<Latency, String> {
-        self.enough(&self.weighted_of_parts(loads, chosen))
-    }
-
+    /// Loads of some sites from some parts of objects, with how many each of these executes over the run.
     pub(super) fn weighted_of_parts(
         &self,
         loads: impl Iterator<Item = (SiteIndex, Part, f64)>,
-        chosen: impl Fn(BurstId) -> bool,
+        chosen: &HashSet<BurstId>,
     ) -> Weighted {
         let mut weighted = self.timed.none();
         for (site, part, executed) in loads {
             let timed = self.timed.by_site.get(&site).map_or(&[][..], Vec::as_slice);
-            let of_part = |one: &&Timed| one.part == Some(part) && chosen(one.burst);
+            let of_part = |one: &&Timed| one.part == Some(part) && chosen.contains(&one.burst);
             let timed: Vec<&Timed> = timed.iter().filter(of_part).collect();
             weighted.add(executed, timed.into_iter());
         }
@@ -393,7 +385,7 @@ impl Memory<'_> {
         self.enough(&self.weighted(self.loads.keys().copied().filter(chosen)))
     }
 
-    fn enough(&self, weighted: &Weighted) -> Result<Latency, String> {
+    pub(super) fn enough(&self, weighted: &Weighted) -> Result<Latency, String> {
         let count = weighted.loads.len();
         if self.profile.recording.run.host.tsc_hz.is_none() {
             return Err("the frequency of the time-stamp counter is unknown here".to_owned());
@@ -456,7 +448,7 @@ impl Memory<'_> {
             rows.push(LatencyRow {
                 key: row.key,
                 place: row.place,
-                loads: row.loads,
+                loads: row.traffic.loads,
                 share,
                 latency,
                 levels: row.levels,

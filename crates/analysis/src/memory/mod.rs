@@ -69,7 +69,7 @@ use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
 use self::unrecorded::Unrecorded;
 use self::work::{
-    BurstWork, PartWork, SiteWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
+    BurstWork, Done, SiteWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };
 use crate::accesses::is_chosen;
 use crate::findings::{Answers, Asked, Asking, stored};
@@ -173,6 +173,9 @@ pub(crate) struct Amounts {
     pub(crate) loads: Quantity,
     pub(crate) stores: Quantity,
 }
+
+/// The number of a burst's work, that, what it did at a site, and there with a part of an object.
+type OfPart<'w> = (usize, &'w BurstWork, &'w SiteWork, &'w Done);
 
 impl Replayed {
     /// Simulates all bursts, with objects distinguished as finely as requested, if any were recorded. Takes about 10 ns per access
@@ -319,18 +322,30 @@ impl Replayed {
 
     /// What some sites did, per burst.
     fn amounts(&self, sites: impl Iterator<Item = SiteIndex>) -> Amounts {
+        let works = sites.flat_map(|site| self.works_of(site));
+        self.summed(works.map(|(number, burst, site)| (number, burst, site, &site.done)))
+    }
+
+    /// These works, per burst.
+    fn summed<'w>(&self, works: impl Iterator<Item = OfPart<'w>>) -> Amounts {
         let none = || Quantity::none(self.passed.bursts.len());
         let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
-        for (number, burst, site) in sites.flat_map(|site| self.works_of(site)) {
-            let fills = self.model.fetched(burst, site, &site.fills).times(LINE);
-            let dirtied = self.model.dirtied(burst, site, &site.dirtied).times(LINE);
-            let streamed = Bounds::exactly(site.streamed as f64);
+        for (number, burst, site, done) in works {
+            let (fills, written) = self.moved_by(burst, site, done);
             amounts.read.add(number, fills);
-            amounts.write.add(number, dirtied.plus(streamed));
-            amounts.loads.add(number, Bounds::exactly(site.loads as f64));
-            amounts.stores.add(number, Bounds::exactly(site.stores as f64));
+            amounts.write.add(number, written);
+            amounts.loads.add(number, Bounds::exactly(done.loads as f64));
+            amounts.stores.add(number, Bounds::exactly(done.stores as f64));
         }
         amounts
+    }
+
+    /// Bytes that a burst read from memory and wrote to it, at a site or in a part of an object there.
+    fn moved_by(&self, burst: &BurstWork, site: &SiteWork, done: &Done) -> (Bounds, Bounds) {
+        // First touches by time are those of the site: so the parts' lines sum up to the site's.
+        let fills = self.model.fetched(burst, site, &done.fills).times(LINE);
+        let dirtied = self.model.dirtied(burst, site, &done.dirtied).times(LINE);
+        (fills, dirtied.plus(Bounds::exactly(done.streamed as f64)))
     }
 
     /// Loads of the sites that load, over what these strata are of.
@@ -353,16 +368,12 @@ impl Replayed {
     }
 
     /// The same with one part of an object.
-    fn works_of_part(
-        &self,
-        site: SiteIndex,
-        part: Part,
-    ) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork, &PartWork)> {
+    fn works_of_part(&self, site: SiteIndex, part: Part) -> impl Iterator<Item = OfPart<'_>> {
         let places = self.parts.get(&(site, part)).map_or(&[][..], Vec::as_slice);
         places.iter().map(|(number, position, at)| {
             let burst = &self.passed.bursts[*number];
             let work = &burst.sites[*position];
-            (*number, burst, work, &work.parts[*at])
+            (*number, burst, work, &work.parts[*at].1)
         })
     }
 }

@@ -5,17 +5,17 @@
 //! program. What not: what the objects are (`objects`).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Deref;
 
 use base::BurstId;
-use estimate::{Bounds, Estimate};
-use facts::{Burst, Evidence, Metric};
+use estimate::Estimate;
+use facts::Burst;
 
 use super::latency::{Latency, LatencyRow};
-use super::quantity::Quantity;
-use super::rows::MemoryRow;
-use super::work::{BurstWork, PartWork, SiteWork};
-use super::{Amounts, LINE, Memory, NOTHING_MOVED, any_line, most_per_second};
+use super::rows::{MemoryRow, Traffic};
+use super::work::BurstWork;
+use super::{Memory, OfPart};
 use crate::accesses::is_chosen;
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Part};
@@ -31,29 +31,21 @@ type Parts = Vec<(SiteIndex, Part)>;
 pub struct PartRow {
     /// What it is.
     pub key: RowKey,
-    /// Bytes read from memory.
-    pub read: Metric,
-    /// Bytes written to memory.
-    pub write: Metric,
-    /// Both.
-    moved: Metric,
-    /// Of all bytes of the program, percent.
-    pub share: Metric,
-    /// Loads executed.
-    pub loads: Metric,
-    /// Stores executed.
-    pub stores: Metric,
+    traffic: Traffic,
     /// Latency of its loads, or why it is not known.
     pub latency: Result<Latency, String>,
 }
 
-impl PartRow {
-    /// Bytes read and written.
-    #[must_use]
-    pub fn traffic(&self) -> Metric {
-        self.moved.clone()
+impl Deref for PartRow {
+    type Target = Traffic;
+
+    fn deref(&self) -> &Traffic {
+        &self.traffic
     }
 }
+
+/// The bursts of a selection.
+type Chosen = HashSet<BurstId>;
 
 impl Memory<'_> {
     /// Rows of objects, most traffic first, then most loads. The grouping's pieces must be those of
@@ -70,7 +62,7 @@ impl Memory<'_> {
         let row =
             |(key, parts): &(RowKey, Parts)| Some(self.part_row(*key, parts, &chosen, &whole));
         let mut rows = parallel::each(&groups, row);
-        let amount = |row: &PartRow| (row.traffic().value, row.loads.value);
+        let amount = |row: &PartRow| (row.moved.value, row.loads.value);
         let amounts = rows.iter().flatten().map(|row| {
             let (traffic, loads) = amount(row);
             (traffic.unwrap_or(0.0), loads.unwrap_or(0.0))
@@ -119,12 +111,10 @@ impl Memory<'_> {
         grouping: &Grouping<'_>,
     ) -> Result<Vec<LatencyRow>, String> {
         let chosen = self.chosen(grouping);
-        let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
-        let rows = self.code_of_objects(grouping)?.into_iter().map(|(row, parts)| {
-            let loads = parts
-                .iter()
-                .map(|(site, part)| (*site, *part, self.loads_of_part(*site, *part, is_chosen)));
-            (row, self.weighted_of_parts(loads, is_chosen))
+        let rows = self.code_of_objects(grouping)?.into_iter();
+        let rows = rows.map(|(row, parts)| {
+            let weighted = self.weighted_of_parts(self.loads_of_parts(&parts, &chosen), &chosen);
+            (row, weighted)
         });
         Ok(self.with_latency(rows))
     }
@@ -149,156 +139,81 @@ impl Memory<'_> {
     fn code_of_part(
         &self,
         grouping: &Grouping<'_>,
-        amounts: PartRow,
+        PartRow { key, traffic, .. }: PartRow,
         parts: &Parts,
-        chosen: &HashMap<BurstId, bool>,
+        chosen: &Chosen,
     ) -> MemoryRow {
-        let works = |site: SiteIndex, part: Part| {
-            let is_chosen = |burst: &BurstWork| chosen.get(&self.id_of(burst)) == Some(&true);
-            self.works_of_part(site, part).filter(move |(_, burst, ..)| is_chosen(burst))
-        };
-        let executed = |(site, part): &&(SiteIndex, Part)| -> u64 {
-            works(*site, *part).map(|(_, _, _, work)| work.loads + work.stores).sum()
+        let executed = |one: &&(SiteIndex, Part)| -> u64 {
+            self.works(one, chosen).map(|(.., done)| done.loads + done.stores).sum()
         };
         let busiest = parts.iter().max_by_key(|one| (executed(one), Reverse(one.0)));
-        let levels = self.levels_of(parts.iter().map(|(site, part)| {
-            let works = works(*site, *part);
-            (*site, works.map(|(number, burst, _, work)| (number, burst, work.loads)))
+        let levels = self.levels_of(parts.iter().map(|one| {
+            let works = self.works(one, chosen);
+            (one.0, works.map(|(number, burst, _, done)| (number, burst, done.loads)))
         }));
-        let PartRow { key, read, write, moved, share, loads, stores, .. } = amounts;
-        MemoryRow {
-            key,
-            place: busiest.map_or(NO_STACK, |(site, _)| grouping.place(*site)),
-            read,
-            write,
-            moved,
-            share,
-            loads,
-            stores,
-            levels,
-            sites: parts.iter().map(|(site, _)| *site).collect(),
-        }
+        let place = busiest.map_or(NO_STACK, |(site, _)| grouping.place(*site));
+        let sites = parts.iter().map(|(site, _)| *site).collect();
+        MemoryRow { key, place, traffic, levels, sites }
+    }
+
+    /// What chosen bursts did at a site with a part.
+    fn works(
+        &self,
+        (site, part): &(SiteIndex, Part),
+        chosen: &Chosen,
+    ) -> impl Iterator<Item = OfPart<'_>> {
+        let id = |burst: &BurstWork| self.profile.recording.bursts[burst.burst].id;
+        self.works_of_part(*site, *part).filter(move |(_, burst, ..)| chosen.contains(&id(burst)))
     }
 
     /// Sites and parts of objects by row.
-    fn groups_of_parts(
-        &self,
-        grouping: &Grouping<'_>,
-        chosen: &HashMap<BurstId, bool>,
-    ) -> BTreeMap<RowKey, Parts> {
+    fn groups_of_parts(&self, grouping: &Grouping<'_>, chosen: &Chosen) -> BTreeMap<RowKey, Parts> {
         let mut groups: BTreeMap<RowKey, Parts> = BTreeMap::new();
         for (site, part) in self.parts.keys() {
             let Some(key) = grouping.row(*site, *part) else { continue };
             // What only other threads use, or at other times, makes no row.
-            let mut bursts = self.works_of_part(*site, *part);
-            if bursts.any(|(_, burst, ..)| chosen.get(&self.id_of(burst)) == Some(&true)) {
+            if self.works(&(*site, *part), chosen).next().is_some() {
                 groups.entry(key).or_default().push((*site, *part));
             }
         }
         groups
     }
 
-    fn id_of(&self, burst: &BurstWork) -> BurstId {
-        self.profile.recording.bursts[burst.burst].id
+    /// The bursts of a selection.
+    fn chosen(&self, grouping: &Grouping<'_>) -> Chosen {
+        let asked = |burst: &&Burst| is_chosen(self.profile, grouping.selection, burst);
+        self.profile.recording.bursts.iter().filter(asked).map(|burst| burst.id).collect()
     }
 
-    /// All bytes of the whole program.
-    fn whole_traffic(&self) -> Estimate {
-        let moved = self.all.read.plus(&self.all.write);
-        self.replayed.strata.expansion().total(&moved).map(any_line)
-    }
-
-    /// Whether the selection has a burst.
-    fn chosen(&self, grouping: &Grouping<'_>) -> HashMap<BurstId, bool> {
-        let bursts = &self.profile.recording.bursts;
-        let asked = |burst: &Burst| is_chosen(self.profile, grouping.selection, burst);
-        bursts.iter().map(|burst| (burst.id, asked(burst))).collect()
-    }
-
-    fn part_row(
-        &self,
-        key: RowKey,
-        parts: &[(SiteIndex, Part)],
-        chosen: &HashMap<BurstId, bool>,
-        whole: &Estimate,
-    ) -> PartRow {
-        let is_chosen = |burst: BurstId| chosen.get(&burst).copied().unwrap_or(false);
-        let amounts = self.amounts_of_parts(parts, is_chosen);
-        let metric = |quantity: &Quantity, unit| {
-            self.strata.amount(quantity, unit, Evidence::Estimated, most_per_second(unit))
-        };
-        let moved = amounts.read.plus(&amounts.write);
-        let share =
-            self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED).metric();
-        let loads = parts
-            .iter()
-            .map(|(site, part)| (*site, *part, self.loads_of_part(*site, *part, is_chosen)));
-        PartRow {
-            key,
-            read: metric(&amounts.read, "bytes"),
-            write: metric(&amounts.write, "bytes"),
-            moved: metric(&moved, "bytes"),
-            share,
-            loads: metric(&amounts.loads, "count"),
-            stores: metric(&amounts.stores, "count"),
-            latency: self.latency_of_parts(loads, is_chosen),
-        }
+    fn part_row(&self, key: RowKey, parts: &Parts, chosen: &Chosen, whole: &Estimate) -> PartRow {
+        let amounts = self.summed(parts.iter().flat_map(|one| self.works(one, chosen)));
+        let loads = self.weighted_of_parts(self.loads_of_parts(parts, chosen), chosen);
+        let (traffic, latency) = (self.traffic(&amounts, whole), self.enough(&loads));
+        PartRow { key, traffic, latency }
     }
 
     /// Bytes moved over the run, and loads: likely.
-    fn weight_of_parts(
-        &self,
-        parts: &[(SiteIndex, Part)],
-        chosen: &HashMap<BurstId, bool>,
-    ) -> (f64, f64) {
-        let works = || {
-            let works = parts.iter().flat_map(|(site, part)| self.works_of_part(*site, *part));
-            works.filter(|(_, burst, ..)| chosen.get(&self.id_of(burst)) == Some(&true))
-        };
-        let moved = works().map(|(number, burst, site, part)| {
-            let (fills, written) = self.moved_by(burst, site, part);
+    fn weight_of_parts(&self, parts: &Parts, chosen: &Chosen) -> (f64, f64) {
+        let works = || parts.iter().flat_map(|one| self.works(one, chosen));
+        let moved = works().map(|(number, burst, site, done)| {
+            let (fills, written) = self.moved_by(burst, site, done);
             (number, fills.best + written.best)
         });
-        let loads = works().map(|(number, _, _, part)| (number, part.loads as f64));
+        let loads = works().map(|(number, _, _, done)| (number, done.loads as f64));
         (self.expansion().sum(moved), self.expansion().sum(loads))
     }
 
-    /// Bytes that a burst read from memory and wrote to it, at a site in a part.
-    fn moved_by(&self, burst: &BurstWork, site: &SiteWork, part: &PartWork) -> (Bounds, Bounds) {
-        // First touches by time are those of the site: so the parts' lines sum up to the site's.
-        let fills = self.model.fetched(burst, site, &part.fills).times(LINE);
-        let dirtied = self.model.dirtied(burst, site, &part.dirtied).times(LINE);
-        (fills, dirtied.plus(Bounds::exactly(part.streamed as f64)))
-    }
-
-    /// What some sites did with some parts, per burst.
-    fn amounts_of_parts(
+    /// Loads of each site from its part over the whole run.
+    fn loads_of_parts(
         &self,
-        parts: &[(SiteIndex, Part)],
-        chosen: impl Fn(BurstId) -> bool,
-    ) -> Amounts {
-        let none = || Quantity::none(self.passed.bursts.len());
-        let mut amounts = Amounts { read: none(), write: none(), loads: none(), stores: none() };
-        for (site, part) in parts {
-            for (number, burst, site, part) in self.works_of_part(*site, *part) {
-                if !chosen(self.id_of(burst)) {
-                    continue;
-                }
-                let (fills, written) = self.moved_by(burst, site, part);
-                amounts.read.add(number, fills);
-                amounts.write.add(number, written);
-                amounts.loads.add(number, Bounds::exactly(part.loads as f64));
-                amounts.stores.add(number, Bounds::exactly(part.stores as f64));
-            }
-        }
-        amounts
-    }
-
-    /// Loads of a site from a part over the whole run.
-    fn loads_of_part(&self, site: SiteIndex, part: Part, chosen: impl Fn(BurstId) -> bool) -> f64 {
-        let works = self.works_of_part(site, part);
-        let works = works.filter(|(_, burst, ..)| chosen(self.id_of(burst)));
-        self.expansion().sum(works.map(|(number, _, _, part)| (number, part.loads as f64)))
+        parts: &Parts,
+        chosen: &Chosen,
+    ) -> impl Iterator<Item = (SiteIndex, Part, f64)> {
+        parts.iter().map(|one| {
+            let loads = self.works(one, chosen);
+            let loads = loads.map(|(number, _, _, done)| (number, done.loads as f64));
+            (one.0, one.1, self.expansion().sum(loads))
+        })
     }
 }
 

@@ -20,7 +20,7 @@ use super::core_time::loops;
 use super::footprint::Footprint;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
-use super::work::{BurstWork, PartWork, SiteWork, listed};
+use super::work::{BurstWork, Done, SiteWork, listed};
 use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
@@ -248,11 +248,16 @@ impl Tool for Walker<'_> {
             if work.sites.last().is_none_or(|before| before.site != site) {
                 last[site.index()] = Step::default();
                 let firsts = std::mem::replace(&mut firsts[site.index()], [0; BINS]);
-                work.sites.push(SiteWork::new(site, listed(&firsts)));
+                let (firsts, parts) = (listed(&firsts), Vec::new());
+                work.sites.push(SiteWork { site, done: Done::default(), firsts, parts });
             }
             if let Some(work) = work.sites.last_mut() {
-                work.add(tally);
-                work.parts.extend(divides.then(|| PartWork::new(part, tally)));
+                work.done.add(tally);
+                if divides {
+                    let mut done = Done::default();
+                    done.add(tally);
+                    work.parts.push((part, done));
+                }
             }
         });
         self.passed.bursts.append(&mut works);

@@ -3,19 +3,37 @@
 //! What for: what no counter of a memory controller can show. What not: over time (`bandwidth`).
 
 use std::cmp::Ordering;
+use std::ops::Deref;
 
 use estimate::Estimate;
 use facts::{Evidence, Metric};
 
 use super::levels::LevelShares;
 use super::quantity::Quantity;
-use super::{Memory, NOTHING_MOVED, any_line, most_per_second};
+use super::{Amounts, Memory, NOTHING_MOVED, any_line, most_per_second};
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::selection::Selection;
 use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 use crate::traced::SiteIndex;
+
+/// What code did with memory, or with parts of objects.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Traffic {
+    /// Bytes read from memory.
+    pub read: Metric,
+    /// Bytes written to memory.
+    pub write: Metric,
+    /// Both.
+    pub moved: Metric,
+    /// Of all bytes of the program, percent.
+    pub share: Metric,
+    /// Loads executed.
+    pub loads: Metric,
+    /// Stores executed.
+    pub stores: Metric,
+}
 
 /// Sites that are shown together.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,21 +42,18 @@ pub struct MemoryRow {
     pub key: RowKey,
     /// The place in it with the most traffic.
     pub place: LocationId,
-    /// Bytes read from memory.
-    pub read: Metric,
-    /// Bytes written to memory.
-    pub write: Metric,
-    /// Both.
-    pub(super) moved: Metric,
-    /// Of all bytes of the program, percent.
-    pub share: Metric,
-    /// Loads executed.
-    pub loads: Metric,
-    /// Stores executed.
-    pub stores: Metric,
+    pub(super) traffic: Traffic,
     /// Hit levels of the loads.
     pub levels: LevelShares,
     pub(super) sites: Vec<SiteIndex>,
+}
+
+impl Deref for MemoryRow {
+    type Target = Traffic;
+
+    fn deref(&self) -> &Traffic {
+        &self.traffic
+    }
 }
 
 impl MemoryRow {
@@ -49,12 +64,6 @@ impl MemoryRow {
             (bytes, row.loads.value.unwrap_or(0.0))
         };
         amount(other).partial_cmp(&amount(self)).unwrap_or(Ordering::Equal)
-    }
-
-    /// Bytes read and written.
-    #[must_use]
-    pub fn traffic(&self) -> Metric {
-        self.moved.clone()
     }
 
     /// Its sites.
@@ -73,8 +82,7 @@ impl Memory<'_> {
         self.available()?;
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let groups = self.groups(selection, keys);
-        let moved = self.all.read.plus(&self.all.write);
-        let whole = self.replayed.strata.expansion().total(&moved).map(any_line);
+        let whole = self.whole_traffic();
         let mut rows: Vec<MemoryRow> =
             groups.into_iter().map(|(key, sites)| self.row(key, sites, &whole)).collect();
         rows.sort_by(MemoryRow::larger_first);
@@ -139,14 +147,30 @@ impl Memory<'_> {
         self.profile.stacks.place_at(site.module, site.offset)
     }
 
-    fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: &Estimate) -> MemoryRow {
-        let amounts = self.amounts(sites.iter().copied());
+    /// All bytes of the whole program.
+    pub(super) fn whole_traffic(&self) -> Estimate {
+        let moved = self.all.read.plus(&self.all.write);
+        self.replayed.strata.expansion().total(&moved).map(any_line)
+    }
+
+    /// Amounts over the run.
+    pub(super) fn traffic(&self, amounts: &Amounts, whole: &Estimate) -> Traffic {
         let metric = |quantity: &Quantity, unit| {
             self.strata.amount(quantity, unit, Evidence::Estimated, most_per_second(unit))
         };
         let moved = amounts.read.plus(&amounts.write);
-        let share =
-            self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED).metric();
+        let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);
+        Traffic {
+            read: metric(&amounts.read, "bytes"),
+            write: metric(&amounts.write, "bytes"),
+            moved: metric(&moved, "bytes"),
+            share: share.metric(),
+            loads: metric(&amounts.loads, "count"),
+            stores: metric(&amounts.stores, "count"),
+        }
+    }
+
+    fn row(&self, key: RowKey, sites: Vec<SiteIndex>, whole: &Estimate) -> MemoryRow {
         let busiest = sites.iter().max_by_key(|site| {
             let outcomes = &self.passed.sites[site];
             (
@@ -158,12 +182,7 @@ impl Memory<'_> {
         MemoryRow {
             key,
             place: busiest.map_or(crate::stack::NO_STACK, |site| self.place(*site)),
-            read: metric(&amounts.read, "bytes"),
-            write: metric(&amounts.write, "bytes"),
-            moved: metric(&moved, "bytes"),
-            share,
-            loads: metric(&amounts.loads, "count"),
-            stores: metric(&amounts.stores, "count"),
+            traffic: self.traffic(&self.amounts(sites.iter().copied()), whole),
             levels: self.levels(sites.iter().copied()),
             sites,
         }

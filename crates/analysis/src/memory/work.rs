@@ -3,6 +3,7 @@
 //! What for: the output of the pass over bursts. What not: what unknown outcomes amount to (`model`).
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use cachesim::{FillTally, SiteTally};
 use estimate::Bounds;
@@ -12,31 +13,34 @@ use crate::objects::Part;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 
-/// What a burst did at one site.
-#[derive(Clone, Debug)]
-pub(crate) struct SiteWork {
-    pub(crate) site: SiteIndex,
+/// What a burst did at one site, or with one part of an object there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Done {
     pub(crate) loads: u64,
     pub(crate) stores: u64,
     /// Bytes that went past the caches.
     pub(crate) streamed: u64,
     pub(crate) fills: Partly,
     pub(crate) dirtied: Partly,
+}
+
+/// What a burst did at one site.
+#[derive(Clone, Debug)]
+pub(crate) struct SiteWork {
+    pub(crate) site: SiteIndex,
+    pub(crate) done: Done,
     /// First touches of the lines that are followed, by the time since the burst began.
     pub(crate) firsts: Vec<(u8, u64)>,
     /// The same by part of an object, where objects are distinguished.
-    pub(crate) parts: Vec<PartWork>,
+    pub(crate) parts: Vec<(Part, Done)>,
 }
 
-/// What a burst did at one site with one part of an object.
-#[derive(Clone, Debug)]
-pub(crate) struct PartWork {
-    pub(crate) part: Part,
-    pub(crate) loads: u64,
-    pub(crate) stores: u64,
-    pub(crate) streamed: u64,
-    pub(crate) fills: Partly,
-    pub(crate) dirtied: Partly,
+impl Deref for SiteWork {
+    type Target = Done;
+
+    fn deref(&self) -> &Done {
+        &self.done
+    }
 }
 
 /// A count of lines, of which some are known to be and some may be.
@@ -111,40 +115,13 @@ impl Partly {
     }
 }
 
-impl SiteWork {
-    pub(super) fn new(site: SiteIndex, firsts: Vec<(u8, u64)>) -> SiteWork {
-        let (fills, dirtied) = (Partly::default(), Partly::default());
-        SiteWork {
-            site,
-            loads: 0,
-            stores: 0,
-            streamed: 0,
-            fills,
-            dirtied,
-            firsts,
-            parts: Vec::new(),
-        }
-    }
-
+impl Done {
     pub(super) fn add(&mut self, tally: &SiteTally) {
         self.loads += tally.loads;
         self.stores += tally.stores + tally.streaming_stores;
         self.streamed += tally.streaming_bytes;
         self.fills.add(&tally.fills);
         self.dirtied.add(&tally.dirtied);
-    }
-}
-
-impl PartWork {
-    pub(super) fn new(part: Part, tally: &SiteTally) -> PartWork {
-        PartWork {
-            part,
-            loads: tally.loads,
-            stores: tally.stores + tally.streaming_stores,
-            streamed: tally.streaming_bytes,
-            fills: Partly::of(&tally.fills),
-            dirtied: Partly::of(&tally.dirtied),
-        }
     }
 }
 
@@ -173,8 +150,8 @@ pub(super) fn works_by_part(bursts: &[BurstWork]) -> WorksByPart {
     let mut works = WorksByPart::new();
     for (number, burst) in bursts.iter().enumerate() {
         for (position, site) in burst.sites.iter().enumerate() {
-            for (at, part) in site.parts.iter().enumerate() {
-                works.entry((site.site, part.part)).or_default().push((number, position, at));
+            for (at, (part, _)) in site.parts.iter().enumerate() {
+                works.entry((site.site, *part)).or_default().push((number, position, at));
             }
         }
     }

@@ -54,7 +54,7 @@ impl ObjectRow {
     /// Bytes that moved.
     #[must_use]
     pub fn traffic(&self) -> f64 {
-        self.memory.as_ref().and_then(|row| row.traffic().value).unwrap_or(0.0)
+        self.memory.as_ref().and_then(|row| row.moved.value).unwrap_or(0.0)
     }
 
     /// Time waited for it, bytes that moved, loads and stores, traced accesses: what rows are sorted by.

@@ -101,7 +101,7 @@ impl Native<'_> {
                 ..metric.clone()
             }
         };
-        let intensity = row.dram_intensity(&in_bursts(&whole.traffic()));
+        let intensity = row.dram_intensity(&in_bursts(&whole.moved));
         let rate = match self.seconds.get(&row.key) {
             Some(seconds) => row.rate(&in_bursts(seconds)),
             None => Metric::unavailable("GFLOP/s", "no sample fell into it"),
