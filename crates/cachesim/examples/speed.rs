@@ -5,8 +5,8 @@
 
 use base::{Bytes, RemoteAddr};
 use cachesim::{
-    Access, ColdLines, Config, Frames, Geometry, Hierarchy, Inclusion, Kind, LoopAccess, LoopRun,
-    PageSize, Prefetch, Replacement, SiteId, Thread,
+    Access, ColdLines, Config, Frames, Geometry, Hierarchy, Kind, LoopAccess, LoopRun, PageSize,
+    SiteId,
 };
 
 const IRREGULAR: u64 = 64 << 20;
@@ -18,10 +18,6 @@ fn config(llc_ways: u32) -> Config {
         l1: level(48 << 10, 12),
         l2: Some(level(2 << 20, 16)),
         llc: Some(level(12 << 20, llc_ways)),
-        cores: 1,
-        inclusion: Inclusion::NonInclusive,
-        replacement: Replacement::Lru,
-        prefetch: Prefetch::None,
         cold: ColdLines::Unknown,
         frames: Frames::Scattered(PageSize::Small),
     }
@@ -75,7 +71,7 @@ fn report_with(llc_ways: u32, what: &str, accesses: u64, mut work: impl FnMut(&m
 fn main() {
     let all = |trace: &'static [Access]| {
         move |hierarchy: &mut Hierarchy| {
-            trace.iter().for_each(|access| hierarchy.access(Thread(0), access));
+            trace.iter().for_each(|access| hierarchy.access(access));
         }
     };
     let irregular: &'static [Access] = spread(IRREGULAR, 4 << 20).leak();
@@ -93,13 +89,13 @@ fn main() {
     ] {
         let accesses = triad(apart);
         report(what, 3 * iterations, |hierarchy| {
-            hierarchy.run(Thread(0), &LoopRun { accesses: &accesses, iterations, partial: 0 });
+            hierarchy.run(&LoopRun { accesses: &accesses, iterations, partial: 0 });
         });
     }
     let (accesses, iterations) = (triad(different), 1 << 20);
     report("triad of 24 MiB, access by access", 3 * iterations, |hierarchy| {
         for iteration in 0..iterations {
-            accesses.iter().for_each(|one| hierarchy.access(Thread(0), &one.at(iteration)));
+            accesses.iter().for_each(|one| hierarchy.access(&one.at(iteration)));
         }
     });
     let mut hierarchy = Hierarchy::new(&config(16)).expect("it can be simulated");

@@ -9,10 +9,6 @@ use base::RemoteAddr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SiteId(pub u32);
 
-/// A thread, numbered by the caller. Thread t has the private caches t mod [`crate::Config::cores`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Thread(pub u32);
-
 /// The effect of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {

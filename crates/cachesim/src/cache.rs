@@ -5,8 +5,8 @@
 
 use base::Bytes;
 
-use crate::config::{ColdLines, Frames, Geometry, MAX_LINES, MAX_WAYS, Replacement};
-use crate::replacement::recency::{Nibbles, Ring};
+use crate::config::{ColdLines, Frames, Geometry, MAX_LINES, MAX_WAYS};
+use crate::recency::{Nibbles, Ring};
 use crate::sets::Sets;
 use crate::state::{Entry, LineState};
 use crate::tally::FillClass;
@@ -56,17 +56,12 @@ macro_rules! each {
 
 impl Cache {
     /// `geometry` was checked.
-    pub fn new(
-        geometry: Geometry,
-        replacement: Replacement,
-        cold: ColdLines,
-        frames: Frames,
-    ) -> Cache {
+    pub fn new(geometry: Geometry, cold: ColdLines, frames: Frames) -> Cache {
         debug_assert!(geometry.bytes <= Bytes(MAX_LINES * u64::from(geometry.line_bytes)));
         match geometry.ways {
-            ..=16 => Cache::Narrow(Sets::new(geometry, replacement, cold, frames)),
-            17..=32 => Cache::Wide(Sets::new(geometry, replacement, cold, frames)),
-            _ => Cache::Widest(Sets::new(geometry, replacement, cold, frames)),
+            ..=16 => Cache::Narrow(Sets::new(geometry, cold, frames)),
+            17..=32 => Cache::Wide(Sets::new(geometry, cold, frames)),
+            _ => Cache::Widest(Sets::new(geometry, cold, frames)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is simulated: sizes, policies, and the check that they are possible.
+//! What is simulated: sizes, the state at the start, and the check that they are possible.
 //!
 //! What not: a machine's real configuration (`analysis` reads it from the recording).
 
@@ -11,8 +11,6 @@ use crate::tlb::PageSize;
 pub(crate) const MAX_WAYS: u32 = 128;
 /// 4 GiB of lines of 64 bytes; their tags take 0.7 GB.
 pub(crate) const MAX_LINES: u64 = 1 << 26;
-/// The bits of a set's tree fit into 32 bits.
-pub(crate) const MAX_TREE_WAYS: u32 = 32;
 
 /// Size and shape of a level.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -53,31 +51,6 @@ impl Geometry {
         }
         Ok(())
     }
-}
-
-/// The relation of the last level to the private ones. Meaningless without a last level.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Inclusion {
-    /// A line that leaves the last level also leaves the private ones: Intel's client processors before 2021.
-    Inclusive,
-    /// A line is filled into all levels, and leaves each independently.
-    #[default]
-    NonInclusive,
-    /// The last level holds the lines that the private ones evicted: AMD Zen; Intel's servers since Skylake are
-    /// similar.
-    Victim,
-}
-
-/// The victim in a full set.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Replacement {
-    /// The line not touched for longest.
-    #[default]
-    Lru,
-    /// The leaf that a binary tree of "not this way" bits leads to; up to 32 ways.
-    TreePlru,
-    /// Any, from a fixed seed: the same input gives the same answer.
-    Random,
 }
 
 /// What the first touch of a line means while its set is not full.
@@ -124,35 +97,15 @@ impl Frames {
     }
 }
 
-/// Which lines the hardware prefetches.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Prefetch {
-    /// None.
-    #[default]
-    None,
-    /// The line after each one that L1 misses.
-    NextLine,
-    /// The line at a site's constant distance.
-    Stride,
-}
-
 /// A cache hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Config {
-    /// First level of data, one per core.
+    /// First level of data.
     pub l1: Geometry,
-    /// Second level, one per core.
+    /// Second level.
     pub l2: Option<Geometry>,
-    /// Last level, one for all cores.
+    /// Last level.
     pub llc: Option<Geometry>,
-    /// Number of cores with private caches, 1..=64. A miss asks every other core, so cores cost time.
-    pub cores: u32,
-    /// The last level's part.
-    pub inclusion: Inclusion,
-    /// For all levels.
-    pub replacement: Replacement,
-    /// Into L2, which must exist then.
-    pub prefetch: Prefetch,
     /// The state at the start.
     pub cold: ColdLines,
     /// Where its pages lie.
@@ -160,43 +113,19 @@ pub struct Config {
 }
 
 impl Config {
-    /// One core, three levels that are not inclusive, LRU, and no prefetcher.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.cores == 1
-            && self.l2.is_some()
-            && self.llc.is_some()
-            && self.inclusion == Inclusion::NonInclusive
-            && self.replacement == Replacement::Lru
-            && self.prefetch == Prefetch::None
-    }
-
     /// Checks that this can be simulated.
     ///
     /// # Errors
     /// The first property that cannot be.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let outer = [("l2", self.l2), ("llc", self.llc)];
         self.l1.check("l1")?;
-        for (level, geometry) in outer {
+        for (level, geometry) in [("l2", self.l2), ("llc", self.llc)] {
             let Some(geometry) = geometry else { continue };
             geometry.check(level)?;
             if geometry.line_bytes != self.l1.line_bytes {
                 let (one, other) = (self.l1.line_bytes, geometry.line_bytes);
                 return Err(ConfigError::LinesDiffer { level, one, other });
             }
-        }
-        let all = [("l1", Some(self.l1)), outer[0], outer[1]];
-        for (level, geometry) in all {
-            let ways = geometry.map_or(0, |geometry| geometry.ways);
-            if self.replacement == Replacement::TreePlru && ways > MAX_TREE_WAYS {
-                return Err(ConfigError::TreeWays { level, ways });
-            }
-        }
-        if self.prefetch != Prefetch::None && self.l2.is_none() {
-            return Err(ConfigError::PrefetchWithoutL2);
-        }
-        if !(1..=64).contains(&self.cores) {
-            return Err(ConfigError::Cores { cores: self.cores });
         }
         Ok(())
     }
@@ -234,14 +163,6 @@ pub enum ConfigError {
         /// How many.
         ways: u32,
     },
-    /// Too many ways for a tree.
-    #[error("{level} has {ways} ways; tree replacement goes up to {MAX_TREE_WAYS}")]
-    TreeWays {
-        /// Where.
-        level: &'static str,
-        /// How many.
-        ways: u32,
-    },
     /// Less than a set, or too large.
     #[error("{level} has {bytes}; sizes from one set, {least}, to {most} can be simulated")]
     Size {
@@ -254,9 +175,6 @@ pub enum ConfigError {
         /// The limit.
         most: Bytes,
     },
-    /// A prefetcher with nowhere to fetch to.
-    #[error("a prefetcher fetches into l2, and there is none")]
-    PrefetchWithoutL2,
     /// Entries of a TLB that are not whole sets.
     #[error("{level} has {entries} entries in {ways} ways: these are not whole sets")]
     Entries {
@@ -266,11 +184,5 @@ pub enum ConfigError {
         entries: u32,
         /// Per set.
         ways: u32,
-    },
-    /// No cores, or too many.
-    #[error("{cores} cores were asked for; 1 to 64 can be simulated")]
-    Cores {
-        /// How many.
-        cores: u32,
     },
 }

@@ -2,10 +2,8 @@
 //!
 //! What not: what an access does to the levels (`caches`), loops (`loops`).
 
-use base::RemoteAddr;
-
-use crate::access::{Access, SiteId, Span, Thread};
-use crate::caches::{Caches, Touch};
+use crate::access::{Access, SiteId, Span};
+use crate::caches::Caches;
 use crate::config::{Config, ConfigError};
 use crate::tally::{SiteTally, Traffic};
 
@@ -43,13 +41,6 @@ impl Hierarchy {
         self.caches.traffic
     }
 
-    /// First addresses of lines whose copies in other cores were invalidated by stores, with the number of these
-    /// copies.
-    pub fn contended_lines(&self) -> impl Iterator<Item = (RemoteAddr, u64)> {
-        let (contended, shift) = (&self.caches.contended, self.caches.shift);
-        contended.iter().map(move |(line, copies)| (RemoteAddr(line << shift), *copies))
-    }
-
     /// The tallies and the traffic since the last call, which start again at zero. The caches stay as they are.
     pub fn take_tallies(&mut self) -> (Vec<SiteTally>, Traffic) {
         (std::mem::take(&mut self.tallies), std::mem::take(&mut self.caches.traffic))
@@ -60,21 +51,19 @@ impl Hierarchy {
         self.tallies.get_mut(site.0 as usize).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Simulates an access of a thread.
+    /// Simulates an access.
     #[inline]
-    pub fn access(&mut self, thread: Thread, access: &Access) {
-        let core = self.caches.core_of(thread);
+    pub fn access(&mut self, access: &Access) {
         let (caches, tally) = self.with_tally(access.site);
         tally.count(access, 1);
         let shift = caches.shift;
         let span = Span::of(access, shift);
-        let Access { kind, site, .. } = *access;
         if span.lines == 1 {
-            caches.touch(Touch { core, line: span.first, kind, site }, tally);
+            caches.touch(span.first, access.kind, tally);
             return;
         }
         for line in span.iter(shift) {
-            caches.touch(Touch { core, line, kind, site }, tally);
+            caches.touch(line, access.kind, tally);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::access::{LoopAccess, LoopRun, SiteId};
 use crate::cache::Cache;
 use crate::caches::Caches;
 use crate::hierarchy::Hierarchy;
-use crate::loops::{Core, drive};
+use crate::loops::drive;
 use crate::tally::SiteTally;
 
 /// Accesses of a stream stay below this: above, addresses wrap around.
@@ -66,7 +66,7 @@ impl Hierarchy {
     fn part(&mut self, run: &LoopRun<'_>, first: u64, iterations: u64) {
         let accesses: Vec<LoopAccess> = run.accesses.iter().map(|one| one.from(first)).collect();
         let accesses = &accesses;
-        drive(&mut Core::new(self, 0), &LoopRun { accesses, iterations, partial: 0 });
+        drive(self, &LoopRun { accesses, iterations, partial: 0 });
     }
 
     /// The tallies of the sites of a loop, each once.
@@ -92,10 +92,9 @@ impl Caches {
     /// The number of iterations in which a loop touches about as many lines as the largest level holds. `None` if the
     /// levels are not those for which the above holds.
     fn turnover(&self, accesses: &[LoopAccess]) -> Option<u64> {
-        let core = self.cores.first().filter(|_| self.plain)?;
+        let levels = [&self.l1, self.l2.as_ref()?, self.llc.as_ref()?];
         let stride = accesses.first()?.stride.unsigned_abs();
-        let levels = [Some(&core.l1), core.l2.as_ref(), self.llc.as_ref()];
-        let bytes = levels.into_iter().flatten().map(Cache::lines).max()? << self.shift;
+        let bytes = levels.into_iter().map(Cache::lines).max()? << self.shift;
         let mut starts: Vec<u64> = accesses.iter().map(|one| one.start.0).collect();
         starts.sort_unstable();
         // Streams close to each other pass through the same lines.
@@ -110,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::access::Kind;
-    use crate::config::{ColdLines, Config, Frames, Geometry, Inclusion, Prefetch, Replacement};
+    use crate::config::{ColdLines, Config, Frames, Geometry};
 
     fn stream(start: u64, stride: i64) -> LoopAccess {
         let (kind, site) = (Kind::Write, SiteId(0));
@@ -140,10 +139,6 @@ mod tests {
             l1: level(4, 2),
             l2: Some(level(8, 4)),
             llc: Some(level(15, 20)),
-            cores: 1,
-            inclusion: Inclusion::NonInclusive,
-            replacement: Replacement::Lru,
-            prefetch: Prefetch::None,
             cold: ColdLines::Unknown,
             frames: Frames::AsAddressed,
         };

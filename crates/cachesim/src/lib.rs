@@ -5,8 +5,7 @@
 //! instruction fetches, the accesses of page walks, the order in which an out-of-order core performs accesses. No
 //! I/O.
 //!
-//! Where: `replacement` has the policies (LRU, tree pseudo-LRU, random), `prefetch` the prefetchers, `inclusion` and
-//! `sharing` the relations between levels and cores, `tlb` the TLBs; `config` selects them.
+//! Where: `sets` and `recency` have a level, `caches` and `eviction` what passes between levels, `tlb` the TLBs; `config` selects sizes.
 //!
 //! At the start of a burst the contents of caches are unknown. A line that is touched for the first time may be
 //! cached already, as long as its set has seen fewer distinct lines than it has ways. That is [`FillClass::Unknown`]
@@ -21,8 +20,8 @@
 //! ```
 //!
 //! Assumptions of all: addresses are virtual, and the placement of pages is unknown ([`Frames`] models it). Lines
-//! have one size in all levels. Every level writes back and allocates on writes. The head of each policy's file has
-//! more.
+//! have one size in all levels. Every level replaces the least recently used line, writes back, and allocates on writes. There is one
+//! core, and no prefetcher.
 
 #![forbid(unsafe_code)]
 
@@ -30,23 +29,19 @@ mod access;
 mod cache;
 mod caches;
 mod config;
+mod eviction;
 mod hierarchy;
-mod inclusion;
 mod jump;
 mod loops;
 mod marks;
-mod prefetch;
-mod replacement;
+mod recency;
 mod sets;
-mod sharing;
 mod state;
 mod tally;
 mod tlb;
 
-pub use access::{Access, Kind, LoopAccess, LoopRun, SiteId, Thread};
-pub use config::{
-    ColdLines, Config, ConfigError, Frames, Geometry, Inclusion, Prefetch, Replacement,
-};
+pub use access::{Access, Kind, LoopAccess, LoopRun, SiteId};
+pub use config::{ColdLines, Config, ConfigError, Frames, Geometry};
 pub use hierarchy::Hierarchy;
 pub use tally::{DEPTHS, FillClass, FillTally, LevelTally, LevelTraffic, SiteTally, Traffic};
 pub use tlb::{PageSize, Tlb, TlbConfig, TlbGeometry, TlbTally};

@@ -10,19 +10,19 @@
 //! * *Steady*: simulate an iteration with these lines, and then one more. If all touches of the second hit L1, and no
 //!   line was removed from L1 meanwhile, further iterations do the same. A depth is the number of distinct lines of
 //!   the set touched since the line's last touch, which is at most one iteration ago. The effect of hits on the
-//!   recency order, on tree bits and on dirty lines is the same after each iteration. So these iterations are
+//!   recency order and on dirty lines is the same after each iteration. So these iterations are
 //!   counted, not simulated. If any touch missed, all are simulated.
 //! * *Calm*: if, in addition, no two accesses have different lines in one L1 set, then every line is its set's most
 //!   recent one. A repeated touch has depth 0 and changes nothing, and this stays so while other accesses move on to
 //!   lines in unused sets. Then only changed accesses are simulated, each at its change. Calm ends when two lines
-//!   meet in a set, or a line is removed from L1 (by inclusion).
+//!   meet in a set, or a line is removed from L1.
 //!
 //! Accesses that remove lines (stores that bypass the caches, flushes) are simulated at their changes too. Repeated,
-//! they find nothing to remove, unless another access or a prefetcher inserts the line: that is not calm. Stores: the
-//! simulated touch at a change makes the line dirty; repeated ones find it dirty. Other threads do not run meanwhile.
+//! they find nothing to remove, unless another access inserts the line: that is not calm. Stores: the
+//! simulated touch at a change makes the line dirty; repeated ones find it dirty.
 
-use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span, Thread};
-use crate::caches::{Touch, Touched};
+use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
+use crate::caches::Touched;
 use crate::hierarchy::Hierarchy;
 
 /// What the driver needs of a hierarchy of levels.
@@ -37,63 +37,44 @@ pub(crate) trait Levels {
     fn add_hits(&mut self, site: SiteId, depth: u8, count: u64);
     /// How often something but a touch changed the first level.
     fn removals(&self) -> u64;
-    /// Whether a miss may insert other lines after the first level.
-    fn prefetches(&self) -> bool;
 }
 
-/// One core of a hierarchy.
-pub(crate) struct Core<'a> {
-    hierarchy: &'a mut Hierarchy,
-    core: usize,
-}
-
-impl<'a> Core<'a> {
-    pub fn new(hierarchy: &'a mut Hierarchy, core: usize) -> Core<'a> {
-        Core { hierarchy, core }
-    }
-}
-
-impl Levels for Core<'_> {
+impl Levels for Hierarchy {
     fn shift(&self, _: usize) -> u32 {
-        self.hierarchy.caches.shift
+        self.caches.shift
     }
 
     fn first_level_set(&self, _: usize, line: u64) -> u64 {
-        self.hierarchy.caches.cores[self.core].l1.set_of(line)
+        self.caches.l1.set_of(line)
     }
 
     #[inline]
     fn touch(&mut self, _: usize, line: u64, kind: Kind, site: SiteId) -> Touched {
-        let (caches, tally) = self.hierarchy.with_tally(site);
-        caches.touch(Touch { core: self.core, line, kind, site }, tally)
+        let (caches, tally) = self.with_tally(site);
+        caches.touch(line, kind, tally)
     }
 
     fn add_hits(&mut self, site: SiteId, depth: u8, count: u64) {
-        self.hierarchy.with_tally(site).1.l1.add_hits(depth, count);
+        self.with_tally(site).1.l1.add_hits(depth, count);
     }
 
     fn removals(&self) -> u64 {
-        self.hierarchy.caches.cores[self.core].l1.removals()
-    }
-
-    fn prefetches(&self) -> bool {
-        self.hierarchy.caches.prefetches()
+        self.caches.l1.removals()
     }
 }
 
 impl Hierarchy {
-    /// Simulates a run of a loop by a thread; the same as [`Hierarchy::access`] for each of its accesses, only faster.
-    pub fn run(&mut self, thread: Thread, run: &LoopRun<'_>) {
+    /// Simulates a run of a loop; the same as [`Hierarchy::access`] for each of its accesses, only faster.
+    pub fn run(&mut self, run: &LoopRun<'_>) {
         for (index, access) in run.accesses.iter().enumerate() {
             let more = u64::from(index < run.partial);
             let (_, tally) = self.with_tally(access.site);
             tally.count(&access.at(0), run.iterations.saturating_add(more));
         }
-        let core = self.caches.core_of(thread);
         let done = self.run_ahead(run);
         let rest: Vec<LoopAccess> = run.accesses.iter().map(|access| access.from(done)).collect();
         let rest = LoopRun { accesses: &rest, iterations: run.iterations - done, ..*run };
-        drive(&mut Core::new(self, core), &rest);
+        drive(self, &rest);
     }
 }
 
@@ -247,7 +228,6 @@ struct Driver<'a, L: Levels> {
     meetings: Meetings,
     /// Some access removes lines.
     drops: bool,
-    can_be_calm: bool,
     /// Depths of a steady iteration: site and depth of each line touched.
     steady: Vec<(SiteId, u8)>,
 }
@@ -257,9 +237,8 @@ impl<'a, L: Levels> Driver<'a, L> {
         let accesses = run.accesses.iter().enumerate();
         let cursors = accesses.map(|(index, access)| Cursor::new(levels, index, access)).collect();
         let drops = run.accesses.iter().any(|access| access.kind.drops());
-        let can_be_calm = !(drops && levels.prefetches());
         let meetings = Meetings::default();
-        Driver { levels, cursors, meetings, drops, can_be_calm, steady: Vec::new() }
+        Driver { levels, cursors, meetings, drops, steady: Vec::new() }
     }
 
     /// Invariant at the head of the loop: all iterations before `now` are done, and either something changes in
@@ -275,7 +254,7 @@ impl<'a, L: Levels> Driver<'a, L> {
                 let removals = self.levels.removals();
                 self.whole_iteration();
                 self.cursors.iter_mut().for_each(|cursor| cursor.settled = now + 1);
-                self.can_be_calm && free && removals == self.levels.removals()
+                free && removals == self.levels.removals()
             };
             let next = self.cursors.iter().map(|cursor| cursor.next).min();
             let next = next.unwrap_or(iterations).min(iterations);

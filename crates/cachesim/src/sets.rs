@@ -1,6 +1,9 @@
 //! The sets of a level of up to N ways: look-up, fill, removal of lines.
 //!
-//! What not: the number of ways (`cache`), the choice of a victim (`replacement`).
+//! The least recently touched line of a full set leaves. Ways without a line are filled first: those whose line was removed, the one
+//! touched longest ago before the others; then those that never held one, lowest first. In a burst these stand for the ways with
+//! unknown contents, so no line of the burst leaves before its set has seen as many lines as it has ways.
+//! What not: the number of ways (`cache`), the order of ways (`recency`).
 //!
 //! A simulated line that misses everywhere costs its look-ups, and part of these are misses of the real caches. So a set is
 //! contiguous, and a look-up that misses reads only its first 32 bytes (up to 16 ways):
@@ -16,10 +19,9 @@
 //! is empty. There are thousands of bursts, and emptying a last level would cost 0.1 ms for each.
 
 use crate::cache::{CacheAddress, Hit, Slot};
-use crate::config::{ColdLines, Frames, Geometry, Replacement};
+use crate::config::{ColdLines, Frames, Geometry};
 use crate::marks::{Marks, mark};
-use crate::replacement::Policy;
-use crate::replacement::recency::Order;
+use crate::recency::Order;
 use crate::state::{Entry, LineState};
 use crate::tally::FillClass;
 
@@ -48,7 +50,6 @@ pub struct Sets<const N: usize, O: Order> {
     /// In sets with fewer lines, lines that are not found may have been there before.
     known_from: u8,
     pub(crate) generation: u32,
-    policy: Policy,
     /// How many lines were taken out, not by making room.
     removals: u64,
     /// Where pages lie; as addressed too where a page has lines of all sets.
@@ -90,26 +91,19 @@ impl<const N: usize, O: Order> Set<N, O> {
 
 impl<const N: usize, O: Order> Sets<N, O> {
     /// `geometry` was checked, and has at most N ways.
-    pub fn new(
-        geometry: Geometry,
-        replacement: Replacement,
-        cold: ColdLines,
-        frames: Frames,
-    ) -> Sets<N, O> {
+    pub fn new(geometry: Geometry, cold: ColdLines, frames: Frames) -> Sets<N, O> {
         let (set_count, ways) = (geometry.sets(), geometry.ways as usize);
         // If all set bits lie within a page offset, placement cannot change the set, and the hash per line is saved.
         let page = if let Frames::Scattered(page) = frames { 1 << page.shift() } else { u64::MAX };
         let within_page = set_count * u64::from(geometry.line_bytes) <= page;
-        let sets = set_count as usize;
         let power_of_two = set_count.is_power_of_two();
         Sets {
-            sets: vec![Set::new(); sets],
+            sets: vec![Set::new(); set_count as usize],
             set_count,
             reciprocal: if power_of_two { 0 } else { u64::MAX / set_count },
             ways,
             known_from: if cold == ColdLines::Unknown { ways as u8 } else { 0 },
             generation: 1,
-            policy: Policy::new(replacement, sets, ways),
             removals: 0,
             frames: if within_page { Frames::AsAddressed } else { frames },
             line_shift: geometry.line_bytes.trailing_zeros(),
@@ -198,7 +192,6 @@ impl<const N: usize, O: Order> Sets<N, O> {
             return Err(self.absent(filled));
         };
         let depth = set.order.promote(way, self.ways);
-        self.policy.touched(address.set, way);
         Ok(Hit { slot: slot(address.set, way), depth })
     }
 
@@ -213,9 +206,10 @@ impl<const N: usize, O: Order> Sets<N, O> {
     #[inline(never)]
     pub fn fill(&mut self, address: CacheAddress, state: LineState) -> Option<Entry> {
         let set = &mut self.sets[address.set];
-        // With LRU and without gaps the oldest way is the victim: one update of the order does everything.
-        if set.generation != self.generation || set.gaps > 0 || !self.policy.is_lru() {
-            return self.fill_any(address, state);
+        // Without gaps the oldest way is the victim: one update of the order does everything.
+        if set.generation != self.generation || set.gaps > 0 {
+            self.fill_any(address, state);
+            return None;
         }
         let full = usize::from(set.filled) == self.ways;
         // Ways that never held a line are the oldest.
@@ -225,32 +219,24 @@ impl<const N: usize, O: Order> Sets<N, O> {
         full.then_some(before)
     }
 
-    /// The same in other cases than the common one.
+    /// The same where there is room: in a set of an earlier burst, or with gaps.
     #[inline(never)]
-    fn fill_any(&mut self, address: CacheAddress, state: LineState) -> Option<Entry> {
+    fn fill_any(&mut self, address: CacheAddress, state: LineState) {
         let set = &mut self.sets[address.set];
         if set.generation != self.generation {
             // The set is from an earlier burst: it is emptied at its first use.
             (set.generation, set.filled, set.gaps) = (self.generation, 0, 0);
             set.order = O::empty(self.ways);
-            self.policy.forget(address.set);
         }
-        let full = usize::from(set.filled) == self.ways;
-        let evicts = full && set.gaps == 0;
         let way = if set.gaps > 0 {
             set.gaps -= 1;
             set.oldest_gap(self.ways)
-        } else if full {
-            let oldest = set.order.ways(self.ways).last().unwrap_or(0);
-            self.policy.victim(address.set, self.ways, oldest)
         } else {
             set.filled += 1;
             usize::from(set.filled) - 1
         };
         set.order.promote(way, self.ways);
-        self.policy.touched(address.set, way);
-        let before = set.put(way, address.line, state);
-        evicts.then_some(before)
+        set.put(way, address.line, state);
     }
 
     pub fn remove(&mut self, line: u64) -> Option<LineState> {

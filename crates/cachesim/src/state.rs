@@ -1,7 +1,7 @@
 //! The content of a way: a line's number and its state, in one word.
 //!
 //! ```text
-//! bits 63..10 number of the line | 9 gone | 8 shared | 7 dirtied | 6 dirty | 5..0 class
+//! bits 63..10 number of the line | 9 gone | 8 - | 7 dirtied | 6 dirty | 5..0 class
 //! ```
 //!
 //! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that
@@ -28,11 +28,9 @@ const MISS: u64 = CLASS;
 const DIRTY: u64 = 1 << 6;
 /// It was counted as dirtied since it came from DRAM.
 const DIRTIED: u64 = 1 << 7;
-/// Other cores may have copies.
-const SHARED: u64 = 1 << 8;
 
 /// All bits of states.
-const STATE: u64 = CLASS | DIRTY | DIRTIED | SHARED;
+const STATE: u64 = CLASS | DIRTY | DIRTIED;
 const STATE_BITS: u32 = 10;
 
 impl Entry {
@@ -102,21 +100,6 @@ impl LineState {
         self.0 & DIRTIED != 0
     }
 
-    pub fn is_shared(self) -> bool {
-        self.0 & SHARED != 0
-    }
-
-    /// Whether a store changes nothing: the line is dirty and not shared.
-    #[inline]
-    pub fn is_own(self) -> bool {
-        self.0 & (DIRTY | SHARED) == DIRTY
-    }
-
-    #[inline]
-    pub fn shared(self, shared: bool) -> LineState {
-        LineState(self.0 & !SHARED | if shared { SHARED } else { 0 })
-    }
-
     /// The state after a store.
     #[inline]
     pub fn stored(self) -> LineState {
@@ -129,7 +112,7 @@ impl LineState {
         LineState(self.0 & !DIRTY)
     }
 
-    /// The state after a dirty copy of an inner level, or of another core, is merged.
+    /// The state after a dirty copy of an inner level is merged.
     #[inline]
     pub fn absorb(self, other: LineState) -> LineState {
         LineState(self.0 | other.0 & (DIRTY | DIRTIED))

@@ -93,17 +93,11 @@ pub struct SiteTally {
     pub l1: LevelTally,
     /// Second level; all zero without one.
     pub l2: LevelTally,
-    /// Last level; all zero without one. Touches that hit in another core's cache ([`SiteTally::remote`]) may not reach it.
+    /// Last level; all zero without one.
     pub llc: LevelTally,
-    /// Lines that another core's private caches gave, because they held a newer version or the last level had none.
-    pub remote: u64,
-    /// Copies in other cores that this site's stores made invalid.
-    pub invalidations: u64,
     /// Lines fetched from DRAM, by what the last level knew about them: the lines read if all unknown ones were
     /// misses.
     pub fills: FillTally,
-    /// Number of these fills that the hardware prefetched after misses of this site.
-    pub prefetched: u64,
     /// Lines that became dirty: the first store to a line since it came from DRAM, with the class of its fill. Each
     /// such line is written to DRAM once, whether the simulation reaches that point or not.
     pub dirtied: FillTally,
@@ -156,8 +150,7 @@ impl LevelTally {
 }
 
 impl SiteTally {
-    /// Adds the effect of one core's accesses since `before`, multiplied. Executions do not change, nor what only
-    /// several cores or prefetchers do.
+    /// Adds the effect of accesses since `before`, multiplied. Executions do not change.
     pub(crate) fn repeat(&mut self, before: &SiteTally, times: u64) {
         self.l1.repeat(&before.l1, times);
         self.l2.repeat(&before.l2, times);
@@ -192,7 +185,7 @@ pub struct LevelTraffic {
     pub dirty_evictions: u64,
 }
 
-/// The lines that left the levels, over all sites and cores, as far as simulated.
+/// The lines that left the levels, over all sites, as far as simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
     /// First level.
@@ -240,10 +233,7 @@ impl AddAssign<&SiteTally> for SiteTally {
         self.l1 += &other.l1;
         self.l2 += &other.l2;
         self.llc += &other.llc;
-        self.remote += other.remote;
-        self.invalidations += other.invalidations;
         self.fills += &other.fills;
-        self.prefetched += other.prefetched;
         self.dirtied += &other.dirtied;
     }
 }

@@ -11,7 +11,7 @@
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
 use crate::cache::{Cache, Hit};
 use crate::caches::Touched;
-use crate::config::{ColdLines, ConfigError, Frames, Geometry, Replacement};
+use crate::config::{ColdLines, ConfigError, Frames, Geometry};
 use crate::loops::{Levels, drive};
 use crate::state::LineState;
 use crate::tally::LevelTally;
@@ -52,7 +52,7 @@ impl TlbGeometry {
         }
         let geometry = Geometry::of_entries(entries, ways);
         geometry.check(level)?;
-        Ok(Cache::new(geometry, Replacement::Lru, cold, Frames::AsAddressed))
+        Ok(Cache::new(geometry, cold, Frames::AsAddressed))
     }
 }
 
@@ -225,9 +225,5 @@ impl Levels for Pages<'_> {
 
     fn removals(&self) -> u64 {
         0
-    }
-
-    fn prefetches(&self) -> bool {
-        false
     }
 }

@@ -4,8 +4,8 @@ mod common;
 
 use base::RemoteAddr;
 use cachesim::{
-    Access, ColdLines, Config, ConfigError, Frames, Hierarchy, Inclusion, Kind, PageSize, Prefetch,
-    Replacement, SiteId, Thread, Tlb, TlbConfig, TlbGeometry,
+    Access, ColdLines, Config, Frames, Hierarchy, Kind, PageSize, SiteId, Tlb, TlbConfig,
+    TlbGeometry,
 };
 use common::{after, geometry, plain, read, write};
 
@@ -29,48 +29,27 @@ fn a_new_burst_knows_nothing() {
     let config = Config { cold: ColdLines::Unknown, ..plain(geometry(1, 2)) };
     let mut hierarchy = after(&config, &reads(&[10, 11]));
     hierarchy.forget();
-    hierarchy.access(Thread(0), &read(10));
+    hierarchy.access(&read(10));
     assert_eq!(hierarchy.tallies()[0].l1.absent.unknown[0], 2);
 }
 
 #[test]
-fn policies_choose_their_victims() {
-    let hits = |replacement, lines: &[u64]| {
-        let config = Config { replacement, ..plain(geometry(1, 4)) };
-        after(&config, &reads(lines)).tallies()[0].l1.hits.iter().sum::<u64>()
+fn the_line_not_touched_for_longest_leaves() {
+    let hits = |lines: &[u64]| {
+        let hierarchy = after(&plain(geometry(1, 4)), &reads(lines));
+        hierarchy.tallies()[0].l1.hits.iter().sum::<u64>()
     };
-    // After 1 2 3 4 1 a fifth line pushes out 2 (the oldest) by LRU, and 3 (the other half) by the tree.
-    assert_eq!(hits(Replacement::Lru, &[1, 2, 3, 4, 1, 5, 2]), 1);
-    assert_eq!(hits(Replacement::TreePlru, &[1, 2, 3, 4, 1, 5, 2]), 2);
-    assert_eq!(hits(Replacement::TreePlru, &[1, 2, 3, 4, 1, 5, 3]), 1);
+    // After 1 2 3 4 1 a fifth line pushes out 2.
+    assert_eq!(hits(&[1, 2, 3, 4, 1, 5, 2]), 1);
+    assert_eq!(hits(&[1, 2, 3, 4, 1, 5, 1]), 2);
 }
 
 #[test]
-fn random_victims_are_spread_evenly() {
-    // One line more than ways, round and round. One line is missing at any time; when its turn comes, one of the four
-    // lines whose turn is 1, 2, 3 or 4 steps later has to go. So a miss every 2.5 steps, where LRU would always miss.
-    let rounds: Vec<u64> = (0..50_000).map(|step| step % 5).collect();
-    let config = Config { replacement: Replacement::Random, ..plain(geometry(1, 4)) };
-    let hierarchy = after(&config, &reads(&rounds));
-    let misses = hierarchy.tallies()[0].l1.absent.misses;
-    assert!((19_700..20_300).contains(&misses), "{misses}");
-}
-
-#[test]
-fn the_last_level_has_its_part() {
-    let config =
-        |inclusion| Config { llc: Some(geometry(1, 2)), inclusion, ..plain(geometry(2, 1)) };
-    // L1: a line per set; even lines in set 0, odd ones in set 1. The last level has two lines in all.
-    let trace = reads(&[0, 1, 3, 5, 0]);
-    let tally = |inclusion| after(&config(inclusion), &trace).tallies()[0];
-    // 3 pushes 0 out of the last level: inclusion takes it out of L1 too.
-    assert_eq!(tally(Inclusion::Inclusive).l1.hits[0], 0);
-    assert_eq!(tally(Inclusion::Inclusive).fills.misses, 5);
-    assert_eq!(tally(Inclusion::NonInclusive).l1.hits[0], 1);
-    // As a victim cache it has what L1 threw out: 1 and 3, and gives 1 back.
-    let hierarchy = after(&config(Inclusion::Victim), &reads(&[0, 1, 3, 5, 1, 0]));
-    let tally = hierarchy.tallies()[0];
-    assert_eq!((tally.llc.hits[1], tally.l1.hits[0], tally.fills.misses), (1, 1, 4));
+fn what_leaves_the_last_level_stays_in_the_first() {
+    let config = Config { llc: Some(geometry(1, 2)), ..plain(geometry(2, 1)) };
+    // L1: a line per set; even lines in set 0, odd ones in set 1. The last level has two lines in all: 3 pushes 0 out.
+    let tally = after(&config, &reads(&[0, 1, 3, 5, 0])).tallies()[0];
+    assert_eq!((tally.l1.hits[0], tally.fills.misses), (1, 4));
 }
 
 #[test]
@@ -107,47 +86,6 @@ fn sizes_need_not_be_powers_of_two() {
     // 12 sets: lines 0 and 12 share a set of one way, 0 and 8 do not.
     let tally = after(&plain(geometry(12, 1)), &reads(&[0, 8, 0, 12, 0])).tallies()[0];
     assert_eq!((tally.l1.hits[0], tally.l1.absent.misses), (1, 4));
-}
-
-#[test]
-fn two_cores_share_and_take_away() {
-    let config = Config { cores: 2, llc: Some(geometry(8, 4)), ..plain(geometry(4, 2)) };
-    let mut hierarchy = Hierarchy::new(&config).expect("it can be simulated");
-    let by = |site: u32, access: Access| Access { site: SiteId(site), ..access };
-    let (one, two) = (Thread(0), Thread(1));
-    hierarchy.access(one, &by(0, write(3)));
-    // The other core has the newer version and gives it.
-    hierarchy.access(two, &by(1, read(3)));
-    // Both have it: a store takes it away from the other, a second one finds it alone.
-    hierarchy.access(one, &by(2, write(3)));
-    hierarchy.access(one, &by(2, write(3)));
-    hierarchy.access(two, &by(3, read(3)));
-    let tallies = hierarchy.tallies();
-    assert_eq!(tallies[1].remote, 1);
-    assert_eq!((tallies[2].invalidations, tallies[2].l1.hits[0]), (1, 2));
-    assert_eq!((tallies[3].remote, tallies[3].l1.absent.misses), (1, 1));
-    let dirtied: u64 = tallies.iter().map(|tally| tally.dirtied.misses).sum();
-    assert_eq!(dirtied, 1);
-    let contended: Vec<_> = hierarchy.contended_lines().collect();
-    assert_eq!(contended, [(RemoteAddr(192), 1)]);
-}
-
-#[test]
-fn prefetchers_fetch_into_l2() {
-    let tally = |prefetch, lines: &[u64]| {
-        let l2 = Some(geometry(16, 8));
-        let config = Config { l2, prefetch, ..plain(geometry(4, 1)) };
-        after(&config, &reads(lines)).tallies()[0]
-    };
-    // 0 fetches 1 and so on; 63 is the last line of its page, so that 64 has to be asked for.
-    let next = tally(Prefetch::NextLine, &[0, 1, 2, 63, 64]);
-    assert_eq!((next.l2.absent.misses, next.l2.hits.iter().sum::<u64>()), (3, 2));
-    // 0 1 2 3, 63 (its next line is in the next page), 64 65.
-    assert_eq!((next.fills.misses, next.prefetched), (7, 4 - 1 + 1));
-    // 0, 5 and 10 convince it: 15 and 20 are there when asked for.
-    let stride = tally(Prefetch::Stride, &[0, 5, 10, 15, 20]);
-    assert_eq!((stride.l2.absent.misses, stride.l2.hits.iter().sum::<u64>()), (3, 2));
-    assert_eq!((stride.fills.misses, stride.prefetched), (6, 3));
 }
 
 #[test]
@@ -194,26 +132,17 @@ fn what_cannot_be_simulated_is_refused() {
             bad(|config| config.l1.line_bytes = 48),
             bad(|config| config.l1.ways = 0),
             bad(|config| config.l1.bytes = base::Bytes(100)),
-            bad(|config| config.cores = 0),
             bad(|config| {
                 config.l2 = Some(cachesim::Geometry { line_bytes: 128, ..geometry(8, 8) });
-            }),
-            bad(|config| {
-                config.llc = Some(geometry(1, 64));
-                config.replacement = Replacement::TreePlru;
             }),
         ],
         [
             "l1 has lines of 48 bytes; powers of two from 16 to 4096 can be simulated",
             "l1 has 0 ways; 1 to 128 can be simulated",
             "l1 has 100 B; sizes from one set, 128 B, to 4 GiB can be simulated",
-            "0 cores were asked for; 1 to 64 can be simulated",
             "l2 has lines of 128 bytes, l1 of 64: all levels must have the same",
-            "llc has 64 ways; tree replacement goes up to 32",
         ]
     );
-    let error: ConfigError = Hierarchy::new(&Config { cores: 65, ..good }).expect_err("too many");
-    assert_eq!(error, ConfigError::Cores { cores: 65 });
 }
 
 /// 128 lines 64 KiB apart, as in a column of a matrix, and an L2 of 1 MiB: by their addresses they fall into one of its 1024

@@ -5,11 +5,9 @@ mod common;
 use base::RemoteAddr;
 use cachesim::{
     ColdLines, Config, Frames, Hierarchy, Kind, LoopAccess, LoopRun, PageSize, SiteId, SiteTally,
-    Thread, Tlb, TlbConfig, TlbGeometry,
+    Tlb, TlbConfig, TlbGeometry,
 };
-use common::{
-    Random, any_config, any_kind, geometry, plain, scattered, three_levels, with_prefetch,
-};
+use common::{Random, any_config, any_kind, geometry, plain, scattered, three_levels};
 
 fn any_loop(random: &mut Random) -> (Vec<LoopAccess>, u64, usize) {
     let accesses: Vec<LoopAccess> = (0..random.below(7))
@@ -31,8 +29,6 @@ fn loops_count_as_their_accesses_do() {
     for seed in 0..1500 {
         let mut random = Random(seed);
         let mut config = any_config(&mut random);
-        config = with_prefetch(config, &mut random);
-        config.cores = random.one_of(&[1, 1, 1, 2]);
         if random.below(3) == 0 {
             // Large enough that nothing disturbs: the calm way.
             config.l1 = geometry(64, 8);
@@ -44,13 +40,12 @@ fn loops_count_as_their_accesses_do() {
         let mut slow = quick.clone();
         for _ in 0..4 {
             let (accesses, iterations, partial) = any_loop(&mut random);
-            let thread = Thread(random.below(2) as u32);
-            quick.run(thread, &LoopRun { accesses: &accesses, iterations, partial });
+            quick.run(&LoopRun { accesses: &accesses, iterations, partial });
             for iteration in 0..iterations {
-                accesses.iter().for_each(|one| slow.access(thread, &one.at(iteration)));
+                accesses.iter().for_each(|one| slow.access(&one.at(iteration)));
             }
             for one in &accesses[..partial] {
-                slow.access(thread, &one.at(iterations));
+                slow.access(&one.at(iterations));
             }
             let what = format!("seed {seed}, {config:?}, {accesses:?}, {iterations}, {partial}");
             let kept = quick.tallies().len().min(slow.tallies().len());
@@ -104,20 +99,20 @@ fn long_streams_count_nearly_as_their_accesses_do() {
         let mut slow = quick.clone();
         for step in 0..4 {
             let (accesses, iterations, partial) = any_streams(&mut random);
-            quick.run(Thread(0), &LoopRun { accesses: &accesses, iterations, partial });
+            quick.run(&LoopRun { accesses: &accesses, iterations, partial });
             for iteration in 0..iterations {
-                accesses.iter().for_each(|one| slow.access(Thread(0), &one.at(iteration)));
+                accesses.iter().for_each(|one| slow.access(&one.at(iteration)));
             }
             for one in &accesses[..partial] {
-                slow.access(Thread(0), &one.at(iterations));
+                slow.access(&one.at(iterations));
             }
             // Single accesses to what the streams have left tell whether the levels are the same.
             for _ in 0..random.one_of(&[0, 100, 400]) {
                 let one = accesses[random.below(accesses.len() as u64) as usize];
                 let mut access = one.at(iterations.saturating_sub(random.below(2000)));
                 access.kind = random.one_of(&[Kind::Read, Kind::Write, Kind::Flush]);
-                quick.access(Thread(0), &access);
-                slow.access(Thread(0), &access);
+                quick.access(&access);
+                slow.access(&access);
             }
             let what = format!("seed {seed}, step {step}, {config:?}, {accesses:?}, {iterations}");
             let pairs = quick.tallies().iter().zip(slow.tallies());
@@ -148,9 +143,9 @@ fn long_streams_over_scattered_pages_count_nearly_as_their_accesses_do() {
     let accesses = [ahead, stream(1, 1 << 30, Kind::Read), stream(2, 1 << 32, Kind::Write)];
     let (iterations, mut quick) = (600_000, Hierarchy::new(&config).expect("it can be simulated"));
     let mut slow = quick.clone();
-    quick.run(Thread(0), &LoopRun { accesses: &accesses, iterations, partial: 0 });
+    quick.run(&LoopRun { accesses: &accesses, iterations, partial: 0 });
     for iteration in 0..iterations {
-        accesses.iter().for_each(|one| slow.access(Thread(0), &one.at(iteration)));
+        accesses.iter().for_each(|one| slow.access(&one.at(iteration)));
     }
     let follows = slow.tallies()[1].l2;
     let hits: u64 = follows.hits.iter().sum();
@@ -208,7 +203,7 @@ fn a_triad_misses_once_per_line() {
     ];
     let mut hierarchy = Hierarchy::new(&plain(geometry(64, 8))).expect("it can be simulated");
     let run = LoopRun { accesses: &accesses, iterations: 80_000, partial: 2 };
-    hierarchy.run(Thread(0), &run);
+    hierarchy.run(&run);
     for (site, executions, lines) in [(0, 80_001, 10_001), (1, 80_001, 10_001), (2, 80_000, 10_000)]
     {
         let tally = &hierarchy.tallies()[site];

@@ -10,10 +10,7 @@
 //! physical addresses, in pieces of 2 MiB where most of its memory is in huge pages, else of 4 KiB.
 
 use base::Bytes;
-use cachesim::{
-    ColdLines, Config, Frames, Geometry, Inclusion, PageSize, Prefetch, Replacement, TlbConfig,
-    TlbGeometry,
-};
+use cachesim::{ColdLines, Config, Frames, Geometry, PageSize, TlbConfig, TlbGeometry};
 use estimate::Bounds;
 use facts::Metric;
 use facts::host::CacheKind;
@@ -97,10 +94,6 @@ impl Sizes {
             l1,
             l2: Some(l2),
             llc: Some(llc),
-            cores: 1,
-            inclusion: Inclusion::NonInclusive,
-            replacement: Replacement::Lru,
-            prefetch: Prefetch::None,
             cold: ColdLines::Unknown,
             frames: Frames::Scattered(self.page),
         }

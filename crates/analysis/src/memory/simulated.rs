@@ -7,8 +7,7 @@
 
 use base::RemoteAddr;
 use cachesim::{
-    Access, Hierarchy, Kind, LevelTally, LoopAccess, LoopRun, PageSize, SiteId, SiteTally, Thread,
-    Tlb,
+    Access, Hierarchy, Kind, LevelTally, LoopAccess, LoopRun, PageSize, SiteId, SiteTally, Tlb,
 };
 use facts::Burst;
 
@@ -57,7 +56,7 @@ impl<'a> Simulated<'a> {
         let unit = self.units.at(site, address).0;
         let site = self.touch(unit);
         let access = Access { address, bytes, kind, site };
-        self.caches.access(Thread(0), &access);
+        self.caches.access(&access);
         self.pages.access(&access, self.page);
     }
 
@@ -82,7 +81,7 @@ impl<'a> Simulated<'a> {
             let is_last = done >= iterations;
             let partial = if is_last { partial } else { 0 };
             let run = LoopRun { accesses: &body, iterations: steps, partial };
-            self.caches.run(Thread(0), &run);
+            self.caches.run(&run);
             self.pages.run(&run, &vec![self.page; body.len()]);
             if is_last {
                 break;

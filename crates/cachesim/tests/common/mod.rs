@@ -5,10 +5,7 @@
 pub mod naive;
 
 use base::{Bytes, RemoteAddr};
-use cachesim::{
-    Access, ColdLines, Config, Frames, Geometry, Hierarchy, Inclusion, Kind, PageSize, Prefetch,
-    Replacement, SiteId, Thread,
-};
+use cachesim::{Access, ColdLines, Config, Frames, Geometry, Hierarchy, Kind, PageSize, SiteId};
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub struct Random(pub u64);
@@ -36,22 +33,12 @@ pub fn geometry(sets: u64, ways: u32) -> Geometry {
     Geometry { bytes: Bytes(sets * u64::from(ways) * 64), ways, line_bytes: 64 }
 }
 
-/// One core, LRU, empty at the start, only L1.
+/// Empty at the start, only L1.
 pub fn plain(l1: Geometry) -> Config {
-    Config {
-        l1,
-        l2: None,
-        llc: None,
-        cores: 1,
-        inclusion: Inclusion::NonInclusive,
-        replacement: Replacement::Lru,
-        prefetch: Prefetch::None,
-        cold: ColdLines::Miss,
-        frames: Frames::AsAddressed,
-    }
+    Config { l1, l2: None, llc: None, cold: ColdLines::Miss, frames: Frames::AsAddressed }
 }
 
-/// One core, LRU, three levels that are not inclusive.
+/// Three levels.
 pub fn three_levels(random: &mut Random) -> Config {
     let mut config = plain(geometry(random.one_of(&[1, 4, 7, 16]), random.one_of(&[2, 4, 12])));
     config.l2 = Some(geometry(random.one_of(&[4, 9, 16]), random.one_of(&[2, 5, 16])));
@@ -69,23 +56,9 @@ pub fn any_config(random: &mut Random) -> Config {
         l1,
         l2: random.one_of(&[None, Some(l2)]),
         llc: random.one_of(&[None, Some(llc)]),
-        cores: 1,
-        inclusion: random.one_of(&[
-            Inclusion::Inclusive,
-            Inclusion::NonInclusive,
-            Inclusion::Victim,
-        ]),
-        prefetch: Prefetch::None,
-        replacement: random.one_of(&[Replacement::Lru, Replacement::TreePlru, Replacement::Random]),
         cold: random.one_of(&[ColdLines::Miss, ColdLines::Unknown]),
         frames: Frames::AsAddressed,
     }
-}
-
-/// Prefetching besides, where there is an L2.
-pub fn with_prefetch(config: Config, random: &mut Random) -> Config {
-    let kinds = [Prefetch::None, Prefetch::NextLine, Prefetch::Stride];
-    Config { prefetch: config.l2.map_or(Prefetch::None, |_| random.one_of(&kinds)), ..config }
 }
 
 /// Pages anywhere, with larger outer levels: in small ones a page has lines of all sets.
@@ -123,11 +96,11 @@ pub fn write(line: u64) -> Access {
     Access { kind: Kind::Write, ..read(line) }
 }
 
-/// A hierarchy after these accesses by thread 0.
+/// A hierarchy after these accesses.
 pub fn after(config: &Config, accesses: &[Access]) -> Hierarchy {
     let mut hierarchy = Hierarchy::new(config).expect("it can be simulated");
     for access in accesses {
-        hierarchy.access(Thread(0), access);
+        hierarchy.access(access);
     }
     hierarchy
 }

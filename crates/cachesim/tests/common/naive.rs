@@ -1,12 +1,9 @@
-//! A cache hierarchy of one core without any cleverness: sets are lists of ways, searched from end to end.
+//! A cache hierarchy without any cleverness: sets are lists of ways, searched from end to end.
 //!
 //! What for: the real one must agree with it in every count. It shares no code with it, only the vocabulary.
 
-use std::collections::BTreeMap;
-
 use cachesim::{
-    Access, ColdLines, Config, DEPTHS, FillClass, Geometry, Inclusion, Kind, LevelTally,
-    Replacement, SiteTally, Traffic,
+    Access, ColdLines, Config, DEPTHS, FillClass, Geometry, Kind, LevelTally, SiteTally, Traffic,
 };
 
 #[derive(Clone, Copy)]
@@ -22,22 +19,18 @@ struct Set {
     ways: Vec<Option<Entry>>,
     /// Ways, most recent first.
     recency: Vec<usize>,
-    /// For tree replacement: (first way, width) of a node -> whether the upper half is older.
-    tree: BTreeMap<(usize, usize), bool>,
 }
 
 struct Level {
     config: Config,
     ways: usize,
     sets: Vec<Set>,
-    random: u64,
 }
 
 impl Level {
     fn new(config: &Config, geometry: Geometry) -> Level {
         let sets = vec![Set::default(); geometry.sets() as usize];
-        let random = 0x9e37_79b9_7f4a_7c15;
-        Level { config: *config, ways: geometry.ways as usize, sets, random }
+        Level { config: *config, ways: geometry.ways as usize, sets }
     }
 
     fn set(&mut self, line: u64) -> &mut Set {
@@ -72,42 +65,9 @@ impl Level {
     }
 
     fn touched(&mut self, line: u64, way: usize) {
-        let mut width = self.ways.next_power_of_two();
         let set = self.set(line);
         set.recency.retain(|one| *one != way);
         set.recency.insert(0, way);
-        let mut first = 0;
-        while width > 1 {
-            let half = width / 2;
-            let upper = way >= first + half;
-            set.tree.insert((first, width), !upper);
-            first += if upper { half } else { 0 };
-            width = half;
-        }
-    }
-
-    fn victim(&mut self, line: u64) -> usize {
-        let ways = self.ways;
-        match self.config.replacement {
-            Replacement::Lru => *self.set(line).recency.last().unwrap(),
-            Replacement::Random => {
-                self.random ^= self.random << 13;
-                self.random ^= self.random >> 7;
-                self.random ^= self.random << 17;
-                (((self.random >> 32) * ways as u64) >> 32) as usize
-            }
-            Replacement::TreePlru => {
-                let (mut first, mut width) = (0, ways.next_power_of_two());
-                let set = self.set(line);
-                while width > 1 {
-                    let half = width / 2;
-                    let upper = set.tree.get(&(first, width)).copied().unwrap_or(false);
-                    first += if upper && first + half < ways { half } else { 0 };
-                    width = half;
-                }
-                first
-            }
-        }
     }
 
     fn fill(&mut self, entry: Entry) -> Option<Entry> {
@@ -120,8 +80,8 @@ impl Level {
             set.ways.push(None);
             (set.ways.len() - 1, None)
         } else {
-            let way = self.victim(line);
-            (way, self.set(line).ways[way])
+            let way = *set.recency.last().unwrap();
+            (way, set.ways[way])
         };
         self.set(line).ways[way] = Some(entry);
         self.touched(line, way);
@@ -136,7 +96,6 @@ impl Level {
 
 /// The hierarchy.
 pub struct Naive {
-    config: Config,
     l1: Level,
     l2: Option<Level>,
     llc: Option<Level>,
@@ -157,7 +116,6 @@ fn tally(level: &mut LevelTally, outcome: Result<usize, FillClass>) {
 impl Naive {
     pub fn new(config: &Config) -> Naive {
         Naive {
-            config: *config,
             l1: Level::new(config, config.l1),
             l2: config.l2.map(|geometry| Level::new(config, geometry)),
             llc: config.llc.map(|geometry| Level::new(config, geometry)),
@@ -231,7 +189,7 @@ impl Naive {
                 if let Some(evicted) = self.l2.as_mut().unwrap().fill(entry) {
                     self.traffic.l2.evictions += 1;
                     self.traffic.l2.dirty_evictions += u64::from(evicted.dirty);
-                    self.left_l2(evicted);
+                    self.left_private(evicted);
                 }
                 Entry { dirty: false, ..entry }
             }
@@ -244,9 +202,6 @@ impl Naive {
             let outcome = llc.look_up(line);
             tally(&mut self.tallies[site].llc, outcome);
             match outcome {
-                Ok(_) if self.config.inclusion == Inclusion::Victim => {
-                    return llc.remove(line).unwrap();
-                }
                 Ok(_) => return Entry { dirty: false, ..*llc.entry(line).unwrap() },
                 Err(known) => class = known,
             }
@@ -255,22 +210,12 @@ impl Naive {
         tally(&mut fills, Err(class));
         self.tallies[site].fills += &fills.absent;
         let entry = Entry { line, class, dirty: false, dirtied: false };
-        if self.config.inclusion != Inclusion::Victim {
-            self.fill_llc(entry);
+        if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(entry)) {
+            self.traffic.llc.evictions += 1;
+            self.traffic.llc.dirty_evictions += u64::from(evicted.dirty);
+            self.traffic.written_lines += u64::from(evicted.dirty);
         }
         entry
-    }
-
-    fn fill_llc(&mut self, entry: Entry) {
-        let Some(mut evicted) = self.llc.as_mut().and_then(|llc| llc.fill(entry)) else { return };
-        if self.config.inclusion == Inclusion::Inclusive {
-            for level in [Some(&mut self.l1), self.l2.as_mut()].into_iter().flatten() {
-                evicted.dirty |= level.remove(evicted.line).is_some_and(|entry| entry.dirty);
-            }
-        }
-        self.traffic.llc.evictions += 1;
-        self.traffic.llc.dirty_evictions += u64::from(evicted.dirty);
-        self.traffic.written_lines += u64::from(evicted.dirty);
     }
 
     fn left_l1(&mut self, evicted: Entry) {
@@ -281,20 +226,9 @@ impl Naive {
         }
     }
 
-    fn left_l2(&mut self, mut evicted: Entry) {
-        if self.config.inclusion == Inclusion::Victim
-            && let Some(inner) = self.l1.remove(evicted.line)
-        {
-            absorb(&mut evicted, inner);
-        }
-        self.left_private(evicted);
-    }
-
     fn left_private(&mut self, evicted: Entry) {
         if let Some(outer) = self.llc.as_mut().and_then(|llc| llc.entry(evicted.line)) {
             absorb(outer, evicted);
-        } else if self.llc.is_some() && self.config.inclusion == Inclusion::Victim {
-            self.fill_llc(evicted);
         } else {
             self.traffic.written_lines += u64::from(evicted.dirty);
         }

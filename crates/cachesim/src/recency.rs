@@ -1,6 +1,6 @@
 //! The recency order of a set's ways: the LRU stack.
 //!
-//! Assumption: real caches approximate LRU; depths come from the true order, whatever the policy.
+//! Assumption: real caches approximate LRU; depths come from the true order.
 //!
 //! With up to 16 ways the order is a list of 4-bit way numbers in a word, most recent lowest, so that moving a way to
 //! the front and finding a victim cost a few shifts. This is the simulator's innermost operation. Above (20-way last
