@@ -211,15 +211,3 @@ pub fn machine(host: &Host, calibration: &Calibration) -> Document {
         calibration: calibration.clone(),
     }))
 }
-
-/// The text summary of a recording: what `fathom run` prints at its end.
-#[must_use]
-pub fn summary_text(
-    recording: &Recording,
-    result_name: &str,
-    width: usize,
-    colour: bool,
-) -> String {
-    let summary = Summary::new(&Prepared::new(recording), result_name);
-    Document::Summary(Box::new(summary)).text(width, colour)
-}

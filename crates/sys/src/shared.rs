@@ -113,14 +113,6 @@ impl SharedMemory {
             .map(|at| unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::Acquire))
     }
 
-    /// Reads 4 aligned bytes; `None` outside of the memory.
-    #[must_use]
-    pub fn load_u32(&self, offset: usize) -> Option<u32> {
-        // Safety: as in `store_u64`.
-        self.at::<AtomicU32>(offset)
-            .map(|at| unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::Acquire))
-    }
-
     /// Sleeps while 4 aligned bytes hold `value` and nobody wakes us (futex(2)), at most `time`.
     pub fn wait_u32(&self, offset: usize, value: u32, time: Duration) {
         let Some(at) = self.at::<AtomicU32>(offset) else { return std::thread::sleep(time) };

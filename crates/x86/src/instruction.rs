@@ -60,20 +60,6 @@ pub struct RegisterEffect {
     pub direction_changed: bool,
 }
 
-impl RegisterEffect {
-    /// Whether this vector register may change.
-    #[must_use]
-    pub fn changes_vector(&self, register: VectorRegister) -> bool {
-        self.vectors_changed & (1 << register.number()) != 0
-    }
-
-    /// Whether this mask register may change.
-    #[must_use]
-    pub fn changes_mask(&self, register: MaskRegister) -> bool {
-        self.masks_changed & (1 << register.number()) != 0
-    }
-}
-
 /// An instruction that may run in translated code.
 #[derive(Clone, Debug)]
 pub struct Instruction {
@@ -126,14 +112,6 @@ impl Instruction {
     #[must_use]
     pub fn registers(&self) -> &RegisterEffect {
         &self.registers
-    }
-
-    /// Whether its bytes mean the same at another address: it has neither a relative branch nor a RIP-relative
-    /// operand.
-    #[must_use]
-    pub fn is_position_independent(&self) -> bool {
-        let relative = matches!(self.flow, Flow::Jump(_) | Flow::Conditional(_) | Flow::Call(_));
-        !relative && !self.raw.is_ip_rel_memory_operand()
     }
 
     /// The mnemonic in lower case, for listings.

@@ -26,8 +26,6 @@ pub const RESERVED: Displacement = 0x10;
 pub const POINTER: Displacement = 0x18;
 /// First of four slots for registers that code borrows briefly.
 pub const SPILL: Displacement = 0x20;
-/// Number of slots, 8 bytes each.
-pub const SPILL_SLOTS: usize = 4;
 /// Native address at which the program continues after it has left through [`Common::exit`](super::Common).
 pub const TARGET: Displacement = 0x40;
 /// Number of the exit (u32), [`MISS`](super::MISS) for an indirect target without a block.
