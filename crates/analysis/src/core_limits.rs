@@ -92,8 +92,7 @@ pub struct ProgramLimit {
 pub fn loop_limits(recording: &Recording, rows: &[LoopPace]) -> Vec<Option<LoopLimit>> {
     let none = || vec![None; rows.len()];
     let Some(calibration) = &recording.run.calibration else { return none() };
-    let first = calibration.effective_caches.iter().find(|cache| cache.level == 1);
-    let Some(load) = first.and_then(|cache| cache.latency.value) else { return none() };
+    let Some(load) = calibration.cache_latency(1) else { return none() };
     let known = costs(&calibration.operations);
     let costs = |name: &str, bits: u32| known.get(&(name, bits)).copied();
     let no_miss_times = no_miss_times(recording);

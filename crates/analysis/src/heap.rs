@@ -289,14 +289,7 @@ impl Scale {
 
 fn percent(part: &Metric, whole: Option<f64>) -> Metric {
     let Some(whole) = whole else { return Metric::unavailable("percent", TOTALS_LOST) };
-    let share = |value: Option<f64>| value.map(|value| (value / whole * 100.0).min(100.0));
-    Metric {
-        value: share(part.value),
-        low: share(part.low),
-        high: share(part.high),
-        unit: "percent".to_owned(),
-        ..part.clone()
-    }
+    part.each("percent", |part| (part / whole * 100.0).min(100.0))
 }
 
 /// Groups the selected blocks by `keys`. No keys mean [`Key::Function`].

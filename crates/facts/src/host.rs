@@ -299,6 +299,12 @@ pub struct Calibration {
 }
 
 impl Calibration {
+    /// Latency of a level of cache, nanoseconds, as the ladder measured it.
+    #[must_use]
+    pub fn cache_latency(&self, level: u32) -> Option<f64> {
+        self.effective_caches.iter().find(|cache| cache.level == level)?.latency.value
+    }
+
     /// The highest bandwidth of the bus, and the kernel and thread count that reached it. Programs' traffic is
     /// counted with a read for each line that is stored to. So kernels with ordinary stores count in the same way,
     /// although some CPUs avoid such reads: otherwise a program could seem to move more than the machine can.

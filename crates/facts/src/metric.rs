@@ -123,14 +123,14 @@ impl Metric {
     /// The metric times an exactly known factor, in another unit.
     #[must_use]
     pub fn times(&self, factor: f64, unit: &str) -> Metric {
-        let times = |value: Option<f64>| value.map(|value| value * factor);
-        Metric {
-            value: times(self.value),
-            low: times(self.low),
-            high: times(self.high),
-            unit: unit.to_owned(),
-            ..self.clone()
-        }
+        self.each(unit, |value| value * factor)
+    }
+
+    /// A function of the metric that only rises, in another unit.
+    #[must_use]
+    pub fn each(&self, unit: &str, of: impl Fn(f64) -> f64) -> Metric {
+        let [value, low, high] = [self.value, self.low, self.high].map(|end| end.map(&of));
+        Metric { value, low, high, unit: unit.to_owned(), ..self.clone() }
     }
 
     /// The same metric with a remark for the reader.

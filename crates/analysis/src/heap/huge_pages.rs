@@ -12,14 +12,5 @@ pub const HUGE_PAGES: [Bytes; 2] = [Bytes(2 << 20), Bytes(1 << 30)];
 /// Pages of each of [`HUGE_PAGES`] that would hold these bytes.
 #[must_use]
 pub fn huge_pages(bytes: &Metric) -> [Metric; 2] {
-    HUGE_PAGES.map(|page| {
-        let pages = |bytes: Option<f64>| bytes.map(|bytes| (bytes / page.0 as f64).ceil());
-        Metric {
-            value: pages(bytes.value),
-            low: pages(bytes.low),
-            high: pages(bytes.high),
-            unit: "count".to_owned(),
-            ..bytes.clone()
-        }
-    })
+    HUGE_PAGES.map(|page| bytes.each("count", |bytes| (bytes / page.0 as f64).ceil()))
 }

@@ -246,15 +246,7 @@ impl Memory<'_> {
         let whole = self.profile.counted_cpu_seconds().unwrap_or(self.strata.seconds);
         // Time outside of the program's own code stays.
         let own = if whole > 0.0 { (self.strata.seconds / whole).min(1.0) } else { 1.0 };
-        let scale =
-            |percent: Option<f64>| percent.map(|core| elapsed * (1.0 - own * (1.0 - core / 100.0)));
-        Metric {
-            value: scale(core.value),
-            low: scale(core.low),
-            high: scale(core.high),
-            unit: "s".to_owned(),
-            ..core.clone()
-        }
+        core.each("s", |core| elapsed * (1.0 - own * (1.0 - core / 100.0)))
     }
 
     fn exposed(&self, memory: &Metric) -> Metric {

@@ -324,12 +324,8 @@ impl Memory<'_> {
         let Some(found) = self.profile.recording.run.calibration.as_ref() else {
             return USUAL_LATENCY;
         };
-        let level = |level: u32| {
-            let cache = found.effective_caches.iter().find(|cache| cache.level == level);
-            cache.and_then(|cache| cache.latency.value)
-        };
         let dram = found.dram_latency.as_ref().and_then(|latency| latency.value);
-        let measured = [level(2), level(3), dram];
+        let measured = [found.cache_latency(2), found.cache_latency(3), dram];
         std::array::from_fn(|at| measured[at].unwrap_or(USUAL_LATENCY[at]))
     }
 }

@@ -213,10 +213,8 @@ fn hit_cycles(raw: &[Raw], measured: Option<f64>, step: f64) -> f64 {
     measured.map_or(quick + step / 2.0, |measured| measured.min(quick + step))
 }
 
-/// Latency of a level, nanoseconds, as the ladder measured it.
 fn level_nanos(profile: &Profile<'_>, level: u32) -> Option<f64> {
-    let caches = &profile.recording.run.calibration.as_ref()?.effective_caches;
-    caches.iter().find(|cache| cache.level == level)?.latency.value
+    profile.recording.run.calibration.as_ref()?.cache_latency(level)
 }
 
 /// Loads with a weight each.

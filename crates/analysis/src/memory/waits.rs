@@ -54,11 +54,7 @@ impl Memory<'_> {
             return None;
         }
         let calibration = self.profile.recording.run.calibration.as_ref();
-        let first = calibration.and_then(|found| {
-            let cache = found.effective_caches.iter().find(|cache| cache.level == 1)?;
-            cache.latency.value
-        });
-        let first = first.unwrap_or(USUAL_FIRST);
+        let first = calibration.and_then(|found| found.cache_latency(1)).unwrap_or(USUAL_FIRST);
         let executed = self.executed_by_site();
         let mut stood: BTreeMap<SiteName, (Weight, bool)> = BTreeMap::new();
         for one in &stalls.waited {

@@ -16,14 +16,7 @@ pub(super) fn kernel_part(profile: &Profile<'_>) -> KernelSummary {
     let cpu = profile.cpu_scale().whole_quantity().value.filter(|cpu| *cpu > 0.0);
     let time_percent = match cpu {
         Some(cpu) if found.time.value.is_some() => {
-            let percent = |value: Option<f64>| value.map(|value| (value / cpu * 100.0).min(100.0));
-            Metric {
-                value: percent(found.time.value),
-                low: percent(found.time.low),
-                high: percent(found.time.high),
-                unit: "percent".to_owned(),
-                ..found.time.clone()
-            }
+            found.time.each("percent", |value| (value / cpu * 100.0).min(100.0))
         }
         _ => {
             let why = found.time.note.as_deref().unwrap_or("the CPU time is not known");

@@ -140,13 +140,7 @@ fn figures(request: &Request<'_>, row: &EntryRow, bin: Option<f64>) -> [Cell; 7]
     } else {
         Metric::unavailable("s", "no entry into the kernel")
     };
-    let each = |value: Option<f64>| value.map(|value| value / row.count.max(1) as f64);
-    let mean = Metric {
-        value: each(time.value),
-        low: each(time.low),
-        high: each(time.high),
-        ..time.clone()
-    };
+    let mean = time.each("s", |time| time / row.count.max(1) as f64);
     let is_wait = row.key.cause.as_ref().is_some_and(|(cause, _)| *cause == KernelCause::RunQueue);
     let is_fault =
         row.key.cause.as_ref().is_some_and(|(cause, _)| *cause == KernelCause::PageFault);

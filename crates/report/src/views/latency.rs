@@ -58,12 +58,16 @@ pub(super) fn steps_table(
     Table { page: usize::MAX, ..columns.table(request, "latency", what, steps) }
 }
 
+/// ` (12 to 15)`, where there is an interval.
+pub(super) fn bounds(metric: &Metric) -> String {
+    let bounds = metric.low.zip(metric.high);
+    bounds.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0})"))
+}
+
 fn remarks(memory: &Memory<'_>, found: &Latency) -> Vec<String> {
     let one = |name: &str, metric: &Metric| {
         let value = metric.value.unwrap_or(0.0);
-        let bounds = metric.low.zip(metric.high);
-        let bounds =
-            bounds.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0})"));
+        let bounds = bounds(metric);
         format!("{name} {value:.1} ns{bounds}")
     };
     let figures =

@@ -92,15 +92,8 @@ impl Native<'_> {
         else {
             return missing();
         };
-        let in_bursts = |metric: &Metric| {
-            let scale = |value: Option<f64>| value.map(|value| value * traced / executed);
-            Metric {
-                value: scale(metric.value),
-                low: scale(metric.low),
-                high: scale(metric.high),
-                ..metric.clone()
-            }
-        };
+        let in_bursts =
+            |metric: &Metric| metric.each(&metric.unit, |value| value * traced / executed);
         let intensity = row.dram_intensity(&in_bursts(&whole.moved));
         let rate = match self.seconds.get(&row.key) {
             Some(seconds) => row.rate(&in_bursts(seconds)),

@@ -14,7 +14,7 @@ use facts::Metric;
 
 use super::Request;
 use super::columns::{columns_next_to_objects, names};
-use super::latency::steps_table;
+use super::latency::{bounds, steps_table};
 use super::list::{BYTES, Columns, PERCENT, PERCENT_ALONE, Unit};
 use super::objects::object_bytes;
 use super::sharing::{Use, columns, cure};
@@ -42,9 +42,7 @@ pub(crate) fn sampled_loads(profile: &Profile<'_>) -> Option<String> {
     let levels = accesses.levels();
     let mut says = Vec::new();
     if let Ok(latency) = accesses.latency() {
-        let bounds = latency.mean.low.zip(latency.mean.high);
-        let bounds =
-            bounds.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0})"));
+        let bounds = bounds(&latency.mean);
         let mean = latency.mean.value.unwrap_or(0.0);
         says.push(format!("{mean:.0} cycles on average{bounds}"));
     }
@@ -173,9 +171,7 @@ fn histogram(request: &Request<'_>) -> Table {
     let mut notes = notes(request, &accesses);
     if let Ok(found) = &found {
         let one = |what: &str, metric: &Metric| {
-            let bounds = metric.low.zip(metric.high);
-            let bounds =
-                bounds.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0})"));
+            let bounds = bounds(metric);
             format!("{what} {:.0} cycles{bounds}", metric.value.unwrap_or(0.0))
         };
         let figures = [
