@@ -1,5 +1,6 @@
 //! The figures of a row of `objects`, and how large an object is.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use analysis::RowKey;
@@ -60,9 +61,9 @@ pub(super) fn add<'a>(
     whole: &'a BTreeMap<ObjectId, f64>,
 ) {
     let object = |key: &RowKey| key.object.map(|id| request.objects().get(id));
-    let pages = |key: &RowKey| {
-        let pages = key.object.and_then(|id| found.pages.get(&id)).cloned();
-        pages.unwrap_or_else(|| ObjectPages::unknown(request.profile))
+    let pages = |key: &RowKey| match key.object.and_then(|id| found.pages.get(&id)) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(ObjectPages::unknown(request.profile)),
     };
     columns.figures(STALLED, |(_, row)| stalled(request, found, row.stall));
     columns.figures(TRACED, |(_, row)| traced(row));
@@ -105,7 +106,7 @@ pub(super) fn add<'a>(
         Cell::metric(with_unrecorded(found, key, row))
     });
     columns.cell("huge_pages", "In huge pages", PERCENT_ALONE, "huge %", move |(key, _)| {
-        Cell::metric(pages(key).huge)
+        Cell::metric(pages(key).huge.clone())
     });
     columns.name("nodes", "On NUMA nodes", CellStyle::Text, "", move |(key, _)| {
         pages(key).nodes.as_ref().map_or(Cell::Missing, |nodes| Cell::text(shares(nodes)))
