@@ -128,7 +128,7 @@ impl Cache {
     }
 
     /// Removes a line; its way is filled next.
-    pub fn remove(&mut self, line: u64) -> Option<LineState> {
-        each!(self, sets => sets.remove(line))
+    pub fn remove(&mut self, line: u64) {
+        each!(self, sets => sets.remove(line));
     }
 }

@@ -1,16 +1,15 @@
 //! Two private levels and a last one, and a tally per site.
 //!
-//! What not: lines that leave a level (`eviction`).
-//!
 //! Assumptions: a touch looks in L1, then L2, then the last level. The line that it finds or fetches is inserted into all inner
 //! levels, and leaves each independently (non-inclusive). While outcomes in L1 are unknown, outer levels are touched as if L1 had
-//! missed, so their recency may be off by lines that L1 really had. L2 may lose lines that L1 keeps.
+//! missed, so their recency may be off by lines that L1 really had. L2 may lose lines that L1 keeps. A line that was stored to tells
+//! so to the nearest outer level that has it when it leaves, without becoming more recent there.
 
 use crate::access::Kind;
 use crate::cache::{Cache, CacheAddress, Hit};
 use crate::config::Config;
-use crate::state::LineState;
-use crate::tally::{FillClass, SiteTally, Traffic};
+use crate::state::{Entry, LineState};
+use crate::tally::{FillClass, SiteTally};
 
 /// Everything except the tallies: each outcome goes to the tally of its site.
 #[derive(Clone, Debug)]
@@ -19,7 +18,6 @@ pub(crate) struct Caches {
     pub l2: Option<Cache>,
     pub llc: Option<Cache>,
     pub shift: u32,
-    pub traffic: Traffic,
 }
 
 /// The outcome of a touch in the first level.
@@ -42,7 +40,6 @@ impl Caches {
             l2: config.l2.map(cache),
             llc: config.llc.map(cache),
             shift: config.l1.line_bytes.trailing_zeros(),
-            traffic: Traffic::default(),
         }
     }
 
@@ -65,7 +62,7 @@ impl Caches {
                 tally.l1.add_hits(depth, 1);
                 if kind.stores() {
                     let state = self.l1.state(slot);
-                    if !state.is_dirty() {
+                    if !state.is_dirtied() {
                         self.l1.set_state(slot, stored(state, tally));
                     }
                 }
@@ -79,6 +76,12 @@ impl Caches {
         }
     }
 
+    #[inline(never)]
+    fn drop_line(&mut self, line: u64) {
+        self.l1.remove(line);
+        [&mut self.l2, &mut self.llc].into_iter().flatten().for_each(|level| level.remove(line));
+    }
+
     /// A line that L1 does not have.
     #[inline(never)]
     fn miss(&mut self, address: CacheAddress, kind: Kind, class: FillClass, tally: &mut SiteTally) {
@@ -90,13 +93,13 @@ impl Caches {
                 match l2.look_up_far(address) {
                     Ok(Hit { slot, depth }) => {
                         tally.l2.add_hits(depth, 1);
-                        l2.state(slot).copy()
+                        l2.state(slot)
                     }
                     Err(class) => {
                         tally.l2.absent.add(class);
                         let state = self.fetch(line, class, tally);
                         self.fill_l2(address, state);
-                        state.copy()
+                        state
                     }
                 }
             }
@@ -105,16 +108,14 @@ impl Caches {
             state = stored(state, tally);
         }
         if let Some(evicted) = self.l1.fill(address, state) {
-            self.traffic.l1.add(evicted.state().is_dirty());
-            self.left_l1(evicted);
+            left(evicted, self.shift, [&mut self.l2, &mut self.llc]);
         }
     }
 
     #[inline]
     fn fill_l2(&mut self, address: CacheAddress, state: LineState) {
         if let Some(evicted) = self.l2.as_mut().and_then(|l2| l2.fill(address, state)) {
-            self.traffic.l2.add(evicted.state().is_dirty());
-            self.left_l2(evicted);
+            left(evicted, self.shift, [&mut self.llc]);
         }
     }
 
@@ -129,22 +130,34 @@ impl Caches {
         match llc.look_up_far(address) {
             Ok(Hit { slot, depth }) => {
                 tally.llc.add_hits(depth, 1);
-                llc.state(slot).copy()
+                llc.state(slot)
             }
             Err(class) => {
                 tally.llc.absent.add(class);
                 tally.fills.add(class);
                 let state = LineState::fetched(class);
-                if let Some(evicted) = llc.fill(address, state) {
-                    self.left_llc(evicted);
-                }
+                llc.fill(address, state);
                 state
             }
         }
     }
 }
 
-/// The state after the first store to a clean copy.
+/// A line left a level.
+#[inline]
+fn left<const N: usize>(evicted: Entry, shift: u32, outer: [&mut Option<Cache>; N]) {
+    // The outer copies of others have the same state already: that saves most evictions a search.
+    if !evicted.state().is_dirtied() {
+        return;
+    }
+    let line = evicted.line(shift);
+    let copy = outer.into_iter().flatten().find_map(|level| Some((level.find(line)?, level)));
+    if let Some((slot, level)) = copy {
+        level.set_state(slot, level.state(slot).stored());
+    }
+}
+
+/// The state after a store.
 #[inline]
 fn stored(state: LineState, tally: &mut SiteTally) -> LineState {
     if !state.is_dirtied() {

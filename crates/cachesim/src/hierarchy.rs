@@ -5,7 +5,7 @@
 use crate::access::{Access, SiteId, Span};
 use crate::caches::Caches;
 use crate::config::{Config, ConfigError};
-use crate::tally::{SiteTally, Traffic};
+use crate::tally::SiteTally;
 
 /// A simulated cache hierarchy.
 #[derive(Clone, Debug)]
@@ -33,17 +33,6 @@ impl Hierarchy {
     #[must_use]
     pub fn tallies(&self) -> &[SiteTally] {
         &self.tallies
-    }
-
-    /// The lines that left the levels.
-    #[must_use]
-    pub fn traffic(&self) -> Traffic {
-        self.caches.traffic
-    }
-
-    /// The tallies and the traffic since the last call, which start again at zero. The caches stay as they are.
-    pub fn take_tallies(&mut self) -> (Vec<SiteTally>, Traffic) {
-        (std::mem::take(&mut self.tallies), std::mem::take(&mut self.caches.traffic))
     }
 
     /// The tally of one site since the last call, which starts again at zero. The caches stay as they are.

@@ -46,17 +46,15 @@ impl Hierarchy {
             return 0;
         }
         self.part(run, 0, filling);
-        let before = (self.caches.traffic, self.tallies_of(run.accesses));
+        let before = self.tallies_of(run.accesses);
         self.part(run, filling, stretch);
-        for (site, before) in before.1 {
+        for (site, before) in before {
             self.with_tally(site).1.repeat(&before, times);
         }
-        self.caches.traffic.repeat(&before.0, times);
         let done = simulated + times * stretch;
-        let counted = (self.caches.traffic, self.tallies_of(run.accesses));
+        let counted = self.tallies_of(run.accesses);
         self.part(run, done - filling, filling);
-        self.caches.traffic = counted.0;
-        for (site, tally) in counted.1 {
+        for (site, tally) in counted {
             *self.with_tally(site).1 = tally;
         }
         done

@@ -5,7 +5,7 @@
 //! instruction fetches, the accesses of page walks, the order in which an out-of-order core performs accesses. No
 //! I/O.
 //!
-//! Where: `sets` and `recency` have a level, `caches` and `eviction` what passes between levels, `tlb` the TLBs; `config` selects sizes.
+//! Where: `sets` and `recency` have a level, `caches` what passes between levels, `tlb` the TLBs; `config` selects sizes.
 //!
 //! At the start of a burst the contents of caches are unknown. A line that is touched for the first time may be
 //! cached already, as long as its set has seen fewer distinct lines than it has ways. That is [`FillClass::Unknown`]
@@ -29,7 +29,6 @@ mod access;
 mod cache;
 mod caches;
 mod config;
-mod eviction;
 mod hierarchy;
 mod jump;
 mod loops;
@@ -43,5 +42,5 @@ mod tlb;
 pub use access::{Access, Kind, LoopAccess, LoopRun, SiteId};
 pub use config::{ColdLines, Config, ConfigError, Frames, Geometry};
 pub use hierarchy::Hierarchy;
-pub use tally::{DEPTHS, FillClass, FillTally, LevelTally, LevelTraffic, SiteTally, Traffic};
+pub use tally::{DEPTHS, FillClass, FillTally, LevelTally, SiteTally};
 pub use tlb::{PageSize, Tlb, TlbConfig, TlbGeometry, TlbTally};

@@ -239,15 +239,13 @@ impl<const N: usize, O: Order> Sets<N, O> {
         set.put(way, address.line, state);
     }
 
-    pub fn remove(&mut self, line: u64) -> Option<LineState> {
-        let slot = self.find(line)?;
+    pub fn remove(&mut self, line: u64) {
+        let Some(slot) = self.find(line) else { return };
         let set = &mut self.sets[slot.set as usize];
-        let state = set.entry(usize::from(slot.way)).state();
         // The way keeps its place in the recency order, by which gaps are filled again.
         set.entries[usize::from(slot.way) % N] = Entry::GONE;
         set.gaps += 1;
         self.removals += 1;
-        Some(state)
     }
 
     #[inline]

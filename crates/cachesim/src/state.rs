@@ -1,7 +1,7 @@
 //! The content of a way: a line's number and its state, in one word.
 //!
 //! ```text
-//! bits 63..10 number of the line | 9 gone | 8 - | 7 dirtied | 6 dirty | 5..0 class
+//! bits 63..10 number of the line | 9 gone | 8..7 - | 6 dirtied | 5..0 class
 //! ```
 //!
 //! Assumption: addresses are canonical, of at most 57 bits (Intel SDM vol. 1, 3.3.7.1, with 5-level paging), so that
@@ -24,13 +24,11 @@ const GONE: u64 = 1 << 9;
 /// How it came from DRAM: an age plus 1, or [`MISS`]. Tallies do not distinguish ages from [`DEPTHS`] on.
 const CLASS: u64 = 0x3f;
 const MISS: u64 = CLASS;
-/// This copy is newer than those in outer levels, and must be written back.
-const DIRTY: u64 = 1 << 6;
 /// It was counted as dirtied since it came from DRAM.
-const DIRTIED: u64 = 1 << 7;
+const DIRTIED: u64 = 1 << 6;
 
 /// All bits of states.
-const STATE: u64 = CLASS | DIRTY | DIRTIED;
+const STATE: u64 = CLASS | DIRTIED;
 const STATE_BITS: u32 = 10;
 
 impl Entry {
@@ -91,11 +89,6 @@ impl LineState {
     }
 
     #[inline]
-    pub fn is_dirty(self) -> bool {
-        self.0 & DIRTY != 0
-    }
-
-    #[inline]
     pub fn is_dirtied(self) -> bool {
         self.0 & DIRTIED != 0
     }
@@ -103,18 +96,6 @@ impl LineState {
     /// The state after a store.
     #[inline]
     pub fn stored(self) -> LineState {
-        LineState(self.0 | DIRTY | DIRTIED)
-    }
-
-    /// The initial state of a copy in an inner level: only the outer one stays dirty.
-    #[inline]
-    pub fn copy(self) -> LineState {
-        LineState(self.0 & !DIRTY)
-    }
-
-    /// The state after a dirty copy of an inner level is merged.
-    #[inline]
-    pub fn absorb(self, other: LineState) -> LineState {
-        LineState(self.0 | other.0 & (DIRTY | DIRTIED))
+        LineState(self.0 | DIRTIED)
     }
 }

@@ -160,51 +160,6 @@ impl SiteTally {
     }
 }
 
-impl LevelTraffic {
-    fn repeat(&mut self, before: LevelTraffic, times: u64) {
-        repeat(&mut self.evictions, before.evictions, times);
-        repeat(&mut self.dirty_evictions, before.dirty_evictions, times);
-    }
-}
-
-impl Traffic {
-    pub(crate) fn repeat(&mut self, before: &Traffic, times: u64) {
-        self.l1.repeat(before.l1, times);
-        self.l2.repeat(before.l2, times);
-        self.llc.repeat(before.llc, times);
-        repeat(&mut self.written_lines, before.written_lines, times);
-    }
-}
-
-/// The lines that left a level.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LevelTraffic {
-    /// Lines that were evicted.
-    pub evictions: u64,
-    /// The dirty ones among them.
-    pub dirty_evictions: u64,
-}
-
-/// The lines that left the levels, over all sites, as far as simulated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// First level.
-    pub l1: LevelTraffic,
-    /// Second level.
-    pub l2: LevelTraffic,
-    /// Last level.
-    pub llc: LevelTraffic,
-    /// Dirty lines written to DRAM: evicted, flushed, or replaced by a store that bypasses the caches.
-    pub written_lines: u64,
-}
-
-impl LevelTraffic {
-    pub(crate) fn add(&mut self, dirty: bool) {
-        self.evictions += 1;
-        self.dirty_evictions += u64::from(dirty);
-    }
-}
-
 impl AddAssign<&FillTally> for FillTally {
     fn add_assign(&mut self, other: &FillTally) {
         for (sum, more) in self.unknown.iter_mut().zip(&other.unknown) {

@@ -3,14 +3,13 @@
 //! What for: the real one must agree with it in every count. It shares no code with it, only the vocabulary.
 
 use cachesim::{
-    Access, ColdLines, Config, DEPTHS, FillClass, Geometry, Kind, LevelTally, SiteTally, Traffic,
+    Access, ColdLines, Config, DEPTHS, FillClass, Geometry, Kind, LevelTally, SiteTally,
 };
 
 #[derive(Clone, Copy)]
 struct Entry {
     line: u64,
     class: FillClass,
-    dirty: bool,
     dirtied: bool,
 }
 
@@ -88,9 +87,10 @@ impl Level {
         evicted
     }
 
-    fn remove(&mut self, line: u64) -> Option<Entry> {
-        let way = self.way(line)?;
-        self.set(line).ways[way].take()
+    fn remove(&mut self, line: u64) {
+        if let Some(way) = self.way(line) {
+            self.set(line).ways[way] = None;
+        }
     }
 }
 
@@ -100,7 +100,6 @@ pub struct Naive {
     l2: Option<Level>,
     llc: Option<Level>,
     pub tallies: Vec<SiteTally>,
-    pub traffic: Traffic,
 }
 
 fn tally(level: &mut LevelTally, outcome: Result<usize, FillClass>) {
@@ -120,7 +119,6 @@ impl Naive {
             l2: config.l2.map(|geometry| Level::new(config, geometry)),
             llc: config.llc.map(|geometry| Level::new(config, geometry)),
             tallies: Vec::new(),
-            traffic: Traffic::default(),
         }
     }
 
@@ -151,9 +149,7 @@ impl Naive {
     fn touch(&mut self, line: u64, kind: Kind, site: usize) {
         if matches!(kind, Kind::StreamingWrite | Kind::Flush) {
             let levels = [Some(&mut self.l1), self.l2.as_mut(), self.llc.as_mut()];
-            let removed: Vec<Entry> =
-                levels.into_iter().flatten().filter_map(|level| level.remove(line)).collect();
-            self.traffic.written_lines += u64::from(removed.iter().any(|entry| entry.dirty));
+            levels.into_iter().flatten().for_each(|level| level.remove(line));
             return;
         }
         let outcome = self.l1.look_up(line);
@@ -161,9 +157,7 @@ impl Naive {
         if let Err(class) = outcome {
             let entry = self.beyond_l1(line, site, class);
             if let Some(evicted) = self.l1.fill(entry) {
-                self.traffic.l1.evictions += 1;
-                self.traffic.l1.dirty_evictions += u64::from(evicted.dirty);
-                self.left_l1(evicted);
+                left([&mut self.l2, &mut self.llc], evicted);
             }
         }
         if matches!(kind, Kind::Write | Kind::ReadWrite) {
@@ -173,7 +167,7 @@ impl Naive {
                 tally(&mut dirtied, Err(entry.class));
                 self.tallies[site].dirtied += &dirtied.absent;
             }
-            (entry.dirty, entry.dirtied) = (true, true);
+            entry.dirtied = true;
         }
     }
 
@@ -183,15 +177,13 @@ impl Naive {
         let outcome = l2.look_up(line);
         tally(&mut self.tallies[site].l2, outcome);
         match outcome {
-            Ok(_) => Entry { dirty: false, ..*l2.entry(line).unwrap() },
+            Ok(_) => *l2.entry(line).unwrap(),
             Err(class) => {
                 let entry = self.beyond_private(line, site, class);
                 if let Some(evicted) = self.l2.as_mut().unwrap().fill(entry) {
-                    self.traffic.l2.evictions += 1;
-                    self.traffic.l2.dirty_evictions += u64::from(evicted.dirty);
-                    self.left_private(evicted);
+                    left([&mut self.llc], evicted);
                 }
-                Entry { dirty: false, ..entry }
+                entry
             }
         }
     }
@@ -202,40 +194,23 @@ impl Naive {
             let outcome = llc.look_up(line);
             tally(&mut self.tallies[site].llc, outcome);
             match outcome {
-                Ok(_) => return Entry { dirty: false, ..*llc.entry(line).unwrap() },
+                Ok(_) => return *llc.entry(line).unwrap(),
                 Err(known) => class = known,
             }
         }
         let mut fills = LevelTally::default();
         tally(&mut fills, Err(class));
         self.tallies[site].fills += &fills.absent;
-        let entry = Entry { line, class, dirty: false, dirtied: false };
-        if let Some(evicted) = self.llc.as_mut().and_then(|llc| llc.fill(entry)) {
-            self.traffic.llc.evictions += 1;
-            self.traffic.llc.dirty_evictions += u64::from(evicted.dirty);
-            self.traffic.written_lines += u64::from(evicted.dirty);
-        }
+        let entry = Entry { line, class, dirtied: false };
+        self.llc.as_mut().and_then(|llc| llc.fill(entry));
         entry
-    }
-
-    fn left_l1(&mut self, evicted: Entry) {
-        match self.l2.as_mut().map(|l2| l2.entry(evicted.line)) {
-            Some(Some(outer)) => absorb(outer, evicted),
-            Some(None) if !evicted.dirty => {}
-            _ => self.left_private(evicted),
-        }
-    }
-
-    fn left_private(&mut self, evicted: Entry) {
-        if let Some(outer) = self.llc.as_mut().and_then(|llc| llc.entry(evicted.line)) {
-            absorb(outer, evicted);
-        } else {
-            self.traffic.written_lines += u64::from(evicted.dirty);
-        }
     }
 }
 
-fn absorb(outer: &mut Entry, inner: Entry) {
-    outer.dirty |= inner.dirty;
-    outer.dirtied |= inner.dirtied;
+/// The nearest outer level that has the line learns of a store to it.
+fn left<const N: usize>(outer: [&mut Option<Level>; N], evicted: Entry) {
+    let copy = outer.into_iter().flatten().find_map(|level| level.entry(evicted.line));
+    if let Some(copy) = copy {
+        copy.dirtied |= evicted.dirtied;
+    }
 }
