@@ -87,8 +87,6 @@ pub struct SiteTally {
     pub streaming_stores: u64,
     /// Bytes written to DRAM by these; the processor combines them to whole lines.
     pub streaming_bytes: u64,
-    /// Software prefetches and flushes.
-    pub hints: u64,
     /// First level.
     pub l1: LevelTally,
     /// Second level; all zero without one.
@@ -121,7 +119,7 @@ impl SiteTally {
                 let bytes = executions.saturating_mul(u64::from(access.bytes));
                 add(&mut self.streaming_bytes, bytes);
             }
-            Kind::Prefetch | Kind::Flush => add(&mut self.hints, executions),
+            Kind::Prefetch | Kind::Flush => {}
         }
     }
 }
@@ -175,20 +173,5 @@ impl AddAssign<&LevelTally> for LevelTally {
             *sum += more;
         }
         self.absent += &other.absent;
-    }
-}
-
-impl AddAssign<&SiteTally> for SiteTally {
-    fn add_assign(&mut self, other: &SiteTally) {
-        self.loads += other.loads;
-        self.stores += other.stores;
-        self.streaming_stores += other.streaming_stores;
-        self.streaming_bytes += other.streaming_bytes;
-        self.hints += other.hints;
-        self.l1 += &other.l1;
-        self.l2 += &other.l2;
-        self.llc += &other.llc;
-        self.fills += &other.fills;
-        self.dirtied += &other.dirtied;
     }
 }

@@ -131,7 +131,6 @@ impl Naive {
         tally.loads +=
             u64::from(matches!(access.kind, Kind::Read | Kind::ReadWrite | Kind::StreamingRead));
         tally.stores += u64::from(matches!(access.kind, Kind::Write | Kind::ReadWrite));
-        tally.hints += u64::from(matches!(access.kind, Kind::Prefetch | Kind::Flush));
         if access.kind == Kind::StreamingWrite {
             tally.streaming_stores += 1;
             tally.streaming_bytes += u64::from(access.bytes);
