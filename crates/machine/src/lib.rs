@@ -2,7 +2,8 @@
 //!
 //! What for: [`Snapshot`] holds the files and CPUID leaves that describe a machine; [`describe`] turns it into
 //! [`facts::host::Host`]; [`ladder`] finds cache sizes in measured latencies; [`fingerprint`] says whether a
-//! stored calibration is of this machine; [`pmu`] reads what its counters can do. Pure: opens no file, reads no clock and no environment. A
+//! stored calibration is of this machine; [`pmu`] reads what its counters can do, [`events`] knows their names.
+//! Pure: opens no file, reads no clock and no environment. A
 //! [`Source`] hands in the files, from the live system or from a directory of a stored one.
 //! What not: measuring (crate `calibrate`).
 //!
@@ -15,6 +16,7 @@
 mod arm;
 mod caches;
 pub mod cpuid;
+pub mod events;
 mod fingerprint;
 mod host;
 pub mod ladder;

@@ -282,7 +282,7 @@ fn event((name, text): &(String, String), all: &[(String, String)]) -> Option<Pm
     })
 }
 
-fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

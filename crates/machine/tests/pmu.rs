@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use machine::Source;
+use machine::events::resolve;
 use machine::pmu::{Bits, Pmu, PmuKind, Rights, pmus, rights};
 
 struct Tree(BTreeMap<String, String>);
@@ -61,6 +62,22 @@ const SERVER: &str = "
     msr/type 14
     software/type 1
 ";
+
+#[test]
+fn events_by_name() {
+    let all = pmus(&tree(SERVER));
+    let code = |name: &str| resolve(name, &all).map(|code| (code.pmu, code.config));
+    assert_eq!(code("instructions"), Some((0, [1, 0, 0])));
+    assert_eq!(code("page-faults"), Some((1, [2, 0, 0])));
+    assert_eq!(code("cpu/mem-loads/"), Some((4, [0x1cd, 3, 0])));
+    assert_eq!(code("cpu/event=0x3c,umask=0x2,ldlat=30/"), Some((4, [0x23c, 30, 0])));
+    assert_eq!(code("cpu/config=0x1cd,config1=3/"), Some((4, [0x1cd, 3, 0])));
+    for wrong in ["", "/", "cpu//", "cpu/event=0x100/", "cpu/nothing/", "gpu/event=1/", "cycle"] {
+        assert_eq!(code(wrong), None, "{wrong}");
+    }
+    let only_in_kernel = |name| resolve(name, &all).is_some_and(|code| code.only_in_kernel);
+    assert!(only_in_kernel("context-switches") && !only_in_kernel("cycles"));
+}
 
 #[test]
 fn a_server_with_memory_controllers() {

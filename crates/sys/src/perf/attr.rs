@@ -65,8 +65,14 @@ pub enum Flag {
     ContextSwitch = 26,
 }
 
-const PERF_TYPE_SOFTWARE: u32 = 1;
+/// `perf_event_attr.type` of the kernel's names for what most PMUs count (`enum perf_hw_id`).
+pub const PERF_TYPE_HARDWARE: u32 = 0;
+/// `perf_event_attr.type` of [`SoftwareEvent`].
+pub const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
+const PERF_FORMAT_TOTAL_TIME_ENABLED: u64 = 1;
+const PERF_FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
+const PERF_FORMAT_GROUP: u64 = 1 << 3;
 const PERF_FORMAT_LOST: u64 = 1 << 4;
 
 /// The kernel's `struct perf_event_attr` as of PERF_ATTR_SIZE_VER5 (Linux 4.8): the newest size whose fields are
@@ -102,6 +108,28 @@ impl Attr {
     #[must_use]
     pub fn software(event: SoftwareEvent) -> Attr {
         Attr { kind: PERF_TYPE_SOFTWARE, size: 112, config: event as u64, ..Attr::default() }
+    }
+
+    /// An event of any PMU, counting only: its number below `/sys/bus/event_source/devices`, and the first words of its
+    /// configuration. A read gives the counts of its whole group (`super::GroupCounts`).
+    #[must_use]
+    pub fn of_pmu(number: u32, config: [u64; 3]) -> Attr {
+        let read_format =
+            PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        let [config, config1, config2] = config;
+        Attr { kind: number, size: 112, config, config1, config2, read_format, ..Attr::default() }
+    }
+
+    /// The number of its PMU.
+    #[must_use]
+    pub fn pmu(&self) -> u32 {
+        self.kind
+    }
+
+    /// The first word of its configuration.
+    #[must_use]
+    pub fn config(&self) -> u64 {
+        self.config
     }
 
     /// The fields of every sampling event of a recording (parsed by `collect::perf::record`). The calibration of a

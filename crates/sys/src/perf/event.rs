@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use base::{CpuId, Tid};
+use base::{CpuId, Nanos, Tid};
 
 use super::Attr;
 
@@ -36,23 +36,35 @@ pub fn fake_open(answer: Option<FakeOpen>) {
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
+    /// A test's: it cannot be switched.
+    made_up: bool,
     counts_lost: bool,
     read_words: usize,
 }
 
 impl Event {
     fn new(fd: OwnedFd, attr: &Attr) -> Event {
-        Event { fd, counts_lost: attr.counts_lost(), read_words: attr.read_words() }
+        Event {
+            fd,
+            made_up: false,
+            counts_lost: attr.counts_lost(),
+            read_words: attr.read_words(),
+        }
     }
 }
 
 /// perf_event_open(2), close-on-exec.
 pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
+    open_in_group(attr, target, None)
+}
+
+/// The same in the group of `leader`: both are counted at the same times, or neither is.
+pub fn open_in_group(attr: &Attr, target: OpenTarget, leader: Option<&Event>) -> io::Result<Event> {
     if let Some(answer) = FAKE.with(|fake| *fake.borrow()) {
-        return answer(attr, target).map(|fd| Event::new(fd, attr));
+        return answer(attr, target).map(|fd| Event { made_up: true, ..Event::new(fd, attr) });
     }
     let cpu = target.cpu.map_or(-1, |cpu| i32::try_from(cpu.0).unwrap_or(i32::MAX));
-    let no_group = -1;
+    let group = leader.map_or(-1, |leader| leader.fd.as_raw_fd());
     // Safety: `attr` is a live, fully initialised structure whose `size` field tells its real size; the call
     // reads it and keeps no pointer.
     let fd = unsafe {
@@ -61,7 +73,7 @@ pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
             std::ptr::from_ref(attr),
             target.tid.0,
             cpu,
-            no_group,
+            group,
             PERF_FLAG_FD_CLOEXEC,
         )
     };
@@ -93,6 +105,17 @@ const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
 const IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
 
+/// What a group has counted so far.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GroupCounts {
+    /// Time for which the group was to be counted.
+    pub enabled: Nanos,
+    /// Of it the time with counters.
+    pub running: Nanos,
+    /// Counts in the order in which the members were opened, the leader first.
+    pub counts: Vec<u64>,
+}
+
 /// Whether an event counts at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counting {
@@ -103,8 +126,11 @@ pub enum Counting {
 }
 
 impl Event {
-    /// Switches the event and everything inherited from it.
+    /// Switches the event and everything inherited from it; of the leader of a group, the whole group.
     pub fn set(&self, counting: Counting) -> io::Result<()> {
+        if self.made_up {
+            return Ok(());
+        }
         let request = match counting {
             Counting::On => IOC_ENABLE,
             Counting::Off => IOC_DISABLE,
@@ -146,6 +172,25 @@ impl Event {
             return None;
         }
         self.read_words().ok().map(|words| words[self.read_words - 1])
+    }
+
+    /// The counts of the group that this event, of [`Attr::of_pmu`], leads; inherited copies included. Fewer or more than
+    /// `members` counts are an error.
+    pub fn read_group(&self, members: usize) -> io::Result<GroupCounts> {
+        /// How many counts follow, time enabled, time running (`perf_event_open(2)`, "Reading results").
+        const HEAD: usize = 3;
+        let mut words = vec![0u64; HEAD + members];
+        let size = words.len() * 8;
+        // Safety: the kernel writes at most `size` bytes, which `words` has.
+        let got = unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), size) };
+        if got < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if usize::try_from(got) != Ok(size) || words[0] != members as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let counts = words.split_off(HEAD);
+        Ok(GroupCounts { enabled: Nanos(words[1]), running: Nanos(words[2]), counts })
     }
 
     /// The count first, the number of lost records last (`enum perf_event_read_format`).

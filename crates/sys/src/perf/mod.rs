@@ -9,8 +9,11 @@ mod attr;
 mod event;
 mod ring;
 
-pub use attr::{Attr, Flag, SampleField, SoftwareEvent};
-pub use event::{Counting, Event, FakeOpen, OpenTarget, fake_open, open, open_counting_lost};
+pub use attr::{Attr, Flag, PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE, SampleField, SoftwareEvent};
+pub use event::{
+    Counting, Event, FakeOpen, GroupCounts, OpenTarget, fake_open, open, open_counting_lost,
+    open_in_group,
+};
 pub use ring::Ring;
 
 /// Bits of `sample_regs_user` and their order for the three registers that unwinding needs.
