@@ -19,6 +19,7 @@ pub mod assembly;
 pub mod calltree;
 pub mod compare;
 pub mod core_limits;
+pub mod counted;
 mod error;
 pub mod faults;
 mod figure;

@@ -152,9 +152,81 @@ pub fn mean_and_half(values: &[f64], further: f64) -> Option<(f64, f64)> {
     Some((mean, quantile_95(count - 1.0) * variance.sqrt()))
 }
 
+/// What a counter would have counted that was there for a part of the time only, from stretches of (count, time to be counted,
+/// time with the counter): all times the rate. `None` where it was never there.
+///
+/// Its interval takes the stretches as a systematic sample in time: the variance is that of successive differences from the mean
+/// rate, so that a slow change of the rate does not count as doubt, times the share of the time that was not counted. `None` for a
+/// single stretch. It was counted at least as often as it was seen.
+///
+/// Source: K. M. Wolter, "Introduction to Variance Estimation" (2nd ed., Springer 2007), section 8.2.1, estimator v2.
+#[must_use]
+pub fn scaled_count(stretches: &[(f64, f64, f64)]) -> Option<(f64, Option<(f64, f64)>)> {
+    let sum = |part: fn(&(f64, f64, f64)) -> f64| stretches.iter().map(part).sum::<f64>();
+    let (count, enabled, running) = (sum(|one| one.0), sum(|one| one.1), sum(|one| one.2));
+    if !(running > 0.0 && enabled >= running) {
+        return None;
+    }
+    if enabled == running {
+        return Some((count, Some((count, count))));
+    }
+    let (rate, factor) = (count / running, enabled / running);
+    let whole = count * factor;
+    let clusters = stretches.len() as f64;
+    if stretches.len() < 2 {
+        return Some((whole, None));
+    }
+    let residual = |(count, _, running): &(f64, f64, f64)| count - rate * running;
+    let squares: f64 =
+        stretches.windows(2).map(|pair| (residual(&pair[1]) - residual(&pair[0])).powi(2)).sum();
+    let variance = squares * clusters / (2.0 * (clusters - 1.0)) * (1.0 - running / enabled);
+    let half = quantile_95(clusters - 1.0) * variance.sqrt() * factor;
+    Some((whole, Some(((whole - half).max(count), whole + half))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_that_was_always_there_is_exact_and_one_that_never_was_says_nothing() {
+        let always = [(5.0, 10.0, 10.0), (7.0, 10.0, 10.0)];
+        assert_eq!(scaled_count(&always), Some((12.0, Some((12.0, 12.0)))));
+        assert_eq!(scaled_count(&[(0.0, 10.0, 0.0)]), None);
+        assert_eq!(scaled_count(&[]), None);
+        assert_eq!(scaled_count(&[(5.0, 10.0, 5.0)]), Some((10.0, None)));
+        // An even rate leaves no doubt.
+        let even = [(50.0, 100.0, 25.0), (100.0, 200.0, 50.0), (50.0, 100.0, 25.0)];
+        assert_eq!(scaled_count(&even), Some((800.0, Some((800.0, 800.0)))));
+    }
+
+    /// A rate that jumps about, of which a quarter of the time is seen: 40 stretches of 20 slices, 5 of each drawn. Of 400 such
+    /// runs about 95 % have the true count in their interval.
+    #[test]
+    fn the_true_count_lies_in_the_interval() {
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = base::mixed(state.wrapping_add(1));
+            state % below
+        };
+        let mut hits = 0;
+        for _ in 0..400 {
+            let mut truth = 0.0;
+            let stretches: Vec<(f64, f64, f64)> = (0..40)
+                .map(|stretch| {
+                    let slices: Vec<f64> =
+                        (0..20).map(|_| (100 + stretch * 3 + random(200)) as f64).collect();
+                    truth += slices.iter().sum::<f64>();
+                    let first = random(4) as usize;
+                    (slices.iter().skip(first).step_by(4).sum(), 20.0, 5.0)
+                })
+                .collect();
+            let (_, interval) = scaled_count(&stretches).expect("it was seen");
+            let (low, high) = interval.expect("40 stretches");
+            hits += usize::from(low <= truth && truth <= high);
+        }
+        assert!((368..=396).contains(&hits), "{hits} of 400");
+    }
 
     /// Newcombe 1998, table I, method 3 (score, without continuity correction).
     #[test]

@@ -54,6 +54,8 @@ macro_rules! every_kind_of_fact {
             Assignment in assignments;
             MemorySample in memory_samples at time;
             BranchLoop in branch_loops;
+            CountedEvent in counted_events;
+            EventCount in event_counts at time;
         }
     };
 }

@@ -11,6 +11,7 @@
 mod allocation;
 mod branches;
 mod burst;
+mod counting;
 pub mod host;
 mod kernel;
 mod kinds;
@@ -32,6 +33,7 @@ pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime,
     NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Records,
 };
+pub use counting::{CountedEvent, EventCount};
 pub use kernel::{KernelCause, KernelEntry};
 pub use memory_sample::{AccessKind, DataSource, MemorySample, Snoop, Translation};
 pub use metric::{Evidence, Metric};

@@ -40,6 +40,7 @@ macro_rules! row {
 
 mod allocations;
 mod bursts;
+mod counting;
 mod kernel;
 mod memory_samples;
 mod objects;

@@ -255,6 +255,11 @@ pub const INVARIANTS: &[Invariant] = &[
         "a loop of branch stacks was taken in each of its stacks, and began at most as often as it was decided",
         events::branch_loops_proper,
     ),
+    invariant(
+        "event-counts-proper",
+        "a count is of a counted event, and no longer with a counter than it was to be counted",
+        events::event_counts_proper,
+    ),
 ];
 
 /// Checks every invariant of a result.

@@ -6,13 +6,13 @@ use base::{
 };
 use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
-    BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, Counter, CounterKind,
-    DataSource, ExitKind, Fault, FaultKind, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal,
-    IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping, MemorySample, Module,
-    ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege,
-    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState,
-    SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime,
-    Translation, Wait, WaitKind, Wake, Waker,
+    BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, CountedEvent, Counter,
+    CounterKind, DataSource, EventCount, ExitKind, Fault, FaultKind, Frame, HeapFree, HeapLifetime,
+    HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping,
+    MemorySample, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime,
+    OneRun, Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind,
+    Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent,
+    ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -216,7 +216,13 @@ fn sound() -> Recording {
         heap_lifetimes: vec![heap_lifetime(1)],
         memory_samples: vec![access(700), access(800)],
         branch_loops: vec![branch_loop()],
+        counted_events: vec![CountedEvent::default()],
+        event_counts: vec![event_count(700)],
     }
+}
+
+fn event_count(time: u64) -> EventCount {
+    EventCount { time: Nanos(time), enabled: Nanos(3), running: Nanos(2), ..EventCount::default() }
 }
 
 fn branch_loop() -> BranchLoop {
@@ -441,6 +447,10 @@ const BREAKS: &[Break] = &[
     ("stacks-exist", |r| r.memory_samples[0].stack = Some(StackId(2))),
     ("times-within-run", |r| r.memory_samples[1].time = Nanos(10_001)),
     ("memory-samples-proper", |r| r.memory_samples[0].page = Some(Bytes(4095))),
+    ("event-counts-proper", |r| r.counted_events[0].id = 1),
+    ("event-counts-proper", |r| r.event_counts[0].event = 1),
+    ("event-counts-proper", |r| r.event_counts[0].running = Nanos(4)),
+    ("times-within-run", |r| r.event_counts[0].time = Nanos(10_001)),
     ("branch-loops-proper", |r| r.branch_loops[0].starts = 4),
     ("branch-loops-proper", |r| r.branch_loops[0].stacks = 0),
     ("stacks-exist", |r| r.branch_loops[0].head = Some(StackId(2))),

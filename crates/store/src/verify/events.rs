@@ -14,7 +14,8 @@ pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let samples = recording.samples.iter().map(|fact| ("sample", fact.time));
     let faults = recording.faults.iter().map(|fact| ("fault", fact.time));
     let accesses = recording.memory_samples.iter();
-    let faults = faults.chain(accesses.map(|one| ("sampled access", one.time)));
+    let counts = recording.event_counts.iter().map(|fact| ("count of an event", fact.time));
+    let faults = faults.chain(accesses.map(|one| ("sampled access", one.time))).chain(counts);
     let mappings = recording.mappings.iter().map(|fact| ("mapping", fact.time));
     let threads = recording.thread_events.iter().map(|fact| ("thread event", fact.time));
     let lost = recording.lost.iter().map(|fact| ("loss", fact.time));
@@ -106,6 +107,23 @@ pub(super) fn branch_loops_proper(subject: &Subject<'_>, report: &mut Report) {
         let sums = one.taken >= one.decided && one.decided >= one.starts && one.taken >= one.stacks;
         if !sums || one.stacks == 0 {
             report.add(|| format!("row {row}: {} of {} taken began a run", one.starts, one.taken));
+        }
+    }
+}
+
+pub(super) fn event_counts_proper(subject: &Subject<'_>, report: &mut Report) {
+    let events = &subject.recording.counted_events;
+    for (row, event) in (0_u32..).zip(events) {
+        if event.id != row {
+            report.add(|| format!("event {} is in row {row}", event.id));
+        }
+    }
+    for one in &subject.recording.event_counts {
+        if one.event as usize >= events.len() || one.running > one.enabled {
+            report.add(|| {
+                let (of, for_) = (one.running.0, one.enabled.0);
+                format!("event {} of {}: {of} ns of {for_} with a counter", one.event, events.len())
+            });
         }
     }
 }

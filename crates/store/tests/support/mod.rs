@@ -10,13 +10,14 @@ use base::{
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
-    BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter, CounterKind, DataSource,
-    ExitKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime,
-    HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping,
-    MemorySample, Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime,
-    NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
-    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target,
-    ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, WaitObject, Wake, Waker,
+    BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CountedEvent, Counter,
+    CounterKind, DataSource, EventCount, ExitKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind,
+    Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry,
+    Lost, LostSource, Mapping, MemorySample, Metric, Module, ModuleKind, NativeAdvance,
+    NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording,
+    Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop,
+    StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind,
+    WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -504,7 +505,21 @@ fn accesses() -> Vec<Fact> {
         decided: 5,
         ..BranchLoop::default()
     };
-    vec![Fact::MemorySample(known), Fact::MemorySample(unknown), Fact::BranchLoop(looped)]
+    let event =
+        CountedEvent { name: "MEM_LOAD_RETIRED.L1_HIT".to_owned(), ..CountedEvent::default() };
+    let count = EventCount {
+        time: known.time,
+        count: u64::MAX,
+        enabled: Nanos(5),
+        ..EventCount::default()
+    };
+    vec![
+        Fact::MemorySample(known),
+        Fact::MemorySample(unknown),
+        Fact::BranchLoop(looped),
+        Fact::CountedEvent(event),
+        Fact::EventCount(count),
+    ]
 }
 
 /// One of each cause, with and without a CPU and a time.

@@ -1,0 +1,134 @@
+//! What counters of the hardware and the kernel counted, as whole numbers of the run.
+//!
+//! What for: a count with its interval where counters took turns, and the reason where there is none. What not: opening events
+//! (`collect::counting`), what an event means.
+//!
+//! Formula and its source: `estimate::interval::scaled_count`.
+
+use estimate::interval::scaled_count;
+use facts::{CountedEvent, Evidence, Metric, Recording};
+
+/// A PMU that shows none of these in so much time of a running program does not count.
+const NEVER_ZERO: [&str; 2] = ["cycles", "instructions"];
+const LONG_ENOUGH_NS: f64 = 10e6;
+
+/// An event of the whole run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Counted<'a> {
+    /// What.
+    pub event: &'a CountedEvent,
+    /// How often.
+    pub count: Metric,
+    /// For which part of the time it had a counter.
+    pub share: Metric,
+}
+
+/// All counted events, in the order in which they were asked for.
+#[must_use]
+pub fn counted(recording: &Recording) -> Vec<Counted<'_>> {
+    let mut stretches = vec![Vec::new(); recording.counted_events.len()];
+    for one in &recording.event_counts {
+        if let Some(of) = stretches.get_mut(one.event as usize) {
+            of.push((one.count as f64, one.enabled.0 as f64, one.running.0 as f64));
+        }
+    }
+    let events = recording.counted_events.iter().zip(&stretches);
+    events.map(|(event, stretches)| whole(event, stretches)).collect()
+}
+
+fn whole<'a>(event: &'a CountedEvent, stretches: &[(f64, f64, f64)]) -> Counted<'a> {
+    let unit = if event.name.ends_with("-clock") { "ns" } else { "count" };
+    let (enabled, running) =
+        stretches.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.1, sum.1 + one.2));
+    let readings = stretches.len() as u64;
+    if enabled == 0.0 {
+        let why = "nothing ran while it was counted";
+        let none = |unit| Metric::unavailable(unit, why);
+        return Counted { event, count: none(unit), share: none("percent") };
+    }
+    let share = Metric::counted(running / enabled * 100.0, "percent");
+    let count = match scaled_count(stretches) {
+        None => Metric::unavailable(
+            unit,
+            "no counter was free for it: another tool, the host of a virtual machine or the NMI watchdog has them",
+        ),
+        Some((0.0, _))
+            if NEVER_ZERO.contains(&event.name.as_str()) && running >= LONG_ENOUGH_NS =>
+        {
+            Metric::unavailable(unit, "this PMU does not count: it shows 0 for a program that ran")
+        }
+        Some((count, _)) if running == enabled => Metric::counted(count, unit),
+        Some((count, Some(interval))) => {
+            Metric::with_interval(Evidence::Estimated, count, unit, interval, readings)
+                .noted("it had a counter for a part of the time, and is scaled to all of it")
+        }
+        Some((count, None)) => Metric {
+            low: None,
+            high: None,
+            evidence: Some(Evidence::Estimated),
+            ..Metric::counted(count, unit)
+        }
+        .noted(
+            "it had a counter for a part of the time, in one reading: its interval is not known",
+        ),
+    };
+    Counted { event, count, share }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Nanos;
+    use facts::EventCount;
+
+    use super::*;
+
+    fn of(name: &str, readings: &[(u64, u64, u64)]) -> (Metric, Metric) {
+        let event = CountedEvent { name: name.to_owned(), ..CountedEvent::default() };
+        let reading = |(count, enabled, running): &(u64, u64, u64)| EventCount {
+            count: *count,
+            enabled: Nanos(*enabled),
+            running: Nanos(*running),
+            ..EventCount::default()
+        };
+        let recording = Recording {
+            counted_events: vec![event],
+            event_counts: readings.iter().map(reading).collect(),
+            ..Recording::default()
+        };
+        let Counted { count, share, .. } = counted(&recording).remove(0);
+        (count, share)
+    }
+
+    #[test]
+    fn a_counter_of_its_own_is_exact() {
+        let (count, share) = of("page-faults", &[(3, 10, 10), (4, 10, 10)]);
+        assert_eq!(count, Metric::counted(7.0, "count"));
+        assert_eq!(share.value, Some(100.0));
+        assert_eq!(of("task-clock", &[(3, 10, 10)]).0, Metric::counted(3.0, "ns"));
+    }
+
+    #[test]
+    fn one_that_takes_turns_has_an_interval() {
+        let (count, share) = of("cycles", &[(10, 10, 5), (12, 10, 5), (10, 10, 5)]);
+        assert_eq!((count.value, count.evidence), (Some(64.0), Some(Evidence::Estimated)));
+        assert!(count.low > Some(32.0) && count.low < Some(64.0) && count.high > Some(64.0));
+        assert_eq!(share.value, Some(50.0));
+        let (short, _) = of("cycles", &[(10, 10, 5)]);
+        assert_eq!((short.value, short.low, short.high), (Some(20.0), None, None));
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_is_not_shown() {
+        let none = |name, readings: &[(u64, u64, u64)]| {
+            let (count, _) = of(name, readings);
+            (count.value, count.note.expect("a reason"))
+        };
+        let (value, why) = none("cycles", &[(0, 10, 0)]);
+        assert!(value.is_none() && why.starts_with("no counter was free"), "{why}");
+        let (value, why) = none("cycles", &[(0, 20_000_000, 20_000_000)]);
+        assert!(value.is_none() && why.starts_with("this PMU does not count"), "{why}");
+        let (value, why) = none("cycles", &[]);
+        assert!(value.is_none() && why.starts_with("nothing ran"), "{why}");
+        assert_eq!(of("major-faults", &[(0, 20_000_000, 20_000_000)]).0.value, Some(0.0));
+    }
+}

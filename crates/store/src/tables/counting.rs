@@ -1,0 +1,18 @@
+//! The tables of counted events.
+//!
+//! What not: their invariants (`verify/events`).
+
+row!(CountedEvent = "counted_events", since 11, Always {
+    id: "id", Rising;
+    name: "name", Opaque;
+    group: "group";
+    kernel: "kernel";
+});
+
+row!(EventCount = "event_counts", since 11, Always {
+    time: "time_ns", Rising;
+    event: "event";
+    count: "count";
+    enabled: "enabled_ns";
+    running: "running_ns";
+});
