@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use base::Bytes;
 use collect::bursts::BurstOptions;
+use collect::counting::Choice;
 use facts::{Analysis, SamplingMethod};
+use machine::events::EventCode;
 
 use crate::exit::Failure;
 
@@ -49,7 +51,7 @@ const KERNEL: &[Analysis] = &[Analysis::SystemOverview];
 
 /// All knobs.
 #[rustfmt::skip] // What a knob is on a line, what sets it on the next.
-pub const KNOBS: [Knob; 13] = [
+pub const KNOBS: [Knob; 14] = [
     Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", used_by: ALL, about: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time",
         set: |settings, value| { settings.period = or_auto(value, |value| number(value, 0.1, 1000.0).map(period))?; Some(()) } },
     Knob { name: "stack-size", default: "8192", vtune: "stack-size", used_by: ALL, about: "bytes of stack that a sample copies for unwinding, 256 to 65000",
@@ -74,6 +76,8 @@ pub const KNOBS: [Knob; 13] = [
         set: |_, value| one_of(value, &[("auto", ()), ("hw-tracing", ())]) },
     Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", used_by: ACCESSES, about: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses",
         set: |settings, value| { settings.objects = value.parse().ok()?; Some(()) } },
+    Knob { name: "event-config", default: "", vtune: "event-config", used_by: ALL, about: "events to count, with commas between them: page-faults, cycles, cpu/event=0x3c,umask=0x1/; {A,B} are counted at the same times; `report events` shows them",
+        set: |_, _| Some(()) }, // `parse` sets it: it has errors of its own.
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", used_by: ALL, about: "true: measure this machine once, after the first run (about 16 s)",
         set: |settings, value| { settings.calibrate = value.parse().ok()?; Some(()) } },
 ];
@@ -95,6 +99,8 @@ pub struct Settings {
     pub heap: HeapSettings,
     /// Whether memory-access records it too, and what else an address may lie in.
     pub objects: bool,
+    /// Groups of events to count.
+    pub events: Vec<Vec<Choice>>,
     /// Whether to measure the machine when it was not yet.
     pub calibrate: bool,
     /// What differs from the defaults, for the manifest.
@@ -134,6 +140,7 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
             every_block: false,
         },
         objects: true,
+        events: Vec::new(),
         calibrate: true,
         changed: BTreeMap::new(),
     };
@@ -151,6 +158,9 @@ pub fn parse(words: &[String]) -> Result<Settings, Failure> {
         (knob.set)(&mut settings, value).ok_or_else(|| {
             Failure::usage(format!("knob {name}: '{value}' is not allowed: {}", knob.meaning()))
         })?;
+        if name == "event-config" {
+            settings.events = events(value)?;
+        }
         if value != knob.default {
             settings.changed.insert(name.to_owned(), value.to_owned());
         }
@@ -197,6 +207,48 @@ fn milliseconds(text: &str, least: f64, most: f64) -> Option<Duration> {
     number(text, least, most).map(|number| Duration::from_secs_f64(number / 1000.0))
 }
 
+/// `A,{B,C}`: groups of events.
+fn events(text: &str) -> Result<Vec<Vec<Choice>>, Failure> {
+    let (mut groups, mut name) = (vec![Vec::new()], String::new());
+    let (mut in_group, mut in_terms) = (false, false);
+    for letter in text.chars().chain([',']) {
+        match letter {
+            '/' => in_terms = !in_terms,
+            '{' | '}' | ',' if !in_terms => {
+                if !name.is_empty() {
+                    let last = groups.len() - 1;
+                    groups[last].push(std::mem::take(&mut name));
+                }
+                in_group = (in_group || letter == '{') && letter != '}';
+                if !in_group || letter == '{' {
+                    groups.push(Vec::new());
+                }
+                continue;
+            }
+            _ => {}
+        }
+        name.push(letter);
+    }
+    groups.retain(|group| !group.is_empty());
+    if in_group || in_terms {
+        return Err(Failure::usage(format!(
+            "knob event-config: '{text}' does not end: }} or / is missing"
+        )));
+    }
+    // Reading what the machine has costs some milliseconds.
+    let pmus = if groups.is_empty() { Vec::new() } else { calibrate::counters().0 };
+    let choice = |name: String| match machine::events::resolve(&name, &pmus) {
+        Some(EventCode { pmu, config, only_in_kernel }) => {
+            Ok(Choice { name, pmu, config, only_in_kernel })
+        }
+        None => {
+            let text = format!("knob event-config: there is no event '{name}' here");
+            Err(Failure::usage(text).hint("for example: cycles, page-faults, PMU/EVENT/"))
+        }
+    };
+    groups.into_iter().map(|group| group.into_iter().map(choice).collect()).collect()
+}
+
 fn bytes(text: &str, least: u64) -> Option<Bytes> {
     text.parse().ok().filter(|bytes| (least..=1_000_000_000_000).contains(bytes)).map(Bytes)
 }
@@ -228,6 +280,34 @@ mod tests {
             parse(&["sampling-interval=2".to_owned()])
                 .is_ok_and(|settings| settings.period.is_some())
         );
+    }
+
+    #[test]
+    fn events_alone_and_in_groups() {
+        let of = |text: &str| {
+            let groups = events(text).map_err(|_| ())?;
+            Ok::<_, ()>(
+                groups
+                    .iter()
+                    .map(|group| group.iter().map(|one| one.name.clone()).collect())
+                    .collect(),
+            )
+        };
+        let expected = |groups: &[&[&str]]| -> Result<Vec<Vec<String>>, ()> {
+            Ok(groups
+                .iter()
+                .map(|group| group.iter().map(|name| (*name).to_owned()).collect())
+                .collect())
+        };
+        assert_eq!(of(""), expected(&[]));
+        assert_eq!(of("page-faults,cycles"), expected(&[&["page-faults"], &["cycles"]]));
+        assert_eq!(
+            of("task-clock,{cycles,instructions},branches"),
+            expected(&[&["task-clock"], &["cycles", "instructions"], &["branches"]])
+        );
+        for wrong in ["{cycles", "cpu/event=1", "cycles,cyclos"] {
+            assert_eq!(of(wrong), Err(()), "{wrong}");
+        }
     }
 
     #[test]

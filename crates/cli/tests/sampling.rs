@@ -395,3 +395,27 @@ fn a_program_inherits_what_it_would_without_us() {
     };
     assert_eq!(shown(&seen), shown(&plain));
 }
+
+/// Events of the kernel, which every machine has: exact, and as many as the program itself says.
+#[test]
+fn events_are_counted_for_the_whole_program() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = fathom("events");
+    let knob = "event-config=task-clock,{page-faults,minor-faults}";
+    let output = fathom.collect("r", &["-k", knob], &target("touch_pages"), &["--pages", "20000"]);
+    assert_ended_well(&output);
+    let own = facts_of(&output.stdout);
+    let rows = fathom.rows("r", &["events"]);
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["event"].as_str()).collect();
+    assert_eq!(names, ["task-clock", "page-faults", "minor-faults"]);
+    assert!(rows.iter().all(|row| value(&row["counter_percent"]) == 100.0), "{rows:?}");
+    assert_eq!(rows[1]["event_group"], rows[2]["event_group"]);
+    assert_ne!(rows[0]["event_group"], rows[1]["event_group"]);
+    assert!(value(&rows[0]["count"]) > 0.0 && rows[0]["count"]["unit"] == "ns", "{}", rows[0]);
+    let (least, all) = (number(&own, "touch_minor_faults"), number(&own, "process_minor_faults"));
+    let minor = value(&rows[2]["count"]);
+    assert!(minor >= least && minor <= 1.001 * all + 200.0, "{minor}; itself: {least} to {all}");
+    assert!(value(&rows[1]["count"]) >= minor, "{rows:?}");
+}

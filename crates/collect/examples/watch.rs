@@ -32,6 +32,7 @@ fn main() {
         regions: true,
         environment: Vec::new(),
         output: None,
+        events: Vec::new(),
         began: sys::process::monotonic(),
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");

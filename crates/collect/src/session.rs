@@ -22,6 +22,7 @@ use facts::{
 use sys::process::{self, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspended};
 
 use crate::bursts::{BurstOptions, Bursts};
+use crate::counting::{Choice, Counting};
 use crate::first_checks::FirstChecks;
 use crate::heap::{Heap, HeapOptions};
 use crate::kernel::{KernelTrace, Watched};
@@ -59,6 +60,8 @@ pub struct Options {
     pub kernel: bool,
     /// Record which memory is mapped.
     pub regions: bool,
+    /// Groups of events to count.
+    pub events: Vec<Vec<Choice>>,
     /// Variables added to the environment of a program that we start.
     pub environment: Vec<(OsString, OsString)>,
     /// The standard output of a program that we start, instead of ours.
@@ -204,6 +207,7 @@ fn launch_here(
             PerfSampler::on_launch(pid, settings)
         }
     })?;
+    let counting = counts(options).then(|| Counting::on_launch(pid, &options.events));
     let watched = Watched { pid, running: Vec::new() };
     let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
     let mut recorder = Recorder::new(sink);
@@ -249,6 +253,7 @@ fn launch_here(
         bursts: None,
         heap,
         kernel,
+        counting,
         checks: FirstChecks::begin(pid),
         ended: None,
     };
@@ -274,6 +279,7 @@ fn attach_here(
     let heap = options.heap.as_ref().map(|heap| Heap::attach(pid, heap));
     let start = process::monotonic();
     let (mut source, info, threads) = open_on_all_threads(pid, options)?;
+    let counting = counts(options).then(|| Counting::on_running(&threads, &options.events));
     let usage_before = process::own_usage();
     if matches!(source, Source::Proc) && options.best_method != SamplingMethod::ProcOnly {
         let why = info.fallback_reason.unwrap_or_default();
@@ -303,6 +309,7 @@ fn attach_here(
         bursts: None,
         heap: None,
         kernel,
+        counting,
         checks: FirstChecks::begin(pid),
         ended: None,
     };
@@ -322,6 +329,10 @@ fn attach_here(
     let watched =
         session.announce(&threads, &mut recorder).and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
+}
+
+fn counts(options: &Options) -> bool {
+    !options.events.is_empty()
 }
 
 /// Refuses a process that cannot be profiled; returns a descriptor that becomes readable at the process's end.
@@ -378,6 +389,7 @@ struct Session<'a> {
     bursts: Option<Bursts>,
     heap: Option<Heap>,
     kernel: Option<KernelTrace>,
+    counting: Option<Counting>,
     checks: FirstChecks,
     /// When the program's end was noticed, since the start.
     ended: Option<Nanos>,

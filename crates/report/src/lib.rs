@@ -189,6 +189,7 @@ pub fn build_prepared(
         View::Objects => views::objects(&request, code),
         View::Pace => views::pace(&request),
         View::Nodes => views::nodes(&request),
+        View::Events => views::events(&request),
     };
     let table = match &options.sort {
         Some(key) => table.sorted(key)?.limited(limit),

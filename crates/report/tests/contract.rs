@@ -40,6 +40,7 @@ fn all_recordings() -> Vec<Recording> {
         recordings::heap(),
         recordings::heap_by_lot(),
         recordings::pace(),
+        recordings::counted(),
         Recording::default(),
     ]
 }

@@ -176,6 +176,15 @@ fn long_names_and_thin_recordings() {
 }
 
 #[test]
+fn events_that_were_counted() {
+    let events = view(&recordings::counted(), "events");
+    golden("events.txt", &text(&events));
+    golden("events.json", &events.json());
+    golden("events.csv", &events.csv());
+    golden("nothing_events.txt", &text(&view(&recordings::nothing(), "events")));
+}
+
+#[test]
 fn heap_blocks() {
     let (every, some) = (recordings::heap(), recordings::heap_by_lot());
     for (name, line) in [

@@ -380,6 +380,7 @@ fn options(
         kernel: analysis == Analysis::SystemOverview,
         heap,
         regions: analysis == Analysis::MemoryAccess && settings.objects,
+        events: settings.events.clone(),
         began: Nanos(0),
     })
 }

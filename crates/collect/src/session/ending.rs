@@ -95,6 +95,9 @@ impl Session<'_> {
                 self.notes.extend(notes);
                 *own_cost.fault_watching_ns.get_or_insert(0) += faults.0;
             }
+            let ended = self.counting.take();
+            let ended = ended.map(|counting| counting.finish(elapsed, &mut recorder));
+            self.notes.extend(ended.transpose()?.unwrap_or_default());
             let notes =
                 self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
             self.notes.extend(notes.transpose()?.unwrap_or_default());

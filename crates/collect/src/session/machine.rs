@@ -8,6 +8,7 @@ use facts::{Sink, SinkError};
 use sys::process::{self, SignalFd};
 
 use super::{Options, Outcome, Session, SessionError, on_own_thread};
+use crate::counting::Counting;
 use crate::first_checks::FirstChecks;
 use crate::kernel::KernelTrace;
 use crate::proc_status::all_processes;
@@ -30,12 +31,14 @@ fn machine_here(
     sink: &mut dyn Sink,
 ) -> Result<Outcome, SessionError> {
     process::raise_file_limit();
-    let mut kernel = KernelTrace::start(&options.cpus, None);
+    let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, None));
     let (mut source, collector) = choose_machine_source(options);
     let start = process::monotonic();
     let usage_before = process::own_usage();
     source.begin(start);
-    kernel.begin();
+    kernel.iter_mut().for_each(KernelTrace::begin);
+    let counting = super::counts(options);
+    let counting = counting.then(|| Counting::on_machine(&options.cpus, &options.events));
     let mut recorder = Recorder::new(sink);
     let mut session = Session {
         source,
@@ -51,7 +54,8 @@ fn machine_here(
         notes: Vec::new(),
         bursts: None,
         heap: None,
-        kernel: Some(kernel),
+        kernel,
+        counting,
         checks: FirstChecks::begin(Pid(0)),
         ended: None,
     };

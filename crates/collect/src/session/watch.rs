@@ -97,6 +97,9 @@ impl Session<'_> {
             if let Some(kernel) = &mut self.kernel {
                 kernel.look(now, recorder)?;
             }
+            if let Some(counting) = &mut self.counting {
+                counting.look(now, recorder)?;
+            }
             recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::reported_until))?;
             gauges.poll(now, recorder)?;
             if let Some(polled) = &mut polled {

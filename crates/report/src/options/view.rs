@@ -55,6 +55,7 @@ views! {
                 by object";
     Pace = "pace": "loops: native iterations per second, time per iteration, trip count, and the register that \
                 shows it";
+    Events = "events": "events of the hardware and the kernel that were counted (knob event-config)";
 }
 
 impl View {

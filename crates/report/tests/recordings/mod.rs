@@ -16,9 +16,9 @@ use facts::host::{
     LevelBandwidth, NodePair, NumaNode,
 };
 use facts::{
-    Analysis, CollectorInfo, CounterKind, Evidence, ExitKind, FaultKind, GaugeKind, KernelCause,
-    KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run, RunState,
-    SamplingMethod, Target, WaitKind,
+    Analysis, CollectorInfo, CountedEvent, CounterKind, EventCount, Evidence, ExitKind, FaultKind,
+    GaugeKind, KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run,
+    RunState, SamplingMethod, Target, WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -308,6 +308,37 @@ pub fn nothing() -> Recording {
     b.counter(CounterKind::TaskClock, 640_000).counter(CounterKind::MinorFaults, 61);
     b.counter(CounterKind::MajorFaults, 0);
     b.build()
+}
+
+/// Counted events: one that always had a counter, two that took turns, one that had none.
+pub fn counted() -> Recording {
+    let mut recording = nothing();
+    recording.run.notes.push("this machine does not count bus-cycles".into());
+    let names = [("page-faults", 0), ("cycles", 1), ("instructions", 1), ("cache-misses", 2)];
+    for ((name, group), id) in names.into_iter().zip(0..) {
+        recording.counted_events.push(CountedEvent {
+            id,
+            name: name.into(),
+            group,
+            kernel: id != 3,
+        });
+        for reading in 1..=4 {
+            let (count, running) = match id {
+                0 => (15 + reading, 100),
+                1 => (1_000_000 + 20_000 * reading, 50),
+                2 => (2_500_000 - 10_000 * reading, 50),
+                _ => (0, 0),
+            };
+            recording.event_counts.push(EventCount {
+                time: Nanos(reading * 200_000),
+                event: id,
+                count,
+                enabled: Nanos(100_000),
+                running: Nanos(running * 1000),
+            });
+        }
+    }
+    recording
 }
 
 /// Everything in the kernel, without kernel symbols, attached, stopped by the duration.

@@ -44,12 +44,7 @@ pub struct Event {
 
 impl Event {
     fn new(fd: OwnedFd, attr: &Attr) -> Event {
-        Event {
-            fd,
-            made_up: false,
-            counts_lost: attr.counts_lost(),
-            read_words: attr.read_words(),
-        }
+        Event { fd, made_up: false, counts_lost: attr.counts_lost(), read_words: attr.read_words() }
     }
 }
 

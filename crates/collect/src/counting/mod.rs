@@ -1,0 +1,372 @@
+//! Counts events of the hardware and the kernel for all that is observed.
+//!
+//! ```text
+//!   per group and thread (children inherit it), or per group and CPU for a whole machine:
+//!     leader <- members      counted at the same times; read together ten times a second, later once a second
+//! ```
+//! What for: opening groups as far as this machine and this user may, reading them, and saying what was not counted and why.
+//! What not: which events there are (`machine::events`), the whole where groups took turns (`analysis`).
+//!
+//! A group that does not fit the counters is split where the kernel refuses the next member (`validate_group`, EINVAL). Groups
+//! take turns by themselves where there are more than counters; each reading has the time with a counter.
+//! Assumption: Linux 4.13 or later, which reads inherited groups together.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+
+use base::{CpuId, Nanos, Pid, Tid};
+use facts::{CountedEvent, EventCount, Fact, SinkError};
+use sys::perf::{Attr, Counting as Switch, Event, Flag, GroupCounts, OpenTarget};
+
+use crate::perf::{ALL_THREADS, OpenError};
+use crate::recorder::Recorder;
+
+/// An event to count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// Its name, for people.
+    pub name: String,
+    /// The number of its PMU.
+    pub pmu: u32,
+    /// `config`, `config1`, `config2` of `perf_event_attr`.
+    pub config: [u64; 3],
+    /// Happens only in the kernel: where that may not be counted, it would count 0.
+    pub only_in_kernel: bool,
+}
+
+/// Between two readings at first.
+const OFTEN: Nanos = Nanos(90_000_000);
+/// From then on readings are [`SELDOM`]: an hour of 100 events stays below 10 MB.
+const FIRST: Nanos = Nanos(60_000_000_000);
+const SELDOM: Nanos = Nanos(990_000_000);
+
+/// What to observe.
+enum Targets<'a> {
+    /// A child that waits before its execve.
+    Child(Pid),
+    Threads(&'a [Tid]),
+    Machine(&'a [CpuId]),
+}
+
+impl Targets<'_> {
+    fn all(&self) -> Vec<OpenTarget> {
+        match self {
+            Targets::Child(pid) => vec![OpenTarget { tid: Tid(pid.0), cpu: None }],
+            Targets::Threads(tids) => {
+                tids.iter().map(|tid| OpenTarget { tid: *tid, cpu: None }).collect()
+            }
+            Targets::Machine(cpus) => {
+                let on = |cpu: &CpuId| OpenTarget { tid: ALL_THREADS, cpu: Some(*cpu) };
+                cpus.iter().map(on).collect()
+            }
+        }
+    }
+
+    fn flags(&self) -> &'static [Flag] {
+        match self {
+            Targets::Child(_) => &[Flag::Disabled, Flag::EnableOnExec, Flag::Inherit],
+            Targets::Threads(_) => &[Flag::Disabled, Flag::Inherit],
+            Targets::Machine(_) => &[Flag::Disabled],
+        }
+    }
+}
+
+/// A group on one thread or CPU.
+struct Opened {
+    leader: Event,
+    /// Kept open; they are read with their leader.
+    members: Vec<Event>,
+}
+
+impl Opened {
+    fn read(&self) -> io::Result<GroupCounts> {
+        self.leader.read_group(1 + self.members.len())
+    }
+}
+
+/// A group on all of them.
+struct Group {
+    choices: Vec<Choice>,
+    opened: Vec<Opened>,
+    before: GroupCounts,
+}
+
+/// Open groups.
+pub struct Counting {
+    groups: Vec<Group>,
+    kernel: bool,
+    announced: bool,
+    last: Nanos,
+    notes: Vec<String>,
+}
+
+impl Counting {
+    /// For a child that waits before its execve, and all that it starts.
+    pub fn on_launch(child: Pid, wanted: &[Vec<Choice>]) -> Counting {
+        Counting::start(&Targets::Child(child), wanted)
+    }
+
+    /// For running threads, and those that they start.
+    pub fn on_running(threads: &[Tid], wanted: &[Vec<Choice>]) -> Counting {
+        Counting::start(&Targets::Threads(threads), wanted)
+    }
+
+    /// For CPUs, whatever runs there.
+    pub fn on_machine(cpus: &[CpuId], wanted: &[Vec<Choice>]) -> Counting {
+        Counting::start(&Targets::Machine(cpus), wanted)
+    }
+
+    fn start(targets: &Targets<'_>, wanted: &[Vec<Choice>]) -> Counting {
+        let (mut counting, refused) = Counting::open(targets, wanted);
+        if let Some(why) = refused {
+            let remedy = match targets {
+                Targets::Machine(_) => "sudo sysctl kernel.perf_event_paranoid=0",
+                _ => "sudo sysctl kernel.perf_event_paranoid=1",
+            };
+            counting.notes.push(format!("events were not counted: {why}; to enable: {remedy}"));
+        }
+        if !matches!(targets, Targets::Child(_)) {
+            for opened in counting.groups.iter().flat_map(|group| &group.opened) {
+                // The thread may have ended.
+                let _ = opened.leader.set(Switch::On);
+            }
+        }
+        counting
+    }
+
+    /// With the kernel where that is allowed, else of the program alone. The second value says why nothing may be counted.
+    fn open(targets: &Targets<'_>, wanted: &[Vec<Choice>]) -> (Counting, Option<OpenError>) {
+        let mut counting = Counting {
+            groups: Vec::new(),
+            kernel: true,
+            announced: false,
+            last: Nanos(0),
+            notes: Vec::new(),
+        };
+        match counting.open_all(targets, wanted) {
+            Err(OpenError::Refused(_)) if !matches!(targets, Targets::Machine(_)) => {}
+            result => return (counting, result.err()),
+        }
+        counting.kernel = false;
+        counting.groups.clear();
+        counting.notes.clear();
+        let in_program = |group: &Vec<Choice>| -> Vec<Choice> {
+            group.iter().filter(|choice| !choice.only_in_kernel).cloned().collect()
+        };
+        let rest: Vec<Vec<Choice>> = wanted.iter().map(in_program).collect();
+        let result = counting.open_all(targets, &rest);
+        if result.is_ok() && !counting.groups.is_empty() {
+            let left_out: Vec<&str> = wanted
+                .iter()
+                .flatten()
+                .filter(|choice| choice.only_in_kernel)
+                .map(|choice| choice.name.as_str())
+                .collect();
+            let without = match left_out.as_slice() {
+                [] => String::new(),
+                names => format!(", and not {}, which happen there only", names.join(", ")),
+            };
+            counting.notes.push(format!(
+                "events were counted in the program, not in the kernel{without} (kernel.perf_event_paranoid is 2 or more)"
+            ));
+        }
+        (counting, result.err())
+    }
+
+    fn open_all(&mut self, targets: &Targets<'_>, wanted: &[Vec<Choice>]) -> Result<(), OpenError> {
+        let all = targets.all();
+        let mut left: VecDeque<Vec<Choice>> = wanted.iter().cloned().collect();
+        let mut unknown = Vec::new();
+        while let Some(choices) = left.pop_front() {
+            let mut group =
+                Group { choices: Vec::new(), opened: Vec::new(), before: GroupCounts::default() };
+            let mut refused = Vec::new();
+            for target in &all {
+                let first = group.opened.is_empty();
+                let wanted = if first { &choices } else { &group.choices };
+                let tried = match self.try_group(*target, targets.flags(), wanted) {
+                    // A thread that ended.
+                    Err(OpenError::Gone) => continue,
+                    tried => tried?,
+                };
+                if first {
+                    refused = tried.unknown;
+                }
+                // Else a CPU that this PMU does not have.
+                let Some(opened) = tried.opened else { continue };
+                if first {
+                    group.choices = tried.taken;
+                    if !tried.too_many.is_empty() {
+                        left.push_front(tried.too_many);
+                    }
+                    group.opened.push(opened);
+                } else if tried.taken.len() == group.choices.len() {
+                    group.opened.push(opened);
+                }
+            }
+            unknown.append(&mut refused);
+            if !group.opened.is_empty() {
+                self.groups.push(group);
+            }
+        }
+        if !unknown.is_empty() {
+            let names = unknown.join(", ");
+            self.notes.push(format!(
+                "this machine does not count {names}: no PMU here has it, or a virtual machine has no PMU; `fathom machine` \
+                 lists the PMUs"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Opens as many as fit.
+    fn try_group(
+        &self,
+        target: OpenTarget,
+        flags: &[Flag],
+        choices: &[Choice],
+    ) -> Result<Tried, OpenError> {
+        let mut exclude = vec![Flag::ExcludeHv];
+        if !self.kernel {
+            exclude.push(Flag::ExcludeKernel);
+        }
+        let inherit: Vec<Flag> =
+            flags.iter().copied().filter(|flag| *flag == Flag::Inherit).collect();
+        let mut tried = Tried::default();
+        for choice in choices {
+            // Members follow their leader.
+            let leader = tried.opened.as_ref().map(|opened| &opened.leader);
+            let own: &[Flag] = if leader.is_none() { flags } else { &inherit };
+            let attr = Attr::of_pmu(choice.pmu, choice.config).flags(own).flags(&exclude);
+            match sys::perf::open_in_group(&attr, target, leader) {
+                Ok(event) => {
+                    tried.taken.push(choice.clone());
+                    match &mut tried.opened {
+                        None => tried.opened = Some(Opened { leader: event, members: Vec::new() }),
+                        Some(opened) => opened.members.push(event),
+                    }
+                }
+                Err(error) if !is_not_countable(&error) => return Err(error.into()),
+                Err(_) if leader.is_some() => tried.too_many.push(choice.clone()),
+                Err(_) => tried.unknown.push(choice.name.clone()),
+            }
+        }
+        Ok(tried)
+    }
+
+    /// Reads all groups if that is due, and pushes what came since the last time.
+    pub fn look(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let pause = if now < FIRST { OFTEN } else { SELDOM };
+        if now - self.last < pause { Ok(()) } else { self.read(now, recorder) }
+    }
+
+    fn read(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        self.last = now;
+        self.announce(recorder)?;
+        let mut event = 0_u32;
+        for group in &mut self.groups {
+            let counts = vec![0; group.choices.len()];
+            let mut sum = GroupCounts { counts, ..GroupCounts::default() };
+            for one in group.opened.iter().filter_map(|one| one.read().ok()) {
+                sum.enabled += one.enabled;
+                sum.running += one.running;
+                sum.counts.iter_mut().zip(one.counts).for_each(|(sum, count)| *sum += count);
+            }
+            let before = std::mem::replace(&mut group.before, sum.clone());
+            let enabled = sum.enabled - before.enabled;
+            for (at, count) in sum.counts.iter().enumerate() {
+                // Nothing ran: there is nothing to say.
+                if enabled > Nanos(0) {
+                    recorder.push(Fact::EventCount(EventCount {
+                        time: now,
+                        event,
+                        count: count.saturating_sub(before.counts.get(at).copied().unwrap_or(0)),
+                        enabled,
+                        running: (sum.running - before.running).min(enabled),
+                    }))?;
+                }
+                event += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        if std::mem::replace(&mut self.announced, true) {
+            return Ok(());
+        }
+        let of_group = |(group, one): (u32, &Group)| -> Vec<(u32, String)> {
+            one.choices.iter().map(|choice| (group, choice.name.clone())).collect()
+        };
+        let named = (0_u32..).zip(&self.groups).flat_map(of_group);
+        for (id, (group, name)) in (0_u32..).zip(named) {
+            let kernel = self.kernel;
+            recorder.push(Fact::CountedEvent(CountedEvent { id, name, group, kernel }))?;
+        }
+        Ok(())
+    }
+
+    /// The last reading, and remarks for the reader.
+    pub fn finish(
+        mut self,
+        end: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<Vec<String>, SinkError> {
+        for opened in self.groups.iter().flat_map(|group| &group.opened) {
+            // All has ended then.
+            let _ = opened.leader.set(Switch::Off);
+        }
+        self.read(end, recorder)?;
+        let starved = |group: &&Group| group.before.running < group.before.enabled;
+        if self.groups.iter().any(|group| starved(&group)) && watchdog_counts() {
+            self.notes.push(
+                "the kernel's NMI watchdog keeps a hardware counter for itself, which made events take turns more often; to \
+                 free it: sudo sysctl kernel.nmi_watchdog=0"
+                    .to_owned(),
+            );
+        }
+        Ok(self.notes)
+    }
+}
+
+/// What could be opened of a group.
+#[derive(Default)]
+struct Tried {
+    opened: Option<Opened>,
+    taken: Vec<Choice>,
+    /// The group has no room for them.
+    too_many: Vec<Choice>,
+    /// No PMU has them.
+    unknown: Vec<String>,
+}
+
+/// Whether the PMU has no such event, or the group no room for it. Else it is about who may count, ends of threads, descriptors.
+fn is_not_countable(error: &io::Error) -> bool {
+    const ENOENT: i32 = 2;
+    const ENODEV: i32 = 19;
+    const EINVAL: i32 = 22;
+    const ENOSPC: i32 = 28;
+    const EOPNOTSUPP: i32 = 95;
+    matches!(error.raw_os_error(), Some(ENOENT | ENODEV | EINVAL | ENOSPC | EOPNOTSUPP))
+}
+
+/// Whether the watchdog holds a counter on each CPU (Documentation/admin-guide/lockup-watchdogs.rst).
+fn watchdog_counts() -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/nmi_watchdog").is_ok_and(|text| text.trim() == "1")
+}
+
+/// Opens these events for a moment on ourselves.
+///
+/// # Errors
+/// Why none of them can be counted here.
+pub fn try_here(wanted: &[Vec<Choice>]) -> Result<(), String> {
+    let (counting, refused) = Counting::open(&Targets::Threads(&[Tid(0)]), wanted);
+    match (refused, counting.groups.is_empty()) {
+        (Some(error), _) => Err(error.to_string()),
+        (None, true) => Err(counting.notes.join("; ")),
+        (None, false) => Ok(()),
+    }
+}

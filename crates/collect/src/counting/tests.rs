@@ -1,0 +1,226 @@
+//! Counting with a kernel that is made up: its answers to opens, and the groups that reads give.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use base::{CpuId, Nanos, Pid, Tid};
+use facts::{CountedEvent, EventCount, Fact, Sink, SinkError};
+use sys::perf::{Attr, Flag, OpenTarget};
+
+use super::{Choice, Counting, try_here};
+use crate::recorder::Recorder;
+
+const EACCES: i32 = 13;
+const ENOENT: i32 = 2;
+const EINVAL: i32 = 22;
+const ESRCH: i32 = 3;
+
+#[derive(Default)]
+struct Kept(Vec<Fact>);
+
+impl Sink for Kept {
+    fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
+        self.0.push(fact);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// A group's words: how many counts, enabled, running, counts.
+type Read = Vec<u64>;
+
+thread_local! {
+    /// What each event that is opened gives when it is read, in this order.
+    static READS: RefCell<Vec<Vec<Read>>> = const { RefCell::new(Vec::new()) };
+    /// How many events are open, and what was opened: PMU, configuration, whether its leader's switch is in it.
+    static OPENED: RefCell<Vec<(u64, OpenTarget, bool)>> = const { RefCell::new(Vec::new()) };
+}
+
+fn descriptor() -> OwnedFd {
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+    let reads = READS.with_borrow_mut(|reads| (!reads.is_empty()).then(|| reads.remove(0)));
+    for word in reads.into_iter().flatten().flatten() {
+        theirs.write_all(&word.to_ne_bytes()).expect("room in a socket");
+    }
+    ours.into()
+}
+
+fn accept(attr: &Attr, target: OpenTarget) -> io::Result<OwnedFd> {
+    OPENED.with_borrow_mut(|opened| {
+        opened.push((attr.config(), target, attr.has(Flag::Disabled)));
+    });
+    Ok(descriptor())
+}
+
+fn error(number: i32) -> io::Result<OwnedFd> {
+    Err(io::Error::from_raw_os_error(number))
+}
+
+/// Two counters: a third event does not fit into a group.
+fn two_counters(attr: &Attr, target: OpenTarget) -> io::Result<OwnedFd> {
+    let in_group = OPENED
+        .with_borrow(|opened| opened.iter().rev().take_while(|(_, _, leads)| !leads).count() + 1);
+    if !attr.has(Flag::Disabled) && in_group >= 2 { error(EINVAL) } else { accept(attr, target) }
+}
+
+fn choice(name: &str, config: u64) -> Choice {
+    Choice { name: name.to_owned(), pmu: 4, config: [config, 0, 0], only_in_kernel: false }
+}
+
+fn with_kernel<T>(
+    answer: sys::perf::FakeOpen,
+    reads: Vec<Vec<Read>>,
+    test: impl FnOnce() -> T,
+) -> T {
+    READS.set(reads);
+    OPENED.take();
+    sys::perf::fake_open(Some(answer));
+    let result = test();
+    sys::perf::fake_open(None);
+    result
+}
+
+/// What comes of it when it is read at these times, the last being the end.
+fn recorded(
+    mut counting: Counting,
+    times: &[u64],
+) -> (Vec<CountedEvent>, Vec<EventCount>, Vec<String>) {
+    let mut kept = Kept::default();
+    let mut recorder = Recorder::new(&mut kept);
+    let (end, looks) = times.split_last().expect("an end");
+    for time in looks {
+        counting.look(Nanos(*time), &mut recorder).expect("a sink that takes all");
+    }
+    let notes = counting.finish(Nanos(*end), &mut recorder).expect("a sink that takes all");
+    drop(recorder);
+    let (mut events, mut counts) = (Vec::new(), Vec::new());
+    for fact in kept.0 {
+        match fact {
+            Fact::CountedEvent(event) => events.push(event),
+            Fact::EventCount(count) => counts.push(count),
+            other => panic!("{other:?}"),
+        }
+    }
+    (events, counts, notes)
+}
+
+#[test]
+fn readings_are_differences_with_the_time_that_a_counter_was_there() {
+    let reads = vec![vec![
+        vec![2, 100, 50, 7, 1000],
+        vec![2, 300, 150, 10, 1600],
+        vec![2, 300, 150, 10, 1600],
+    ]];
+    let wanted = [vec![choice("misses", 1), choice("cycles", 2)]];
+    let (events, counts, _) = with_kernel(accept, reads, || {
+        let counting = Counting::on_launch(Pid(7), &wanted);
+        // A look that comes too early reads nothing; at the end nothing was added.
+        recorded(counting, &[1, 100_000_000, 150_000_000, 200_000_000, 210_000_000])
+    });
+    let named: Vec<_> = events.iter().map(|one| (one.id, one.name.as_str(), one.group)).collect();
+    assert_eq!(named, [(0, "misses", 0), (1, "cycles", 0)]);
+    let row = |time, event, count, enabled, running| EventCount {
+        time: Nanos(time),
+        event,
+        count,
+        enabled: Nanos(enabled),
+        running: Nanos(running),
+    };
+    assert_eq!(
+        counts,
+        [
+            row(100_000_000, 0, 7, 100, 50),
+            row(100_000_000, 1, 1000, 100, 50),
+            row(200_000_000, 0, 3, 200, 100),
+            row(200_000_000, 1, 600, 200, 100),
+        ]
+    );
+}
+
+#[test]
+fn a_group_that_does_not_fit_is_split() {
+    let wanted = [vec![choice("a", 1), choice("b", 2), choice("c", 3), choice("d", 4)]];
+    let (events, _, notes) = with_kernel(two_counters, Vec::new(), || {
+        recorded(Counting::on_launch(Pid(7), &wanted), &[9])
+    });
+    let groups: Vec<_> = events.iter().map(|one| (one.name.as_str(), one.group)).collect();
+    assert_eq!(groups, [("a", 0), ("b", 0), ("c", 1), ("d", 1)]);
+    assert_eq!(notes, [""; 0]);
+}
+
+#[test]
+fn an_event_that_no_pmu_has_is_named_and_the_rest_is_counted() {
+    let answer: sys::perf::FakeOpen =
+        |attr, target| if attr.config() == 1 { error(ENOENT) } else { accept(attr, target) };
+    let wanted = [vec![choice("no-such", 1), choice("cycles", 2)]];
+    let (events, _, notes) =
+        with_kernel(answer, Vec::new(), || recorded(Counting::on_launch(Pid(7), &wanted), &[9]));
+    assert_eq!(events.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["cycles"]);
+    assert!(notes.iter().all(|note| note.starts_with("this machine does not count no-such:")));
+    assert_eq!(notes.len(), 1);
+}
+
+#[test]
+fn where_the_kernel_may_not_be_counted_the_program_is() {
+    let answer: sys::perf::FakeOpen = |attr, target| {
+        if attr.has(Flag::ExcludeKernel) { accept(attr, target) } else { error(EACCES) }
+    };
+    let switches = Choice { only_in_kernel: true, ..choice("context-switches", 3) };
+    let wanted = [vec![choice("cycles", 1)], vec![switches]];
+    let (events, _, notes) =
+        with_kernel(answer, Vec::new(), || recorded(Counting::on_launch(Pid(7), &wanted), &[9]));
+    assert_eq!(events.len(), 1);
+    assert!(!events[0].kernel);
+    assert_eq!(
+        notes,
+        [
+            "events were counted in the program, not in the kernel, and not context-switches, which happen there only \
+             (kernel.perf_event_paranoid is 2 or more)"
+        ]
+    );
+}
+
+#[test]
+fn a_refusal_says_who_can_enable_it() {
+    let refuse: sys::perf::FakeOpen = |_, _| error(EACCES);
+    let wanted = [vec![choice("cycles", 1)]];
+    let (events, counts, notes) = with_kernel(refuse, Vec::new(), || {
+        recorded(Counting::on_machine(&[CpuId(0)], &wanted), &[9])
+    });
+    assert!(events.is_empty() && counts.is_empty());
+    assert_eq!(
+        notes,
+        [
+            "events were not counted: perf_event_open is not permitted here (Permission denied (os error 13)); to enable: sudo \
+             sysctl kernel.perf_event_paranoid=0"
+        ]
+    );
+    let said = with_kernel(refuse, Vec::new(), || try_here(&wanted));
+    assert_eq!(
+        said,
+        Err("perf_event_open is not permitted here (Permission denied (os error 13))".to_owned())
+    );
+}
+
+/// Sums over CPUs, and a thread that ended before it could be opened.
+#[test]
+fn threads_and_cpus_are_summed() {
+    let reads = vec![vec![vec![1, 10, 10, 5]], vec![vec![1, 20, 10, 6]]];
+    let wanted = [vec![choice("cycles", 1)]];
+    let (_, counts, _) = with_kernel(accept, reads, || {
+        recorded(Counting::on_machine(&[CpuId(0), CpuId(1)], &wanted), &[9])
+    });
+    assert_eq!((counts[0].count, counts[0].enabled, counts[0].running), (11, Nanos(30), Nanos(20)));
+    let answer: sys::perf::FakeOpen =
+        |attr, target| if target.tid == Tid(1) { error(ESRCH) } else { accept(attr, target) };
+    let opened = with_kernel(answer, Vec::new(), || {
+        recorded(Counting::on_running(&[Tid(1), Tid(2)], &wanted), &[9]);
+        OPENED.with_borrow(Clone::clone)
+    });
+    assert_eq!(opened, [(1, OpenTarget { tid: Tid(2), cpu: None }, true)]);
+}
