@@ -12,6 +12,7 @@
 //! * `draws`: the random part of each replicate: of sampled units by the sampling plan, of unsampled parameters
 //!   between their [`Bounds`].
 //! * `parameters`: numbers that were chosen, not sampled, each with its source and its effect on the scores.
+//! * `multiplexed`: counts of counters that took turns.
 //! * `interval`, `student`: closed forms for plain counts, shares and medians, where no replicates are needed.
 //!
 //! What not: which numbers there are, and from what (`analysis`); how they are shown (`report`).
@@ -25,6 +26,7 @@ mod bounds;
 mod draws;
 mod estimate;
 pub mod interval;
+mod multiplexed;
 mod normal;
 pub mod parameters;
 pub mod student;
@@ -32,3 +34,4 @@ pub mod student;
 pub use bounds::Bounds;
 pub use draws::Draws;
 pub use estimate::{Estimate, REPLICATES};
+pub use multiplexed::scaled_estimate;
