@@ -26,14 +26,23 @@ pub struct Counted<'a> {
 /// All counted events, in the order in which they were asked for.
 #[must_use]
 pub fn counted(recording: &Recording) -> Vec<Counted<'_>> {
+    let stretches = stretches(recording);
+    let events = recording.counted_events.iter().zip(&stretches);
+    events.map(|(event, stretches)| whole(event, stretches)).collect()
+}
+
+/// Between two readings of an event: count, time to be counted, time with a counter.
+type Stretches = Vec<(f64, f64, f64)>;
+
+/// The readings of each event.
+pub(crate) fn stretches(recording: &Recording) -> Vec<Stretches> {
     let mut stretches = vec![Vec::new(); recording.counted_events.len()];
     for one in &recording.event_counts {
         if let Some(of) = stretches.get_mut(one.event as usize) {
             of.push((one.count as f64, one.enabled.0 as f64, one.running.0 as f64));
         }
     }
-    let events = recording.counted_events.iter().zip(&stretches);
-    events.map(|(event, stretches)| whole(event, stretches)).collect()
+    stretches
 }
 
 fn whole<'a>(event: &'a CountedEvent, stretches: &[(f64, f64, f64)]) -> Counted<'a> {

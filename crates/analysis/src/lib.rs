@@ -6,7 +6,7 @@
 //!
 //! Start with [`Profile::new`], narrow down with [`Selection::resolve`], then call one of the views:
 //! [`hotspots`], [`calltree`], [`faults`], [`timeline`], [`summary`], [`accesses`], [`reuse`], [`sampled`], [`sharing`], [`roofline`], [`heap`],
-//! [`threading`], [`kernel`], [`pace`], [`stalls`], [`placement`], [`findings`].
+//! [`threading`], [`kernel`], [`pace`], [`stalls`], [`uarch`], [`placement`], [`findings`].
 //!
 //! Assumptions: samples of a thread are a regular clock that does not run in step with the program. Stack nodes come parents
 //! first. Data that contradict this (cycles, unknown ids, absurd depths) are dropped and counted in [`Problems`].
@@ -54,6 +54,7 @@ pub mod timeline;
 mod traced;
 pub mod trial;
 pub mod types;
+pub mod uarch;
 mod weight;
 
 pub use error::AnalysisError;

@@ -1,0 +1,231 @@
+//! The tables of the top-down tree: which nodes a CPU has, from which events, over which threshold a node matters.
+//!
+//! What for: choosing and parsing a CPU's part of `intel.tsv` and `amd.tsv`, whose heads say what a line has. What not: values.
+
+use std::collections::BTreeMap;
+
+use facts::host::Host;
+
+use super::formula::{Formula, parse};
+
+const TABLES: [(&str, &str); 2] =
+    [("GenuineIntel", include_str!("intel.tsv")), ("AuthenticAMD", include_str!("amd.tsv"))];
+const NAMES: &str = include_str!("names.tsv");
+
+/// A node as the table has it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) title: &'static str,
+    /// Level 1 has none.
+    pub(crate) parent: Option<&'static str>,
+    /// What it is a share of: `slots`, `cycles`, `uops`.
+    pub(crate) of: &'static str,
+    /// Its formula has usual costs in it.
+    pub(crate) modelled: bool,
+    pub(crate) threshold: Option<Formula>,
+    /// Where to look next.
+    pub(crate) next: Option<&'static str>,
+}
+
+/// The tree of a CPU.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Table {
+    /// Short name of the microarchitecture.
+    pub(crate) cpu: &'static str,
+    /// Parents before their children, in the order to show.
+    pub(crate) nodes: Vec<Node>,
+    /// Of nodes and of values that only formulas use.
+    pub(crate) formulas: BTreeMap<&'static str, Formula>,
+    /// Names and the terms for perf_event_open, where the kernel counts it.
+    pub(crate) events: Vec<(&'static str, Option<&'static str>)>,
+}
+
+impl Table {
+    /// The table of this machine's CPU.
+    ///
+    /// # Errors
+    /// Says that there is none.
+    pub(crate) fn of(host: &Host) -> Result<Table, String> {
+        let none =
+            || format!("there is no table of top-down events for this processor ({})", host.cpu);
+        let (_, text) =
+            TABLES.iter().find(|(vendor, _)| *vendor == host.vendor).ok_or_else(none)?;
+        if !host.core_types.is_empty() {
+            return Err(format!("{}: its two kinds of cores differ", none()));
+        }
+        Table::parse(text, &host.family_model_stepping)?.ok_or_else(none)
+    }
+
+    /// What this text has for a CPU, given as `family/model/stepping`.
+    fn parse(text: &'static str, cpu: &str) -> Result<Option<Table>, String> {
+        let mut found: Option<(&str, Table)> = None;
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let fields: Vec<&'static str> = line.split('\t').collect();
+            match (fields.as_slice(), &mut found) {
+                (["cpu", letter, name, models], None)
+                    if models.split(' ').any(|pattern| is_model(pattern, cpu)) =>
+                {
+                    found = Some((letter, Table { cpu: name, ..Table::default() }));
+                }
+                (["cpu", ..], _) => {}
+                ([_, letters, rest @ ..], Some((letter, table))) if letters.contains(*letter) => {
+                    let whole = format!("line '{line}'");
+                    table.add(fields[0], rest).map_err(|why| format!("{whole}: {why}"))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(found.map(|(_, table)| table.in_order()))
+    }
+
+    fn add(&mut self, kind: &str, fields: &[&'static str]) -> Result<(), String> {
+        match (kind, fields) {
+            ("node", [name, parent, of, threshold, formula]) => {
+                let known = |text: &&'static str| (*text != "-").then_some(*text);
+                let threshold = known(threshold).map(parse).transpose()?;
+                let (title, next) = named(name).unwrap_or((name, "-"));
+                let (of, modelled) = match of.strip_suffix(", modelled") {
+                    Some(of) => (of, true),
+                    None => (*of, false),
+                };
+                let (parent, next) = (known(parent), known(&next));
+                self.nodes.push(Node { name, title, parent, of, modelled, threshold, next });
+                self.formulas.insert(name, parse(formula)?);
+            }
+            ("value", [name, formula]) => {
+                self.formulas.insert(name, parse(formula)?);
+            }
+            ("event", [name, terms]) => {
+                self.events.push((name, (*terms != "-").then_some(*terms)));
+            }
+            _ => return Err("unknown kind of line, or of other fields".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Nodes whose parent comes later, or never, would have no place: parents first, each followed by what is below it.
+    fn in_order(mut self) -> Table {
+        let mut left = std::mem::take(&mut self.nodes);
+        let mut open: Vec<Option<&'static str>> = vec![None];
+        while let Some(parent) = open.last().copied() {
+            match left.iter().position(|node| node.parent == parent) {
+                Some(at) => {
+                    let node = left.remove(at);
+                    open.push(Some(node.name));
+                    self.nodes.push(node);
+                }
+                None => drop(open.pop()),
+            }
+        }
+        self
+    }
+
+    /// Events that a formula needs by itself, not by way of other formulas.
+    pub(crate) fn direct_events(&self, formula: &Formula) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        formula.names(&mut names);
+        let known = |name: &str| self.events.iter().find(|(event, _)| *event == name);
+        names.into_iter().filter_map(|name| known(name).map(|(event, _)| *event)).collect()
+    }
+}
+
+/// The title of a node, and what to look at next.
+fn named(name: &str) -> Option<(&'static str, &'static str)> {
+    let fields = |line: &'static str| {
+        let (key, rest) = line.split_once('\t')?;
+        rest.split_once('\t').filter(|_| key == name)
+    };
+    NAMES.lines().find_map(fields)
+}
+
+/// Whether `6-55-[0123]`, hexadecimal and with x for any digit, is the model of `6/85/3`, decimal.
+fn is_model(pattern: &str, cpu: &str) -> bool {
+    let mut numbers = cpu.split('/').map(|number| number.parse::<u32>().ok());
+    let mut parts = pattern.split('-');
+    let mut next = || numbers.next().flatten().map(|number| format!("{number:X}"));
+    let alike = |part: &str, number: &str| {
+        part.len() == number.len()
+            && part
+                .chars()
+                .zip(number.chars())
+                .all(|(wanted, digit)| wanted == 'x' || wanted == digit)
+    };
+    let (Some(family), Some(model)) = (parts.next(), parts.next()) else { return false };
+    let both = next().is_some_and(|number| alike(family, &number))
+        && next().is_some_and(|number| alike(model, &number));
+    both && parts.next().is_none_or(|steppings| next().is_some_and(|one| steppings.contains(&one)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models() {
+        assert!(is_model("6-55-[01234]", "6/85/4") && !is_model("6-55-[01234]", "6/85/7"));
+        assert!(is_model("19-1x", "25/17/1") && !is_model("19-1x", "25/33/1"));
+        assert!(is_model("1A-x", "26/2/1") && is_model("1A-xx", "26/68/0"));
+        for broken in ["", "6", "6/", "6/x/4", "///", "6/85"] {
+            assert!(!is_model("6-55-[01234]", broken), "{broken}");
+        }
+    }
+
+    /// Every line parses, every node has a title and its place, and every name of a formula is known.
+    #[test]
+    fn tables_are_whole() {
+        let mut cpus = Vec::new();
+        for (_, text) in TABLES {
+            for line in text.lines().filter_map(|line| line.strip_prefix("cpu\t")) {
+                let fields: Vec<&str> = line.split('\t').collect();
+                let first = fields[2].split(' ').next().expect("a model").replace('x', "1");
+                let number = |part: &str| {
+                    let digits = part.trim_matches(['[', ']']);
+                    u32::from_str_radix(&digits[..digits.len().min(2)], 16).expect("a number")
+                };
+                let mut parts = first.split('-');
+                let (family, model) =
+                    (number(parts.next().unwrap()), number(parts.next().unwrap()));
+                let stepping = parts.next().map_or(0, |steppings| number(&steppings[1..2]));
+                let table = Table::parse(text, &format!("{family}/{model}/{stepping}"));
+                let table = table.expect("every line parses").expect("a table");
+                assert_eq!(table.cpu, fields[1]);
+                check(&table);
+                cpus.push(table.cpu);
+            }
+        }
+        assert_eq!(cpus.len(), 16);
+    }
+
+    fn check(table: &Table) {
+        let cpu = table.cpu;
+        assert!(table.nodes.len() >= 13, "{cpu}: {}", table.nodes.len());
+        let shown: Vec<&str> = table.nodes.iter().map(|node| node.name).collect();
+        for node in &table.nodes {
+            assert!(named(node.name).is_some(), "{}", node.name);
+        }
+        let mut names = Vec::new();
+        table.formulas.values().for_each(|formula| formula.names(&mut names));
+        for name in &names {
+            let known = table.formulas.contains_key(name)
+                || table.events.iter().any(|(event, _)| event == name)
+                || super::super::CONSTANTS.contains(name);
+            assert!(known, "{cpu}: {name}");
+        }
+        for (event, _) in &table.events {
+            assert!(names.contains(event), "{cpu}: nothing needs {event}");
+        }
+        let mut in_thresholds = Vec::new();
+        let thresholds = table.nodes.iter().filter_map(|node| node.threshold.as_ref());
+        thresholds.for_each(|threshold| threshold.names(&mut in_thresholds));
+        assert!(in_thresholds.iter().all(|name| shown.contains(name)), "{cpu}");
+        let values = table.formulas.keys().filter(|name| !shown.contains(*name));
+        for value in values {
+            assert!(
+                names.contains(value),
+                "{cpu}: nothing needs {value}, or its node has no place"
+            );
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Top-down trees against what others computed from the same counts: Intel's expanded formulas in Python, `perf stat` on Zen 4.
+
+use std::process::Command;
+
+use analysis::uarch::{NodeShare, Over, groups, tree};
+use base::Nanos;
+use facts::host::Host;
+use facts::{CountedEvent, EventCount, Evidence, Recording};
+
+fn host(vendor: &str, model: &str, two_threads: bool) -> Host {
+    Host {
+        vendor: vendor.to_owned(),
+        family_model_stepping: model.to_owned(),
+        cores: 4,
+        logical_cpus: if two_threads { 8 } else { 4 },
+        tsc_hz: Some(2.5e9),
+        ..Host::default()
+    }
+}
+
+/// Readings of (count, enabled, running) of events, each in a group of its own.
+fn recording(host: Host, events: &[(&str, Vec<(u64, u64, u64)>)]) -> Recording {
+    let mut recording = Recording::default();
+    recording.run.host = host;
+    recording.run.elapsed_ns = 2_000_000_000;
+    for ((name, readings), id) in events.iter().zip(0..) {
+        let name = (*name).to_owned();
+        recording.counted_events.push(CountedEvent { id, name, group: id, kernel: true });
+        for ((count, enabled, running), at) in readings.iter().zip(1..) {
+            let (enabled, running) = (Nanos(*enabled), Nanos(*running));
+            let (time, event, count) = (Nanos(at * 100), id, *count);
+            recording.event_counts.push(EventCount { time, event, count, enabled, running });
+        }
+    }
+    recording
+}
+
+fn exact(host: Host, counts: &[(&str, u64)]) -> Vec<NodeShare> {
+    let events: Vec<_> = counts.iter().map(|(name, count)| (*name, vec![(*count, 9, 9)])).collect();
+    tree(&recording(host, &events)).expect("a tree").nodes
+}
+
+fn percent(nodes: &[NodeShare], name: &str) -> f64 {
+    let node = nodes.iter().find(|node| node.name == name).expect(name);
+    node.share.value.unwrap_or_else(|| panic!("{name}: {:?}", node.share.note))
+}
+
+fn model(cpu: &str) -> &'static str {
+    match cpu {
+        "HSW" => "6/60/3",
+        "HSX" => "6/63/2",
+        "BDW" => "6/61/4",
+        "BDX" => "6/79/1",
+        "SKL" => "6/158/9",
+        "SKX" => "6/85/4",
+        "CLX" => "6/85/7",
+        "ICL" => "6/126/5",
+        "TGL" => "6/140/1",
+        "RKL" => "6/167/1",
+        "ICX" => "6/106/6",
+        "SPR" => "6/143/8",
+        "EMR" => "6/207/2",
+        "GNR" => "6/173/1",
+        _ => panic!("{cpu}"),
+    }
+}
+
+/// Compares every node of every line that `expected.py` wrote.
+fn compare(text: &str) -> usize {
+    let mut compared = 0;
+    for line in text.lines() {
+        let [cpu, two_threads, counts, expected] =
+            line.split('\t').collect::<Vec<_>>().try_into().expect("four fields");
+        let counts: Vec<(&str, u64)> = counts
+            .split(' ')
+            .map(|one| one.rsplit_once(':').expect("a count"))
+            .map(|(name, count)| (name, count.parse().expect("a number")))
+            .collect();
+        let nodes = exact(host("GenuineIntel", model(cpu), two_threads == "yes"), &counts);
+        let expected: Vec<(&str, &str)> =
+            expected.split(' ').map(|one| one.split_once('=').expect("a value")).collect();
+        assert_eq!(nodes.len(), expected.len(), "{cpu}");
+        for (name, value) in expected {
+            let node = nodes.iter().find(|node| node.name == name).expect(name);
+            compared += 1;
+            let Some((value, over)) = value.split_once(':') else {
+                let none = node.share.value.is_none() && node.share.note.is_some();
+                assert!(none && node.over.is_none(), "{cpu} {name}: {:?}", node.share);
+                continue;
+            };
+            let value: f64 = value.parse().expect("a number");
+            let ours = percent(&nodes, name);
+            let close = (ours - value).abs() <= 1e-9 * value.abs().max(1.0);
+            assert!(close, "{cpu} {name}: {ours}, not {value}");
+            // Python's answer is no where an ancestor has no value.
+            let ours = node.over.unwrap_or(Over::No);
+            assert_eq!(ours.name(), over, "{cpu} {name}");
+        }
+    }
+    compared
+}
+
+#[test]
+fn each_node_is_what_intels_expanded_formulas_give() {
+    assert!(compare(include_str!("drawn.tsv")) > 270);
+}
+
+#[test]
+fn the_same_for_fresh_draws_of_all_processors() {
+    let Some(archive) = testkit::fixtures::fixture("tables-intel-perfmon/intel-perfmon.tar.xz")
+    else {
+        return;
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/uarch/expected.py");
+    for seed in 1..=5 {
+        let output =
+            Command::new("python3").arg(script).arg(&archive).arg(seed.to_string()).output();
+        let Ok(output) = output else {
+            println!("skipped: there is no python3");
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(compare(&String::from_utf8(output.stdout).expect("text")) > 1_000);
+    }
+}
+
+/// `perf stat -M PipelineL2` on a Zen 4: its counts, and the shares that it prints, to a tenth of a percent. It counts
+/// cycles and operations once per group; here they are those of the group of each node.
+#[test]
+fn zen_4_as_perf_stat_prints_it() {
+    let of = |counts: &[(&str, u64)]| exact(host("AuthenticAMD", "25/97/2", true), counts);
+    let near = |nodes: &[NodeShare], name: &str, printed: f64| {
+        let ours = percent(nodes, name);
+        assert!((ours - printed).abs() < 0.051, "{name}: {ours}, not {printed}");
+    };
+    let speculation = of(&[
+        ("ex_ret_brn_misp", 814_218),
+        ("de_src_op_disp.all", 9_921_123_378),
+        ("resyncs_or_nc_redirects", 246_735),
+        ("ls_not_halted_cyc", 6_030_318_824),
+        ("ex_ret_ops", 9_843_884_025),
+    ]);
+    near(&speculation, "bad_speculation_mispredicts", 0.2);
+    near(&speculation, "bad_speculation_pipeline_restarts", 0.0);
+    let back_end = of(&[
+        ("ex_no_retire.load_not_complete", 1_135_809_742),
+        ("de_no_dispatch_per_slot.backend_stalls", 24_978_838_963),
+        ("ex_no_retire.not_complete", 3_754_491_199),
+        ("ls_not_halted_cyc", 6_029_000_003),
+    ]);
+    near(&back_end, "backend_bound_cpu", 48.2);
+    near(&back_end, "backend_bound_memory", 20.9);
+    let retiring = of(&[
+        ("ex_ret_ucode_ops", 3_322_489),
+        ("ls_not_halted_cyc", 6_031_507_226),
+        ("ex_ret_ops", 9_837_312_981),
+    ]);
+    near(&retiring, "retiring_fastpath", 27.2);
+    near(&retiring, "retiring_microcode", 0.0);
+    let front_end = of(&[
+        ("de_no_dispatch_per_slot.no_ops_from_frontend", 1_015_643_532),
+        ("de_no_dispatch_per_slot.no_ops_from_frontend:c6", 66_285_441),
+        ("ls_not_halted_cyc", 6_032_942_046),
+    ]);
+    near(&front_end, "frontend_bound_bandwidth", 1.7);
+    near(&front_end, "frontend_bound_latency", 1.1);
+    // AMD gives no thresholds.
+    assert!(front_end.iter().all(|node| node.over.is_none()));
+}
+
+/// By hand: 8 slots a cycle.
+#[test]
+fn zen_5_by_hand() {
+    let nodes = exact(
+        host("AuthenticAMD", "26/2/1", true),
+        &[
+            ("ls_not_halted_cyc", 1_000),
+            ("de_no_dispatch_per_slot.no_ops_from_frontend", 800),
+            ("de_no_dispatch_per_slot.no_ops_from_frontend:c8", 60),
+            ("de_src_op_disp.all", 2_400),
+            ("ex_ret_ops", 2_000),
+            ("ex_ret_brn_misp", 30),
+            ("bp_redirects.resync", 10),
+            ("de_no_dispatch_per_slot.backend_stalls", 4_000),
+            ("ex_no_retire.load_not_complete", 300),
+            ("ex_no_retire.not_complete", 400),
+            ("de_no_dispatch_per_slot.smt_contention", 800),
+            ("ex_ret_ucode_ops", 200),
+        ],
+    );
+    let expected = [
+        ("frontend_bound", 10.0),
+        ("frontend_bound_latency", 6.0),
+        ("frontend_bound_bandwidth", 4.0),
+        ("bad_speculation", 5.0),
+        ("bad_speculation_mispredicts", 3.75),
+        ("bad_speculation_pipeline_restarts", 1.25),
+        ("backend_bound", 50.0),
+        ("backend_bound_memory", 37.5),
+        ("backend_bound_cpu", 12.5),
+        ("smt_contention", 10.0),
+        ("retiring", 25.0),
+        ("retiring_fastpath", 22.5),
+        ("retiring_microcode", 2.5),
+    ];
+    assert_eq!(nodes.len(), expected.len());
+    for (name, share) in expected {
+        assert!((percent(&nodes, name) - share).abs() < 1e-9, "{name}");
+    }
+    let path: Vec<_> = nodes.iter().map(|node| node.path.join("/")).collect();
+    assert_eq!(path[8], "Back-End Bound/Back-End Bound: CPU");
+}
+
+/// Where counters took turns, shares have an interval, and what the readings do not decide is not decided.
+#[test]
+fn turns_give_intervals() {
+    let spread = |mean: u64, by: u64| -> Vec<(u64, u64, u64)> {
+        (0..20).map(|at| ((mean + by * (base::mixed(at) % 3)) / 4, 100, 25)).collect()
+    };
+    let host = host("AuthenticAMD", "25/17/1", true);
+    let with = |stalls| {
+        let cycles = ("ls_not_halted_cyc", vec![(1_000, 100, 100); 20]);
+        let events = [cycles, ("de_no_dispatch_per_slot.backend_stalls", stalls)];
+        let nodes = tree(&recording(host.clone(), &events)).expect("a tree").nodes;
+        nodes.into_iter().find(|node| node.name == "backend_bound").expect("it").share
+    };
+    let share = with(spread(2_400, 600));
+    let (value, low, high) = (share.value.unwrap(), share.low.unwrap(), share.high.unwrap());
+    assert!(low < value - 0.5 && value + 0.5 < high && high < value * 1.3, "{low} {value} {high}");
+    assert_eq!(share.evidence, Some(Evidence::Estimated));
+    let share = with(vec![(600, 100, 25)]);
+    assert!(share.value.is_some() && share.low.is_none(), "one reading: {share:?}");
+    let share = with(vec![(0, 100, 0)]);
+    let note = "no counter was free for de_no_dispatch_per_slot.backend_stalls";
+    assert_eq!((share.value, share.note.as_deref()), (None, Some(note)));
+}
+
+#[test]
+fn a_threshold_within_the_interval_is_not_decided() {
+    let readings = |mean: u64| -> Vec<(u64, u64, u64)> {
+        (0..20).map(|at| (mean * 4 + mean * (base::mixed(at) % 3), 100, 25)).collect()
+    };
+    let over = |not_delivered| {
+        let events = [
+            ("idq_uops_not_delivered.core", not_delivered),
+            ("cpu_clk_unhalted.thread", vec![(10_000, 100, 100); 20]),
+        ];
+        let nodes =
+            tree(&recording(host("GenuineIntel", "6/85/4", false), &events)).expect("a tree");
+        nodes.nodes[0].clone()
+    };
+    // 15 % of 4 slots a cycle.
+    for (mean, expected) in [(200, Over::No), (300, Over::Perhaps), (500, Over::Yes)] {
+        let node = over(readings(mean));
+        assert_eq!((node.name, node.over), ("frontend_bound", Some(expected)), "{:?}", node.share);
+    }
+}
+
+#[test]
+fn groups_hold_each_event_once() {
+    for (vendor, model) in
+        [("GenuineIntel", "6/143/8"), ("GenuineIntel", "6/85/4"), ("AuthenticAMD", "25/17/1")]
+    {
+        let groups = groups(&host(vendor, model, true)).expect("a table");
+        let mut names: Vec<&str> = groups.iter().flatten().map(|(name, _)| *name).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(groups.iter().all(|group| (1..=9).contains(&group.len())));
+        let slots = groups.iter().flatten().position(|(name, _)| name.starts_with("topdown.slots"));
+        assert!(slots.is_none_or(|at| at == 0), "{groups:?}");
+    }
+    let none = groups(&host("GenuineIntel", "6/23/1", true)).expect_err("too old");
+    assert!(none.contains("no table"), "{none}");
+}
