@@ -39,7 +39,8 @@ fill() {
     "$binary" completions bash >"$share/bash-completion/completions/fathom"
     "$binary" completions zsh >"$share/zsh/vendor-completions/_fathom"
     "$binary" completions fish >"$share/fish/vendor_completions.d/fathom.fish"
-    cat LICENSE-MIT LICENSE-APACHE >"$share/doc/fathom/copyright"
+    # Of Intel's tables that are in the program, their notice.
+    { cat LICENSE-MIT LICENSE-APACHE && grep '^#' crates/analysis/src/uarch/intel.tsv; } >"$share/doc/fathom/copyright"
     gzip -9nc CHANGELOG.md >"$share/doc/fathom/changelog.gz"
 }
 

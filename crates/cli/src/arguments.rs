@@ -169,6 +169,8 @@ pub enum AnalysisName {
     Threading,
     /// Kernel: page faults, system calls, interrupts, with their time
     SystemOverview,
+    /// CPU time, and top-down analysis of the core by its counters
+    UarchExploration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -11,6 +11,7 @@ use collect::bursts::BurstOptions;
 use collect::counting::Choice;
 use facts::{Analysis, SamplingMethod};
 use machine::events::EventCode;
+use machine::pmu::Pmu;
 
 use crate::exit::Failure;
 
@@ -237,16 +238,19 @@ fn events(text: &str) -> Result<Vec<Vec<Choice>>, Failure> {
     }
     // Reading what the machine has costs some milliseconds.
     let pmus = if groups.is_empty() { Vec::new() } else { calibrate::counters().0 };
-    let choice = |name: String| match machine::events::resolve(&name, &pmus) {
-        Some(EventCode { pmu, config, only_in_kernel }) => {
-            Ok(Choice { name, pmu, config, only_in_kernel })
-        }
-        None => {
+    let known = |name: String| {
+        choice(&name, &name, &pmus).ok_or_else(|| {
             let text = format!("knob event-config: there is no event '{name}' here");
-            Err(Failure::usage(text).hint("for example: cycles, page-faults, PMU/EVENT/"))
-        }
+            Failure::usage(text).hint("for example: cycles, page-faults, PMU/EVENT/")
+        })
     };
-    groups.into_iter().map(|group| group.into_iter().map(choice).collect()).collect()
+    groups.into_iter().map(|group| group.into_iter().map(known).collect()).collect()
+}
+
+/// An event to count, by a name for people.
+pub fn choice(name: &str, event: &str, pmus: &[Pmu]) -> Option<Choice> {
+    let EventCode { pmu, config, only_in_kernel } = machine::events::resolve(event, pmus)?;
+    Some(Choice { name: name.to_owned(), pmu, config, only_in_kernel })
 }
 
 fn bytes(text: &str, least: u64) -> Option<Bytes> {

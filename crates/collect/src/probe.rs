@@ -90,7 +90,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
         },
         Finding {
             what: "hardware counters",
-            means: "a PMU; not used yet",
+            means: "a PMU, which few virtual machines have",
             ability: hardware_counters(pmu),
         },
     ]
@@ -228,7 +228,10 @@ fn hardware_counters(pmu: &[String]) -> Ability {
         };
     }
     Ability::Partly {
-        missing: format!("present ({}), but this version does not use them yet", pmu.join(", ")),
+        missing: format!(
+            "present ({}): counted for whole runs (knob event-config, uarch-exploration), not yet used by other figures",
+            pmu.join(", ")
+        ),
         remedy: "nothing to do".to_owned(),
     }
 }

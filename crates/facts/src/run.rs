@@ -27,6 +27,8 @@ pub enum Analysis {
     Threading,
     /// `system-overview`: what the kernel does, for whom.
     SystemOverview,
+    /// `uarch-exploration`: which part of the core's pipeline slots and cycles went where.
+    UarchExploration,
 }
 
 impl Analysis {
@@ -39,6 +41,7 @@ impl Analysis {
             Analysis::MemoryConsumption => "memory-consumption",
             Analysis::Threading => "threading",
             Analysis::SystemOverview => "system-overview",
+            Analysis::UarchExploration => "uarch-exploration",
         }
     }
 
@@ -51,6 +54,7 @@ impl Analysis {
             Analysis::MemoryConsumption => "mc",
             Analysis::Threading => "tr",
             Analysis::SystemOverview => "so",
+            Analysis::UarchExploration => "ue",
         }
     }
 }

@@ -190,6 +190,7 @@ pub fn build_prepared(
         View::Pace => views::pace(&request),
         View::Nodes => views::nodes(&request),
         View::Events => views::events(&request),
+        View::Uarch => views::uarch(&request),
     };
     let table = match &options.sort {
         Some(key) => table.sorted(key)?.limited(limit),

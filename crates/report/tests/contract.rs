@@ -41,6 +41,7 @@ fn all_recordings() -> Vec<Recording> {
         recordings::heap_by_lot(),
         recordings::pace(),
         recordings::counted(),
+        recordings::top_down(),
         Recording::default(),
     ]
 }

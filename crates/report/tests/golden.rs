@@ -185,6 +185,15 @@ fn events_that_were_counted() {
 }
 
 #[test]
+fn top_down_trees() {
+    let uarch = view(&recordings::top_down(), "uarch");
+    golden("uarch.txt", &text(&uarch));
+    golden("uarch.json", &uarch.json());
+    golden("uarch.csv", &uarch.csv());
+    golden("nothing_uarch.txt", &text(&view(&recordings::nothing(), "uarch")));
+}
+
+#[test]
 fn heap_blocks() {
     let (every, some) = (recordings::heap(), recordings::heap_by_lot());
     for (name, line) in [

@@ -13,6 +13,7 @@
 
 mod afterwards;
 pub(super) mod closing;
+mod top_down;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -62,6 +63,7 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
         AnalysisName::MemoryConsumption => Analysis::MemoryConsumption,
         AnalysisName::Threading => Analysis::Threading,
         AnalysisName::SystemOverview => Analysis::SystemOverview,
+        AnalysisName::UarchExploration => Analysis::UarchExploration,
     };
     let what = match options.pid {
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
@@ -353,6 +355,10 @@ fn options(
     notes: &mut Vec<String>,
 ) -> Result<Options, Failure> {
     let heap = heap_of(analysis, what, settings, notes)?;
+    let mut events = settings.events.clone();
+    if analysis == Analysis::UarchExploration {
+        events.extend(top_down::groups(host, notes));
+    }
     let (environment, output, repeat) = match what {
         WhatToWatch::Program(_, program) => {
             (program.environment.clone(), program.output.take(), program.repeat)
@@ -380,7 +386,7 @@ fn options(
         kernel: analysis == Analysis::SystemOverview,
         heap,
         regions: analysis == Analysis::MemoryAccess && settings.objects,
-        events: settings.events.clone(),
+        events,
         began: Nanos(0),
     })
 }

@@ -56,6 +56,7 @@ views! {
     Pace = "pace": "loops: native iterations per second, time per iteration, trip count, and the register that \
                 shows it";
     Events = "events": "events of the hardware and the kernel that were counted (knob event-config)";
+    Uarch = "uarch": "top-down tree of counted events: which part of the pipeline slots and cycles went where, and what to look at next";
 }
 
 impl View {

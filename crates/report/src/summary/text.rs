@@ -331,6 +331,9 @@ fn next(summary: &Summary, page: &mut Page) {
     if summary.kernel_entries.count.value.is_some() {
         add(format!("fathom report kernel -r {result}"), "entries by cause");
     }
+    if summary.analysis == "uarch-exploration" {
+        add(format!("fathom report uarch -r {result}"), "the top-down tree");
+    }
     if detail {
         add(format!("fathom report timeline -r {result}"), "");
     }

@@ -4,6 +4,8 @@
 
 use analysis::counted::{Counted, counted};
 
+use facts::Recording;
+
 use super::Request;
 use super::list::{Columns, PERCENT, Unit};
 use crate::table::{Cell, CellStyle, Table};
@@ -24,10 +26,7 @@ pub(crate) fn events(request: &Request<'_>) -> Table {
         Cell::Number(u64::from(one.event.group))
     });
     columns.show(&["event", "count", "counter_percent", "counted_in"]);
-    let says = |note: &&String| {
-        note.starts_with("events were") || note.contains("does not count") || note.contains("NMI")
-    };
-    let notes: Vec<String> = recording.run.notes.iter().filter(says).cloned().collect();
+    let notes = remarks(recording);
     let empty = match notes.is_empty() {
         true => {
             "n/a: no events were asked for; `fathom collect ANALYSIS -k event-config=page-faults,cycles -- PROGRAM` counts some."
@@ -40,4 +39,13 @@ pub(crate) fn events(request: &Request<'_>) -> Table {
         empty: empty.to_owned(),
         ..columns.table(request, "events", "counted events", &counted(recording))
     }
+}
+
+/// What the collection says about events that were not counted, or not well.
+pub(super) fn remarks(recording: &Recording) -> Vec<String> {
+    let about_events = |note: &&String| {
+        ["events were", "top-down"].iter().any(|start| note.starts_with(start))
+            || ["does not count", "NMI"].iter().any(|part| note.contains(part))
+    };
+    recording.run.notes.iter().filter(about_events).cloned().collect()
 }

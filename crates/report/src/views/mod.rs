@@ -24,6 +24,7 @@ mod thread_states;
 mod thread_timeline;
 mod threads;
 mod timeline;
+mod uarch;
 mod waits;
 
 pub(crate) use accesses::accesses;
@@ -46,6 +47,7 @@ pub(crate) use sharing::sharing;
 pub(crate) use source::source;
 pub(crate) use threads::threads;
 pub(crate) use timeline::timeline;
+pub(crate) use uarch::uarch;
 pub(crate) use waits::waits;
 
 use analysis::memory::Memory;

@@ -341,6 +341,52 @@ pub fn counted() -> Recording {
     recording
 }
 
+/// The top-down events of a Zen 4 whose program waits for memory: they took turns, and one had no counter.
+pub fn top_down() -> Recording {
+    let mut recording = nothing();
+    recording.run.analysis = facts::Analysis::UarchExploration;
+    let host = &mut recording.run.host;
+    (host.vendor, host.family_model_stepping) = ("AuthenticAMD".into(), "25/17/1".into());
+    let mean_counts = [
+        ("cycles", 1_000_000),
+        ("instructions", 800_000),
+        ("ls_not_halted_cyc", 1_000_000),
+        ("de_no_dispatch_per_slot.no_ops_from_frontend", 300_000),
+        ("de_no_dispatch_per_slot.no_ops_from_frontend:c6", 40_000),
+        ("de_src_op_disp.all", 1_050_000),
+        ("ex_ret_ops", 1_000_000),
+        ("ex_ret_brn_misp", 900),
+        ("resyncs_or_nc_redirects", 100),
+        ("de_no_dispatch_per_slot.backend_stalls", 4_500_000),
+        ("ex_no_retire.load_not_complete", 600_000),
+        ("ex_no_retire.not_complete", 700_000),
+        ("de_no_dispatch_per_slot.smt_contention", 0),
+    ];
+    for ((name, mean), event) in mean_counts.into_iter().zip(0..) {
+        let (name, group) = (name.into(), event / 2);
+        recording.counted_events.push(CountedEvent { id: event, name, group, kernel: true });
+        for reading in 1..=8 {
+            let count = mean + mean / 10 * (reading * u64::from(group + 3) % 4);
+            // The last had no counter.
+            let running = if event == 12 {
+                0
+            } else if event < 2 {
+                100
+            } else {
+                30
+            };
+            recording.event_counts.push(EventCount {
+                time: Nanos(reading * 100_000),
+                event,
+                count: count * running / 100,
+                enabled: Nanos(100_000),
+                running: Nanos(running * 1000),
+            });
+        }
+    }
+    recording
+}
+
 /// Everything in the kernel, without kernel symbols, attached, stopped by the duration.
 pub fn all_kernel() -> Recording {
     let mut b = RecordingBuilder::new();
