@@ -18,8 +18,11 @@ fn host(vendor: &str, model: &str, two_threads: bool) -> Host {
     }
 }
 
-/// Readings of (count, enabled, running) of events, each in a group of its own.
-fn recording(host: Host, events: &[(&str, Vec<(u64, u64, u64)>)]) -> Recording {
+/// A count, and the times for which its event was enabled and running.
+type Reading = (u64, u64, u64);
+
+/// Readings of events, each in a group of its own.
+fn recording(host: Host, events: &[(&str, Vec<Reading>)]) -> Recording {
     let mut recording = Recording::default();
     recording.run.host = host;
     recording.run.elapsed_ns = 2_000_000_000;
