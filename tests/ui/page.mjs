@@ -320,7 +320,7 @@ step("objects, roofline and every table say what there is not", async () => {
   await tab("Memory objects");
   await shows("this result has no memory objects");
   await tab("Roofline");
-  await shows(/peaks of this machine are unknown|No function has both/);
+  await shows(/roofs of this machine are unknown|No floating-point operations/);
   await tab("Tables");
   const options = await view.getByRole("combobox", { name: "Table" }).locator("option").evaluateAll((all) => all.map((one) => one.value));
   for (const option of options) {

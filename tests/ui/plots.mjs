@@ -101,7 +101,11 @@ step("roofline has its roofs, and a point is a row", async () => {
   await tab("Roofline");
   const plot = view.getByRole("group", { name: /^Roofline: / });
   await plot.waitFor();
-  assert.match(await plot.getAttribute("aria-label"), / GFLOP\/s, .* GB\/s, 1 function$/);
+  // Of one level the bytes are on the axis; the others are drawn, too.
+  assert.match(await plot.getAttribute("aria-label"), /^Roofline: L1 .* GB\/s, L2 .* GB\/s, .*vector .* GFLOP\/s; 1 point$/);
+  await view.getByLabel("Bytes from").selectOption("L1");
+  await plot.getByText("FLOP per byte from L1", { exact: true }).waitFor();
+  await view.getByLabel("Points").selectOption("function");
   await view.locator(".grid .body [role=row]").filter({ hasText: "blend" }).first().click({ position: { x: 300, y: 12 } });
   await view.locator(".grid .body .selected").filter({ hasText: "blend" }).waitFor();
 });

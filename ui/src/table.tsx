@@ -19,13 +19,13 @@ interface Props {
   withoutDetails?: boolean;
 }
 
-const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", roof: "minmax(86px,1fr)", bound: "58px", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
+const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", intensity: "minmax(92px,1fr)", l2_intensity: "minmax(92px,1fr)", l3_intensity: "minmax(92px,1fr)", flop_rate: "minmax(104px,1fr)", roof: "minmax(104px,1fr)", bound: "minmax(112px,1fr)", part: "92px", above: "minmax(120px,3fr)", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
 
 /** Headings for narrow columns; hovering tells the whole one. */
 const SHORT: Record<string, string> = {
   object_kind: "Kind", object_bytes: "Size", dram_percent: "DRAM", dram_read: "Read", dram_write: "Written", latency: "Latency", latency_p50: "Median",
   latency_p95: "95 %", latency_p99: "99 %", line_use_percent: "Line use", page_faults: "Faults", access_percent: "Accesses", dram_intensity: "FLOP/byte DRAM",
-  intensity: "FLOP/byte", flop_rate: "GFLOP/s", roof: "Roof, GFLOP/s", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Share",
+  intensity: "FLOP/byte L1", l2_intensity: "FLOP/byte L2", l3_intensity: "FLOP/byte L3", flop_rate: "Rate", roof: "Roof", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Share",
   dram_bandwidth: "Bandwidth", flops_percent: "Of peak", bandwidth_percent: "Of peak", printed: "Printed",
 };
 

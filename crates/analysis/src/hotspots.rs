@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::Pid;
 
+use crate::code_keys::InLoop;
 use crate::heap::AskedBy;
 use crate::objects::{ObjectId, Piece};
 use crate::profile::{Cell, Profile, StackCell, over_threads};
@@ -59,11 +60,13 @@ pub enum Key {
     Waker,
     /// `lifetime`: classes of how long heap blocks lived.
     Lifetime,
+    /// `loop`: the innermost loop with a share of the CPU time; of other code the function.
+    Loop,
 }
 
 impl Key {
     /// All keys.
-    pub const ALL: [Key; 19] = [
+    pub const ALL: [Key; 20] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,
@@ -83,6 +86,7 @@ impl Key {
         Key::Call,
         Key::Waker,
         Key::Lifetime,
+        Key::Loop,
     ];
 
     /// Those that a sample has: code and threads without any data.
@@ -118,6 +122,7 @@ impl Key {
             Key::Call => "call",
             Key::Waker => "waker",
             Key::Lifetime => "lifetime",
+            Key::Loop => "loop",
         }
     }
 }
@@ -137,6 +142,7 @@ pub struct RowKey {
     pub value_type: Option<TypeId>,
     pub field: Option<FieldId>,
     pub call: Option<AskedBy>,
+    pub in_loop: Option<InLoop>,
 }
 
 impl RowKey {

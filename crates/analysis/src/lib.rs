@@ -17,6 +17,7 @@ pub mod access_points;
 pub mod accesses;
 pub mod assembly;
 pub mod calltree;
+mod code_keys;
 pub mod compare;
 pub mod core_limits;
 pub mod counted;
@@ -57,10 +58,12 @@ pub mod types;
 pub mod uarch;
 mod weight;
 
+pub use code_keys::{CodeKeys, InLoop};
 pub use error::AnalysisError;
 pub use figure::Figure;
 pub use hotspots::{Key, RowKey};
 pub use overhead::Overhead;
+pub use pace::LoopName;
 pub use profile::{Cell, Profile};
 pub use selection::{Filter, Selection, bare_function_name};
 pub use stack::{

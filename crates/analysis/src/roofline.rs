@@ -1,23 +1,23 @@
 //! Arithmetic against memory traffic: the data of a roofline plot.
 //!
 //! What for: per row the floating-point operations and the bytes that its loads and stores move between core and first-level
-//! cache, exact for the time of bursts, and their ratio, the *arithmetic intensity*; and [`Peaks::roof`], the bound that an
-//! intensity implies (Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
-//! architectures", Communications of the ACM 52, 2009).
-//! What not: bytes from DRAM and native seconds. Both come from elsewhere: a row turns them into an intensity and a rate.
+//! cache, exact for the time of bursts, and their ratio, the *arithmetic intensity*; and the roof that bounds a row, given what
+//! the machine reaches (`memory::roofs`).
+//! What not: bytes from further levels and native seconds. Both come from elsewhere: a row turns them into an intensity and a rate.
 //!
 //! `x86::Flops` defines what counts; masked instructions count with all lanes, so a row with such is an upper bound. Instruction
 //! fetches and page walks have no bytes here; prefetches and flushes move none to the core. The operations of an instruction
 //! belong to its own function and line, which may differ from those of the load that it waits for: intensity by function is more
 //! reliable than by line.
 
-use facts::host::Calibration;
 use facts::{Burst, Evidence, Metric};
 use x86::{Kind, Precision};
 
 use crate::accesses::is_chosen;
-use crate::hotspots::{Key, RowKey};
+use crate::code_keys::CodeKeys;
+use crate::hotspots::RowKey;
 use crate::index_map::IndexMap;
+use crate::memory::{Limit, Mix};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::LocationId;
@@ -27,8 +27,10 @@ use estimate::interval::{ratio_interval, ratio_of_sums};
 /// What a row did in one burst, or in all.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Work {
-    double: u64,
-    single: u64,
+    /// By scalar and by vector instructions.
+    double: [u64; 2],
+    single: [u64; 2],
+    /// Half precision and x87.
     other: u64,
     masked: u64,
     loads: u64,
@@ -40,19 +42,27 @@ struct Work {
 
 impl Work {
     fn flops(&self) -> u64 {
-        self.double.saturating_add(self.single).saturating_add(self.other)
+        let [scalar, vector] = [0, 1].map(|at| self.double[at].saturating_add(self.single[at]));
+        scalar.saturating_add(vector).saturating_add(self.other)
+    }
+
+    fn doubles(&self) -> u64 {
+        self.double[0].saturating_add(self.double[1])
+    }
+
+    fn vectors(&self) -> u64 {
+        self.double[1].saturating_add(self.single[1])
     }
 
     fn add(&mut self, more: &Work) {
-        for (sum, more) in [
-            (&mut self.double, more.double),
-            (&mut self.single, more.single),
+        let kinds = self.double.iter_mut().chain(&mut self.single);
+        for (sum, more) in kinds.zip(more.double.into_iter().chain(more.single)).chain([
             (&mut self.other, more.other),
             (&mut self.masked, more.masked),
             (&mut self.loads, more.loads),
             (&mut self.stores, more.stores),
             (&mut self.bytes, more.bytes),
-        ] {
+        ]) {
             *sum = sum.saturating_add(more);
         }
         self.partial |= more.partial;
@@ -72,6 +82,10 @@ pub struct WorkRow {
     pub share: Metric,
     /// Of them in double precision, percent.
     pub double: Metric,
+    /// Of them by instructions on several elements, percent.
+    pub vector: Metric,
+    /// The same kinds as parts; `None` where some have no measured peak: half precision and x87.
+    pub mix: Option<Mix>,
     /// Accesses that read, and that write; read-modify-write counts as both.
     pub loads: Metric,
     /// See above.
@@ -83,10 +97,10 @@ pub struct WorkRow {
 }
 
 impl WorkRow {
-    /// Operations per byte of DRAM traffic, given the bytes that the same executions moved.
+    /// Operations per byte of a level, given the bytes that the same executions had from it.
     #[must_use]
-    pub fn dram_intensity(&self, dram_bytes: &Metric) -> Metric {
-        quotient(&self.flops, dram_bytes, 1.0, "FLOP/byte")
+    pub fn intensity_of(&self, bytes: &Metric) -> Metric {
+        quotient(&self.flops, bytes, 1.0, "FLOP/byte")
     }
 
     /// Operations per second, given the seconds that the same executions take natively.
@@ -113,6 +127,35 @@ fn quotient(a: &Metric, b: &Metric, factor: f64, unit: &str) -> Metric {
     }
 }
 
+/// The lowest of the roofs over some code, GFLOP/s: of its arithmetic, and of each level its operations per byte with the GB/s
+/// that it delivers. Levels without one of them do not bound.
+#[must_use]
+pub fn lowest_roof(
+    arithmetic: Option<(Limit, Metric)>,
+    levels: &[(Limit, Metric, Metric)],
+) -> Option<(Limit, Metric)> {
+    let times = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a * b);
+    let of_level = levels.iter().filter_map(|(limit, intensity, bandwidth)| {
+        let value = times(intensity.value, bandwidth.value)?;
+        let roof = Metric {
+            low: times(intensity.low, bandwidth.low),
+            high: times(intensity.high, bandwidth.high),
+            evidence: Some(Evidence::Estimated),
+            samples: intensity.samples,
+            ..Metric::counted(value, "GFLOP/s")
+        };
+        Some((*limit, roof))
+    });
+    let all: Vec<(Limit, Metric)> = arithmetic.into_iter().chain(of_level).collect();
+    // No end of the lowest is above that of another roof.
+    let low: Option<Vec<f64>> = all.iter().map(|(_, one)| one.low).collect();
+    let low = low.and_then(|ends| ends.into_iter().reduce(f64::min));
+    let high = all.iter().filter_map(|(_, one)| one.high).reduce(f64::min);
+    let value = |roof: &Metric| roof.value.unwrap_or(f64::INFINITY);
+    let lowest = all.iter().min_by(|a, b| value(&a.1).total_cmp(&value(&b.1)))?;
+    Some((lowest.0, Metric { low, high, ..lowest.1.clone() }))
+}
+
 /// All rows, most operations first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Roofline {
@@ -131,14 +174,14 @@ pub fn roofline(
     profile: &Profile<'_>,
     code: &TracedCode,
     selection: &Selection,
-    keys: &[Key],
+    keys: &CodeKeys<'_>,
 ) -> Roofline {
     let mut rows = Rows::default();
     let sites = code.sites.iter().map(|site| (site.module, site.offset));
     let arithmetic = code.arithmetic.iter().map(|one| (one.module, one.offset));
     let mut find = |(module, offset)| {
-        let place = profile.stacks.place_at(module, offset);
-        selection.has_place(place).then(|| rows.find(profile, keys, place))
+        let (key, place) = keys.at(module, offset);
+        selection.has_place(place).then(|| rows.find(key, place))
     };
     let row_of_site: Vec<Option<usize>> = sites.map(&mut find).collect();
     let row_of_arithmetic: Vec<Option<usize>> = arithmetic.map(&mut find).collect();
@@ -184,8 +227,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn find(&mut self, profile: &Profile<'_>, keys: &[Key], place: LocationId) -> usize {
-        let key = RowKey::at(keys, &profile.stacks, place);
+    fn find(&mut self, key: RowKey, place: LocationId) -> usize {
         let new = self.heads.len();
         let row = *self.known.entry(key).or_insert(new);
         if row == new {
@@ -230,9 +272,10 @@ impl Tool for Worker<'_> {
             let row = self.row_of_arithmetic[one.arithmetic.index()];
             let Some(row) = row.filter(|_| self.active) else { continue };
             let mut work = Work::default();
+            let vector = usize::from(flops.vector);
             *match flops.precision {
-                Precision::Double => &mut work.double,
-                Precision::Single => &mut work.single,
+                Precision::Double => &mut work.double[vector],
+                Precision::Single => &mut work.single[vector],
                 Precision::Half | Precision::Extended => &mut work.other,
             } = count;
             work.masked = if flops.masked { count } else { 0 };
@@ -300,13 +343,18 @@ fn row(
     };
     let pairs: Vec<(f64, f64)> =
         bursts.iter().map(|(work, _)| (work.flops() as f64, work.bytes as f64)).collect();
-    let doubles: Vec<(f64, f64)> =
-        bursts.iter().map(|(work, _)| (work.double as f64, work.flops() as f64)).collect();
+    let part = |of: fn(&Work) -> u64| {
+        let pairs = bursts.iter().map(|(work, _)| (of(work) as f64, work.flops() as f64));
+        ratio(&pairs.collect::<Vec<_>>(), 100.0, "percent")
+    };
+    let parts = |of: [u64; 2]| of.map(|count| count as f64 / sum.flops().max(1) as f64);
     WorkRow {
         key,
         place,
         share: share(sum.flops(), bursts, whole),
-        double: ratio(&doubles, 100.0, "percent"),
+        double: part(Work::doubles),
+        vector: part(Work::vectors),
+        mix: (sum.other == 0).then(|| Mix { double: parts(sum.double), single: parts(sum.single) }),
         loads: partial(exact(sum.loads, "count")),
         stores: partial(exact(sum.stores, "count")),
         bytes: partial(exact(sum.bytes, "bytes")),
@@ -365,59 +413,5 @@ fn share(flops: u64, bursts: &[(Work, u64)], whole: &Whole) -> Metric {
     match interval {
         Some(_) => metric,
         None => metric.noted("of one burst: no interval can be stated"),
-    }
-}
-
-/// Which roof bounds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Roof {
-    /// Arithmetic.
-    Arithmetic,
-    /// The memory bus.
-    Memory,
-}
-
-/// What the machine was measured to do with all threads.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Peaks {
-    /// Double precision, GFLOP/s.
-    pub flops: Metric,
-    /// DRAM, GB/s.
-    pub bandwidth: Metric,
-}
-
-impl Peaks {
-    /// `None` when one of them was not measured.
-    #[must_use]
-    pub fn of(calibration: &Calibration) -> Option<Peaks> {
-        let flops = calibration.flops_peak.clone().filter(|peak| peak.value.is_some())?;
-        let bandwidth = calibration.peak().0.cloned();
-        let bandwidth = bandwidth.filter(|peak| peak.value.is_some_and(|value| value > 0.0))?;
-        Some(Peaks { flops, bandwidth })
-    }
-
-    /// The intensity above which arithmetic bounds, FLOP/byte.
-    #[must_use]
-    pub fn ridge(&self) -> Metric {
-        quotient(&self.flops, &self.bandwidth, 1.0, "FLOP/byte")
-    }
-
-    /// The highest rate that an intensity on DRAM bytes allows, GFLOP/s, and why; `None` without an intensity.
-    #[must_use]
-    pub fn roof(&self, dram_intensity: &Metric) -> Option<(Metric, Roof)> {
-        let by_memory = self.bandwidth.value? * dram_intensity.value?;
-        let by_arithmetic = self.flops.value?;
-        let roof = if by_memory < by_arithmetic { Roof::Memory } else { Roof::Arithmetic };
-        let end = |peak: Option<f64>, bandwidth: Option<f64>, intensity: Option<f64>| {
-            Some(peak?.min(bandwidth? * intensity?))
-        };
-        let bound = Metric {
-            low: end(self.flops.low, self.bandwidth.low, dram_intensity.low),
-            high: end(self.flops.high, self.bandwidth.high, dram_intensity.high),
-            evidence: Some(Evidence::Estimated),
-            samples: dram_intensity.samples,
-            ..Metric::counted(by_memory.min(by_arithmetic), "GFLOP/s")
-        };
-        Some((bound, roof))
     }
 }

@@ -2,10 +2,10 @@
 
 mod common;
 
-use analysis::memory::{Bands, Certainty, Class, Memory, Verdict};
+use analysis::memory::{Bands, Certainty, Class, Limit, Memory, Mix, Verdict};
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{BlockId, Nanos, Picos};
-use facts::host::{BandwidthPoint, Calibration, LevelBandwidth};
+use facts::host::{BandwidthPoint, Calibration, FlopsPoint, LevelBandwidth};
 use facts::{
     BurstEnd, BurstFlavour, CounterKind, Evidence, IterationTime, Metric, NoMissOutcome,
     NoMissTime, Recording,
@@ -205,6 +205,61 @@ fn a_stream_from_a_cache_is_bound_by_the_cache() {
         within(&second.rate, 10.49, 2.0);
         assert_eq!((second.reachable.value, second.of_reachable.value), (None, None));
         assert_eq!(class(memory), Class::Latency);
+    });
+}
+
+/// Each roof is of the program's own mixture; one that was not measured says why.
+#[test]
+fn roofs_are_those_of_one_thread_and_of_all() {
+    let mut recording = summing(256 << 10, Picos(1000));
+    let calibration = recording.run.calibration.as_mut().expect("one");
+    let rate = |value| Metric::with_interval(Evidence::Calibrated, value, "", (value, value), 1);
+    let level = |level, threads, kernel: &str, rate| LevelBandwidth {
+        level,
+        kernel: kernel.to_owned(),
+        threads,
+        rate,
+    };
+    let small = "each thread's part of it is too small";
+    calibration.level_bandwidth = vec![
+        level(2, 1, "load", rate(12.0)),
+        level(2, 1, "copy", rate(99.0)),
+        level(3, 1, "load", rate(11.0)),
+        level(3, 2, "load", Metric::unavailable("GB/s", small)),
+    ];
+    let flops = |simd: &str, threads, value| FlopsPoint {
+        simd: simd.to_owned(),
+        precision: "double".to_owned(),
+        threads,
+        rate: rate(value),
+    };
+    calibration.flops =
+        [("scalar", 1, 8.0), ("scalar", 2, 16.0), ("sse2", 1, 16.0), ("avx2+fma", 1, 60.0)]
+            .map(|(simd, threads, value)| flops(simd, threads, value))
+            .to_vec();
+    with(&recording, |memory| {
+        let roofs = memory.roofs();
+        let of = |limit, threads| {
+            let mut same =
+                roofs.iter().filter(|roof| (roof.limit, roof.threads) == (limit, threads));
+            same.next().map(|roof| (roof.rate.value, roof.like.as_deref()))
+        };
+        // It only reads: what copies reach does not count.
+        assert_eq!(of(Limit::Level(2), 1), Some((Some(12.0), Some("load"))));
+        assert_eq!(of(Limit::Level(2), 2), Some((None, None)));
+        assert_eq!(of(Limit::Level(3), 2), Some((None, Some("load"))));
+        let l3 = roofs.iter().find(|roof| (roof.limit, roof.threads) == (Limit::Level(3), 2));
+        assert_eq!(l3.and_then(|roof| roof.rate.note.as_deref()), Some(small));
+        assert_eq!(of(Limit::Dram, 1), Some((Some(20.0), Some("triad"))));
+        assert_eq!(of(Limit::Scalar, 2), Some((Some(16.0), Some("scalar"))));
+        assert_eq!(of(Limit::Vector, 1), Some((Some(60.0), Some("avx2+fma"))));
+        // Half of the operations at 8, half at 60 GFLOP/s.
+        let mix = Mix { double: [0.5, 0.5], single: [0.0; 2] };
+        let (limit, roof) = memory.arithmetic_roof(&mix, 1.0).expect("a roof");
+        assert_eq!(limit, Limit::Scalar);
+        assert!((roof.value.expect("a value") - 1.0 / (0.5 / 8.0 + 0.5 / 60.0)).abs() < 1e-9);
+        let single = Mix { double: [0.0; 2], single: [1.0, 0.0] };
+        assert_eq!(memory.arithmetic_roof(&single, 1.0), None);
     });
 }
 

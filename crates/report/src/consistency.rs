@@ -292,16 +292,19 @@ fn peaks(views: &Views) -> Vec<String> {
     if average_load_latency.value.is_some_and(|mean| mean < hit) {
         found.push(format!("a mean load takes {}, a hit {hit:.2} ns", ends(average_load_latency)));
     }
-    let (rates, roofs) =
-        (views.column(View::Roofline, "flop_rate"), views.column(View::Roofline, "roof"));
-    if rates.len() == roofs.len() {
-        let above = rates.into_iter().zip(roofs).filter(|(rate, roof)| {
-            let roof = roof.high.or(roof.value).unwrap_or(f64::INFINITY);
-            rate.low.or(rate.value).is_some_and(|rate| rate > roof * (1.0 + ROUNDED))
-        });
-        found.extend(
-            above.map(|(rate, roof)| format!("{} under a roof of {}", ends(rate), ends(roof))),
-        );
+    let table = views.table(View::Roofline);
+    let at = |key: &str| table.column(key);
+    if let (Some(rate), Some(roof), Some(why)) = (at("flop_rate"), at("roof"), at("above")) {
+        // What seems to be above says why.
+        for row in table.rows.iter().filter(|row| row[why] == Cell::Missing) {
+            let (Cell::Metric(rate), Cell::Metric(roof)) = (&row[rate], &row[roof]) else {
+                continue;
+            };
+            let most = roof.high.or(roof.value).unwrap_or(f64::INFINITY);
+            if rate.low.or(rate.value).is_some_and(|rate| rate > most * (1.0 + ROUNDED)) {
+                found.push(format!("{} under a roof of {}", ends(rate), ends(roof)));
+            }
+        }
     }
     found
 }
@@ -413,6 +416,16 @@ mod tests {
             add_row(views, View::Roofline, &[("flop_rate", rate), ("roof", roof)]);
         };
         assert_eq!(broken(roof), ["below-peaks"]);
+        let said = |views: &mut Views| {
+            let [rate, roof] = [3.0, 1.0].map(|rate| Cell::Metric(about(rate, "GFLOP/s")));
+            let above = Cell::text("the machine was busy");
+            add_row(
+                views,
+                View::Roofline,
+                &[("flop_rate", rate), ("roof", roof), ("above", above)],
+            );
+        };
+        assert!(broken(said).is_empty());
         let longer = |views: &mut Views| {
             views.summary.elapsed = about(1.0, "s");
             views.summary.elapsed_without_misses = about(2.0, "s");

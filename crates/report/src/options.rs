@@ -112,9 +112,10 @@ impl Options {
                 &[Key::Object, Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],
                 "'object', 'function', 'source-line', 'module', 'type' and 'field'",
             ),
+            View::Roofline if self.group.contains(&Key::Loop) => (&[Key::Loop], "'loop' alone"),
             View::Roofline => (
                 &[Key::Function, Key::SourceLine, Key::Module],
-                "'function', 'source-line' and 'module'",
+                "'function', 'source-line' and 'module', and 'loop' alone",
             ),
             _ => (&[], "none"),
         };

@@ -19,7 +19,7 @@ use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 37] = [
+pub const EMBEDDED: [&str; 38] = [
     "summary",
     "stacks",
     "points",
@@ -45,6 +45,7 @@ pub const EMBEDDED: [&str; 37] = [
     "working-set",
     "sharing?limit=100",
     "roofline?limit=100",
+    "roofline?group=loop&limit=100",
     "allocations?group=function&limit=250",
     "allocations?group=call-stack&limit=100",
     "faults?limit=200",

@@ -37,6 +37,8 @@ pub struct Flops {
     pub precision: Precision,
     /// Their number, at least 1.
     pub operations: u32,
+    /// Several elements at a time.
+    pub vector: bool,
     /// A mask may switch lanes off: the number is an upper bound.
     pub masked: bool,
 }
@@ -104,7 +106,12 @@ const VECTOR: &[(&str, u32, u32)] = &[
 
 fn of(raw: &Raw) -> Option<Flops> {
     if is_x87(raw.mnemonic()) {
-        return Some(Flops { precision: Precision::Extended, operations: 1, masked: false });
+        return Some(Flops {
+            precision: Precision::Extended,
+            operations: 1,
+            vector: false,
+            masked: false,
+        });
     }
     let name = format!("{:?}", raw.mnemonic()).to_lowercase();
     let name = name.strip_prefix('v').unwrap_or(&name);
@@ -124,7 +131,7 @@ fn of(raw: &Raw) -> Option<Flops> {
     let width = u32::try_from(raw.op0_register().size()).ok()?;
     let operations = if packed { per_element * (width / bytes) } else { *scalar };
     let masked = raw.op_mask() != Register::None;
-    (operations > 0).then_some(Flops { precision, operations, masked })
+    (operations > 0).then_some(Flops { precision, operations, vector: packed, masked })
 }
 
 fn is_x87(mnemonic: Mnemonic) -> bool {

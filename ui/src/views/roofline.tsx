@@ -1,94 +1,292 @@
-// 6 Roofline: arithmetic against traffic with memory, under the roofs of this machine. Both axes are logarithmic.
+// 6 Roofline: arithmetic against the traffic with one level of memory, under the roofs of all levels. Both axes are logarithmic.
+// A point is a loop or a function; its roof is that of the level whose bytes are on the axis, and the lowest of its roofs is in
+// the table.
 
 import { useRef, useState } from "preact/hooks";
 import { useDoc, withFilters } from "../data";
-import { counted, provenance, rate, shortName } from "../format";
-import type { Summary } from "../generated";
-import { Failed, SaveDrawing, Waiting, useWidth } from "../parts";
+import { counted, digits, figure, provenance, rate, sentence, shortName } from "../format";
+import type { Roof, Summary } from "../generated";
+import { Failed, Prose, SaveDrawing, Waiting, useWidth } from "../parts";
 import { Axes, Whisker, logarithmic, type Scale } from "../plot";
 import { OF_STACKS, filtersOf, unfollowed } from "../selection";
 import { useShown } from "../state";
 import { DocTable } from "../table";
 import { useStacks } from "./calls";
-import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
+import { isMetric, textOf, valueOf, type Row, type Table } from "../types";
 
-const HEIGHT = 380;
+const HEIGHT = 400;
+/** Pixels below which names of roofs have no room for their rates. */
+const NARROW = 760;
+/** From here on there is room for that of one thread, too. */
+const WIDE = 1200;
+const LEFT = 60;
+/** Percent of the time: points with less are left out. */
+const LEAST = 0.5;
+
+/** Levels from the furthest on, with the column of the operations per byte that comes from there. */
+const LEVELS = [["DRAM", "dram_intensity", "memory"], ["L3", "l3_intensity", "L3"], ["L2", "l2_intensity", "L2"], ["L1", "intensity", "L1"]] as const;
+type Level = (typeof LEVELS)[number][0];
+
+const COLUMNS = ["function", "part", "self_percent", "flop_percent", "flop_rate", "roof", "bound", "vector_percent", "intensity", "l2_intensity", "l3_intensity", "dram_intensity", "threads", "above", "file", "line", "module"];
 
 export function RooflineView({ height }: { height: number }) {
   const shown = useShown();
   const { stacks } = useStacks();
-  const { value: table, error } = useDoc<Table>(withFilters("roofline?limit=100", filtersOf(shown, OF_STACKS, stacks?.doc.threads)));
+  const [by, setBy] = useState<"loop" | "function">("loop");
+  const [wanted, setLevel] = useState<Level>();
+  const question = by === "loop" ? "roofline?group=loop&limit=100" : "roofline?limit=100";
+  const { value: table, error } = useDoc<Table>(withFilters(question, filtersOf(shown, OF_STACKS, stacks?.doc.threads)));
   const says = unfollowed(shown, OF_STACKS, "Figures here", true);
   const { value: summary } = useDoc<Summary>("summary");
   const [chosen, setChosen] = useState<Row>();
   if (error) return <Failed error={error} />;
   if (!table) return <Waiting />;
+  // Without a choice, what takes most of the time shows its levels.
+  const first = [...table.rows].sort((a, b) => (valueOf(b.self_percent) ?? 0) - (valueOf(a.self_percent) ?? 0))[0];
+  const at = chosen && table.rows.includes(chosen) ? chosen : first;
+  // What has nothing from memory is shown with what it has from nearer levels.
+  const [furthest] = LEVELS.find(([, column]) => first && pointOf(first, column)) ?? LEVELS[0];
+  const level = wanted ?? furthest;
   return (
     <>
       {says && <p class="quiet">{says}</p>}
-      {summary && <Drawing table={table} summary={summary} chosen={chosen} choose={setChosen} />}
-      <DocTable table={table} height={Math.max(200, height - HEIGHT - 120)} selected={(row) => row === chosen} onSelect={setChosen}
-        keys={["function", "flop_percent", "flop_rate", "roof", "bound", "dram_intensity", "intensity", "flops", "file", "line", "module"]} />
+      <div class="bar">
+        <label>Points <select value={by} onChange={(event) => setBy(event.currentTarget.value === "loop" ? "loop" : "function")}>
+          <option value="loop">loops</option>
+          <option value="function">functions</option>
+        </select></label>
+        <label>Bytes from <select value={level} onChange={(event) => setLevel((LEVELS.find(([name]) => name === event.currentTarget.value) ?? LEVELS[0])[0])}>
+          {LEVELS.map(([name, , words]) => <option key={name} value={name}>{words}</option>)}
+        </select></label>
+      </div>
+      {summary && <Drawing table={table} roofs={summary.machine.roofs ?? []} level={level} chosen={at} choose={setChosen} />}
+      <DocTable table={table} height={Math.max(200, height - HEIGHT - 160)} selected={(row) => row === at} onSelect={setChosen} keys={COLUMNS} />
     </>
   );
 }
 
-/** The intervals of a point, across and upright. */
-function Ends({ x, y, row }: { x: Scale; y: Scale; row: Row }) {
-  const [across, upright] = [row.dram_intensity, row.flop_rate];
-  if (!isMetric(across) || !isMetric(upright) || !across.value || !upright.value) return null;
-  const of = ({ value = 0, low = value, high = value }: Metric): [number, number] => [Math.max(low, value / 1000), high];
-  const [[left, right], [bottom, top]] = [of(across), of(upright)];
-  const [middle, level] = [x.at(across.value), y.at(upright.value)];
-  return (
-    <>
-      {left < right && <Whisker x={[x.at(left), x.at(right)]} y={[level, level]} />}
-      {bottom < top && <Whisker x={[middle, middle]} y={[y.at(bottom), y.at(top)]} />}
-    </>
-  );
-}
+/** Powers of ten, also small ones. */
+const onAxis = (value: number): string => (value < 0.01 ? value.toExponential(0) : digits(value));
 
-/** A name next to its point. */
+/** The name of a point: of a loop with its line. */
+const nameOf = (row: Row): string => {
+  const [name, line, part] = [shortName(textOf(row.function)), textOf(row.line), textOf(row.part)];
+  return part.startsWith("loop") && line !== "" ? `${name}:${line}` : name;
+};
 const cut = (name: string) => (name.length > 32 ? `${name.slice(0, 31)}…` : name);
 
-function Drawing({ table, summary, chosen, choose }: { table: Table; summary: Summary; chosen: Row | undefined; choose: (row: Row) => void }) {
+/** From where to where the truth may be: to the edge of the drawing where no end is known. */
+function ends(cell: unknown, [least, most]: [number, number]): [number, number] | undefined {
+  if (!isMetric(cell as Row[string]) || valueOf(cell as Row[string]) === undefined) return undefined;
+  const { value = 0, low, high, samples } = cell as { value?: number; low?: number; high?: number; samples: number };
+  if (low === undefined && high === undefined && samples <= 1) return [value, value];
+  return [Math.max(least, low ?? least), Math.min(most, high ?? most)];
+}
+
+interface Point {
+  row: Row;
+  intensity: number;
+  speed: number;
+  share: number;
+}
+
+const pointOf = (row: Row, key: string): Point | undefined => {
+  const [intensity, speed, share] = [valueOf(row[key]), valueOf(row.flop_rate), valueOf(row.self_percent)];
+  return intensity && speed ? { row, intensity, speed, share: share ?? 0 } : undefined;
+};
+
+interface DrawingProps {
+  table: Table;
+  roofs: Roof[];
+  level: Level;
+  chosen: Row | undefined;
+  choose: (row: Row) => void;
+}
+
+function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
   const svg = useRef<SVGSVGElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
-  const bandwidth = summary.machine.dram_bandwidth_peak.value;
-  // Peaks may come in FLOP/s or GFLOP/s; rates are in GFLOP/s.
-  const peak = summary.machine.flops_peak;
-  const flops = peak.value === undefined ? undefined : peak.unit === "FLOP/s" ? peak.value / 1e9 : peak.value;
-  const points = table.rows.flatMap((row) => {
-    const [intensity, speed] = [valueOf(row.dram_intensity), valueOf(row.flop_rate)];
-    return intensity && speed ? [{ row, intensity, speed, share: valueOf(row.flop_percent) ?? 0 }] : [];
-  });
-  if (bandwidth === undefined || flops === undefined) return <p class="empty">The peaks of this machine are unknown: run `fathom machine`, then record again.</p>;
-  const ridge = flops / bandwidth;
-  const low = Math.min(ridge / 30, ...points.map((point) => point.intensity / 2));
-  const high = Math.max(ridge * 10, ...points.map((point) => point.intensity * 2));
-  const bottom = Math.min(low * bandwidth, ...points.map((point) => point.speed / 2));
-  const x = logarithmic(low, high, 60, width - 16);
-  const y = logarithmic(bottom, flops * 2, HEIGHT - 40, 12);
+  const [, key, words] = LEVELS.find(([name]) => name === level) ?? LEVELS[0];
+  const sum = (of: (row: Row) => number) => table.rows.reduce((all, row) => all + of(row), 0);
+  const doubles = sum((row) => (valueOf(row.flops) ?? 0) * ((valueOf(row.double_percent) ?? 0) / 100 - 0.5));
+  const precision = doubles >= 0 ? "double" : "single";
+  const known = roofs.filter((roof) => roof.rate.value !== undefined && (roof.precision ?? precision) === precision);
+  const of = (name: string) => known.filter((roof) => roof.roof === name).sort((a, b) => b.threads - a.threads);
+  const vectors = of("vector");
+  const peak = Math.max(...[...vectors, ...of("scalar")].map((roof) => roof.rate.value ?? 0));
+  const sloped = known.filter((roof) => LEVELS.some(([name]) => name === roof.roof));
+  if (peak <= 0 || sloped.length === 0) return <p class="empty">The roofs of this machine are unknown: run <code>fathom machine</code>, then record again.</p>;
+  const all = table.rows.flatMap((row) => pointOf(row, key) ?? []);
+  const points = all.filter((point) => point.share >= LEAST || point.row === chosen);
+  const others = chosen ? LEVELS.filter(([name]) => name !== level).flatMap(([name, column]) => { const point = pointOf(chosen, column); return point ? [{ ...point, name, column }] : []; }) : [];
+  const xs = [...points, ...others].map((point) => point.intensity);
+  const slowest = Math.min(...sloped.map((roof) => roof.rate.value ?? Infinity));
+  const low = Math.min(0.05, ...xs.map((one) => one / 2));
+  const high = Math.max(peak / slowest * 4, ...xs.map((one) => one * 3));
+  const speeds = [...points, ...others].map((point) => point.speed);
+  const bottom = Math.min(low * slowest, ...speeds.map((one) => one / 3));
+  const top = Math.max(peak, ...speeds) * 2;
+  const x = logarithmic(low, high, LEFT, width - 16);
+  const y = logarithmic(bottom, top, HEIGHT - 40, 12);
+  const most = Math.max(...known.map((roof) => roof.threads));
+  const names = labels(points.map((point) => ({ x: x.at(point.intensity), y: y.at(point.speed), radius: radiusOf(point), text: cut(nameOf(point.row)) })), others.map((point) => x.at(point.intensity)), y.at(others[0]?.speed ?? 1), width - 16);
+  const missing = roofs.filter((roof) => roof.rate.value === undefined && (roof.precision ?? precision) === precision);
+  const none = chosen?.[key];
+  const why = isMetric(none) ? none.note : undefined;
+  const above = points.filter((point) => textOf(point.row.above) !== "");
   return (
-    <div class="plot" ref={box}>
-      <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label={`Roofline: ${rate(flops, "GFLOP/s")}, ${rate(bandwidth, "GB/s")}, ${counted(points.length, "function")}`}>
-        <Axes width={width} height={HEIGHT} x={x} y={y} left={60} bottom={40} xLabel="FLOP per byte from memory" yLabel="GFLOP/s">
-          <polyline class="roof" points={`${x.at(low)},${y.at(low * bandwidth)} ${x.at(ridge)},${y.at(flops)} ${x.at(high)},${y.at(flops)}`} />
-          <text class="tick" x={x.at(Math.sqrt(low * ridge)) - 8} y={y.at(Math.sqrt(low * ridge) * bandwidth) - 8} text-anchor="end">DRAM {rate(bandwidth, "GB/s")}</text>
-          <text class="tick" x={x.at(high) - 4} y={y.at(flops) - 6} text-anchor="end">peak {rate(flops, "GFLOP/s")}</text>
-          {points.map((point) => (
-            <g key={textOf(point.row.function) + textOf(point.row.module)} class={point.row === chosen ? "point explained chosen" : "point explained"} role="button" tabindex={0}
-              aria-label={textOf(point.row.function)} onClick={() => choose(point.row)} onKeyDown={(event) => event.key === "Enter" && choose(point.row)}>
-              <title>{`${textOf(point.row.function)}: ${provenance(point.row.dram_intensity as Metric)}; ${provenance(point.row.flop_rate as Metric)}`}</title>
-              <Ends x={x} y={y} row={point.row} />
-              <circle class="dot" cx={x.at(point.intensity)} cy={y.at(point.speed)} r={4 + Math.sqrt(point.share)} />
-              <text class="tick" x={x.at(point.intensity) + 6 + Math.sqrt(point.share)} y={y.at(point.speed) - 7}>{cut(shortName(textOf(point.row.function)))}</text>
-            </g>
-          ))}
-        </Axes>
-      </svg>
-      <SaveDrawing svg={svg} name="roofline" />
-      {points.length === 0 && <p class="empty">No function has both measured arithmetic and measured traffic with memory.</p>}
-    </div>
+    <>
+      <div class="plot" ref={box}>
+        <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label={`Roofline: ${known.filter((roof) => roof.threads === most).map((roof) => `${roof.roof} ${figure(roof.rate)}`).join(", ")}; ${counted(points.length, "point")}`}>
+          <Axes width={width} height={HEIGHT} x={x} y={y} left={LEFT} bottom={40} format={onAxis} formatY={onAxis} xLabel={`FLOP per byte from ${words}`} yLabel="GFLOP/s">
+            {sloped.map((roof) => {
+              const ceiling = vectors.find((one) => one.threads === roof.threads)?.rate.value ?? peak;
+              const one = of(roof.roof).find((other) => other.threads < roof.threads)?.rate.value;
+              return <Sloped key={`${roof.roof} ${roof.threads}`} roof={roof} one={one} ceiling={ceiling} {...{ x, y, low, bottom }} here={roof.roof === level} all={roof === of(roof.roof)[0]} most={most} width={width} />;
+            })}
+            {[...vectors, ...of("scalar")].map((roof) => {
+              const from = Math.max(low, (roof.rate.value ?? 0) / Math.max(...sloped.filter((one) => one.threads === roof.threads).map((one) => one.rate.value ?? 0)));
+              return (
+                <g key={`${roof.roof} ${roof.threads}`} class={roof.threads === most ? "roof" : "roof one"}>
+                  <title>{about(roof)}</title>
+                  <line x1={x.at(from)} x2={x.at(high)} y1={y.at(roof.rate.value ?? 0)} y2={y.at(roof.rate.value ?? 0)} />
+                  <text class="tick" x={x.at(high) - 4} y={y.at(roof.rate.value ?? 0) - 4} text-anchor="end">{`${roof.roof} ${rate(roof.rate.value ?? 0, "GFLOP/s")}`}</text>
+                </g>
+              );
+            })}
+            {others.length > 0 && <OtherLevels points={others} {...{ x, y }} from={pointOf(chosen!, key)?.intensity} />}
+            {points.map((point, number) => <Dot key={nameOf(point.row) + textOf(point.row.module) + textOf(point.row.part)} point={point} column={key} {...{ x, y }} label={names[number]} ranges={[[low, high], [bottom, top]]} chosen={point.row === chosen} choose={choose} />)}
+          </Axes>
+        </svg>
+        <SaveDrawing svg={svg} name="roofline" />
+      </div>
+      <p class="legend">{`Roofs are of ${precision} precision${most > 1 ? `, solid of ${counted(most, "thread")}, dashed of one` : ""}; strong is that of ${words}, whose bytes are on the axis. A point is as large as its share of the time; its rate is of all threads that run meanwhile. Small circles are the chosen one's other levels, each under its own roof.${width < NARROW ? ` ${sloped.filter((roof) => roof === of(roof.roof)[0]).map((roof) => `${roof.roof} ${figure(roof.rate)}`).join(", ")}.` : ""}`}</p>
+      {all.length > points.length && <p class="legend">{`${counted(all.length - points.length, "point")} with less than ${LEAST} % of the time left out.`}</p>}
+      {missing.length > 0 && <p class="legend">{missing.map((roof) => `No roof of ${roof.roof} with ${counted(roof.threads, "thread")}: ${roof.rate.note ?? "not measured"}.`).join(" ")}</p>}
+      {above.map((point) => <p key={nameOf(point.row)} class="legend"><Prose text={`${nameOf(point.row)} is above its roof: ${textOf(point.row.above)}.`} /></p>)}
+      {points.length === 0 && <p class="empty">{table.empty ? sentence(table.empty) : `Nothing here has both measured arithmetic and measured traffic with ${words}${why ? `: ${why}` : ""}.`}</p>}
+    </>
+  );
+}
+
+const about = (roof: Roof): string =>
+  `${roof.roof}, ${counted(roof.threads, "thread")}${roof.like ? `, ${roof.precision ? roof.like : `measured with ${roof.like}`}` : ""}: ${provenance(roof.rate)}`;
+
+interface SlopedProps {
+  roof: Roof;
+  /** What one thread reaches, where this is of more. */
+  one: number | undefined;
+  ceiling: number;
+  x: Scale;
+  y: Scale;
+  low: number;
+  bottom: number;
+  /** The level whose bytes are on the axis. */
+  here: boolean;
+  /** Of the most threads that were measured at this level. */
+  all: boolean;
+  /** The most of any level. */
+  most: number;
+  /** Of the drawing. */
+  width: number;
+}
+
+/** The roof of a level, up to that of arithmetic; its name goes along it. */
+function Sloped({ roof, one, ceiling, x, y, low, bottom, here, all, most, width }: SlopedProps) {
+  // Where rates have no room, the legend has them.
+  const narrow = width < NARROW;
+  const bandwidth = roof.rate.value ?? 0;
+  const from = Math.max(low, bottom / bandwidth);
+  const [left, under] = [x.at(from), y.at(from * bandwidth)];
+  const [right, over] = [x.at(ceiling / bandwidth), y.at(ceiling)];
+  const turn = (Math.atan2(over - under, right - left) * 180) / Math.PI;
+  return (
+    <g class={`roof${here ? " here" : ""}${roof.threads === most ? "" : " one"}`}>
+      <title>{about(roof)}</title>
+      <line x1={left} y1={under} x2={right} y2={over} />
+      {all && narrow && <text class="tick" x={right - (16 * (right - left)) / (under - over)} y={over + 16} dx={-6} text-anchor="end">{roof.roof}</text>}
+      {all && !narrow && Math.hypot(right - left, over - under) > 130 && <text class="tick" transform={`translate(${right},${over}) rotate(${turn})`} dx={-10} dy={-4} text-anchor="end">{`${roof.roof} ${rate(bandwidth, "GB/s")}${here && one && width >= WIDE ? `, one thread ${rate(one, "GB/s")}` : ""}`}</text>}
+    </g>
+  );
+}
+
+/** The chosen one against the bytes of other levels. */
+function OtherLevels({ points, x, y, from }: { points: (Point & { name: string; column: string })[]; x: Scale; y: Scale; from: number | undefined }) {
+  const all = [...points.map((point) => point.intensity), ...(from === undefined ? [] : [from])];
+  const level = y.at(points[0]!.speed);
+  // Levels that as many bytes come from are one circle.
+  const places = new Map<number, string[]>();
+  for (const point of points) {
+    const place = Math.round(x.at(point.intensity) / 8) * 8;
+    places.set(place, [...(places.get(place) ?? []), point.name]);
+  }
+  return (
+    <g class="levels">
+      <line x1={x.at(Math.min(...all))} x2={x.at(Math.max(...all))} y1={level} y2={level} />
+      {points.map((point) => (
+        <g key={point.name}>
+          <title>{`${point.name}: ${provenance(isMetric(point.row[point.column]) ? (point.row[point.column] as never) : undefined)}`}</title>
+          <circle cx={x.at(point.intensity)} cy={level} r={4} />
+        </g>
+      ))}
+      {[...places].map(([place, names]) => <text key={place} class="tick" x={place} y={level + 17} text-anchor="middle">{names.join(", ")}</text>)}
+    </g>
+  );
+}
+
+interface Label {
+  x: number;
+  y: number;
+  anchor: "start" | "end";
+  text: string;
+}
+
+/** Names next to their points, at whichever side is free; a name that has no room is left to the tooltip. */
+function labels(places: { x: number; y: number; radius: number; text: string }[], levels: number[], y: number, end: number): (Label | undefined)[] {
+  const taken = places.map(({ x, y, radius }) => [x - radius, y - radius, x + radius, y + radius]);
+  // The names of levels below the line of the chosen one.
+  for (const x of levels) taken.push([x - 22, y - 4, x + 22, y + 20]);
+  return places.map(({ x, y, radius, text }) => {
+    const wide = text.length * 6.4;
+    const sides = [[1, -7], [1, 15], [-1, -7], [-1, 15]] as const;
+    for (const [side, down] of sides) {
+      const from = side > 0 ? x + radius + 2 : x - radius - 2 - wide;
+      const box = [from, y + down - 10, from + wide, y + down + 2];
+      if (from < LEFT || box[2]! > end || taken.some((one) => one[0]! < box[2]! && box[0]! < one[2]! && one[1]! < box[3]! && box[1]! < one[3]!)) continue;
+      taken.push(box);
+      return { x: side > 0 ? from : from + wide, y: y + down, anchor: side > 0 ? "start" : "end", text };
+    }
+    return undefined;
+  });
+}
+
+const radiusOf = (point: Point): number => 4 + Math.sqrt(point.share);
+
+interface DotProps {
+  point: Point;
+  column: string;
+  x: Scale;
+  y: Scale;
+  label: Label | undefined;
+  ranges: [[number, number], [number, number]];
+  chosen: boolean;
+  choose: (row: Row) => void;
+}
+
+function Dot({ point, column, x, y, label, ranges, chosen, choose }: DotProps) {
+  const { row } = point;
+  const [middle, level, radius] = [x.at(point.intensity), y.at(point.speed), radiusOf(point)];
+  const [across, upright] = [ends(row[column], ranges[0]), ends(row.flop_rate, ranges[1])];
+  const [name, above] = [nameOf(row), textOf(row.above)];
+  const tells = (cell: Row[string] | undefined) => provenance(isMetric(cell) ? cell : undefined);
+  return (
+    <g class={`point explained${chosen ? " chosen" : ""}${above ? " above" : ""}`} role="button" tabindex={0} aria-label={name} aria-pressed={chosen}
+      onClick={() => choose(row)} onKeyDown={(event) => event.key === "Enter" && choose(row)}>
+      <title>{`${name}: ${tells(row[column])}; ${tells(row.flop_rate)}; ${textOf(row.bound) ? `bound by ${textOf(row.bound)} at ${tells(row.roof)}` : "no roof"}${above ? `; above it: ${above}` : ""}`}</title>
+      {across && across[0] < across[1] && <Whisker x={[x.at(across[0]), x.at(across[1])]} y={[level, level]} />}
+      {upright && upright[0] < upright[1] && <Whisker x={[middle, middle]} y={[y.at(upright[0]), y.at(upright[1])]} />}
+      <circle class="dot" cx={middle} cy={level} r={radius} />
+      {label && <text class="tick" x={label.x} y={label.y} text-anchor={label.anchor}>{label.text}</text>}
+    </g>
   );
 }

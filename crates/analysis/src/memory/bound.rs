@@ -10,6 +10,7 @@
 //! With all data in the first level the program would take elapsed × (core time / native time), given the same threads and no
 //! kernel time.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use estimate::{Draws, Estimate, REPLICATES};
@@ -338,9 +339,14 @@ impl Memory<'_> {
         }
     }
 
-    /// What as many threads can move when this part of it is written, GB/s: the best of what was measured with at most that
-    /// many threads, and with as large a part or less. Reads alone reach less than a mixture: writes need not be waited for.
+    /// What as many threads can move when this part of it is written, GB/s.
     pub(super) fn reachable(&self, running: f64, written: f64) -> Option<f64> {
+        self.reached_by(running, written)?.bus.value
+    }
+
+    /// The best of what was measured with at most that many threads, and with as large a part that is written or less. Reads
+    /// alone reach less than a mixture: writes need not be waited for.
+    pub(super) fn reached_by(&self, running: f64, written: f64) -> Option<&BandwidthPoint> {
         let calibration = self.profile.recording.run.calibration.as_ref()?;
         let threads = running.ceil().max(1.0) as u32;
         let fewest = calibration.bandwidth.iter().map(|point| point.threads).min()?;
@@ -353,8 +359,9 @@ impl Memory<'_> {
         let parts = || ordinary.iter().map(|point| written_part(point));
         let as_large = parts().filter(|part| *part >= written - NO_WRITES).reduce(f64::min);
         let largest = as_large.or_else(|| parts().reduce(f64::max))?;
-        let like = ordinary.iter().filter(|point| written_part(point) <= largest);
-        like.filter_map(|point| point.bus.value).reduce(f64::max)
+        let like = ordinary.into_iter().filter(|point| written_part(point) <= largest);
+        let known = like.filter(|point| point.bus.value.is_some());
+        known.max_by(|a, b| a.bus.value.partial_cmp(&b.bus.value).unwrap_or(Ordering::Equal))
     }
 
     /// The highest measured bandwidth with at most this many threads, whatever they did, GB/s.

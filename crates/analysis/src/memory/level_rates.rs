@@ -40,6 +40,8 @@ pub struct LevelRate {
     pub reachable: Metric,
     /// Percent of that.
     pub of_reachable: Figure,
+    /// The kernel that it is compared with; `None`: whichever reaches most.
+    pub(super) kernel: Option<&'static str>,
 }
 
 /// A level whose bandwidth limits.
@@ -73,6 +75,7 @@ impl Memory<'_> {
                 rate: none("GB/s"),
                 reachable: none("GB/s"),
                 of_reachable: none("percent").into(),
+                kernel: None,
             });
         }
         let none = || Quantity::none(self.passed.bursts.len());
@@ -113,7 +116,7 @@ impl Memory<'_> {
         level: u32,
         bytes: &Quantity,
         at: &BTreeSet<usize>,
-        kernel: Option<&str>,
+        kernel: Option<&'static str>,
     ) -> LevelRate {
         let none = || Quantity::none(self.passed.bursts.len());
         let (mut native, mut together, mut needed) = (none(), none(), none());
@@ -159,11 +162,17 @@ impl Memory<'_> {
                 true => Metric::unavailable("percent", WHY_IMPOSSIBLE).into(),
                 false => of_reachable,
             },
+            kernel,
         }
     }
 
     /// What so many threads have from a level at most, GB/s, with code like this kernel, or like any.
-    fn level_reach(&self, level: u32, running: f64, kernel: Option<&str>) -> Option<Bounds> {
+    pub(super) fn level_reach(
+        &self,
+        level: u32,
+        running: f64,
+        kernel: Option<&str>,
+    ) -> Option<Bounds> {
         let points = &self.profile.recording.run.calibration.as_ref()?.level_bandwidth;
         reach(points, level, running, kernel)
     }
@@ -210,11 +219,16 @@ fn reach(
         rates.reduce(|a, b| if b.best > a.best { b } else { a })
     };
     let all = points.iter().map(|point| point.threads).max()?;
-    let one = of(1)?;
+    of_threads(of(1), of(all), running)
+}
+
+/// What so many threads reach, given what one does and what all do.
+pub(super) fn of_threads(one: Option<Bounds>, all: Option<Bounds>, running: f64) -> Option<Bounds> {
+    let one = one?;
     if running <= ONE_THREAD {
         return Some(one);
     }
-    let (all, alike) = (of(all)?, one.times(running));
+    let (all, alike) = (all?, one.times(running));
     Some(if all.best < alike.best { all } else { alike })
 }
 

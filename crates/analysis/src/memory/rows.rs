@@ -11,6 +11,7 @@ use facts::{Evidence, Metric};
 use super::levels::LevelShares;
 use super::quantity::Quantity;
 use super::{Amounts, Memory, NOTHING_MOVED, any_line, most_per_second};
+use crate::code_keys::CodeKeys;
 use crate::hotspots::{Key, RowKey};
 use crate::index_map::IndexMap;
 use crate::selection::Selection;
@@ -79,8 +80,19 @@ impl Memory<'_> {
     /// # Errors
     /// Why there are none.
     pub fn rows(&self, selection: &Selection, keys: &[Key]) -> Result<Vec<MemoryRow>, &str> {
+        self.rows_by(selection, &CodeKeys::new(self.profile, keys))
+    }
+
+    /// The same, by keys that are shared with other figures.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn rows_by(
+        &self,
+        selection: &Selection,
+        keys: &CodeKeys<'_>,
+    ) -> Result<Vec<MemoryRow>, &str> {
         self.available()?;
-        let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let groups = self.groups(selection, keys);
         let whole = self.whole_traffic();
         let mut rows: Vec<MemoryRow> =
@@ -119,20 +131,16 @@ impl Memory<'_> {
     }
 
     /// Sites by key, in the order of code.
-    fn groups(&self, selection: &Selection, keys: &[Key]) -> Vec<(RowKey, Vec<SiteIndex>)> {
-        let stacks = &self.profile.stacks;
+    fn groups(&self, selection: &Selection, by: &CodeKeys<'_>) -> Vec<(RowKey, Vec<SiteIndex>)> {
         let mut groups: Vec<(RowKey, Vec<SiteIndex>)> = Vec::new();
         let mut known: IndexMap<RowKey, usize> = IndexMap::default();
         for site in self.passed.sites.keys() {
-            let place = self.place(*site);
+            let code = &self.code.sites[site.index()];
+            let (key, place) = by.at(code.module, code.offset);
             if !selection.has_place(place) || !self.is_seen(*site) {
                 continue;
             }
-            let key = RowKey::at(keys, stacks, place).with_site(
-                keys,
-                &self.profile.types,
-                &self.code.sites[site.index()],
-            );
+            let key = key.with_site(by.keys, &self.profile.types, code);
             let group = *known.entry(key).or_insert(groups.len());
             if group == groups.len() {
                 groups.push((key, Vec::new()));

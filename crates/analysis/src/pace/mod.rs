@@ -23,6 +23,7 @@ use x86::Variable;
 use self::agreement::BurstCounts;
 use self::code::{Code, LoopId};
 use self::estimate::{TOO_WIDE, pace, seconds};
+pub use self::odometers::LoopName;
 pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
 use ::estimate::interval::Z_95;

@@ -10,7 +10,7 @@ use facts::{Burst, Recording};
 
 use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
 use super::code::{Code, LoopId};
-use super::paced_loops;
+use super::{LoopPace, paced_loops};
 
 /// A pace that is known worse than this tells less than bursts do, whose own times are a quarter off: half of its interval,
 /// as a part of it.
@@ -31,8 +31,23 @@ pub(crate) struct Odometer {
     pub(crate) relative: f64,
 }
 
+/// Where a loop is, as far as that is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoopName {
+    /// Its function.
+    pub function: String,
+    /// Its source file.
+    pub file: Option<String>,
+    /// The first line of it that samples name.
+    pub line: Option<u32>,
+    /// How many loops of the function are around it.
+    pub depth: usize,
+}
+
 /// One loop.
 pub(crate) struct OneLoop {
+    /// Where it is.
+    pub(crate) name: LoopName,
     /// `None` where its pace is not known well enough, or bursts hardly met it.
     pub(crate) odometer: Option<Odometer>,
     /// Most samples in it are followed by another one there.
@@ -70,7 +85,8 @@ impl LoopsInCode {
             in_bursts.extend(traced.into_iter().map(|(burst, count)| ((burst, number), count)));
             let followed = time.followed as f64;
             let stays = time.samples >= FEWEST_SAMPLES && time.stays as f64 >= STAYS * followed;
-            loops.push(OneLoop { odometer, stays });
+            let LoopPace { function, file, line, depth, .. } = row;
+            loops.push(OneLoop { name: LoopName { function, file, line, depth }, odometer, stays });
         }
         LoopsInCode { code, loops, position, in_bursts }
     }

@@ -45,7 +45,7 @@ views! {
     Reuse = "reuse": "miss ratio by cache size, block size and TLB reach, per function, line or module";
     WorkingSet = "working-set": "pages that bursts touch, over time";
     Sharing = "sharing": "cache lines shared by threads: false and true sharing";
-    Roofline = "roofline": "floating-point operations and bytes per function, line or module";
+    Roofline = "roofline": "floating-point operations and bytes per function, line, module or loop, under the machine's roofs";
     Allocations = "allocations": "heap blocks per function, line, module, thread, process, call stack, call, size or free stack, or over time: bytes, peak, leaks";
     Waits = "waits": "waits of threads, by reason and place: locks, barriers, I/O, sleep";
     Kernel = "kernel": "kernel entries per cause, process, thread or CPU, or over time: count and time";

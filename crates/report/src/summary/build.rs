@@ -5,7 +5,7 @@
 use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::Figures;
 use analysis::heap::{heap_sums, huge_pages};
-use analysis::memory::Class;
+use analysis::memory::{Class, Limit, Roof};
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, Weight, parallel};
 use facts::host::{Calibration, Host};
@@ -16,8 +16,8 @@ use super::memory::memory_part;
 use super::repeat;
 use super::{
     CoverageSummary, DtlbSummary, HeapSummary, HostSummary, Levels, MachineSummary, OverheadParts,
-    PageFaultSummary, RefusedSummary, SUMMARY_SCHEMA, SamplingSummary, Summary, TextExtra,
-    TimeSplitSummary, TopFaults, TopFunction,
+    PageFaultSummary, RefusedSummary, RoofSummary, SUMMARY_SCHEMA, SamplingSummary, Summary,
+    TextExtra, TimeSplitSummary, TopFaults, TopFunction,
 };
 use crate::json::tidy;
 use crate::prepared::Prepared;
@@ -91,7 +91,7 @@ impl Summary {
                 waiting: tidy(found.split.waiting),
                 thread_time: tidy(found.split.thread_time),
             },
-            machine: machine(run.calibration.as_ref()),
+            machine: machine(run.calibration.as_ref(), &bursts.roofs()),
             page_faults: PageFaultSummary {
                 minor: tidy(found.minor_faults),
                 major: tidy(found.major_faults),
@@ -257,7 +257,7 @@ fn sampling(run: &Run, found: &Overview) -> SamplingSummary {
     }
 }
 
-fn machine(calibration: Option<&Calibration>) -> MachineSummary {
+fn machine(calibration: Option<&Calibration>, roofs: &[Roof]) -> MachineSummary {
     let measured = |metric: Option<&Metric>, unit: &str, why: &str| match metric {
         Some(metric) => tidy(metric.clone()),
         None => Metric::unavailable(unit, if calibration.is_some() { why } else { NOT_CALIBRATED }),
@@ -288,6 +288,18 @@ fn machine(calibration: Option<&Calibration>) -> MachineSummary {
             "ns",
             "2 MB pages are not available here",
         ),
+        roofs: roofs.iter().map(roof).collect(),
+    }
+}
+
+fn roof(roof: &Roof) -> RoofSummary {
+    let arithmetic = matches!(roof.limit, Limit::Scalar | Limit::Vector);
+    RoofSummary {
+        roof: roof.limit.name(),
+        precision: arithmetic.then_some(if roof.double { "double" } else { "single" }),
+        threads: roof.threads,
+        like: roof.like.clone(),
+        rate: tidy(roof.rate.clone()),
     }
 }
 

@@ -174,6 +174,21 @@ pub struct MachineSummary {
     pub flops_peak: Metric,
     pub page_fault_4k: Metric,
     pub page_fault_2m: Metric,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roofs: Vec<RoofSummary>,
+}
+
+/// What a level or arithmetic reaches at most.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
+pub struct RoofSummary {
+    pub roof: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<&'static str>,
+    pub threads: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
+    pub rate: Metric,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
