@@ -102,7 +102,9 @@ step("roofline has its roofs, and a point is a row", async () => {
   const plot = view.getByRole("group", { name: /^Roofline: / });
   await plot.waitFor();
   // Of one level the bytes are on the axis; the others are drawn, too.
-  assert.match(await plot.getAttribute("aria-label"), /^Roofline: L1 .* GB\/s, L2 .* GB\/s, .*vector .* GFLOP\/s; 1 point$/);
+  assert.match(await plot.getAttribute("aria-label"), /^Roofline: DRAM 13\.9 GB\/s, vector 88\.1 GFLOP\/s; 1 point$/);
+  // It stores as much as it loads, and only loads were measured.
+  await shows(/No roof of L1 with 1 thread: not measured/);
   await view.getByLabel("Bytes from").selectOption("L1");
   await plot.getByText("FLOP per byte from L1", { exact: true }).waitFor();
   await view.getByLabel("Points").selectOption("function");
@@ -160,6 +162,13 @@ step("members of a value are drawn where they lie", async () => {
   const widths = await drawing.locator("rect").evaluateAll((all) => all.map((one) => Number(one.getAttribute("width"))));
   assert.deepEqual(widths, [319, 39]);
   await view.locator("table.fields tbody tr.heat4").getByText("next", { exact: true }).waitFor();
+});
+step("strides and reuse of the function that uses an object", async () => {
+  const pane = page.getByRole("complementary", { name: /^Object / });
+  await pane.getByRole("heading", { name: /^Strides in / }).waitFor();
+  const bars = pane.getByRole("group", { name: "Share of its traced accesses" }).getByRole("img");
+  const shares = (await bars.evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")))).map((label) => Number(/: ([\d.]+) %/.exec(label)[1]));
+  assert.ok(Math.abs(shares.reduce((sum, one) => sum + one, 0) - 100) < 0.5, String(shares));
 });
 step("objects are sorted and searched", async () => {
   await table("Memory objects").getByRole("button", { name: "Loads" }).click();

@@ -38,7 +38,7 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
             <g key={at} class="explained" role="img" tabindex={0} aria-label={says(bar)}>
               <title>{says(bar)}</title>
               <rect class={`bar ${bar.kind ?? ""}`} x={x + 1} y={Math.min(y(bar.value), height - bottom - (bar.value > 0 ? 1 : 0))} width={Math.max(1, step - 2)} height={Math.max(height - bottom - y(bar.value), bar.value > 0 ? 1 : 0)} />
-              {bar.value === largest && <text class="tick" x={x + step / 2 + (bar.high === undefined ? 0 : 6)} y={y(bar.value) - 3} text-anchor={bar.high === undefined ? "middle" : "start"}>{amount(bar.value, unit)}</text>}
+              {bar.value === largest && <text class="tick" x={Math.max(x + step / 2, bar.high === undefined ? left + 16 : 0) + (bar.high === undefined ? 0 : 6)} y={y(bar.value) - 3} text-anchor={bar.high === undefined ? "middle" : "start"}>{amount(bar.value, unit)}</text>}
               {bar.low !== undefined && bar.high !== undefined && bar.low < bar.high && <Whisker x={[x + step / 2, x + step / 2]} y={[y(bar.low), y(bar.high)]} />}
             </g>
           );
@@ -98,10 +98,10 @@ function labels(places: number[], text: (place: number) => string, end: number):
     // Digits of 11 pixels are at most so wide in the fonts of the page.
     const wide = text(place).length * 7;
     const last = x + wide / 2 > end;
-    const left = last ? Math.min(x, end) - wide : x - wide / 2;
+    const left = last ? Math.min(x, end) - wide : Math.max(0, x - wide / 2);
     if (left < free) return [];
     free = left + wide + 4;
-    return [{ place, x: last ? Math.min(x, end) : x, anchor: last ? "end" : "middle" }];
+    return [{ place, x: last ? Math.min(x, end) : left + wide / 2, anchor: last ? "end" : "middle" }];
   });
 }
 

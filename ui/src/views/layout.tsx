@@ -66,7 +66,53 @@ function Type({ name, members }: { name: string; members: Member[] }) {
           ))}
         </tbody>
       </table>
+      <Order members={members} />
     </>
+  );
+}
+
+/** Of the accesses, what counts as most of them. */
+const HOT = 0.9;
+
+/** The alignment that a member has at least room for: of its size and its place. */
+function alignment({ offset, bytes: size }: Member): number {
+  for (const power of [16, 8, 4, 2]) if (size % power === 0 && offset % power === 0) return power;
+  return 1;
+}
+
+/** Lines of a value that begins at a line, which these members lie in. */
+const linesOf = (members: { offset: number; bytes: number }[]): number =>
+  new Set(members.flatMap(({ offset, bytes: size }) => Array.from({ length: Math.floor((offset + size - 1) / LINE) - Math.floor(offset / LINE) + 1 }, (_, at) => Math.floor(offset / LINE) + at))).size;
+
+/** The most accessed members next to each other, where they then lie in fewer cache lines. */
+function Order({ members }: { members: Member[] }) {
+  const all = members.reduce((sum, member) => sum + member.share, 0);
+  if (members[0]!.ofBytes <= LINE || members.length < 2 || all <= 0) return null;
+  const sorted = [...members].sort((a, b) => b.share - a.share);
+  let [sum, hot] = [0, [] as Member[]];
+  for (const member of sorted) {
+    if (sum >= HOT * all) break;
+    hot = [...hot, member];
+    sum += member.share;
+  }
+  // Larger alignments first leave no holes.
+  const together = [...hot].sort((a, b) => alignment(b) - alignment(a) || b.share - a.share);
+  let at = 0;
+  const placed = together.map((member) => {
+    const step = alignment(member);
+    const offset = Math.ceil(at / step) * step;
+    at = offset + member.bytes;
+    return { offset, bytes: member.bytes };
+  });
+  const [now, then] = [linesOf(hot), linesOf(placed)];
+  const names = together.map((member) => member.name);
+  const share = percent((sum / all) * 100);
+  if (then >= now) return <p class="legend">{`${share} of its accesses are to members in ${now === 1 ? "one cache line" : `${now} cache lines`}: no other order needs fewer.`}</p>;
+  return (
+    <p class="legend">
+      Suggested order: <span class="code">{names.join(", ")}</span> first. They have {share} of its accesses and lie in {now} cache lines;
+      next to each other they lie in {then}, if values begin at a line. That helps where they are used together, which is not known here.
+    </p>
   );
 }
 

@@ -13,6 +13,7 @@ import { DocTable } from "../table";
 import { useStacks } from "./calls";
 import { Fields } from "./layout";
 import { AccessPattern } from "./scatter";
+import { Reuse, SharingMatrix, Strides } from "./spectra";
 import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
 
 /** The most important first: a narrow window has no room for the last. The pane of an object tells all of them. */
@@ -82,6 +83,7 @@ function ObjectPane({ row }: { row: Row }) {
       {!sampled && <Histogram text={textOf(row.latency_histogram)} />}
       <Fields name={name} />
       {!sampled && <Users name={name} />}
+      {!sampled && <SharingMatrix object={name} />}
       <h3>Allocated by</h3>
       {stack.length === 0 ? <p class="empty">Not a heap block, or its stack is unknown.</p>
         : <ol class="stack">{stack.map((frame, at) => <li key={at} class="code">{frame}</li>)}</ol>}
@@ -139,6 +141,8 @@ function Users({ name }: { name: string }) {
           ))}
         </tbody>
       </table>
+      {first && <Strides name={first} />}
+      {first && <Reuse name={first} />}
       {first && <MissRatio name={first} />}
     </>
   );

@@ -214,11 +214,13 @@ function Sloped({ roof, one, ceiling, x, y, low, bottom, here, all, most, width 
 function OtherLevels({ points, x, y, from }: { points: (Point & { name: string; column: string })[]; x: Scale; y: Scale; from: number | undefined }) {
   const all = [...points.map((point) => point.intensity), ...(from === undefined ? [] : [from])];
   const level = y.at(points[0]!.speed);
-  // Levels that as many bytes come from are one circle.
-  const places = new Map<number, string[]>();
-  for (const point of points) {
-    const place = Math.round(x.at(point.intensity) / 8) * 8;
-    places.set(place, [...(places.get(place) ?? []), point.name]);
+  // Levels that nearly as many bytes come from have their names together.
+  const places: { from: number; to: number; names: string[] }[] = [];
+  for (const point of [...points].sort((a, b) => a.intensity - b.intensity)) {
+    const place = x.at(point.intensity);
+    const last = places.at(-1);
+    if (last && place - last.to < 16 + 14 * last.names.length) Object.assign(last, { to: place, names: [...last.names, point.name] });
+    else places.push({ from: place, to: place, names: [point.name] });
   }
   return (
     <g class="levels">
@@ -229,7 +231,7 @@ function OtherLevels({ points, x, y, from }: { points: (Point & { name: string; 
           <circle cx={x.at(point.intensity)} cy={level} r={4} />
         </g>
       ))}
-      {[...places].map(([place, names]) => <text key={place} class="tick" x={place} y={level + 17} text-anchor="middle">{names.join(", ")}</text>)}
+      {places.map(({ from, to, names }) => <text key={from} class="tick" x={(from + to) / 2} y={level + 17} text-anchor="middle">{names.join(", ")}</text>)}
     </g>
   );
 }

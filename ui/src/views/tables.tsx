@@ -9,6 +9,7 @@ import { update, useShown } from "../state";
 import { DocTable } from "../table";
 import type { Table } from "../types";
 import { useStacks } from "./calls";
+import { SharingMatrix } from "./spectra";
 
 const TABLES: [Embedded, string][] = [
   ["hotspots?group=function&limit=400", "Hotspots by function"],
@@ -58,6 +59,7 @@ export function TablesView({ height }: { height: number }) {
       </div>
       {left && <p class="quiet"><Prose text={left} /></p>}
       {noThreadLeft(shown, stacks?.doc.threads) && follows.includes("thread") ? <p class="empty">This selection leaves no thread.</p> : error ? <Failed error={error} /> : !table || waiting ? <Waiting /> : <DocTable key={question} table={table} height={height - 120} />}
+      {name === "sharing" && <SharingMatrix />}
     </>
   );
 }

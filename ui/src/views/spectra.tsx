@@ -1,0 +1,120 @@
+// 3 Spectra of a function's accesses: from one address to the next of an instruction (strides), and how much other memory comes
+// between two uses of a line (reuse). And which threads take lines from each other. What not: figures that no table has.
+
+import { useDoc } from "../data";
+import { bytes, count, counted, percent, shortName } from "../format";
+import { Notes } from "../parts";
+import { Bars } from "../plot";
+import { isMetric, textOf, valueOf, type Row, type Table } from "../types";
+
+/** Bars of a spectrum; the smaller ones are one bar. */
+const MOST_BARS = 8;
+
+/** Shares of the accesses of a function by the stride of their instruction, which most accesses of it have. */
+export function Strides({ name }: { name: string }) {
+  const { value: table } = useDoc<Table>("accesses?limit=300");
+  const rows = (table?.rows ?? []).filter((row) => row.function === name && textOf(row.stride) !== "");
+  const all = rows.reduce((sum, row) => sum + (valueOf(row.access_percent) ?? 0), 0);
+  if (all <= 0) return null;
+  const sums = new Map<string, { share: number; instructions: number }>();
+  for (const row of rows) {
+    const stride = textOf(row.stride);
+    const { share, instructions } = sums.get(stride) ?? { share: 0, instructions: 0 };
+    sums.set(stride, { share: share + (valueOf(row.access_percent) ?? 0), instructions: instructions + 1 });
+  }
+  const sorted = [...sums].sort((a, b) => b[1].share - a[1].share);
+  const bars = sorted.slice(0, MOST_BARS).map(([stride, { share, instructions }]) => ({
+    label: /^[+-]\d+$/.test(stride) ? `${stride} B` : stride,
+    value: (share / all) * 100,
+    title: `${percent((share / all) * 100)}, ${counted(instructions, "instruction")}`,
+  }));
+  const rest = sorted.slice(MOST_BARS).reduce((sum, [, one]) => sum + one.share, 0);
+  if (rest > 0) bars.push({ label: "others", value: (rest / all) * 100, title: `${percent((rest / all) * 100)}, ${counted(sorted.length - MOST_BARS, "stride")}` });
+  return (
+    <>
+      <h3>Strides in {shortName(name)}</h3>
+      <Bars name="strides" bars={bars} label="Share of its traced accesses" unit="percent" height={120} />
+      <p class="legend">An instruction counts with the stride that most of its accesses have.</p>
+    </>
+  );
+}
+
+const SIZES = /^miss_(\d+)([km])$/;
+
+/** What came between two uses of a line: the differences of the miss ratio from one size of cache to the next. */
+export function Reuse({ name }: { name: string }) {
+  const { value: table } = useDoc<Table>("reuse?limit=60");
+  const row = table?.rows.find((one) => one.function === name);
+  if (!table || !row) return null;
+  const points = table.columns.flatMap(({ key }) => {
+    const size = SIZES.exec(key);
+    const miss = valueOf(row[key]);
+    return size && miss !== undefined ? [{ size: Number(size[1]) * (size[2] === "k" ? 1024 : 1 << 20), miss }] : [];
+  });
+  if (points.length < 2) return null;
+  const last = points.at(-1)!;
+  const bars = points.map((point, at) => ({
+    label: bytes(point.size),
+    value: Math.max(0, (at === 0 ? 100 : points[at - 1]!.miss) - point.miss),
+  }));
+  return (
+    <>
+      <h3>Reuse in {shortName(name)}</h3>
+      <Bars name="reuse" bars={[...bars, { label: `>${bytes(last.size)}`, value: last.miss }]} label="Share of its accesses" unit="percent" height={120} />
+      <p class="legend">By the smallest cache that still has the line since its last use; at the right: none of these, or the first use.</p>
+    </>
+  );
+}
+
+/** Lines that two threads use, and how often these can move between cores in a burst; of one object, or of all. */
+export function SharingMatrix({ object }: { object?: string }) {
+  const { value: table } = useDoc<Table>("sharing?limit=100");
+  // Of accesses that the hardware sampled, lines have no such rows.
+  const rows = (table?.rows ?? []).filter((row) => (object === undefined || row.object === object) && textOf(row.thread) !== "");
+  const lines = new Map<string, Row[]>();
+  for (const row of rows) {
+    const line = textOf(row.line_address);
+    lines.set(line, [...(lines.get(line) ?? []), row]);
+  }
+  const threads = [...new Set(rows.map((row) => textOf(row.thread)))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  if (!table || threads.length < 2 || threads.length > 24) return null;
+  const cell = (one: string, other: string) => {
+    let [shared, falsely, conflicts] = [0, 0, 0];
+    for (const users of lines.values()) {
+      const of = (thread: string) => users.find((row) => row.thread === thread);
+      const [row, second] = [of(one), of(other)];
+      if (!row || !second) continue;
+      shared += 1;
+      falsely += textOf(row.sharing).startsWith("false") ? 1 : 0;
+      conflicts += isMetric(row.conflicts_per_burst) ? row.conflicts_per_burst.value ?? 0 : 0;
+    }
+    return { shared, falsely, conflicts };
+  };
+  const cells = threads.map((one) => threads.map((other) => (one === other ? undefined : cell(one, other))));
+  const most = Math.max(...cells.flat().map((one) => one?.conflicts ?? 0), 1e-30);
+  const heat = (part: number): number => (part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0 ? 1 : 0);
+  return (
+    <>
+      <h3>Lines shared between threads</h3>
+      <div class="scrolls" tabindex={0} role="region" aria-label="Lines shared between threads">
+        <table class="matrix">
+          <thead><tr><td />{threads.map((thread) => <th key={thread} scope="col">{thread}</th>)}</tr></thead>
+          <tbody>
+            {threads.map((one, at) => (
+              <tr key={one}>
+                <th scope="row">{one}</th>
+                {cells[at]!.map((found, other) => found === undefined ? <td key={other} class="quiet">-</td> : (
+                  <td key={other} class={`number heat${heat(found.conflicts / most)}`} title={`${counted(found.shared, "line")}, ${found.falsely} of them falsely shared; ${count(found.conflicts)} conflicts in a burst`}>
+                    {found.shared === 0 ? "" : `${counted(found.shared, "line")}, ${count(found.conflicts)}`}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="legend">Lines that both threads use, and how often these can move between cores in a burst. A line of more than two threads counts for each pair.</p>
+      {object !== undefined && <Notes notes={table.notes.slice(-1)} />}
+    </>
+  );
+}
