@@ -88,12 +88,12 @@ function Code({ code, accesses, file, line, height }: { code: AssemblyDocument; 
   const columns: GridColumn<AssemblyRow>[] = [
     { key: "offset", label: "Offset", title: "offset in the module's file", width: "58px", cell: (row) => <span class="quiet code">{row.offset}</span> },
     { key: "line", label: "Line", number: true, width: "34px", cell: (row) => <span class="quiet">{row.line ?? ""}</span> },
-    { key: "text", label: "Instruction", width: "minmax(160px,1fr)", cell: (row) => <code title={row.function ?? undefined}>{row.text}</code> },
+    { key: "text", label: "Instruction", width: "minmax(140px,1fr)", cell: (row) => <code title={row.function ?? undefined}>{row.text}</code> },
     { key: "self", label: "CPU time", title: "samples at this instruction", number: true, width: "60px", cell: (row) => (row.cpu_time > 0 ? <span title={amount(row.cpu_time, "s")}>{percent((row.cpu_time / whole) * 100)}</span> : "") },
   ];
   if (code.rows.some((row) => traced.has(row.offset))) {
-    columns.push({ key: "accesses", label: "Accesses", title: "share of all traced accesses", number: true, width: "62px", cell: (row) => share(row, "access_percent") });
-    columns.push({ key: "stride", label: "Stride", width: "58px", cell: stride });
+    columns.push({ key: "accesses", rank: 2, label: "Accesses", title: "share of all traced accesses", number: true, width: "62px", cell: (row) => share(row, "access_percent") });
+    columns.push({ key: "stride", rank: 3, label: "Stride", width: "58px", cell: stride });
   }
   const heat = (row: AssemblyRow) => {
     const part = row.cpu_time / most;

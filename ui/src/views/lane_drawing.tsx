@@ -53,7 +53,7 @@ export function LaneHead({ lane, top, depth, width, chosen, found, focused, pinn
   const choose = (event: MouseEvent | KeyboardEvent) => lane.type !== "figure" && (lane.type === "thread" || lane.type === "process") && chooseBy(event, lane.type, lane.name);
   const at = 8 + depth * 10 + (onFold ? 14 : 0);
   const kind = `lane${filters ? " link" : ""}${chosen ? " chosen" : ""}${found ? " found" : ""}`;
-  const name = <><title>{lane.says}</title>{cut(lane.label, Math.floor((left - at - 26) / LETTER))}</>;
+  const name = <><title>{lane.says}</title>{cut(lane.label, Math.floor((left - at - 32) / LETTER))}</>;
   return (
     <g>
       {focused && <rect class="here" x={1} y={top - 1} width={left - 4} height={lane.height - 3} />}

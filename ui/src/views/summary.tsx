@@ -131,7 +131,7 @@ function Findings({ summary: { findings, undecided, classification_certainty: ce
               {finding.predicted_gain.value !== undefined && <> {" saves "}<Value metric={finding.predicted_gain} /></>}
             </p>
             <ul>{finding.evidence.map((proof) => <li key={proof.what}>{proof.what} <Value metric={proof.metric} /></li>)}</ul>
-            <p>{finding.advice}</p>
+            <p><Prose text={finding.advice} /></p>
             <p class="quiet code">{finding.next_command}</p>
             <button onClick={() => showMe(finding)}>Show me</button>
           </article>
