@@ -104,7 +104,7 @@ step("roofline has its roofs, and a point is a row", async () => {
   // Of one level the bytes are on the axis; the others are drawn, too.
   assert.match(await plot.getAttribute("aria-label"), /^Roofline: DRAM 13\.9 GB\/s, vector 88\.1 GFLOP\/s; 1 point$/);
   // It stores as much as it loads, and only loads were measured.
-  await shows(/No roof of L1 with 1 thread: not measured/);
+  await shows(/No roof of L1, L2, L3, scalar, vector with 1 thread: not measured/);
   await view.getByLabel("Bytes from").selectOption("L1");
   await plot.getByText("FLOP per byte from L1", { exact: true }).waitFor();
   await view.getByLabel("Points").selectOption("function");

@@ -19,7 +19,7 @@ interface Props {
   withoutDetails?: boolean;
 }
 
-const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", intensity: "minmax(92px,1fr)", l2_intensity: "minmax(92px,1fr)", l3_intensity: "minmax(92px,1fr)", flop_rate: "minmax(104px,1fr)", roof: "minmax(104px,1fr)", bound: "minmax(112px,1fr)", part: "92px", above: "minmax(120px,3fr)", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
+const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", intensity: "minmax(92px,1fr)", l2_intensity: "minmax(92px,1fr)", l3_intensity: "minmax(92px,1fr)", flop_rate: "minmax(104px,1fr)", roof: "minmax(104px,1fr)", bound: "minmax(64px,1fr)", part: "72px", above: "minmax(120px,3fr)", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
 
 /** Headings for narrow columns; hovering tells the whole one. */
 const SHORT: Record<string, string> = {

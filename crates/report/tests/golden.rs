@@ -284,6 +284,10 @@ fn memory_accesses() {
         golden(&format!("reuse_{name}.txt"), &text(&view(&recording, line)));
     }
     golden("roofline_function.txt", &text(&view(&recording, "roofline")));
+    let mut under_roofs = recordings::objects();
+    under_roofs.run.calibration = recordings::triad().run.calibration;
+    golden("roofline_loop.txt", &text(&view(&under_roofs, "roofline -g loop")));
+    golden("roofline_loop.json", &view(&under_roofs, "roofline -g loop").json());
     golden("findings.txt", &text(&view(&recording, "findings")));
     golden("findings_triad.json", &view(&recordings::triad(), "findings").json());
     golden("reuse_function.json", &view(&recording, "reuse --limit 1").json());

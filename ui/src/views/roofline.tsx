@@ -76,12 +76,14 @@ const nameOf = (row: Row): string => {
 const cut = (name: string) => (name.length > 32 ? `${name.slice(0, 31)}…` : name);
 
 /** From where to where the truth may be: to the edge of the drawing where no end is known. */
-function ends(cell: unknown, [least, most]: [number, number]): [number, number] | undefined {
-  if (!isMetric(cell as Row[string]) || valueOf(cell as Row[string]) === undefined) return undefined;
-  const { value = 0, low, high, samples } = cell as { value?: number; low?: number; high?: number; samples: number };
+function ends(cell: Row[string] | undefined, [least, most]: [number, number]): [number, number] | undefined {
+  if (!isMetric(cell) || cell.value === undefined) return undefined;
+  const { value, low, high, samples } = cell;
   if (low === undefined && high === undefined && samples <= 1) return [value, value];
   return [Math.max(least, low ?? least), Math.min(most, high ?? most)];
 }
+
+const stated = (cell: Row[string] | undefined): string => provenance(isMetric(cell) ? cell : undefined);
 
 interface Point {
   row: Row;
@@ -130,7 +132,11 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
   const y = logarithmic(bottom, top, HEIGHT - 40, 12);
   const most = Math.max(...known.map((roof) => roof.threads));
   const names = labels(points.map((point) => ({ x: x.at(point.intensity), y: y.at(point.speed), radius: radiusOf(point), text: cut(nameOf(point.row)) })), others.map((point) => x.at(point.intensity)), y.at(others[0]?.speed ?? 1), width - 16);
-  const missing = roofs.filter((roof) => roof.rate.value === undefined && (roof.precision ?? precision) === precision);
+  const missing = new Map<string, string[]>();
+  for (const { roof, threads, rate: { note = "not measured" } } of roofs.filter((one) => one.rate.value === undefined && (one.precision ?? precision) === precision)) {
+    const name = of(roof).length === 0 ? roof : `${roof} with ${counted(threads, "thread")}`;
+    missing.set(note, [...new Set([...(missing.get(note) ?? []), name])]);
+  }
   const none = chosen?.[key];
   const why = isMetric(none) ? none.note : undefined;
   const above = points.filter((point) => textOf(point.row.above) !== "");
@@ -162,7 +168,7 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
       </div>
       <p class="legend">{`Roofs are of ${precision} precision${most > 1 ? `, solid of ${counted(most, "thread")}, dashed of one` : ""}; strong is that of ${words}, whose bytes are on the axis. A point is as large as its share of the time; its rate is of all threads that run meanwhile. Small circles are the chosen one's other levels, each under its own roof.${width < NARROW ? ` ${sloped.filter((roof) => roof === of(roof.roof)[0]).map((roof) => `${roof.roof} ${figure(roof.rate)}`).join(", ")}.` : ""}`}</p>
       {all.length > points.length && <p class="legend">{`${counted(all.length - points.length, "point")} with less than ${LEAST} % of the time left out.`}</p>}
-      {missing.length > 0 && <p class="legend">{missing.map((roof) => `No roof of ${roof.roof} with ${counted(roof.threads, "thread")}: ${roof.rate.note ?? "not measured"}.`).join(" ")}</p>}
+      {[...missing].map(([why, names]) => <p key={why} class="legend"><Prose text={`No roof of ${names.join(", ")}: ${why}.`} /></p>)}
       {above.map((point) => <p key={nameOf(point.row)} class="legend"><Prose text={`${nameOf(point.row)} is above its roof: ${textOf(point.row.above)}.`} /></p>)}
       {points.length === 0 && <p class="empty">{table.empty ? sentence(table.empty) : `Nothing here has both measured arithmetic and measured traffic with ${words}${why ? `: ${why}` : ""}.`}</p>}
     </>
@@ -227,7 +233,7 @@ function OtherLevels({ points, x, y, from }: { points: (Point & { name: string; 
       <line x1={x.at(Math.min(...all))} x2={x.at(Math.max(...all))} y1={level} y2={level} />
       {points.map((point) => (
         <g key={point.name}>
-          <title>{`${point.name}: ${provenance(isMetric(point.row[point.column]) ? (point.row[point.column] as never) : undefined)}`}</title>
+          <title>{`${point.name}: ${stated(point.row[point.column])}`}</title>
           <circle cx={x.at(point.intensity)} cy={level} r={4} />
         </g>
       ))}
@@ -280,11 +286,10 @@ function Dot({ point, column, x, y, label, ranges, chosen, choose }: DotProps) {
   const [middle, level, radius] = [x.at(point.intensity), y.at(point.speed), radiusOf(point)];
   const [across, upright] = [ends(row[column], ranges[0]), ends(row.flop_rate, ranges[1])];
   const [name, above] = [nameOf(row), textOf(row.above)];
-  const tells = (cell: Row[string] | undefined) => provenance(isMetric(cell) ? cell : undefined);
   return (
     <g class={`point explained${chosen ? " chosen" : ""}${above ? " above" : ""}`} role="button" tabindex={0} aria-label={name} aria-pressed={chosen}
       onClick={() => choose(row)} onKeyDown={(event) => event.key === "Enter" && choose(row)}>
-      <title>{`${name}: ${tells(row[column])}; ${tells(row.flop_rate)}; ${textOf(row.bound) ? `bound by ${textOf(row.bound)} at ${tells(row.roof)}` : "no roof"}${above ? `; above it: ${above}` : ""}`}</title>
+      <title>{`${name}: ${stated(row[column])}; ${stated(row.flop_rate)}; ${textOf(row.bound) ? `bound by ${textOf(row.bound)} at ${stated(row.roof)}` : "no roof"}${above ? `; above it: ${above}` : ""}`}</title>
       {across && across[0] < across[1] && <Whisker x={[x.at(across[0]), x.at(across[1])]} y={[level, level]} />}
       {upright && upright[0] < upright[1] && <Whisker x={[middle, middle]} y={[y.at(upright[0]), y.at(upright[1])]} />}
       <circle class="dot" cx={middle} cy={level} r={radius} />

@@ -53,7 +53,7 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
     columns.figure("flop_percent", "Share", PERCENT, "share %", |row| &row.work.share);
     columns.figure("self_percent", "Self time", PERCENT_ALONE, "time %", |row| &row.time);
     columns.figure("double_percent", "Double precision", PERCENT_ALONE, "", |row| &row.work.double);
-    columns.figure("vector_percent", "Vectors", PERCENT_ALONE, "vector %", |row| &row.work.vector);
+    columns.figure("vector_percent", "Vectors", PERCENT_ALONE, "", |row| &row.work.vector);
     columns.figure("loads", "Loads", COUNT, "", |row| &row.work.loads);
     columns.figure("stores", "Stores", COUNT, "", |row| &row.work.stores);
     columns.figure("bytes_moved", "Bytes moved", Unit("bytes", CellStyle::Bytes), "", |row| {
@@ -74,15 +74,7 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
     columns.name("above", "Above its roof", CellStyle::Text, "", |row| {
         Cell::text_or_missing(row.above)
     });
-    columns.show(&[
-        "flop_percent",
-        "self_percent",
-        "vector_percent",
-        "dram_intensity",
-        "flop_rate",
-        "roof",
-        "bound",
-    ]);
+    columns.show(&["flop_percent", "self_percent", "dram_intensity", "flop_rate", "roof", "bound"]);
     if by_loop {
         columns.show(&["part"]);
         let function = CellStyle::Function("function", None).titled("function");
@@ -149,7 +141,7 @@ impl<'a> Native<'a> {
             (InLoop::Outside(function), _) => {
                 let function = &stacks.functions[function.index()];
                 let (name, file) = (function.name.clone(), function.file.clone());
-                Some(Name { part: "outside loops".to_owned(), function: name, file, line: None })
+                Some(Name { part: "rest".to_owned(), function: name, file, line: None })
             }
             (InLoop::Loop(_), Some(found)) => Some(Name {
                 part: match found.depth {
@@ -249,8 +241,8 @@ fn in_bursts(work: &WorkRow, whole: &MemoryRow) -> Option<f64> {
 
 fn in_words(limit: Limit) -> &'static str {
     match limit {
-        Limit::Scalar => "scalar arithmetic",
-        Limit::Vector => "vector arithmetic",
+        Limit::Scalar => "scalar",
+        Limit::Vector => "vector",
         Limit::Level(1) => "L1",
         Limit::Level(2) => "L2",
         Limit::Level(_) => "L3",
@@ -325,7 +317,8 @@ fn roofs_in_words(roofs: &[Roof], points: &[Point]) -> Vec<String> {
         _ => limit.name(),
     };
     let mut parts: Vec<String> = Vec::new();
-    let mut why: Vec<String> = Vec::new();
+    // Roofs that are missing, by the reason.
+    let mut missing: Vec<(&str, Vec<String>)> = Vec::new();
     let mut threads: Vec<u32> = roofs.iter().map(|roof| roof.threads).collect();
     threads.sort_unstable();
     threads.dedup();
@@ -336,6 +329,24 @@ fn roofs_in_words(roofs: &[Roof], points: &[Point]) -> Vec<String> {
     limits.dedup();
     for limit in limits {
         let same = || chosen.iter().filter(|roof| roof.limit == limit);
+        let unknown: Vec<&&Roof> = same().filter(|roof| roof.rate.value.is_none()).collect();
+        let none = unknown.len() == same().count();
+        for roof in unknown {
+            let name = match none {
+                true => shown(limit),
+                false if roof.threads == 1 => format!("{} with 1 thread", shown(limit)),
+                false => format!("{} with {} threads", shown(limit), roof.threads),
+            };
+            let why = roof.rate.note.as_deref().unwrap_or("not measured");
+            match missing.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name),
+                None => missing.push((why, vec![name])),
+            }
+        }
+        if none {
+            continue;
+        }
         let rates = same().map(|roof| roof.rate.value.map_or("n/a".to_owned(), text::number));
         let rates: Vec<String> = rates.collect();
         let unit = same().next().map_or("", |roof| roof.rate.unit.as_str());
@@ -343,13 +354,11 @@ fn roofs_in_words(roofs: &[Roof], points: &[Point]) -> Vec<String> {
         let like = like.filter(|like| *like != "scalar");
         let like = like.map_or(String::new(), |like| format!(" ({like})"));
         parts.push(format!("{} {} {unit}{like}", shown(limit), rates.join(" and ")));
-        why.extend(same().filter_map(|roof| {
-            let note = roof.rate.note.as_deref().filter(|_| roof.rate.value.is_none())?;
-            Some(format!("No roof of {} with {} threads: {note}.", limit.name(), roof.threads))
-        }));
     }
     let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
     let unit = if threads == ["1"] { "thread" } else { "threads" };
     let first = format!("Roofs for {} {unit}: {}.", threads.join(" and "), parts.join("; "));
-    std::iter::once(first).chain(why).collect()
+    let why = missing.into_iter();
+    let why = why.map(|(why, names)| format!("No roof of {}: {why}.", names.join(", ")));
+    std::iter::once(first).filter(|_| !parts.is_empty()).chain(why).collect()
 }
