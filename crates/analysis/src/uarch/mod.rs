@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 use estimate::{Estimate, REPLICATES, scaled_estimate};
 use facts::host::Host;
-use facts::{Evidence, Metric, Recording};
+use facts::{CountedEvent, Evidence, Metric, Recording};
 
 use crate::counted::stretches;
 use table::{Node, Table};
@@ -165,18 +165,14 @@ pub fn tree(recording: &Recording) -> Result<Tree, String> {
 /// Counts by event; an error says why an event has none.
 type Counts<'a> = HashMap<&'a str, Result<Estimate, String>>;
 
-fn counts(recording: &Recording) -> Counts<'_> {
+fn counts<'a>(recording: &'a Recording) -> Counts<'a> {
     let events = recording.counted_events.iter().zip(stretches(recording));
-    let count = |(event, stretches): (&'_ facts::CountedEvent, Vec<_>)| {
+    let count = |(event, stretches): (&'a CountedEvent, Vec<_>)| {
         let none = || format!("no counter was free for {}", event.name);
-        scaled_estimate(&stretches, u64::from(event.group)).ok_or_else(none)
+        let count = scaled_estimate(&stretches, u64::from(event.group)).ok_or_else(none);
+        (event.name.as_str(), count)
     };
-    recording
-        .counted_events
-        .iter()
-        .map(|event| event.name.as_str())
-        .zip(events.map(count))
-        .collect()
+    events.map(count).collect()
 }
 
 /// Values of [`CONSTANTS`].
