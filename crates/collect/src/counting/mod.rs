@@ -21,7 +21,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{CountedEvent, EventCount, Fact, SinkError};
 use sys::perf::{Attr, Counting as Switch, Event, Flag, GroupCounts, OpenTarget};
 
-use crate::perf::{ALL_THREADS, OpenError};
+use crate::perf::{ALL_THREADS, OpenError, libc_errno};
 use crate::recorder::Recorder;
 
 /// An event to count.
@@ -345,11 +345,7 @@ struct Tried {
 
 /// Whether the PMU has no such event, or the group no room for it. Else it is about who may count, ends of threads, descriptors.
 fn is_not_countable(error: &io::Error) -> bool {
-    const ENOENT: i32 = 2;
-    const ENODEV: i32 = 19;
-    const EINVAL: i32 = 22;
-    const ENOSPC: i32 = 28;
-    const EOPNOTSUPP: i32 = 95;
+    use libc_errno::{EINVAL, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP};
     matches!(error.raw_os_error(), Some(ENOENT | ENODEV | EINVAL | ENOSPC | EOPNOTSUPP))
 }
 

@@ -31,7 +31,7 @@ use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SoftwareEvent};
 
 use self::attr::{announcing, clock_attr, fault_attr, sampling};
 pub use self::error::OpenError;
-use self::error::libc_errno;
+pub(crate) use self::error::libc_errno;
 use self::ring::map_ring;
 use super::clocks::{Clock, SLOWER};
 use super::record::ClockIds;
@@ -241,7 +241,7 @@ impl Opened {
                     // A thread that has ended since it was listed.
                     Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
                     // A CPU that is offline or not ours to watch.
-                    Err(error) if error.raw_os_error() == Some(19 /* ENODEV */) => return Ok(()),
+                    Err(error) if error.raw_os_error() == Some(libc_errno::ENODEV) => return Ok(()),
                     Err(error) => return Err(error.into()),
                 };
             self.streams.insert(clock.id()?, Stream::Clock);

@@ -18,6 +18,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{FaultKind, LostSource, SinkError, Waker};
 
 use clocks::Clocks;
+pub(crate) use events::libc_errno;
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
 use record::{ClockIds, Record, SampleRecord};

@@ -35,11 +35,14 @@ impl From<io::Error> for OpenError {
 }
 
 /// `errno` values (asm-generic/errno-base.h, errno.h); the only ones distinguished here.
-pub(super) mod libc_errno {
+pub(crate) mod libc_errno {
     pub const EPERM: i32 = 1;
     pub const ENOENT: i32 = 2;
     pub const ESRCH: i32 = 3;
     pub const EACCES: i32 = 13;
+    pub const ENODEV: i32 = 19;
+    pub const EINVAL: i32 = 22;
+    pub const ENOSPC: i32 = 28;
     pub const ENOSYS: i32 = 38;
     pub const EOPNOTSUPP: i32 = 95;
 }
