@@ -101,7 +101,7 @@ pub unsafe extern "C" fn mremap(
     if let Some(thread) = thread.filter(|_| at != FAILED) {
         tell(thread, heap::KIND_UNMAPPED, 0, time, old, old_length);
         // Mostly private memory without a file is moved; the collector corrects other cases.
-        tell(thread, heap::KIND_MAPPED, libc::MAP_OUR_OWN as u32, time, at, length);
+        tell(thread, heap::KIND_MAPPED, libc::MAP_OUR_OWN as u32, kernel::now(), at, length);
     }
     at
 }

@@ -180,7 +180,8 @@ impl Regions {
         next.map(|next| next.max(affordable_at(self.spent)))
     }
 
-    /// The program mapped memory.
+    /// The program mapped memory. Calls come in the order of time, so that a reading is compared with what was there
+    /// when it was made.
     pub fn mapped(&mut self, call: MappingCall, sink: &mut dyn Sink) -> Result<(), SinkError> {
         let MappingCall { time, pid, tid, start, bytes, by, stack } = call;
         let Some(process) = self.processes.get_mut(&pid).filter(|process| process.began <= time)
@@ -203,6 +204,7 @@ impl Regions {
             MappedBy::Break => (Backing::of_break(), FileOffset(0)),
         };
         let range = Range { start, end, offset, backing };
+        process.compare(pid, time, sink)?;
         process.known.insert(&range, time);
         push(time, pid, Some(tid), &range, stack, sink)
     }
@@ -213,7 +215,7 @@ impl Regions {
         self.calls.saturating_sub(MOST_CALLS)
     }
 
-    /// The program unmapped memory.
+    /// The program unmapped memory. Calls come in the order of time.
     pub fn unmapped(
         &mut self,
         time: Nanos,
@@ -230,6 +232,7 @@ impl Regions {
         let Some(end) = bytes.and_then(|bytes| start.0.checked_add(bytes)).map(RemoteAddr) else {
             return Ok(());
         };
+        process.compare(pid, time, sink)?;
         if !process.known.remove(start, end) {
             return Ok(());
         }

@@ -114,6 +114,34 @@ fn reported_calls_come_with_their_caller_and_are_not_found_again() {
     assert_eq!(region_at(&facts, Nanos(50), 0x10_0000), None);
 }
 
+/// A reading says nothing about calls after it, even if these are reported before it is compared.
+#[test]
+fn a_reading_is_compared_before_later_calls() {
+    let (mut regions, mut facts) = (Regions::default(), Vec::new());
+    regions.thread_began(Nanos(0), own(), Tid(own().0));
+    // Beyond the largest threshold of glibc's malloc: a mapping of its own.
+    let memory: Vec<u8> = vec![1; 80 << 20];
+    let there = memory.as_ptr() as u64 + (40 << 20);
+    regions.look(Nanos(100), Nanos(50), &mut facts).unwrap();
+    let nowhere = RemoteAddr(0x1000);
+    let call = MappingCall {
+        time: Nanos(110),
+        pid: own(),
+        tid: Tid(own().0),
+        start: nowhere,
+        bytes: Bytes(0x1000),
+        by: MappedBy::Mapping { flags: ANONYMOUS },
+        stack: None,
+    };
+    regions.mapped(call, &mut facts).unwrap();
+    let page = RemoteAddr(there & !0xfff);
+    regions.unmapped(Nanos(120), own(), page, Bytes(0x1000), &mut facts).unwrap();
+    regions.look(Nanos(130), Nanos(125), &mut facts).unwrap();
+    assert_eq!(region_at(&facts, Nanos(125), nowhere.0).map(|region| region.time), Some(Nanos(110)));
+    assert!(region_at(&facts, Nanos(119), page.0).is_some());
+    assert_eq!(region_at(&facts, Nanos(125), page.0), None);
+}
+
 #[test]
 fn a_thread_has_its_stack() {
     let (mut regions, mut facts) = (Regions::default(), Vec::new());

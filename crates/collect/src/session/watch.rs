@@ -100,7 +100,9 @@ impl Session<'_> {
             if let Some(counting) = &mut self.counting {
                 counting.look(now, recorder)?;
             }
-            recorder.look_at_regions(now, self.heap.as_ref().map_or(now, Heap::reported_until))?;
+            // The time of the reading itself: reports of later calls come after it.
+            let read = process::monotonic() - self.start;
+            recorder.look_at_regions(read, self.heap.as_ref().map_or(read, Heap::reported_until))?;
             gauges.poll(now, recorder)?;
             if let Some(polled) = &mut polled {
                 polled.poll(now, recorder)?;
