@@ -199,12 +199,12 @@ impl Regions {
         else {
             return Ok(());
         };
+        process.compare(pid, time, sink)?;
         let (backing, offset) = match by {
             MappedBy::Mapping { flags } => process.backing_of(pid, start, flags),
             MappedBy::Break => (Backing::of_break(), FileOffset(0)),
         };
         let range = Range { start, end, offset, backing };
-        process.compare(pid, time, sink)?;
         process.known.insert(&range, time);
         push(time, pid, Some(tid), &range, stack, sink)
     }
@@ -341,16 +341,23 @@ impl Process {
             (_, false, _) => RegionKind::File,
         };
         if kind != RegionKind::Anonymous {
-            if self.now.is_none() {
-                self.now = Some(self.read(pid));
+            let not_anonymous = |range: &&Range| range.backing.kind != RegionKind::Anonymous;
+            // A reading after the call that still waits is nearest to it: the program may have ended since.
+            let waiting = self.seen.as_ref().and_then(|(_, seen)| seen.holding(start));
+            let mut found = waiting.filter(not_anonymous).cloned();
+            if found.is_none() {
+                if self.now.is_none() {
+                    self.now = Some(self.read(pid));
+                }
+                let now = self.now.as_ref().and_then(|now| now.holding(start));
+                // Something else may be there by now. But a file is not taken for anonymous memory, nor anonymous
+                // memory for a file.
+                found = now.filter(not_anonymous).cloned();
             }
-            let found = self.now.as_ref().and_then(|now| now.holding(start));
-            // Something else may be there by now. But a file is not taken for anonymous memory, nor anonymous memory
-            // for a file.
-            if let Some(range) = found.filter(|range| range.backing.kind != RegionKind::Anonymous) {
+            if let Some(range) = found {
                 let offset = range.offset.0.saturating_add(start.0 - range.start.0);
                 let page = page.or(range.backing.page);
-                return (Backing { page, ..range.backing.clone() }, FileOffset(offset));
+                return (Backing { page, ..range.backing }, FileOffset(offset));
             }
         }
         (Backing { kind, name: "".into(), page }, FileOffset(0))

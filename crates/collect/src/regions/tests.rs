@@ -137,7 +137,10 @@ fn a_reading_is_compared_before_later_calls() {
     let page = RemoteAddr(there & !0xfff);
     regions.unmapped(Nanos(120), own(), page, Bytes(0x1000), &mut facts).unwrap();
     regions.look(Nanos(130), Nanos(125), &mut facts).unwrap();
-    assert_eq!(region_at(&facts, Nanos(125), nowhere.0).map(|region| region.time), Some(Nanos(110)));
+    assert_eq!(
+        region_at(&facts, Nanos(125), nowhere.0).map(|region| region.time),
+        Some(Nanos(110))
+    );
     assert!(region_at(&facts, Nanos(119), page.0).is_some());
     assert_eq!(region_at(&facts, Nanos(125), page.0), None);
 }

@@ -102,7 +102,8 @@ impl Session<'_> {
             }
             // The time of the reading itself: reports of later calls come after it.
             let read = process::monotonic() - self.start;
-            recorder.look_at_regions(read, self.heap.as_ref().map_or(read, Heap::reported_until))?;
+            recorder
+                .look_at_regions(read, self.heap.as_ref().map_or(read, Heap::reported_until))?;
             gauges.poll(now, recorder)?;
             if let Some(polled) = &mut polled {
                 polled.poll(now, recorder)?;
