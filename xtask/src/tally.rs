@@ -20,6 +20,27 @@ pub struct Tally {
     pub skipped: usize,
     /// Why, each with how many tests said so.
     pub reasons: BTreeMap<String, usize>,
+    /// The names of those that failed, where they had one.
+    pub failures: BTreeSet<String>,
+    /// Failed among the others and passed by themselves; counted in `passed`.
+    pub second_try: BTreeSet<String>,
+}
+
+impl Tally {
+    /// Takes over how the named failures did in a second run of them alone.
+    pub fn tried_again(&mut self, again: &Tally) {
+        let all_named = again.failures.len() == again.failed;
+        if !all_named || again.passed + again.skipped + again.failed < self.failures.len() {
+            return;
+        }
+        let better: Vec<String> = self.failures.difference(&again.failures).cloned().collect();
+        for name in better {
+            self.failures.remove(&name);
+            self.second_try.insert(name);
+            self.failed -= 1;
+            self.passed += 1;
+        }
+    }
 }
 
 impl fmt::Display for Tally {
@@ -106,6 +127,7 @@ impl Reader {
         let ignored = count("ignored");
         self.tally.passed += count("passed").saturating_sub(skipped);
         self.tally.failed += count("failed");
+        self.tally.failures.append(&mut self.program.failed);
         self.tally.skipped += skipped + ignored;
         if ignored > 0 {
             *self.tally.reasons.entry("marked to be ignored".to_owned()).or_default() += ignored;
@@ -206,6 +228,28 @@ test result: ok. 1 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; fini
         assert!(!shown.contains("needs_numa stdout"));
         assert!(shown.contains("panicked at src/lib.rs"));
         assert!(shown.contains("test result: ok."));
+    }
+
+    #[test]
+    fn a_second_try_counts_only_when_it_passed() {
+        let result = |passed: usize, failed: &[&str]| {
+            let lines: String =
+                failed.iter().map(|name| format!("test {name} ... FAILED\n")).collect();
+            let failed = failed.len();
+            let text = format!(
+                "running 9 tests\n{lines}test result: no. {passed} passed; {failed} failed; 0 ignored; 0 measured\n"
+            );
+            read(&text, failed == 0).0
+        };
+        let mut tally = result(7, &["slow", "wrong"]);
+        tally.tried_again(&result(1, &["wrong"]));
+        assert_eq!(tally.to_string(), "8 passed, 1 failed, 0 skipped");
+        assert_eq!(tally.second_try, BTreeSet::from(["slow".to_owned()]));
+        // It did not run, or something without a name failed.
+        let mut tally = result(8, &["slow"]);
+        tally.tried_again(&result(0, &[]));
+        tally.tried_again(&read("", false).0);
+        assert_eq!(tally.to_string(), "8 passed, 1 failed, 0 skipped");
     }
 
     #[test]

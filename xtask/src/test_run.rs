@@ -2,6 +2,9 @@
 //!
 //! Every step runs even when one before it failed, so that one run tells all; the exit code is 0 only when
 //! nothing failed. A tool that is not installed is a skipped step, said with what would install it.
+//!
+//! The tests profile real programs, several at a time on few CPUs. A few that failed run once more by themselves; those
+//! that pass then are named, as what a person should look into.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,6 +14,9 @@ use crate::tally::{Reader, Tally};
 
 /// Where recordings of other machines may lie, seen from the checkout, when `FATHOM_FIXTURES` does not say.
 const FIXTURES: &str = "../shared/fixtures";
+
+/// More failures than these are no accident: nothing runs again.
+const MOST_AGAIN: usize = 3;
 
 /// A step besides the tests. `probe` says whether its tool is there; without arguments it always is.
 struct Step {
@@ -105,7 +111,13 @@ pub fn everything(root: &Path) -> Result<bool, String> {
     for step in &BEFORE {
         steps.push((step.name, step.run(root)?));
     }
-    let mut tally = run_tests(root, &["--workspace"])?;
+    let mut tally = run_tests(root, &["--workspace"], &[])?;
+    if (1..=MOST_AGAIN).contains(&tally.failed) && tally.failures.len() == tally.failed {
+        let mut only = vec!["--test-threads=1", "--exact"];
+        only.extend(tally.failures.iter().map(String::as_str));
+        let again = run_tests(root, &["--workspace"], &only)?;
+        tally.tried_again(&again);
+    }
     title("house rules");
     let kept = crate::check(root)?;
     steps.push(("house rules", if kept { Ended::Well } else { Ended::Badly }));
@@ -128,7 +140,7 @@ pub fn everything(root: &Path) -> Result<bool, String> {
 
 /// Only `cargo test` with these arguments.
 pub fn some_tests(root: &Path, arguments: &[&str]) -> Result<bool, String> {
-    let tally = run_tests(root, arguments)?;
+    let tally = run_tests(root, arguments, &[])?;
     println!();
     Ok(conclude(&tally))
 }
@@ -137,6 +149,9 @@ pub fn some_tests(root: &Path, arguments: &[&str]) -> Result<bool, String> {
 fn conclude(tally: &Tally) -> bool {
     for (reason, count) in &tally.reasons {
         println!("skipped: {reason} ({count})");
+    }
+    for name in &tally.second_try {
+        println!("passed only at the second try, by itself: {name}");
     }
     println!("{tally}");
     tally.failed == 0
@@ -181,10 +196,12 @@ fn command(root: &Path, program: &str) -> Command {
     command
 }
 
-fn run_tests(root: &Path, arguments: &[&str]) -> Result<Tally, String> {
-    title("tests");
+/// `cargo test` with arguments for it and for the test programs.
+fn run_tests(root: &Path, arguments: &[&str], of_tests: &[&str]) -> Result<Tally, String> {
+    title(if of_tests.is_empty() { "tests" } else { "failed tests, by themselves" });
     let mut cargo = command(root, "cargo");
     cargo.arg("test").arg("--no-fail-fast").args(arguments).args(["--", "--show-output"]);
+    cargo.args(of_tests);
     let fixtures = root.join(FIXTURES);
     if std::env::var_os("FATHOM_FIXTURES").is_none() && fixtures.is_dir() {
         cargo.env("FATHOM_FIXTURES", fixtures);
