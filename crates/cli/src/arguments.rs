@@ -390,6 +390,10 @@ pub enum ExportFormat {
     Pprof,
     /// All figures by call stack, JSON: speedscope.app
     Speedscope,
+    /// Samples at their times, threads, DRAM traffic: profiler.firefox.com
+    Firefox,
+    /// A row per call stack, a column per figure: spreadsheets, data frames
+    Csv,
     /// CPU use and DRAM traffic over time: ui.perfetto.dev
     Perfetto,
     /// A flame graph, in any browser

@@ -25,7 +25,7 @@ fn a_result_is_written_for_other_viewers() {
     assert!(folded.contains("spin"), "{folded}");
     let (code, packed, _) = run(&["export", "pprof", "-r", "r"]);
     assert_eq!((code, &packed[..2]), (Some(0), &[0x1f, 0x8b][..]), "gzip");
-    for format in ["speedscope", "perfetto", "svg"] {
+    for format in ["speedscope", "firefox", "csv", "perfetto", "svg"] {
         let (code, bytes, error) = run(&["export", format, "-r", "r"]);
         assert!(code == Some(0) && !bytes.is_empty(), "{format}: {error}");
     }

@@ -235,3 +235,112 @@ fn a_flame_graph_is_xml_whatever_functions_are_called() {
         .sum();
     assert_eq!(tags, known);
 }
+
+#[test]
+fn samples_of_firefox_have_the_time_of_the_report() {
+    let recording = recordings::triad();
+    let exported = Exported::new(&recording, "r000ma");
+    let profile: Value = serde_json::from_str(&exported.firefox()).expect("JSON");
+    let threads = profile["threads"].as_array().expect("threads");
+    let (mut samples, mut milliseconds) = (0, 0.0);
+    for thread in threads {
+        let times = numbers(&thread["samples"]["timeDeltas"]);
+        assert!(times.iter().all(|delta| *delta >= 0.0), "in the order of time");
+        samples += times.len();
+        milliseconds += numbers(&thread["samples"]["weight"]).iter().sum::<f64>();
+        let stacks = thread["stackTable"]["length"].as_u64().expect("a number");
+        let prefixes = thread["stackTable"]["prefix"].as_array().expect("a list");
+        assert_eq!(prefixes.len() as u64, stacks);
+        let before = |(at, prefix): (usize, &Value)| prefix.as_u64().is_none_or(|p| p < at as u64);
+        assert!(prefixes.iter().enumerate().all(before), "each stack continues an earlier one");
+    }
+    assert_eq!(samples, recording.samples.len());
+    close(milliseconds * 1e6, sum(&exported, "cpu"));
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().expect("a list").iter().map(|one| one.as_f64().expect("one")).collect()
+}
+
+#[test]
+fn counters_of_firefox_have_the_traffic_of_the_bins() {
+    let recording = recordings::bursts();
+    let profile = Exported::new(&recording, "r000ma").firefox();
+    let profile: Value = serde_json::from_str(&profile).expect("JSON");
+    let options =
+        Options { view: View::Bandwidth, result_name: "r000ma".into(), ..Options::default() };
+    let document = report::build(&recording, &options, &|_| None).expect("a view");
+    let view: Value = serde_json::from_str(&document.json()).expect("JSON");
+    let bytes_of = |bin: &Value| {
+        let length = bin["end"].as_f64()? - bin["start"].as_f64()?;
+        Some(bin["read"]["value"].as_f64()? * length * 1e9)
+    };
+    let bins = view["rows"].as_array().expect("bins");
+    assert!(bins.iter().all(|bin| bytes_of(bin).is_some()), "the recording has no gaps");
+    let expected: f64 = bins.iter().filter_map(bytes_of).sum();
+    let counter = &profile["counters"][0];
+    assert_eq!(counter["name"], "estimated DRAM read, bytes");
+    let found: f64 = numbers(&counter["samples"]["count"]).iter().sum();
+    assert!((found - expected).abs() <= expected * 1e-3, "{found}, not {expected}");
+}
+
+/// By the viewer's own code: `profiler-cli`, among the packages of `ui`.
+#[test]
+fn the_firefox_profiler_reads_the_same_total() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let viewer = root.join("ui/node_modules/.bin/profiler-cli");
+    let home = std::env::temp_dir().join(format!("fathom-firefox-{}", std::process::id()));
+    std::fs::create_dir_all(&home).expect("a directory");
+    let run = |words: &[&str]| -> Option<String> {
+        let mut command = std::process::Command::new(&viewer);
+        let output = command.args(words).env("HOME", &home).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success().then_some(text)
+    };
+    if run(&["--version"]).is_none() {
+        testkit::programs::skip(
+            "the packages of ui, or a Node that runs profiler-cli, are missing",
+        );
+        return;
+    }
+    let exported = Exported::new(&recordings::triad(), "r000ma");
+    let file = home.join("profile.json");
+    std::fs::write(&file, exported.firefox()).expect("write");
+    let loaded = run(&["load", file.to_str().expect("a path of ours")]);
+    let text = loaded.as_ref().and_then(|_| run(&["profile", "info"]));
+    run(&["stop", "--all"]);
+    let _ = std::fs::remove_dir_all(&home);
+    // "p-0: triad (41) [pid 41] [ts-0 -> end] - 2521.252ms"
+    let text = text.expect("the viewer opens the profile");
+    let total: f64 = text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("p-"))
+        .filter_map(|line| {
+            line.rsplit_once(" - ")?.1.trim().strip_suffix("ms")?.parse::<f64>().ok()
+        })
+        .sum();
+    close_to(total, sum(&exported, "cpu") / 1e6, &text);
+}
+
+fn close_to(found: f64, expected: f64, text: &str) {
+    assert!((found - expected).abs() <= expected * 0.01, "{found}, not {expected}: {text}");
+}
+
+#[test]
+fn a_table_of_stacks_has_the_sums_and_no_row_of_another_length() {
+    let exported = Exported::new(&recordings::triad(), "r000ma");
+    let text = exported.csv();
+    let mut lines = text.split("\r\n").filter(|line| !line.is_empty());
+    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let at = header.iter().position(|name| *name == "cpu_nanoseconds").expect("CPU time");
+    let mut total = 0.0;
+    for line in lines {
+        // Commas stand within quotes only in names.
+        let cells = line.split('"').enumerate().filter(|(at, _)| at % 2 == 0);
+        let cells: String = cells.map(|(_, text)| text).collect();
+        let cells: Vec<&str> = cells.split(',').collect();
+        assert_eq!(cells.len(), header.len(), "{line}");
+        total += cells[at].parse::<f64>().unwrap_or(0.0);
+    }
+    close(total, sum(&exported, "cpu"));
+}

@@ -1,4 +1,4 @@
-//! A result for other viewers: folded stacks, pprof, speedscope, Perfetto, a flame graph as SVG.
+//! A result for other viewers: folded stacks, pprof, speedscope, Firefox Profiler, Perfetto, CSV, a flame graph as SVG.
 //!
 //! What for: from a recording to bytes; [`Exported`] has the stacks with their figures, and each format is a module.
 //! What not: files (cli); tables of a view, which `fathom report --format csv` writes.
@@ -9,6 +9,8 @@
 
 #![forbid(unsafe_code)]
 
+mod csv;
+mod firefox;
 mod flame;
 mod folded;
 mod perfetto;
@@ -36,6 +38,18 @@ impl Exported {
     #[must_use]
     pub fn speedscope(&self) -> String {
         speedscope::speedscope(self)
+    }
+
+    /// JSON of the Firefox Profiler: samples at their times, and counters.
+    #[must_use]
+    pub fn firefox(&self) -> String {
+        firefox::firefox(self)
+    }
+
+    /// A table with a row per stack and a column per figure.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        csv::csv(self)
     }
 
     /// A trace of Perfetto with counters over time.

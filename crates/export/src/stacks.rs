@@ -8,9 +8,9 @@ use analysis::heap::heap_table;
 use analysis::memory::{Bands, BandwidthBin, Memory};
 use analysis::objects::{Objects, Pieces};
 use analysis::stack_cells::{FigureCells, StackFigure, stack_cells};
-use analysis::{Code, FunctionId, Key, LocationId, Profile, Selection, TracedCode};
-use base::Nanos;
-use facts::{Evidence, Recording};
+use analysis::{Code, FunctionId, Key, LocationId, Profile, Selection, ThreadIndex, TracedCode};
+use base::{Nanos, Pid, Tid};
+use facts::{Evidence, Privilege, Recording};
 
 /// What is counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +47,27 @@ pub struct Sample {
     pub amounts: Vec<f64>,
 }
 
+/// One sample of a thread.
+#[derive(Clone, Copy)]
+pub(crate) struct TimedSample {
+    pub(crate) time: Nanos,
+    /// CPU time, nanoseconds.
+    pub(crate) cpu: f64,
+    /// The position of its stack among [`Exported::samples`].
+    pub(crate) of: usize,
+}
+
+/// A thread and its samples in the order of time.
+pub(crate) struct TimedThread {
+    pub(crate) pid: Pid,
+    pub(crate) tid: Tid,
+    pub(crate) name: String,
+    pub(crate) process: String,
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) samples: Vec<TimedSample>,
+}
+
 /// CPU time of a thread over time.
 pub(crate) struct Lane {
     pub(crate) thread: String,
@@ -70,6 +91,7 @@ pub struct Exported {
     pub samples: Vec<Sample>,
     /// What a reader must know.
     pub notes: Vec<String>,
+    pub(crate) threads: Vec<TimedThread>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) bandwidth: Vec<BandwidthBin>,
 }
@@ -136,6 +158,38 @@ impl Builder<'_> {
         }
     }
 
+    /// Each thread, with samples where `cpu_time` ran: its stacks begin the list.
+    fn threads(&self, factor: Option<f64>) -> Vec<TimedThread> {
+        let profile = self.profile;
+        let cells = factor.map_or(&[][..], |_| profile.all_cells()).iter().enumerate();
+        let factor = factor.unwrap_or(0.0);
+        let position: HashMap<_, usize> =
+            cells.map(|(at, cell)| ((cell.thread, cell.stack, cell.kernel), at)).collect();
+        let mut samples: Vec<Vec<TimedSample>> = vec![Vec::new(); profile.threads.all().len()];
+        for sample in &profile.recording.samples {
+            let Some(thread) = profile.threads.find(sample.pid, sample.tid) else { continue };
+            let stack = sample.stack.and_then(|id| profile.stacks.find(id));
+            let kernel = sample.privilege == Privilege::Kernel;
+            if let Some(&of) = position.get(&(thread, stack, kernel)) {
+                let cpu = sample.weight.0 as f64 * factor;
+                samples[thread.index()].push(TimedSample { time: sample.time, cpu, of });
+            }
+        }
+        let timed = |(thread, mut samples): (&analysis::Thread, Vec<TimedSample>)| {
+            samples.sort_by_key(|sample| sample.time);
+            TimedThread {
+                pid: thread.pid,
+                tid: thread.tid,
+                name: thread.label(),
+                process: profile.threads.process_label(thread.pid),
+                start: thread.start,
+                end: thread.end,
+                samples,
+            }
+        };
+        profile.threads.all().iter().zip(samples).map(timed).collect()
+    }
+
     /// Allocated bytes by the functions that asked; `None` where there are none.
     fn allocated(&mut self) -> Option<&'static str> {
         let table = heap_table(self.profile, &Selection::default(), &[Key::CallStack]);
@@ -194,8 +248,11 @@ impl Exported {
         let mut notes = Vec::new();
         let scale = profile.cpu_scale();
         let mut lanes = Vec::new();
-        if let Some(seconds) = scale.whole_quantity().value.filter(|_| !scale.whole().is_empty()) {
-            let factor = seconds * 1e9 / (scale.whole().amount() as f64).max(1.0);
+        // Nanoseconds of CPU time per nanosecond of samples.
+        let seconds = scale.whole_quantity().value.filter(|_| !scale.whole().is_empty());
+        let factor =
+            seconds.map(|seconds| seconds * 1e9 / (scale.whole().amount() as f64).max(1.0));
+        if let Some(factor) = factor {
             builder.cpu_time(factor);
             lanes = of(StackFigure::CpuTime)
                 .map(|cells| lanes_of(&profile, cells, factor))
@@ -203,6 +260,7 @@ impl Exported {
         } else {
             notes.push(format!("No CPU time: {}.", profile.why_no_samples()));
         }
+        let threads = builder.threads(factor);
         notes.extend(builder.allocated().map(str::to_owned));
         notes.extend(builder.traffic(&memory).map(str::to_owned));
         notes.extend(memory.missing().map(|why| format!("No DRAM bytes: {why}.")));
@@ -222,6 +280,7 @@ impl Exported {
             frames,
             figures,
             notes,
+            threads,
             lanes,
             bandwidth: bandwidth.unwrap_or_default(),
         }
@@ -247,7 +306,7 @@ fn lanes_of(profile: &Profile<'_>, cells: &FigureCells, factor: f64) -> Vec<Lane
         let sums = of_thread.entry(cell.thread).or_insert_with(|| vec![0.0; bins]);
         sums[(cell.bin as usize).min(bins - 1)] += cell.amount * factor;
     }
-    let lane = |(thread, sums): (analysis::ThreadIndex, Vec<f64>)| {
+    let lane = |(thread, sums): (ThreadIndex, Vec<f64>)| {
         let busy = sums.into_iter().enumerate().map(|(at, sum)| {
             let start = at as u64 * cells.lane_bin.0;
             // The last bin ends with the recording.

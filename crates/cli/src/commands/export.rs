@@ -15,7 +15,7 @@ pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     let one_figure = matches!(options.format, ExportFormat::Folded | ExportFormat::Svg);
     if options.figure.is_some() && !one_figure {
         return Err(Failure::usage("--figure is for folded and svg")
-            .hint("pprof and speedscope have all figures; choose in the viewer"));
+            .hint("the other formats have all figures; choose in the viewer"));
     }
     let binary = matches!(options.format, ExportFormat::Pprof | ExportFormat::Perfetto);
     if binary && options.output.is_none() && std::io::stdout().is_terminal() {
@@ -33,11 +33,13 @@ pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
         ExportFormat::Folded => exported.folded(figure(&exported, options)?).into_bytes(),
         ExportFormat::Svg => exported.svg(figure(&exported, options)?).into_bytes(),
         ExportFormat::Perfetto => exported.perfetto(),
+        ExportFormat::Firefox => exported.firefox().into_bytes(),
         // Without a figure a file would say that the program did nothing.
         ExportFormat::Pprof => figure(&exported, options).map(|_| exported.pprof())?,
         ExportFormat::Speedscope => {
             figure(&exported, options).map(|_| exported.speedscope().into_bytes())?
         }
+        ExportFormat::Csv => figure(&exported, options).map(|_| exported.csv().into_bytes())?,
     };
     match &options.output {
         None => super::print_bytes(&bytes),
