@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::json::tidy;
 use crate::summary::quoted;
-use crate::text::{measure, seconds};
+use crate::text::{IN_PROSE, measure, seconds, shorten_function};
 
 /// One finding.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -149,8 +149,19 @@ impl FindingSummary {
         place
             .function
             .as_ref()
-            .map(|function| format!("{function}{file}{}", object.unwrap_or_default()))
+            .map(|function| {
+                let function = shorten_function(function, IN_PROSE);
+                format!("{function}{file}{}", object.unwrap_or_default())
+            })
             .unwrap_or_default()
+    }
+
+    /// Its title, without the parameters and template arguments of a long name.
+    pub(crate) fn short_title(&self) -> String {
+        match &self.place.function {
+            Some(name) => self.title.replace(name, &shorten_function(name, IN_PROSE)),
+            None => self.title.clone(),
+        }
     }
 
     /// Each figure in words.

@@ -18,6 +18,12 @@ pub(super) fn function_matches(name: &str, wanted: &str) -> bool {
 /// (`operator<`, `<T as Trait>::f`, `[libc.so.6+0x12]`) are returned as they are.
 #[must_use]
 pub fn bare_function_name(name: &str) -> String {
+    const CALL: &str = "operator()";
+    if let Some(at) = name.find(CALL).filter(|_| name.matches("operator").count() == 1) {
+        // The parentheses are part of its name: as if it had another.
+        let bare = bare_function_name(&format!("{}x", &name[..at]));
+        return format!("{}{CALL}", bare.strip_suffix('x').unwrap_or_default());
+    }
     if name.starts_with(['[', '<']) || name.contains("operator") {
         return name.to_owned();
     }
@@ -37,12 +43,14 @@ pub fn bare_function_name(name: &str) -> String {
     if bare.is_empty() { name.to_owned() } else { bare }
 }
 
-/// Equality, or a match of a pattern in which `*` matches any text.
+/// Equality, or a match of a pattern in which `*` matches any text. So does `…`, which stands for what a table left
+/// out of a long name.
 pub(super) fn name_matches(name: &str, wanted: &str) -> bool {
-    if !wanted.contains('*') {
+    const ANY: [char; 2] = ['*', '…'];
+    if name == wanted || !wanted.contains(ANY) {
         return name == wanted;
     }
-    let mut parts = wanted.split('*');
+    let mut parts = wanted.split(ANY);
     let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     let mut parts: Vec<&str> = parts.collect();
     let last = parts.pop().unwrap_or_default();
@@ -73,6 +81,12 @@ mod tests {
         assert!(!function_matches("ns::leaf(double)", "f"));
         assert!(!function_matches("main", "mai"));
         assert!(function_matches("[libc.so.6+0x12]", "[libc.so.6+0x12]"));
+        let call = "ns::product<Matrix<double, int>, V>::operator()(Matrix<double, int>&, V&)";
+        for wanted in ["ns::product::operator()", "ns::product<…>::operator()(…)", "ns::p…)(…)"]
+        {
+            assert!(function_matches(call, wanted), "{wanted}");
+        }
+        assert!(!function_matches(call, "ns::product<…>::operator+(…)"));
         assert!(function_matches("<Vec<u8> as Drop>::drop", "<Vec<u8> as Drop>::drop"));
     }
 

@@ -1,6 +1,7 @@
 //! The error for a filter that matches nothing: it lists the names that exist.
 
 use super::Filter;
+use super::names::bare_function_name;
 use crate::error::AnalysisError;
 use crate::profile::Profile;
 use crate::stack::LocationId;
@@ -9,7 +10,11 @@ use crate::threads::Thread;
 pub(super) fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError {
     let (value, known) = match filter {
         Filter::Function(value) => {
-            (value, heaviest(profile, |stacks, place| Some(stacks.function_of(place).name.clone())))
+            // A filter takes such a name, too, and parameters would fill the screen.
+            let bare = |stacks: &crate::stack::Stacks, place| {
+                Some(bare_function_name(&stacks.function_of(place).name))
+            };
+            (value, heaviest(profile, bare))
         }
         Filter::Module(value) => {
             (value, heaviest(profile, |stacks, place| Some(stacks.module_of(place).name.clone())))

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Summary;
 use crate::json::tidy;
 use crate::prepared::Prepared;
-use crate::text::{percent, printable, seconds};
+use crate::text::{IN_PROSE, percent, printable, seconds, shorten_function};
 
 /// What limits most of the time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -90,7 +90,8 @@ impl CoreLimitSummary {
         let place = self.file.as_deref().zip(self.line);
         let last = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
         let place = place.map(|(file, line)| format!(" {}:{line}", last(file)));
-        format!(", in {}{}", printable(function), printable(&place.unwrap_or_default()))
+        let function = shorten_function(&printable(function), IN_PROSE);
+        format!(", in {function}{}", printable(&place.unwrap_or_default()))
     }
 }
 

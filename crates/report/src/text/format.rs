@@ -185,6 +185,9 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     cut
 }
 
+/// The width of a function's name in a sentence.
+pub(crate) const IN_PROSE: usize = 60;
+
 /// A function's name in `width` characters: first its parameters go, then what stands between the outermost angle
 /// brackets, then the middle.
 pub(crate) fn shorten_function(name: &str, width: usize) -> String {

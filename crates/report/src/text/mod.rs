@@ -6,9 +6,9 @@ mod paint;
 mod table;
 
 pub(crate) use format::{
-    PROSE, about_refusals, bytes, count, coverage, cut_middle, filled, fit, measure, number,
-    percent, plus_minus, printable, rate, rates, seconds, share, shorten_function, shorten_path,
-    wrap,
+    IN_PROSE, PROSE, about_refusals, bytes, count, coverage, cut_middle, filled, fit, measure,
+    number, percent, plus_minus, printable, rate, rates, seconds, share, shorten_function,
+    shorten_path, wrap,
 };
 pub(crate) use paint::Paint;
 pub(crate) use table::table;

@@ -62,7 +62,7 @@ fn remarks(at: usize, one: &FindingSummary) -> [String; 3] {
     let gain = one.gain();
     let gain = if gain.is_empty() { gain } else { format!("; {gain}") };
     [
-        format!("{at}. {}: {}{gain}. {}", one.id, one.title, one.advice),
+        format!("{at}. {}: {}{gain}. {}", one.id, one.short_title(), one.advice),
         format!("   evidence: {}", one.proofs().join("; ")),
         format!("   next: {}", one.next_command),
     ]

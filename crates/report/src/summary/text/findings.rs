@@ -13,7 +13,7 @@ pub(super) fn findings(summary: &Summary, page: &mut Page) {
     }
     page.heading("Findings", "by the time that they would save");
     for finding in summary.findings.iter().take(TOP) {
-        let parts = [finding.title.clone(), finding.place(), finding.gain()];
+        let parts = [finding.short_title(), finding.place(), finding.gain()];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         page.entry(finding.id, &printable(&parts.join("; ")));
         page.entry("", &printable(&finding.advice));

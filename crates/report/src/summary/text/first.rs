@@ -19,8 +19,6 @@ const OBJECTS: usize = 3;
 const FUNCTIONS: usize = 5;
 const FINDINGS: usize = 3;
 const UNDECIDED: usize = 3;
-/// Columns of a function's name in a sentence.
-const FUNCTION: usize = 40;
 /// What is known to a factor of this is a number; else it is a range.
 const KNOWN: f64 = 2.0;
 /// Narrower intervals may lie as they like, points.
@@ -249,7 +247,7 @@ fn findings(summary: &Summary, page: &mut Page) {
             (Some(low), Some(high), _) => format!("saves {} to {}", seconds(low), seconds(high)),
             _ => String::new(),
         };
-        let parts = [title(finding), place(finding), saves];
+        let parts = [finding.short_title(), place(finding), saves];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         page.entry(finding.id, &printable(&parts.join("; ")));
         // Of the others the view of findings has it.
@@ -284,14 +282,6 @@ fn undecided(summary: &Summary, page: &mut Page) {
     }
     if !words.is_empty() {
         page.item(&printable(&format!("Undecided: {}.", words.join("; "))));
-    }
-}
-
-/// Its title, without the parameters and template arguments of a long name.
-fn title(finding: &FindingSummary) -> String {
-    match &finding.place.function {
-        Some(name) => finding.title.replace(name, &text::shorten_function(name, FUNCTION)),
-        None => finding.title.clone(),
     }
 }
 
