@@ -65,6 +65,8 @@ pub(crate) struct TracedAccess {
     pub(crate) number: usize,
     /// Position of its instruction in the block.
     pub(crate) instruction: usize,
+    /// A `ret` lies between it and the access before.
+    pub(crate) returned: bool,
     pub(crate) form: Form,
 }
 
@@ -83,6 +85,8 @@ pub(crate) struct TracedBlock {
     pub(crate) loops: bool,
     /// Its last instruction is `ret`.
     pub(crate) returns: bool,
+    /// It ends with a call or an indirect jump of the function that has its last access.
+    pub(crate) leads_on: bool,
     pub(crate) accesses: Vec<TracedAccess>,
     pub(crate) arithmetic: Vec<TracedArithmetic>,
     pub(crate) chains: Chains,
@@ -289,7 +293,11 @@ impl TracedCode {
             .iter()
             .map(|access| Form::new(access, &roots, &layout, back.as_ref()))
             .collect();
-        let mut accesses = Vec::new();
+        let returns_in = |from: usize, to: usize| {
+            let between = decoded.instructions.get(from..to).unwrap_or_default();
+            between.iter().any(|one| matches!(one.flow(), x86::Flow::Return))
+        };
+        let mut accesses: Vec<TracedAccess> = Vec::new();
         let mut number = 0;
         for (form, rooted) in forms?.into_iter().zip(&roots.accesses) {
             let before = accesses.last().map(|last: &TracedAccess| last.instruction);
@@ -298,8 +306,16 @@ impl TracedCode {
             let access = rooted.access;
             let site = self.site(known, Site { module, offset, number, access });
             let (number, instruction) = (accesses.len(), rooted.instruction);
-            accesses.push(TracedAccess { site, number, instruction, form });
+            let returned = returns_in(before.unwrap_or(0), instruction);
+            accesses.push(TracedAccess { site, number, instruction, returned, form });
         }
+        let leaves = matches!(
+            decoded.end,
+            x86::End::Call { .. } | x86::End::IndirectCall { .. } | x86::End::IndirectJump
+        );
+        let last = accesses.last().map(|last| last.instruction);
+        let leads_on =
+            last.is_some_and(|last| leaves && !returns_in(last, decoded.instructions.len()));
         let arithmetic = self.arithmetic(&decoded, &places, known);
         Some(TracedBlock {
             pid: block.pid,
@@ -308,6 +324,7 @@ impl TracedCode {
             ways: layout.ways,
             loops: back.is_some(),
             returns: decoded.end == x86::End::Return,
+            leads_on,
             accesses,
             arithmetic,
             chains: Chains::of(&decoded),
@@ -372,4 +389,31 @@ pub(crate) fn instructions(
         at += instruction.length();
     }
     Some((block, places))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a block with a value for rdi and one for rsp: whether each access follows a `ret`, and whether it leads on.
+    fn ends(code: &[u8]) -> (Vec<bool>, bool) {
+        let mut builder = testkit::recording::RecordingBuilder::new();
+        let module = builder.file("/program");
+        let layout = "words 3; values rdi@0:1 rsp@0:2; ways 9";
+        let block = builder.block(1, module, 0x2000, code, layout);
+        let recording = builder.build();
+        let code = TracedCode::read(&recording);
+        let block = code.blocks.get(&block).expect("a block that can be read");
+        (block.accesses.iter().map(|access| access.returned).collect(), block.leads_on)
+    }
+
+    #[test]
+    fn a_function_that_goes_on_in_another_is_told_from_one_that_returns() {
+        // mov rax,[rdi]; ret
+        assert_eq!(ends(&[0x48, 0x8b, 0x07, 0xc3]), (vec![false, false], false));
+        // mov rax,[rdi]; jmp rax
+        assert_eq!(ends(&[0x48, 0x8b, 0x07, 0xff, 0xe0]), (vec![false], true));
+        // mov rax,[rdi]; call rax
+        assert!(ends(&[0x48, 0x8b, 0x07, 0xff, 0xd0]).1);
+    }
 }

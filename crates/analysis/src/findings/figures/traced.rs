@@ -4,7 +4,7 @@
 //! return addresses), and loads at fixed addresses may be constants of the program text. So a function counts as repeating only
 //! if one of its loads goes through a pointer or to thread-local data.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use facts::{Analysis, Evidence, Metric};
 use x86::{Gpr, Kind, Segment};
@@ -24,7 +24,7 @@ use crate::profile::Profile;
 use crate::reuse::curves;
 use crate::selection::Selection;
 use crate::stack::{Function, FunctionId, LocationId};
-use crate::traced::{Site, SiteIndex, TracedCode, traced_bursts};
+use crate::traced::{Site, SiteIndex, TracedAccess, TracedCode, traced_bursts};
 use crate::weight::Weight;
 
 /// A load repeats itself if this share of its successive addresses is the same.
@@ -305,6 +305,10 @@ impl Sites<'_> {
                 loads.entry(function).or_default().push(site);
             }
         }
+        // What another function reads may decide the result.
+        for function in self.leading_on() {
+            loads.remove(&function);
+        }
         let times = hotspots(self.profile, &Selection::default(), &[Key::Function]);
         let bursts = traced_bursts(self.profile.recording, self.code).count().max(1) as f64;
         let mut found = Vec::new();
@@ -327,6 +331,28 @@ impl Sites<'_> {
                     },
                 });
             }
+        }
+        found
+    }
+
+    /// The functions that call or jump to others.
+    fn leading_on(&self) -> HashSet<FunctionId> {
+        let stacks = &self.profile.stacks;
+        let function =
+            |access: &TracedAccess| stacks.places[self.place(access.site).index()].function;
+        // Of code that is inlined, the function that it is part of.
+        let compiled = |access: &TracedAccess| {
+            let site = &self.code.sites[access.site.index()];
+            stacks.compiled_at(site.module, site.offset)
+        };
+        let mut found = HashSet::new();
+        for block in self.code.blocks.values() {
+            for pair in block.accesses.windows(2) {
+                if !pair[1].returned && compiled(&pair[0]) != compiled(&pair[1]) {
+                    found.insert(function(&pair[0]));
+                }
+            }
+            found.extend(block.accesses.last().filter(|_| block.leads_on).map(function));
         }
         found
     }
