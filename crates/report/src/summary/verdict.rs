@@ -10,6 +10,8 @@ use crate::text::{percent, printable};
 
 /// From this share on, time outside the program's own code is in the verdict: the rest of it is about less than half.
 const MUCH: f64 = 50.0;
+/// Memory that may take a larger share, percent, has a part in what limits the program.
+const LITTLE: f64 = 20.0;
 
 /// Fills in the verdict of a summary that is complete but for it. Only an analysis of memory has one.
 pub(super) fn judge(summary: &mut Summary) {
@@ -32,6 +34,9 @@ fn sentence(summary: &Summary, certainty: &str) -> String {
         },
         Some("latency-bound") => "the latency of memory",
         Some("tlb-bound") => "address translation (page walks)",
+        Some(_) if summary.memory_bound.high.is_some_and(|high| high > LITTLE) => {
+            "its own instructions more than by memory"
+        }
         Some(_) => "its own instructions, not by memory",
         None => "memory",
     };
@@ -40,6 +45,7 @@ fn sentence(summary: &Summary, certainty: &str) -> String {
     let ends = share.low.zip(share.high);
     let ends = ends.filter(|_| summary.classification != Some("bandwidth-bound"));
     let range = ends.map(|(low, high)| match (low.round(), high.round()) {
+        (0.0, high) if high > 0.0 => format!("memory takes at most {high:.0} % of its time"),
         (low, high) if low < high => format!("memory takes {low:.0} to {high:.0} % of its time"),
         (low, _) => format!("memory takes {low:.0} % of its time"),
     });

@@ -166,6 +166,7 @@ pub(crate) fn share(metric: &Metric, value: f64) -> String {
         {
             format!("{} to {}", percent(low), percent(high))
         }
+        (Some(low), None) if low < value => format!("at least {}", percent(low)),
         _ => format!("{}{}", percent(value), plus_minus(metric)),
     }
 }
@@ -370,6 +371,9 @@ mod tests {
         assert_eq!(shown(21.0, 14.0, 28.0), "21.0 ±7.0");
         assert_eq!(shown(80.0, 37.6, 96.4), "37.6 to 96.4");
         assert_eq!(shown(0.0, 0.0, 0.4), "0.0 ±0.4");
+        let interval = (12.02, f64::INFINITY);
+        let open = Metric::with_interval(facts::Evidence::Estimated, 101.1, "percent", interval, 3);
+        assert_eq!(share(&Metric { high: None, ..open }, 101.1), "at least 12.0");
     }
 
     #[test]

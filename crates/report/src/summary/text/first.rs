@@ -79,7 +79,7 @@ fn known(metric: &Metric) -> Option<f64> {
     sharp.then_some(value)
 }
 
-/// `92.7 ±0.8 %`, or `16 to 73 %`.
+/// `92.7 ±0.8 %`, `16 to 73 %`, or `at least 12 %`.
 fn share(metric: &Metric) -> Option<String> {
     let value = metric.value?;
     // One end far and the other near: a middle with ± would say something else.
@@ -95,6 +95,9 @@ fn share(metric: &Metric) -> Option<String> {
                 false => format!("{low:.0} to {high:.0} %"),
             }
         }
+        // Without an upper end nothing is known but the lower one.
+        (Some(low), None) if low < 1.0 => return None,
+        (Some(low), None) => format!("at least {low:.0} %"),
         _ => format!("{} %", text::share(metric, value)),
     })
 }
