@@ -174,17 +174,31 @@ fn bandwidth_summary(found: Bandwidth, memory: &Memory<'_>) -> BandwidthSummary 
         to: significant(step.to),
         time: tidy(step.time),
     };
+    let reachable = memory.reach();
+    let of_reachable = not_below(&memory.of_reach(), &found.average, &reachable);
     BandwidthSummary {
         average: tidy(found.average),
         observed_max: tidy(found.observed_max),
         read: tidy(found.read),
         write: tidy(found.write),
         bound_time_percent: tidy(found.bound_time),
-        reachable: tidy(memory.reach()),
-        of_reachable: tidy(Metric::clone(&memory.of_reach())),
+        reachable: tidy(reachable),
+        of_reachable: tidy(of_reachable),
         medium_from: found.bands.map(|(medium, _)| significant(medium)),
         high_from: found.bands.map(|(_, high)| significant(high)),
         histogram: found.histogram.into_iter().map(step).collect(),
+    }
+}
+
+/// The part of what is reachable that is used while the program runs: its upper end is not below that of the average over
+/// the whole recording, which contains code that no burst saw.
+fn not_below(of_reach: &Metric, average: &Metric, reach: &Metric) -> Metric {
+    let least = average.high.zip(reach.value).map(|(high, reach)| high / reach * 100.0);
+    match (of_reach.high, least) {
+        (Some(high), Some(least)) if high < least => {
+            Metric { high: Some(least), ..of_reach.clone() }
+        }
+        _ => of_reach.clone(),
     }
 }
 
@@ -201,5 +215,23 @@ fn no_bandwidth(why: &str) -> BandwidthSummary {
         medium_from: None,
         high_from: None,
         histogram: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use facts::Evidence;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_while_it_runs_may_be_as_high_as_the_average() {
+        let metric = |value, unit, interval| {
+            Metric::with_interval(Evidence::Estimated, value, unit, interval, 3)
+        };
+        let reach = Metric::counted(40.0, "GB/s");
+        let used = metric(0.0, "percent", (0.0, 0.4));
+        let high = |average| not_below(&used, &metric(0.0, "GB/s", (0.0, average)), &reach).high;
+        assert_eq!([high(36.0), high(0.1)], [Some(90.0), Some(0.4)]);
     }
 }
