@@ -72,7 +72,7 @@ fn draft(
         evidence: vec![
             Proof::new("CPU time in page faults", &faults.time),
             Proof::new("minor faults", &faults.minor),
-            Proof::new("faults of this line, of all", &exactly(faults.place_percent)),
+            Proof::new("page faults of this line, of all", &exactly(faults.place_percent)),
         ],
         place: faults.place.clone(),
         advice,

@@ -218,9 +218,9 @@ pub struct FaultFigures {
     pub huge: f64,
     /// Major ones.
     pub major: Metric,
-    /// Where most are.
+    /// Where most of their time goes, or most are where samples do not tell: a fault on a huge page takes as long as hundreds.
     pub place: NamedLocation,
-    /// Of all those there, percent.
+    /// Of that time, or of all faults, what is there, percent.
     pub place_percent: f64,
     /// Largest resident size of a process over the size of a page.
     pub resident_pages: Option<f64>,

@@ -218,6 +218,7 @@ fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
     let table = fault_table(profile, &Selection::default(), &[Key::Function, Key::SourceLine]);
     let loads = |row: &&crate::faults::FaultRow| in_loader(profile, row.place);
     let top = table.rows.iter().find(|row| !loads(row)).or(table.rows.first());
+    let top = slowest(profile).or(top.map(|row| (row.place, scales.all.share(&row.all))));
     let host = &recording.run.host;
     let page = if host.page_bytes > 0 { host.page_bytes } else { 4096 };
     let ours = recording.run.own_cost.burst_resident_bytes.unwrap_or(0);
@@ -236,8 +237,9 @@ fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
         huge: huge.min(minor.value.unwrap_or(0.0)),
         minor,
         major: fault_total(major, &scales.major),
-        place: top.map_or_else(NamedLocation::default, |row| NamedLocation::of(profile, row.place)),
-        place_percent: top.map_or(0.0, |row| scales.all.share(&row.all) * 100.0),
+        place: top
+            .map_or_else(NamedLocation::default, |(place, _)| NamedLocation::of(profile, place)),
+        place_percent: top.map_or(0.0, |(_, share)| share * 100.0),
         resident_pages: resident.map(|bytes| bytes as f64 / page as f64),
         of_files_percent: of_files(profile, objects) * 100.0,
         of_one_process: of_one_process(profile),
@@ -248,6 +250,20 @@ fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
         ),
         transparent: host.huge_pages.transparent.clone(),
     }
+}
+
+/// The line outside of the dynamic loader with most of the time in page faults, and its share of that time.
+fn slowest(profile: &Profile<'_>) -> Option<(LocationId, f64)> {
+    let stacks = &profile.stacks;
+    let mut times: BTreeMap<LocationId, u64> = BTreeMap::new();
+    for cell in profile.stack_cells().iter().filter(|cell| stacks.in_page_fault(cell.stack)) {
+        let time = times.entry(stacks.innermost_user(cell.stack)).or_default();
+        *time = time.saturating_add(cell.weight.amount());
+    }
+    let all: u64 = times.values().fold(0, |sum, time| sum.saturating_add(*time));
+    let own = times.into_iter().filter(|(place, _)| !in_loader(profile, *place));
+    let (place, time) = own.max_by_key(|(_, time)| *time)?;
+    Some((place, time as f64 / all as f64))
 }
 
 /// The part of the recorded faults that are on pages of files, or in the dynamic loader, whatever it writes to.
