@@ -140,13 +140,22 @@ fn traffic(summary: &Summary) -> Option<String> {
     };
     let of_reach = match (&used.of_reachable, used.reachable.value) {
         (Metric { note: Some(why), value: None, .. }, Some(_)) => format!("; {why}"),
-        (of, Some(reach)) => share(of).map_or_else(String::new, |of| {
+        // An end beyond what memory reaches says nothing.
+        (of, Some(reach)) => share(&within(of, 100.0)).map_or_else(String::new, |of| {
             let reach = rate(reach, "GB/s");
             format!("; while it runs, {of} of the {reach} that as many threads reach here")
         }),
         _ => String::new(),
     };
     Some(format!("{shown}{of_reach}"))
+}
+
+/// The metric without an upper end above this.
+fn within(metric: &Metric, most: f64) -> Metric {
+    let high = metric
+        .high
+        .filter(|high| *high <= most || metric.low.is_some_and(|low| low * KNOWN >= *high));
+    Metric { high, ..metric.clone() }
 }
 
 /// From the level of cache whose bandwidth limits, if one does.
