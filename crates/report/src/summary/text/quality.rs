@@ -107,14 +107,17 @@ fn lost(summary: &Summary) -> Vec<String> {
     let sampling = &summary.sampling;
     let mut lost = Vec::new();
     for (number, what) in [
-        (sampling.lost_samples, "samples"),
-        (sampling.lost_faults, "page-fault records"),
-        (sampling.lost_events, "mapping and thread records"),
-        (sampling.lost_blocks, "records of heap blocks"),
-        (sampling.lost_regions, "calls that mapped or unmapped memory"),
+        (sampling.lost_samples, ["sample", "samples"]),
+        (sampling.lost_faults, ["page-fault record", "page-fault records"]),
+        (sampling.lost_events, ["mapping or thread record", "mapping and thread records"]),
+        (sampling.lost_blocks, ["record of a heap block", "records of heap blocks"]),
+        (
+            sampling.lost_regions,
+            ["call that mapped or unmapped memory", "calls that mapped or unmapped memory"],
+        ),
     ] {
         if number > 0 {
-            lost.push(format!("{} {what}", count(number as f64)));
+            lost.push(format!("{} {}", count(number as f64), what[usize::from(number > 1)]));
         }
     }
     lost
