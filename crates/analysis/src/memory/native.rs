@@ -68,6 +68,8 @@ const USUAL_PER_BURST: f64 = 15e-6;
 /// machine, 17 to 24 where other programs have its CPUs and caches meanwhile. The larger: bursts with many stops are left out
 /// rather than taken for slow code.
 const PER_STOP: f64 = 20e-6;
+/// Stops of a burst that meets no new code: one on the way in and one on the way out.
+const FEWEST_STOPS: u32 = 2;
 /// A burst of which more than this share may be the tracer's gives no rates.
 const MOST_TRACING: f64 = 0.5;
 /// More than this is no comparison of the same code.
@@ -225,6 +227,8 @@ struct Pair {
     counted: (f64, f64),
     /// Seconds that passed in the window, without the usual time of its stops: what it took at most.
     passed: f64,
+    /// Seconds that were taken off for its stops.
+    taken_off: f64,
     /// Counted blocks.
     blocks: f64,
     /// Of these, those after which the copy looked up the branch target.
@@ -369,7 +373,9 @@ fn taken_off(burst: &Burst, toll: Option<f64>) -> f64 {
 /// Whether a burst's CPU time is mostly the program's. One that meets new code again and again has stops in it and little
 /// else: its accesses per second would be far too few.
 pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
-    let running = running(burst).seconds();
+    // Where the tracer took all of the CPU time off for its stops, the time that passed is of these, too.
+    let nothing_left = burst.cpu_time == Some(Nanos(0)) && burst.stops > FEWEST_STOPS;
+    let running = if nothing_left { 0.0 } else { running(burst).seconds() };
     match toll {
         Some(toll) => {
             let taken_off = taken_off(burst, Some(toll));
@@ -455,6 +461,7 @@ fn pairs<'w>(
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
                 passed: seconds.max(window.elapsed.seconds() - taken_off(window, toll)),
+                taken_off: taken_off(window, toll),
                 blocks,
                 looked_up,
                 mispredicted: work.mispredicted * instructions / work.instructions.max(1.0),
@@ -484,10 +491,13 @@ impl Pair {
     }
 
     /// These seconds of a window, at least, with branch predictors that know its branches: in short ones they may know nothing,
-    /// like caches.
+    /// like caches, and their stops may have taken twice the usual.
     fn trained(&self, seconds: f64) -> f64 {
-        let untrained = if self.is_long() { 0.0 } else { self.mispredicted * MISPREDICTED.high };
-        (seconds - untrained).max(seconds / MOST)
+        let others = match self.is_long() {
+            true => 0.0,
+            false => self.mispredicted * MISPREDICTED.high + self.taken_off,
+        };
+        (seconds - others).max(seconds / MOST)
     }
 
     /// Whether the window lasted for longer than caches are cold.
@@ -538,6 +548,7 @@ impl Pair {
             traced: add(self.traced, other.traced),
             counted: add(self.counted, other.counted),
             passed: self.passed + other.passed,
+            taken_off: self.taken_off + other.taken_off,
             blocks: self.blocks + other.blocks,
             looked_up: self.looked_up + other.looked_up,
             mispredicted: self.mispredicted + other.mispredicted,
@@ -565,4 +576,28 @@ fn rate(pairs: &[Pair], share: Option<NativeShare>) -> Option<Bounds> {
     let scatter = (quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST);
     let speed = sums.speed(share)?;
     Some(Bounds { best: speed.best, low: speed.low / scatter, high: speed.high * scatter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_whose_stops_took_all_of_its_time_tells_no_rates() {
+        let mut builder = testkit::recording::RecordingBuilder::new();
+        builder.burst(1, 1, &[]);
+        let recording = builder.build();
+        let of = |cpu_time, stops| Burst {
+            cpu_time: Some(Nanos(cpu_time)),
+            elapsed: Nanos(8_000_000),
+            stand_still: Nanos(6_900_000),
+            stops,
+            ..recording.bursts[0].clone()
+        };
+        let toll = Some(6e-6);
+        assert!(!tells_rates(&of(0, 66), toll));
+        assert!(tells_rates(&of(800_000, 66), toll));
+        // A window of two stops: a host stole the thread's time.
+        assert!(tells_rates(&of(0, 2), toll));
+    }
 }
