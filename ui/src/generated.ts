@@ -304,6 +304,7 @@ export type Summary = {
   time_split: {
     kernel: Metric;
     page_faults: Metric;
+    spinning: Metric;
     thread_time: Metric;
     user: Metric;
     waiting: Metric;

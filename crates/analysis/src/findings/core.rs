@@ -11,11 +11,13 @@ use crate::memory::Class;
 pub(super) const ID: &str = "core-bound";
 /// Beyond what instructions need, percent, at most.
 const BOUND: f64 = 40.0;
+/// Spinning that is more than this part of the CPU time decides what to do.
+const SPINNING: f64 = 0.2;
 
 pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
     let traced = figures.traced.as_ref().ok()?;
     // Threads that may wait for each other's lines are not known to be held up by nothing.
-    if !found.is_empty() || figures.shared.is_err() {
+    if !found.is_empty() || figures.shared.is_err() || spins(figures) {
         return None;
     }
     let (why, proof) = by_no_miss_time(traced).or_else(|| by_ceiling(traced))?;
@@ -31,6 +33,14 @@ pub(super) fn judge(figures: &Figures, found: &[Finding]) -> Option<Draft> {
         gain: unquantified("nothing to gain from memory"),
         next: words("report hotspots"),
     })
+}
+
+/// Whether threads spin for a good part of the CPU time: better instructions there would save nothing.
+fn spins(figures: &Figures) -> bool {
+    let threads = figures.threads.as_deref().unwrap_or_default();
+    let computed: f64 = threads.iter().filter_map(|thread| thread.cpu.value).sum();
+    let cpu = figures.cpu_time.value.unwrap_or(0.0);
+    !threads.is_empty() && computed < cpu * (1.0 - SPINNING)
 }
 
 /// Its loops take as long with all their data in the first level.

@@ -1,5 +1,7 @@
 //! Elapsed time, CPU time, and how the time of all threads divides.
 
+use std::collections::BTreeMap;
+
 use base::Nanos;
 use facts::{Evidence, Metric, RunState};
 
@@ -12,6 +14,8 @@ use crate::weight::Weight;
 pub struct TimeSplit {
     /// CPU time in the program and its libraries.
     pub user: Metric,
+    /// Of `user`: threads that spin in an OpenMP library or at a spin lock, until another one comes.
+    pub spinning: Metric,
     /// CPU time in the kernel, without page faults where these are known.
     pub kernel: Metric,
     /// CPU time serving page faults.
@@ -91,6 +95,21 @@ pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
     }
 }
 
+fn spinning(profile: &Profile<'_>) -> Metric {
+    if profile.whole().is_empty() {
+        return Metric::unavailable("s", profile.why_no_samples());
+    }
+    let mut spins = BTreeMap::new();
+    let mut all = Weight::default();
+    for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
+        let place = profile.stacks.innermost_user(cell.stack);
+        if *spins.entry(place).or_insert_with(|| crate::threading::spins(&profile.stacks, place)) {
+            all.merge(&cell.weight);
+        }
+    }
+    profile.cpu_scale().quantity(&all)
+}
+
 pub(super) fn time_split(
     profile: &Profile<'_>,
     cpu: &Metric,
@@ -126,6 +145,7 @@ pub(super) fn time_split(
     };
     let waiting = thread_time.value.zip(cpu.value).map(|(alive, cpu)| alive - cpu);
     TimeSplit {
+        spinning: spinning(profile),
         user: part(user, cpu, "the kernel's part of the CPU time is unknown"),
         kernel: part(other_kernel, kernel, kernel.note.as_deref().unwrap_or_default()),
         page_faults,

@@ -179,6 +179,9 @@ fn core_bound_is_said_where_nothing_else_is() {
     // Nor is it said where threads could not be compared.
     let uncompared = Figures { shared: Err("no two bursts".to_owned()), ..with(percent(7.0)) };
     assert_eq!(ids(&uncompared), NOTHING);
+    // Nor where threads spin: one second of CPU time, of which they computed the half.
+    let half = threads::thread(0, 0.5, (0.0, 1.0));
+    assert_eq!(ids(&Figures { threads: Ok(vec![half]), ..with(percent(7.0)) }), NOTHING);
     let mut slow = with(percent(7.0));
     let half = about(0.5, "s");
     slow.allocator = Ok(spent(half.clone(), half));

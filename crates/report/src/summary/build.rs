@@ -86,6 +86,7 @@ impl Summary {
             sampling: sampling(run, &found),
             time_split: TimeSplitSummary {
                 user: tidy(found.split.user),
+                spinning: tidy(found.split.spinning),
                 kernel: tidy(found.split.kernel),
                 page_faults: tidy(found.split.page_faults),
                 waiting: tidy(found.split.waiting),

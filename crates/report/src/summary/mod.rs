@@ -160,6 +160,7 @@ pub struct RefusedSummary {
 #[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
 pub struct TimeSplitSummary {
     pub user: Metric,
+    pub spinning: Metric,
     pub kernel: Metric,
     pub page_faults: Metric,
     pub waiting: Metric,

@@ -10,7 +10,7 @@ use crate::text::{percent, printable};
 
 /// From this share on, time outside the program's own code is in the verdict: the rest of it is about less than half.
 const MUCH: f64 = 50.0;
-/// Memory that may take a larger share, percent, has a part in what limits the program.
+/// Memory that may take a larger share, percent, has a part in what limits the program; so has spinning.
 const LITTLE: f64 = 20.0;
 
 /// Fills in the verdict of a summary that is complete but for it. Only an analysis of memory has one.
@@ -67,15 +67,28 @@ fn outside(summary: &Summary) -> Vec<String> {
     };
     let kernel = Some(split.kernel.value.unwrap_or(0.0) + split.page_faults.value.unwrap_or(0.0));
     let kernel = of(kernel, summary.cpu_time.value).map(|share| {
-        format!("But the kernel takes {} % of the CPU time, page faults included.", percent(share))
+        format!("the kernel takes {} % of the CPU time, page faults included.", percent(share))
     });
     let waiting = of(split.waiting.value, split.thread_time.value).map(|share| {
         format!(
-            "But its threads spend {} % of their lifetime waiting: for each other, I/O or a CPU.",
+            "its threads spend {} % of their lifetime waiting: for each other, I/O or a CPU.",
             percent(share)
         )
     });
-    kernel.into_iter().chain(waiting).collect()
+    let spins = split.spinning.value.zip(summary.cpu_time.value.filter(|cpu| *cpu > 0.0));
+    let spins = spins.map(|(spins, cpu)| spins / cpu * 100.0).filter(|share| *share > LITTLE);
+    let spins = spins.map(|share| {
+        format!(
+            "its threads spin for {} % of the CPU time: they wait for each other.",
+            percent(share)
+        )
+    });
+    let all = spins.into_iter().chain(kernel).chain(waiting);
+    std::iter::once("But")
+        .chain(std::iter::repeat("And"))
+        .zip(all)
+        .map(|(and, what)| format!("{and} {what}"))
+        .collect()
 }
 
 fn decided_by(summary: &Summary) -> String {

@@ -19,6 +19,8 @@ const OBJECTS: usize = 3;
 const FUNCTIONS: usize = 5;
 const FINDINGS: usize = 3;
 const UNDECIDED: usize = 3;
+/// Threads that spin for less of the CPU time, percent, are not worth a word.
+const SPINNING: f64 = 5.0;
 /// What is known to a factor of this is a number; else it is a range.
 const KNOWN: f64 = 2.0;
 /// Narrower intervals may lie as they like, points.
@@ -114,7 +116,13 @@ fn time(summary: &Summary) -> Option<String> {
         Some(_) => "of the lifetimes of its threads",
         None => "of the CPU time",
     };
-    (!shown.is_empty()).then(|| format!("{shown} {of}"))
+    let spinning = summary.time_split.spinning.value.zip(summary.cpu_time.value);
+    let spinning = spinning.map_or(0.0, |(spins, cpu)| spins / cpu.max(1e-9) * 100.0);
+    let spinning = match spinning >= SPINNING {
+        true => format!("; spinning takes {} % of the CPU time", percent(spinning)),
+        false => String::new(),
+    };
+    (!shown.is_empty()).then(|| format!("{shown} {of}{spinning}"))
 }
 
 /// What it would be without: the verdict has the share itself already.
