@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_goes_on_in_another_is_told_from_one_that_returns() {
+    fn a_function_that_goes_on_in_another_is_known() {
         // mov rax,[rdi]; ret
         assert_eq!(ends(&[0x48, 0x8b, 0x07, 0xc3]), (vec![false, false], false));
         // mov rax,[rdi]; jmp rax
