@@ -324,6 +324,9 @@ pub struct Run {
     /// Which rank of an MPI job it was, where a launcher said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<Rank>,
+    /// The machine's name in its network; `None` where it has none, and in earlier results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_name: Option<String>,
     /// The file that this was imported from; `None` for our own recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,

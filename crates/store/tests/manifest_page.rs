@@ -29,6 +29,7 @@ fn full() -> Run {
     let event = SourceEvent { name: "cycles".to_owned(), ..SourceEvent::default() };
     run.source = Some(Source { events: vec![event], ..Source::default() });
     run.rank = Some(Rank::default());
+    run.host_name = Some("node7".to_owned());
     run.branch_replays = vec![BranchReplay { burst: 0, records: 1, lost_ps: 1 }];
     run.collector.timed_load_overhead_cycles =
         Some(TimedLoadOverhead { p10: 1, median: 2, p90: 3, mean: None });

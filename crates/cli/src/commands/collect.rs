@@ -311,6 +311,7 @@ fn new_run(
         working_directory: working_directory(what),
         started_unix: now.as_ref().map_or(0, |since| since.as_secs()),
         started_part_ns: now.map_or(0, |since| since.subsec_nanos()),
+        host_name: Some(host_name()).filter(|name| !name.is_empty()),
         host,
         knobs: settings.changed.clone(),
         limit_bytes: collection.limit * 1_000_000,

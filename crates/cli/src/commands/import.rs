@@ -62,6 +62,7 @@ fn describe(run: &mut Run, imported: Imported) {
         stack_bytes: imported.stack_bytes,
         ..CollectorInfo::default()
     };
+    run.host_name = Some(machine.host).filter(|name| !name.is_empty());
     run.host = Host {
         cpu: machine.cpu,
         architecture: machine.architecture,
