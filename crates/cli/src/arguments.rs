@@ -69,6 +69,11 @@ pub enum Command {
         after_help = "Examples:\n  fathom export pprof -o r000ma.pb.gz && go tool pprof -http : r000ma.pb.gz\n  fathom export speedscope -r r000ma -o r000ma.speedscope.json\n  fathom export folded --figure alloc_space | inferno-flamegraph > heap.svg\n  fathom export perfetto -o r000ma.pftrace\n  fathom export svg -o flame.svg\n\nTables of a view: fathom report VIEW --format csv -o FILE. The result's own files are Parquet."
     )]
     Export(ExportOptions),
+    /// Collect the figures of many results as Parquet files that query engines read
+    Dataset {
+        #[command(subcommand)]
+        action: DatasetAction,
+    },
     /// Describe this machine: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -415,10 +420,46 @@ pub struct ExportOptions {
     pub figure: Option<String>,
 }
 
+#[derive(Subcommand, Debug)]
+pub enum DatasetAction {
+    /// Add results to a dataset; a result that is there already is not added again
+    #[command(
+        after_help = "Examples:\n  fathom dataset add fleet r000ma r001ma\n  fathom dataset add /shared/fleet --label rack=r12 job.*\n\nA result that cannot be read is left out, with the reason in DATASET/quarantine; the others are\nadded, and the exit code is 4. After a full disk or a kill, the same command goes on."
+    )]
+    Add(AddOptions),
+}
+
+#[derive(Args, Debug)]
+pub struct AddOptions {
+    /// The dataset's directory; made if it is not there
+    pub dataset: PathBuf,
+    /// Directories of results
+    #[arg(required = true)]
+    pub results: Vec<PathBuf>,
+    /// Keep this with each result (repeatable); `rack` is a column of its own, `host` names a machine where the
+    /// result does not
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub labels: Vec<(String, String)>,
+    /// Print errors only: no progress, no count
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
 #[derive(Args, Debug)]
 pub struct VerifyOptions {
     /// The result [default: the newest in this directory]
     pub result: Option<PathBuf>,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if name.is_empty() || !name.chars().all(is_plain) || value.is_empty() || value.contains(',') {
+        return Err(
+            "must be NAME=VALUE: letters, digits and _, then a text without commas".to_owned()
+        );
+    }
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn seconds(text: &str) -> Result<std::time::Duration, String> {

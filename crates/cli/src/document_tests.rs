@@ -50,7 +50,9 @@ fn every_command_has_a_section_with_exactly_its_options() {
             .map(str::to_owned)
             .collect();
         let mut options = BTreeSet::new();
-        for option in command.get_arguments().filter(|option| option.get_id() != "help") {
+        let nested = command.get_subcommands().flat_map(clap::Command::get_arguments);
+        let all = command.get_arguments().chain(nested);
+        for option in all.filter(|option| option.get_id() != "help") {
             options.extend(option.get_long().map(|long| format!("--{long}")));
             options.extend(option.get_short().map(|short| format!("-{short}")));
         }

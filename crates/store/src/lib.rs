@@ -38,7 +38,7 @@ mod writer;
 pub use answers::Answer;
 pub use directory::{next_free, size_on_disk};
 pub use error::{Problem, StoreError};
-pub use manifest::replace_run;
+pub use manifest::{read_run, replace_run};
 pub use open::{Opened, open};
 pub use schema::{Column, ColumnKind, Shape};
 pub use table::Table;

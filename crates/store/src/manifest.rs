@@ -49,6 +49,14 @@ struct VersionOnly {
     schema: u32,
 }
 
+/// What a result says about itself, without its tables.
+///
+/// # Errors
+/// As [`crate::open`].
+pub fn read_run(directory: &Path) -> Result<Run, StoreError> {
+    read(directory).map(|manifest| manifest.run)
+}
+
 /// Replaces what a closed recording says about itself (the machine's figures, measured after the program) and keeps
 /// its tables and their seals.
 ///

@@ -5,6 +5,7 @@
 mod browser;
 pub mod collect;
 mod counters;
+pub mod dataset;
 pub mod diff;
 pub mod doctor;
 pub mod export;

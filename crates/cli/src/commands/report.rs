@@ -145,13 +145,19 @@ pub fn open(directory: &Path) -> Result<Recording, Failure> {
 
 /// The same, with the problems.
 pub fn open_with_problems(directory: &Path) -> Result<(Recording, Vec<String>), Failure> {
-    let opened = store::open(directory).map_err(|error| {
+    let (recording, problems) = opened(directory).map_err(|error| {
         let code = store_error_code(&error, DAMAGED);
         Failure::new(code, error)
     })?;
-    for problem in &opened.problems {
+    for problem in &problems {
         eprintln!("fathom: {}: {problem}", directory.display());
     }
+    Ok((recording, problems))
+}
+
+/// The same, and prints nothing.
+pub fn opened(directory: &Path) -> Result<(Recording, Vec<String>), StoreError> {
+    let opened = store::open(directory)?;
     let mut recording = opened.recording;
     if recording.run.state == RunState::Incomplete && recording.frames.is_empty() {
         name_symbols(&mut recording);

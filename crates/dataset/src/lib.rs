@@ -1,0 +1,23 @@
+//! A dataset: the figures of many results as Parquet files that query engines read.
+//!
+//! What for: [`rows`] takes the figures of a result from the views of `fathom report`; [`Dataset`] adds them to a folder, so that
+//! a result is there once and whole, or not at all. What not: opening results (cli), computing figures (analysis), an engine of
+//! our own: queries run in programs that exist.
+//!
+//! Layout: `docs/format/dataset.md`. Assumption: files never change after they got their name; several processes may add to
+//! one dataset at a time.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod identity;
+mod parquet_file;
+mod rows;
+mod store;
+mod tables;
+
+pub use error::DatasetError;
+pub use identity::Identity;
+pub use rows::{Labels, Rows, rows};
+pub use store::{Dataset, Held, VERSION_FILE};
+pub use tables::{ColumnType, PARTITIONS, TABLES, TableColumns, VERSION, Value};
