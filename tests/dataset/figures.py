@@ -25,7 +25,9 @@ def rows(table, names):
         value, low, high, evidence, variance = row[-5:]
         if evidence is None:
             assert value is None and low is None and high is None and variance is None, row
-        elif low is not None:
+        elif low is None or high is None:
+            assert variance is None, row
+        else:
             assert abs(variance - ((high - low) / 3.919928) ** 2) <= 1e-6 * variance, row
     return {row[:-5]: row[-5:-1] for row in found}
 

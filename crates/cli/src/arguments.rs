@@ -74,6 +74,11 @@ pub enum Command {
         #[command(subcommand)]
         action: DatasetAction,
     },
+    /// Ask a question about all results of a dataset
+    #[command(
+        after_help = "Examples:\n  fathom across fleet\n  fathom across fleet top-functions --param limit=20\n  fathom across fleet regressed --param since=2026-11-24 --format json\n  fathom across fleet imbalance --engine spark://node1:7077\n\nIt runs DuckDB where that is installed: pip install duckdb"
+    )]
+    Across(AcrossOptions),
     /// Describe this machine: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -446,9 +451,37 @@ pub struct AddOptions {
 }
 
 #[derive(Args, Debug)]
+pub struct AcrossOptions {
+    /// The dataset's directory
+    pub dataset: PathBuf,
+    /// The question; without one, all are listed
+    pub question: Option<String>,
+    /// Set a parameter of the question (repeatable)
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parameter)]
+    pub parameters: Vec<(String, String)>,
+    /// Where it is answered: duckdb, spark, spark://HOST:PORT, spark:MASTER, clickhouse or clickhouse://HOST:PORT
+    #[arg(long, value_name = "ENGINE", default_value = "duckdb")]
+    pub engine: String,
+    /// Output format
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// List the questions and their parameters
+    #[arg(long)]
+    pub list: bool,
+    /// Print the SQL for the engine instead of running it
+    #[arg(long)]
+    pub sql: bool,
+}
+
+#[derive(Args, Debug)]
 pub struct VerifyOptions {
     /// The result [default: the newest in this directory]
     pub result: Option<PathBuf>,
+}
+
+fn parameter(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

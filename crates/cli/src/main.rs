@@ -66,6 +66,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Scale(arguments) => commands::scale::scale(arguments),
         Command::Import(options) => commands::import::import(&options),
         Command::Export(options) => commands::export::export(&options),
+        Command::Across(options) => commands::across::across(&options),
         Command::Dataset { action } => commands::dataset::dataset(&action),
         Command::Machine(options) => commands::machine::machine(&options),
         Command::Doctor => commands::doctor::doctor(),

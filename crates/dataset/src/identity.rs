@@ -43,7 +43,7 @@ impl Identity {
         };
         let rank_text = rank.map(|rank| rank.rank.to_string());
         let job = rank.and_then(|rank| rank.job.as_deref());
-        let told = [
+        let known = [
             run.started_unix.to_string().as_str(),
             run.started_part_ns.to_string().as_str(),
             pid.to_string().as_str(),
@@ -62,7 +62,7 @@ impl Identity {
             part(rank_text.as_deref()),
             run.analysis.name().to_owned(),
         ];
-        let [one, other] = ["one", "other"].map(|start| hash(start, &told));
+        let [one, other] = ["one", "other"].map(|start| hash(start, &known));
         Ok(Identity { run: format!("{one:016x}{other:016x}"), parts })
     }
 }

@@ -9,15 +9,19 @@
 
 #![forbid(unsafe_code)]
 
+mod dialect;
 mod error;
 mod identity;
 mod parquet_file;
+mod questions;
 mod rows;
 mod store;
 mod tables;
 
+pub use dialect::Dialect;
 pub use error::DatasetError;
 pub use identity::Identity;
+pub use questions::{AnswerColumn, COMMON, Parameter, Question, questions};
 pub use rows::{Labels, Rows, rows};
 pub use store::{Dataset, Held, VERSION_FILE};
 pub use tables::{ColumnType, PARTITIONS, TABLES, TableColumns, VERSION, Value};

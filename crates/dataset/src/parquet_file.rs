@@ -73,13 +73,13 @@ fn encode(
     };
     let fields = table.columns().map(field).collect::<Result<Vec<_>, _>>()?;
     let schema = Arc::new(Type::group_type_builder(table.name).with_fields(fields).build()?);
-    let told = [(VERSION_KEY, VERSION.to_string()), (STATE_KEY, state.to_owned())];
+    let pairs = [(VERSION_KEY, VERSION.to_string()), (STATE_KEY, state.to_owned())];
     let properties = WriterProperties::builder()
         .set_created_by(format!("fathom {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(
-            told.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect(),
+            pairs.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect(),
         ))
         .build();
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
@@ -139,7 +139,7 @@ fn kernel_error(error: ParquetError) -> io::Error {
 /// The footer of a file; `None` where there is no such file, or it is none of ours.
 pub fn footer(path: &Path) -> Option<Footer> {
     let reader = SerializedFileReader::new(File::open(path).ok()?).ok()?;
-    let told = reader.metadata().file_metadata().key_value_metadata()?;
-    let value = |key: &str| told.iter().find(|pair| pair.key == key)?.value.clone();
+    let pairs = reader.metadata().file_metadata().key_value_metadata()?;
+    let value = |key: &str| pairs.iter().find(|pair| pair.key == key)?.value.clone();
     Some(Footer { version: value(VERSION_KEY)?.parse().ok()?, state: value(STATE_KEY)? })
 }

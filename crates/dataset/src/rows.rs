@@ -25,6 +25,12 @@ pub type Labels = std::collections::BTreeMap<String, String>;
 pub struct Rows([Vec<Vec<Value>>; 7]);
 
 impl Rows {
+    /// Rows from elsewhere than a recording, by the names of their tables. What no table is called is left out.
+    #[must_use]
+    pub fn of_tables(mut rows: std::collections::BTreeMap<&str, Vec<Vec<Value>>>) -> Rows {
+        Rows(TABLES.map(|table| rows.remove(table.name).unwrap_or_default()))
+    }
+
     /// Those of a table.
     pub(crate) fn of(&self, table: &TableColumns) -> &[Vec<Value>] {
         let at = TABLES.iter().position(|known| known == table);
@@ -165,7 +171,7 @@ fn add_figure(row: &mut Vec<Value>, name: &str, metric: &Metric) {
     ]);
 }
 
-/// Of the estimate; 0 for exact counts, `None` where no interval is known.
+/// Of the estimate; 0 for exact counts, `None` where an end of the interval is not known.
 fn variance(metric: &Metric) -> Option<f64> {
     let (low, high) = (metric.low?, metric.high?);
     metric.value.map(|_| ((high - low) / DEVIATIONS).powi(2))

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::json::tidy;
 use crate::summary::quoted;
-use crate::text::{IN_PROSE, measure, seconds, shorten_function};
+use crate::text::{IN_PROSE, interval, seconds, shorten_function};
 
 /// One finding.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -173,14 +173,8 @@ impl FindingSummary {
 
 /// The value with its interval.
 fn shown(metric: &Metric) -> String {
-    let Some(value) = metric.value else {
-        return format!("n/a ({})", metric.note.as_deref().unwrap_or("not recorded"));
-    };
-    let one = |value: f64| measure(value, &metric.unit);
-    match (metric.low, metric.high) {
-        (Some(low), Some(high)) if low < high => {
-            format!("{} ({} to {})", one(value), one(low), one(high))
-        }
-        _ => one(value),
+    match metric.value {
+        Some(value) => interval(metric, value),
+        None => format!("n/a ({})", metric.note.as_deref().unwrap_or("not recorded")),
     }
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod arrange;
 mod assembly;
 pub mod consistency;
@@ -34,6 +35,7 @@ pub use analysis::memory::Bands;
 pub use analysis::parallel::each_long;
 pub use analysis::placement::Topology;
 pub use analysis::{Filter, Key};
+pub use answer::{Answer, AnswerColumn, AnswerKind};
 pub use assembly::assembly;
 pub use diff::Diff;
 pub use error::ReportError;

@@ -82,6 +82,8 @@ pub(crate) enum CellStyle {
     Measure(&'static str),
     /// A change in percent with its interval; where that says nothing, the difference in the other column.
     Change(&'static str, &'static str),
+    /// A figure in its own unit with its interval.
+    Interval(&'static str),
     /// A time axis: start of the row.
     Start(&'static str),
     /// A function, indented by the level in the other column if there is one.
@@ -127,6 +129,7 @@ impl CellStyle {
             | CellStyle::Ratio(key)
             | CellStyle::Measure(key)
             | CellStyle::Change(key, _)
+            | CellStyle::Interval(key)
             | CellStyle::Start(key)
             | CellStyle::Function(key, _)
             | CellStyle::Text(key)

@@ -50,19 +50,27 @@ pub fn finding(name: &str) -> PathBuf {
     build("tests/findings", &BUILT).join(name)
 }
 
-/// Runs a script of `tests` with the packages of `tests/requirements.txt`, and expects that it ends with 0; `false`, with the
-/// reason printed, where they are not installed.
-pub fn python<S: AsRef<OsStr>>(script: &str, arguments: &[S]) -> bool {
+/// The folder of programs of a Python with the packages of `list`, a file of `tests`; `None`, with the reason printed, where they
+/// are not installed.
+#[must_use]
+pub fn python_with(list: &str) -> Option<PathBuf> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let folder = target.join("python");
     let file = |path: PathBuf| std::fs::read(path).ok();
-    if file(folder.join("requirements.txt")) != file(root().join("tests/requirements.txt")) {
-        skip("packages of tests/requirements.txt are missing: scripts/python_packages.sh");
-        return false;
+    let is_there = file(folder.join(list)) == file(root().join("tests").join(list));
+    if !is_there {
+        skip(&format!("packages of tests/{list} are missing: scripts/python_packages.sh"));
     }
+    is_there.then(|| folder.join("bin"))
+}
+
+/// Runs a script of `tests` with the packages of `tests/requirements.txt`, and expects that it ends with 0; `false`, with the
+/// reason printed, where they are not installed.
+pub fn python<S: AsRef<OsStr>>(script: &str, arguments: &[S]) -> bool {
+    let Some(folder) = python_with("requirements.txt") else { return false };
     let script = root().join("tests").join(script);
-    let output = Command::new(folder.join("bin/python")).arg(script).args(arguments).output();
+    let output = Command::new(folder.join("python3")).arg(script).args(arguments).output();
     let output = output.expect("python can be started");
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{:?}\n{}", output.status, String::from_utf8_lossy(&said));

@@ -2,6 +2,7 @@
 //!
 //! What not: parsing the command line (`arguments`).
 
+pub mod across;
 mod browser;
 pub mod collect;
 mod counters;

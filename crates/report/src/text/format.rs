@@ -88,6 +88,17 @@ pub(crate) fn measure(value: f64, unit: &str) -> String {
     }
 }
 
+/// `3.12 s (2.95 s to 3.3 s)`.
+pub(crate) fn interval(metric: &Metric, value: f64) -> String {
+    let one = |value: f64| measure(value, &metric.unit);
+    match (metric.low, metric.high) {
+        (Some(low), Some(high)) if low < high => {
+            format!("{} ({} to {})", one(value), one(low), one(high))
+        }
+        _ => one(value),
+    }
+}
+
 /// Longer lines of prose are hard to read, however wide the terminal is.
 pub(crate) const PROSE: usize = 100;
 

@@ -6,8 +6,8 @@
 use facts::Metric;
 
 use super::{
-    PROSE, Paint, bytes, count, cut_middle, fit, measure, number, percent, plus_minus, printable,
-    seconds, shorten_function, shorten_path, wrap,
+    PROSE, Paint, bytes, count, cut_middle, fit, interval, measure, number, percent, plus_minus,
+    printable, seconds, shorten_function, shorten_path, wrap,
 };
 use crate::table::{Cell, CellStyle, Table};
 
@@ -163,6 +163,7 @@ impl Drawn {
                 | CellStyle::Ratio(_)
                 | CellStyle::Measure(_)
                 | CellStyle::Change(..)
+                | CellStyle::Interval(_)
                 | CellStyle::Start(_)
                 | CellStyle::Number(_)
                 | CellStyle::Figure(_)
@@ -195,6 +196,7 @@ impl Drawn {
                 Cell::Metric(Metric { value: None, .. }) => figure(difference, &no_percent),
                 _ => figure(key, &change),
             },
+            CellStyle::Interval(key) => figure(key, &interval),
             CellStyle::Bar(key) => figure(key, &|_, value| bar(value, self.largest)),
             CellStyle::Start(key) => match cell(key) {
                 Cell::Seconds(at) => format!("{at:.3} s"),
