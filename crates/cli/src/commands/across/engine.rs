@@ -127,6 +127,8 @@ fn parse(text: &str) -> Result<Vec<Map<String, Value>>, serde_json::Error> {
 }
 
 fn duckdb(sql: &str) -> Result<String, Failure> {
+    // It draws on stdout in queries of more than 2 s, in front of the first row.
+    let sql = &format!("SET enable_progress_bar = false;\n{sql}");
     if let Some(program) = on_path("duckdb") {
         let mut command = Command::new(program);
         return run("duckdb", command.args(["-batch", "-json", "-init", "/dev/null"]), sql);
