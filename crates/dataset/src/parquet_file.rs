@@ -42,7 +42,7 @@ pub fn write(
     let put = || -> io::Result<()> {
         let file = File::create(temporary)?;
         let file = encode(file, table, rows, state).map_err(kernel_error)?;
-        file.sync_all()?;
+        file.inner().sync_all()?;
         fs::rename(temporary, path)?;
         // The name, too, must survive a power cut.
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
@@ -58,7 +58,7 @@ fn encode(
     table: &TableColumns,
     rows: &[Vec<Value>],
     state: &str,
-) -> Result<File, ParquetError> {
+) -> Result<SerializedFileWriter<File>, ParquetError> {
     let field = |(name, kind): (&str, ColumnType)| {
         let (physical, logical) = match kind {
             ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
@@ -90,7 +90,9 @@ fn encode(
         }
         group.close()?;
     }
-    writer.into_inner()
+    // Not `into_inner`: it turns what the kernel said into text, and a full disk would not be known as one.
+    writer.finish()?;
+    Ok(writer)
 }
 
 fn write_column<'a>(
