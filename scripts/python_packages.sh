@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes sure that what tests use from PyPI is there, at the versions of tests/requirements.txt and tests/engines.txt, in target/python.
+# Makes sure that what tests use from PyPI is there, at the versions of tests/requirements.txt, in target/python; with the
+# argument `engines` also query engines, tests/engines.txt: 1 GB and two minutes, too much for every run.
 #
 # Apart from packages.sh: nothing that Fathom is made of needs these. Fails with the reason where something cannot be had;
 # tests that need it are then skipped.
@@ -8,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 python=${CARGO_TARGET_DIR:-target}/python
 failed=0
-for wanted in requirements engines; do
+for wanted in requirements "$@"; do
     # Copied last, so that it is there only after a whole installation.
     if cmp -s "tests/$wanted.txt" "$python/$wanted.txt"; then continue; fi
     if ! command -v python3 >/dev/null; then

@@ -432,6 +432,12 @@ pub enum DatasetAction {
         after_help = "Examples:\n  fathom dataset add fleet r000ma r001ma\n  fathom dataset add /shared/fleet --label rack=r12 job.*\n\nA result that cannot be read is left out, with the reason in DATASET/quarantine; the others are\nadded, and the exit code is 4. After a full disk or a kill, the same command goes on."
     )]
     Add(AddOptions),
+    /// Check that all files of a dataset can be read, and list what is not whole
+    #[command(after_help = "Examples:\n  fathom dataset verify fleet")]
+    Verify {
+        /// The dataset's directory
+        dataset: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]

@@ -76,6 +76,36 @@ fn a_result_is_added_once_and_its_figures_are_those_of_the_report() {
 }
 
 #[test]
+fn files_that_are_damaged_or_left_over_are_named() {
+    let (fathom, names) = results("dataset-verify", 2);
+    assert_eq!(said(&fathom, &add("ds", &names)).0, Some(0));
+    let verify = || said(&fathom, &["dataset", "verify", "ds"]);
+    assert_eq!(verify().1, "ds: 2 results are whole, 0 files are damaged\n");
+    let folder = fathom.scratch.join("ds");
+    let of = |table: &str| {
+        let files = content(&folder).into_keys();
+        let ours = |path: &PathBuf| {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            path.starts_with(table) && !name.starts_with("schema-")
+        };
+        files.filter(ours).collect::<Vec<_>>()
+    };
+    let [functions, runs] = ["functions", "runs"].map(of);
+    std::fs::write(folder.join(&functions[0]), "PAR1").expect("a file");
+    std::fs::remove_file(folder.join(&runs[1])).expect("a file");
+    let (code, text, _) = verify();
+    assert_eq!(code, Some(4));
+    assert!(text.contains("damaged  ds/functions/") && text.contains("unread   ds/figures/"));
+    assert!(text.ends_with("ds: 1 results are whole, 1 files are damaged\n"), "{text}");
+    // Adding again mends both: what is damaged is not there.
+    std::fs::remove_file(folder.join(&functions[0])).expect("a file");
+    std::fs::remove_file(folder.join(&runs[0])).expect("a file");
+    assert_eq!(said(&fathom, &add("ds", &names)).0, Some(0));
+    assert_eq!(verify().1, "ds: 2 results are whole, 0 files are damaged\n");
+    assert_eq!(said(&fathom, &["dataset", "verify", "nowhere"]).0, Some(2));
+}
+
+#[test]
 fn what_cannot_be_added_is_left_out_with_a_reason_and_can_be_added_later() {
     let (fathom, names) = results("quarantine", 3);
     let file = |name: &str| fathom.scratch.join(name);

@@ -44,6 +44,14 @@ pub enum DatasetError {
         /// The file being written.
         path: PathBuf,
     },
+    /// A folder of it cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        /// The folder.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// Any other failure to write.
     #[error("cannot write {}: {source}", .path.display())]
     Write {

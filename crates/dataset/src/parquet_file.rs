@@ -138,6 +138,35 @@ fn kernel_error(error: ParquetError) -> io::Error {
     }
 }
 
+/// What is wrong with a file of a table: its footer, or a column of this version that it has with another type. It may lack
+/// columns that later versions added. Rows are not read.
+pub fn check(path: &Path, table: &TableColumns) -> Result<(), String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let known: Vec<(&str, ColumnType)> = table.columns().collect();
+    for column in schema.columns() {
+        let physical = |kind| match kind {
+            ColumnType::Text => Physical::BYTE_ARRAY,
+            ColumnType::Real => Physical::DOUBLE,
+            ColumnType::Whole => Physical::INT64,
+        };
+        let expected = known.iter().find(|(name, _)| *name == column.name());
+        match expected {
+            None => return Err(format!("column '{}' is none of this table", column.name())),
+            Some((_, kind)) if physical(*kind) != column.physical_type() => {
+                return Err(format!("column '{}' has another type", column.name()));
+            }
+            Some(_) => {}
+        }
+    }
+    match footer(path) {
+        Some(footer) if footer.version <= VERSION => Ok(()),
+        Some(footer) => Err(format!("version {} of the dataset's format wrote it", footer.version)),
+        None => Err("its footer does not say which version of Fathom wrote it".to_owned()),
+    }
+}
+
 /// The footer of a file; `None` where there is no such file, or it is none of ours.
 pub fn footer(path: &Path) -> Option<Footer> {
     let reader = SerializedFileReader::new(File::open(path).ok()?).ok()?;

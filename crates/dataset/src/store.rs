@@ -9,6 +9,7 @@
 //! The file of `runs` is the last that a result gets: a result without it is not in the dataset, and questions join `runs`.
 //! What a killed process left is overwritten when the same result is added again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,19 @@ use crate::tables::{PARTITIONS, TABLES, TableColumns, VERSION};
 pub const VERSION_FILE: &str = "dataset.json";
 const QUARANTINE: &str = "quarantine";
 const VERSION_FIELD: &str = "fathom_dataset";
+
+/// What [`Dataset::verify`] saw.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// Results that are whole.
+    pub results: usize,
+    /// Results that were left out.
+    pub quarantined: usize,
+    /// Files that cannot be read, and why.
+    pub damaged: Vec<(PathBuf, String)>,
+    /// Files of results that a killed process did not finish: no question reads them.
+    pub leftovers: Vec<PathBuf>,
+}
 
 /// A dataset that this version can read and add to.
 #[derive(Debug)]
@@ -183,10 +197,59 @@ impl Dataset {
         let _ = fs::remove_file(self.quarantine_file(result));
     }
 
+    /// Looks at all files.
+    ///
+    /// # Errors
+    /// When a folder cannot be read.
+    pub fn verify(&self) -> Result<Verified, DatasetError> {
+        let mut found = Verified::default();
+        let [others @ .., runs] = &TABLES;
+        let mut whole = BTreeSet::new();
+        for table in [runs].into_iter().chain(others) {
+            let root = self.path.join(table.name);
+            let mut files = Vec::new();
+            files_below(&root, PARTITIONS.len(), &mut files)
+                .map_err(|source| DatasetError::Read { path: root.clone(), source })?;
+            files.sort();
+            for file in files {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let inside = file.strip_prefix(&root).unwrap_or(&file).to_owned();
+                if name.ends_with(".new") {
+                    found.leftovers.push(file);
+                    continue;
+                }
+                match parquet_file::check(&file, table) {
+                    Err(what) => found.damaged.push((file, what)),
+                    Ok(()) if name.starts_with("schema-") => {}
+                    Ok(()) if table.name == runs.name => drop(whole.insert(inside)),
+                    Ok(()) if whole.contains(&inside) => {}
+                    Ok(()) => found.leftovers.push(file),
+                }
+            }
+        }
+        found.results = whole.len();
+        let quarantine = self.path.join(QUARANTINE);
+        found.quarantined = fs::read_dir(quarantine).map_or(0, Iterator::count);
+        Ok(found)
+    }
+
     fn quarantine_file(&self, result: &Path) -> PathBuf {
         let name = crate::identity::file_name(&result.to_string_lossy());
         self.path.join(QUARANTINE).join(format!("{name}.json"))
     }
+}
+
+/// All files this many folders below.
+fn files_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.is_dir() {
+            true if depth > 0 => files_below(&path, depth - 1, files)?,
+            true => {}
+            false => files.push(path),
+        }
+    }
+    Ok(())
 }
 
 fn state_name(state: RunState) -> &'static str {

@@ -60,7 +60,8 @@ pub fn python_with(list: &str) -> Option<PathBuf> {
     let file = |path: PathBuf| std::fs::read(path).ok();
     let is_there = file(folder.join(list)) == file(root().join("tests").join(list));
     if !is_there {
-        skip(&format!("packages of tests/{list} are missing: scripts/python_packages.sh"));
+        let engines = if list == "engines.txt" { " engines" } else { "" };
+        skip(&format!("packages of tests/{list} are missing: scripts/python_packages.sh{engines}"));
     }
     is_there.then(|| folder.join("bin"))
 }

@@ -1,4 +1,4 @@
-//! `fathom dataset add`: opens results one after the other and adds their figures to a dataset.
+//! `fathom dataset`: opens results one after the other and adds their figures to a dataset; checks one.
 //!
 //! What not: the files of a dataset, and which figures (`dataset`). What one result lacks never stops the others; a dataset that
 //! cannot be written stops all, and the same command goes on from there.
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ::dataset::{Dataset, DatasetError, Held, Identity, Labels};
+use ::dataset::{Dataset, DatasetError, Held, Identity, Labels, Verified};
 use facts::{Run, RunState};
 use store::StoreError;
 
@@ -28,8 +28,30 @@ enum Outcome {
 
 /// Does what was asked.
 pub fn dataset(action: &DatasetAction) -> Result<ExitCode, Failure> {
-    let DatasetAction::Add(options) = action;
-    add(options)
+    match action {
+        DatasetAction::Add(options) => add(options),
+        DatasetAction::Verify { dataset } => verify(dataset),
+    }
+}
+
+fn verify(path: &Path) -> Result<ExitCode, Failure> {
+    let found = Dataset::open(path).and_then(|dataset| dataset.verify()).map_err(failure)?;
+    let mut text = String::new();
+    for (file, what) in &found.damaged {
+        text += &format!("damaged  {}: {what}; add its result again\n", file.display());
+    }
+    for file in &found.leftovers {
+        text +=
+            &format!("unread   {}: its result was not finished; add it again\n", file.display());
+    }
+    let Verified { results, quarantined, damaged, .. } = &found;
+    text += &format!("{}: {results} results are whole", path.display());
+    if *quarantined > 0 {
+        text += &format!(", {quarantined} were left out (reasons in quarantine)");
+    }
+    text += &format!(", {} files are damaged\n", damaged.len());
+    super::print(&text)?;
+    Ok(if damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 
 fn add(options: &AddOptions) -> Result<ExitCode, Failure> {
