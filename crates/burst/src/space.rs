@@ -348,13 +348,17 @@ impl Space {
     /// Whether a process still has this memory where we left it.
     #[must_use]
     pub fn is_in(&self, pid: Pid) -> bool {
-        let holds = |at: RemoteAddr, value: u64| {
-            let mut seen = [0; 8];
-            sys::trace::read_pieces(pid, &[(at, 8)], &mut seen) && seen == value.to_le_bytes()
-        };
         let code = |region: &Region| self.memory.load_u64(region.offset).unwrap_or(0);
-        self.area.is_none_or(|area| holds(RemoteAddr(area.0 + COOKIE as u64), self.cookie))
-            && self.regions.first().is_none_or(|region| holds(region.at, code(region)))
+        let area = self.area.map(|area| (RemoteAddr(area.0 + COOKIE as u64), self.cookie));
+        let region = self.regions.first().map(|region| (region.at, code(region)));
+        let (pieces, expected): (Vec<_>, Vec<_>) = area
+            .into_iter()
+            .chain(region)
+            .map(|(at, value)| ((at, size_of::<u64>()), value.to_le_bytes()))
+            .unzip();
+        // One call: the thread stands still meanwhile.
+        let mut seen = vec![0; size_of::<u64>() * pieces.len()];
+        sys::trace::read_pieces(pid, &pieces, &mut seen) && seen == expected.concat()
     }
 
     /// The process.

@@ -159,9 +159,11 @@ impl<'a> Visit<'a> {
         let waited_before = watch.waited();
         let asked = Instant::now();
         let stopped = trace::interrupt(tid).and_then(|()| watch.alarm.wait(tid, PATIENCE));
-        let late =
-            waited_before.zip(watch.waited()).map(|(before, now)| now.saturating_sub(before));
-        let since = stands_since(asked, Instant::now(), late);
+        let now = Instant::now();
+        let late = || Some(watch.waited()?.saturating_sub(waited_before?));
+        // Mostly there is nothing to subtract; the thread stands still meanwhile.
+        let is_soon = now.duration_since(asked) <= SOON;
+        let since = if is_soon { asked } else { stands_since(asked, now, late()) };
         match stopped {
             Ok(Happened::Stopped(Stop::Interrupted)) => {}
             Ok(Happened::Stopped(stop)) => {
