@@ -5,7 +5,7 @@
 //! bursts separately. Bringing the cache into processes has an allowance of its own, so that a program of many short
 //! processes does not pay for each of them. What not: taking bursts.
 //!
-//! While a thread is stopped, the tracer has its CPU. The rest of our CPU time costs the program as much as it waits for
+//! While a thread is stopped, its CPU is free for the tracer. The rest of our CPU time costs the program as much as it waits for
 //! CPUs meanwhile (`displaced`).
 
 use std::time::Duration;

@@ -10,7 +10,7 @@
 /// Of what was seen at earlier turns this part counts on: some ten turns.
 const KEPT: f64 = 0.9;
 
-/// The waits of the program's threads, and our CPU time, in the last turns.
+/// Waits for a CPU, of the program's threads or of ours, and our CPU time, in the last turns.
 #[derive(Debug, Default)]
 pub struct Displaced {
     waited: f64,

@@ -151,9 +151,13 @@ impl Program {
     /// Before a visit, while the process runs: finds free places for what the visit will bring in, wherever the
     /// thread is by then.
     pub fn look_ahead(&mut self, flavour: BurstFlavour) {
+        self.places = self.expects_set_up(flavour).then(|| Places::of(self.pid));
+    }
+
+    /// Whether a visit will first bring in something, wherever the thread is by then.
+    pub fn expects_set_up(&mut self, flavour: BurstFlavour) -> bool {
         let far = self.far.unwrap_or_default();
-        let is_expected = self.needs_set_up(flavour, far);
-        self.places = is_expected.then(|| Places::of(self.pid));
+        self.needs_set_up(flavour, far)
     }
 
     /// Whether a visit must first bring in a region of code.

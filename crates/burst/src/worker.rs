@@ -23,8 +23,8 @@ use crate::budget::Budget;
 use crate::displaced::Displaced;
 use crate::drain::{Content, Raw};
 use crate::native_addresses::NativeAddresses;
-use crate::picker::Picker;
-use crate::placement::Placement;
+use crate::picker::{Clock, Picker, Schedstat};
+use crate::placement::{Placement, Side};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
@@ -50,6 +50,10 @@ const IN_KERNEL: Duration = Duration::from_millis(1);
 /// A CPU that is idle for this part of the time is free: a program of one thread leaves the other of two idle, except for
 /// what we use of it.
 const FREE: f64 = 0.75;
+/// Who waits for a CPU for this part of the time that it has one has no free one: another program uses it.
+const CROWDED: f64 = 0.5;
+/// At first we take it that we had a CPU for so long without a wait.
+const UNDISTURBED: Nanos = Nanos(1_000_000);
 /// A trace that was slowed down by less than one part in so many ran at native speed.
 const FEW: u64 = 50;
 /// Visits until a flavour's first burst: the cache is mapped, then populated, then used. All three happen in one
@@ -86,6 +90,9 @@ pub struct Worker {
     cost: Cost,
     budget: Budget,
     displaced: Displaced,
+    /// Our own clock, its last reading, and how long we waited for a CPU in the last turns.
+    own: Option<(Clock, Schedstat)>,
+    own_waits: Displaced,
     /// CPUs that we may use.
     cpus: f64,
     /// The time of the last pick and our CPU time then.
@@ -115,6 +122,8 @@ impl Worker {
         native_addresses: NativeAddresses,
     ) -> Worker {
         let mut random = Random::new(process::monotonic().0);
+        let mut own_waits = Displaced::default();
+        own_waits.note(0.0, UNDISTURBED.seconds());
         Worker {
             options,
             start,
@@ -131,6 +140,8 @@ impl Worker {
             cost: Cost::default(),
             budget: Budget::default(),
             displaced: Displaced::default(),
+            own: None,
+            own_waits,
             cpus: std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64),
             picked: (process::monotonic(), process::own_usage().cpu()),
             native_addresses,
@@ -150,6 +161,7 @@ impl Worker {
         let Ok(watch) = Watch::new() else { return };
         process::be_punctual();
         self.placement = Placement::new();
+        self.own = Clock::own().and_then(|clock| clock.read().map(|now| (clock, now)));
         while !watch.has_abandoned() {
             // A thread that stops late must not stay stopped for long, but it may take hours until it stops.
             while watch.is_waiting() && !self.shared.stop.load(Ordering::Relaxed) {
@@ -157,7 +169,7 @@ impl Worker {
                 self.release_late(&watch);
             }
             let pause = self.pause();
-            // Move to the CPU of the next thread and sleep there: a sleeping thread runs at once when its timer
+            // Take our place by the CPU of the next thread and sleep there: a sleeping thread runs at once when its timer
             // expires.
             self.cpu = self.picker.foresee().or(self.cpu);
             self.pin();
@@ -225,9 +237,10 @@ impl Worker {
         if self.options.rationed { 1.0 } else { self.displaced.part() }
     }
 
-    /// Whether the program leaves us a CPU.
+    /// Whether the program leaves us a CPU, and others do.
     fn has_free_cpu(&self) -> bool {
-        !self.options.rationed && self.picker.demand() + FREE <= self.cpus
+        let is_left = self.picker.demand() + FREE <= self.cpus;
+        !self.options.rationed && is_left && self.own_waits.part() < CROWDED
     }
 
     fn note_displaced(&mut self) {
@@ -235,6 +248,16 @@ impl Worker {
         let (time, own) = (now.0 - self.picked.0, now.1 - self.picked.1);
         self.picked = now;
         self.displaced.note(self.picker.waiting() * time.seconds(), own.seconds());
+        if let Some((clock, before)) = &mut self.own
+            && let Some(now) = clock.read()
+        {
+            // On a thread's CPU we wait for that thread. Then what was seen before fades, until we try another CPU again.
+            let is_off = |(placement, cpu): (&Placement, _)| placement.is(cpu, Side::Other);
+            let is_off = self.placement.as_ref().zip(self.cpu).is_some_and(is_off);
+            let waited = if is_off { now.waited - before.waited } else { Nanos(0) };
+            self.own_waits.note(waited.seconds(), (now.used - before.used).seconds());
+            *before = now;
+        }
     }
 
     /// Brings our own CPU time up to date.
@@ -370,7 +393,8 @@ impl Worker {
         if flavour != BurstFlavour::Trace {
             program.prepare(flavour, BLOCKS_BETWEEN, &mut self.next_block);
         }
-        self.approach(pid, tid).map_err(nowhere)?;
+        let sets_up = program.expects_set_up(flavour);
+        self.approach(pid, tid, sets_up).map_err(nowhere)?;
         let shared = Arc::clone(&self.shared);
         let mut waiting = lock(&shared.waiting);
         let result = self.visit(pid, tid, flavour, watch);
@@ -485,10 +509,6 @@ impl Worker {
         }
         self.send_blocks(pid, flavour);
         let ran = ran.map(|ran| self.publish_all((pid, tid), flavour, time, ran));
-        // Before a count window we stay: it begins at once.
-        if self.has_free_cpu() && !(flavour == BurstFlavour::Trace && self.is_slowed) {
-            self.placement.iter_mut().for_each(Placement::unpin);
-        }
         self.look_behind(pid, flavour);
         ran.map(|()| true)
     }
