@@ -65,8 +65,8 @@ pub(crate) struct TracedAccess {
     pub(crate) number: usize,
     /// Position of its instruction in the block.
     pub(crate) instruction: usize,
-    /// A `ret` lies between it and the access before.
-    pub(crate) returned: bool,
+    /// A call or jump, and no `ret`, lies between it and the access before.
+    pub(crate) entered: bool,
     pub(crate) form: Form,
 }
 
@@ -297,6 +297,10 @@ impl TracedCode {
             let between = decoded.instructions.get(from..to).unwrap_or_default();
             between.iter().any(|one| matches!(one.flow(), x86::Flow::Return))
         };
+        let enters_in = |from: usize, to: usize| {
+            let between = decoded.instructions.get(from..to).unwrap_or_default();
+            between.iter().any(|one| matches!(one.flow(), x86::Flow::Jump(_) | x86::Flow::Call(_)))
+        };
         let mut accesses: Vec<TracedAccess> = Vec::new();
         let mut number = 0;
         for (form, rooted) in forms?.into_iter().zip(&roots.accesses) {
@@ -306,8 +310,9 @@ impl TracedCode {
             let access = rooted.access;
             let site = self.site(known, Site { module, offset, number, access });
             let (number, instruction) = (accesses.len(), rooted.instruction);
-            let returned = returns_in(before.unwrap_or(0), instruction);
-            accesses.push(TracedAccess { site, number, instruction, returned, form });
+            let from = before.unwrap_or(0);
+            let entered = enters_in(from, instruction) && !returns_in(from, instruction);
+            accesses.push(TracedAccess { site, number, instruction, entered, form });
         }
         let leaves = matches!(
             decoded.end,
@@ -395,7 +400,7 @@ pub(crate) fn instructions(
 mod tests {
     use super::*;
 
-    /// Of a block with a value for rdi and one for rsp: whether each access follows a `ret`, and whether it leads on.
+    /// Of a block with a value for rdi and one for rsp: whether each access follows a call or jump, and whether it leads on.
     fn ends(code: &[u8]) -> (Vec<bool>, bool) {
         let mut builder = testkit::recording::RecordingBuilder::new();
         let module = builder.file("/program");
@@ -404,13 +409,16 @@ mod tests {
         let recording = builder.build();
         let code = TracedCode::read(&recording);
         let block = code.blocks.get(&block).expect("a block that can be read");
-        (block.accesses.iter().map(|access| access.returned).collect(), block.leads_on)
+        (block.accesses.iter().map(|access| access.entered).collect(), block.leads_on)
     }
 
     #[test]
     fn a_function_that_goes_on_in_another_is_known() {
         // mov rax,[rdi]; ret
         assert_eq!(ends(&[0x48, 0x8b, 0x07, 0xc3]), (vec![false, false], false));
+        // mov rax,[rdi]; jmp +1; (hlt); mov rax,[rdi]; jmp rax
+        let jumps = [0x48, 0x8b, 0x07, 0xeb, 0x01, 0xf4, 0x48, 0x8b, 0x07, 0xff, 0xe0];
+        assert_eq!(ends(&jumps), (vec![false, true], true));
         // mov rax,[rdi]; jmp rax
         assert_eq!(ends(&[0x48, 0x8b, 0x07, 0xff, 0xe0]), (vec![false], true));
         // mov rax,[rdi]; call rax

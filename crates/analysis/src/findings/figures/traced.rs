@@ -345,14 +345,18 @@ impl Sites<'_> {
             let site = &self.code.sites[access.site.index()];
             stacks.compiled_at(site.module, site.offset)
         };
+        // Code that was translated, but did not run, decides nothing.
+        let ran = |access: &TracedAccess| self.steps[access.site.index()].executions > 0;
         let mut found = HashSet::new();
         for block in self.code.blocks.values() {
             for pair in block.accesses.windows(2) {
-                if !pair[1].returned && compiled(&pair[0]) != compiled(&pair[1]) {
+                if pair[1].entered && ran(&pair[1]) && compiled(&pair[0]) != compiled(&pair[1]) {
                     found.insert(function(&pair[0]));
                 }
             }
-            found.extend(block.accesses.last().filter(|_| block.leads_on).map(function));
+            found.extend(
+                block.accesses.last().filter(|last| block.leads_on && ran(last)).map(function),
+            );
         }
         found
     }
