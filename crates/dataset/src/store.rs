@@ -259,8 +259,25 @@ fn state_name(state: RunState) -> &'static str {
     }
 }
 
+/// Whether there is nothing but what a process left that was killed while it made a dataset.
 fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.filter_map(Result::ok).all(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let process = name.strip_prefix(VERSION_FILE).and_then(|rest| rest.strip_suffix(".new"));
+        process.is_some_and(|process| {
+            if is_gone(process.trim_start_matches('.')) {
+                let _ = fs::remove_file(entry.path());
+            }
+            true
+        })
+    })
+}
+
+/// Whether no process has this number.
+fn is_gone(process: &str) -> bool {
+    process != "self" && !Path::new("/proc").join(process).exists()
 }
 
 fn make_folder(folder: &Path) -> Result<(), DatasetError> {
@@ -275,8 +292,6 @@ fn remove_leftovers(file: &Path, name: &str) {
         let found = entry.file_name();
         let found = found.to_string_lossy();
         let process = found.strip_prefix(&start).and_then(|rest| rest.strip_suffix(".new"));
-        let is_gone =
-            |process: &str| process != "self" && !Path::new("/proc").join(process).exists();
         if process.is_some_and(is_gone) {
             let _ = fs::remove_file(entry.path());
         }
