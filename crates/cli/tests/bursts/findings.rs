@@ -65,10 +65,15 @@ fn the_view_says_what_could_not_be_judged() {
     }
     let fathom = fathom("unjudged");
     // The machine is not measured in tests, so that what depends on its figures cannot be judged.
-    let (_, result) = found(&fathom, "arithmetic", "1");
-    let view = fathom.report(&result, &["findings"]);
-    let notes = view["notes"].to_string();
-    // A function that waits for nothing is not held up by bandwidth, whatever this machine's peak is.
+    // A function that waits for nothing is not held up by bandwidth, whatever this machine's peak is. Next to many other
+    // programs it takes a longer run to know that it waits for nothing.
+    let mut notes = String::from("bandwidth-saturated");
+    for seconds in ["1", "4"] {
+        if notes.contains("bandwidth-saturated") {
+            let (_, result) = found(&fathom, "arithmetic", seconds);
+            notes = fathom.report(&result, &["findings"])["notes"].to_string();
+        }
+    }
     assert!(!notes.contains("bandwidth-saturated"), "{notes}");
     assert!(notes.contains("Undecided: tlb-bound"), "{notes}");
     assert!(notes.contains("fathom machine"), "{notes}");
