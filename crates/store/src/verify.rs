@@ -144,7 +144,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "weights-within-cpu-time",
-        "sampled CPU time is at most 1.05 of the counted",
+        "sampled CPU time is at most 1.05 of the counted, but for the noise of sampling",
         events::weights_within_cpu_time,
     ),
     invariant(
