@@ -435,7 +435,7 @@ fn duckdb_answers_every_question() {
             .output();
         let text = String::from_utf8_lossy(&output.expect("fathom runs").stdout).into_owned();
         testkit::golden::check(
-            &testkit::programs::root().join("crates/cli/tests/golden/across.txt"),
+            testkit::programs::root().join("crates/cli/tests/golden/across.txt"),
             &text,
         );
     }

@@ -230,7 +230,9 @@ mod tests {
                 .collect();
             question.sql(Dialect::DuckDb, "/d", &given)
         };
-        let wrong: [(&str, &[(&str, &str)], &str); 7] = [
+        /// A question, its parameters, and what is said.
+        type Wrong<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        let wrong: [Wrong<'_>; 7] = [
             ("regressed", &[], "regressed needs --param since=VALUE"),
             ("regressed", &[("since", "Tuesday")], "must be a day"),
             ("trend", &[("window", "0")], "1 or more"),

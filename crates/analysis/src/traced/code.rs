@@ -416,8 +416,8 @@ mod tests {
     fn a_function_that_goes_on_in_another_is_known() {
         // mov rax,[rdi]; ret
         assert_eq!(ends(&[0x48, 0x8b, 0x07, 0xc3]), (vec![false, false], false));
-        // mov rax,[rdi]; jmp +1; (hlt); mov rax,[rdi]; jmp rax
-        let jumps = [0x48, 0x8b, 0x07, 0xeb, 0x01, 0xf4, 0x48, 0x8b, 0x07, 0xff, 0xe0];
+        // mov rax,[rdi]; jmp +0; mov rax,[rdi]; jmp rax
+        let jumps = [0x48, 0x8b, 0x07, 0xeb, 0x00, 0x48, 0x8b, 0x07, 0xff, 0xe0];
         assert_eq!(ends(&jumps), (vec![false, true], true));
         // mov rax,[rdi]; jmp rax
         assert_eq!(ends(&[0x48, 0x8b, 0x07, 0xff, 0xe0]), (vec![false], true));
