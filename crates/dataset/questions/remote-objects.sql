@@ -24,7 +24,7 @@ WITH wide AS (
     GROUP BY r.run, r.program, r.host_name, o.object, o.object_kind
 ),
 pooled AS (
-    SELECT object_name, kind, program, COUNT(*) AS n, COUNT(DISTINCT host_name) AS hosts, SUM(stall) AS stall,
+    SELECT object_name, kind, program, COUNT(*) AS n, NULLIF(COUNT(DISTINCT host_name), 0) AS hosts, SUM(stall) AS stall,
         SQRT({all_of(stall_variance)}) AS stall_error, {evidence(stall_evidence)} AS stall_evidence,
         SUM(stall * remote) / NULLIF(SUM(stall), 0) AS remote,
         SQRT({all_of(stall * stall * remote_variance)}) / NULLIF(SUM(stall), 0) AS remote_error,

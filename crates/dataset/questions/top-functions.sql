@@ -25,7 +25,7 @@ cpu AS (
 summed AS (
     SELECT f.function AS function_name, f.module AS module_name, MIN(f.file) AS file_name, MIN(f.line) AS line_number,
         MIN(f.unit) AS unit, SUM(f.value) AS amount, SQRT({all_of(f.variance)}) AS error, {evidence(f.evidence)} AS amount_evidence,
-        COUNT(DISTINCT c.run) AS n, COUNT(DISTINCT c.host_name) AS hosts, COUNT(DISTINCT c.program) AS programs
+        COUNT(DISTINCT c.run) AS n, NULLIF(COUNT(DISTINCT c.host_name), 0) AS hosts, COUNT(DISTINCT c.program) AS programs
     FROM chosen c JOIN functions f ON f.run = c.run
     WHERE f.figure = {figure} AND f.value IS NOT NULL
     GROUP BY f.function, f.module
