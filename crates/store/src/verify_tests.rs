@@ -462,7 +462,7 @@ const BREAKS: &[Break] = &[
     ("counters-once", |r| r.counters.push(r.counters[0])),
     ("losses-counted", |r| r.lost[0].count = 0),
     ("thinning-noted", |r| r.lost[0].source = LostSource::Thinned),
-    ("weights-within-cpu-time", |r| r.samples[0].weight = Nanos(2101)),
+    ("weights-within-cpu-time", |r| r.samples[0].weight = Nanos(9000)),
     ("runs-in-order", |r| {
         let start_ns = r.run.elapsed_ns + 1;
         let (elapsed_ns, exit) = (None, ExitKind::Unknown);
