@@ -1,10 +1,10 @@
 //! `repeated-loads`: a function that is called for each element reads the same addresses every time, and nothing writes there; or
 //! a loop loads the same addresses in each iteration, because the compiler cannot exclude that its stores change them.
 //!
-//! Fires for functions that call no others and all of whose loads do so (`figures::traced`), and for loops that were faster with registers for their
-//! repeated loads, where that would have been the same program (`figures::reloads`). Not for loops in which threads take lines
-//! from each other: that is the first thing to fix, and the loop was timed alone, without such conflicts. Gain: the function's
-//! own time; or the time that the loop saves with registers, and at best with vectors as well.
+//! Fires for functions that call no others and all of whose loads do so (`figures::traced`), and for loops that were faster with
+//! registers for their repeated loads, where that would have been the same program (`figures::reloads`). Not for loops in which
+//! threads take lines from each other: that is the first thing to fix, and the loop was timed alone, without such conflicts.
+//! Gain: the function's own time; or the time that the loop saves with registers, and at best with vectors as well.
 
 use super::gain::judged;
 use super::{Draft, Figures, Part, Proof, ReloadedLoop, view};

@@ -432,6 +432,7 @@ fn pairs<'w>(
         if window.time - work.time > NEAR || !tells || work.seconds <= 0.0 {
             continue;
         }
+        let taken_off = taken_off(window, toll);
         let (mut instructions, mut blocks, mut looked_up) = (0.0, 0.0, 0.0);
         let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let counted = counts(window.id);
@@ -460,8 +461,8 @@ fn pairs<'w>(
                 place: most.map_or(work.place, |(place, _)| place),
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
-                passed: seconds.max(window.elapsed.seconds() - taken_off(window, toll)),
-                taken_off: taken_off(window, toll),
+                passed: seconds.max(window.elapsed.seconds() - taken_off),
+                taken_off,
                 blocks,
                 looked_up,
                 mispredicted: work.mispredicted * instructions / work.instructions.max(1.0),

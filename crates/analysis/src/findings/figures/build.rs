@@ -215,10 +215,11 @@ fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
     let recording = profile.recording;
     let scales = fault_scales(recording);
     let (minor, major) = counted_faults(recording);
-    let table = fault_table(profile, &Selection::default(), &[Key::Function, Key::SourceLine]);
-    let loads = |row: &&crate::faults::FaultRow| in_loader(profile, row.place);
-    let top = table.rows.iter().find(|row| !loads(row)).or(table.rows.first());
-    let top = slowest(profile).or(top.map(|row| (row.place, scales.all.share(&row.all))));
+    let top = slowest(profile).or_else(|| {
+        let table = fault_table(profile, &Selection::default(), &[Key::Function, Key::SourceLine]);
+        let own = table.rows.iter().find(|row| !in_loader(profile, row.place));
+        own.or(table.rows.first()).map(|row| (row.place, scales.all.share(&row.all)))
+    });
     let host = &recording.run.host;
     let page = if host.page_bytes > 0 { host.page_bytes } else { 4096 };
     let ours = recording.run.own_cost.burst_resident_bytes.unwrap_or(0);
