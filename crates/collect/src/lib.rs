@@ -10,6 +10,7 @@
 
 pub mod address_space;
 pub mod bursts;
+pub mod busy;
 pub mod counting;
 mod first_checks;
 mod gauges;

@@ -31,13 +31,18 @@ impl FaultCounts {
     }
 }
 
-/// CPU time of a process, its ended threads included: user and system time of `/proc/PID/stat` (fields 14 and 15, in
-/// USER_HZ, which is 100 on every Linux).
+/// Nanoseconds of a tick of `/proc/PID/stat`: USER_HZ is 100 on every Linux.
+pub const TICK: u64 = 10_000_000;
+
+/// Of a thread of the kernel, in field 9 of `/proc/PID/stat` (include/linux/sched.h).
+pub const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// CPU time of a process, its ended threads included: user and system time of `/proc/PID/stat` (fields 14 and 15).
 pub fn process_cpu_time(pid: Pid) -> Option<Nanos> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = from_state_on(&stat)?.split(' ').skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
-    Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(10_000_000)?))
+    Some(Nanos(ticks()?.checked_add(ticks()?)?.checked_mul(TICK)?))
 }
 
 /// Whether the kernel's tracepoints use the same process numbers as we do.
@@ -51,9 +56,8 @@ pub fn process_is_alive(pid: Pid) -> bool {
     !has_ended(Tid(pid.0))
 }
 
-/// PF_KTHREAD in the flags (field 9) of `/proc/PID/stat` (include/linux/sched.h).
+/// Whether this is a thread of the kernel.
 pub fn is_kernel_thread(pid: Pid) -> bool {
-    const PF_KTHREAD: u64 = 0x0020_0000;
     let flags = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .ok()
         .and_then(|stat| from_state_on(&stat)?.split(' ').nth(6)?.parse::<u64>().ok());

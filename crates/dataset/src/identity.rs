@@ -90,8 +90,9 @@ fn part(text: Option<&str>) -> String {
     if clean.is_empty() { UNKNOWN.to_owned() } else { clean }
 }
 
-/// The day in UTC, `2026-11-26` (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
-fn date(seconds: u64) -> String {
+/// The day in UTC of seconds since 1970, `2026-11-26` (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+#[must_use]
+pub fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

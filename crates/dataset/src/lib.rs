@@ -20,7 +20,7 @@ mod tables;
 
 pub use dialect::Dialect;
 pub use error::DatasetError;
-pub use identity::Identity;
+pub use identity::{Identity, date};
 pub use questions::{AnswerColumn, COMMON, Parameter, Question, questions};
 pub use rows::{Labels, Rows, rows};
 pub use store::{Dataset, Held, VERSION_FILE, Verified};

@@ -25,4 +25,4 @@ mod window;
 pub use content::{CodeOf, EMBEDDED, Other, Site};
 pub use error::WebError;
 pub use page::page;
-pub use server::Server;
+pub use server::{Server, serve_text};

@@ -124,8 +124,40 @@ impl Server {
     }
 
     fn is_us(&self, host: Option<&str>) -> bool {
-        ["127.0.0.1", "localhost"].iter().any(|name| host == Some(&format!("{name}:{}", self.port)))
+        names_us(host, self.port)
     }
+}
+
+/// Answers `GET PATH` on 127.0.0.1 with a text, one connection at a time, until the process ends; port 0 is any that is free.
+/// Returns the port.
+///
+/// # Errors
+/// When the port is taken, or there is no thread.
+pub fn serve_text(
+    port: u16,
+    path: &'static str,
+    text: impl Fn() -> String + Send + 'static,
+) -> Result<u16, WebError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(WebError::Listen)?;
+    let port = listener.local_addr().map_err(WebError::Listen)?.port();
+    let serve = move || {
+        for mut stream in listener.incoming().filter_map(Result::ok) {
+            let Some(request) = read(&mut stream) else { continue };
+            let known = request.method == "GET" && request.path == path;
+            let (status, body) = match known && names_us(request.host.as_deref(), port) {
+                true => ("200 OK", text()),
+                false => ("404 Not Found", format!("There is only {path}.\n")),
+            };
+            let kind = "text/plain; version=0.0.4";
+            write(&mut stream, &Answer { status, kind, body }, "default-src 'none'");
+        }
+    };
+    std::thread::Builder::new().spawn(serve).map_err(WebError::Listen)?;
+    Ok(port)
+}
+
+fn names_us(host: Option<&str>, port: u16) -> bool {
+    ["127.0.0.1", "localhost"].iter().any(|name| host == Some(&format!("{name}:{port}")))
 }
 
 /// 128 random bits as text.

@@ -112,8 +112,18 @@ pub fn share_memory(one: Pid, other: Pid) -> Option<bool> {
 
 /// Lowers the calling thread's priority as far as it goes (setpriority(2) acts on a thread on Linux).
 pub fn be_unimportant() {
+    set_priority(19);
+}
+
+/// Lowers the priority of the calling thread, and of processes that it starts: where all CPUs are busy it gets a third of what
+/// another thread gets.
+pub fn be_modest() {
+    set_priority(5);
+}
+
+fn set_priority(nice: libc::c_int) {
     // Safety: integers only.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, 19) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, nice) };
 }
 
 /// The calling thread wakes up when it asked to, and not up to 50 us later (PR_SET_TIMERSLACK, prctl(2)). And it runs
@@ -151,11 +161,36 @@ pub fn be_punctual() {
 /// Resource use of this process (all threads).
 #[must_use]
 pub fn own_usage() -> Usage {
+    usage_of(libc::RUSAGE_SELF)
+}
+
+/// Resource use of the children that ended and were waited for, with theirs.
+#[must_use]
+pub fn children_usage() -> Usage {
+    usage_of(libc::RUSAGE_CHILDREN)
+}
+
+fn usage_of(whom: libc::c_int) -> Usage {
     // Safety: plain data, all zeroes is valid; the call fills it.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // Safety: a live out-pointer.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    unsafe { libc::getrusage(whom, &raw mut usage) };
     Usage::from_kernel(&usage)
+}
+
+/// Takes a file for this process alone until it is closed (flock(2)); whether nobody else has it.
+///
+/// # Errors
+/// Those of the file system that does not lock.
+pub fn lock(file: &std::fs::File) -> io::Result<bool> {
+    // Safety: a live descriptor.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        error => Err(error),
+    }
 }
 
 /// CLOCK_MONOTONIC: the clock of all time stamps.
