@@ -97,6 +97,18 @@ elif [ -n "$missing" ]; then
     exit 1
 fi
 
+# promtool checks the metrics of `fathom watch` in a test. Debian's package starts a server; only the program is taken out of it.
+tools=${CARGO_TARGET_DIR:-target}/tools
+if ! command -v promtool >/dev/null && [ ! -x "$tools/promtool" ] && command -v dpkg-deb >/dev/null; then
+    mkdir -p "$tools"
+    (
+        cd "$tools"
+        apt-get -qq download prometheus || { $update && apt-get -qq download prometheus; }
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
+        rm prometheus_*.deb
+    ) 2>/dev/null || echo "going on without promtool; the test that needs it will be skipped"
+fi
+
 if ! command -v cargo >/dev/null; then
     rustup=${HOME:-/root}/.cargo
     if [ -x "$rustup/bin/cargo" ]; then

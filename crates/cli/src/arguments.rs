@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::watch::Selection;
 use crate::ranks::Ranks;
+use crate::redact::Redact;
 
 /// Why is memory making this program slow, and what can be done about it?
 #[derive(Parser, Debug)]
@@ -79,6 +81,11 @@ pub enum Command {
         after_help = "Examples:\n  fathom across fleet\n  fathom across fleet top-functions --param limit=20\n  fathom across fleet regressed --param since=2026-11-24 --format json\n  fathom across fleet imbalance --engine spark://node1:7077\n\nIt runs DuckDB where that is installed: pip install duckdb"
     )]
     Across(AcrossOptions),
+    /// Profile what uses most memory time on this machine, again and again, for a few seconds each
+    #[command(
+        after_help = "Examples:\n  fathom watch --once\n  fathom watch --every 10m --for 10s --dataset fleet\n  fathom watch --select unit=*.service --exclude program=postgres --metrics fathom.prom\n\nIt ends on Ctrl-C, and does nothing while the off file is there: touch /run/fathom/off"
+    )]
+    Watch(WatchOptions),
     /// Describe this machine: caches, pages, NUMA, measured bandwidth, latency, FLOPS
     #[command(
         after_help = "Examples:\n  fathom machine\n  fathom machine --refresh\n  fathom machine --format json"
@@ -423,6 +430,9 @@ pub struct ExportOptions {
     /// For folded and svg: show this figure [default: cpu, or the first that there is]
     #[arg(long, value_name = "NAME")]
     pub figure: Option<String>,
+    /// Leave these out
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub redact: Vec<Redact>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -445,8 +455,14 @@ pub struct AddOptions {
     /// The dataset's directory; made if it is not there
     pub dataset: PathBuf,
     /// Directories of results
-    #[arg(required = true)]
+    #[arg(required_unless_present = "watch")]
     pub results: Vec<PathBuf>,
+    /// Add each result in DIR as soon as it is whole, until Ctrl-C
+    #[arg(long, value_name = "DIR", conflicts_with = "results")]
+    pub watch: Option<PathBuf>,
+    /// Leave these out
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub redact: Vec<Redact>,
     /// Keep this with each result (repeatable); `rack` is a column of its own, `host` names a machine where the
     /// result does not
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = name_and_value)]
@@ -454,6 +470,64 @@ pub struct AddOptions {
     /// Print errors only: no progress, no count
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct WatchOptions {
+    /// Profile at a random moment of each interval: 90, 90s, 10m, 1h
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10m")]
+    pub every: std::time::Duration,
+    /// Profile for so long
+    #[arg(long = "for", value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub length: std::time::Duration,
+    /// Take at most this share of the host's CPU time in any hour, percent
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0.5")]
+    pub budget: f64,
+    /// Profile so many workloads in a round, one after the other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub top: u8,
+    /// Profile only these (repeatable): KEY is program, unit, namespace, pod, container or image; `*` is any text
+    #[arg(long, value_name = "KEY=PATTERN")]
+    pub select: Vec<Selection>,
+    /// Never profile these (repeatable)
+    #[arg(long, value_name = "KEY=PATTERN")]
+    pub exclude: Vec<Selection>,
+    /// What to collect; hotspots only samples, and traces no accesses
+    #[arg(long, value_name = "NAME", default_value = "memory-access")]
+    pub analysis: AnalysisName,
+    /// Set a knob of each profile (repeatable); `fathom knobs` lists them
+    #[arg(short, long = "knob", value_name = "NAME=VALUE")]
+    pub knobs: Vec<String>,
+    /// Keep results here; one watch at a time
+    #[arg(long, value_name = "DIR", default_value = "fathom-spool")]
+    pub spool: PathBuf,
+    /// Size of the spool, MB; the oldest results go first
+    #[arg(long, value_name = "MB", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(8..=1_000_000))]
+    pub spool_limit: u64,
+    /// Add the results to this dataset
+    #[arg(long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+    /// Write each profile as pprof into DIR
+    #[arg(long, value_name = "DIR")]
+    pub pprof: Option<PathBuf>,
+    /// Leave these out of the dataset and of pprof
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub redact: Vec<Redact>,
+    /// Write metrics for Prometheus to this file, as node_exporter's textfile collector reads them
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+    /// Also answer with the metrics at http://127.0.0.1:PORT/metrics; 0 chooses a free port
+    #[arg(long, value_name = "PORT")]
+    pub listen: Option<u16>,
+    /// Do nothing while this file is there
+    #[arg(long, value_name = "FILE", default_value = "/run/fathom/off")]
+    pub off_file: PathBuf,
+    /// Do one round now, then end
+    #[arg(long)]
+    pub once: bool,
+    /// Format of the log: text or json
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
 }
 
 #[derive(Args, Debug)]
@@ -499,6 +573,26 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
         );
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `90`, `90s`, `10m`, `1h`.
+fn span(text: &str) -> Result<std::time::Duration, String> {
+    let (number, unit) = match text.as_bytes().last() {
+        Some(b's') => (&text[..text.len() - 1], 1.0),
+        Some(b'm') => (&text[..text.len() - 1], 60.0),
+        Some(b'h') => (&text[..text.len() - 1], 3600.0),
+        _ => (text, 1.0),
+    };
+    let number: f64 =
+        number.parse().map_err(|_| "must be a time: 90, 90s, 10m or 1h".to_owned())?;
+    seconds(&(number * unit).to_string())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: Option<f64> = text.parse().ok();
+    percent
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .ok_or_else(|| "must be more than 0 and at most 100".to_owned())
 }
 
 fn seconds(text: &str) -> Result<std::time::Duration, String> {

@@ -12,6 +12,7 @@ mod knobs;
 mod order;
 mod progress;
 mod ranks;
+mod redact;
 mod timed_run;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Export(options) => commands::export::export(&options),
         Command::Across(options) => commands::across::across(&options),
         Command::Dataset { action } => commands::dataset::dataset(&action),
+        Command::Watch(options) => commands::watch::watch(&options),
         Command::Machine(options) => commands::machine::machine(&options),
         Command::Doctor => commands::doctor::doctor(),
         Command::Verify(options) => commands::verify::verify(&options),

@@ -9,6 +9,7 @@ use ::export::Exported;
 
 use crate::arguments::{ExportFormat, ExportOptions};
 use crate::exit::{CANNOT_MEASURE, Failure};
+use crate::redact::redact;
 
 /// Writes a result.
 pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
@@ -23,7 +24,8 @@ pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
             .hint("name a file: -o FILE"));
     }
     let directory = super::result_directory(options.result.as_ref())?;
-    let recording = super::report::open(&directory)?;
+    let mut recording = super::report::open(&directory)?;
+    redact(&mut recording, &options.redact);
     let exported = Exported::new(&recording, &super::shown_name(&directory));
     // Of one that was counted the notes are of other figures.
     let chosen = if one_figure { figure(&exported, options).ok() } else { None };

@@ -20,6 +20,7 @@ pub mod scale;
 pub mod try_remedies;
 mod variables;
 pub mod verify;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::io::Write;

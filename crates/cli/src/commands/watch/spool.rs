@@ -1,0 +1,208 @@
+//! The folder in which profiles wait until they are in the dataset, and are kept for a while after that.
+//!
+//! ```text
+//! SPOOL/lock          one watch at a time
+//! SPOOL/state.json    what was spent in the last hour, counts
+//! SPOOL/new/NAME      a result that waits
+//! SPOOL/kept/NAME     one that was sent, or that nobody wants to have sent
+//! SPOOL/*/NAME.json   of what it is a profile
+//! ```
+//! NAME begins with the time, so that names sort by age. What for: its size is bounded; what goes first is the oldest that was sent,
+//! then the oldest. What not: who sends (`round`).
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::exit::{CANNOT_MEASURE, Failure};
+
+/// An open spool.
+pub struct Spool {
+    root: PathBuf,
+    /// Bytes.
+    limit: u64,
+    /// Held as long as we run.
+    _lock: File,
+}
+
+impl Spool {
+    /// Opens it; makes it where it is not there. Only its owner may read it: command lines may be secret.
+    pub fn open(root: &Path, limit: u64) -> Result<Spool, Failure> {
+        let cannot = |error: io::Error| {
+            let error = anyhow::anyhow!("cannot use the spool {}: {error}", root.display());
+            Failure::new(CANNOT_MEASURE, error)
+        };
+        for folder in ["new", "kept"] {
+            let mut made = fs::DirBuilder::new();
+            made.recursive(true).mode(0o700).create(root.join(folder)).map_err(cannot)?;
+        }
+        let lock = File::create(root.join("lock")).map_err(cannot)?;
+        if !sys::process::lock(&lock).map_err(cannot)? {
+            return Err(Failure::usage(format!("another fathom watch uses {}", root.display()))
+                .hint("name another directory: --spool DIR"));
+        }
+        Ok(Spool { root: root.to_owned(), limit, _lock: lock })
+    }
+
+    /// A place for a new result that is a profile of `target`.
+    pub fn new_result(&self, name: &str, target: &Value) -> io::Result<PathBuf> {
+        let result = self.root.join("new").join(name);
+        fs::write(described(&result), format!("{target:#}\n"))?;
+        Ok(result)
+    }
+
+    /// The results that wait, the oldest first.
+    pub fn waiting(&self) -> Vec<PathBuf> {
+        self.results("new")
+    }
+
+    fn results(&self, folder: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten();
+        let mut found: Vec<PathBuf> = entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Of what a result is a profile.
+    pub fn target(result: &Path) -> Value {
+        let text = fs::read_to_string(described(result)).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// A result does not wait any more.
+    pub fn keep(&self, result: &Path) -> io::Result<()> {
+        let Some(name) = result.file_name() else { return Ok(()) };
+        let kept = self.root.join("kept").join(name);
+        // What it is follows it; without the result it is nothing.
+        let _ = fs::rename(described(result), described(&kept));
+        fs::rename(result, kept)
+    }
+
+    /// Removes a result.
+    pub fn remove(result: &Path) {
+        let _ = fs::remove_file(described(result));
+        let _ = fs::remove_dir_all(result);
+    }
+
+    /// Bytes on the disk, and results.
+    pub fn size(&self) -> (u64, usize) {
+        let all = self.all();
+        (all.iter().map(|(_, bytes)| bytes).sum(), all.len())
+    }
+
+    /// All with their sizes, in the order in which they go.
+    fn all(&self) -> Vec<(PathBuf, u64)> {
+        let results = self.results("kept").into_iter().chain(self.results("new"));
+        results
+            .map(|path| {
+                let bytes = bytes_of(&path);
+                (path, bytes)
+            })
+            .collect()
+    }
+
+    /// Removes results until `bytes` more have room. Returns their names, and how many had not been sent.
+    pub fn make_room(&self, bytes: u64) -> (Vec<String>, u64) {
+        let all = self.all();
+        let mut used: u64 = all.iter().map(|(_, bytes)| bytes).sum();
+        let (mut gone, mut lost) = (Vec::new(), 0);
+        for (path, its) in all {
+            if used + bytes <= self.limit {
+                break;
+            }
+            used -= its;
+            lost += u64::from(path.starts_with(self.root.join("new")));
+            gone.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
+            Spool::remove(&path);
+        }
+        (gone, lost)
+    }
+
+    /// Removes the oldest result, after a disk was full. Its name, and whether it had not been sent.
+    pub fn remove_oldest(&self) -> Option<(String, bool)> {
+        let (path, _) = self.all().into_iter().next()?;
+        Spool::remove(&path);
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        Some((name, path.starts_with(self.root.join("new"))))
+    }
+
+    /// What the process before us knew.
+    pub fn state(&self) -> Value {
+        let text = fs::read_to_string(self.root.join("state.json")).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Keeps it.
+    pub fn keep_state(&self, state: &Value) -> io::Result<()> {
+        replace(&self.root.join("state.json"), format!("{state:#}\n").as_bytes())
+    }
+}
+
+/// The file that says of what a result is a profile.
+fn described(result: &Path) -> PathBuf {
+    let mut name = result.as_os_str().to_owned();
+    name.push(".json");
+    PathBuf::from(name)
+}
+
+fn bytes_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
+}
+
+/// Writes a file at once: a reader sees the old one or the new one.
+pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let written = File::create(&temporary).and_then(|mut to| to.write_all(bytes));
+    written.and_then(|()| fs::rename(&temporary, file)).inspect_err(|_| {
+        // The caller learns of the first error.
+        let _ = fs::remove_file(&temporary);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_that_was_sent_goes_first() {
+        let root = std::env::temp_dir().join(format!("fathom-spool-{}", std::process::id()));
+        let spool = Spool::open(&root, 2500).unwrap();
+        assert!(Spool::open(&root, 2500).is_err(), "one watch at a time");
+        for name in ["1-a", "2-b", "3-c"] {
+            let result = spool.new_result(name, &serde_json::json!({ "pid": 7 })).unwrap();
+            fs::create_dir(&result).unwrap();
+            fs::write(result.join("run.json"), [b' '; 1000]).unwrap();
+        }
+        spool.keep(&spool.waiting()[1]).unwrap();
+        let names = || -> Vec<String> {
+            spool
+                .all()
+                .iter()
+                .map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned())
+                .collect()
+        };
+        assert_eq!(
+            (names(), spool.size()),
+            (["2-b", "1-a", "3-c"].map(str::to_owned).to_vec(), (3000, 3))
+        );
+        assert_eq!(spool.make_room(0), (vec!["2-b".to_owned()], 0), "what was sent is no loss");
+        assert_eq!(spool.make_room(1000), (vec!["1-a".to_owned()], 1));
+        assert_eq!(Spool::target(&spool.waiting()[0])["pid"], 7);
+        assert_eq!(spool.remove_oldest(), Some(("3-c".to_owned(), true)));
+        assert_eq!((spool.remove_oldest(), spool.size()), (None, (0, 0)));
+        assert!(fs::read_dir(root.join("new")).unwrap().next().is_none(), "descriptions go, too");
+        let state = serde_json::json!({ "spent": [[1.5, 2.0]] });
+        spool.keep_state(&state).unwrap();
+        assert_eq!(spool.state(), state);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
