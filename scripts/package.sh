@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes a Debian package or a tarball of a built Fathom, with man pages, shell completions and the gate for CI.
+# Makes a Debian package or a tarball of a built Fathom, with man pages, shell completions, the gate for CI, and the service of
+# `fathom watch`, which is not started.
 #
 #   scripts/package.sh deb|tarball BINARY DIRECTORY
 #
@@ -32,6 +33,8 @@ fill() {
     strip --strip-debug -o "$1/bin/fathom" "$binary"
     chmod 755 "$1/bin/fathom"
     install -D -m 755 ci/gate.sh "$share/fathom/ci/gate.sh"
+    install -D -m 644 deploy/fathom-watch.service "$1/lib/systemd/system/fathom-watch.service"
+    install -D -m 644 deploy/fathom-watch.yaml "$share/fathom/deploy/fathom-watch.yaml"
     mkdir -p "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/vendor-completions" \
         "$share/fish/vendor_completions.d" "$share/doc/fathom"
     "$binary" man "$share/man/man1"

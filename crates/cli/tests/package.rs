@@ -1,9 +1,10 @@
-//! The Debian package and the tarball: they install, what they bring is whole, and the program in them runs.
+//! The Debian package and the tarball: they install, what they bring is whole, and the program in them runs. The service and the
+//! manifest in them are understood by systemd and by Kubernetes' schemas, and what they start is a command of this Fathom.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::programs::{Scratch, is_root, root, skip};
+use testkit::programs::{Scratch, is_root, python, root, skip};
 
 /// Runs it, expects success, returns what it printed.
 fn said(program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> String {
@@ -40,6 +41,8 @@ fn assert_whole(usr: &Path) {
         ("fish/vendor_completions.d/fathom.fish", "complete -c fathom"),
         ("doc/fathom/copyright", "Apache License"),
         ("fathom/ci/gate.sh", "FATHOM_COMMAND"),
+        ("fathom/deploy/fathom-watch.yaml", "kind: DaemonSet"),
+        ("../lib/systemd/system/fathom-watch.service", "ExecStart=/usr/bin/fathom watch"),
     ] {
         let text = std::fs::read_to_string(share.join(file)).expect(file);
         assert!(text.contains(word), "{file} has no {word}");
@@ -93,4 +96,43 @@ fn the_tarball_unpacks_and_runs() {
     let bytes = std::fs::read(&file).expect("the tarball");
     package("tarball", scratch.path());
     assert!(bytes == std::fs::read(&file).expect("the tarball"), "another one has other bytes");
+}
+
+#[test]
+fn the_service_is_one_of_systemd_and_starts_a_watch() {
+    let scratch = Scratch::new("package-service");
+    let unit = std::fs::read_to_string(root().join("deploy/fathom-watch.service")).expect("it");
+    let folder = scratch.path().to_str().expect("text");
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/fathom "));
+    let words =
+        start.expect("its command").replace("%S", folder).replace(" $FATHOM_WATCH_OPTIONS", "");
+    let words: Vec<&str> = words.split(' ').chain(["--once", "--off-file", "."]).collect();
+    assert!(said(env!("CARGO_BIN_EXE_fathom"), &words).contains("off: . is there"));
+    assert!(scratch.join("fathom").join("fathom.prom").is_file());
+    if !has("systemd-analyze") {
+        return skip("no systemd-analyze: apt install systemd");
+    }
+    let file = scratch.join("fathom-watch.service");
+    let verify = |text: &str| {
+        std::fs::write(&file, text).expect("a file");
+        let words = ["verify", "--man=no", file.to_str().expect("text")];
+        let output =
+            Command::new("systemd-analyze").args(words).output().expect("it can be started");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let here = unit.replace("/usr/bin/fathom", env!("CARGO_BIN_EXE_fathom"));
+    assert_eq!(verify(&here), (true, String::new()));
+    assert!(
+        verify(&here.replace("KillMode", "KilMode")).1.contains("KilMode"),
+        "it finds mistakes"
+    );
+}
+
+#[test]
+fn the_manifest_is_one_of_kubernetes_and_starts_a_watch() {
+    let scratch = Scratch::new("package-manifest");
+    python(
+        "deploy/manifest.py",
+        &[env!("CARGO_BIN_EXE_fathom"), scratch.path().to_str().expect("text")],
+    );
 }

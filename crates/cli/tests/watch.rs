@@ -281,6 +281,15 @@ fn results_wait_for_a_dataset_that_went_away() {
     assert!(output.status.success() && events(&output, "waits").is_empty());
     assert!(results(&fathom, "fathom-spool/new").is_empty());
     assert_eq!(added(&fathom, "ds"), "ds: 2 results are whole, 0 files are damaged\n");
+    // As below a mount that is gone: no other dataset is made there.
+    std::fs::rename(fathom.scratch.join("ds"), fathom.scratch.join("away")).expect("a name");
+    std::fs::create_dir(fathom.scratch.join("ds")).expect("a folder");
+    assert_eq!(one(&fathom.output(&words), "waits")["waiting"], 1);
+    assert!(files(&fathom.scratch.join("ds")).is_empty());
+    std::fs::remove_dir(fathom.scratch.join("ds")).expect("it");
+    std::fs::rename(fathom.scratch.join("away"), fathom.scratch.join("ds")).expect("a name");
+    assert!(events(&fathom.output(&words), "waits").is_empty());
+    assert_eq!(added(&fathom, "ds"), "ds: 4 results are whole, 0 files are damaged\n");
 }
 
 #[test]

@@ -73,6 +73,8 @@ struct Watch<'a> {
     /// CPU time of ours that is in the budget already.
     charged: Nanos,
     last_profile: Option<f64>,
+    /// The dataset that results were added to: it is not made anew.
+    sent_to: Option<String>,
     /// What `--listen` answers.
     page: Arc<Mutex<String>>,
 }
@@ -180,6 +182,7 @@ impl<'a> Watch<'a> {
             tries: BTreeMap::new(),
             charged: Nanos(0),
             last_profile: state["last_profile"].as_f64(),
+            sent_to: state["dataset"].as_str().map(str::to_owned),
             spool,
             page,
         }
@@ -270,7 +273,7 @@ impl<'a> Watch<'a> {
             self.shown.iter().map(|one| (one.program.as_str(), &one.workload, &one.figures));
         let text = metrics::text(&watched, profiles);
         if let Some(file) = &self.options.metrics
-            && let Err(error) = spool::replace(file, text.as_bytes())
+            && let Err(error) = spool::replace(file, text.as_bytes(), 0o644)
         {
             let message = format!("cannot write {}: {error}", file.display());
             self.log.say("failed", &message, json!({}));
@@ -284,6 +287,7 @@ impl<'a> Watch<'a> {
             "counts": { "rounds": rounds, "profiles": profiles, "failures": failures, "sent": sent, "dropped": dropped, "cost": cost },
             "memory": memory,
             "last_profile": self.last_profile,
+            "dataset": self.sent_to,
         });
         if let Err(error) = self.spool.keep_state(&state) {
             let message = format!("cannot keep what was spent for the next start: {error}");

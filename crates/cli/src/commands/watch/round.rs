@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::choice::{Candidate, Wanted, choose};
 use super::helper::{Ended, Stop};
 use super::metrics::Figures;
-use super::spool::Spool;
+use super::spool::{Spool, make_private};
 use super::workload::Workload;
 use super::{Shown, Watch, log, now};
 use crate::arguments::AnalysisName;
@@ -251,7 +251,22 @@ impl Watch<'_> {
     /// Adds what waits to the dataset, the oldest first.
     fn send_waiting(&mut self) {
         let Some(dataset) = &self.options.dataset else { return };
-        for result in self.spool.waiting() {
+        let path = dataset.display().to_string();
+        let waiting = self.spool.waiting();
+        if !dataset.join(::dataset::VERSION_FILE).exists() {
+            if self.sent_to.as_ref() == Some(&path) && !waiting.is_empty() {
+                // The folder below a mount that is gone must not become another dataset.
+                let message = format!(
+                    "{} results wait in the spool: {path} was a dataset and is none now. Mount it; or make it anew with `fathom \
+                     dataset add {path} RESULT`",
+                    waiting.len()
+                );
+                return self.log.say("waits", &message, json!({ "waiting": waiting.len() }));
+            }
+            // Command lines may be secret. What cannot be made now is said by `dataset add`.
+            let _ = make_private(dataset);
+        }
+        for result in waiting {
             if self.guard.stop().is_some() || self.left() == Nanos(0) {
                 return;
             }
@@ -266,6 +281,7 @@ impl Watch<'_> {
             let left_out = code == Some(DAMAGED) && ended.said.contains(" was left out: ");
             if code == Some(0) || left_out {
                 self.tries.remove(&name);
+                self.sent_to = Some(path.clone());
                 if code == Some(0) {
                     self.counts.sent += 1;
                 } else {

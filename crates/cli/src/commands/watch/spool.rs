@@ -10,9 +10,9 @@
 //! NAME begins with the time, so that names sort by age. What for: its size is bounded; what goes first is the oldest that was sent,
 //! then the oldest. What not: who sends (`round`).
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -36,8 +36,7 @@ impl Spool {
             Failure::new(CANNOT_MEASURE, error)
         };
         for folder in ["new", "kept"] {
-            let mut made = fs::DirBuilder::new();
-            made.recursive(true).mode(0o700).create(root.join(folder)).map_err(cannot)?;
+            make_private(&root.join(folder)).map_err(cannot)?;
         }
         let lock = File::create(root.join("lock")).map_err(cannot)?;
         if !sys::process::lock(&lock).map_err(cannot)? {
@@ -141,8 +140,13 @@ impl Spool {
 
     /// Keeps it.
     pub fn keep_state(&self, state: &Value) -> io::Result<()> {
-        replace(&self.root.join("state.json"), format!("{state:#}\n").as_bytes())
+        replace(&self.root.join("state.json"), format!("{state:#}\n").as_bytes(), 0o600)
     }
+}
+
+/// Makes a folder that only its owner may read.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// The file that says of what a result is a profile.
@@ -157,11 +161,14 @@ fn bytes_of(folder: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
 }
 
-/// Writes a file at once: a reader sees the old one or the new one.
-pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file at once: a reader sees the old one or the new one. Who may read it is in `mode`, whatever the umask.
+pub fn replace(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let temporary = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let written = File::create(&temporary).and_then(|mut to| to.write_all(bytes));
+    let written = File::create(&temporary).and_then(|mut to| {
+        to.set_permissions(Permissions::from_mode(mode))?;
+        to.write_all(bytes)
+    });
     written.and_then(|()| fs::rename(&temporary, file)).inspect_err(|_| {
         // The caller learns of the first error.
         let _ = fs::remove_file(&temporary);
