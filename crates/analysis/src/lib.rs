@@ -65,7 +65,7 @@ pub use hotspots::{Key, RowKey};
 pub use overhead::Overhead;
 pub use pace::LoopName;
 pub use profile::{Cell, Profile};
-pub use selection::{Filter, Selection, bare_function_name};
+pub use selection::{Filter, Selection, bare_function_name, name_matches};
 pub use stack::{
     CallPathId, CallPaths, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex,
     NodeIndex, Problems, Stacks, is_page_fault_entry,

@@ -9,8 +9,8 @@ mod no_match;
 
 use base::{Nanos, Pid};
 
-pub use self::names::bare_function_name;
-use self::names::{file_matches, function_matches, name_matches};
+pub use self::names::{bare_function_name, name_matches};
+use self::names::{file_matches, function_matches};
 use self::no_match::{listing, no_match};
 use crate::error::AnalysisError;
 use crate::objects::{Object, ObjectId, Objects};

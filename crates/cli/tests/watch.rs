@@ -368,6 +368,80 @@ fn a_program_in_a_pid_namespace_is_found_and_has_both_numbers() {
     assert_eq!(profiled["function"], "inlined_work");
 }
 
+/// A cgroup with one process, removed at the end.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// Of version 2, or of a hierarchy of version 1.
+    fn of(pid: &str, name: &str) -> Option<Cgroup> {
+        let root = Path::new("/sys/fs/cgroup");
+        ["", "memory", "systemd"].into_iter().find_map(|hierarchy| {
+            let folder = root.join(hierarchy).join(name);
+            let is_one = root.join(hierarchy).join("cgroup.procs").exists();
+            let made = is_one && std::fs::create_dir(&folder).is_ok();
+            let cgroup = made.then_some(Cgroup(folder))?;
+            std::fs::write(cgroup.0.join("cgroup.procs"), pid).is_ok().then_some(cgroup)
+        })
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Its process has ended; the kernel may not have noticed.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_container_is_named_by_its_cgroup() {
+    if !perf_events_work() || !is_root() {
+        return;
+    }
+    let fathom = fathom("watch-container");
+    let id = format!("{:064x}", 0xfa_0000_0000_u64 + u64::from(std::process::id()));
+    let spin = Running::start(&fathom, "spin", "wc_spin", &["--ms", "60000"]);
+    let Some(_cgroup) = Cgroup::of(&spin.0.id().to_string(), &format!("docker-{id}.scope")) else {
+        return skip("no cgroup can be made here");
+    };
+    // Dropped before its cgroup.
+    let _spin = spin;
+    let select = format!("container={id}");
+    let output = fathom.output(once(&select, &["--metrics", "m"]));
+    let profiled = one(&output, "profiled");
+    assert_eq!(profiled["target"]["container"], id.as_str());
+    assert_eq!(profiled["target"]["program"], "wc_spin");
+    let metrics = std::fs::read_to_string(fathom.scratch.join("m")).expect("metrics");
+    let line = format!("fathom_profile_cpus{{program=\"wc_spin\",container=\"{id}\"}} ");
+    assert!(metrics.contains(&line), "{metrics}");
+}
+
+#[test]
+fn what_was_spent_counts_also_for_the_next_start() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = fathom("watch-budget");
+    let _spin = Running::start(&fathom, "spin", "wb_spin", &["--ms", "100000"]);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // 50 ms of an hour, less than any round takes.
+    let budget = (0.05 / (cpus as f64 * 36.0)).to_string();
+    let words: Vec<&str> = once("program=wb_spin", &[])
+        .into_iter()
+        .map(|word| if word == "100" { budget.as_str() } else { word })
+        .collect();
+    let first = fathom.output(&words);
+    assert!(events(&first, "waiting").is_empty(), "the first round is tried");
+    let second = fathom.output(&words);
+    assert_eq!(second.status.code(), Some(3));
+    assert!(one(&second, "waiting")["seconds"].as_f64().is_some_and(|seconds| seconds > 3000.0));
+    assert!(events(&second, "profiled").is_empty());
+}
+
 #[test]
 fn only_this_machine_is_answered_with_metrics() {
     let fathom = fathom("watch-listen");

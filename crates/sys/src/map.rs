@@ -29,14 +29,8 @@ unsafe impl Sync for FileMap {}
 impl FileMap {
     /// Maps `path`. Refuses what is not a regular file (a FIFO or device would hang or lie about its size).
     pub fn open(path: &Path) -> io::Result<FileMap> {
-        use std::os::unix::fs::OpenOptionsExt;
-        // A FIFO would block in open until somebody writes.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-        }
-        let length = usize::try_from(metadata.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let (file, length) = open_regular(path)?;
+        let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
         if length == 0 {
             return Ok(FileMap { start: std::ptr::NonNull::<u8>::dangling().as_ptr(), length: 0 });
         }
@@ -56,6 +50,21 @@ impl FileMap {
         }
         Ok(FileMap { start: start.cast(), length })
     }
+}
+
+/// Opens a file with its length. Refuses what is not a regular file.
+///
+/// # Errors
+/// Those of open(2), and `InvalidInput`.
+pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // A FIFO would block in open until somebody writes.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok((file, metadata.len()))
 }
 
 impl Deref for FileMap {

@@ -45,7 +45,8 @@ pub fn bare_function_name(name: &str) -> String {
 
 /// Equality, or a match of a pattern in which `*` matches any text. So does `…`, which stands for what a table left
 /// out of a long name.
-pub(super) fn name_matches(name: &str, wanted: &str) -> bool {
+#[must_use]
+pub fn name_matches(name: &str, wanted: &str) -> bool {
     const ANY: [char; 2] = ['*', '…'];
     if name == wanted || !wanted.contains(ANY) {
         return name == wanted;

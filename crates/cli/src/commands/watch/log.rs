@@ -21,7 +21,8 @@ impl Log {
             }
             format!("{line}\n")
         } else {
-            format!("{time} {message}\n")
+            // Names of programs and containers may hold anything, also what a terminal would obey.
+            format!("{time} {}\n", message.replace(char::is_control, "?"))
         };
         // A log that nobody reads any more is no reason to end.
         let _ = crate::commands::print(&line);

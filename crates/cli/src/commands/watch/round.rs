@@ -93,6 +93,9 @@ impl Watch<'_> {
             self.log.say("idle", &message, json!({}));
             return None;
         }
+        if self.guard.stop().is_some() {
+            return None;
+        }
         let (mut made, top) = (0, usize::from(self.options.top));
         for candidate in found.iter().take(top + MORE) {
             if made == top || self.guard.stop().is_some() {

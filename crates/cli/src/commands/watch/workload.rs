@@ -6,6 +6,7 @@
 //! Sources: cgroups(7); the kubelet's names of cgroups (`pkg/kubelet/cm`); annotations of containerd (`pkg/cri/annotations`) and
 //! CRI-O; `config.v2.json` of Docker; podman-run(1) about `/run/.containerenv`.
 
+use std::io::Read;
 use std::path::Path;
 
 use base::Pid;
@@ -49,7 +50,11 @@ impl Workload {
                 }
             }
         }
-        if let Some(text) = read_small(Path::new(&format!("/proc/{pid}/root/run/.containerenv"))) {
+        // In the container, which may write anything into it: only its own name can be wrong by that.
+        let inside = format!("/proc/{pid}/root/run/.containerenv");
+        if found.cgroup.contains("libpod-")
+            && let Some(text) = read_small(Path::new(&inside))
+        {
             found.name_by_podman(&text);
         }
         found
@@ -57,11 +62,11 @@ impl Workload {
 
     /// What the path of its cgroup says, and the container's id.
     fn of_cgroup(text: &str) -> (Workload, Option<String>) {
-        // `0::/PATH`; with version 1 of cgroups, systemd has a hierarchy of its own.
-        let path =
-            |start: &str| text.lines().find_map(|line| line.split_once(start)).map(|two| two.1);
-        let path = path(":name=systemd:").or_else(|| path("0::")).unwrap_or_default();
-        let path = path.trim_end_matches('/');
+        // `NUMBER:CONTROLLERS:/PATH`: version 2 of cgroups has one line, without controllers; of version 1 some hierarchies may have
+        // the root only. The longest path says most.
+        let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        let path = paths.map(|path| path.trim_end_matches('/')).max_by_key(|path| path.len());
+        let path = path.unwrap_or_default();
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let id = parts.iter().rev().find_map(|part| container_id(part));
         let pod = parts.iter().rev().find_map(|part| pod_id(part));
@@ -162,9 +167,12 @@ fn descriptions(root: &Path, id: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
+/// A text that others wrote, perhaps to harm us: no device, no pipe, and not longer than it may be, whatever its length says.
 fn read_small(file: &Path) -> Option<String> {
-    let about = std::fs::metadata(file).ok().filter(|about| about.is_file())?;
-    (about.len() <= LARGEST).then(|| std::fs::read_to_string(file).ok()).flatten()
+    let (file, _) = sys::map::open_regular(file).ok()?;
+    let mut text = String::new();
+    file.take(LARGEST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// `cri-containerd-ID.scope`, `docker-ID.scope`, `libpod-ID.scope`, `crio-ID.scope` or `ID`, with 64 hex digits.
@@ -209,7 +217,7 @@ mod tests {
         let user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/firefox.service\n";
         assert_eq!(of(user), unit("firefox.service"));
         assert_eq!(of("0::/user.slice/user-0.slice/session-3.scope"), unit("session-3.scope"));
-        let old = "5:cpu,cpuacct:/x\n1:name=systemd:/system.slice/cron.service\n0::/\n";
+        let old = "5:cpu,cpuacct:/\n1:name=systemd:/system.slice/cron.service\n0::/\n";
         assert_eq!(of(old), unit("cron.service"));
         assert_eq!(of(&format!("0::/system.slice/docker-{ID}.scope")), (None, id(), None));
         assert_eq!(of(&format!("0::/docker/{ID}")), (None, id(), None));
@@ -229,6 +237,8 @@ mod tests {
         ] {
             assert_eq!(of(&format!("0::{path}\n")), (None, id(), pod()), "{path}");
         }
+        let mixed = format!("9:name=systemd:/\n4:memory:/docker/{ID}\n0::/\n");
+        assert_eq!(of(&mixed), (None, id(), None));
         for nothing in ["", "0::/\n", "nonsense", "0::/a/b/podcast\n"] {
             assert_eq!(of(nothing), (None, None, None), "{nothing}");
         }
