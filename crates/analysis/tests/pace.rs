@@ -353,6 +353,110 @@ fn a_loop_without_odometer_has_the_pace_of_the_one_around_times_the_trips_of_bur
     assert_eq!(rows[1].iterations_per_second.value, None);
 }
 
+/// 1000, 2000: call 3000; add rbx,1; jmp back. 3000: mov rax,[rax]; test rax,rax; jne 3000; ret
+fn function(offset: u64) -> Vec<u8> {
+    if offset == 0x3000 {
+        return vec![0x48, 0x8b, 0x00, 0x48, 0x85, 0xc0, 0x75, 0xf8, 0xc3];
+    }
+    let distance = u32::try_from(0x3000 - offset - 5).unwrap();
+    let mut bytes = vec![0xe8];
+    bytes.extend(distance.to_le_bytes());
+    bytes.extend([0x48, 0x83, 0xc3, 0x01, 0xeb, 0xf5]);
+    bytes
+}
+
+/// Two threads come to one loop from loops of their own, which go on by 1000 and 3000 per sample; windows saw five trips each.
+#[test]
+fn threads_that_come_to_a_loop_by_different_ways_tell_its_pace_together() {
+    let (module, pid) = (ModuleId(0), Pid(7));
+    let mut recording = recording(&[]);
+    recording.sampled_code.clear();
+    recording.sample_registers.clear();
+    let callers = [(0x1000, Tid(7), 1000), (0x2000, Tid(8), 3000)];
+    let place = |offset, registers, frame| SampledPlace {
+        module,
+        offset: FileOffset(offset),
+        address: RemoteAddr(offset),
+        registers,
+        slots: vec![],
+        frame,
+    };
+    let inner = place(0x3003, 0xffff, SampledFrame::Own);
+    for (number, (start, tid, per_sample)) in (0..).zip(callers) {
+        let node = |id, parent: Option<u32>, offset| StackNode {
+            id: StackId(id),
+            parent: parent.map(StackId),
+            module,
+            offset: FileOffset(offset),
+            truncated: false,
+        };
+        let outermost = 2 * number;
+        recording.stack_nodes.push(node(outermost, None, start + 4));
+        recording.stack_nodes.push(node(outermost + 1, Some(outermost), 0x3003));
+        let caller = place(start + 4, 1 << RSP | 1 << 3, SampledFrame::Caller);
+        let mut encoder = RegisterEncoder::default();
+        for sample in 0..200 {
+            let (time, weight) = (Nanos(sample * PERIOD), Nanos(PERIOD));
+            let (stack, privilege) = (Some(StackId(outermost + 1)), Privilege::User);
+            recording.samples.push(Sample { time, pid, tid, cpu: None, weight, stack, privilege });
+            let (cpu_time, slots) = (Some(time), &[][..]);
+            let mut registers = [5; 16];
+            for (place, rsp) in [(&inner, 0x7ffe_0000), (&caller, 0x7fff_0000)] {
+                (registers[RSP], registers[3]) = (rsp, sample * per_sample);
+                let registers = &registers;
+                encoder.push(&SampledState { time, cpu_time, place, registers, slots });
+            }
+        }
+        let (samples, bytes) = (encoder.samples(), encoder.finish());
+        let registers = SampleRegisters { time: Nanos(0), pid, tid, samples, bytes };
+        recording.sample_registers.push(registers);
+    }
+    for (id, offset, skipped) in [(0, 0x1000, 5), (1, 0x2000, 5), (2, 0x3000, 0)] {
+        let bytes = function(offset);
+        let (from, offset) = (offset + skipped as u64, FileOffset(offset));
+        recording.sampled_code.push(SampledCode { module, offset, bytes: bytes.clone() });
+        let (address, offset) = (RemoteAddr(from), FileOffset(from));
+        let bytes = bytes[skipped..].to_vec();
+        recording.blocks.push(Block {
+            id: BlockId(id),
+            pid,
+            flavour: BurstFlavour::Count,
+            pieces: vec![CodePiece { address, module, offset, bytes }],
+            record: x86::translate::RecordLayout::default().to_string(),
+        });
+    }
+    for number in 0..6 {
+        let (caller, tid) = (number % 2, callers[number as usize % 2].1);
+        let mut encoder = RecordEncoder::default();
+        for (block, iterations) in [(caller, 20), (2, 100)] {
+            let (block, way, values) = (BlockId(block), 0, &[][..]);
+            encoder.push(&Record { block, way, iterations, values });
+        }
+        recording.records.push(Records { burst: base::BurstId(number), bytes: encoder.finish() });
+        recording.bursts.push(Burst {
+            id: base::BurstId(number),
+            time: Nanos(u64::from(number) * 20 * PERIOD + 1),
+            pid,
+            tid,
+            flavour: BurstFlavour::Count,
+            end: BurstEnd::Time,
+            elapsed: Nanos(10_000),
+            cpu_time: Some(Nanos(10_000)),
+            stand_still: Nanos(0),
+            stops: 1,
+            fs_base: RemoteAddr(0),
+            records: 2,
+            records_lost: false,
+        });
+    }
+    let rows = analysis::pace::loops(&recording);
+    let inner = rows.iter().find(|row| row.start.1 == FileOffset(0x3000)).unwrap();
+    // Five times 1000 and 3000 in a millisecond of each thread.
+    let iterations = inner.iterations.value.unwrap();
+    assert!((iterations / (5.0 * 4000.0 * 200.0) - 1.0).abs() < 1e-6, "{rows:?}");
+    assert_eq!(inner.odometer.as_deref(), Some("caller's rbx, 5.0000 trips in 6 bursts"));
+}
+
 #[test]
 fn nothing_is_no_row_and_damage_no_panic() {
     assert!(analysis::pace::loops(&Recording::default()).is_empty());

@@ -16,7 +16,7 @@ use x86::translate::RecordLayout;
 use super::code::{Code, LoopId};
 use crate::index_map::IndexMap;
 use crate::traced::instructions;
-use estimate::interval::ratio_and_half;
+use estimate::interval::{Z_95, ratio_and_half};
 
 /// Fewer bursts have no scatter to speak of.
 const LEAST_BURSTS: usize = 3;
@@ -40,22 +40,26 @@ impl Speed {
     }
 }
 
-/// Of windows, or of bursts that traced accesses, by loop.
-#[derive(Debug, Default)]
-struct Speeds {
-    /// Of those whose blocks all lie in it.
-    within: BTreeMap<LoopId, Speed>,
-    /// Of all in which any of its code ran, with the time of all else in them.
-    touched: BTreeMap<LoopId, Speed>,
+/// One burst.
+#[derive(Debug)]
+struct Counted {
+    /// Iterations of each loop.
+    passes: BTreeMap<LoopId, f64>,
+    /// Whether blocks were counted in it that access no memory: it is a count window.
+    all_counted: bool,
+    /// The loops in which any of its code ran.
+    met: BTreeSet<LoopId>,
+    /// Its CPU time, if that is known.
+    time: Option<Nanos>,
 }
 
 /// Iterations of loops in bursts and count windows.
 #[derive(Debug, Default)]
 pub(super) struct BurstCounts {
-    windows: Speeds,
-    traced: Speeds,
-    /// Iterations of each loop, by burst, and whether blocks were counted in it that access no memory.
-    passes: BTreeMap<BurstId, (BTreeMap<LoopId, f64>, bool)>,
+    /// Speeds in those whose blocks all lie in one loop: of windows, and of bursts that traced accesses.
+    windows: BTreeMap<LoopId, Speed>,
+    traced: BTreeMap<LoopId, Speed>,
+    bursts: BTreeMap<BurstId, Counted>,
 }
 
 /// Iterations per iteration of the loop around.
@@ -118,34 +122,32 @@ impl BurstCounts {
                 BurstFlavour::Timed | BurstFlavour::Sparse => continue,
             };
             let time = burst.cpu_time.map(|time| time.min(burst.elapsed)).filter(|time| time.0 > 0);
-            if let Some(time) = time {
-                let any: BTreeSet<LoopId> =
-                    ran.iter().flat_map(|(block, ..)| block.around.iter().copied()).collect();
-                for one in any {
+            let met: BTreeSet<LoopId> =
+                ran.iter().flat_map(|(block, ..)| block.around.iter().copied()).collect();
+            for one in met.iter().copied() {
+                let all_in = ran.iter().all(|(block, ..)| block.around.contains(&one));
+                if let Some(time) = time.filter(|_| all_in) {
                     let iterations = passes.get(&one).copied().unwrap_or(0.0);
-                    speeds.touched.entry(one).or_default().add(iterations, time);
-                    if ran.iter().all(|(block, ..)| block.around.contains(&one)) {
-                        speeds.within.entry(one).or_default().add(iterations, time);
-                    }
+                    speeds.entry(one).or_default().add(iterations, time);
                 }
             }
-            seen.passes.insert(burst.id, (passes, burst.flavour == BurstFlavour::Count));
+            let all_counted = burst.flavour == BurstFlavour::Count;
+            seen.bursts.insert(burst.id, Counted { passes, all_counted, met, time });
         }
         seen
     }
 
     /// Iterations of a loop in a burst that traced accesses, as far as any were seen.
     pub(super) fn traced(&self, burst: BurstId, one: LoopId) -> Option<f64> {
-        let (passes, all_counted) = self.passes.get(&burst)?;
-        passes.get(&one).copied().filter(|_| !all_counted)
+        let burst = self.bursts.get(&burst)?;
+        burst.passes.get(&one).copied().filter(|_| !burst.all_counted)
     }
 
     /// How the pace compares with bursts and count windows, in words.
     pub(super) fn in_words(&self, one: LoopId, rate: f64) -> Option<String> {
         let kinds = [(&self.traced, "burst"), (&self.windows, "window")];
         let words = kinds.iter().filter_map(|(speeds, name)| {
-            let speed =
-                speeds.within.get(&one).filter(|speed| speed.iterations > 0.0 && rate > 0.0)?;
+            let speed = speeds.get(&one).filter(|speed| speed.iterations > 0.0 && rate > 0.0)?;
             let part = speed.iterations / speed.seconds / rate;
             let plural = if speed.bursts == 1 { "" } else { "s" };
             Some(format!("{part:.2} in {} {name}{plural}", speed.bursts))
@@ -154,19 +156,29 @@ impl BurstCounts {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Iterations per second where translated code ran, at least: it is no quicker than native code, and other code took a part
-    /// of the time. The faster of traces and windows. `None` with too few bursts.
-    pub(super) fn at_least(&self, one: LoopId) -> Option<f64> {
-        let kinds = [&self.traced, &self.windows];
-        let kinds = kinds.into_iter().filter_map(|speeds| speeds.touched.get(&one));
-        let observed =
-            kinds.filter(|speed| speed.bursts >= LEAST_BURSTS as u32 && speed.seconds > 0.0);
-        observed.map(|speed| speed.iterations / speed.seconds).reduce(f64::max)
+    /// Iterations per second of a loop at least: translated code is no quicker than native code, and other code took a part
+    /// of the time. `is_inside` says which loops run only within this one; a burst in one of these counts, for few of those in
+    /// a slow loop see the code around its inner ones. By traces or by windows, whichever says more; `None` with too few.
+    pub(super) fn at_least(&self, one: LoopId, is_inside: impl Fn(&LoopId) -> bool) -> Option<f64> {
+        let mut kinds = [Speed::default(); 2];
+        for burst in self.bursts.values() {
+            let inside = burst.met.iter().any(|met| *met == one || is_inside(met));
+            if let Some(time) = burst.time.filter(|_| inside) {
+                let iterations = burst.passes.get(&one).copied().unwrap_or(0.0);
+                kinds[usize::from(burst.all_counted)].add(iterations, time);
+            }
+        }
+        let enough = kinds.iter().filter(|speed| speed.bursts >= LEAST_BURSTS as u32);
+        // Which iterations a burst met is chance.
+        let least = |speed: &Speed| speed.iterations - Z_95 * speed.iterations.sqrt();
+        enough.map(|speed| least(speed).max(0.0) / speed.seconds).reduce(f64::max)
     }
 
-    /// Passes of one loop over those of one around it. Where traces and count windows disagree, neither is believed.
-    pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: LoopId) -> Option<Trips> {
-        let traced = [inner, outer].iter().all(|one| code.last_per_iteration(*one, true).is_some());
+    /// Passes of one loop over those of the loops around it together. Where traces and count windows disagree, neither is
+    /// believed.
+    pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: &[LoopId]) -> Option<Trips> {
+        let mut all = outer.iter().chain([&inner]);
+        let traced = all.all(|one| code.last_per_iteration(*one, true).is_some());
         if !traced {
             return self.trips_in(inner, outer, |all_counted| all_counted);
         }
@@ -183,12 +195,13 @@ impl BurstCounts {
     fn trips_in(
         &self,
         inner: LoopId,
-        outer: LoopId,
+        outer: &[LoopId],
         counts: impl Fn(bool) -> bool,
     ) -> Option<Trips> {
-        let count = |passes: &BTreeMap<LoopId, f64>, one| passes.get(&one).copied().unwrap_or(0.0);
-        let both = self.passes.values().filter(|(_, all_counted)| counts(*all_counted));
-        let both = both.map(|(passes, _)| (count(passes, inner), count(passes, outer)));
+        let both = self.bursts.values().filter(|burst| counts(burst.all_counted)).map(|burst| {
+            let count = |one| burst.passes.get(one).copied().unwrap_or(0.0);
+            (count(&inner), outer.iter().map(count).sum::<f64>())
+        });
         let both: Vec<(f64, f64)> =
             both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();
         let outer: f64 = both.iter().map(|one| one.1).sum();

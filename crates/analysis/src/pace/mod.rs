@@ -82,7 +82,7 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
         if let Some(position) = code.get(*one).parent {
             let outer = LoopId { position, ..*one };
             row.trip_count = trip_count(&row.iterations, iterations.get(&outer));
-            if let (Some(trips), true) = (seen.trips(&code, *one, outer), own) {
+            if let (Some(trips), true) = (seen.trips(&code, *one, &[outer]), own) {
                 let words = row.agreement.take().map_or(String::new(), |words| words + ", ");
                 let disagree = match half_share(&row.trip_count).zip(row.trip_count.value) {
                     Some((half, own)) if (own - trips.ratio).abs() > half * own + trips.half => {
@@ -103,33 +103,33 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     rows
 }
 
-/// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and their times. Where
-/// no register tells a pace, that of a loop around does, with the trips that bursts saw.
+/// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and their times. The
+/// pace is that by registers, or that of a loop around with the trips that bursts saw, whichever is known better.
 fn paced_loops(
     recording: &Recording,
     code: &Code,
     seen: &BurstCounts,
 ) -> Vec<(LoopId, LoopPace, Time)> {
     let mut found = found(recording, code);
-    for (one, row, _) in &mut found {
-        let rate = row.iterations_per_second.value;
-        if rate.zip(seen.at_least(*one)).is_some_and(|(own, bursts)| bursts > MISSES_RUNS * own) {
+    let inside: Vec<BTreeSet<LoopId>> =
+        found.iter().map(|(one, ..)| inside(*one, &found)).collect();
+    for ((one, row, _), inside) in found.iter_mut().zip(inside) {
+        let Some(own) = row.iterations_per_second.value else { continue };
+        let bursts = seen.at_least(*one, |other| inside.contains(other));
+        if bursts.is_some_and(|bursts| bursts > MISSES_RUNS * own) {
             *row = without_pace(
                 row.clone(),
                 "it iterates more often in bursts: samples miss runs of it",
             );
         }
     }
-    let known: BTreeMap<LoopId, (LoopPace, &Time)> =
+    let known: Known<'_> =
         found.iter().map(|(one, row, time)| (*one, (row.clone(), time))).collect();
-    let without = |row: &LoopPace| row.iterations_per_second.value.is_none();
-    let estimated: Vec<Option<LoopPace>> = found
-        .iter()
-        .map(|(one, row, _)| without(row).then(|| by_trips(*one, &known, (code, seen)))?)
-        .collect();
-    for ((_, row, _), estimate) in found.iter_mut().zip(estimated) {
-        if let Some(estimate) = estimate {
-            *row = estimate;
+    let by_trips: Vec<Option<LoopPace>> =
+        found.iter().map(|(one, ..)| by_trips(*one, &known, (code, seen))).collect();
+    for ((_, row, _), other) in found.iter_mut().zip(by_trips) {
+        if let Some(other) = other.filter(|other| known_to(other) < known_to(row)) {
+            *row = other;
         }
     }
     found
@@ -184,36 +184,83 @@ fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace, Time)> {
 /// not be followed to their end.
 const WITHIN: f64 = 0.99;
 
-/// The pace of a loop that has no odometer: that of the nearest loop around it that has one, times the trips that bursts saw.
-fn by_trips(
+/// Whether a loop runs only within another one.
+fn is_within(inner: &Time, outer: &LoopId) -> bool {
+    inner.within.get(outer).is_some_and(|shared| *shared >= WITHIN * inner.seconds)
+}
+
+/// The loops that run only within one.
+fn inside(one: LoopId, all: &[(LoopId, LoopPace, Time)]) -> BTreeSet<LoopId> {
+    let within = all.iter().filter(|(_, _, time)| is_within(time, &one));
+    within.map(|(inner, ..)| *inner).collect()
+}
+
+/// Loops around one that do not lie in one another, and have all of its time: one loop, or, where threads come to the same code
+/// by different ways, one of each. The nearest of those that are left, which are taken from there.
+fn around(one: &Time, left: &mut Vec<LoopId>, known: &Known<'_>) -> Option<Vec<LoopId>> {
+    let share = |outer: &LoopId| one.within.get(outer).copied().unwrap_or(0.0);
+    let lies_in = |inner: &LoopId, outer: &LoopId| {
+        known.get(inner).is_some_and(|(_, time)| time.within.contains_key(outer))
+    };
+    let mut chosen: Vec<LoopId> = Vec::new();
+    while chosen.iter().map(share).sum::<f64>() < WITHIN * one.seconds {
+        let apart =
+            |other: &&LoopId| chosen.iter().all(|one| !lies_in(other, one) && !lies_in(one, other));
+        // The nearest lies in most of the others.
+        let depth = |one: &LoopId| left.iter().filter(|outer| lies_in(one, outer)).count();
+        let rank = |outer: &LoopId| (is_within(one, outer), depth(outer));
+        let nearest = *left.iter().filter(apart).max_by_key(|outer| rank(outer))?;
+        left.retain(|other| *other != nearest);
+        chosen.push(nearest);
+    }
+    Some(chosen)
+}
+
+/// The loops that have a share of the CPU time.
+type Known<'a> = BTreeMap<LoopId, (LoopPace, &'a Time)>;
+
+/// The pace of a loop by those of loops around it and the trips that bursts saw, as it is known best.
+fn by_trips(one: LoopId, known: &Known<'_>, seen: (&Code, &BurstCounts)) -> Option<LoopPace> {
+    let (_, time) = known.get(&one)?;
+    let has_odometer =
+        |outer: &&LoopId| known.get(outer).is_some_and(|(row, _)| row.iterations.value.is_some());
+    let mut left: Vec<LoopId> = time.within.keys().filter(has_odometer).copied().collect();
+    let each = std::iter::from_fn(|| around(time, &mut left, known));
+    let paces = each.filter_map(|around| by_trips_of(one, &around, known, seen));
+    paces.min_by(|one, other| known_to(one).total_cmp(&known_to(other)))
+}
+
+/// Half of the interval of a loop's iterations as a part of them.
+fn known_to(row: &LoopPace) -> f64 {
+    half_share(&row.iterations).unwrap_or(f64::INFINITY)
+}
+
+/// The same by these loops.
+fn by_trips_of(
     one: LoopId,
-    known: &BTreeMap<LoopId, (LoopPace, &Time)>,
+    around: &[LoopId],
+    known: &Known<'_>,
     (code, seen): (&Code, &BurstCounts),
 ) -> Option<LoopPace> {
     let (row, time) = known.get(&one)?;
-    let within = |inner: &Time, outer: &LoopId| {
-        inner.within.get(outer).is_some_and(|shared| *shared >= WITHIN * inner.seconds)
+    let outer = || around.iter().filter_map(|outer| known.get(outer));
+    let trips = seen.trips(code, one, around)?;
+    let iterations: f64 = outer().filter_map(|(row, _)| row.iterations.value).sum();
+    let rate = iterations * trips.ratio / time.seconds;
+    // It is chance which samples of the outer loops are in the inner one: a binomial share.
+    let outer_seconds: f64 = outer().map(|(_, time)| time.seconds).sum();
+    let samples: u64 = outer().map(|(_, time)| time.samples).sum();
+    let share = (time.seconds / outer_seconds).clamp(0.0, 1.0);
+    let chance = Z_95 * ((1.0 - share) / share / (samples.max(1) as f64)).sqrt();
+    // The loops around share nothing but the machine's speed.
+    let half_of = |figure: fn(&LoopPace) -> &Metric| {
+        let mut halves = outer().map(|(row, _)| {
+            let part = row.iterations.value? / iterations;
+            Some(half_share(figure(row))? * part)
+        });
+        halves.try_fold(0.0, |sum: f64, half| Some(sum.hypot(half?)))
     };
-    let around = time.within.keys().filter(|outer| within(time, outer));
-    let around: Vec<LoopId> = around
-        .filter(|outer| known.get(outer).is_some_and(|(row, _)| row.iterations.value.is_some()))
-        .copied()
-        .collect();
-    // The one that lies in most of the others.
-    let depth = |outer: &LoopId| {
-        let own = known.get(outer);
-        around.iter().filter(|other| own.is_some_and(|(_, own)| within(own, other))).count()
-    };
-    let outer = around.iter().copied().max_by_key(depth)?;
-    let (outer_row, outer_time) = known.get(&outer)?;
-    let trips = seen.trips(code, one, outer)?;
-    let rate =
-        outer_row.iterations_per_second.value? * trips.ratio * outer_time.seconds / time.seconds;
-    // It is chance which samples of the outer loop are in the inner one: a binomial share.
-    let share = (time.seconds / outer_time.seconds).clamp(0.0, 1.0);
-    let chance = Z_95 * ((1.0 - share) / share / (outer_time.samples.max(1) as f64)).sqrt();
-    let per_iteration =
-        half_share(&outer_row.iterations_per_second)?.hypot(trips.half / trips.ratio);
+    let per_iteration = half_of(|row| &row.iterations_per_second)?.hypot(trips.half / trips.ratio);
     let relative = per_iteration.hypot(chance);
     if !(relative <= TOO_WIDE && rate.is_finite()) {
         return None;
@@ -222,15 +269,17 @@ fn by_trips(
         let interval = (value * (1.0 - relative).max(0.0), value * (1.0 + relative));
         Metric::with_interval(Evidence::Estimated, value, unit, interval, trips.bursts as u64)
     };
-    let in_all = half_share(&outer_row.iterations)?.hypot(trips.half / trips.ratio);
+    let in_all = half_of(|row| &row.iterations)?.hypot(trips.half / trips.ratio);
+    let mut carriers: Vec<&str> = outer().filter_map(|(row, _)| row.odometer.as_deref()).collect();
+    carriers.dedup();
     Some(LoopPace {
         iterations_per_second: metric(rate, relative, "count/s"),
         iteration_time: metric(1.0 / rate, relative, "s"),
         iterations: metric(rate * time.seconds, in_all, "count"),
-        odometer: outer_row
-            .odometer
-            .as_ref()
-            .map(|by| format!("{by}, {:.4} trips in {} bursts", trips.ratio, trips.bursts)),
+        odometer: (!carriers.is_empty()).then(|| {
+            let carriers = carriers.join(" and ");
+            format!("{carriers}, {:.4} trips in {} bursts", trips.ratio, trips.bursts)
+        }),
         ..row.clone()
     })
 }
