@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build deb tarball recipes samples programs packages corpus bench truth numa page-album clean
+.PHONY: help demo test check build deb tarball wheel recipes samples programs packages corpus bench truth numa page-album clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,10 @@ deb: build ## a Debian package in target/packages, with man pages and shell comp
 
 tarball: build ## the same as target/packages/fathom-VERSION-MACHINE.tar.gz
 	@sh scripts/package.sh tarball $(TARGET)/release/fathom $(TARGET)/packages
+
+wheel: build ## the Python package fathom-profiler, with the program in it, as a wheel in target/packages
+	@sh scripts/python_packages.sh
+	@sh scripts/package.sh wheel $(TARGET)/release/fathom $(TARGET)/packages
 
 # Options of bench/recipes.py, e.g. RECIPES='1 4' or RECIPES=--write-docs.
 recipes: build samples ## walk the four recipes of docs/guide in under 10 minutes, and check their conclusions

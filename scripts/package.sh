@@ -1,11 +1,12 @@
 #!/bin/sh
-# Makes a Debian package or a tarball of a built Fathom, with man pages, shell completions, the gate for CI, and the service of
-# `fathom watch`, which is not started.
+# Makes a Debian package, a tarball or a Python wheel of a built Fathom. The first two have man pages, shell completions, the gate for CI,
+# and the service of `fathom watch`, which is not started; the wheel has the package of python/.
 #
-#   scripts/package.sh deb|tarball BINARY DIRECTORY
+#   scripts/package.sh deb|tarball|wheel BINARY DIRECTORY
 #
-# Writes DIRECTORY/fathom_VERSION_ARCHITECTURE.deb, or fathom-VERSION-MACHINE.tar.gz, and prints its name. The same sources and
-# binary give the same bytes. What not: building the binary (`make deb`, `make tarball`), and a place in a distribution.
+# Writes DIRECTORY/fathom_VERSION_ARCHITECTURE.deb, fathom-VERSION-MACHINE.tar.gz or fathom_profiler-VERSION-py3-none-PLATFORM.whl, and
+# prints its name. The same sources and binary give the same bytes. What not: building the binary (`make deb`, `make tarball`, `make wheel`),
+# and a place in a distribution.
 set -eu
 kind=$1
 binary=$2
@@ -83,8 +84,16 @@ tarball)
     tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" |
         gzip -9n >"$file"
     ;;
+wheel)
+    # What tests use from PyPI has hatchling.
+    python=$(realpath -s "${CARGO_TARGET_DIR:-target}/python/bin/python3")
+    fill "$stage/usr"
+    libc=$(oldest_libc)
+    out=$(realpath "$out")
+    file=$(cd python && FATHOM_STAGE=$stage/usr FATHOM_LIBC=$libc "$python" -m hatchling build -t wheel -d "$out")
+    ;;
 *)
-    echo "usage: scripts/package.sh deb|tarball BINARY DIRECTORY" >&2
+    echo "usage: scripts/package.sh deb|tarball|wheel BINARY DIRECTORY" >&2
     exit 2
     ;;
 esac
