@@ -4,7 +4,8 @@
 //! caller passes registers and stack bytes.
 //!
 //! Unwinding uses DWARF unwind information (`.eh_frame`, `.debug_frame`) where a module has it, which is nearly
-//! everywhere on x86-64 Linux. Elsewhere (JIT code) it follows frame pointers. That is framehop's order.
+//! everywhere on x86-64 Linux. Elsewhere (JIT code) it follows frame pointers. That is framehop's order. CPython's trampolines are JIT code
+//! with neither; their one frame is known.
 
 mod returns;
 mod saved;
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
 
     fn module(id: u32, absolute: bool) -> KnownModule {
-        KnownModule { id: ModuleId(id), absolute, unwind: None }
+        KnownModule { id: ModuleId(id), absolute, unwind: None, trampolines: false }
     }
 
     #[test]
@@ -265,5 +266,24 @@ mod tests {
         });
         // rsp of the caller is behind the return address.
         assert_eq!(frames[..2], [(0x1234, 0x7000), (0x14ff, 0x7018)]);
+    }
+
+    /// A trampoline's return address lies behind a word that it leaves unused; rbp is any value.
+    #[test]
+    fn the_frame_of_a_trampoline_is_two_words() {
+        let mut space = AddressSpace::default();
+        let trampolines = KnownModule { trampolines: true, ..module(1, true) };
+        space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &trampolines);
+        space.map(RemoteAddr(0x3000), RemoteAddr(0x4000), FileOffset(0), &module(2, false));
+        let words: [u64; 6] = [0x3100, 99, 0x1018, 0x98, 0x3200, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        // From code with frame pointers at the bottom, through a trampoline, to code in a file.
+        let stack = CopiedStack { registers: &[0x7008, 0x7000, 0x3050], bytes: &bytes };
+        let mut frames = Vec::new();
+        space.unwind(stack, &mut UnwindCache::default(), |frame| frames.push(frame.address.0));
+        assert_eq!(frames[..3], [0x3050, 0x1017, 0x31ff]);
+        let rule = space.return_rule(RemoteAddr(0x1018), &mut UnwindCache::default());
+        let caller = ReturnRule::Caller { base: Base::StackPointer, cfa: 16, saved: None };
+        assert_eq!(rule, Some(caller));
     }
 }

@@ -85,6 +85,22 @@ pub struct KnownModule {
     pub absolute: bool,
     /// Unwind information, when the file could be read and is ELF.
     pub unwind: Option<Arc<UnwindSections>>,
+    /// Whether this mapping of it has nothing but copies of [`TRAMPOLINE`].
+    pub trampolines: bool,
+}
+
+/// CPython's frame for a Python function, where profilers are to name it (Python/asm_trampoline.S, 3.12 and 3.13): `sub rsp, 8; call rcx;
+/// add rsp, 8; ret`. Each has a place in `/tmp/perf-PID.map`, none has unwind information, and rbp is any value.
+const TRAMPOLINE: [u8; 11] = [0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3];
+/// Before it where Python was built for Intel CET.
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// Whether memory of a process begins with a trampoline. Copies fill such a mapping from its start, before it becomes executable.
+fn has_trampolines(pid: Pid, start: RemoteAddr) -> bool {
+    let mut code = [0; ENDBR64.len() + TRAMPOLINE.len()];
+    let got = sys::trace::read_memory(pid, start, &mut code);
+    let code = &code[..got];
+    code.strip_prefix(&ENDBR64).unwrap_or(code).starts_with(&TRAMPOLINE)
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -160,7 +176,8 @@ impl ModuleTable {
         }
         let in_memory = name.starts_with("/memfd:");
         if !in_memory && !is_file_name(name) {
-            return self.anonymous(pid, sink);
+            let trampolines = self.recorded.is_none() && has_trampolines(pid, range.start);
+            return Ok(KnownModule { trampolines, ..self.anonymous(pid, sink)? });
         }
         let key = match in_memory {
             true => Key::InMemory(pid, name.to_owned()),
@@ -236,7 +253,7 @@ impl ModuleTable {
         let build_id = recorded.cloned().or(build_id);
         sink.push(Fact::Module(Module { id, kind, path, build_id }))?;
         let absolute = matches!(kind, ModuleKind::Anonymous { .. });
-        let known = KnownModule { id, absolute, unwind };
+        let known = KnownModule { id, absolute, unwind, trampolines: false };
         self.known.insert(key, known.clone());
         Ok(known)
     }

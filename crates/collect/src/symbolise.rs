@@ -360,9 +360,21 @@ impl Collector<'_> {
         self.look_up(|offset| {
             // These modules' offsets are absolute addresses (`facts::ModuleKind`).
             let function = name(RemoteAddr(offset.0));
-            let frame = |function| SourceFrame { function, file: None, line: None, inlined: false };
+            let frame = |name: String| {
+                let (function, file) = split_python(name);
+                SourceFrame { function, file, line: None, inlined: false }
+            };
             function.map(frame).into_iter().collect()
         });
+    }
+}
+
+/// CPython's `py::NAME:FILE` as function and file. A file such as `<string>` is none: it stays in the name.
+fn split_python(name: String) -> (String, Option<String>) {
+    let parts = name.strip_prefix("py::").and_then(|rest| rest.split_once(':'));
+    match parts.filter(|(_, file)| !file.starts_with('<')) {
+        Some((function, file)) => (format!("py::{function}"), Some(file.to_owned())),
+        None => (name, None),
     }
 }
 

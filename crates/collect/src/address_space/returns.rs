@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn without_tables_the_rule_is_that_of_frame_pointers() {
         let mut space = AddressSpace::default();
-        let module = KnownModule { id: ModuleId(1), absolute: true, unwind: None };
+        let module =
+            KnownModule { id: ModuleId(1), absolute: true, unwind: None, trampolines: false };
         space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module);
         let mut cache = UnwindCache::default();
         let rule = space.return_rule(RemoteAddr(0x1500), &mut cache);

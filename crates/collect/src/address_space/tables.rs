@@ -23,6 +23,9 @@ const PLACES: u64 = 509;
 /// Beyond this number of files all rules are learned again.
 const MOST_FILES: usize = 256;
 
+/// From rsp after a return into one of CPython's trampolines to rsp after its own: an unused word and the return address.
+const TRAMPOLINE_FRAME: u64 = 16;
+
 /// An unwinder and the rules that it found.
 struct Tables {
     unwinder: NativeUnwinder<SectionBytes>,
@@ -76,6 +79,12 @@ impl UnwindCache {
         registers: &mut UnwindRegisters,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Result<Option<u64>, Error> {
+        if address.is_return_address() && mapped.is_some_and(|mapped| mapped.module.trampolines) {
+            let outer = registers.sp().wrapping_add(TRAMPOLINE_FRAME);
+            registers.set_sp(outer);
+            let at = outer.wrapping_sub(8);
+            return read(at).map(Some).map_err(|()| Error::CouldNotReadStack(at));
+        }
         let stated = mapped.and_then(|mapped| {
             let (unwind, bias) = (mapped.module.unwind.as_deref()?, mapped.bias?);
             Some((mapped.module.id, unwind, moved_down(address, bias)?))

@@ -146,11 +146,21 @@ fn generated_code_is_named_by_its_map() {
     let found = one(anonymous(), FileOffset(0x1008));
     assert!(found.problems[0].contains("node --perf-basic-prof"), "{:?}", found.problems);
 
-    std::fs::write(&path, "1000 10 py::triad:/x.py\nbad line\n").unwrap();
+    let text =
+        "1000 10 py::Mesh.<lambda>:/a:b.py\n1010 8 py::f:<string>\n1018 8 ~g /x.js:4\nbad line\n";
+    std::fs::write(&path, text).unwrap();
+    let named = |offset| {
+        let mut found = one(anonymous(), FileOffset(offset));
+        assert_eq!(found.frames.len(), 1);
+        let frame = found.frames.remove(0);
+        (frame.function, frame.file)
+    };
+    let mesh = ("py::Mesh.<lambda>".to_owned(), Some("/a:b.py".to_owned()));
+    assert_eq!(named(0x1008), mesh);
+    assert_eq!(named(0x1010), ("py::f:<string>".to_owned(), None));
+    assert_eq!(named(0x1018), ("~g /x.js:4".to_owned(), None));
     let found = one(anonymous(), FileOffset(0x1008));
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(found.frames.len(), 1);
-    assert_eq!(found.frames[0].function, "py::triad:/x.py");
     assert!(found.problems[0].contains("1 lines of"), "{:?}", found.problems);
 
     std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
