@@ -11,7 +11,8 @@ use analysis::stalls::Stalls;
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{AllocationId, Bytes, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{
-    Allocation, AllocationCall, CounterKind, Global, Metric, Recording, Region, RegionKind,
+    Allocation, AllocationCall, CounterKind, Global, Metric, ModuleKind, Recording, Region,
+    RegionKind,
 };
 
 use common::{PID, Test};
@@ -223,4 +224,61 @@ fn drawn_blocks_speak_for_those_without_a_record() {
     // No less than what was seen; the scatter reaches beyond all there is.
     near(share.low.expect("low"), 40.0 / 140.0 * 100.0);
     near(share.high.expect("high"), 100.0);
+}
+
+/// An array of NumPy is of the Python function that made it, by what it called; with memory of Python's own that says nothing.
+#[test]
+fn arrays_are_of_their_python_functions() {
+    let mut test = Test::new();
+    let b = &mut test.builder;
+    let (numpy, python) =
+        (b.file("/lib/_multiarray_umath.so"), b.file("/lib/libpython3.13.so.1.0"));
+    let anonymous = b.module(ModuleKind::Anonymous { pid: Pid(PID) }, "[anon]");
+    let inside = b.code(numpy, 0x10, &[("PyDataMem_UserNEW", "", 0)]);
+    let zeros = b.code(numpy, 0x20, &[("array_zeros", "", 0)]);
+    let evaluate = b.code(python, 0x10, &[("_PyEval_EvalFrameDefault", "/p/ceval.c", 9)]);
+    let arena = b.code(python, 0x20, &[("new_arena", "/p/obmalloc.c", 7)]);
+    let script = b.code(anonymous, 0x10, &[("py::<module>", "/home/u/x.py", 0)]);
+    let solve = b.code(anonymous, 0x20, &[("py::Grid.solve", "/home/u/x.py", 0)]);
+    let stacks = [
+        b.stack(&[inside, zeros, evaluate, script, evaluate]),
+        b.stack(&[inside, zeros, evaluate, solve, evaluate, script]),
+        b.stack(&[inside, zeros, evaluate]),
+    ];
+    let arena = b.stack(&[arena, evaluate, solve]);
+    for (number, stack) in (0..).zip(stacks) {
+        b.recording.allocations.push(Allocation {
+            id: AllocationId(number),
+            time: Nanos(0),
+            pid: Pid(PID),
+            tid: Tid(PID),
+            address: RemoteAddr(0x1000_0000 + u64::from(number) * 0x10_0000),
+            size: Bytes(0x10_0000),
+            call: AllocationCall::Calloc,
+            stack,
+            sample_every: Bytes(1),
+        });
+    }
+    b.recording.regions.push(Region {
+        time: Nanos(0),
+        pid: Pid(PID),
+        tid: None,
+        start: RemoteAddr(0x2000_0000),
+        bytes: Bytes(1 << 20),
+        kind: RegionKind::Anonymous,
+        name: String::new(),
+        file_offset: FileOffset(0),
+        page: None,
+        stack: arena,
+    });
+    let recording = test.builder.build();
+    let objects = Objects::new(&Profile::new(&recording));
+    let name = |address| {
+        let (object, _) = objects.at(Pid(PID), RemoteAddr(address), Nanos(1));
+        objects.get(object).name.as_str()
+    };
+    assert_eq!(name(0x1000_0000), "array_zeros in py::<module> x.py");
+    assert_eq!(name(0x1010_0000), "array_zeros in py::Grid.solve x.py");
+    assert_eq!(name(0x1020_0000), "array_zeros");
+    assert_eq!(name(0x2000_0000), "new_arena obmalloc.c:7");
 }

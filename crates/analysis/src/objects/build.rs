@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Recording, Region, RegionEnd, RegionKind, Target, ThreadEventKind};
 
-use super::sites::{asking_place, is_by_malloc, is_thread_local, name_of};
+use super::sites::{asking_place, is_by_malloc, is_thread_local, name_of, python_function};
 use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
 use crate::profile::Profile;
 use crate::stack::{LocationId, NodeIndex};
@@ -194,6 +194,13 @@ impl Builder<'_> {
         }
         let place = asking_place(stacks, Some(stack));
         let variable = stacks.variable_of(place);
+        // Of Python's own memory the function says nothing: whoever needs a small object first gets a new arena for all.
+        let python = python_function(stacks, stack).filter(|_| kind == ObjectKind::Heap);
+        if let Some(python) = python.filter(|python| *python != place) {
+            let [inner, outer] = [place, python].map(|place| name_of(stacks, place, None));
+            let name = format!("{inner} in {outer}");
+            return self.object(Identity::Name(kind, name.clone()), || name);
+        }
         self.object(Identity::Site(kind, place), || name_of(stacks, place, variable))
     }
 

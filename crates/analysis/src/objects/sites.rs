@@ -82,6 +82,8 @@ const WRAPPERS: [(NameMatch, &[&str]); 5] = [
             "PyObject_Malloc",
             "_PyMem_",
             "_PyObject_",
+            "PyDataMem_",
+            "PyArray_",
         ],
     ),
     (
@@ -169,6 +171,14 @@ const CHECKED: [&str; 6] = ["x", "xx", "safe_", "check_", "checked_", "my_"];
 pub(crate) fn asking_place(stacks: &Stacks, stack: Option<NodeIndex>) -> LocationId {
     let asks = |place: &LocationId| !stacks.is_wrapper(*place, is_wrapper);
     stacks.frames(stack).find(asks).unwrap_or_else(|| stacks.innermost(stack))
+}
+
+/// The innermost function of a Python program, where its interpreter names them for profilers.
+pub(super) fn python_function(stacks: &Stacks, stack: NodeIndex) -> Option<LocationId> {
+    stacks.frames(Some(stack)).find(|place| {
+        stacks.function_of(*place).name.starts_with("py::")
+            && stacks.module_of(*place).name == "[anon]"
+    })
 }
 
 /// Whether `malloc` or a relative of it is on a stack: memory mapped from there is for small blocks.

@@ -15,7 +15,7 @@ pub(super) fn function_matches(name: &str, wanted: &str) -> bool {
 
 /// A demangled name without return type, parameters, template arguments and anonymous namespaces:
 /// `void ns::Grid<double>::step<4>(int)` becomes `ns::Grid::step`. Names that cannot be taken apart so simply
-/// (`operator<`, `<T as Trait>::f`, `[libc.so.6+0x12]`) are returned as they are.
+/// (`operator<`, `<T as Trait>::f`, `[libc.so.6+0x12]`, Python's `py::<module>`) are returned as they are.
 #[must_use]
 pub fn bare_function_name(name: &str) -> String {
     const CALL: &str = "operator()";
@@ -24,7 +24,7 @@ pub fn bare_function_name(name: &str) -> String {
         let bare = bare_function_name(&format!("{}x", &name[..at]));
         return format!("{}{CALL}", bare.strip_suffix('x').unwrap_or_default());
     }
-    if name.starts_with(['[', '<']) || name.contains("operator") {
+    if name.starts_with(['[', '<']) || name.starts_with("py::") || name.contains("operator") {
         return name.to_owned();
     }
     let named = name.replace("(anonymous namespace)::", "").replace("{anonymous}::", "");
@@ -89,6 +89,8 @@ mod tests {
         }
         assert!(!function_matches(call, "ns::product<…>::operator+(…)"));
         assert!(function_matches("<Vec<u8> as Drop>::drop", "<Vec<u8> as Drop>::drop"));
+        assert!(function_matches("py::Mesh.<lambda>", "Mesh.<lambda>"));
+        assert!(!function_matches("py::<module>", ""));
     }
 
     #[test]
