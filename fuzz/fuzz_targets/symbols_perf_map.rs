@@ -12,5 +12,11 @@ fuzz_target!(|bytes: &[u8]| {
     for address in [0, 0x1000, 0x7f00_0000_0000, u64::MAX] {
         black_box(map.lookup(RemoteAddr(address), Demangle::Yes));
     }
+    let mut before = 0;
+    for (start, bytes, name) in map.ranges() {
+        assert!(before <= start.0 && bytes.0 > 0);
+        before = start.0 + bytes.0;
+        black_box(name);
+    }
     black_box(map.skipped());
 });

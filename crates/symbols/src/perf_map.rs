@@ -1,6 +1,6 @@
-//! Names of JIT-compiled code, `/tmp/perf-PID.map`.
+//! Names of JIT-compiled code, `/tmp/perf-PID.map`, and of a process's data in the same form.
 //!
-//! What for: absolute address in one process to the name that its JIT compiler wrote. What not: jitdump, source
+//! What for: absolute address in one process to the name that its JIT compiler, or itself, wrote. What not: jitdump, source
 //! lines. Assumptions: lines are `START SIZE NAME`, numbers in hex without (sometimes with) `0x`, names to the end of
 //! the line (Linux: tools/perf/Documentation/jit-interface.txt). Code moves and is replaced without notice, so the
 //! later of two overlapping entries is right. The profiled process writes the file: it is hostile until checked.
@@ -15,8 +15,8 @@ use crate::{Demangle, Error, function_name};
 /// Largest text that is parsed.
 pub const PERF_MAP_LIMIT: Bytes = Bytes(256 << 20);
 
-/// Longest piece of code that is believed, bytes.
-const LONGEST_CODE: u64 = 1 << 30;
+/// Longest range that is believed, bytes: data may be as large as memory.
+const LONGEST: u64 = 1 << 44;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<'text> {
@@ -67,6 +67,13 @@ impl<'text> PerfMap<'text> {
         })
     }
 
+    /// All ranges with their names, by address. None overlap.
+    pub fn ranges(&self) -> impl Iterator<Item = (RemoteAddr, Bytes, String)> + '_ {
+        self.entries.iter().map(|(start, Entry { end, name })| {
+            (RemoteAddr(*start), Bytes(end - start), function_name(name, Demangle::No))
+        })
+    }
+
     /// How many lines were not understood.
     #[must_use]
     pub fn skipped(&self) -> usize {
@@ -104,7 +111,7 @@ fn entry(line: &[u8]) -> Option<(u64, Entry<'_>)> {
     let start = number(words.next()?)?;
     let size = number(words.next()?)?;
     let name = words.next()?.trim_ascii();
-    if size == 0 || size > LONGEST_CODE || name.is_empty() {
+    if size == 0 || size > LONGEST || name.is_empty() {
         return None;
     }
     Some((start, Entry { end: start.checked_add(size)?, name }))
@@ -135,6 +142,9 @@ mod tests {
         assert_eq!(shown(&map, 0xf..0x1b), "-aabbaaccc".to_owned() + "d-");
         let covering = PerfMap::parse(b"10 2 a\n12 2 b\n14 4 c\nf 7 all\n").unwrap();
         assert_eq!(shown(&covering, 0xe..0x19), "-allallallallallallallcc-");
+        let ranges: Vec<_> =
+            covering.ranges().map(|(at, size, name)| (at.0, size.0, name)).collect();
+        assert_eq!(ranges, [(0xf, 7, "all".to_owned()), (0x16, 2, "c".to_owned())]);
     }
 
     #[test]

@@ -1,15 +1,18 @@
-//! The variables of the modules that a program had mapped, with their addresses in its processes.
+//! The variables of the modules that a program had mapped, with their addresses in its processes; and what a process names itself.
 //!
 //! What for: names for data, after the collection, in processes of which addresses of data are known (bursts, page
 //! faults). What not: which of them were accessed: only analysis can tell, so all are taken, within bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{ModuleId, Nanos, Pid};
+use base::{Bytes, ModuleId, Nanos, Pid, RemoteAddr};
 use facts::{Global, Mapping, Module, ModuleKind};
-use symbols::{Demangle, Elf, LoadBias, Variables};
+use symbols::{Demangle, Elf, LoadBias, PERF_MAP_LIMIT, PerfMap, Variables};
 use sys::map::FileMap;
 
 use super::file::debug_file;
@@ -20,6 +23,9 @@ use crate::recorder::is_our_agent;
 const MOST_OF_MODULE: usize = 20_000;
 /// Variables of all modules and processes together: some 20 MB before compression.
 const MOST: usize = 200_000;
+
+/// How a memory file's name begins (memfd_create(2)).
+const NAMES: &[u8] = b"/memfd:fathom-objects";
 
 /// The result.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -75,6 +81,12 @@ pub fn globals(
                 name: variable.name.clone(),
             }));
         }
+        let program = mappings.iter().find(|mapping| mapping.pid == *pid);
+        if let Some(program) = program
+            && let Err(problem) = add_named(*pid, program.module, &mut found.globals)
+        {
+            found.problems.push(problem);
+        }
     }
     let small: usize = read.values().flatten().map(|read| read.variables.left_out).sum();
     if small + left_out > 0 {
@@ -84,6 +96,48 @@ pub fn globals(
         ));
     }
     found
+}
+
+/// Adds what the process names itself: lines as in `/tmp/perf-PID.map` in a memory file [`NAMES`] that it holds open, which so is no
+/// other's and not older than it. What is a variable of a module is not named anew.
+fn add_named(pid: Pid, program: ModuleId, globals: &mut Vec<Global>) -> Result<(), String> {
+    let Some(text) = read_names(pid) else { return Ok(()) };
+    let of = |what| format!("names of memory by process {pid}: {what}");
+    let named = PerfMap::parse(&text).map_err(|error| of(error.to_string()))?;
+    let own = globals.iter().filter(|global| global.pid == pid);
+    let known: BTreeMap<u64, u64> =
+        own.map(|global| (global.start.0, global.start.0.saturating_add(global.bytes.0))).collect();
+    let is_new = |start: RemoteAddr, bytes: Bytes| {
+        let before = known.range(..start.0.saturating_add(bytes.0)).next_back();
+        before.is_none_or(|(_, end)| *end <= start.0)
+    };
+    let all = named.ranges().filter(|(start, bytes, _)| is_new(*start, *bytes));
+    let room = MOST.saturating_sub(globals.len());
+    let new = all.take(room).map(|(start, bytes, name)| Global {
+        time: Nanos(0),
+        pid,
+        module: program,
+        start,
+        bytes,
+        name,
+    });
+    globals.extend(new);
+    match named.skipped() {
+        0 => Ok(()),
+        skipped => Err(of(format!("{skipped} lines were not understood"))),
+    }
+}
+
+fn read_names(pid: Pid) -> Option<Vec<u8>> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let has_name = |path: &PathBuf| {
+        std::fs::read_link(path).is_ok_and(|name| name.as_os_str().as_bytes().starts_with(NAMES))
+    };
+    let file = File::open(files.map(|file| file.path()).find(has_name)?).ok()?;
+    let mut text = Vec::new();
+    // One byte more than allowed, so that the parser can tell "too large".
+    file.take(PERF_MAP_LIMIT.0 + 1).read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 /// A module's variables, and the offset of each of its mappings from the stated addresses.
