@@ -5,6 +5,7 @@ Usage: api.py FATHOM SPIN OBJECTS      SPIN uses as much CPU time as it is told;
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -127,6 +128,51 @@ def a_block_is_recorded():
     refused(2, "possible values: memory-access", fathom.profile("nonsense").__enter__)
 
 
+def arrays_from_before_have_the_names_of_their_variables():
+    import numpy
+
+    grid = numpy.ones((1 << 10, 1 << 12))
+    row = grid[7]
+    with fathom.profile(burst_interval=10, overhead=50) as recording:
+        until = time.process_time() + 1
+        while time.process_time() < until:
+            grid.sum()
+    named = [f"grid: float64[{1 << 10}, {1 << 12}]"]
+    objects = recording.result.view("objects", sort="accesses")
+    names = [one.object for one in objects]
+    assert names[:1] == named, names
+    assert objects[0].object_bytes.value == grid.nbytes and row.base is grid
+
+
+MARKED = """
+import fathom, os, sys
+
+@fathom.region
+def assemble(): return sum(range(1000))
+
+@fathom.region("step")
+def step():
+    with fathom.region("solve"):
+        return assemble()
+
+assert step() == step() == 499500
+fathom.mark("here"); fathom.pause(); fathom.resume()
+sys.exit(0 if "FATHOM_REGIONS" in os.environ else 7)
+"""
+
+
+def regions_are_marked():
+    Path("marked.py").write_text(MARKED)
+    source = {"PYTHONPATH": sys.path[0]}
+    alone = subprocess.run([sys.executable, "marked.py"], env={**os.environ, **source})
+    assert alone.returncode == 7, "without Fathom they do nothing"
+    result = fathom.run_script("marked.py", env=source, **QUICK)
+    # Whether this Fathom has the library for them.
+    if result.summary.exit_code != 7:
+        passes = {row.region: row.passes.value for row in result.view("regions")}
+        assert passes == {"step": 2, "solve": 2, "assemble": 2}, passes
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -138,6 +184,8 @@ def main():
         programs_end_as_they_do(spun)
         results_that_begin_at_once_have_names_of_their_own()
         a_block_is_recorded()
+        arrays_from_before_have_the_names_of_their_variables()
+        regions_are_marked()
         os.chdir("/")
 
 

@@ -1,10 +1,11 @@
 """Fathom, the memory-performance profiler, from Python: record programs, running processes or blocks of code, and read the results as
-rows, data frames and plots. Nothing is measured here: the program `fathom` does everything."""
+rows, data frames and plots; mark regions of a program. Nothing is measured here: the program `fathom` does everything."""
 
 from typing import Any
 
 from ._command import FathomError, binary
 from ._recording import attach, collect, profile, run, run_script
+from ._regions import Region, mark, pause, region, resume
 from ._result import Diff, Result
 from ._values import Metric, Record, View
 
@@ -13,12 +14,17 @@ __all__ = [
     "FathomError",
     "Metric",
     "Record",
+    "Region",
     "Result",
     "View",
     "attach",
     "binary",
     "collect",
+    "mark",
+    "pause",
     "profile",
+    "region",
+    "resume",
     "run",
     "run_script",
 ]

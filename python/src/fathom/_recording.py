@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, List, Mapping, MutableMapping, Optional, Sequence, Tuple, Type, Union
+from typing import IO, Any, Dict, List, Mapping, MutableMapping, Optional, Sequence, Tuple, Type, Union
 
 from ._command import FathomError, binary
 from ._result import Result
@@ -92,7 +92,8 @@ class profile:
         print(recording.result)
 
     Options as of `collect`. With `names`, Python 3.12 and later name the functions that the block calls
-    (`sys.activate_stack_trampoline`); calls of Python functions take longer meanwhile."""
+    (`sys.activate_stack_trampoline`); calls of Python functions take longer meanwhile. NumPy arrays that are variables when the block
+    begins, of its function or of a module, have their names in `view("objects")`."""
 
     result: Result
     _in_use = threading.Lock()
@@ -106,6 +107,8 @@ class profile:
         names: bool = True,
         **knobs: object,
     ) -> None:
+        # Frames of the interpreter are large, and a notebook has many of its own below a cell.
+        knobs.setdefault("stack_size", 32768)
         self._directory, self._names = _named(result, analysis), names
         self._words = [analysis, "--quiet", f"--result={self._directory}", f"--pid={os.getpid()}", *_options(knobs, limit=limit)]
 
@@ -113,6 +116,8 @@ class profile:
         if not self._in_use.acquire(blocking=False):
             raise FathomError(2, "this process is being recorded already")
         try:
+            frame = sys._getframe(1)
+            self._objects = _name_arrays({**vars(sys.modules["__main__"]), **frame.f_globals, **frame.f_locals})
             self._attach()
         except BaseException:
             self._in_use.release()
@@ -160,6 +165,7 @@ class profile:
             code = self._child.wait()
             ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(0), 0, 0, 0)
         finally:
+            self._objects.close()
             self._in_use.release()
         self.result = Result(self._directory)
         if code and error is None:
@@ -231,6 +237,26 @@ def _name_functions(program: str, environment: MutableMapping[str, str]) -> None
         environment["PYTHONPERFSUPPORT"] = "1"
     says = "its functions are named py::NAME (PYTHONPERFSUPPORT=1)" if has_names else "it cannot name its functions: Python 3.12 or later can"
     print(f"fathom: {program}: {says}", file=sys.stderr)
+
+
+def _name_arrays(variables: Mapping[str, object]) -> IO[str]:
+    """The file by which a process names its data for Fathom, with the memory of NumPy arrays: lines of first address, bytes and name. Of
+    several with the same memory the owner counts, and then a name without `_`."""
+    numpy: Any = sys.modules.get("numpy")
+    lines: Dict[int, Tuple[bool, bool, str]] = {}
+    for name, array in variables.items() if hasattr(numpy, "ndarray") else ():
+        if isinstance(array, numpy.ndarray):
+            owner: Any = array
+            while isinstance(owner.base, numpy.ndarray):
+                owner = owner.base
+            if owner.flags.forc and owner.nbytes:
+                line = f"{owner.ctypes.data:x} {owner.nbytes:x} {name}: {array.dtype}{list(array.shape)}\n"
+                better = (owner is not array, name.startswith("_"), line)
+                lines[owner.ctypes.data] = min(better, lines.get(owner.ctypes.data, better))
+    file = open(os.memfd_create("fathom-objects"), "w")
+    file.writelines(line for _, _, line in lines.values())
+    file.flush()
+    return file
 
 
 def _activate_names() -> bool:
