@@ -57,9 +57,10 @@ def collect(
     options = [*(["--system"] if system else []), *_options(knobs, repeat=repeat, duration=duration, limit=limit, ranks=ranks)]
     while True:
         directory = _named(result, analysis)
-        code, text = _run([binary(), "collect", analysis, "--quiet", f"--result={directory}", *options, *target], cwd, environment)
-        # Another one took the name meanwhile.
-        if code != 2 or result is not None or f"{directory} exists already" not in text:
+        # Another one may take the name meanwhile: nobody needs to read that.
+        taken = f"{directory} exists already" if result is None else None
+        code, text = _run([binary(), "collect", analysis, "--quiet", f"--result={directory}", *options, *target], cwd, environment, taken)
+        if code != 2 or taken is None or taken not in text:
             break
     recorded = Result(directory)
     # The code of a program that failed is passed on; any other is a failure of ours.
@@ -192,12 +193,12 @@ def _options(knobs: Mapping[str, object], **options: object) -> List[str]:
     return words
 
 
-def _run(words: Sequence[AnyPath], cwd: Optional[AnyPath], environment: Mapping[str, str]) -> Tuple[int, str]:
-    """The exit code of a Fathom with a program, and the end of what they wrote to standard error, which is passed on."""
+def _run(words: Sequence[AnyPath], cwd: Optional[AnyPath], environment: Mapping[str, str], but: Optional[str]) -> Tuple[int, str]:
+    """The exit code of a Fathom with a program, and the end of what they wrote to standard error, which is passed on but for this."""
     end: List[bytes] = []
     child = subprocess.Popen(words, stderr=subprocess.PIPE, cwd=cwd, env=environment)
     # Children of the program may keep the pipe longer than Fathom runs: nobody waits for its end.
-    passing_on = threading.Thread(target=_pass_on, args=(child.stderr, end), daemon=True)
+    passing_on = threading.Thread(target=_pass_on, args=(child.stderr, end, but), daemon=True)
     passing_on.start()
     interrupts = 0
     while True:
@@ -215,10 +216,12 @@ def _run(words: Sequence[AnyPath], cwd: Optional[AnyPath], environment: Mapping[
     return code, b"".join(end).decode(errors="replace")
 
 
-def _pass_on(pipe: IO[bytes], end: List[bytes]) -> None:
+def _pass_on(pipe: IO[bytes], end: List[bytes], but: Optional[str]) -> None:
     for piece in iter(lambda: os.read(pipe.fileno(), 65536), b""):
-        sys.stderr.write(piece.decode(errors="replace"))
-        sys.stderr.flush()
+        text = piece.decode(errors="replace")
+        if but is None or but not in text:
+            sys.stderr.write(text)
+            sys.stderr.flush()
         end.append(piece)
         del end[:-16]
 
