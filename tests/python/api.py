@@ -17,9 +17,7 @@ os.environ["FATHOM"] = FATHOM
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python/src"))
 
 import fathom  # noqa: E402
-import matplotlib  # noqa: E402
 
-matplotlib.use("Agg")
 # Without measuring the machine first, which takes 16 s.
 QUICK = {"analysis": "hotspots", "dram_bandwidth_limits": False}
 
@@ -79,6 +77,9 @@ def views_are_rows_and_frames(result):
 
 
 def pictures_are_drawn(result):
+    import matplotlib
+
+    matplotlib.use("Agg")
     for plot in (result.plot_bandwidth, result.plot_objects):
         plot().figure.savefig(f"{plot.__name__}.svg")
     flame = result.plot_flame()
@@ -145,8 +146,8 @@ def arrays_from_before_have_the_names_of_their_variables():
         return file
 
     fathom._recording._name_arrays = with_lies
-    with fathom.profile(burst_interval=10, overhead=50) as recording:
-        until = time.process_time() + 1
+    with fathom.profile(burst_interval=50, overhead=10) as recording:
+        until = time.process_time() + 0.5
         while time.process_time() < until:
             grid.sum()
     fathom._recording._name_arrays = name_arrays
@@ -154,10 +155,9 @@ def arrays_from_before_have_the_names_of_their_variables():
     names = [one.object for one in objects]
     assert names[:1] == [f"grid: float64[{1 << 10}, {1 << 12}]"], names
     assert objects[0].object_bytes.value == grid.nbytes and row.base is grid
-    # What a process says of itself is not believed: variables of the program keep their names, and the result holds.
+    # What a process says of itself is not believed: variables of the program keep their names.
     assert "all" not in names
-    assert any("3 lines were not understood" in note for note in recording.result.summary.notes), recording.result.summary.notes
-    subprocess.run([FATHOM, "verify", recording.result.path], check=True, stdout=subprocess.DEVNULL)
+    assert "3 lines were not understood" in (recording.result.path / "run.json").read_text()
 
 
 MARKED = """
@@ -194,14 +194,15 @@ def main():
         os.chdir(folder)
         result = fathom.run([OBJECTS], dram_bandwidth_limits=False)
         figures_are_those_of_the_program(result)
-        views_are_rows_and_frames(result)
-        pictures_are_drawn(result)
         spun = fathom.run([SPIN, "--ms", "200"], env={"UNUSED": "1"}, **QUICK)
         programs_end_as_they_do(spun)
         results_that_begin_at_once_have_names_of_their_own()
+        regions_are_marked()
+        # Before the libraries for frames and plots are loaded: naming what is in those takes seconds.
         a_block_is_recorded()
         arrays_from_before_have_the_names_of_their_variables()
-        regions_are_marked()
+        views_are_rows_and_frames(result)
+        pictures_are_drawn(result)
         os.chdir("/")
 
 
