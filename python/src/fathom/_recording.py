@@ -57,6 +57,7 @@ def collect(
     options = [*(["--system"] if system else []), *_options(knobs, repeat=repeat, duration=duration, limit=limit, ranks=ranks)]
     while True:
         directory = _named(result, analysis)
+        is_new = not directory.exists()
         # Another one may take the name meanwhile: nobody needs to read that.
         taken = f"{directory} exists already" if result is None else None
         code, text = _run([binary(), "collect", analysis, "--quiet", f"--result={directory}", *options, *target], cwd, environment, taken)
@@ -64,14 +65,14 @@ def collect(
             break
     recorded = Result(directory)
     # The code of a program that failed is passed on; any other is a failure of ours.
-    if code and not (words and (directory / "run.json").exists() and recorded.summary.exit_code == code):
+    if code and not (words and is_new and (directory / "run.json").exists() and recorded.summary.exit_code == code):
         raise FathomError(code, text)
     return recorded
 
 
 def run(command: Union[AnyPath, Sequence[AnyPath]], analysis: str = "memory-access", **options: Any) -> Result:
     """Runs a program and records it; options as of `collect`. A Python program gets PYTHONPERFSUPPORT=1 where its interpreter knows that
-    (3.12 and later): reports then name its functions, as `py::NAME:FILE`."""
+    (3.12 and later): reports then name its functions `py::NAME`."""
     return collect(analysis, command, **options)
 
 
@@ -141,13 +142,16 @@ class profile:
         with self._child.stdin as gate:  # type: ignore[union-attr]
             gate.write(b"\n")
         until = time.monotonic() + ATTACH_SECONDS
-        while not self._is_recording():
-            if self._child.poll() is not None:
-                raise self._error()
-            if time.monotonic() > until:
-                self._child.terminate()
-                raise FathomError(3, f"Fathom did not attach to this process within {ATTACH_SECONDS} s")
-            time.sleep(0.01)
+        try:
+            while not self._is_recording():
+                if self._child.poll() is not None:
+                    raise self._error()
+                if time.monotonic() > until:
+                    raise FathomError(3, f"Fathom did not attach to this process within {ATTACH_SECONDS} s")
+                time.sleep(0.01)
+        except BaseException:
+            self._child.terminate()
+            raise
 
     def _is_recording(self) -> bool:
         """Events are opened last. Where there are none, the journal grows after a second."""

@@ -197,7 +197,7 @@ impl Builder<'_> {
         // Of Python's own memory the function says nothing: whoever needs a small object first gets a new arena for all.
         let python = python_function(stacks, stack).filter(|_| kind == ObjectKind::Heap);
         if let Some(python) = python.filter(|python| *python != place) {
-            let [inner, outer] = [place, python].map(|place| name_of(stacks, place, None));
+            let (inner, outer) = (name_of(stacks, place, variable), name_of(stacks, python, None));
             let name = format!("{inner} in {outer}");
             return self.object(Identity::Name(kind, name.clone()), || name);
         }
