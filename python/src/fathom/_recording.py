@@ -72,7 +72,7 @@ def collect(
 
 def run(command: Union[AnyPath, Sequence[AnyPath]], analysis: str = "memory-access", **options: Any) -> Result:
     """Runs a program and records it; options as of `collect`. A Python program gets PYTHONPERFSUPPORT=1 where its interpreter knows that
-    (3.12 and later): reports then name its functions `py::NAME`."""
+    (3.12 and later): reports then name its functions `py::NAME`, and calls of them take longer. `env={"PYTHONPERFSUPPORT": "0"}` prevents it."""
     return collect(analysis, command, **options)
 
 
@@ -242,7 +242,7 @@ def _name_functions(program: str, environment: MutableMapping[str, str]) -> None
         return
     if has_names:
         environment["PYTHONPERFSUPPORT"] = "1"
-    says = "its functions are named py::NAME (PYTHONPERFSUPPORT=1)" if has_names else "it cannot name its functions: Python 3.12 or later can"
+    says = "its functions are named py::NAME, and calls take longer (PYTHONPERFSUPPORT=1)" if has_names else "it cannot name its functions: Python 3.12 or later can"
     print(f"fathom: {program}: {says}", file=sys.stderr)
 
 
