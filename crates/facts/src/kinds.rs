@@ -56,6 +56,10 @@ macro_rules! every_kind_of_fact {
             BranchLoop in branch_loops;
             CountedEvent in counted_events;
             EventCount in event_counts at time;
+            Mark in marks at time;
+            MarkedRegion in marked_regions;
+            MarkedPass in marked_passes at time;
+            MarkedLength in marked_lengths;
         }
     };
 }

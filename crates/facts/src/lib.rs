@@ -15,6 +15,8 @@ mod counting;
 pub mod host;
 mod kernel;
 mod kinds;
+mod mark;
+mod marked_region;
 mod memory_sample;
 mod metric;
 mod object;
@@ -35,6 +37,8 @@ pub use burst::{
 };
 pub use counting::{CountedEvent, EventCount};
 pub use kernel::{KernelCause, KernelEntry};
+pub use mark::{Mark, MarkKind, Pauses};
+pub use marked_region::{MarkedLength, MarkedPass, MarkedRegion};
 pub use memory_sample::{AccessKind, DataSource, MemorySample, Snoop, Translation};
 pub use metric::{Evidence, Metric};
 pub use object::{AccessType, Assignment, Global, Page, Region, RegionEnd, RegionKind};

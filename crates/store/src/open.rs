@@ -121,6 +121,7 @@ fn sort_by_time(recording: &mut Recording) {
     recording.samples.sort_by_key(|sample| sample.time);
     recording.faults.sort_by_key(|fault| fault.time);
     recording.memory_samples.sort_by_key(|sample| sample.time);
+    recording.marks.sort_by_key(|mark| mark.time);
 }
 
 /// Files that should not exist. An incomplete result may hold partial tables or a partial new journal: a killed

@@ -42,6 +42,7 @@ mod allocations;
 mod bursts;
 mod counting;
 mod kernel;
+mod marks;
 mod memory_samples;
 mod objects;
 mod threading;

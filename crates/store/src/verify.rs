@@ -9,6 +9,7 @@ mod code;
 mod events;
 mod files;
 mod kernel;
+mod marks;
 mod objects;
 mod registers;
 mod threading;
@@ -259,6 +260,16 @@ pub const INVARIANTS: &[Invariant] = &[
         "event-counts-proper",
         "a count is of a counted event, and no longer with a counter than it was to be counted",
         events::event_counts_proper,
+    ),
+    invariant(
+        "marks-proper",
+        "a mark has a name, a pause and its end have none",
+        marks::marks_proper,
+    ),
+    invariant(
+        "marked-regions-proper",
+        "marked region i has id i; passes are of regions that exist, and take no longer than they span",
+        marks::marked_regions_proper,
     ),
 ];
 

@@ -8,11 +8,12 @@ use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
     BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, CountedEvent, Counter,
     CounterKind, DataSource, EventCount, ExitKind, Fault, FaultKind, Frame, HeapFree, HeapLifetime,
-    HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping,
-    MemorySample, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime,
-    OneRun, Page, Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind,
-    Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent,
-    ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, Wake, Waker,
+    HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping, Mark,
+    MarkKind, MarkedLength, MarkedPass, MarkedRegion, MemorySample, Module, ModuleKind,
+    NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record,
+    RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION,
+    Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait,
+    WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -218,7 +219,19 @@ fn sound() -> Recording {
         branch_loops: vec![branch_loop()],
         counted_events: vec![CountedEvent::default()],
         event_counts: vec![event_count(700)],
+        marks: vec![mark(5, MarkKind::Mark, "here"), mark(9, MarkKind::Pause, "")],
+        marked_regions: vec![MarkedRegion::default()],
+        marked_passes: vec![MarkedPass {
+            span: Nanos(9),
+            inside: Nanos(9),
+            ..MarkedPass::default()
+        }],
+        marked_lengths: vec![MarkedLength { passes: 1, ..MarkedLength::default() }],
     }
+}
+
+fn mark(time: u64, kind: MarkKind, name: &str) -> Mark {
+    Mark { time: Nanos(time), kind, name: name.to_owned(), pid: None }
 }
 
 fn event_count(time: u64) -> EventCount {
@@ -451,6 +464,17 @@ const BREAKS: &[Break] = &[
     ("event-counts-proper", |r| r.event_counts[0].event = 1),
     ("event-counts-proper", |r| r.event_counts[0].running = Nanos(4)),
     ("times-within-run", |r| r.event_counts[0].time = Nanos(10_001)),
+    ("marks-proper", |r| r.marks[1].name.push('x')),
+    ("marks-proper", |r| r.marks[0].name.clear()),
+    ("times-within-run", |r| r.marks[1].time = Nanos(10_001)),
+    ("times-within-run", |r| r.marked_passes[0].span = Nanos(10_001)),
+    ("marked-regions-proper", |r| r.marked_regions[0].id = 1),
+    ("marked-regions-proper", |r| r.marked_passes[0].region = 1),
+    ("marked-regions-proper", |r| r.marked_passes[0].own = Nanos(10)),
+    ("marked-regions-proper", |r| r.marked_passes[0].span = Nanos(8)),
+    ("marked-regions-proper", |r| r.marked_lengths[0].region = 1),
+    ("marked-regions-proper", |r| r.marked_lengths[0].least = Nanos(1)),
+    ("marked-regions-proper", |r| r.marked_lengths[0].passes = 0),
     ("branch-loops-proper", |r| r.branch_loops[0].starts = 4),
     ("branch-loops-proper", |r| r.branch_loops[0].stacks = 0),
     ("stacks-exist", |r| r.branch_loops[0].head = Some(StackId(2))),

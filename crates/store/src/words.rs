@@ -4,8 +4,8 @@
 
 use facts::{
     AccessKind, AllocationCall, BurstEnd, BurstFlavour, CounterKind, DataSource, FaultKind,
-    GaugeKind, KernelCause, LostSource, Privilege, RegionKind, Snoop, ThreadEventKind, Translation,
-    WaitKind,
+    GaugeKind, KernelCause, LostSource, MarkKind, Privilege, RegionKind, Snoop, ThreadEventKind,
+    Translation, WaitKind,
 };
 
 use crate::schema::{Cell, ColumnKind, Word};
@@ -132,6 +132,11 @@ words! {
     WaitKind {
         Blocked = "blocked"
         Preempted = "preempted"
+    }
+    MarkKind {
+        Mark = "mark"
+        Pause = "pause"
+        Resume = "resume"
     }
     KernelCause {
         PageFault = "page-fault"

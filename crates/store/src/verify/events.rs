@@ -35,6 +35,10 @@ pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let windows = recording.thread_times.iter().map(|fact| ("time of a thread", fact.time));
     let program = program.chain(waits).chain(windows);
     let entries = recording.kernel_entries.iter().map(|fact| ("entry into the kernel", fact.time));
+    let marks = recording.marks.iter().map(|fact| ("mark", fact.time));
+    let passes = recording.marked_passes.iter();
+    let passes = passes.map(|fact| ("pass of a marked region", fact.time + fact.span));
+    let program = program.chain(marks).chain(passes);
     let pages = recording.pages.iter().map(|fact| ("drawn page", fact.time));
     let program = program.chain(entries).chain(pages);
     let sums = allocations::stacks_of_sums(recording).map(|sum| (sum.what, sum.time));

@@ -13,11 +13,11 @@ use facts::{
     BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CountedEvent, Counter,
     CounterKind, DataSource, EventCount, ExitKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind,
     Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry,
-    Lost, LostSource, Mapping, MemorySample, Metric, Module, ModuleKind, NativeAdvance,
-    NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording,
-    Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop,
-    StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind,
-    WaitObject, Wake, Waker,
+    Lost, LostSource, Mapping, Mark, MarkKind, MarkedLength, MarkedPass, MarkedRegion,
+    MemorySample, Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime,
+    NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
+    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target,
+    ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -519,6 +519,16 @@ fn accesses() -> Vec<Fact> {
         Fact::BranchLoop(looped),
         Fact::CountedEvent(event),
         Fact::EventCount(count),
+        Fact::Mark(Mark { time: known.time, name: "warm".to_owned(), ..Mark::default() }),
+        Fact::Mark(Mark {
+            time: known.time,
+            kind: MarkKind::Resume,
+            pid: Some(PID),
+            ..Mark::default()
+        }),
+        Fact::MarkedRegion(MarkedRegion { name: "solve".to_owned(), ..MarkedRegion::default() }),
+        Fact::MarkedPass(MarkedPass { span: Nanos(7), passes: 1, ..MarkedPass::default() }),
+        Fact::MarkedLength(MarkedLength { pid: PID, passes: u64::MAX, ..MarkedLength::default() }),
     ]
 }
 
@@ -625,5 +635,6 @@ pub fn recording(run: Run, facts: &[Fact]) -> Recording {
     recording.samples.sort_by_key(|sample| sample.time);
     recording.faults.sort_by_key(|fault| fault.time);
     recording.memory_samples.sort_by_key(|sample| sample.time);
+    recording.marks.sort_by_key(|mark| mark.time);
     recording
 }
