@@ -4,11 +4,18 @@
 //! What not: its code (`preload/`, compiled by `build.rs`); the use of its counts (`collect::heap`).
 
 #![deny(unsafe_op_in_unsafe_fn)]
+#![allow(clippy::duplicate_mod, reason = "both libraries have these files")]
 
 /// A shared object for this machine's C library.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfathom_agent.so"));
+
+/// The region library: what `fathom.h`, ITT and NVTX call.
+pub const REGIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfathom_regions.so"));
 
 // For the lints: `preload/` is no crate of cargo's. Never part of a program, whose `malloc` it would be.
 #[cfg(clippy)]
 #[path = "../preload/lib.rs"]
 mod preload;
+#[cfg(clippy)]
+#[path = "../regions/lib.rs"]
+mod regions;

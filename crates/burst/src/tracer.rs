@@ -98,6 +98,8 @@ pub struct Pages {
 pub struct Shared {
     /// Set when tracing must end.
     pub stop: AtomicBool,
+    /// Set while no burst may begin.
+    pub paused: AtomicBool,
     /// Processes of the program.
     pub processes: Mutex<Vec<Pid>>,
     /// Held while a thread is traced: nothing else in this process may wait for the program, or it would take its
@@ -171,6 +173,12 @@ impl Tracer {
         if let Ok(mut known) = self.shared.processes.lock() {
             *known = processes;
         }
+    }
+
+    /// Begins no bursts from now on, or begins them again. One that has begun ends by itself.
+    pub fn pause(&self, paused: bool) {
+        self.shared.paused.store(paused, Ordering::Relaxed);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
     /// Runs `wait`, which waits for the program's end, while no thread is traced. Does nothing if a thread is about

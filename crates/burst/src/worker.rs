@@ -45,6 +45,8 @@ const PAIR: f64 = 0.25;
 const TRIES: usize = 8;
 const AGAIN: Nanos = Nanos(250_000);
 const LATE_PAUSE: Duration = Duration::from_micros(500);
+/// A pause of the recording may last for hours; whoever ends it wakes us.
+const LONGEST_PARK: Duration = Duration::from_secs(60);
 /// A thread that has a CPU and does not stop within this time is in the kernel: it fills a huge page, for example.
 const IN_KERNEL: Duration = Duration::from_millis(1);
 /// A CPU that is idle for this part of the time is free: a program of one thread leaves the other of two idle, except for
@@ -168,6 +170,7 @@ impl Worker {
                 std::thread::park_timeout(LATE_PAUSE);
                 self.release_late(&watch);
             }
+            self.sleep_while_paused();
             let pause = self.pause();
             // Take our place by the CPU of the next thread and sleep there: a sleeping thread runs at once when its timer
             // expires.
@@ -190,6 +193,22 @@ impl Worker {
             }
             self.count_own();
             *lock(&self.shared.cost) = self.cost;
+        }
+    }
+
+    /// Nothing is to be seen: the time does not count for the rate of bursts.
+    fn sleep_while_paused(&mut self) {
+        let began = Instant::now();
+        let is_paused = |shared: &Shared| {
+            shared.paused.load(Ordering::Relaxed) && !shared.stop.load(Ordering::Relaxed)
+        };
+        while is_paused(&self.shared) {
+            std::thread::park_timeout(LONGEST_PARK);
+        }
+        self.began += began.elapsed();
+        if self.shared.stop.load(Ordering::Relaxed) {
+            // Whoever asks us to stop wakes us once.
+            std::thread::current().unpark();
         }
     }
 

@@ -31,6 +31,12 @@ pub enum Command {
         after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver\n  fathom collect threading -- ./solver\n  fathom collect hotspots --repeat 20 -- ./short_program"
     )]
     Collect(CollectOptions),
+    /// Pause or resume a collection that runs, or mark a moment in it
+    #[command(
+        name = "command",
+        after_help = "Examples:\n  fathom collect hotspots --start-paused -- ./solver input.dat\n  fathom command resume\n  fathom command mark 'second phase'\n  fathom command pause --pid 4242\n  fathom command pause -r r000ma\n\nWithout --pid and -r, it steers the only collection of this user that runs here. While it is paused,\nthe program runs on and nothing is observed; figures are of the rest, and the summary says so."
+    )]
+    Steer(CommandOptions),
     /// Show a view of a result
     #[command(
         after_help = "Examples:\n  fathom report summary\n  fathom report hotspots -r r000ma -g source-line --limit 20\n  fathom report callers --filter function=memcpy\n  fathom report source --filter function=multiply1\n  fathom report faults --format csv\n  fathom report waits -g call-stack\n  fathom report objects --sort dram_read --columns object,stall_time,dram_read --format csv -o objects.csv"
@@ -128,6 +134,9 @@ pub struct Collection {
     /// Set a knob (repeatable); `fathom knobs` lists them
     #[arg(short, long = "knob", value_name = "NAME=VALUE")]
     pub knobs: Vec<String>,
+    /// Observe nothing until `fathom command resume`, or until the program asks for it
+    #[arg(long)]
+    pub start_paused: bool,
     /// Limit the size of the result, in MB; samples are thinned evenly beyond it
     #[arg(long, value_name = "MB", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub limit: u64,
@@ -172,6 +181,32 @@ pub struct CollectOptions {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<OsString>,
+}
+
+/// What to do with a collection that runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Steer {
+    /// Observe nothing from now on
+    Pause,
+    /// Observe again
+    Resume,
+    /// Give this moment a name
+    Mark,
+}
+
+#[derive(Args, Debug)]
+pub struct CommandOptions {
+    /// What to do
+    pub action: Steer,
+    /// The name of a mark
+    #[arg(value_name = "NAME", required_if_eq("action", "mark"))]
+    pub name: Option<String>,
+    /// The collection of this process [default: the only one that runs]
+    #[arg(short, long, value_name = "PID", conflicts_with = "result")]
+    pub pid: Option<i32>,
+    /// The collection that writes this result
+    #[arg(short, long, value_name = "DIR")]
+    pub result: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -59,6 +59,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
     match arguments.command {
         Command::Run(options) => commands::collect::run(options, began),
         Command::Collect(options) => commands::collect::collect(options, began),
+        Command::Steer(options) => commands::steer::steer(&options),
         Command::Report(options) => commands::report::report(&options),
         Command::Open(options) => commands::open::open(&options),
         Command::Html(options) => commands::open::html(&options),

@@ -33,6 +33,9 @@ fn main() {
         environment: Vec::new(),
         output: None,
         events: Vec::new(),
+        region_library: None,
+        start_paused: false,
+        about: None,
         began: sys::process::monotonic(),
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");

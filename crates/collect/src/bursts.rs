@@ -27,6 +27,11 @@ impl Bursts {
         self.tracer.native_addresses()
     }
 
+    /// Takes no bursts from now on, or takes them again.
+    pub fn pause(&self, paused: bool) {
+        self.tracer.pause(paused);
+    }
+
     /// Runs `wait`, which waits for the program, while no thread is traced. Does nothing if a thread is about to
     /// stop.
     pub fn undisturbed(&self, wait: impl FnOnce()) {

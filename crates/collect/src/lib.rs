@@ -11,6 +11,7 @@
 pub mod address_space;
 pub mod bursts;
 pub mod busy;
+pub mod control;
 pub mod counting;
 mod first_checks;
 mod gauges;
@@ -18,6 +19,7 @@ pub mod heap;
 mod kernel;
 pub mod launched;
 mod long_waits;
+mod marked;
 mod modules;
 pub mod no_miss;
 pub mod perf;

@@ -106,6 +106,7 @@ fn sampling(cpus: &[CpuId]) -> Ability {
             fault_rate: 1000,
             cpus: cpus.to_vec(),
             wait_stack_rate: None,
+            start_paused: false,
             wakes: None,
         };
         PerfSampler::on_launch(child, &settings).map(|sampler| sampler.sees_kernel())

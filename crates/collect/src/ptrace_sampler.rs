@@ -37,6 +37,8 @@ pub const PERIOD: Nanos = Nanos(10_000_000);
 /// time in ticks of 1 to 10 ms, so one look alone says little: of 7,900 blocking writes of 1 MiB into a pipe 47
 /// returned early with one look, none with five on an idle machine. On a busy machine a thread may not run between
 /// looks, so its own CPU time counts.
+/// How often threads that are born are looked for in a pause, beyond SIGCHLD.
+const PAUSED: Duration = Duration::from_millis(100);
 const QUIET_TIME: Nanos = Nanos(50_000_000);
 
 /// A sampler that holds its tracees.
@@ -52,6 +54,7 @@ pub struct PtraceSampler {
     maps_read: BTreeMap<Pid, MapsSchedule>,
     main: Pid,
     main_changed: Option<Waited>,
+    is_paused: bool,
 }
 
 impl PtraceSampler {
@@ -73,6 +76,7 @@ impl PtraceSampler {
             maps_read: BTreeMap::new(),
             main: pid,
             main_changed: None,
+            is_paused: false,
         })
     }
 
@@ -89,6 +93,9 @@ impl PtraceSampler {
     /// How long nothing is due. Events of the program wake us earlier, by SIGCHLD.
     #[must_use]
     pub fn idle_time(&self) -> Duration {
+        if self.is_paused {
+            return PAUSED;
+        }
         let now = sys::process::monotonic() - self.start;
         Duration::from_nanos((self.next_round - now).0)
     }
@@ -98,7 +105,7 @@ impl PtraceSampler {
         let mut news = Vec::new();
         self.tracees.settle(&mut |one| news.push(one));
         let now = sys::process::monotonic() - self.start;
-        if now >= self.next_round {
+        if now >= self.next_round && !self.is_paused {
             self.next_round = now + self.random.around(PERIOD);
             let threads: Vec<(Pid, Tid)> = self.tracees.threads().collect();
             for (pid, tid) in threads {
@@ -106,6 +113,13 @@ impl PtraceSampler {
             }
         }
         self.pass_on(news, recorder)
+    }
+
+    /// Takes no samples from now on, or takes them again. CPU time of meanwhile is not seen.
+    pub fn pause(&mut self, paused: bool) {
+        self.is_paused = paused;
+        let used = |(pid, tid)| Some((tid, trace::scheduled_time(pid, tid)?));
+        self.accounted = self.tracees.threads().filter_map(used).collect();
     }
 
     /// Leaves the program.

@@ -108,6 +108,8 @@ pub struct Recorder<'s> {
     regions: Option<Regions>,
     /// Registers at clock samples, not written yet.
     registers: registers::Pieces,
+    /// When nothing was to be observed: beginnings and ends, the last perhaps still open.
+    pauses: Vec<(Nanos, Nanos)>,
 }
 
 impl<'s> Recorder<'s> {
@@ -130,6 +132,7 @@ impl<'s> Recorder<'s> {
             user_frames: Vec::new(),
             regions: None,
             registers: registers::Pieces::default(),
+            pauses: Vec::new(),
         }
     }
 
@@ -173,7 +176,40 @@ impl<'s> Recorder<'s> {
 
     /// Passes on a fact that needs no translation.
     pub fn push(&mut self, fact: Fact) -> Result<(), SinkError> {
+        let time = match &fact {
+            Fact::Wait(one) => Some(one.time),
+            Fact::Wake(one) => Some(one.time),
+            Fact::ThreadTime(one) => Some(one.time),
+            Fact::Concurrency(one) => Some(one.time),
+            _ => None,
+        };
+        if time.is_some_and(|time| self.is_paused(time)) {
+            return Ok(());
+        }
         self.sink.push(fact)
+    }
+
+    /// From this time on nothing is to be observed; what sources saw nevertheless, or still see, is left out.
+    pub fn pause(&mut self, time: Nanos) {
+        self.pauses.push((time, Nanos(u64::MAX)));
+    }
+
+    /// Until this time.
+    pub fn resume(&mut self, time: Nanos) {
+        if let Some(last) = self.pauses.last_mut() {
+            last.1 = time;
+        }
+    }
+
+    /// Whether there was such a time.
+    #[must_use]
+    pub fn has_paused(&self) -> bool {
+        !self.pauses.is_empty()
+    }
+
+    fn is_paused(&self, time: Nanos) -> bool {
+        let next = self.pauses.partition_point(|(start, _)| *start <= time);
+        next.checked_sub(1).is_some_and(|at| time < self.pauses[at].1)
     }
 
     /// Processes that are alive as far as we know.

@@ -8,11 +8,12 @@
 
 mod ending;
 mod machine;
+mod paused;
 mod watch;
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::{CpuId, Nanos, Pid, Tid};
@@ -22,11 +23,13 @@ use facts::{
 use sys::process::{self, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspended};
 
 use crate::bursts::{BurstOptions, Bursts};
+use crate::control::{self, About, Control};
 use crate::counting::{Choice, Counting};
 use crate::first_checks::FirstChecks;
 use crate::heap::{Heap, HeapOptions};
 use crate::kernel::{KernelTrace, Watched};
 use crate::launched::{JobControl, LaunchedProgram};
+use crate::marked::Marked;
 use crate::modules::HeldFiles;
 use crate::perf::PerfSampler;
 use crate::proc_status::{FaultCounts, children_of, is_kernel_thread, process_cpu_time};
@@ -68,6 +71,12 @@ pub struct Options {
     pub output: Option<std::fs::File>,
     /// When our own process began (CLOCK_MONOTONIC), which shows how late the program started.
     pub began: Nanos,
+    /// The file of the region library, for a program that we start; `None`: its marked regions are not recorded.
+    pub region_library: Option<PathBuf>,
+    /// Observe nothing until somebody asks for it.
+    pub start_paused: bool,
+    /// What to answer who asks what is collected; `None`: the collection cannot be steered.
+    pub about: Option<About>,
 }
 
 /// Why nothing could be collected.
@@ -185,7 +194,16 @@ fn launch_here(
 ) -> Result<Outcome, SessionError> {
     let job = JobControl::at_terminal();
     let heap = options.heap.as_ref().map(Heap::prepare).transpose()?;
+    let (control, mut notes) = open_control(options);
     let mut environment = options.environment.clone();
+    let marked = options.region_library.as_deref().map(Marked::prepare).transpose();
+    let marked = marked.unwrap_or_else(|error| {
+        notes.push(format!("marked regions were not recorded: {error}"));
+        None
+    });
+    environment.extend_from_slice(marked.as_ref().map_or(&[], Marked::environment));
+    let socket = control.as_ref().map(|control| control.path().as_os_str().to_owned());
+    environment.extend(socket.map(|socket| (control::VARIABLE.into(), socket)));
     environment.extend_from_slice(heap.as_ref().map_or(&[], Heap::environment));
     let runs = (options.repeat > 1).then(|| Runs::new(options.repeat)).transpose()?;
     let child = Suspended::fork(&Launch {
@@ -249,16 +267,21 @@ fn launch_here(
         options,
         signals,
         collector: info,
-        notes: Vec::new(),
+        notes,
         bursts: None,
         heap,
+        marked,
         kernel,
         counting,
         checks: FirstChecks::begin(pid),
         ended: None,
+        control,
+        is_paused: false,
+        marks: 0,
     };
     session.notes.extend(session.source.waits_note(options));
     session.start_bursts(&mut recorder);
+    let announced = announced.and_then(|()| session.start_paused(&mut recorder));
     let watched = announced.and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, startup))
 }
@@ -288,6 +311,7 @@ fn attach_here(
     source.begin(start);
     kernel.iter_mut().for_each(KernelTrace::begin);
     let mut recorder = Recorder::new(sink);
+    let (control, notes) = open_control(options);
     if options.regions {
         recorder.follow_regions();
     }
@@ -305,13 +329,17 @@ fn attach_here(
         options,
         signals,
         collector: info,
-        notes: Vec::new(),
+        notes,
         bursts: None,
         heap: None,
+        marked: None,
         kernel,
         counting,
         checks: FirstChecks::begin(pid),
         ended: None,
+        control,
+        is_paused: false,
+        marks: 0,
     };
     match heap.transpose() {
         Ok(heap) => session.heap = heap,
@@ -326,9 +354,21 @@ fn attach_here(
             children.join(", ")
         ));
     }
-    let watched =
-        session.announce(&threads, &mut recorder).and_then(|()| session.watch(&mut recorder));
+    let announced = session.announce(&threads, &mut recorder);
+    let announced = announced.and_then(|()| session.start_paused(&mut recorder));
+    let watched = announced.and_then(|()| session.watch(&mut recorder));
     Ok(session.finish(recorder, watched, usage_before, Nanos(0)))
+}
+
+/// Lets others steer the collection, where the options say how it presents itself. That it cannot be had is only noted.
+fn open_control(options: &Options) -> (Option<Control>, Vec<String>) {
+    let opened = options.about.as_ref().map(|_| Control::open(&control::directories()));
+    match opened.transpose() {
+        Ok(control) => (control, Vec::new()),
+        Err(error) => {
+            (None, vec![format!("`fathom command` could not steer this collection: {error}")])
+        }
+    }
 }
 
 fn counts(options: &Options) -> bool {
@@ -388,11 +428,17 @@ struct Session<'a> {
     notes: Vec<String>,
     bursts: Option<Bursts>,
     heap: Option<Heap>,
+    marked: Option<Marked>,
     kernel: Option<KernelTrace>,
     counting: Option<Counting>,
     checks: FirstChecks,
     /// When the program's end was noticed, since the start.
     ended: Option<Nanos>,
+    control: Option<Control>,
+    /// Nothing is observed at the moment.
+    is_paused: bool,
+    /// How many marks were asked for.
+    marks: u64,
 }
 
 /// Why the observation ended.

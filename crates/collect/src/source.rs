@@ -53,6 +53,23 @@ impl Source {
         Ok(())
     }
 
+    /// Observes nothing from now on, or observes again; `now` is since the start of the recording. What the program maps and
+    /// starts is noted all the same.
+    pub fn pause(&mut self, paused: bool, now: Nanos) {
+        match self {
+            Source::Perf(sampler) => sampler.pause(paused, now),
+            Source::Ptrace(sampler) => sampler.pause(paused),
+            Source::Proc => {}
+        }
+    }
+
+    /// A pause begins or ends at this time, by which what threads do is cut in two.
+    pub fn cut(&mut self, time: Nanos) {
+        if let Source::Perf(sampler) = self {
+            sampler.cut(time);
+        }
+    }
+
     /// The latest time of its next reading, since the start of the recording.
     pub fn due(&self) -> Option<Nanos> {
         match self {
@@ -147,6 +164,7 @@ fn settings(options: &Options) -> Settings {
         stack_bytes: options.stack_bytes,
         fault_rate: most(FAULT_RATE),
         cpus: options.cpus.clone(),
+        start_paused: options.start_paused,
         wait_stack_rate: options.follow_waits.then(|| most(WAIT_STACK_RATE)),
         wakes: if options.follow_waits {
             WakingTracepoint::find().map(|tracepoint| (tracepoint, most(WAKE_RATE)))

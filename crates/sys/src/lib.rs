@@ -9,6 +9,7 @@ pub mod heap;
 pub mod heap_exact;
 pub mod kernels;
 pub mod map;
+pub mod marked;
 pub mod no_miss;
 mod own_child;
 pub mod perf;

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use base::{Nanos, Pid};
+use collect::control::About;
 use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
@@ -220,6 +221,19 @@ fn collect_result(
         bursts.rationed = cpus.is_none_or(|cpus| cpus < f64::from(run.host.logical_cpus));
     }
     let (directory, writer) = new_result(analysis, wanted.as_deref(), &run)?;
+    options.start_paused = collection.start_paused;
+    options.about = Some(About {
+        result: super::steer::absolute(&directory),
+        analysis: analysis.name().to_owned(),
+        command: run.command.join(" "),
+        ..About::default()
+    });
+    if collection.start_paused && !collection.quiet {
+        eprintln!(
+            "fathom: nothing is observed until you type: fathom command resume -r {}",
+            directory.display()
+        );
+    }
     let mut sink = Noting::new(writer, options.regions);
     let outcome = match &what {
         WhatToWatch::Program(file, program) => {
@@ -360,6 +374,12 @@ fn options(
     if analysis == Analysis::UarchExploration {
         events.extend(top_down::groups(host, notes));
     }
+    let region_library = match what {
+        WhatToWatch::Program(..) => agent_file::regions()
+            .map_err(|error| notes.push(format!("marked regions were not recorded: {error}")))
+            .ok(),
+        WhatToWatch::Process(_) | WhatToWatch::Machine => None,
+    };
     let (environment, output, repeat) = match what {
         WhatToWatch::Program(_, program) => {
             (program.environment.clone(), program.output.take(), program.repeat)
@@ -389,6 +409,9 @@ fn options(
         regions: analysis == Analysis::MemoryAccess && settings.objects,
         events,
         began: Nanos(0),
+        region_library,
+        start_paused: false,
+        about: None,
     })
 }
 

@@ -17,6 +17,7 @@ mod machine_code;
 pub mod open;
 pub mod report;
 pub mod scale;
+pub mod steer;
 pub mod try_remedies;
 mod variables;
 pub mod verify;

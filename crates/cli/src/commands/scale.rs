@@ -220,6 +220,7 @@ impl Sweep<'_> {
                 eprintln!("fathom: collecting with {threads} threads");
             }
             let collection = Collection {
+                start_paused: false,
                 result: Some(directory.clone()),
                 ranks: None,
                 duration: None,

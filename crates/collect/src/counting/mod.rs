@@ -309,6 +309,14 @@ impl Counting {
         Ok(())
     }
 
+    /// Counts nothing from now on, or counts again.
+    pub fn pause(&self, paused: bool) {
+        for opened in self.groups.iter().flat_map(|group| &group.opened) {
+            // The thread may have ended.
+            let _ = opened.leader.set(if paused { Switch::Off } else { Switch::On });
+        }
+    }
+
     /// The last reading, and remarks for the reader.
     pub fn finish(
         mut self,

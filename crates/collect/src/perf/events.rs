@@ -52,6 +52,8 @@ pub struct Settings {
     pub wait_stack_rate: Option<u64>,
     /// Record at most about this many ends of waits per second, thread and CPU, and the thread that ended each.
     pub wakes: Option<(WakingTracepoint, u64)>,
+    /// A program that we start is not observed at first: only what announces mappings, births and deaths begins with it.
+    pub start_paused: bool,
 }
 
 /// The stream of a ring's record.
@@ -129,6 +131,12 @@ pub struct Opened {
 /// `kernel.perf_event_paranoid` 0 down.
 pub const ALL_THREADS: Tid = Tid(-1);
 
+/// How what is not observed at first begins.
+fn begin(start: &[Flag], settings: &Settings) -> Vec<Flag> {
+    let with_exec = |flag: &Flag| *flag == Flag::EnableOnExec;
+    start.iter().copied().filter(|flag| !(settings.start_paused && with_exec(flag))).collect()
+}
+
 impl Opened {
     pub(super) fn on_launch(child: Pid, settings: &Settings) -> Result<Opened, OpenError> {
         Opened::open(&[Tid(child.0)], settings, &[Flag::Disabled, Flag::EnableOnExec])
@@ -190,7 +198,7 @@ impl Opened {
             sees_kernel: !exclude.contains(&Flag::ExcludeKernel),
         };
         for cpu in &settings.cpus {
-            opened.open_cpu(*cpu, threads, settings, &[start, exclude].concat())?;
+            opened.open_cpu(*cpu, threads, settings, start, exclude)?;
         }
         // The clocks of some CPUs would not see the program on the others.
         if opened.cpu_clocks.len() < opened.owners.len() {
@@ -213,7 +221,8 @@ impl Opened {
             if !opened.sees_kernel && event != SoftwareEvent::TaskClock {
                 continue;
             }
-            let attr = Attr::software(event).flags(start).flags(exclude).flags(&[Flag::Inherit]);
+            let attr = Attr::software(event).flags(&begin(start, settings)).flags(exclude);
+            let attr = attr.flags(&[Flag::Inherit]);
             for tid in threads {
                 match sys::perf::open(&attr, OpenTarget { tid: *tid, cpu: None }) {
                     Ok(counter) => opened.counters.push((event, counter)),
@@ -230,8 +239,10 @@ impl Opened {
         cpu: CpuId,
         threads: &[Tid],
         settings: &Settings,
-        flags: &[Flag],
+        start: &[Flag],
+        exclude: &[Flag],
     ) -> Result<(), OpenError> {
+        let flags = &[&begin(start, settings), exclude].concat();
         let mut owner: Option<usize> = None;
         for tid in threads {
             let target = OpenTarget { tid: *tid, cpu: Some(cpu) };
@@ -263,8 +274,12 @@ impl Opened {
                 (FaultKind::Minor, SoftwareEvent::MinorFaults),
                 (FaultKind::Major, SoftwareEvent::MajorFaults),
             ] {
-                let attr = fault_attr(event, settings).flags(flags);
-                let attr = if kind == FaultKind::Major { announcing(attr, settings) } else { attr };
+                let attr = fault_attr(event, settings).flags(exclude);
+                let attr = if kind == FaultKind::Major {
+                    announcing(attr, settings).flags(start)
+                } else {
+                    attr.flags(&begin(start, settings))
+                };
                 let fault = match sys::perf::open_counting_lost(&attr, target) {
                     Ok(fault) => fault,
                     Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
@@ -331,15 +346,37 @@ impl Opened {
         Ok(())
     }
 
+    /// Stops counting and sampling for a while, or goes on with this clock. The event that announces mappings, births and
+    /// deaths stays on: they must be known later. Errors: as for [`Opened::stop`].
+    pub(super) fn pause(&self, paused: bool, clock: Clock) {
+        let counting = if paused { Counting::Off } else { Counting::On };
+        let counters = self.counters.iter().map(|(_, event)| event);
+        for event in self.switches.iter().chain(counters).chain(self.minor_events()) {
+            let _ = event.set(counting);
+        }
+        for event in self.of_clock(clock) {
+            let _ = event.set(counting);
+        }
+    }
+
+    fn of_clock(&self, clock: Clock) -> &[Event] {
+        match clock {
+            Clock::Fast => &self.clocks,
+            Clock::Slow => &self.slow_clocks,
+            Clock::OfCpus => &self.cpu_clocks,
+        }
+    }
+
+    /// The number of major faults so far.
+    pub(super) fn major_faults(&self) -> u64 {
+        let major = self.faults.iter().filter(|(kind, _)| *kind == FaultKind::Major);
+        major.filter_map(|(_, event)| event.read().ok()).sum()
+    }
+
     /// Enables one clock in place of another. Errors: as for [`Opened::stop`].
     pub(super) fn use_clock(&self, clock: Clock, former: Clock) {
         for (clock, counting) in [(former, Counting::Off), (clock, Counting::On)] {
-            let events = match clock {
-                Clock::Fast => &self.clocks,
-                Clock::Slow => &self.slow_clocks,
-                Clock::OfCpus => &self.cpu_clocks,
-            };
-            for event in events {
+            for event in self.of_clock(clock) {
                 let _ = event.set(counting);
             }
         }

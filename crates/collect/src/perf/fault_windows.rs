@@ -97,6 +97,12 @@ impl FaultWindows {
         self.spans.front().map_or(faults, |span| faults.saturating_mul(span.factor))
     }
 
+    /// The recording goes on at `now` after a pause of its own; `counted` so far. All faults are recorded at first.
+    pub(super) fn resumed(&mut self, now: Nanos, counted: u64) {
+        self.spans.push_back(Span { from: now, factor: 1 });
+        self.phase = Phase::All { from: now, counted };
+    }
+
     /// Whether there has been a pause: then not all faults were counted.
     pub(super) fn has_paused(&self) -> bool {
         self.has_paused

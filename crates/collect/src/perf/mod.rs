@@ -56,6 +56,10 @@ pub struct PerfSampler {
     clocks: Option<Clocks>,
     /// Kept between samples, to save an allocation each.
     kernel_chain: Vec<u64>,
+    /// While nothing is to be observed: the major faults until then.
+    paused: Option<u64>,
+    /// Major faults of all such times.
+    unseen_major: u64,
 }
 
 impl PerfSampler {
@@ -123,6 +127,8 @@ impl PerfSampler {
             fault_windows: None,
             clocks,
             kernel_chain: Vec::new(),
+            paused: None,
+            unseen_major: 0,
         }
     }
 
@@ -155,6 +161,17 @@ impl PerfSampler {
         let safe = self.last_look;
         self.last_look = now;
         self.pass_on(safe, recorder)?;
+        if self.paused.is_none() {
+            self.adapt(now, recorder);
+        }
+        match &mut self.switches {
+            Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
+            None => Ok(()),
+        }
+    }
+
+    /// Chooses the clock, and whether faults are recorded.
+    fn adapt(&mut self, now: Nanos, recorder: &Recorder<'_>) {
         if let Some(windows) = &mut self.fault_windows {
             // Not an earlier time: passing records on takes as long as a window.
             let begin = sys::process::monotonic();
@@ -174,15 +191,36 @@ impl PerfSampler {
                 self.events.use_clock(clock, former);
             }
         }
-        match &mut self.switches {
-            Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
-            None => Ok(()),
+    }
+
+    /// Nothing that threads do is to reach over this time.
+    pub fn cut(&mut self, time: Nanos) {
+        if let Some(tracker) = &mut self.switches {
+            tracker.cut(time);
+        }
+    }
+
+    /// Takes no samples and counts nothing from `now` on (since the start), or does so again.
+    pub fn pause(&mut self, paused: bool, now: Nanos) {
+        let clock = self.clocks.as_ref().map(Clocks::now).unwrap_or_default();
+        self.events.pause(paused, clock);
+        let major = self.events.major_faults();
+        if paused {
+            self.paused = Some(major);
+        } else if let Some(before) = self.paused.take() {
+            self.unseen_major += major.saturating_sub(before);
+            if let Some(windows) = &mut self.fault_windows {
+                windows.resumed(now, self.events.minor_faults());
+            }
         }
     }
 
     /// The next time at which work is due even without records, since the start.
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
+        if self.paused.is_some() {
+            return None;
+        }
         let faults = self.fault_windows.as_ref().and_then(FaultWindows::due);
         faults.into_iter().chain(self.clocks.as_ref().and_then(Clocks::due)).min()
     }
@@ -227,9 +265,15 @@ impl PerfSampler {
         recorder.lost(end, LostSource::Samples, clock.saturating_sub(self.announced_lost.0))?;
         recorder.lost(end, LostSource::Faults, faults.saturating_sub(self.announced_lost.1))?;
         let totals = self.events.totals();
+        let major = self.events.major_faults();
         // With pauses it is not a total: the kernel's own count of the program is.
         let all = !self.fault_windows.is_some_and(|windows| windows.has_paused());
-        Ok(Totals { minor_faults: totals.minor_faults.filter(|_| all), ..totals })
+        let unseen = self.unseen_major + self.paused.map_or(0, |before| major - before);
+        Ok(Totals {
+            minor_faults: totals.minor_faults.filter(|_| all),
+            major_faults: totals.major_faults.map(|count| count.saturating_sub(unseen)),
+            ..totals
+        })
     }
 
     /// Takes records from all rings in order of time, in place, except those younger than `until`.

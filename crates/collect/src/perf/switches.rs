@@ -17,7 +17,7 @@
 //! Cost: a row takes about 20 bytes. Windows grow so that there are at most 2,000 rows a second, and 1,000 windows
 //! per doubling of the time. A switch costs the kernel two records of 56 bytes, and two look-ups here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{Concurrency, Fact, SinkError, ThreadTime, Wait, WaitKind, Waker};
@@ -102,6 +102,8 @@ pub struct SwitchTracker {
     next_read: Nanos,
     /// Waits of this length are read.
     looks_from: Nanos,
+    /// Where windows and waits are cut in two.
+    cuts: VecDeque<Nanos>,
 }
 
 impl SwitchTracker {
@@ -118,7 +120,14 @@ impl SwitchTracker {
             running_since: Nanos(0),
             at_once: BTreeMap::new(),
             next_read: Nanos(0),
+            cuts: VecDeque::new(),
         }
+    }
+
+    /// No row is to reach over this time: a pause of the recording begins or ends. Records that arrive later may be of
+    /// before.
+    pub fn cut(&mut self, time: Nanos) {
+        self.cuts.push_back(time);
     }
 
     /// Adds a program that begins at time zero by running.
@@ -284,6 +293,10 @@ impl SwitchTracker {
     pub fn finish(mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.advance(end, recorder)?;
         self.close_window(end, recorder)?;
+        self.end_waits(end, recorder)
+    }
+
+    fn end_waits(&self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         for (&(pid, tid), thread) in &self.threads {
             if let State::Off(kind, site) = thread.state
                 && end > thread.since
@@ -341,6 +354,22 @@ impl SwitchTracker {
 
     /// Closes the windows that have ended at `time`.
     fn advance(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        while let Some(cut) = self.cuts.front().copied().filter(|cut| *cut <= time) {
+            self.cuts.pop_front();
+            self.close_until(cut, recorder)?;
+            self.close_window(cut, recorder)?;
+            self.end_waits(cut, recorder)?;
+            for (&(pid, tid), thread) in &mut self.threads {
+                // What it waited for a CPU before belongs to no window after.
+                thread.read_queue(pid, tid);
+                thread.queued = None;
+                thread.since = thread.since.max(cut);
+            }
+        }
+        self.close_until(time, recorder)
+    }
+
+    fn close_until(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         while time >= self.window + self.width {
             self.close_window(self.window + self.width, recorder)?;
         }

@@ -21,6 +21,9 @@ impl Recorder<'_> {
         seen: Ticked<'_>,
         position: Position<'_>,
     ) -> Result<(), SinkError> {
+        if self.is_paused(at.time) {
+            return Ok(());
+        }
         let stack = self.stack_at(at, position)?;
         self.note_registers(at, seen, position)?;
         let weight = seen.weight;
@@ -39,6 +42,9 @@ impl Recorder<'_> {
         weight: u64,
         position: Position<'_>,
     ) -> Result<(), SinkError> {
+        if self.is_paused(at.time) {
+            return Ok(());
+        }
         let stack = self.stack_at(at, position)?;
         let Moment { time, pid, tid, .. } = at;
         self.sink.push(Fact::Fault(Fault { time, pid, tid, address, stack, weight, kind }))

@@ -135,6 +135,12 @@ impl Recorder<'_> {
         self.thread_event(time, pid, tid, ThreadEventKind::Exit, "")
     }
 
+    /// When a thread ended, as far as that is known.
+    #[must_use]
+    pub fn end_of(&self, pid: Pid, tid: Tid) -> Option<Nanos> {
+        self.ends.get(&(pid, tid)).copied().filter(|_| !self.threads.contains_key(&(pid, tid)))
+    }
+
     fn thread_event(
         &mut self,
         time: Nanos,

@@ -79,11 +79,17 @@ impl Session<'_> {
             },
         };
         let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
-            Some((exit, usage)) => (*exit, Some(usage.clone())),
+            // The kernel's account has the pauses in it, inseparably.
+            Some((exit, usage)) => (*exit, Some(usage.clone()).filter(|_| !recorder.has_paused())),
             None if matches!(watched, Ok(End::ProgramEnded)) => (ExitKind::Unknown, None),
             None => (ExitKind::StillRunning, None),
         };
-        let totals = self.totals_from_proc(resource_use.as_ref(), recorder.processes_seen());
+        let totals = match recorder.has_paused() {
+            true => Totals::default(),
+            false => self.totals_from_proc(resource_use.as_ref(), recorder.processes_seen()),
+        };
+        let note = self.marks_note();
+        self.notes.extend(note);
         let counted = match self.source {
             Source::Perf(sampler) => stopped.and_then(|()| sampler.finish(elapsed, &mut recorder)),
             Source::Ptrace(_) | Source::Proc => stopped.map(|()| Totals::default()),
@@ -101,6 +107,11 @@ impl Session<'_> {
             let notes =
                 self.heap.take().map(|heap| heap.finish(elapsed, self.start, &mut recorder));
             self.notes.extend(notes.transpose()?.unwrap_or_default());
+            let marked = self.marked.take();
+            let notes = marked
+                .map(|marked| marked.finish(elapsed, self.start, &mut recorder))
+                .transpose()?;
+            self.notes.extend(notes.unwrap_or_default());
             recorder.finish_regions(elapsed)?;
             Ok(counted)
         });

@@ -40,6 +40,7 @@ fn machine_here(
     let counting = super::counts(options);
     let counting = counting.then(|| Counting::on_machine(&options.cpus, &options.events));
     let mut recorder = Recorder::new(sink);
+    let (control, notes) = super::open_control(options);
     let mut session = Session {
         source,
         program: None,
@@ -51,13 +52,17 @@ fn machine_here(
         options,
         signals,
         collector,
-        notes: Vec::new(),
+        notes,
         bursts: None,
         heap: None,
+        marked: None,
         kernel,
         counting,
         checks: FirstChecks::begin(Pid(0)),
         ended: None,
+        control,
+        is_paused: false,
+        marks: 0,
     };
     let announced = all_processes()
         .into_iter()

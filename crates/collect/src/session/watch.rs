@@ -11,6 +11,7 @@ use sys::process::{self, Received, Runs, Signal, StopFor};
 
 use super::{End, Session};
 use crate::bursts::{Bursts, timed_load_overhead};
+use crate::control::Control;
 use crate::gauges::Gauges;
 use crate::heap::Heap;
 use crate::kernel::KernelTrace;
@@ -81,6 +82,7 @@ impl Session<'_> {
             let due = [recorder.regions_due(), self.source.due(), kernel];
             self.wait(due.into_iter().flatten().min());
             let now = process::monotonic() - self.start;
+            self.answer(recorder)?;
             // Before the sources are read: that takes time which is not part of the program's life.
             let end = self.handle_signals().or_else(|| self.is_over(now));
             self.announce_runs(recorder)?;
@@ -94,6 +96,9 @@ impl Session<'_> {
             if let Some(heap) = &mut self.heap {
                 heap.look(now, self.start, recorder)?;
             }
+            if let Some(marked) = &mut self.marked {
+                marked.look(now, self.start, recorder)?;
+            }
             if let Some(kernel) = &mut self.kernel {
                 kernel.look(now, recorder)?;
             }
@@ -104,16 +109,23 @@ impl Session<'_> {
             let read = process::monotonic() - self.start;
             recorder
                 .look_at_regions(read, self.heap.as_ref().map_or(read, Heap::reported_until))?;
-            gauges.poll(now, recorder)?;
-            if let Some(polled) = &mut polled {
-                polled.poll(now, recorder)?;
+            if self.is_paused {
+                // What threads did meanwhile is not to be seen later either.
+                polled = polled.map(|_| PolledThreads::default());
+            } else {
+                gauges.poll(now, recorder)?;
+                if let Some(polled) = &mut polled {
+                    polled.poll(now, recorder)?;
+                }
             }
             if now - last_flush >= FLUSH_INTERVAL {
                 last_flush = now;
                 recorder.flush()?;
             }
             if let Some(end) = end.or_else(|| self.is_over(now)) {
-                gauges.finish(now, recorder)?;
+                if !self.is_paused {
+                    gauges.finish(now, recorder)?;
+                }
                 return Ok(end);
             }
         }
@@ -155,6 +167,7 @@ impl Session<'_> {
         }
         let mut descriptors: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
         descriptors.extend(self.program.as_ref().and_then(LaunchedProgram::descriptor));
+        descriptors.extend(self.control.iter().flat_map(Control::descriptors));
         let ended = self.attached.as_ref().and_then(|attached| attached.ended.as_ref());
         descriptors.extend(ended.map(AsFd::as_fd));
         if let Source::Perf(sampler) = &self.source {

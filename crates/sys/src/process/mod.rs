@@ -6,6 +6,7 @@
 mod affinity;
 mod launch;
 mod pages;
+mod peer;
 mod poll;
 mod repeat;
 mod signal;
@@ -14,6 +15,7 @@ mod usage;
 pub use affinity::Affinity;
 pub use launch::{Launch, LaunchError, Suspended};
 pub use pages::{PageMap, nodes_of};
+pub use peer::peer;
 pub use poll::{ProcessFd, poll_readable, wait_for_data};
 pub use repeat::{OneRun, Runs};
 pub use signal::{

@@ -15,6 +15,7 @@ fn settings() -> Settings {
         fault_rate: 1000,
         cpus: vec![CpuId(0)],
         wait_stack_rate: None,
+        start_paused: false,
         wakes: None,
     }
 }
