@@ -77,6 +77,8 @@ export interface StacksDocument {
   cpus: { cpu: number; node: number | null }[];
   /** Figures over time that other documents have: what of them is in doubt has a lane that says so. */
   over_time: ("bandwidth" | "resident")[];
+  /** What the user or the program named, and pauses. */
+  marks?: { from: number; to?: number; name: string }[];
   modules: string[];
   files: string[];
   functions: { name: string[]; module: number[]; file: number[] };

@@ -29,6 +29,7 @@ pub mod heap;
 pub mod hotspots;
 mod index_map;
 pub mod kernel;
+pub mod marked;
 pub mod memory;
 pub mod moments;
 pub mod objects;
@@ -64,7 +65,7 @@ pub use figure::Figure;
 pub use hotspots::{Key, RowKey};
 pub use overhead::Overhead;
 pub use pace::LoopName;
-pub use profile::{Cell, Profile};
+pub use profile::{Cell, PAUSED, Profile};
 pub use selection::{Filter, Selection, bare_function_name, name_matches};
 pub use stack::{
     CallPathId, CallPaths, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex,

@@ -3,7 +3,7 @@
 //! What not: figures. Every view starts from a [`Profile`].
 
 use base::{FileOffset, ModuleId, Nanos};
-use facts::{CounterKind, LostSource, Privilege, Recording, SamplingMethod};
+use facts::{CounterKind, LostSource, Pauses, Privilege, Recording, SamplingMethod};
 
 use crate::index_map::IndexMap;
 use crate::parallel;
@@ -12,6 +12,9 @@ use crate::stack::{NodeIndex, Stacks};
 use crate::threads::{ThreadIndex, ThreadTable};
 use crate::types::SiteTypes;
 use crate::weight::{Scale, Weight};
+
+/// Why there is no figure of a time in which nothing was observed.
+pub const PAUSED: &str = "the collection was paused";
 
 /// All samples of one thread with one stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +53,7 @@ pub struct Profile<'a> {
     cells: Vec<Cell>,
     stack_cells: Vec<StackCell>,
     whole: Weight,
+    pauses: Pauses,
 }
 
 impl<'a> Profile<'a> {
@@ -72,7 +76,8 @@ impl<'a> Profile<'a> {
         let mut whole = Weight::default();
         stack_cells.iter().for_each(|cell| whole.merge(&cell.weight));
         let types = SiteTypes::read(recording);
-        Profile { recording, stacks, threads, types, cells, stack_cells, whole }
+        let pauses = recording.pauses();
+        Profile { recording, stacks, threads, types, cells, stack_cells, whole, pauses }
     }
 
     /// The samples of the selected threads and time, summed per thread and stack, in a fixed order.
@@ -123,6 +128,24 @@ impl<'a> Profile<'a> {
     #[must_use]
     pub fn elapsed(&self) -> Nanos {
         Nanos(self.recording.run.elapsed_ns)
+    }
+
+    /// The time of it in which the program was observed: what rates and shares are of.
+    #[must_use]
+    pub fn observed(&self) -> Nanos {
+        self.observed_in(Nanos(0), self.elapsed())
+    }
+
+    /// How much of a stretch of time was observed.
+    #[must_use]
+    pub fn observed_in(&self, from: Nanos, to: Nanos) -> Nanos {
+        self.pauses.observed(from, to)
+    }
+
+    /// When nothing was observed.
+    #[must_use]
+    pub fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     /// Samples that the kernel had no room for. Those thinned out on purpose are not lost: their weight is kept.

@@ -14,7 +14,7 @@ use facts::{CounterKind, Evidence, GaugeKind, LostSource, Metric};
 use self::disturbance::{other_cpu, sampling_cost, stolen};
 use self::notes::notes;
 pub use self::time::TimeSplit;
-use self::time::{cpu_time, elapsed, kernel_time, time_split, utilisation};
+use self::time::{cpu_time, elapsed, kernel_time, paused, time_split, utilisation};
 use crate::accesses::{Coverage, coverage};
 use crate::faults::{FaultCost, counted_faults, fault_cost, fault_scales, fault_total};
 use crate::hotspots::{Hotspots, Key, hotspots};
@@ -27,6 +27,8 @@ use crate::weight::Scale;
 pub struct Overview {
     /// Length of the recording, seconds.
     pub elapsed: Metric,
+    /// Of it the time in which nothing was observed, where there was any.
+    pub paused: Option<Metric>,
     /// CPU time of all threads, seconds.
     pub cpu_time: Metric,
     /// Threads seen.
@@ -99,7 +101,7 @@ pub fn overview(profile: &Profile<'_>) -> Overview {
     let (kernel_percent, kernel_time) = kernel_time(profile);
     let split = time_split(profile, &cpu_time, &kernel_time, &fault_cost);
     Overview {
-        cpu_utilisation: utilisation(&cpu_time, profile.elapsed(), usable_cpus),
+        cpu_utilisation: utilisation(&cpu_time, profile.observed(), usable_cpus),
         threads: count_or(profile.threads.all().len(), "no thread was observed"),
         processes: count_or(profile.threads.process_count(), "no process was observed"),
         usable_cpus,
@@ -126,6 +128,7 @@ pub fn overview(profile: &Profile<'_>) -> Overview {
         lost_regions: lost(LostSource::Regions),
         thinned: lost(LostSource::Thinned),
         notes: notes(profile),
+        paused: paused(profile),
         elapsed,
         cpu_time,
     }

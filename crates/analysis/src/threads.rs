@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::{Nanos, Pid, Tid};
-use facts::{Recording, ThreadEventKind};
+use facts::{Pauses, Recording, ThreadEventKind};
 
 crate::stack::index!(/// A thread of [`ThreadTable`].
     ThreadIndex);
@@ -140,13 +140,14 @@ impl ThreadTable {
         pids.len()
     }
 
-    /// Time that all threads lived, summed; `None` when the recording does not know their lives.
+    /// Time that all threads lived while they were observed, summed; `None` when the recording does not know their lives.
     #[must_use]
-    pub fn lifetime(&self) -> Option<Nanos> {
+    pub fn lifetime(&self, pauses: &Pauses) -> Option<Nanos> {
         let known =
             !self.threads.is_empty() && self.threads.iter().all(|thread| thread.start_known);
         known.then(|| {
-            self.threads.iter().fold(Nanos(0), |sum, thread| sum + (thread.end - thread.start))
+            let lived = |one: &Thread| pauses.observed(one.start, one.end);
+            self.threads.iter().fold(Nanos(0), |sum, thread| sum + lived(thread))
         })
     }
 }

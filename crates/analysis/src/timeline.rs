@@ -37,6 +37,8 @@ pub struct Bin {
     pub kernel: Weight,
     /// Page faults.
     pub faults: FaultSums,
+    /// How much of the bin was observed.
+    pub observed: Nanos,
     /// Largest sum of the processes' resident memory, bytes; `None` when it was not polled, or split by thread.
     pub resident_bytes: Option<u64>,
 }
@@ -96,7 +98,8 @@ pub fn timeline(
     }
     let place = |((bin, thread), found): ((u64, Option<ThreadIndex>), Bin)| {
         let from = Nanos(start.0 + bin * width.0);
-        Bin { start: from, end: (from + width).min(end), thread, ..found }
+        let to = (from + width).min(end);
+        Bin { start: from, end: to, thread, observed: profile.observed_in(from, to), ..found }
     };
     Timeline { width, bins: bins.found.into_iter().map(place).collect() }
 }
@@ -197,7 +200,9 @@ impl Bins {
                 sizes.insert(pid, bytes);
                 largest = largest.max(sum(&sizes));
             }
-            if let Some(bin) = self.found.get_mut(&(index, None)) {
+            // While nothing is observed, no size is known either.
+            let is_seen = profile.observed_in(start, end) > Nanos(0);
+            if let Some(bin) = self.found.get_mut(&(index, None)).filter(|_| is_seen) {
                 bin.resident_bytes = largest;
             }
         }

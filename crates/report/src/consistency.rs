@@ -228,12 +228,12 @@ fn levels(views: &Views) -> Vec<String> {
 }
 
 fn objects(views: &Views) -> Vec<String> {
-    let Summary { loads, stores, dram_bandwidth, elapsed, runs, .. } = views.summary.as_ref();
+    let Summary { loads, stores, dram_bandwidth, runs, .. } = views.summary.as_ref();
     // Of several runs the summary has the mean. Where objects were not collected there are no rows.
     if *runs > 1 || views.table(View::Objects).rows.is_empty() {
         return Vec::new();
     }
-    let seconds = elapsed.value.unwrap_or(0.0);
+    let seconds = views.summary.observed().unwrap_or(0.0);
     let moved = views.sum(View::Objects, "dram_read") + views.sum(View::Objects, "dram_write");
     let sums = [
         ("loads", views.sum(View::Objects, "loads"), loads, 1.0),
@@ -251,11 +251,11 @@ fn objects(views: &Views) -> Vec<String> {
 }
 
 fn times(views: &Views) -> Vec<String> {
-    let Summary { cpu_time, dram_bandwidth, elapsed, runs, .. } = views.summary.as_ref();
+    let Summary { cpu_time, dram_bandwidth, runs, .. } = views.summary.as_ref();
     if *runs > 1 {
         return Vec::new();
     }
-    let seconds = elapsed.value.unwrap_or(0.0);
+    let seconds = views.summary.observed().unwrap_or(0.0);
     let mut found = Vec::new();
     let computed = views.over_time(View::Timeline, "cpu_time", false);
     // It may be less: of a process that was attached to, or of short threads, samples show a part.
@@ -263,7 +263,9 @@ fn times(views: &Views) -> Vec<String> {
         found.push(format!("CPU time over time is {computed:.4} s, in all {}", ends(cpu_time)));
     }
     let moved = views.over_time(View::Bandwidth, "total", true);
-    if moved > 0.0 && !within(moved, &dram_bandwidth.average, seconds) {
+    // Of a bin with a pause in it, the rate is of the rest.
+    let whole = views.summary.paused.is_none();
+    if moved > 0.0 && whole && !within(moved, &dram_bandwidth.average, seconds) {
         let whole = ends(&dram_bandwidth.average);
         found.push(format!("traffic over time is {moved:.4} GB in {seconds:.3} s, in all {whole}"));
     }

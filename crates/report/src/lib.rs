@@ -191,6 +191,7 @@ pub fn build_prepared(
         View::Objects => views::objects(&request, code),
         View::Pace => views::pace(&request),
         View::Nodes => views::nodes(&request),
+        View::Regions => views::regions(&request),
         View::Events => views::events(&request),
         View::Uarch => views::uarch(&request),
     };

@@ -11,8 +11,8 @@ use analysis::heap::heap_sums;
 use analysis::stack_cells::{FigureCells, StackCells, StackFigure, StackTreeNode, stack_cells};
 use analysis::timeline::largest_resident;
 use analysis::{LocationId, Profile, Selection, threading};
-use base::CpuId;
-use facts::{Evidence, Metric};
+use base::{CpuId, Nanos};
+use facts::{Evidence, MarkKind, Metric};
 use serde::Serialize;
 
 use crate::json::{significant, tidy};
@@ -26,6 +26,9 @@ struct StacksDocument {
     threads: Vec<ThreadEntry>,
     cpus: Vec<CpuEntry>,
     over_time: Vec<&'static str>,
+    /// What the user or the program named, and pauses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<MarkEntry>,
     modules: Vec<String>,
     files: Vec<String>,
     functions: FunctionColumns,
@@ -40,6 +43,14 @@ struct ThreadEntry {
     process: String,
     start: f64,
     end: f64,
+}
+
+#[derive(Serialize)]
+struct MarkEntry {
+    from: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<f64>,
+    name: String,
 }
 
 #[derive(Serialize)]
@@ -151,6 +162,7 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
         threads: profile.threads.all().iter().map(thread).collect(),
         cpus: cpus(profile),
         over_time: over_time(profile),
+        marks: marks(profile),
         modules: names.modules.list,
         files: names.files.list,
         functions: names.functions,
@@ -174,6 +186,21 @@ fn cpus(profile: &Profile<'_>) -> Vec<CpuEntry> {
     let nodes = &profile.recording.run.host.numa_nodes;
     let node = |cpu: &CpuId| nodes.iter().find(|node| node.cpus.contains(&cpu.0));
     seen.iter().map(|cpu| CpuEntry { cpu: cpu.0, node: node(cpu).map(|node| node.id) }).collect()
+}
+
+fn marks(profile: &Profile<'_>) -> Vec<MarkEntry> {
+    let pause = |(start, end): &(Nanos, Nanos)| MarkEntry {
+        from: start.seconds(),
+        to: Some(end.seconds()),
+        name: "paused: nothing was observed".to_owned(),
+    };
+    let named = profile.recording.marks.iter().filter(|mark| mark.kind == MarkKind::Mark);
+    let named = named.map(|mark| MarkEntry {
+        from: mark.time.seconds(),
+        to: None,
+        name: mark.name.clone(),
+    });
+    profile.pauses().all().iter().map(pause).chain(named).collect()
 }
 
 /// Figures that other documents have over time: `bandwidth` where bursts were taken, though they may be too few to tell it;

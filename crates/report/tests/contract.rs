@@ -42,6 +42,7 @@ fn all_recordings() -> Vec<Recording> {
         recordings::pace(),
         recordings::counted(),
         recordings::top_down(),
+        recordings::paused(recordings::triad()),
         Recording::default(),
     ]
 }
@@ -117,7 +118,8 @@ fn tables_have_their_shape_and_metrics_their_evidence() {
 #[test]
 fn every_figure_is_in_the_glossary() {
     let glossary = documents("glossary/README.md");
-    let recordings = [recordings::triad(), recordings::threading(), recordings::sampled()];
+    let paused = recordings::paused(recordings::triad());
+    let recordings = [paused, recordings::threading(), recordings::sampled()];
     let mut keys = Vec::new();
     let views = View::ALL
         .iter()

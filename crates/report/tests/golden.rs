@@ -176,6 +176,28 @@ fn long_names_and_thin_recordings() {
 }
 
 #[test]
+fn a_pause_is_no_time_that_was_observed() {
+    let recording = recordings::paused(recordings::triad());
+    for (name, line) in [
+        ("paused_summary.txt", "summary"),
+        ("paused_timeline.txt", "timeline --limit 12"),
+        ("paused_bandwidth.txt", "bandwidth --limit 25"),
+        ("paused_threads.txt", "threads"),
+    ] {
+        golden(name, &text(&view(&recording, line)));
+    }
+}
+
+#[test]
+fn regions_that_the_program_marks() {
+    let regions = view(&recordings::paused(recordings::triad()), "regions");
+    golden("regions.txt", &text(&regions));
+    golden("regions.json", &regions.json());
+    golden("regions.csv", &regions.csv());
+    golden("nothing_regions.txt", &text(&view(&recordings::nothing(), "regions")));
+}
+
+#[test]
 fn events_that_were_counted() {
     let events = view(&recordings::counted(), "events");
     golden("events.txt", &text(&events));

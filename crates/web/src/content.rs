@@ -19,7 +19,7 @@ use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 38] = [
+pub const EMBEDDED: [&str; 39] = [
     "summary",
     "stacks",
     "points",
@@ -40,6 +40,7 @@ pub const EMBEDDED: [&str; 38] = [
     "latency?group=module,function&limit=250",
     "latency?group=source-line&limit=400",
     "pace?limit=200",
+    "regions?limit=200",
     "accesses?limit=300",
     "reuse?limit=60",
     "working-set",

@@ -81,6 +81,7 @@ function Verdict({ summary }: { summary: Summary }) {
     ["DRAM bandwidth", traffic.average],
     ["of what so many threads reach here", traffic.of_reachable],
   ];
+  if (summary.paused) figures.splice(1, 0, ["Paused, not in the figures", summary.paused]);
   // Too rough a latency is left to the metrics below.
   if (isKnown(summary.average_load_latency)) figures.push(["Load latency", summary.average_load_latency]);
   return (

@@ -30,13 +30,14 @@ const TABLES: [Embedded, string][] = [
   ["working-set", "Working set"],
   ["sharing?limit=100", "Lines shared by threads"],
   ["timeline?group=thread&limit=60", "Time per thread"],
+  ["regions?limit=200", "Regions of the program"],
   ["bandwidth", "Bandwidth over time"],
   ["findings", "Findings"],
 ];
 
 const OF_THREADS: Aspect[] = ["time", "process", "thread"];
 /** What views follow; others all that call stacks know. */
-const FOLLOWS: Record<string, Aspect[]> = { accesses: [...OF_STACKS, "object"], findings: [], pace: [], sharing: OF_THREADS, "working-set": OF_THREADS, kernel: OF_THREADS, waits: OF_THREADS };
+const FOLLOWS: Record<string, Aspect[]> = { accesses: [...OF_STACKS, "object"], findings: [], pace: [], regions: ["time", "thread"], sharing: OF_THREADS, "working-set": OF_THREADS, kernel: OF_THREADS, waits: OF_THREADS };
 
 export function TablesView({ height }: { height: number }) {
   const shown = useShown();

@@ -307,6 +307,7 @@ export function TimelineView({ height }: { height: number }) {
   ));
   const over = (from: number, total: number) => (
     <>
+      <MarkLines marks={stacks?.doc.marks ?? []} x={x} range={range} left={left} right={width - 10} top={from} bottom={total} />
       <MarkLines marks={marks} x={x} range={range} left={left} right={width - 10} top={from} bottom={total} />
       {marked && <Selection x={x} marked={marked} width={width} left={left} top={from} height={total} />}
       {hover && !drag && hover.time >= start && <line class="cursor" x1={x.at(hover.time)} x2={x.at(hover.time)} y1={from} y2={total} />}

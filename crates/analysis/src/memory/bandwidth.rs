@@ -18,7 +18,7 @@ use facts::{Evidence, Metric, Sample};
 use super::bins::Bins;
 use super::quantity::Quantity;
 use super::strata::Strata;
-use crate::profile::Profile;
+use crate::profile::{PAUSED, Profile};
 use crate::selection::Selection;
 
 /// Bytes per GB.
@@ -59,6 +59,8 @@ pub struct BandwidthBin {
     pub read: Metric,
     /// GB/s written to memory.
     pub write: Metric,
+    /// How much of it was observed.
+    pub observed: Nanos,
     /// Both directions, GB/s.
     pub total: Metric,
     /// What so many threads as ran can move when that part of it is written, GB/s.
@@ -90,7 +92,7 @@ pub(super) fn running_in(
             *sum += sample.weight.seconds();
         }
     }
-    let length = |bin: &BandwidthBin| (bin.end - bin.start).seconds().max(1e-9);
+    let length = |bin: &BandwidthBin| bin.observed.seconds().max(1e-9);
     bins.iter().zip(sums).map(|(bin, sum)| sum / length(bin)).collect()
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn bandwidth(
     (reach, shares): (Option<f64>, Bands),
 ) -> Bandwidth {
     let (from, to) = selected_time(profile, selection);
-    let elapsed = (to - from).seconds().max(1e-9);
+    let elapsed = profile.observed_in(from, to).seconds().max(1e-9);
     let calibration = profile.recording.run.calibration.as_ref();
     let most = calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) * GIGA;
     let rate = |quantity: &Quantity| {
@@ -143,7 +145,8 @@ pub(crate) fn bandwidth(
     };
     let bands = reach.map(|reach| (reach * shares.medium, reach * shares.high));
     let bins = over_time(profile, (strata, selection), read, write);
-    let rates: Vec<Metric> = bins.iter().map(|bin| bin.total.clone()).collect();
+    let seen: Vec<&BandwidthBin> = bins.iter().filter(|bin| bin.observed > Nanos(0)).collect();
+    let rates: Vec<Metric> = seen.iter().map(|bin| bin.total.clone()).collect();
     let average = rate(&read.plus(write));
     // One direction is not more than both, also where none was seen.
     let part = |quantity: &Quantity| {
@@ -156,8 +159,8 @@ pub(crate) fn bandwidth(
         write: part(write),
         average,
         observed_max: observed_max(&rates),
-        bound_time: bound_time(&bins, &rates, elapsed, bands),
-        histogram: histogram(&bins, &rates, reach),
+        bound_time: bound_time(&seen, &rates, elapsed, bands),
+        histogram: histogram(&seen, &rates, reach),
         bins,
         bands,
     }
@@ -208,13 +211,27 @@ fn over_time(
     });
     let bin = |(index, [read, write]): (usize, [Estimate; 2])| {
         let (start, end) = (bins.start(index).max(from), bins.end(index).min(to));
-        let per = (end - start).seconds().max(1e-9) * GIGA;
+        let observed = profile.observed_in(start, end);
+        // What the machine reaches, `Memory` knows.
+        let reachable = Metric::unavailable("GB/s", "this machine's bandwidth was not measured");
+        if observed == Nanos(0) && end > start {
+            let none = Metric::unavailable("GB/s", PAUSED);
+            let [read, write, total] = [none.clone(), none.clone(), none];
+            return BandwidthBin { start, end, read, write, observed, total, reachable };
+        }
+        let per = observed.seconds().max(1e-9) * GIGA;
         let (read, write) = (read * (factors[0] / per), write * (factors[1] / per));
         let shown = |rate: Estimate| strata.expansion().shown(rate, "GB/s", Evidence::Estimated);
         let total = shown(read.clone() + &write);
-        // What the machine reaches, `Memory` knows.
-        let reachable = Metric::unavailable("GB/s", "this machine's bandwidth was not measured");
-        BandwidthBin { start, end, read: shown(read), write: shown(write), total, reachable }
+        BandwidthBin {
+            start,
+            end,
+            read: shown(read),
+            write: shown(write),
+            observed,
+            total,
+            reachable,
+        }
     };
     let is_in =
         |(index, _): &(usize, [Estimate; 2])| bins.start(*index) < to && from < bins.end(*index);
@@ -246,7 +263,7 @@ fn observed_max(rates: &[Metric]) -> Metric {
 }
 
 fn bound_time(
-    bins: &[BandwidthBin],
+    bins: &[&BandwidthBin],
     rates: &[Metric],
     elapsed: f64,
     bands: Option<(f64, f64)>,
@@ -260,7 +277,7 @@ fn bound_time(
     let share = |part: fn(&Metric) -> Option<f64>| {
         let in_band =
             bins.iter().zip(rates).filter(|(_, rate)| part(rate).is_some_and(|rate| rate >= high));
-        in_band.map(|(bin, _)| (bin.end - bin.start).seconds()).sum::<f64>() / elapsed * 100.0
+        in_band.map(|(bin, _)| bin.observed.seconds()).sum::<f64>() / elapsed * 100.0
     };
     let samples = rates.first().map_or(0, |rate| rate.samples);
     let interval = (share(|rate| rate.low), share(|rate| rate.high));
@@ -274,7 +291,7 @@ fn bound_time(
 }
 
 /// Twenty steps up to what the threads reach, or up to the largest rate.
-fn histogram(bins: &[BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec<BandwidthStep> {
+fn histogram(bins: &[&BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec<BandwidthStep> {
     const STEPS: usize = 20;
     let largest = rates.iter().filter_map(|rate| rate.value).fold(0.0, f64::max);
     let top = reach.unwrap_or(0.0).max(largest);
@@ -285,7 +302,7 @@ fn histogram(bins: &[BandwidthBin], rates: &[Metric], reach: Option<f64>) -> Vec
     let step = |rate: Option<f64>| Some(((rate? / width) as usize).min(STEPS - 1));
     let mut times = [(0.0, 0.0, 0.0); STEPS];
     for (bin, rate) in bins.iter().zip(rates) {
-        let seconds = (bin.end - bin.start).seconds();
+        let seconds = bin.observed.seconds();
         let (Some(best), Some(low), Some(high)) =
             (step(rate.value), step(rate.low), step(rate.high))
         else {

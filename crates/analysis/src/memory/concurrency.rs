@@ -24,7 +24,7 @@ pub(super) fn concurrency(
     moments: impl Iterator<Item = Nanos>,
     scale: f64,
 ) -> Option<Vec<f64>> {
-    let length = Nanos(recording.run.elapsed_ns);
+    let (length, pauses) = (Nanos(recording.run.elapsed_ns), recording.pauses());
     let bins = Bins { width: WIDTH.max(Nanos(length.0.div_ceil(MOST_BINS))), length };
     if scale <= 0.0 || bins.count() == 0 {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn concurrency(
         let bin = bins.index(time).unwrap_or_default();
         let (first, last) = (bin.saturating_sub(AROUND), (bin + AROUND).min(used.len() - 1));
         let weight: u64 = used[first..=last].iter().fold(0, |sum, one| sum.saturating_add(*one));
-        let length = bins.end(last).0.saturating_sub(bins.start(first).0).max(1);
+        let length = pauses.observed(bins.start(first), bins.end(last)).0.max(1);
         (weight as f64 * scale / (length as f64 * 1e-9)).max(1.0)
     };
     Some(moments.map(concurrency).collect())

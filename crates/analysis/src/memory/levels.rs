@@ -79,7 +79,7 @@ impl Sizes {
                 "the size of the last-level cache was not measured here: the size that the system reports is used".to_owned(),
             ),
         }
-        let elapsed = profile.elapsed().seconds();
+        let elapsed = profile.observed().seconds();
         let cpu = profile.counted_cpu_seconds().unwrap_or(0.0);
         let running = if elapsed > 0.0 { cpu / elapsed } else { 1.0 };
         if running > 1.2 {

@@ -541,7 +541,7 @@ impl<'a> Memory<'a> {
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             flops.add(number, Bounds::exactly(burst.flops));
         }
-        let elapsed = self.profile.elapsed().seconds().max(1e-9);
+        let elapsed = self.profile.observed().seconds().max(1e-9);
         let bytes = self.all.read.plus(&self.all.write);
         let per = (elapsed * 1e9, rate);
         let most = self.most_flops(&flops);

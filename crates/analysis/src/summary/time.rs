@@ -34,6 +34,11 @@ pub(super) fn elapsed(profile: &Profile<'_>) -> Metric {
     }
 }
 
+pub(super) fn paused(profile: &Profile<'_>) -> Option<Metric> {
+    let paused = profile.elapsed() - profile.observed();
+    (!profile.pauses().is_empty()).then(|| Metric::counted(paused.seconds(), "s"))
+}
+
 pub(super) fn cpu_time(profile: &Profile<'_>) -> Metric {
     if let Some(seconds) = profile.counted_cpu_seconds() {
         return Metric::counted(seconds, "s");
@@ -139,7 +144,7 @@ pub(super) fn time_split(
         ..faults.time.clone()
     };
     let other_kernel = kernel.value.map(|kernel| kernel - page_faults.value.unwrap_or(0.0));
-    let thread_time = match profile.threads.lifetime() {
+    let thread_time = match profile.threads.lifetime(profile.pauses()) {
         Some(lifetime) => Metric::counted(lifetime.seconds(), "s"),
         None => Metric::unavailable("s", "the start of some threads was not recorded"),
     };

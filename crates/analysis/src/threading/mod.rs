@@ -185,9 +185,10 @@ impl Threading {
         for thread in profile.threads.all() {
             let Some(index) = profile.threads.find(thread.pid, thread.tid) else { continue };
             if selection.has_thread(index) {
-                let lived = thread.end - thread.start;
-                let share = selected_share(selection, thread.start, lived);
-                self.threads[index.index()].lived = lived.0 as f64 * share;
+                // Of the selected time, what was observed.
+                let (from, to) = selection.time().unwrap_or((thread.start, thread.end));
+                let (from, to) = (from.max(thread.start), to.min(thread.end));
+                self.threads[index.index()].lived = profile.observed_in(from, to).0 as f64;
             }
         }
     }

@@ -178,7 +178,8 @@ fn counts<'a>(recording: &'a Recording) -> Counts<'a> {
 /// Values of [`CONSTANTS`].
 fn constants(recording: &Recording) -> [Result<f64, String>; CONSTANTS.len()] {
     let host = &recording.run.host;
-    let seconds = recording.run.elapsed_ns as f64 / 1e9;
+    let end = base::Nanos(recording.run.elapsed_ns);
+    let seconds = recording.pauses().observed(base::Nanos(0), end).seconds();
     let threads = match host.cores {
         0 => Err("it is not known whether two threads share a core".to_owned()),
         cores => Ok(f64::from(u8::from(host.logical_cpus > cores))),

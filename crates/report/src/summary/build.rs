@@ -133,6 +133,7 @@ impl Summary {
                 huge_page_share: tidy(found.huge_page_share.clone()),
             },
             elapsed: tidy(found.elapsed),
+            paused: found.paused.map(tidy),
             cpu_time: tidy(found.cpu_time),
             threads: tidy(found.threads),
             processes: tidy(found.processes),

@@ -48,6 +48,9 @@ pub struct Summary {
     pub runs: u64,
     pub spread: Spread,
     pub elapsed: Metric,
+    /// Of `elapsed` the time in which nothing was observed; only where the collection was paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Metric>,
     pub cpu_time: Metric,
     pub threads: Metric,
     pub processes: Metric,
@@ -379,6 +382,14 @@ pub(crate) struct TextExtra {
 }
 
 impl Summary {
+    /// How long the program was observed, seconds; `None` where it was not.
+    #[must_use]
+    pub fn observed(&self) -> Option<f64> {
+        let paused = self.paused.as_ref().and_then(|paused| paused.value).unwrap_or(0.0);
+        let observed = self.elapsed.value? - paused;
+        (observed > 0.0).then_some(observed)
+    }
+
     /// All metrics with their paths in the JSON, e.g. `page_faults.minor`, in alphabetical order.
     #[must_use]
     pub fn metrics(&self) -> Vec<(String, Metric)> {

@@ -82,6 +82,7 @@ pub(super) fn per_run(summary: &mut Summary, elapsed: Option<Metric>) {
 fn totals(summary: &mut Summary) -> Vec<&mut Metric> {
     let Summary {
         elapsed,
+        paused,
         cpu_time,
         threads,
         processes,
@@ -106,6 +107,7 @@ fn totals(summary: &mut Summary) -> Vec<&mut Metric> {
     } = summary;
     let mut all = vec![elapsed, cpu_time, threads, processes, loads, stores, context_switches];
     all.extend([elapsed_without_misses, elapsed_without_bandwidth_limit, &mut dtlb.misses]);
+    all.extend(paused);
     all.extend([&mut overhead.cpu_time, &mut overhead.consumer_cpu, &mut overhead.stand_still]);
     all.extend([&mut overhead.burst_time, &mut overhead.slowdown, &mut overhead.heap_library]);
     all.extend([&mut coverage.cpu_time, &mut split.user, &mut split.kernel]);

@@ -229,6 +229,14 @@ fn headline(summary: &Summary, page: &mut Page) {
     let failed = summary.exit_code.is_some_and(|code| code != 0);
     let exit = format!("{}{}{incomplete}", runs(summary), summary.exit);
     page.row("Elapsed", &figure(&summary.elapsed, seconds), &exit, failed);
+    if let (Some(paused), Some(elapsed)) = (&summary.paused, summary.elapsed.value) {
+        let rest = match summary.observed() {
+            Some(_) => "figures are of the rest",
+            None => "nothing was observed",
+        };
+        let of = format!("of {}; {rest}", seconds(elapsed));
+        page.row("Paused", &figure(paused, seconds), &of, false);
+    }
     let of_cpus = summary.extra.usable_cpus.map(|cpus| format!("of {} CPUs", number_of(cpus)));
     let utilisation = match (summary.cpu_utilisation.value, of_cpus) {
         (Some(value), Some(cpus)) => format!("{} % {cpus}, ", percent(value)),

@@ -91,7 +91,7 @@ fn share(share: f64, counted: bool) -> Metric {
 }
 
 fn effective_cpus(profile: &Profile<'_>, total: &ThreadSplit) -> Metric {
-    let elapsed = profile.elapsed().0 as f64;
+    let elapsed = profile.observed().0 as f64;
     if elapsed <= 0.0 {
         return Metric::unavailable("count", "the recording has no length");
     }

@@ -39,7 +39,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     columns.show(&["start", "read", "write", "total"]);
     columns.text.push(CellStyle::Bar("total").titled(""));
     let mut table = Table {
-        notes: memory.notes.clone(),
+        notes: request.over_time_notes(memory.notes.clone()),
         page: PAGE,
         empty: nothing(memory),
         ..columns.table(request, "bandwidth", "traffic with memory over time", bins)

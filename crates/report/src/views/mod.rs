@@ -15,6 +15,7 @@ mod list;
 mod nodes;
 mod objects;
 mod pace;
+mod regions;
 mod reuse;
 mod roofline;
 mod sampled;
@@ -40,6 +41,7 @@ pub(crate) use latency::latency;
 pub(crate) use nodes::nodes;
 pub(crate) use objects::{extent, object_bytes, objects};
 pub(crate) use pace::pace;
+pub(crate) use regions::regions;
 pub(crate) use reuse::{reuse, working_set};
 pub(crate) use roofline::roofline;
 pub(crate) use sampled::sampled_loads;
@@ -53,9 +55,11 @@ pub(crate) use waits::waits;
 use analysis::memory::Memory;
 use analysis::objects::{Grouping, NOT_COLLECTED, Objects, Pieces};
 use analysis::{Filter, Key, Profile, Selection, TracedCode};
+use base::Nanos;
+use facts::{Mark, MarkKind};
 
 use crate::table::{Cell, Table};
-use crate::{Options, Prepared};
+use crate::{Options, Prepared, text};
 
 /// What a view is made from.
 pub(crate) struct Request<'a> {
@@ -138,6 +142,28 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// When nothing was observed.
+    fn pause_note(&self) -> Option<String> {
+        let span = |(start, end): &(Nanos, Nanos)| {
+            format!("{} to {}", text::seconds(start.seconds()), text::seconds(end.seconds()))
+        };
+        let said = listed(self.profile.pauses().all().iter().map(span))?;
+        Some(format!("The collection was paused, and nothing observed, from {said}."))
+    }
+
+    /// Moments that the user or the program named.
+    fn marks_note(&self) -> Option<String> {
+        let marks = self.profile.recording.marks.iter();
+        let said = |mark: &Mark| format!("{} at {}", mark.name, text::seconds(mark.time.seconds()));
+        let named = marks.filter(|mark| mark.kind == MarkKind::Mark);
+        Some(format!("Marks: {}.", listed(named.map(said))?))
+    }
+
+    /// These remarks, and those of every view over time.
+    fn over_time_notes(&self, notes: Vec<String>) -> Vec<String> {
+        notes.into_iter().chain(self.pause_note()).chain(self.marks_note()).collect()
+    }
+
     /// Remarks on sampled figures.
     fn sampling_notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
@@ -150,6 +176,16 @@ impl<'a> Request<'a> {
         }
         notes
     }
+}
+
+/// Some of them, and how many more there are.
+fn listed(all: impl Iterator<Item = String>) -> Option<String> {
+    const SHOWN: usize = 10;
+    let mut all: Vec<String> = all.collect();
+    let more = all.len().saturating_sub(SHOWN);
+    all.truncate(SHOWN);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    (!all.is_empty()).then(|| all.join(", ") + &more)
 }
 
 fn describe(filter: &Filter) -> String {

@@ -74,10 +74,10 @@ fn sketch(request: &Request<'_>, strips: &Strips) -> Table {
     });
     columns.show(&["thread", "states"]);
     Table {
-        notes: vec![
+        notes: request.over_time_notes(vec![
             LEGEND.to_owned(),
             "In figures: `fathom report timeline -g thread`.".to_owned(),
-        ],
+        ]),
         title: title(request, strips),
         page: usize::MAX,
         empty: "No thread was observed.".to_owned(),

@@ -2,7 +2,7 @@
 
 use analysis::faults::fault_scales;
 use analysis::threading::{ThreadSplit, Threading, threading, was_recorded};
-use analysis::{Key, Thread, Weight};
+use analysis::{Key, Profile, Thread, Weight};
 use facts::{Evidence, Metric};
 
 use super::Request;
@@ -68,7 +68,7 @@ pub(crate) fn threads(request: &Request<'_>) -> Table {
         Cell::metric(scale.quantity(&row.kernel))
     });
     columns.cell("running_percent", "Running", PERCENT, "running %", |row| {
-        let running = |thread| Cell::metric(running(&scale.quantity(&row.time), thread));
+        let running = |thread| Cell::metric(running(profile, &scale.quantity(&row.time), thread));
         row.thread.map_or(Cell::Missing, running)
     });
     columns.cell("page_faults", "Page faults", COUNT, "faults", |row| {
@@ -112,8 +112,8 @@ struct Row<'a> {
 }
 
 /// CPU time in percent of the thread's life.
-fn running(cpu: &Metric, thread: &Thread) -> Metric {
-    let lived = (thread.end - thread.start).seconds();
+fn running(profile: &Profile<'_>, cpu: &Metric, thread: &Thread) -> Metric {
+    let lived = profile.observed_in(thread.start, thread.end).seconds();
     let (Some(value), true, true) = (cpu.value, lived > 0.0, thread.start_known) else {
         return Metric::unavailable("percent", "the thread's lifetime or CPU time is not known");
     };

@@ -1,8 +1,9 @@
 //! `timeline`: CPU time, page faults and memory per bin of time.
 
-use analysis::Key;
 use analysis::faults::fault_scales;
 use analysis::timeline::Bin;
+use analysis::{Key, PAUSED};
+use base::Nanos;
 use facts::Metric;
 
 use super::Request;
@@ -12,6 +13,8 @@ use crate::text;
 
 /// Bins without `--limit`: about what fits a screen.
 const BINS: usize = 50;
+/// A step with less than one part in so many of its length observed has no figures.
+const LEAST_OBSERVED: u64 = 10;
 
 pub(crate) fn timeline(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -34,23 +37,31 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
         });
     }
     columns.end_of_names();
+    let seen = |bin: &Bin, metric: Metric| {
+        // What was seen in a small part of a step says nothing of it.
+        let length = (bin.end - bin.start).0;
+        Cell::metric(match bin.observed > Nanos(0) && bin.observed.0 >= length / LEAST_OBSERVED {
+            true => metric,
+            false => Metric::unavailable(&metric.unit, PAUSED),
+        })
+    };
     columns.cell("cpu_time", "CPU time", SECONDS, "CPU time", |bin| {
         let mut all = bin.user;
         all.merge(&bin.kernel);
-        Cell::metric(time.quantity(&all))
+        seen(bin, time.quantity(&all))
     });
-    columns
-        .cell("user_time", "User time", SECONDS, "", |bin| Cell::metric(time.quantity(&bin.user)));
+    columns.cell("user_time", "User time", SECONDS, "", |bin| seen(bin, time.quantity(&bin.user)));
     columns.cell("kernel_time", "Kernel time", SECONDS, "in kernel", |bin| {
-        Cell::metric(time.quantity(&bin.kernel))
+        seen(bin, time.quantity(&bin.kernel))
     });
     columns.cell("page_faults", "Page faults", COUNT, "faults", |bin| {
-        Cell::metric(faults.quantity(&bin.faults.all))
+        seen(bin, faults.quantity(&bin.faults.all))
     });
     if !per_thread {
         columns.cell("resident", "Resident memory", BYTES, "resident", |bin| {
             Cell::metric(match bin.resident_bytes {
                 Some(bytes) => Metric::counted(bytes as f64, "bytes"),
+                None if bin.observed == Nanos(0) => Metric::unavailable("bytes", PAUSED),
                 None => Metric::unavailable("bytes", "the program's memory was not polled"),
             })
         });
@@ -58,7 +69,7 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
     columns.show(&["start", "thread", "cpu_time"]);
     columns.text.push(CellStyle::Bar("cpu_time").titled(""));
     columns.show(&["kernel_time", "page_faults", "resident"]);
-    let mut sum = Bin::default();
+    let mut sum = Bin { observed: profile.observed(), ..Bin::default() };
     for bin in &found.bins {
         sum.user.merge(&bin.user);
         sum.kernel.merge(&bin.kernel);
@@ -69,7 +80,7 @@ pub(crate) fn timeline(request: &Request<'_>) -> Table {
     let what = format!("over time, in steps of {width}");
     Table {
         total: columns.total(Some(&sum)),
-        notes: request.sampling_notes(),
+        notes: request.over_time_notes(request.sampling_notes()),
         page: usize::MAX,
         empty: "The recording has no length: there is nothing to show over time.".to_owned(),
         ..columns.table(request, "timeline", &what, &found.bins)

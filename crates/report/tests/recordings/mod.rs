@@ -17,8 +17,9 @@ use facts::host::{
 };
 use facts::{
     Analysis, CollectorInfo, CountedEvent, CounterKind, EventCount, Evidence, ExitKind, FaultKind,
-    GaugeKind, KernelCause, KernelEntry, LostSource, Metric, OwnCost, Recording, ResourceUse, Run,
-    RunState, SamplingMethod, Target, WaitKind,
+    GaugeKind, KernelCause, KernelEntry, LostSource, Mark, MarkKind, MarkedLength, MarkedPass,
+    MarkedRegion, Metric, OwnCost, Recording, ResourceUse, Run, RunState, SamplingMethod, Target,
+    WaitKind,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -308,6 +309,66 @@ pub fn nothing() -> Recording {
     b.counter(CounterKind::TaskClock, 640_000).counter(CounterKind::MinorFaults, 61);
     b.counter(CounterKind::MajorFaults, 0);
     b.build()
+}
+
+/// The same with a pause from 0.5 to 0.75 s, two marks, and regions: one with another in it, one that is open at the end.
+pub fn paused(mut recording: Recording) -> Recording {
+    let seconds = |seconds: f64| Nanos((seconds * 1e9) as u64);
+    let mark = |time: f64, kind, name: &str| Mark {
+        time: seconds(time),
+        kind,
+        name: name.to_owned(),
+        pid: None,
+    };
+    recording.marks = vec![
+        mark(0.25, MarkKind::Mark, "warm"),
+        mark(0.5, MarkKind::Pause, ""),
+        mark(0.75, MarkKind::Resume, ""),
+        mark(0.9, MarkKind::Mark, "second phase"),
+    ];
+    recording.samples.retain(|sample| !(0.5..0.75).contains(&sample.time.seconds()));
+    let seen = recording.samples.iter().map(|sample| sample.weight.0).sum();
+    for counter in recording.counters.iter_mut().filter(|one| one.kind == CounterKind::TaskClock) {
+        counter.value = seen;
+    }
+    let (pid, tid) = recording.samples.first().map_or((Pid(1), Tid(1)), |one| (one.pid, one.tid));
+    let domain = |name: &str| Some(name.to_owned());
+    for (id, name, domain) in [(0, "solve", None), (1, "step", None), (2, "io", domain("numbers"))]
+    {
+        recording.marked_regions.push(MarkedRegion { id, name: name.to_owned(), domain });
+    }
+    for (region, depth, from, to, passes, own) in
+        [(0, 0, 0.1, 0.4, 1, 0.1), (1, 1, 0.1, 0.35, 1000, 0.2), (2, 0, 0.8, 1.0, 0, 0.2)]
+    {
+        let (time, span) = (seconds(from), seconds(to) - seconds(from));
+        let inside = if passes > 1 { seconds(0.2) } else { span };
+        let own = seconds(own);
+        recording.marked_passes.push(MarkedPass {
+            time,
+            span,
+            region,
+            pid,
+            tid,
+            depth,
+            passes,
+            inside,
+            own,
+        });
+    }
+    let length = |region, least: f64, most: f64, passes| MarkedLength {
+        region,
+        pid,
+        least: seconds(least),
+        most: seconds(most),
+        passes,
+    };
+    recording.marked_lengths = vec![
+        length(0, 0.3, 0.3, 1),
+        length(1, 0.000_15, 0.000_16, 100),
+        length(1, 0.000_2, 0.000_21, 800),
+        length(1, 0.000_25, 0.000_28, 100),
+    ];
+    recording
 }
 
 /// Counted events: one that always had a counter, two that took turns, one that had none.

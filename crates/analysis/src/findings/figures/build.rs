@@ -79,7 +79,7 @@ impl Figures {
         overview: &Overview,
         lines: impl FnOnce() -> Cow<'s, SharedLines>,
     ) -> Figures {
-        let elapsed = profile.elapsed().seconds();
+        let elapsed = profile.observed().seconds();
         let cpu = overview.cpu_time.value.unwrap_or(0.0);
         let traced = super::traced::traced(profile, code, memory, objects);
         let split = super::waits::split(profile);

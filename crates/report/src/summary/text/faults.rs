@@ -70,9 +70,9 @@ fn fault_counts(summary: &Summary) -> String {
     if faults.minor.value.is_none() && faults.major.value.is_none() {
         return figure(&faults.minor, count);
     }
-    let rate = faults.minor.value.zip(summary.elapsed.value).filter(|(_, elapsed)| *elapsed > 0.0);
+    let rate = faults.minor.value.zip(summary.observed());
     // A few over seconds are not none a second.
-    let rate = rate.map(|(minor, elapsed)| minor / elapsed).filter(|rate| *rate >= 0.5);
+    let rate = rate.map(|(minor, observed)| minor / observed).filter(|rate| *rate >= 0.5);
     let rate = rate.map(|rate| format!(" ({} per second)", count(rate)));
     let minor = match between(&faults.minor) {
         Some((low, high)) => range(&count(low), &count(high)),

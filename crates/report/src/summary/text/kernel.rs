@@ -42,7 +42,7 @@ fn huge_page_hint(summary: &Summary) -> Option<String> {
     let time = &summary.page_faults.time_percent;
     let share = time.value.filter(|_| time.low.is_some_and(|low| low >= COSTLY_PERCENT))?;
     let faults = summary.page_faults.minor.value?;
-    let rate = faults / summary.elapsed.value.filter(|elapsed| *elapsed > 0.0)?;
+    let rate = faults / summary.observed()?;
     let huge = summary.huge_page_share.value.unwrap_or(0.0);
     let small_pages = summary.host.page_bytes == 4096 && huge < 50.0;
     let processes = summary.processes.value.unwrap_or(1.0).max(1.0);

@@ -1,0 +1,178 @@
+//! Regions, marks and pauses that programs make themselves: by `fathom.h`, its Fortran module, ITT and NVTX.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use testkit::programs::{Fathom, facts_of, perf_events_work, python_with, root, skip, target};
+
+fn fathom(name: &str) -> Fathom {
+    Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
+}
+
+/// Collects and verifies; returns what the program printed, and the rows of `report regions` by name.
+fn collect(
+    fathom: &Fathom,
+    options: &[&str],
+    program: &Path,
+    arguments: &[&str],
+) -> (BTreeMap<String, String>, BTreeMap<String, Value>) {
+    let mut command: Command = fathom.command(["collect", "hotspots", "-q", "-r", "result"]);
+    command.args(["-k", "dram-bandwidth-limits=false"]).args(options).arg("--");
+    let output = command.arg(program).args(arguments).output().expect("fathom runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let verified = fathom.output(["verify", "result"]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    let rows = fathom.rows("result", &["regions"]);
+    let named = |row: Value| (row["region"].as_str().expect("a name").to_owned(), row);
+    (facts_of(&output.stdout), rows.into_iter().map(named).collect())
+}
+
+fn value(row: &Value, key: &str) -> f64 {
+    row[key]["value"].as_f64().unwrap_or_else(|| panic!("no {key} in {row}"))
+}
+
+fn printed(facts: &BTreeMap<String, String>, key: &str) -> f64 {
+    facts[key].parse().expect("a number")
+}
+
+#[test]
+fn regions_have_the_times_that_the_program_measured() {
+    let fathom = fathom("regions-times");
+    let arguments = ["--threads", "2", "--rounds", "20", "--us", "4000", "--tiny", "50", "--open"];
+    let (facts, rows) = collect(&fathom, &[], &target("regions"), &arguments);
+    for region in ["outer", "inner", "tiny"] {
+        assert_eq!(value(&rows[region], "passes"), printed(&facts, region), "{region}");
+        assert_eq!(value(&rows[region], "threads"), 2.0);
+    }
+    let (outer, inner) = (&rows["outer"], &rows["inner"]);
+    for (row, key) in [(outer, "outer_ns"), (inner, "inner_ns")] {
+        let (counted, measured) = (value(row, "time"), printed(&facts, key) * 1e-9);
+        // The program's own measure begins before and ends after ours.
+        assert!(counted <= measured && counted > measured * 0.98, "{key}: {counted} of {measured}");
+    }
+    let own = value(outer, "time") - value(inner, "time") - value(&rows["tiny"], "time");
+    assert!((value(outer, "own_time") - own).abs() < 1e-6, "{outer}");
+    let lengths = ["shortest", "median", "p95", "longest"].map(|key| value(inner, key));
+    assert!(lengths.is_sorted() && lengths[0] >= 0.004, "{lengths:?}");
+    let open = &rows["open"];
+    assert_eq!((value(open, "passes"), value(open, "open")), (0.0, 1.0));
+    if perf_events_work() {
+        // The thread works all the time in `inner`, 4 ms of CPU time in each pass.
+        let cpu = &inner["cpu_time"];
+        let (low, high) = (cpu["low"].as_f64().unwrap(), cpu["high"].as_f64().unwrap());
+        assert!(low < 0.172 && high > 0.16, "{cpu}");
+        assert_eq!(cpu["evidence"], "sampled");
+    }
+}
+
+#[test]
+fn millions_of_passes_are_counted_in_a_small_result() {
+    let fathom = fathom("regions-many");
+    let arguments = ["--us", "0", "--rounds", "2", "--tiny", "2000000"];
+    let (_, rows) = collect(&fathom, &[], &target("regions"), &arguments);
+    assert_eq!(value(&rows["tiny"], "passes"), 4e6);
+    let bytes =
+        std::fs::metadata(fathom.scratch.join("result/marked_passes.parquet")).unwrap().len();
+    assert!(bytes < 500_000, "{bytes} bytes");
+}
+
+#[test]
+fn a_program_pauses_and_marks_itself() {
+    let fathom = fathom("regions-pause");
+    let arguments = ["--rounds", "20", "--us", "5000", "--pause"];
+    let (_, rows) = collect(&fathom, &[], &target("regions"), &arguments);
+    // Rounds 10 to 18 lie in the pause.
+    assert_eq!(value(&rows["inner"], "passes"), 11.0);
+    let summary = fathom.report("result", &["summary"]);
+    let paused = summary["paused"]["value"].as_f64().expect("a pause");
+    assert!(paused >= 9.0 * 0.01, "{paused}");
+    if perf_events_work() {
+        let cpu = summary["cpu_time"]["value"].as_f64().expect("CPU time");
+        assert!((0.09..0.15).contains(&cpu), "11 rounds of 10 ms: {cpu}");
+    }
+    let text = fathom.output(["report", "timeline", "-r", "result"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("Marks: last round at "), "{text}");
+}
+
+#[test]
+fn a_program_begins_the_observation_itself() {
+    let fathom = fathom("regions-resume");
+    let arguments = ["--rounds", "10", "--us", "5000", "--pause"];
+    let (_, rows) = collect(&fathom, &["--start-paused"], &target("regions"), &arguments);
+    assert_eq!(value(&rows["outer"], "passes"), 1.0, "only the last round is observed");
+}
+
+#[test]
+fn without_a_collection_nothing_happens() {
+    for program in ["regions", "regions_static"] {
+        let output = Command::new(target(program)).args(["--rounds", "2"]).output().unwrap();
+        assert!(output.status.success(), "{program}");
+    }
+    let fathom = fathom("regions-static");
+    let (_, rows) = collect(&fathom, &[], &target("regions_static"), &["--rounds", "2"]);
+    assert!(rows.is_empty(), "a static program has no regions: {rows:?}");
+}
+
+/// Compiles a program for the test; `None`, with the reason printed, where that cannot be done here.
+fn compiled(fathom: &Fathom, compiler: &str, arguments: &[&str], lacks: &str) -> Option<PathBuf> {
+    let program = fathom.scratch.join("program");
+    let mut command = Command::new(compiler);
+    let output = command.current_dir(fathom.scratch.path()).args(arguments).arg("-o").arg(&program);
+    match output.output() {
+        Ok(output) if output.status.success() => Some(program),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains(lacks) && !lacks.is_empty(), "{said}");
+            skip(&format!("{lacks} is not there"));
+            None
+        }
+        Err(_) => {
+            skip(&format!("no {compiler}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn fortran_marks_regions() {
+    let fathom = fathom("regions-fortran");
+    let source = fathom.scratch.join("marks.f90");
+    let text = "program marks\n use fathom\n integer :: i\n do i = 1, 7\n call fathom_begin('step')\n \
+                call fathom_end()\n end do\n call fathom_mark('done ')\nend program\n";
+    std::fs::write(&source, text).unwrap();
+    let module = root().join("include/fathom.f90");
+    let arguments = [module.to_str().unwrap(), source.to_str().unwrap()];
+    let Some(program) = compiled(&fathom, "gfortran", &arguments, "") else { return };
+    let (_, rows) = collect(&fathom, &[], &program, &[]);
+    assert_eq!(value(&rows["step"], "passes"), 7.0);
+}
+
+/// Real stubs of both: those of their Python packages.
+#[test]
+fn tasks_of_itt_and_ranges_of_nvtx_are_regions() {
+    let Some(folder) = python_with("requirements.txt") else { return };
+    let fathom = fathom("regions-stubs");
+    let script = fathom.scratch.join("marks.py");
+    let text = "import ittapi, nvtx\nfor _ in range(6):\n with ittapi.task('task', domain=ittapi.domain('numbers')):\n  \
+                with nvtx.annotate('range', domain='library'):\n   sum(range(1000))\nnvtx.mark('a mark')\nittapi.pause()\n\
+                with nvtx.annotate('unseen'): pass\n";
+    std::fs::write(&script, text).unwrap();
+    let python = folder.join("python3");
+    let (_, rows) = collect(&fathom, &[], &python, &[script.to_str().unwrap()]);
+    assert_eq!(rows.keys().collect::<Vec<_>>(), ["range", "task"]);
+    assert_eq!((value(&rows["task"], "passes"), value(&rows["range"], "passes")), (6.0, 6.0));
+    assert_eq!(
+        (&rows["task"]["domain"], &rows["range"]["domain"]),
+        (&"numbers".into(), &"library".into())
+    );
+    let inside = value(&rows["task"], "time") - value(&rows["task"], "own_time");
+    assert!((inside - value(&rows["range"], "time")).abs() < 1e-9, "{rows:?}");
+    let summary = fathom.report("result", &["summary"]);
+    assert!(summary["paused"]["value"].as_f64().is_some(), "paused to the end");
+    let text = fathom.output(["report", "timeline", "-r", "result"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("Marks: a mark at "), "{text}");
+}
