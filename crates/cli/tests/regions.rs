@@ -59,10 +59,11 @@ fn regions_have_the_times_that_the_program_measured() {
     let open = &rows["open"];
     assert_eq!((value(open, "passes"), value(open, "open")), (0.0, 1.0));
     if perf_events_work() {
-        // The thread works all the time in `inner`, 4 ms of CPU time in each pass.
+        // The threads work all the time in `inner`, 4 ms of CPU time in each pass; the sampling clock also runs while a host
+        // takes the CPU away.
         let cpu = &inner["cpu_time"];
         let (low, high) = (cpu["low"].as_f64().unwrap(), cpu["high"].as_f64().unwrap());
-        assert!(low < 0.172 && high > 0.16, "{cpu}");
+        assert!(low < value(inner, "time") && high > 0.16, "{cpu}");
         assert_eq!(cpu["evidence"], "sampled");
     }
 }
