@@ -7,7 +7,7 @@ use std::time::Instant;
 use base::{Nanos, Pid, RemoteAddr, Tid, mixed};
 use facts::BurstFlavour;
 use sys::process;
-use tracee::status::{field, status_of};
+use tracee::status::{ThreadFile, faults_in, field, status_of};
 
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
@@ -26,6 +26,9 @@ pub struct Program {
     pub pid: Pid,
     /// Its code.
     pub code: CodeMap,
+    /// Its page faults are in this file; and how many there were when its code was compared.
+    stat: Option<ThreadFile>,
+    faults: Option<u64>,
     stages: [Stage; 3],
     /// A thread reached code that was in no mapping when we last read them.
     outdated: bool,
@@ -70,6 +73,8 @@ impl Program {
         Ok(Program {
             pid,
             code,
+            stat: ThreadFile::of_process(pid, "stat"),
+            faults: None,
             stages,
             outdated: false,
             far: None,
@@ -103,6 +108,7 @@ impl Program {
     /// Compares the code that was translated with the process's current code, and empties the cache if they differ.
     /// The process runs meanwhile, but no thread of it is in translated code.
     pub fn refresh(&mut self) {
+        self.faults = self.faults_now();
         let mut unchanged = self.code.is_unchanged();
         if !unchanged {
             self.code = CodeMap::read(self.pid);
@@ -116,6 +122,19 @@ impl Program {
                 cache.clear();
             }
         }
+    }
+
+    fn faults_now(&self) -> Option<u64> {
+        faults_in(&self.stat.as_ref()?.read()?)
+    }
+
+    /// Whether the code is still as [`Program::refresh`] found it, while the thread that is to run it stands still. It ran
+    /// meanwhile, and may have loaded another library where one was. But what is mapped anew is not run without a page fault;
+    /// pages that are mapped in advance count as faults, too (`mm_account_fault`, mm/memory.c). So code is compared again only
+    /// where there was one.
+    pub fn is_as_compared(&mut self) -> bool {
+        let faults = self.faults_now();
+        (faults.is_some() && faults == self.faults) || self.code.is_unchanged()
     }
 
     /// Notes the blocks that a trace recorded.

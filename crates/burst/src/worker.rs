@@ -458,6 +458,10 @@ impl Worker {
             }
             return Ok(false);
         }
+        if !program.is_as_compared() {
+            self.cost.stand_still += visit.leave(0);
+            return Ok(false);
+        }
         self.run(pid, visit, flavour).map_err(here)
     }
 

@@ -1,6 +1,7 @@
-//! The state of one thread in `/proc` at a moment (proc_pid_stat(5), proc_pid_status(5), proc_pid_syscall(5)).
+//! The state of one thread in `/proc` at a moment (proc_pid_stat(5), proc_pid_status(5), proc_pid_syscall(5)), and the page
+//! faults of a process.
 //!
-//! What not: mappings (`maps`), totals of a process.
+//! What not: mappings (`maps`), other totals of a process.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,6 +16,12 @@ impl ThreadFile {
     #[must_use]
     pub fn open(pid: Pid, tid: Tid, name: &str) -> Option<ThreadFile> {
         File::open(format!("/proc/{pid}/task/{tid}/{name}")).ok().map(ThreadFile)
+    }
+
+    /// `/proc/PID/NAME`, which is of all threads together.
+    #[must_use]
+    pub fn of_process(pid: Pid, name: &str) -> Option<ThreadFile> {
+        File::open(format!("/proc/{pid}/{name}")).ok().map(ThreadFile)
     }
 
     /// The same of the calling thread.
@@ -91,6 +98,15 @@ pub fn cpu_in(stat: &str) -> Option<CpuId> {
     from_state_on(stat)?.split(' ').nth(36)?.parse().ok().map(CpuId)
 }
 
+/// Page faults so far, minor and major ones: fields 10 and 12 of this text of a `stat`.
+#[must_use]
+pub fn faults_in(stat: &str) -> Option<u64> {
+    let mut fields = from_state_on(stat)?.split(' ').skip(7).map(|field| field.parse::<u64>());
+    let minor = fields.next()?.ok()?;
+    let major = fields.nth(1)?.ok()?;
+    Some(minor.saturating_add(major))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +115,8 @@ mod tests {
     fn names_may_hold_anything() {
         assert_eq!(from_state_on("7 (a) b) (c) S 1 7"), Some("S 1 7"));
         assert_eq!(from_state_on("7"), None);
+        assert_eq!(faults_in("7 (a) b) S 1 7 7 0 -1 4194560 100 9 3 9 0"), Some(103));
+        assert_eq!(faults_in("7 (a) b) S 1 7 7 0 -1 4194560 100"), None);
         assert_eq!(field("Name:\tTgid:\nTgid:\t17\n", "Tgid:"), Some("17"));
     }
 
