@@ -1,7 +1,8 @@
 //! The code of a process: where it is, a copy of its bytes, and whether they are unchanged.
 //!
 //! What for: only code in private read-only mappings of files, and the vdso, is translated. Its bytes are compared
-//! with the process's memory before every burst. What not: changes within the milliseconds of a burst are not
+//! with the process's memory before every burst, and again behind the stop where pages faulted in between
+//! (`Program::is_as_compared`). What not: changes by another thread within the milliseconds of a burst are not
 //! noticed. Programs that patch themselves do so in anonymous or writable memory, which is refused.
 
 use std::cell::OnceCell;
