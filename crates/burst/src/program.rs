@@ -7,7 +7,7 @@ use std::time::Instant;
 use base::{Nanos, Pid, RemoteAddr, Tid, mixed};
 use facts::BurstFlavour;
 use sys::process;
-use tracee::status::{ThreadFile, faults_in, field, status_of};
+use tracee::status::{FaultCounts, ThreadFile, field, status_of};
 
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
@@ -28,7 +28,7 @@ pub struct Program {
     pub code: CodeMap,
     /// Its page faults are in this file; and how many there were when its code was compared.
     stat: Option<ThreadFile>,
-    faults: Option<u64>,
+    faults: Option<FaultCounts>,
     stages: [Stage; 3],
     /// A thread reached code that was in no mapping when we last read them.
     outdated: bool,
@@ -124,8 +124,8 @@ impl Program {
         }
     }
 
-    fn faults_now(&self) -> Option<u64> {
-        faults_in(&self.stat.as_ref()?.read()?)
+    fn faults_now(&self) -> Option<FaultCounts> {
+        FaultCounts::parse(&self.stat.as_ref()?.read()?)
     }
 
     /// Whether the code is still as [`Program::refresh`] found it, while the thread that is to run it stands still. It ran

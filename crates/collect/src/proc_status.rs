@@ -4,31 +4,11 @@
 //! and levels over time (`gauges`). Formats: `proc_pid_stat(5)`.
 
 use base::{Nanos, Pid, Tid};
-use tracee::status::{from_state_on, has_ended};
+use tracee::status::{FaultCounts, from_state_on, has_ended};
 
-/// Faults of a process so far: `/proc/PID/stat`, fields 10 and 12 (proc_pid_stat(5)).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FaultCounts {
-    /// Minor faults.
-    pub minor: u64,
-    /// Major faults.
-    pub major: u64,
-}
-
-impl FaultCounts {
-    /// Reads them.
-    pub fn of(pid: Pid) -> Option<FaultCounts> {
-        FaultCounts::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    fn parse(stat: &str) -> Option<FaultCounts> {
-        // The name in parentheses may hold anything; field 3 follows it.
-        let fields: Vec<&str> = from_state_on(stat)?.split(' ').collect();
-        Some(FaultCounts {
-            minor: fields.get(7)?.parse().ok()?,
-            major: fields.get(9)?.parse().ok()?,
-        })
-    }
+/// Faults of a process so far.
+pub fn fault_counts(pid: Pid) -> Option<FaultCounts> {
+    FaultCounts::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Nanoseconds of a tick of `/proc/PID/stat`: USER_HZ is 100 on every Linux.
@@ -83,16 +63,4 @@ pub fn all_processes() -> Vec<Pid> {
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid)).collect();
     found.sort_unstable();
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fault_counts_survive_odd_names() {
-        let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194304 123 9 45 0 1 2 3";
-        assert_eq!(FaultCounts::parse(stat), Some(FaultCounts { minor: 123, major: 45 }));
-        assert_eq!(FaultCounts::parse("7 (x) S 1"), None);
-    }
 }

@@ -21,6 +21,7 @@ use facts::{
     CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, SamplingMethod, Sink, SinkError,
 };
 use sys::process::{self, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspended};
+use tracee::status::FaultCounts;
 
 use crate::bursts::{BurstOptions, Bursts};
 use crate::control::{self, About, Control};
@@ -32,7 +33,7 @@ use crate::launched::{JobControl, LaunchedProgram};
 use crate::marked::Marked;
 use crate::modules::HeldFiles;
 use crate::perf::PerfSampler;
-use crate::proc_status::{FaultCounts, children_of, is_kernel_thread, process_cpu_time};
+use crate::proc_status::{children_of, fault_counts, is_kernel_thread, process_cpu_time};
 use crate::recorder::Recorder;
 use crate::source::{Source, choose_source, open_on_all_threads};
 
@@ -296,7 +297,7 @@ fn attach_here(
     process::raise_file_limit();
     let watched = Watched { pid, running: tracee::threads_of(pid).unwrap_or_default() };
     let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
-    let faults_before = FaultCounts::of(pid);
+    let faults_before = fault_counts(pid);
     let time_before = process_cpu_time(pid);
     // Before anything else traces the process's threads: the agent needs one of them.
     let heap = options.heap.as_ref().map(|heap| Heap::attach(pid, heap));

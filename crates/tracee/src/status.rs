@@ -98,13 +98,24 @@ pub fn cpu_in(stat: &str) -> Option<CpuId> {
     from_state_on(stat)?.split(' ').nth(36)?.parse().ok().map(CpuId)
 }
 
-/// Page faults so far, minor and major ones: fields 10 and 12 of this text of a `stat`.
-#[must_use]
-pub fn faults_in(stat: &str) -> Option<u64> {
-    let mut fields = from_state_on(stat)?.split(' ').skip(7).map(|field| field.parse::<u64>());
-    let minor = fields.next()?.ok()?;
-    let major = fields.nth(1)?.ok()?;
-    Some(minor.saturating_add(major))
+/// Page faults of a process so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FaultCounts {
+    /// Minor faults.
+    pub minor: u64,
+    /// Major faults.
+    pub major: u64,
+}
+
+impl FaultCounts {
+    /// From the text of a `stat`: fields 10 and 12.
+    #[must_use]
+    pub fn parse(stat: &str) -> Option<FaultCounts> {
+        let mut fields = from_state_on(stat)?.split(' ').skip(7);
+        let minor = fields.next()?.parse().ok()?;
+        let major = fields.nth(1)?.parse().ok()?;
+        Some(FaultCounts { minor, major })
+    }
 }
 
 #[cfg(test)]
@@ -115,9 +126,15 @@ mod tests {
     fn names_may_hold_anything() {
         assert_eq!(from_state_on("7 (a) b) (c) S 1 7"), Some("S 1 7"));
         assert_eq!(from_state_on("7"), None);
-        assert_eq!(faults_in("7 (a) b) S 1 7 7 0 -1 4194560 100 9 3 9 0"), Some(103));
-        assert_eq!(faults_in("7 (a) b) S 1 7 7 0 -1 4194560 100"), None);
         assert_eq!(field("Name:\tTgid:\nTgid:\t17\n", "Tgid:"), Some("17"));
+    }
+
+    #[test]
+    fn fault_counts_survive_odd_names() {
+        let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194304 123 9 45 0 1 2 3";
+        assert_eq!(FaultCounts::parse(stat), Some(FaultCounts { minor: 123, major: 45 }));
+        assert_eq!(FaultCounts::parse("7 (x) S 1"), None);
+        assert_eq!(FaultCounts::parse("7 (a) b) S 1 7 7 0 -1 4194560 100"), None);
     }
 
     #[test]

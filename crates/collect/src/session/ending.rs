@@ -6,11 +6,12 @@
 use base::Nanos;
 use facts::{Counter, CounterKind, ExitKind, Fact, OneRun, OwnCost, ResourceUse, SinkError};
 use sys::process::{self, Runs, Waited};
+use tracee::status::FaultCounts;
 
 use super::{End, Outcome, Session};
 use crate::launched::LaunchedProgram;
 use crate::perf::Totals;
-use crate::proc_status::{FaultCounts, process_cpu_time, process_is_alive};
+use crate::proc_status::{fault_counts, process_cpu_time, process_is_alive};
 use crate::recorder::Recorder;
 use crate::source::Source;
 
@@ -195,7 +196,7 @@ impl Session<'_> {
         };
         let difference =
             |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
-        let faults = FaultCounts::of(self.pid);
+        let faults = fault_counts(self.pid);
         Totals {
             task_clock: difference(
                 process_cpu_time(self.pid).map(|t| t.0),
