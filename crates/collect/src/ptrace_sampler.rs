@@ -37,9 +37,10 @@ pub const PERIOD: Nanos = Nanos(10_000_000);
 /// time in ticks of 1 to 10 ms, so one look alone says little: of 7,900 blocking writes of 1 MiB into a pipe 47
 /// returned early with one look, none with five on an idle machine. On a busy machine a thread may not run between
 /// looks, so its own CPU time counts.
+const QUIET_TIME: Nanos = Nanos(50_000_000);
+
 /// How often threads that are born are looked for in a pause, beyond SIGCHLD.
 const PAUSED: Duration = Duration::from_millis(100);
-const QUIET_TIME: Nanos = Nanos(50_000_000);
 
 /// A sampler that holds its tracees.
 pub struct PtraceSampler {
