@@ -191,6 +191,16 @@ fn registers_that_disagree_and_runs_that_look_alike_give_no_pace() {
     assert_eq!(row.iterations_per_second.value, None, "{row:?}");
 }
 
+fn node(id: u32, parent: Option<u32>, offset: u64) -> StackNode {
+    let (parent, offset) = (parent.map(StackId), FileOffset(offset));
+    StackNode { id: StackId(id), parent, module: ModuleId(0), offset, truncated: false }
+}
+
+fn place(offset: u64, registers: u16, slots: Vec<Slot>, frame: SampledFrame) -> SampledPlace {
+    let (module, address) = (ModuleId(0), RemoteAddr(0x40_0000 + offset));
+    SampledPlace { module, offset: FileOffset(offset), address, registers, slots, frame }
+}
+
 /// 2000: call 3000; 2005: add rbx,1; 2009: add dword [rsp+8],3; 200e: jmp 2000
 const CALLER: [u8; 16] =
     [0xe8, 0xfb, 0x0f, 0, 0, 0x48, 0x83, 0xc3, 0x01, 0x83, 0x44, 0x24, 0x08, 0x03, 0xeb, 0xf0];
@@ -202,22 +212,7 @@ fn called(slot: Option<i32>, damage: impl Fn(u64) -> u64) -> Recording {
     recording.sample_registers.clear();
     recording.sampled_code[0] =
         SampledCode { module, offset: FileOffset(0x2000), bytes: CALLER.to_vec() };
-    let node = |id, parent: Option<u32>, offset| StackNode {
-        id: StackId(id),
-        parent: parent.map(StackId),
-        module,
-        offset: FileOffset(offset),
-        truncated: false,
-    };
     recording.stack_nodes = vec![node(0, None, 0x2004), node(1, Some(0), 0x3000)];
-    let place = |offset, registers, slots, frame| SampledPlace {
-        module,
-        offset: FileOffset(offset),
-        address: RemoteAddr(0x40_0000 + offset),
-        registers,
-        slots,
-        frame,
-    };
     let word = |displacement| Slot { base: SlotBase::StackPointer, displacement, wide: false };
     let callee = place(0x3000, 0xffff, vec![], SampledFrame::Own);
     let kernel = place(0x3000, 0xffff, vec![], SampledFrame::Kernel);
@@ -274,6 +269,32 @@ const CHASES: [u8; 17] = [
     0xef,
 ];
 
+/// Adds a count window in which each block ran so often.
+fn window(recording: &mut Recording, (id, tid): (u32, Tid), time: Nanos, blocks: &[(u32, u64)]) {
+    let mut encoder = RecordEncoder::default();
+    for (block, iterations) in blocks.iter().copied() {
+        let (block, way, values) = (BlockId(block), 0, &[][..]);
+        encoder.push(&Record { block, way, iterations, values });
+    }
+    let burst = base::BurstId(id);
+    recording.records.push(Records { burst, bytes: encoder.finish() });
+    recording.bursts.push(Burst {
+        id: burst,
+        time: Nanos(u64::from(id) * 20 * PERIOD + 1),
+        pid: Pid(7),
+        tid,
+        flavour: BurstFlavour::Count,
+        end: BurstEnd::Time,
+        elapsed: time,
+        cpu_time: Some(time),
+        stand_still: Nanos(0),
+        stops: 1,
+        fs_base: RemoteAddr(0),
+        records: blocks.len() as u64,
+        records_lost: false,
+    });
+}
+
 /// The inner loop has no odometer, the outer one goes on by 1000 per sample; windows saw four trips each, as many as `runs`.
 fn chases(runs: &[u64]) -> Recording {
     let mut recording = recording(&[]);
@@ -308,28 +329,8 @@ fn chases(runs: &[u64]) -> Recording {
         });
     }
     for (number, runs) in (0..).zip(runs) {
-        let mut encoder = RecordEncoder::default();
-        for (block, iterations) in [(0, *runs), (1, 3 * runs), (2, *runs)] {
-            let (block, way, values) = (BlockId(block), 0, &[][..]);
-            encoder.push(&Record { block, way, iterations, values });
-        }
-        let burst = base::BurstId(number);
-        recording.records.push(Records { burst, bytes: encoder.finish() });
-        recording.bursts.push(Burst {
-            id: burst,
-            time: Nanos(u64::from(number) * 20 * PERIOD + 1),
-            pid,
-            tid,
-            flavour: BurstFlavour::Count,
-            end: BurstEnd::Time,
-            elapsed: Nanos(1000 * runs),
-            cpu_time: Some(Nanos(1000 * runs)),
-            stand_still: Nanos(0),
-            stops: 1,
-            fs_base: RemoteAddr(0),
-            records: 3,
-            records_lost: false,
-        });
+        let blocks = [(0, *runs), (1, 3 * runs), (2, *runs)];
+        window(&mut recording, (number, tid), Nanos(1000 * runs), &blocks);
     }
     recording
 }
@@ -373,27 +374,12 @@ fn threads_that_come_to_a_loop_by_different_ways_tell_its_pace_together() {
     recording.sampled_code.clear();
     recording.sample_registers.clear();
     let callers = [(0x1000, Tid(7), 1000), (0x2000, Tid(8), 3000)];
-    let place = |offset, registers, frame| SampledPlace {
-        module,
-        offset: FileOffset(offset),
-        address: RemoteAddr(offset),
-        registers,
-        slots: vec![],
-        frame,
-    };
-    let inner = place(0x3003, 0xffff, SampledFrame::Own);
+    let inner = place(0x3003, 0xffff, vec![], SampledFrame::Own);
     for (number, (start, tid, per_sample)) in (0..).zip(callers) {
-        let node = |id, parent: Option<u32>, offset| StackNode {
-            id: StackId(id),
-            parent: parent.map(StackId),
-            module,
-            offset: FileOffset(offset),
-            truncated: false,
-        };
         let outermost = 2 * number;
         recording.stack_nodes.push(node(outermost, None, start + 4));
         recording.stack_nodes.push(node(outermost + 1, Some(outermost), 0x3003));
-        let caller = place(start + 4, 1 << RSP | 1 << 3, SampledFrame::Caller);
+        let caller = place(start + 4, 1 << RSP | 1 << 3, vec![], SampledFrame::Caller);
         let mut encoder = RegisterEncoder::default();
         for sample in 0..200 {
             let (time, weight) = (Nanos(sample * PERIOD), Nanos(PERIOD));
@@ -427,27 +413,7 @@ fn threads_that_come_to_a_loop_by_different_ways_tell_its_pace_together() {
     }
     for number in 0..6 {
         let (caller, tid) = (number % 2, callers[number as usize % 2].1);
-        let mut encoder = RecordEncoder::default();
-        for (block, iterations) in [(caller, 20), (2, 100)] {
-            let (block, way, values) = (BlockId(block), 0, &[][..]);
-            encoder.push(&Record { block, way, iterations, values });
-        }
-        recording.records.push(Records { burst: base::BurstId(number), bytes: encoder.finish() });
-        recording.bursts.push(Burst {
-            id: base::BurstId(number),
-            time: Nanos(u64::from(number) * 20 * PERIOD + 1),
-            pid,
-            tid,
-            flavour: BurstFlavour::Count,
-            end: BurstEnd::Time,
-            elapsed: Nanos(10_000),
-            cpu_time: Some(Nanos(10_000)),
-            stand_still: Nanos(0),
-            stops: 1,
-            fs_base: RemoteAddr(0),
-            records: 2,
-            records_lost: false,
-        });
+        window(&mut recording, (number, tid), Nanos(10_000), &[(caller, 20), (2, 100)]);
     }
     let rows = analysis::pace::loops(&recording);
     let inner = rows.iter().find(|row| row.start.1 == FileOffset(0x3000)).unwrap();
