@@ -70,7 +70,7 @@ pub fn regions(profile: &Profile<'_>, selection: &Selection) -> Vec<Region> {
             time: sum(|pass| pass.inside),
             own_time: sum(|pass| pass.own),
             cpu_time: cpu_time(profile, passes),
-            lengths: if whole { lengths(profile, region) } else { unknown_lengths() },
+            lengths: if whole { lengths(profile, region) } else { unknown_lengths(PART) },
         });
     }
     let own = |region: &Region| region.own_time.value.unwrap_or(0.0);
@@ -154,8 +154,8 @@ impl Stretches<'_> {
 const NO_LENGTHS: &str = "the recording was not closed: lengths of passes are counted at its end";
 const PART: &str = "lengths of passes are known for the whole recording only";
 
-fn unknown_lengths() -> [Metric; 4] {
-    [(); 4].map(|()| Metric::unavailable("s", PART))
+fn unknown_lengths(why: &str) -> [Metric; 4] {
+    [(); 4].map(|()| Metric::unavailable("s", why))
 }
 
 /// The shortest, the median, the 95th percentile and the longest pass.
@@ -167,7 +167,7 @@ fn lengths(profile: &Profile<'_>, region: u32) -> [Metric; 4] {
     let all = classes.iter().fold(0_u64, |sum, one| sum.saturating_add(one.passes));
     let (Some(first), Some(most)) = (classes.first(), classes.iter().map(|one| one.most).max())
     else {
-        return [(); 4].map(|()| Metric::unavailable("s", NO_LENGTHS));
+        return unknown_lengths(NO_LENGTHS);
     };
     let quantile = |part: f64| {
         let rank = ((all as f64 * part).ceil() as u64).max(1);
