@@ -21,7 +21,9 @@ use estimate::interval::mean_and_half;
 use super::code_regions::CodeRegion;
 
 /// Fewer counts do not show how much work a window did.
-const FEWEST_COUNTS: f64 = 100.0;
+const FEWEST_COUNTS: f64 = 10.0;
+/// Of the counts of blocks that count in both windows, this part at least is of the same blocks: they did the same work.
+const SAME: f64 = 0.9;
 /// With fewer pairs of windows, all regions speak; with fewer regions, none does.
 const FEWEST: usize = 3;
 /// A native share outside of these is no comparison of the same code.
@@ -54,6 +56,13 @@ pub(super) fn native_share((full, seconds): Window<'_>, sparse: Window<'_>) -> O
     let seldom =
         sum(&mut full.iter().filter(|(block, _)| counts_in_both(block)).map(|(_, times)| times));
     let again = sum(&mut sparse.0.values());
+    let of_both = full.iter().filter_map(|(block, times)| {
+        let both = sparse.0.get(block).filter(|times| **times > 0)?;
+        Some((*times as f64 / seldom).min(*both as f64 / again))
+    });
+    if of_both.sum::<f64>() < SAME {
+        return None;
+    }
     if seldom < FEWEST_COUNTS || again < FEWEST_COUNTS || seconds <= 0.0 || seldom >= all {
         return None;
     }
