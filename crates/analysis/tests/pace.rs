@@ -30,6 +30,11 @@ fn recording(samples: &[RegisterSample]) -> Recording {
 
 /// The same, with CPU times that are off by so much.
 fn clocked(samples: &[RegisterSample], off: impl Fn(u64) -> u64) -> Recording {
+    sampled(samples, |number| (number * PERIOD, Some(number * PERIOD + 123 + off(number))))
+}
+
+/// The same, each at a time, with a CPU time or on CPU 3.
+fn sampled(samples: &[RegisterSample], times: impl Fn(u64) -> (u64, Option<u64>)) -> Recording {
     let mut recording = Recording {
         modules: vec![Module {
             id: ModuleId(0),
@@ -56,12 +61,13 @@ fn clocked(samples: &[RegisterSample], off: impl Fn(u64) -> u64) -> Recording {
             offset,
             truncated: false,
         });
-        let time = Nanos(u64::from(number) * PERIOD);
+        let (time, cpu_time) = times(number.into());
+        let (time, cpu_time) = (Nanos(time), cpu_time.map(Nanos));
         recording.samples.push(Sample {
             time,
             pid: Pid(7),
             tid: Tid(7),
-            cpu: None,
+            cpu: cpu_time.is_none().then_some(base::CpuId(3)),
             weight: Nanos(PERIOD),
             stack: Some(id),
             privilege: Privilege::User,
@@ -76,7 +82,6 @@ fn clocked(samples: &[RegisterSample], off: impl Fn(u64) -> u64) -> Recording {
         };
         let mut registers = [5; 16];
         (registers[RCX], registers[RSP], registers[RDI]) = (at.rcx, 0x7fff_0000, at.rdi);
-        let cpu_time = Some(Nanos(time.0 + 123 + off(number.into())));
         encoder.push(&SampledState {
             time,
             cpu_time,
@@ -156,23 +161,70 @@ fn restarts_count_by_the_length_of_runs_and_bursts_are_no_pairs() {
     assert!(rate.low.unwrap() < 1.3e6 && 1.3e6 < rate.high.unwrap(), "{rate:?}");
     assert_eq!(rate.samples, 999, "{rate:?}");
     // While a burst lasts the thread is not native: pairs around it do not count.
-    restarting.bursts.push(Burst {
-        id: base::BurstId(0),
-        time: Nanos(100 * PERIOD),
+    restarting.bursts.push(burst(0, 100 * PERIOD, 50 * PERIOD - 1000));
+    let disturbed = &analysis::pace::loops(&restarting)[0].iterations_per_second;
+    assert!(disturbed.samples <= rate.samples - 45, "{disturbed:?}");
+}
+
+fn burst(id: u32, time: u64, elapsed: u64) -> Burst {
+    Burst {
+        id: base::BurstId(id),
+        time: Nanos(time),
         pid: Pid(7),
         tid: Tid(7),
         flavour: BurstFlavour::Trace,
         end: BurstEnd::Time,
-        elapsed: Nanos(50 * PERIOD - 1000),
+        elapsed: Nanos(elapsed),
         cpu_time: None,
         stand_still: Nanos(0),
         stops: 1,
         fs_base: RemoteAddr(0),
         records: 0,
         records_lost: false,
-    });
-    let disturbed = &analysis::pace::loops(&restarting)[0].iterations_per_second;
-    assert!(disturbed.samples <= rate.samples - 45, "{disturbed:?}");
+    }
+}
+
+/// Between two ticks of its timer a thread ran for the timer's period, however long it was kept from its CPU by others. Once it
+/// is back its caches are cold, and it does a tenth less.
+#[test]
+fn time_for_which_a_thread_was_preempted_is_none_of_its_own() {
+    let iterations = |number: u64| number * 1000 - number / 4 * 100;
+    let samples: Vec<RegisterSample> =
+        (0..400).map(|number| at(iterations(number), number)).collect();
+    let preempted = |number: u64| (number * PERIOD + number / 4 * (PERIOD * 27 / 10), None);
+    let mut recording = sampled(&samples, preempted);
+    let rate = analysis::pace::loops(&recording)[0].iterations_per_second.clone();
+    assert!((rate.value.unwrap() / 0.975e6 - 1.0).abs() < 2e-3, "{rate:?}");
+    assert_eq!(rate.samples, 399);
+    // Another thread of the program, in which the timer may have ticked, had the CPU.
+    let other = |number: u64| Sample {
+        time: Nanos(preempted(number).0 - PERIOD),
+        tid: Tid(8),
+        stack: None,
+        ..recording.samples[number as usize].clone()
+    };
+    let others: Vec<Sample> = (1..100).map(|each| other(each * 4)).collect();
+    recording.samples.extend(others);
+    let rate = analysis::pace::loops(&recording)[0].iterations_per_second.clone();
+    assert_eq!(rate.samples, 300);
+    assert!((rate.value.unwrap() / 1e6 - 1.0).abs() < 2e-3, "{rate:?}");
+}
+
+/// In one gap of ten is a burst, in which the loop comes half as far.
+#[test]
+fn iterations_of_the_whole_run_are_fewer_where_bursts_slowed_it() {
+    let iterations = |number: u64| number * 1000 - number / 10 * 500;
+    let samples: Vec<RegisterSample> =
+        (0..400).map(|number| at(iterations(number), number)).collect();
+    let mut recording = recording(&samples);
+    for id in 1..40 {
+        let time = u64::from(id) * 10 * PERIOD - PERIOD / 2;
+        recording.bursts.push(burst(id, time, PERIOD / 4));
+    }
+    let row = &analysis::pace::loops(&recording)[0];
+    let (rate, iterations) = (&row.iterations_per_second, &row.iterations);
+    assert!((rate.value.unwrap() / 1e6 - 1.0).abs() < 1e-6, "{rate:?}");
+    assert!((iterations.value.unwrap() / 380_500.0 - 1.0).abs() < 2e-3, "{iterations:?}");
 }
 
 #[test]

@@ -245,9 +245,9 @@ impl Memory<'_> {
     fn without_misses(&self, core: &Metric) -> Metric {
         let observed = self.profile.observed().seconds();
         let paused = self.profile.elapsed().seconds() - observed;
-        let whole = self.profile.counted_cpu_seconds().unwrap_or(self.strata.seconds);
+        let whole = self.profile.counted_cpu_seconds().unwrap_or(self.strata.cpu_seconds());
         // Time outside of the program's own code stays.
-        let own = if whole > 0.0 { (self.strata.seconds / whole).min(1.0) } else { 1.0 };
+        let own = if whole > 0.0 { (self.strata.cpu_seconds() / whole).min(1.0) } else { 1.0 };
         core.each("s", |core| paused + observed * (1.0 - own * (1.0 - core / 100.0)))
     }
 
@@ -284,7 +284,7 @@ impl Memory<'_> {
 
     /// Threads of the program that run at a time, while it runs; at least 1.
     pub(crate) fn running(&self) -> f64 {
-        (self.strata.seconds / self.profile.observed().seconds().max(1e-9)).max(1.0)
+        (self.strata.cpu_seconds() / self.profile.observed().seconds().max(1e-9)).max(1.0)
     }
 
     /// Page walks: accesses whose translation is in neither TLB, for the whole program.

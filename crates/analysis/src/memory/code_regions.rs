@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use base::{BlockId, BurstId, FileOffset, ModuleId};
 use facts::ModuleKind;
 
-use crate::pace::LoopsInCode;
+use crate::pace::{LoopsInCode, Undisturbed};
 use crate::profile::Profile;
 use crate::stack::{FunctionId, NodeIndex};
 use crate::traced::{Site, SiteIndex, TracedCode};
@@ -54,6 +54,8 @@ pub(crate) struct CodeRegions {
     /// Samples' weight in each region, nanoseconds; and half of what one sample represents.
     weight: HashMap<CodeRegion, f64>,
     least: f64,
+    /// The native part of the CPU time.
+    pub(crate) undisturbed: Undisturbed,
 }
 
 impl CodeRegions {
@@ -94,7 +96,9 @@ impl CodeRegions {
             let own = node.and_then(|node| nodes.own[node.index()]);
             place(own, profile.stacks.compiled_user(node))
         });
-        let mut places = CodeRegions { of_site, of_counted, of_node, ..CodeRegions::default() };
+        let undisturbed = loops.undisturbed;
+        let mut places =
+            CodeRegions { of_site, of_counted, of_node, undisturbed, ..CodeRegions::default() };
         let mut times: HashMap<CodeRegion, (f64, f64)> = HashMap::new();
         for cell in profile.stack_cells() {
             let time = times.entry(places.of_stack(profile, cell.stack)).or_default();
@@ -110,7 +114,7 @@ impl CodeRegions {
             let place = CodeRegion::Loop(at as u32);
             let Some(odometer) = &one.odometer else { continue };
             let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
-            let seconds = own / odometer.iterations;
+            let seconds = own * undisturbed.share() / odometer.iterations;
             let paced = PacedLoop { seconds, relative: odometer.relative };
             places.loops.insert(place, paced);
         }

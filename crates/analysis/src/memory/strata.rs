@@ -96,10 +96,11 @@ pub(crate) struct Strata {
     expansion: Expansion,
     /// Threads that run at the time of each burst; `None` without samples.
     running: Option<Vec<f64>>,
-    /// Seconds per nanosecond of sample weight.
+    /// Native seconds per nanosecond of sample weight.
     scale: f64,
     all_samples: f64,
-    /// Half of the time that the program spent in bursts and windows, as a part of all: it did less there than natively.
+    /// Half of the interval of its native time, as a part of that. Where nothing tells it, half of the time in bursts and windows:
+    /// the program did less there than natively.
     disturbed: f64,
     /// How many bursts these are.
     distinct: usize,
@@ -108,7 +109,7 @@ pub(crate) struct Strata {
     /// CPU time of each region without bursts, seconds; and of all of them.
     unseen_places: BTreeMap<CodeRegion, f64>,
     pub(crate) unseen_seconds: f64,
-    /// CPU time in the program, seconds.
+    /// Native time in the program, seconds.
     pub(crate) seconds: f64,
 }
 
@@ -126,7 +127,8 @@ impl Strata {
         let mut strata =
             Strata::sorted(profile, (places, chances), observations, (in_order, true), time);
         let moments = strata.observations.iter().map(|observation| observation.time);
-        strata.running = concurrency(profile.recording, moments, strata.scale);
+        let scale = strata.scale / strata.places.undisturbed.share();
+        strata.running = concurrency(profile.recording, moments, scale);
         strata
     }
 
@@ -206,7 +208,12 @@ impl Strata {
         let scale = profile.cpu_scale();
         let whole = scale.whole_quantity().value.unwrap_or(0.0);
         let in_bursts = Nanos(profile.recording.run.own_cost.burst_time_ns.unwrap_or(0)).seconds();
-        self.disturbed = if whole > 0.0 { (in_bursts / 2.0 / whole).min(0.5) } else { 0.0 };
+        let undisturbed = self.places.undisturbed;
+        self.disturbed = match undisturbed.is_known() {
+            true => undisturbed.relative(),
+            false if whole > 0.0 => (in_bursts / 2.0 / whole).min(0.5),
+            false => 0.0,
+        };
         let amount = profile.whole().amount() as f64;
         if amount <= 0.0 {
             // Without samples bursts alone say where the time went.
@@ -220,7 +227,7 @@ impl Strata {
             (self.seconds, self.all_samples) = (seconds * (chosen / observations), chosen.max(1.0));
             return;
         }
-        self.scale = whole / amount;
+        self.scale = whole / amount * undisturbed.share();
         for (stack, weight) in time {
             let place = self.places.of_stack(profile, stack);
             let seconds = weight.amount() as f64 * self.scale;
@@ -249,6 +256,11 @@ impl Strata {
             None => share.scatter(samples),
         };
         known.hypot(self.disturbed)
+    }
+
+    /// CPU time in the program, seconds: with what bursts and windows took.
+    pub(super) fn cpu_seconds(&self) -> f64 {
+        self.seconds / self.places.undisturbed.share()
     }
 
     /// Native seconds of a burst in a place.

@@ -13,6 +13,7 @@ mod odometers;
 mod pairs;
 mod runs;
 mod stacks;
+mod undisturbed;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,6 +27,8 @@ use self::estimate::{TOO_WIDE, pace, seconds};
 pub use self::odometers::LoopName;
 pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
+pub(crate) use self::undisturbed::Undisturbed;
+use self::undisturbed::undisturbed;
 use ::estimate::interval::Z_95;
 
 /// A loop with a smaller share of the CPU time is left out: it has too few samples.
@@ -69,7 +72,7 @@ pub struct LoopPace {
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
     let seen = BurstCounts::new(recording, &code);
-    let found = paced_loops(recording, &code, &seen);
+    let (found, _) = paced_loops(recording, &code, &seen);
     let mut rows: Vec<(LoopId, LoopPace)> =
         found.into_iter().map(|(one, row, _)| (one, row)).collect();
     let iterations: BTreeMap<LoopId, Metric> =
@@ -109,8 +112,8 @@ fn paced_loops(
     recording: &Recording,
     code: &Code,
     seen: &BurstCounts,
-) -> Vec<(LoopId, LoopPace, Time)> {
-    let mut found = found(recording, code);
+) -> (Vec<(LoopId, LoopPace, Time)>, Undisturbed) {
+    let (mut found, undisturbed) = found(recording, code);
     let inside: Vec<BTreeSet<LoopId>> =
         found.iter().map(|(one, ..)| inside(*one, &found)).collect();
     for ((one, row, _), inside) in found.iter_mut().zip(inside) {
@@ -132,17 +135,19 @@ fn paced_loops(
             *row = other;
         }
     }
-    found
+    (found, undisturbed)
 }
 
 /// The same by registers alone.
-fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace, Time)> {
+fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace, Time)>, Undisturbed) {
     if code.functions.is_empty() {
-        return Vec::new();
+        return (Vec::new(), Undisturbed::default());
     }
     let mut stacks = Stacks::new(recording, code);
     let times = times(recording, &mut stacks);
     let found = pairs::find(recording, code, &mut stacks);
+    let seconds_of = |one: &LoopId| times.get(one).map_or(0.0, |time| time.seconds);
+    let undisturbed = undisturbed(recording, &found, seconds_of);
     let names = Names::new(recording);
     let whole: f64 = recording.samples.iter().map(|sample| seconds(sample.weight)).sum();
     let all = recording.samples.len() as f64;
@@ -175,9 +180,9 @@ fn found(recording: &Recording, code: &Code) -> Vec<(LoopId, LoopPace, Time)> {
             cpu_time,
             odometer: None,
         };
-        rows.push((one, with_pace(row, found, time.seconds, error), time));
+        rows.push((one, with_pace(row, found, (time.seconds, error), &undisturbed), time));
     }
-    rows
+    (rows, undisturbed)
 }
 
 /// Of a loop's time, this share at least lies in the loop that is taken for the one around it: the rest is stacks that could
@@ -307,7 +312,12 @@ fn trip_count(inner: &Metric, around: Option<&Metric>) -> Metric {
     Metric::with_interval(evidence, trips, "count", interval, inner.samples.min(outer.samples))
 }
 
-fn with_pace(mut row: LoopPace, found: &pairs::Found, time: f64, error: f64) -> LoopPace {
+fn with_pace(
+    mut row: LoopPace,
+    found: &pairs::Found,
+    (time, error): (f64, f64),
+    undisturbed: &Undisturbed,
+) -> LoopPace {
     let pace = match pace(found, time) {
         Ok(pace) => pace,
         Err(why) => return without_pace(row, why),
@@ -320,7 +330,8 @@ fn with_pace(mut row: LoopPace, found: &pairs::Found, time: f64, error: f64) -> 
     let relative = pace.half / pace.rate;
     row.iterations_per_second = metric(pace.rate, relative, "count/s");
     row.iteration_time = metric(1.0 / pace.rate, relative, "s");
-    row.iterations = metric(pace.rate * time, relative.hypot(error / time), "count");
+    let all = relative.hypot(error / time).hypot(undisturbed.relative());
+    row.iterations = metric(pace.rate * time * undisturbed.share(), all, "count");
     let most = found
         .carriers
         .iter()

@@ -10,7 +10,7 @@ use facts::{Burst, Recording};
 
 use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
 use super::code::{Code, LoopId};
-use super::{LoopPace, paced_loops};
+use super::{LoopPace, Undisturbed, paced_loops};
 
 /// A pace that is known worse than this tells less than bursts do, whose own times are a quarter off: half of its interval,
 /// as a part of it.
@@ -61,6 +61,8 @@ pub(crate) struct LoopsInCode {
     position: HashMap<LoopId, usize>,
     /// Iterations in bursts that traced accesses, by the loop's number.
     in_bursts: HashMap<(BurstId, usize), f64>,
+    /// The native part of the CPU time.
+    pub(crate) undisturbed: Undisturbed,
 }
 
 impl LoopsInCode {
@@ -70,7 +72,8 @@ impl LoopsInCode {
         let seen = BurstCounts::new(recording, &code);
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
         let mut in_bursts = HashMap::new();
-        for (id, row, time) in paced_loops(recording, &code, &seen) {
+        let (paced, undisturbed) = paced_loops(recording, &code, &seen);
+        for (id, row, time) in paced {
             let traced = |burst: &Burst| Some((burst.id, seen.traced(burst.id, id)?));
             let traced: Vec<(BurstId, f64)> = recording.bursts.iter().filter_map(traced).collect();
             let is_met = traced.iter().map(|(_, count)| count).sum::<f64>() >= FEWEST_ITERATIONS;
@@ -88,7 +91,7 @@ impl LoopsInCode {
             let LoopPace { function, file, line, depth, .. } = row;
             loops.push(OneLoop { name: LoopName { function, file, line, depth }, odometer, stays });
         }
-        LoopsInCode { code, loops, position, in_bursts }
+        LoopsInCode { code, loops, position, in_bursts, undisturbed }
     }
 
     /// Iterations of each loop in each burst that came to it.

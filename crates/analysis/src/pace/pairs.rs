@@ -2,15 +2,15 @@
 //! around the end of a run and the start of the next.
 //!
 //! No pair are: samples in different runs, which values that stay constant within a run distinguish (bounds, bases, the stack
-//! pointer, counters of enclosing loops, also of callers where they are in callee-saved registers); samples around a burst;
-//! samples whose registers disagree.
+//! pointer, counters of enclosing loops, also of callers where they are in callee-saved registers); samples whose registers
+//! disagree. Two samples around a burst tell how far the loop came there, which is less than natively.
 //! The pace of a caller's loop comes from the caller's registers, restored when the sample was taken. If a loop has several frames
 //! in one sample (recursion), that sample does not count for it. What not: the pace (`estimate`).
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Nanos, Pid, StackId, Tid};
-use facts::{Privilege, Recording, SampledFrame, SampledState, decode_registers};
+use base::{CpuId, Nanos, Pid, StackId, Tid};
+use facts::{Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers};
 use x86::{Gpr, Variable};
 
 use super::code::{Code, LoopId, Moving, Snapshot, Terms, cut, signed};
@@ -19,6 +19,9 @@ use super::stacks::Stacks;
 
 /// A gap of more sampling periods than this may hide a whole run between two.
 pub(super) const LONG: f64 = 2.0;
+
+/// By this part of a period a timer may be late, and no time slice of another thread lies between two samples.
+const LATE: u64 = 20;
 
 /// No loop is faster, iterations per second: each takes a branch, of which cores take two per cycle at most, at 6 GHz, and some
 /// more.
@@ -66,6 +69,8 @@ pub(super) struct Reach {
 pub(super) struct Found {
     pub pairs: Vec<Pair>,
     pub restarts: Vec<Restart>,
+    /// In one run too, but with a burst between them: iterations and seconds.
+    pub around_bursts: Vec<(f64, f64)>,
     /// Of each group.
     pub reach: HashMap<usize, Reach>,
     /// Pairs whose registers disagree.
@@ -92,6 +97,8 @@ struct Last {
     snapshot: Snapshot,
     cpu_time: Option<Nanos>,
     time: Nanos,
+    /// Its place among the thread's samples.
+    at: Option<usize>,
     linked: bool,
     /// The thread's time outside of the loop until then, and its long gaps.
     outside: (f64, u64),
@@ -103,9 +110,13 @@ struct Last {
 struct Plain {
     time: Nanos,
     weight: Nanos,
+    cpu: Option<CpuId>,
     kernel: bool,
     stack: Option<StackId>,
 }
+
+/// Samples of all threads on each CPU, in the order of time.
+type OnCpus = HashMap<CpuId, Vec<(Nanos, Tid)>>;
 
 /// One sample of a thread. A loop with two frames in it has no snapshot.
 struct SampledFrames {
@@ -122,19 +133,18 @@ pub(super) fn find(
 ) -> BTreeMap<LoopId, Found> {
     let mut found = BTreeMap::new();
     let mut plain: HashMap<(Pid, Tid), Vec<Plain>> = HashMap::new();
+    let mut on_cpus = OnCpus::new();
     for sample in &recording.samples {
         let kernel = sample.privilege == Privilege::Kernel;
-        let (time, weight, stack) = (sample.time, sample.weight, sample.stack);
+        let Sample { time, weight, cpu, stack, .. } = *sample;
         let of_thread = plain.entry((sample.pid, sample.tid)).or_default();
-        of_thread.push(Plain { time, weight, kernel, stack });
+        of_thread.push(Plain { time, weight, cpu, kernel, stack });
+        if let Some(cpu) = cpu {
+            on_cpus.entry(cpu).or_default().push((time, sample.tid));
+        }
     }
-    let mut bursts: HashMap<Tid, Vec<(Nanos, Nanos)>> = HashMap::new();
-    for burst in &recording.bursts {
-        let from = burst.time - burst.stand_still;
-        let to = burst.time + burst.elapsed + burst.stand_still;
-        bursts.entry(burst.tid).or_default().push((from, to));
-    }
-    bursts.values_mut().for_each(|bursts| bursts.sort_unstable());
+    on_cpus.values_mut().for_each(|samples| samples.sort_unstable());
+    let bursts = bursts(recording);
     let mut pieces: BTreeMap<(Pid, Tid), Vec<&facts::SampleRegisters>> = BTreeMap::new();
     for piece in &recording.sample_registers {
         pieces.entry((piece.pid, piece.tid)).or_default().push(piece);
@@ -145,6 +155,7 @@ pub(super) fn find(
             code,
             stacks: &mut *stacks,
             bursts: bursts.get(&thread.1).map_or(&[][..], Vec::as_slice),
+            on_cpus: &on_cpus,
             found: &mut found,
             last: BTreeMap::new(),
             thread,
@@ -201,6 +212,7 @@ struct Walk<'a, 's, 'r> {
     code: &'a Code,
     stacks: &'s mut Stacks<'r>,
     bursts: &'a [(Nanos, Nanos)],
+    on_cpus: &'a OnCpus,
     found: &'a mut BTreeMap<LoopId, Found>,
     last: BTreeMap<LoopId, Last>,
     thread: (Pid, Tid),
@@ -225,32 +237,34 @@ impl Walk<'_, '_, '_> {
         }
         let plain = self.plain.get(self.next).copied().filter(|one| one.time == seen.time);
         self.next += usize::from(plain.is_some());
+        let at = plain.map(|_| self.next - 1);
         let sampled: Vec<LoopId> = seen.snapshots.keys().copied().collect();
         let weight = plain.map_or(self.period, |plain| plain.weight);
         self.pass(seen.time, seen.cpu_time, weight, plain, &sampled);
+        let in_burst = overlaps(self.bursts, seen.time, seen.time);
         for (one, snapshot) in seen.snapshots {
-            let known = self.found.entry(one).or_default();
-            known.samples += 1;
-            // A sample without a snapshot is skipped: the next with one makes a pair with the last that had one.
+            self.found.entry(one).or_default().samples += 1;
+            // A sample without a snapshot is skipped.
             let Some((snapshot, caller)) = snapshot else { continue };
-            if snapshot.moves.is_empty() {
+            if snapshot.moves.is_empty() || in_burst {
                 continue;
             }
             let inside = self.inside.get(&one).copied().unwrap_or_default();
             let outside = (self.spent.0 - inside.0, self.spent.1 - inside.1);
             let long_gaps = self.long_gaps;
             let (time, cpu_time) = (seen.time, seen.cpu_time);
-            let mut now = Last { snapshot, cpu_time, time, linked: false, outside, long_gaps };
+            let mut now = Last { snapshot, cpu_time, time, at, linked: false, outside, long_gaps };
             if let Some(last) = self.last.get(&one) {
-                let used = used(last, &now, self.period);
+                let used = self.used(last, &now);
+                let around = overlaps(self.bursts, last.time, time);
                 // The slow clock samples threads that wait more often than it ticks, and each wait ends the run of a loop that calls
                 // nothing.
                 let is_slow = seconds(weight) > LONG * seconds(self.period);
                 let waited = is_slow && !self.code.get(one).calls;
+                let known = self.found.entry(one).or_default();
                 known.waits += u64::from(waited);
-                let disturbed = waited || overlaps(self.bursts, last.time, time);
-                if let Some(used) = used.filter(|used| used.0 > 0 && !disturbed) {
-                    now.linked = known.pair(self.thread, last, &now, used);
+                if let Some(used) = used.filter(|used| used.0 > 0 && !waited) {
+                    now.linked = known.pair(self.thread, last, &now, (used, around));
                     known.in_callers += u64::from(caller && now.linked);
                 }
             }
@@ -294,23 +308,79 @@ impl Walk<'_, '_, '_> {
             *time = (time.0 + seconds(weight), time.1 + 1);
         }
     }
+
+    /// CPU time between two samples. A thread does not use more than passes: the time that the kernel reports of an inherited event
+    /// may have that of threads that ended (`child_total_time_enabled`, kernel/events/core.c) in one sample, and not in the next.
+    fn used(&self, last: &Last, now: &Last) -> Option<Nanos> {
+        let apart = now.time.0.checked_sub(last.time.0)?;
+        let counted = last.cpu_time.zip(now.cpu_time);
+        let counted = counted.and_then(|(before, now)| now.0.checked_sub(before.0));
+        let most = apart.saturating_add(self.period.0 / LATE);
+        if let Some(counted) = counted.filter(|counted| *counted <= most) {
+            return Some(Nanos(counted));
+        }
+        let between = self.plain.get(last.at?..=now.at?)?;
+        // Other samples may be of another run, but not those in a burst.
+        let in_burst = |one: &Plain| overlaps(self.bursts, one.time, one.time);
+        let [_, inner @ .., _] = between else { return None };
+        if !inner.iter().all(in_burst) {
+            return None;
+        }
+        between.windows(2).map(|two| self.between(&two[0], &two[1])).sum::<Option<u64>>().map(Nanos)
+    }
+
+    /// CPU time between two samples that follow one another, where the kernel does not report it. A timer runs with the thread only,
+    /// so it is the timer's period, whatever else ran meanwhile. From a thread to the next one of the program the kernel hands a
+    /// timer over as it is (`perf_event_context_sched_out`, kernel/events/core.c), which then ticks in that one, for a time slice is
+    /// longer than a period. Each CPU has timers of its own.
+    fn between(&self, last: &Plain, now: &Plain) -> Option<u64> {
+        let (apart, ticks) = (now.time.0.checked_sub(last.time.0)?, now.weight.0);
+        let cpu = now.cpu.filter(|cpu| last.cpu == Some(*cpu));
+        let is_one_timer = last.weight == now.weight && cpu == last.cpu && ticks > 0;
+        if !is_one_timer || apart + ticks / LATE < ticks {
+            return None;
+        }
+        let on_cpu = cpu.and_then(|cpu| self.on_cpus.get(&cpu)).map_or(&[][..], Vec::as_slice);
+        let from = on_cpu.partition_point(|(time, _)| *time < last.time);
+        let near = on_cpu[from..].iter().take_while(|(time, _)| *time <= now.time);
+        if !near.map(|(_, tid)| *tid).all(|tid| tid == self.thread.1) {
+            return None;
+        }
+        // The timers of CPUs also run with other programs: their samples are whole periods apart.
+        let over = apart % ticks;
+        let is_whole = over.min(ticks - over) <= ticks / LATE;
+        match apart <= ticks + ticks / LATE {
+            true => Some(apart),
+            false => (!is_whole).then_some(ticks),
+        }
+    }
 }
 
-/// CPU time between two samples. Where the kernel does not report it, the elapsed time, if the two are neighbours: as far
-/// apart as the timer's period, which runs with the thread only. A thread does not use more than passes: the time of an
-/// inherited event may have that of threads that ended (`child_total_time_enabled`, kernel/events/core.c) in one sample, and
-/// not in the next.
-fn used(last: &Last, now: &Last, period: Nanos) -> Option<Nanos> {
-    let apart = now.time.0.checked_sub(last.time.0)?;
-    let counted = last.cpu_time.zip(now.cpu_time);
-    let counted = counted.and_then(|(before, now)| now.0.checked_sub(before.0));
-    if let Some(counted) = counted.filter(|counted| *counted <= apart.saturating_add(period.0 / 20))
-    {
-        return Some(Nanos(counted));
+/// Bursts of each thread with its stops around them, in the order of time.
+fn bursts(recording: &Recording) -> HashMap<Tid, Vec<(Nanos, Nanos)>> {
+    let mut bursts: HashMap<Tid, Vec<(Nanos, Nanos)>> = HashMap::new();
+    for burst in &recording.bursts {
+        let from = burst.time - burst.stand_still;
+        let to = burst.time + burst.elapsed + burst.stand_still;
+        bursts.entry(burst.tid).or_default().push((from, to));
     }
-    // A twentieth: what a timer is late, and no time slice of another thread.
-    let late = apart.abs_diff(period.0) > period.0 / 20;
-    (!late).then_some(Nanos(apart))
+    bursts.values_mut().for_each(|bursts| bursts.sort_unstable());
+    bursts
+}
+
+/// CPU time between samples with a burst between them, or in one, seconds.
+pub(super) fn around_bursts(recording: &Recording) -> f64 {
+    let bursts = bursts(recording);
+    let mut before: HashMap<(Pid, Tid), Nanos> = HashMap::new();
+    let mut around = 0.0;
+    for sample in &recording.samples {
+        let last = before.insert((sample.pid, sample.tid), sample.time);
+        let of_thread = bursts.get(&sample.tid).map_or(&[][..], Vec::as_slice);
+        if last.is_some_and(|last| overlaps(of_thread, last, sample.time)) {
+            around += seconds(sample.weight);
+        }
+    }
+    around
 }
 
 fn overlaps(bursts: &[(Nanos, Nanos)], from: Nanos, to: Nanos) -> bool {
@@ -320,8 +390,14 @@ fn overlaps(bursts: &[(Nanos, Nanos)], from: Nanos, to: Nanos) -> bool {
 }
 
 impl Found {
-    /// Takes two samples that follow one another; whether they are a pair in one run.
-    fn pair(&mut self, thread: (Pid, Tid), last: &Last, now: &Last, used: Nanos) -> bool {
+    /// Takes two samples that follow one another, perhaps around a burst; whether they are a pair in one run.
+    fn pair(
+        &mut self,
+        thread: (Pid, Tid),
+        last: &Last,
+        now: &Last,
+        (used, around_burst): (Nanos, bool),
+    ) -> bool {
         let (before, after) = (&last.snapshot, &now.snapshot);
         let moved = before.moves.iter().filter_map(|(terms, from)| {
             let to = after.moves.get(terms)?;
@@ -349,6 +425,12 @@ impl Found {
         let possible = iterations as f64 <= FASTEST * seconds(used);
         if one_kind && !(agree && possible) {
             self.disagreeing += 1;
+            return false;
+        }
+        if around_burst {
+            if one_kind && iterations >= 0 {
+                self.around_bursts.push((iterations as f64, seconds(used)));
+            }
             return false;
         }
         self.other_runs += u64::from(!one_kind);
