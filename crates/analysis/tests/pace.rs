@@ -208,6 +208,12 @@ fn time_for_which_a_thread_was_preempted_is_none_of_its_own() {
     let rate = analysis::pace::loops(&recording)[0].iterations_per_second.clone();
     assert_eq!(rate.samples, 300);
     assert!((rate.value.unwrap() / 1e6 - 1.0).abs() < 2e-3, "{rate:?}");
+    // It moved to and fro between CPUs.
+    for (number, sample) in recording.samples.iter_mut().enumerate() {
+        sample.cpu = Some(base::CpuId(number as u32 % 2));
+    }
+    let rate = &analysis::pace::loops(&recording)[0].iterations_per_second;
+    assert!(rate.note.as_ref().is_some_and(|note| note.contains("its thread ran")), "{rate:?}");
 }
 
 /// In one gap of ten is a burst, in which the loop comes half as far.

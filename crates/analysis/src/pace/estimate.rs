@@ -62,6 +62,9 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let Used { pairs, restarts, outside, unsure } = usable(found, cpu_time)?;
     if pairs.len() < LEAST_PAIRS {
         return Err(match (found.pairs.len() + found.restarts.len(), found.other_runs) {
+            (0, 0) if found.unclear_gaps > 0 => {
+                "it is not known for how much of the time between two samples its thread ran"
+            }
             (0, 0) => "no register moves by the same amount in every iteration",
             (few, others) if others as usize > few => {
                 "its runs are shorter than the time between two samples"

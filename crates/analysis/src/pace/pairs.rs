@@ -77,6 +77,8 @@ pub(super) struct Found {
     pub disagreeing: u64,
     /// Pairs of different runs.
     pub other_runs: u64,
+    /// Samples before which it is not known for how long the thread ran.
+    pub unclear_gaps: u64,
     /// Samples in whose gaps the thread waited, so that a run ended.
     pub waits: u64,
     /// How often what was read.
@@ -263,6 +265,7 @@ impl Walk<'_, '_, '_> {
                 let waited = is_slow && !self.code.get(one).calls;
                 let known = self.found.entry(one).or_default();
                 known.waits += u64::from(waited);
+                known.unclear_gaps += u64::from(used.is_none());
                 if let Some(used) = used.filter(|used| used.0 > 0 && !waited) {
                     now.linked = known.pair(self.thread, last, &now, (used, around));
                     known.in_callers += u64::from(caller && now.linked);
