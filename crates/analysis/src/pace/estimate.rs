@@ -38,6 +38,9 @@ const STRAY: f64 = 0.02;
 /// four had 0.6 to 0.8 times their true loads (AMD Zen 5).
 const MOST_OTHERS: f64 = 2.0;
 
+/// Of a thread for which more than this part of the time between samples is not its own, that time is a mean.
+const INTERRUPTED: f64 = 0.05;
+
 /// A half-width of more than this share of the pace says nothing: the figure is absent instead.
 pub(super) const TOO_WIDE: f64 = 0.5;
 
@@ -62,9 +65,6 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let Used { pairs, restarts, outside, unsure } = usable(found, cpu_time)?;
     if pairs.len() < LEAST_PAIRS {
         return Err(match (found.pairs.len() + found.restarts.len(), found.other_runs) {
-            (0, 0) if found.unclear_gaps > 0 => {
-                "it is not known for how much of the time between two samples its thread ran"
-            }
             (0, 0) => "no register moves by the same amount in every iteration",
             (few, others) if others as usize > few => {
                 "its runs are shorter than the time between two samples"
@@ -92,7 +92,10 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let squares: f64 = residues.iter().map(|residue| residue * residue).sum();
     // Of the sum over all batches.
     let variance = squares * count / (count - 1.0).max(1.0);
-    let unseen = (1.0 - seconds / cpu_time.max(seconds)).max(0.0);
+    // Of a thread that was interrupted, the time in pairs is not known exactly.
+    let is_exact = found.interrupted as f64 <= INTERRUPTED * pairs.len() as f64;
+    let seen = if is_exact { seconds / cpu_time.max(seconds) } else { 0.0 };
+    let unseen = 1.0 - seen;
     let batch_half =
         quantile_95((residues.len() - 1) as f64) * (variance * unseen).sqrt() / seconds;
     let chains = pairs.iter().filter(|pair| !pair.linked).count().saturating_sub(restarts);

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{CpuId, Nanos, Pid, StackId, Tid};
+use base::{Nanos, Pid, StackId, Tid};
 use facts::{Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers};
 use x86::{Gpr, Variable};
 
@@ -20,7 +20,7 @@ use super::stacks::Stacks;
 /// A gap of more sampling periods than this may hide a whole run between two.
 pub(super) const LONG: f64 = 2.0;
 
-/// By this part of a period a timer may be late, and no time slice of another thread lies between two samples.
+/// By this part of a period a timer may be late.
 const LATE: u64 = 20;
 
 /// No loop is faster, iterations per second: each takes a branch, of which cores take two per cycle at most, at 6 GHz, and some
@@ -77,8 +77,8 @@ pub(super) struct Found {
     pub disagreeing: u64,
     /// Pairs of different runs.
     pub other_runs: u64,
-    /// Samples before which it is not known for how long the thread ran.
-    pub unclear_gaps: u64,
+    /// Pairs with other elapsed than CPU time.
+    pub interrupted: u64,
     /// Samples in whose gaps the thread waited, so that a run ended.
     pub waits: u64,
     /// How often what was read.
@@ -112,13 +112,9 @@ struct Last {
 struct Plain {
     time: Nanos,
     weight: Nanos,
-    cpu: Option<CpuId>,
     kernel: bool,
     stack: Option<StackId>,
 }
-
-/// Samples of all threads on each CPU, in the order of time.
-type OnCpus = HashMap<CpuId, Vec<(Nanos, Tid)>>;
 
 /// One sample of a thread. A loop with two frames in it has no snapshot.
 struct SampledFrames {
@@ -135,17 +131,12 @@ pub(super) fn find(
 ) -> BTreeMap<LoopId, Found> {
     let mut found = BTreeMap::new();
     let mut plain: HashMap<(Pid, Tid), Vec<Plain>> = HashMap::new();
-    let mut on_cpus = OnCpus::new();
     for sample in &recording.samples {
         let kernel = sample.privilege == Privilege::Kernel;
-        let Sample { time, weight, cpu, stack, .. } = *sample;
+        let Sample { time, weight, stack, .. } = *sample;
         let of_thread = plain.entry((sample.pid, sample.tid)).or_default();
-        of_thread.push(Plain { time, weight, cpu, kernel, stack });
-        if let Some(cpu) = cpu {
-            on_cpus.entry(cpu).or_default().push((time, sample.tid));
-        }
+        of_thread.push(Plain { time, weight, kernel, stack });
     }
-    on_cpus.values_mut().for_each(|samples| samples.sort_unstable());
     let bursts = bursts(recording);
     let mut pieces: BTreeMap<(Pid, Tid), Vec<&facts::SampleRegisters>> = BTreeMap::new();
     for piece in &recording.sample_registers {
@@ -157,7 +148,6 @@ pub(super) fn find(
             code,
             stacks: &mut *stacks,
             bursts: bursts.get(&thread.1).map_or(&[][..], Vec::as_slice),
-            on_cpus: &on_cpus,
             found: &mut found,
             last: BTreeMap::new(),
             thread,
@@ -214,7 +204,6 @@ struct Walk<'a, 's, 'r> {
     code: &'a Code,
     stacks: &'s mut Stacks<'r>,
     bursts: &'a [(Nanos, Nanos)],
-    on_cpus: &'a OnCpus,
     found: &'a mut BTreeMap<LoopId, Found>,
     last: BTreeMap<LoopId, Last>,
     thread: (Pid, Tid),
@@ -263,9 +252,11 @@ impl Walk<'_, '_, '_> {
                 // nothing.
                 let is_slow = seconds(weight) > LONG * seconds(self.period);
                 let waited = is_slow && !self.code.get(one).calls;
+                let apart = time - last.time;
+                let is_interrupted = |used: Nanos| apart.0.abs_diff(used.0) > used.0 / LATE;
                 let known = self.found.entry(one).or_default();
                 known.waits += u64::from(waited);
-                known.unclear_gaps += u64::from(used.is_none());
+                known.interrupted += u64::from(used.is_some_and(is_interrupted) && !around);
                 if let Some(used) = used.filter(|used| used.0 > 0 && !waited) {
                     now.linked = known.pair(self.thread, last, &now, (used, around));
                     known.in_callers += u64::from(caller && now.linked);
@@ -314,6 +305,9 @@ impl Walk<'_, '_, '_> {
 
     /// CPU time between two samples. A thread does not use more than passes: the time that the kernel reports of an inherited event
     /// may have that of threads that ended (`child_total_time_enabled`, kernel/events/core.c) in one sample, and not in the next.
+    /// Where the kernel reports none, it is what the later sample represents: exactly, if a timer of the thread took both, and on
+    /// average also of threads that wait while the timer of a CPU goes on, or to which the kernel hands another thread's timer
+    /// (`perf_event_context_sched_out`, the same file). What passed is no measure: the thread may have waited.
     fn used(&self, last: &Last, now: &Last) -> Option<Nanos> {
         let apart = now.time.0.checked_sub(last.time.0)?;
         let counted = last.cpu_time.zip(now.cpu_time);
@@ -322,40 +316,11 @@ impl Walk<'_, '_, '_> {
         if let Some(counted) = counted.filter(|counted| *counted <= most) {
             return Some(Nanos(counted));
         }
-        let between = self.plain.get(last.at?..=now.at?)?;
+        let [_, between @ .., end] = self.plain.get(last.at?..=now.at?)? else { return None };
         // Other samples may be of another run, but not those in a burst.
         let in_burst = |one: &Plain| overlaps(self.bursts, one.time, one.time);
-        let [_, inner @ .., _] = between else { return None };
-        if !inner.iter().all(in_burst) {
-            return None;
-        }
-        between.windows(2).map(|two| self.between(&two[0], &two[1])).sum::<Option<u64>>().map(Nanos)
-    }
-
-    /// CPU time between two samples that follow one another, where the kernel does not report it. A timer runs with the thread only,
-    /// so it is the timer's period, whatever else ran meanwhile. From a thread to the next one of the program the kernel hands a
-    /// timer over as it is (`perf_event_context_sched_out`, kernel/events/core.c), which then ticks in that one, for a time slice is
-    /// longer than a period. Each CPU has timers of its own.
-    fn between(&self, last: &Plain, now: &Plain) -> Option<u64> {
-        let (apart, ticks) = (now.time.0.checked_sub(last.time.0)?, now.weight.0);
-        let cpu = now.cpu.filter(|cpu| last.cpu == Some(*cpu));
-        let is_one_timer = last.weight == now.weight && cpu == last.cpu && ticks > 0;
-        if !is_one_timer || apart + ticks / LATE < ticks {
-            return None;
-        }
-        let on_cpu = cpu.and_then(|cpu| self.on_cpus.get(&cpu)).map_or(&[][..], Vec::as_slice);
-        let from = on_cpu.partition_point(|(time, _)| *time < last.time);
-        let near = on_cpu[from..].iter().take_while(|(time, _)| *time <= now.time);
-        if !near.map(|(_, tid)| *tid).all(|tid| tid == self.thread.1) {
-            return None;
-        }
-        // The timers of CPUs also run with other programs: their samples are whole periods apart.
-        let over = apart % ticks;
-        let is_whole = over.min(ticks - over) <= ticks / LATE;
-        match apart <= ticks + ticks / LATE {
-            true => Some(apart),
-            false => (!is_whole).then_some(ticks),
-        }
+        let weight = between.iter().map(|one| one.weight.0).sum::<u64>() + end.weight.0;
+        between.iter().all(in_burst).then_some(Nanos(weight))
     }
 }
 
