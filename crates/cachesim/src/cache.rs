@@ -6,7 +6,7 @@
 use base::Bytes;
 
 use crate::config::{ColdLines, Frames, Geometry, MAX_LINES, MAX_WAYS};
-use crate::recency::{Nibbles, Ring};
+use crate::lru::{Nibbles, Ring};
 use crate::sets::Sets;
 use crate::state::{Entry, LineState};
 use crate::tally::FillClass;

@@ -1,10 +1,10 @@
 //! The interface: accesses in, tallies of sites out.
 //!
-//! What not: what an access does to the levels (`caches`), loops (`loops`).
+//! What not: what an access does to the levels (`levels`), loops (`loops`).
 
 use crate::access::{Access, SiteId, Span};
-use crate::caches::Caches;
 use crate::config::{Config, ConfigError};
+use crate::levels::Caches;
 use crate::tally::SiteTally;
 
 /// A simulated cache hierarchy.

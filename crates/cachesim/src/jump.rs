@@ -15,8 +15,8 @@
 
 use crate::access::{LoopAccess, LoopRun, SiteId};
 use crate::cache::Cache;
-use crate::caches::Caches;
 use crate::hierarchy::Hierarchy;
+use crate::levels::Caches;
 use crate::loops::drive;
 use crate::tally::SiteTally;
 

@@ -5,7 +5,9 @@
 //! instruction fetches, the accesses of page walks, the order in which an out-of-order core performs accesses. No
 //! I/O.
 //!
-//! Where: `sets` and `recency` have a level, `caches` what passes between levels, `tlb` the TLBs; `config` selects sizes.
+//! Where: the replacement policy is in `lru` (the order of a set's ways) and `sets` (which way a line takes, which line leaves).
+//! `levels` has the policy between levels: into which a line is inserted, and what becomes of a line that leaves. `cache` is one
+//! level, `tlb` the TLBs; `config` selects sizes and the state at the start.
 //!
 //! At the start of a burst the contents of caches are unknown. A line that is touched for the first time may be
 //! cached already, as long as its set has seen fewer distinct lines than it has ways. That is [`FillClass::Unknown`]
@@ -27,13 +29,13 @@
 
 mod access;
 mod cache;
-mod caches;
 mod config;
 mod hierarchy;
 mod jump;
+mod levels;
 mod loops;
+mod lru;
 mod marks;
-mod recency;
 mod sets;
 mod state;
 mod tally;

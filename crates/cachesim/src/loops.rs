@@ -22,8 +22,8 @@
 //! simulated touch at a change makes the line dirty; repeated ones find it dirty.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
-use crate::caches::Touched;
 use crate::hierarchy::Hierarchy;
+use crate::levels::Touched;
 
 /// What the driver needs of a hierarchy of levels.
 pub(crate) trait Levels {
@@ -324,6 +324,7 @@ impl<'a, L: Levels> Driver<'a, L> {
             steady &= self.touch(index, true);
         }
         if steady && removals == self.levels.removals() {
+            // The iteration that was just simulated is one of them.
             for (site, depth) in &self.steady {
                 self.levels.add_hits(*site, *depth, count - 1);
             }

@@ -3,7 +3,7 @@
 //! The least recently touched line of a full set leaves. Ways without a line are filled first: those whose line was removed, the one
 //! touched longest ago before the others; then those that never held one, lowest first. In a burst these stand for the ways with
 //! unknown contents, so no line of the burst leaves before its set has seen as many lines as it has ways.
-//! What not: the number of ways (`cache`), the order of ways (`recency`).
+//! What not: the number of ways (`cache`), the order of ways (`lru`).
 //!
 //! A simulated line that misses everywhere costs its look-ups, and part of these are misses of the real caches. So a set is
 //! contiguous, and a look-up that misses reads only its first 32 bytes (up to 16 ways):
@@ -20,8 +20,8 @@
 
 use crate::cache::{CacheAddress, Hit, Slot};
 use crate::config::{ColdLines, Frames, Geometry};
+use crate::lru::Order;
 use crate::marks::{Marks, mark};
-use crate::recency::Order;
 use crate::state::{Entry, LineState};
 use crate::tally::FillClass;
 
@@ -34,7 +34,7 @@ pub struct Set<const N: usize, O: Order> {
     pub(crate) generation: u32,
     /// Ways that have held a line in this generation.
     pub(crate) filled: u8,
-    /// Of these the ones whose line was taken out.
+    /// Those of them whose line was removed.
     gaps: u8,
     pub(crate) entries: [Entry; N],
 }
@@ -50,7 +50,7 @@ pub struct Sets<const N: usize, O: Order> {
     /// In sets with fewer lines, lines that are not found may have been there before.
     known_from: u8,
     pub(crate) generation: u32,
-    /// How many lines were taken out, not by making room.
+    /// Number of lines that were removed other than to make room.
     removals: u64,
     /// Where pages lie; as addressed too where a page has lines of all sets.
     frames: Frames,
@@ -75,7 +75,7 @@ impl<const N: usize, O: Order> Set<N, O> {
         self.marks.find(mark, has)
     }
 
-    /// Of the ways whose line was taken out the one that was touched longest ago.
+    /// The way, of those whose line was removed, that was touched longest ago.
     fn oldest_gap(&self, ways: usize) -> usize {
         let is_gap = |way: &usize| self.entry(*way).is_gone() && *way < usize::from(self.filled);
         self.order.ways(ways).filter(is_gap).last().unwrap_or(0)

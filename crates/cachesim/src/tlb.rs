@@ -10,8 +10,8 @@
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
 use crate::cache::{Cache, Hit};
-use crate::caches::Touched;
 use crate::config::{ColdLines, ConfigError, Frames, Geometry};
+use crate::levels::Touched;
 use crate::loops::{Levels, drive};
 use crate::state::LineState;
 use crate::tally::LevelTally;

@@ -29,6 +29,7 @@ mod schema;
 mod table;
 mod tables;
 mod thin;
+mod upgrade;
 mod value;
 mod varint;
 mod verify;

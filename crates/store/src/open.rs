@@ -73,7 +73,7 @@ impl Tables<'_> {
         // A version may have got a table before its release. If neither the directory nor the manifest has the table,
         // it was never written.
         let is_there = || self.directory.join(&file_name).exists();
-        if self.schema < table.since() || (seal.is_none() && !is_there()) {
+        if !table.is_in(self.schema) || (seal.is_none() && !is_there()) {
             return Ok(Vec::new());
         }
         read_table(self.directory, &file_name, seal, &mut self.problems)

@@ -27,6 +27,7 @@ use crate::manifest::TableSeal;
 use crate::pages::CheckedPages;
 use crate::parquet_write::{GROUP_ROWS, parquet_type};
 use crate::schema::{ColumnKind, MAX_BLOB_BYTES, MAX_TEXT_BYTES, Row};
+use crate::upgrade::lacks_later_columns_only;
 
 /// Most rows that a file of this size can honestly hold. Times alone take more than a bit per row in any real
 /// recording; synthetic ones with equal rows get the constant.
@@ -125,9 +126,7 @@ fn read_rows<R: Row>(file: &File, file_bytes: u64) -> Result<Vec<R>, ParquetErro
 
 fn check_columns<R: Row>(metadata: &ParquetMetaData) -> Result<(), ParquetError> {
     let schema = metadata.file_metadata().schema_descr();
-    // Columns that came later stand at the end and may be NULL: in older tables they are.
-    let later = R::COLUMNS.get(schema.num_columns()..);
-    let same = later.is_some_and(|later| later.iter().all(|column| column.nullable))
+    let same = lacks_later_columns_only(schema.num_columns(), R::COLUMNS)
         && schema.columns().iter().zip(R::COLUMNS).all(|(found, expected)| {
             found.path().parts() == [expected.name]
                 && found.physical_type() == parquet_type(expected).0

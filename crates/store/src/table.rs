@@ -62,10 +62,6 @@ macro_rules! tables {
 
 facts::every_kind_of_fact!(tables);
 
-/// Tables that had another name before a version of the format: the version and that name.
-const RENAMED: [(Table, u32, &str); 2] =
-    [(Table::NoMissTime, 10, "core_floors"), (Table::NoReloadTime, 10, "kept_floors")];
-
 impl Table {
     /// The table's name; its file is `NAME.parquet`.
     #[must_use]
@@ -77,13 +73,6 @@ impl Table {
     #[must_use]
     pub fn file_name(self) -> String {
         format!("{}.parquet", self.name())
-    }
-
-    /// The table's name in results of this version of the format.
-    #[must_use]
-    pub fn name_in(self, schema: u32) -> &'static str {
-        let former = RENAMED.iter().find(|(table, since, _)| *table == self && schema < *since);
-        former.map_or(self.name(), |(_, _, name)| name)
     }
 
     /// The version of the format that has it first.

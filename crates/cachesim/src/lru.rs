@@ -1,4 +1,6 @@
-//! The recency order of a set's ways: the LRU stack.
+//! The replacement policy: least recently used (LRU). The order of a set's ways by their last touch, the *LRU stack*.
+//!
+//! What not: which lines are in the ways (`sets`).
 //!
 //! Assumption: real caches approximate LRU; depths come from the true order.
 //!

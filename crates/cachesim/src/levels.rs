@@ -1,4 +1,4 @@
-//! Two private levels and a last one, and a tally per site.
+//! The three levels and the policy between them: two private levels and a last one, and a tally per site.
 //!
 //! Assumptions: a touch looks in L1, then L2, then the last level. The line that it finds or fetches is inserted into all inner
 //! levels, and leaves each independently (non-inclusive). While outcomes in L1 are unknown, outer levels are touched as if L1 had
@@ -62,6 +62,7 @@ impl Caches {
                 tally.l1.add_hits(depth, 1);
                 if kind.stores() {
                     let state = self.l1.state(slot);
+                    // Only the first store to a clean line is counted: it makes one write-back, however many follow.
                     if !state.is_dirtied() {
                         self.l1.set_state(slot, stored(state, tally));
                     }
