@@ -1,4 +1,4 @@
-//! Newtypes for addresses, ids and units that every other crate uses, and a hash of numbers.
+//! Newtypes for addresses, ids and units that every other crate uses, a hash of numbers, and a field of CSV.
 //!
 //! What for: an address in the profiled process, an offset in a file and a count of nanoseconds are all 64-bit integers.
 //! Confusing two of them is the classical bug of a profiler; here it does not compile.
@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod csv;
 mod id;
 mod mix;
 mod units;
 
 pub use address::{FileOffset, RemoteAddr};
+pub use csv::csv_field;
 pub use id::{AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, Tid};
 pub use mix::mixed;
 pub use units::{Bytes, Nanos, Picos};

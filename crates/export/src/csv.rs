@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use base::csv_field;
+
 use crate::stacks::Exported;
 
 pub(crate) fn csv(exported: &Exported) -> String {
@@ -30,7 +32,7 @@ pub(crate) fn csv(exported: &Exported) -> String {
             innermost.map_or_else(String::new, |frame| frame.module.clone()),
             sample.thread.clone().unwrap_or_default(),
         ];
-        let mut cells: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+        let mut cells: Vec<String> = texts.iter().map(|text| csv_field(text)).collect();
         // A stack has the figures of its own source only: what it has not is left empty.
         let amount = |amount: &f64| if *amount > 0.0 { amount.to_string() } else { String::new() };
         cells.extend(sample.amounts.iter().map(amount));
@@ -38,12 +40,4 @@ pub(crate) fn csv(exported: &Exported) -> String {
         text.push_str("\r\n");
     }
     text
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }

@@ -2,17 +2,10 @@
 //!
 //! What not: which rows (views).
 
+use base::csv_field;
 use facts::Metric;
 
 use crate::table::{Cell, Table};
-
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
 
 fn number(value: Option<f64>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
@@ -23,7 +16,7 @@ fn evidence(metric: &Metric) -> &'static str {
 }
 
 fn line(fields: &[String]) -> String {
-    let fields: Vec<String> = fields.iter().map(|text| field(text)).collect();
+    let fields: Vec<String> = fields.iter().map(|text| csv_field(text)).collect();
     fields.join(",") + "\n"
 }
 
@@ -80,15 +73,4 @@ pub(crate) fn metrics(metrics: Vec<(String, Metric)>) -> String {
         ]);
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_quoted_when_they_must_be() {
-        let fields = ["plain", "f(int, char)", "say \"x\"", "two\nlines"].map(field);
-        assert_eq!(fields, ["plain", "\"f(int, char)\"", "\"say \"\"x\"\"\"", "\"two\nlines\""]);
-    }
 }
