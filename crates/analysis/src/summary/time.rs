@@ -1,12 +1,11 @@
 //! Elapsed time, CPU time, and how the time of all threads divides.
 
-use std::collections::BTreeMap;
-
 use base::Nanos;
 use facts::{Evidence, Metric, RunState};
 
 use crate::faults::FaultCost;
 use crate::profile::Profile;
+use crate::threading::SpinTable;
 use crate::weight::Weight;
 
 /// Where the time of all threads went, in seconds; the parts add up to the threads' lifetimes.
@@ -104,11 +103,10 @@ fn spinning(profile: &Profile<'_>) -> Metric {
     if profile.whole().is_empty() {
         return Metric::unavailable("s", profile.why_no_samples());
     }
-    let mut spins = BTreeMap::new();
+    let mut table = SpinTable::new(&profile.stacks);
     let mut all = Weight::default();
     for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
-        let place = profile.stacks.innermost_user(cell.stack);
-        if *spins.entry(place).or_insert_with(|| crate::threading::spins(&profile.stacks, place)) {
+        if table.spins(cell.stack) {
             all.merge(&cell.weight);
         }
     }

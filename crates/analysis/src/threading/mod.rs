@@ -27,7 +27,7 @@ use crate::threads::ThreadIndex;
 use crate::weight::Weight;
 
 pub use reason::Reason;
-pub(crate) use reason::spins;
+pub(crate) use reason::SpinTable;
 pub use strips::{Bin, State, Strip, Strips, strips};
 pub(crate) use verdict::Workers;
 pub use verdict::{Verdict, object_name, verdicts};
@@ -264,14 +264,11 @@ impl Threading {
     }
 
     fn add_spinning(&mut self, profile: &Profile<'_>, selection: &Selection) {
-        let mut spins = BTreeMap::new();
+        let mut table = SpinTable::new(&profile.stacks);
         for cell in profile.cells(selection) {
-            let place = profile.stacks.innermost_user(cell.stack);
-            let spins =
-                *spins.entry(place).or_insert_with(|| reason::spins(&profile.stacks, place));
             let split = &mut self.threads[cell.thread.index()];
             split.samples.0.merge(&cell.weight);
-            if spins {
+            if table.spins(cell.stack) {
                 split.samples.1.merge(&cell.weight);
             }
         }

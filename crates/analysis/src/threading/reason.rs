@@ -4,6 +4,8 @@
 //! `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`) and Linux 4.x to 6.x (`kernel/futex/`,
 //! `fs/`, `net/`). A name that is not here makes a wait [`Reason::Other`], never another reason.
 
+use std::collections::BTreeMap;
+
 use base::RemoteAddr;
 
 use crate::stack::{Code, LocationId, NodeIndex, Stacks};
@@ -272,9 +274,9 @@ pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
     }
 }
 
-/// Whether a thread whose innermost frame in the program is this one spins. OpenMP libraries mostly come without names of
-/// their own functions: nameless code of theirs counts, for all that they do for long is to wait.
-pub(crate) fn spins(stacks: &Stacks, place: LocationId) -> bool {
+/// Whether a thread whose innermost frame in the program is this one spins. OpenMP libraries mostly come without names of their
+/// own functions. Nameless code of theirs counts, because all that they do for long is to wait.
+fn spins(stacks: &Stacks, place: LocationId) -> bool {
     let name = stacks.function_of(place).name.as_str();
     let openmp = in_library(stacks, place, &OPENMP_LIBRARIES);
     let nameless = name.starts_with('[');
@@ -282,6 +284,23 @@ pub(crate) fn spins(stacks: &Stacks, place: LocationId) -> bool {
     // `do_wait` and its like mean nothing outside of these libraries.
     bare == "pthread_spin_lock"
         || openmp && (nameless || SPINNING.contains(&bare) || bare.contains("wait"))
+}
+
+/// Which stacks spin. Samples share few innermost functions, and names are compared once for each of these.
+pub(crate) struct SpinTable<'a> {
+    stacks: &'a Stacks,
+    known: BTreeMap<LocationId, bool>,
+}
+
+impl<'a> SpinTable<'a> {
+    pub(crate) const fn new(stacks: &'a Stacks) -> SpinTable<'a> {
+        SpinTable { stacks, known: BTreeMap::new() }
+    }
+
+    pub(crate) fn spins(&mut self, stack: Option<NodeIndex>) -> bool {
+        let place = self.stacks.innermost_user(stack);
+        *self.known.entry(place).or_insert_with(|| spins(self.stacks, place))
+    }
 }
 
 /// The innermost frame that is the program's own, not that of a library it waits in.

@@ -5,7 +5,7 @@
 
 use base::Nanos;
 
-use super::{Reason, ThreadSplit, Threading, reason, wait_rows};
+use super::{Reason, SpinTable, ThreadSplit, Threading, wait_rows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::threads::ThreadIndex;
@@ -193,15 +193,14 @@ fn spin(
 ) {
     let count = all.count();
     let mut samples = vec![vec![(0.0, 0.0); count]; bins.len()];
-    let mut known = std::collections::BTreeMap::new();
+    let mut table = SpinTable::new(&profile.stacks);
     for sample in &profile.recording.samples {
         let Some(thread) = profile.threads.find(sample.pid, sample.tid) else { continue };
         if !selection.has_time(sample.time) || count == 0 {
             continue;
         }
         let stack = sample.stack.and_then(|id| profile.stacks.find(id));
-        let place = profile.stacks.innermost_user(stack);
-        let spins = *known.entry(place).or_insert_with(|| reason::spins(&profile.stacks, place));
+        let spins = table.spins(stack);
         // A sample represents the time before it.
         let bin = ((sample.time - all.start).0.saturating_sub(1) / all.width.0) as usize;
         let sums = &mut samples[thread.index()][bin.min(count - 1)];

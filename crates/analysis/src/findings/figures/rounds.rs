@@ -16,8 +16,8 @@ use facts::Metric;
 use super::NamedLocation;
 use crate::index_map::IndexMap;
 use crate::profile::Profile;
-use crate::stack::{FunctionId, LocationId, NodeIndex};
-use crate::threading::spins;
+use crate::stack::{FunctionId, NodeIndex};
+use crate::threading::SpinTable;
 use crate::threads::{Thread, ThreadIndex};
 use crate::weight::Weight;
 
@@ -66,7 +66,7 @@ impl Work {
     pub(super) fn of_threads(profile: &Profile<'_>) -> Vec<Work> {
         let mut threads = vec![Work::default(); profile.threads.all().len()];
         let stacks = &profile.stacks;
-        let mut waits: BTreeMap<LocationId, bool> = BTreeMap::new();
+        let mut spinning = SpinTable::new(stacks);
         // Many threads have the same stacks, and the same functions many stacks.
         let mut functions: IndexMap<Option<NodeIndex>, Option<FunctionId>> = IndexMap::default();
         let mut sums: IndexMap<(ThreadIndex, FunctionId), u64> = IndexMap::default();
@@ -74,8 +74,7 @@ impl Work {
             let work = &mut threads[cell.thread.index()];
             let function = functions.entry(cell.stack).or_insert_with(|| {
                 let place = stacks.innermost_user(cell.stack);
-                let waits = *waits.entry(place).or_insert_with(|| spins(stacks, place));
-                (!waits).then(|| stacks.places[place.index()].function)
+                (!spinning.spins(cell.stack)).then(|| stacks.places[place.index()].function)
             });
             let Some(function) = *function else {
                 work.only_spins = work.computed.is_empty();
@@ -91,8 +90,8 @@ impl Work {
         threads
     }
 
-    /// Whether both spend a good part of their time in the same functions. Who runs only to wait, waits for its team. Of a
-    /// short thread few samples fell anywhere: it is enough that it is where the other often is.
+    /// Whether both spend a good part of their time in the same functions. A thread that only spins is waiting for its team. A
+    /// short thread has few samples, so it is enough that they are where the other often is.
     pub(super) fn is_like(&self, other: &Work) -> bool {
         if (1..FEW).contains(&self.computed.records()) {
             let often = other.main_functions();
