@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::programs::{Fathom, is_root, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, is_root, target};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -58,7 +58,7 @@ impl Running {
 
 /// `fathom collect ANALYSIS -r RESULT --pid PID`, not ended by itself.
 fn attach(fathom: &Fathom, analysis: &str, result: &str, knobs: &[&str], pid: &str) -> Child {
-    let words = ["collect", analysis, "-q", "-k", "dram-bandwidth-limits=false", "-r", result];
+    let words = ["collect", analysis, "-q", "-k", NO_CALIBRATION, "-r", result];
     let mut command = fathom.command(words);
     for knob in knobs {
         command.args(["-k", knob]);
@@ -198,7 +198,7 @@ fn a_process_that_waits_goes_on_waiting() {
 /// A result of a process whose heap cannot be had says so, and is a result.
 fn is_said(name: &str, pid: &str, why: &str) {
     let fathom = fathom(name);
-    let words = ["collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false", "-r", "r"];
+    let words = ["collect", "memory-access", "-q", "-k", NO_CALIBRATION, "-r", "r"];
     let output = fathom.output(words.into_iter().chain(["-d", "0.5", "--pid", pid]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = notes(&fathom, "r");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, target};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -142,7 +142,7 @@ fn collected_runs_are_results_of_their_own() {
             "1",
             "-q",
             "-k",
-            "dram-bandwidth-limits=false",
+            NO_CALIBRATION,
             "--format",
             "json",
             "--",

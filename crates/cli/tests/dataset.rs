@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::programs::{Fathom, assert_ended_well, is_root, python, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, assert_ended_well, is_root, python, target};
 
 fn said(fathom: &Fathom, words: &[&str]) -> (Option<i32>, String, String) {
     let output = fathom.output(words);
@@ -163,16 +163,7 @@ fn an_incomplete_result_is_renewed_when_it_is_whole() {
     // As it was before the end: a manifest that says so, and the journal that a killed profiler left.
     let killed = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "renewed-killed");
     let mut child = killed
-        .command([
-            "collect",
-            "hotspots",
-            "-q",
-            "-k",
-            "dram-bandwidth-limits=false",
-            "-r",
-            "k",
-            "--",
-        ])
+        .command(["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "-r", "k", "--"])
         .arg(target("spin"))
         .args(["--ms", "3000"])
         .spawn()

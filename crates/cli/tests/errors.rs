@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use testkit::programs::{Fathom, is_root, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, is_root, target};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -138,7 +138,7 @@ fn knobs_options_and_views_that_do_not_exist() {
     fails(&fathom, &["report", "nonsense", "-r", "x"], 2, "there is no view 'nonsense'");
     let output = fathom.collect("r", &[], Path::new("/bin/true"), &[]);
     assert!(output.status.success());
-    let knobs = ["-k", "burst-time=5", "-k", "dram-bandwidth-limits=false"];
+    let knobs = ["-k", "burst-time=5", "-k", NO_CALIBRATION];
     let output = fathom.output([&["collect", "hotspots"][..], &knobs, &["--", "true"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("knob burst-time is ignored"), "{said}");

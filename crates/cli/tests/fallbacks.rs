@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use testkit::programs::{
-    Fathom, assert_ended_well, facts_of, is_root, number, perf_events_work, skip, target,
+    Fathom, NO_CALIBRATION, assert_ended_well, facts_of, is_root, number, perf_events_work, skip,
+    target,
 };
 
 fn fathom(name: &str) -> Fathom {
@@ -21,16 +22,7 @@ fn without_perf(
 ) -> std::process::Output {
     let mut command = Command::new(target("no_perf"));
     command.args(launcher).arg(env!("CARGO_BIN_EXE_fathom"));
-    command.args([
-        "collect",
-        "hotspots",
-        "-q",
-        "-k",
-        "dram-bandwidth-limits=false",
-        "-r",
-        result,
-        "--",
-    ]);
+    command.args(["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "-r", result, "--"]);
     command.arg(target(program[0])).args(&program[1..]).current_dir(fathom.scratch.path());
     command.output().expect("the launcher can be started")
 }
@@ -84,7 +76,7 @@ fn without_bpf_the_programs_entries_are_counted_by_perf() {
     let fathom = fathom("nobpf");
     let mut command = Command::new(target("no_perf"));
     command.arg("--bpf").arg(env!("CARGO_BIN_EXE_fathom"));
-    command.args(["collect", "system-overview", "-q", "-k", "dram-bandwidth-limits=false"]);
+    command.args(["collect", "system-overview", "-q", "-k", NO_CALIBRATION]);
     command.args(["-r", "r", "--"]).arg(target("touch_pages")).args(["--pages", "20000"]);
     let output = command.current_dir(fathom.scratch.path()).output().expect("it can be started");
     assert_ended_well(&output);
@@ -123,7 +115,7 @@ fn an_ordinary_user_gets_user_mode_samples() {
     std::fs::copy(env!("CARGO_BIN_EXE_fathom"), mine("fathom")).expect("copy");
     std::fs::copy(target("spin"), mine("spin")).expect("copy");
     let output = Command::new(mine("fathom"))
-        .args(["collect", "hotspots", "-q", "-k", "dram-bandwidth-limits=false", "-r", "r", "--"])
+        .args(["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "-r", "r", "--"])
         .arg(mine("spin"))
         .args(["--ms", "500"])
         .current_dir(directory)
@@ -159,7 +151,7 @@ fn an_ordinary_users_faults_are_the_programs_own() {
     std::fs::copy(env!("CARGO_BIN_EXE_fathom"), mine("fathom")).expect("copy");
     std::fs::copy(target("spin"), mine("spin")).expect("copy");
     let output = Command::new(mine("fathom"))
-        .args(["collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false"])
+        .args(["collect", "memory-access", "-q", "-k", NO_CALIBRATION])
         .args(["-k", "burst-interval=20", "-r", "r", "--"])
         .arg(mine("spin"))
         .args(["--ms", "500"])

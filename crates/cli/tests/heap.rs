@@ -4,12 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, assert_ended_well, facts_of, number, recipe, skip, target};
+use testkit::programs::{
+    Fathom, NO_CALIBRATION, assert_ended_well, facts_of, number, recipe, skip, target,
+};
 
 /// A result in `fathom`'s directory; what the program printed.
 fn collect(fathom: &Fathom, options: &[&str], program: &Path, arguments: &[&str]) -> Vec<u8> {
     let mut words = vec!["collect", "memory-consumption", "-q", "-r", "result"];
-    words.extend(["-k", "dram-bandwidth-limits=false"]);
+    words.extend(["-k", NO_CALIBRATION]);
     words.extend(options);
     words.extend(["--", program.to_str().expect("a path of ours")]);
     words.extend(arguments);
@@ -182,7 +184,7 @@ fn programs_that_fork_exec_thread_and_handle_signals_run_as_ever() {
                 "-r",
                 knob,
                 "-k",
-                "dram-bandwidth-limits=false",
+                NO_CALIBRATION,
                 "-k",
                 knob,
                 "--",
@@ -237,7 +239,7 @@ fn a_killed_collector_leaves_the_program_and_its_sums() {
     let mut collector = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .current_dir(fathom.scratch.path())
         .args(["collect", "memory-consumption", "-q", "-r", "killed", "-k", "stacks=all"])
-        .args(["-k", "dram-bandwidth-limits=false", "--"])
+        .args(["-k", NO_CALIBRATION, "--"])
         .arg(&program)
         .args(arguments)
         .stdout(std::fs::File::create(&output).expect("a file of ours"))

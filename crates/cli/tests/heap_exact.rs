@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, skip, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, skip, target};
 
 /// The rows of `allocations` by call stack, after a run that ended well; `None` when the machine was too busy to keep all
 /// records, several times.
@@ -13,7 +13,7 @@ fn rows_by_stack(name: &str, knobs: &[&str], program: &Path) -> Option<Vec<Value
     for attempt in 0..5 {
         let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), &format!("{name}-{attempt}"));
         let mut words = vec!["collect", "memory-consumption", "-q", "-r", "result"];
-        words.extend(["-k", "dram-bandwidth-limits=false"]);
+        words.extend(["-k", NO_CALIBRATION]);
         words.extend(knobs);
         words.extend(["--", program.to_str().expect("a path of ours")]);
         let output = fathom.output(&words);

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, assert_ended_well, facts_of, number, skip, target};
+use testkit::programs::{
+    Fathom, NO_CALIBRATION, assert_ended_well, facts_of, number, skip, target,
+};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -15,7 +17,7 @@ fn fathom(name: &str) -> Fathom {
 fn observed(fathom: &Fathom, program: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     let path = target(program);
     let mut words = vec!["collect", "system-overview", "-q", "-r", "result"];
-    words.extend(["-k", "dram-bandwidth-limits=false", "--"]);
+    words.extend(["-k", NO_CALIBRATION, "--"]);
     words.push(path.to_str().expect("a path of ours"));
     words.extend(arguments);
     let output = fathom.output(&words);
@@ -131,7 +133,7 @@ fn entries_of_everybody_are_between_two_looks_at_the_kernels_count() {
     let look = format!("cat {}", files.join(" "));
     let program = format!("{look} > begin; {} --sleeps 300 && {look} > end", work.display());
     let mut words = vec!["collect", "system-overview", "-q", "-r", "result"];
-    words.extend(["-k", "dram-bandwidth-limits=false", "--", "sh", "-c", &program]);
+    words.extend(["-k", NO_CALIBRATION, "--", "sh", "-c", &program]);
     assert_ended_well(&fathom.output(&words));
     let after = counted_by_proc(&now());
     if !traces(&fathom) {
@@ -183,7 +185,7 @@ fn system_calls_and_faults_are_as_many_as_perf_counts() {
         return skip("perf stat is not installed here, or may not count tracepoints");
     }
     let mut words = vec!["collect", "system-overview", "-q", "-r", "result"];
-    words.extend(["-k", "dram-bandwidth-limits=false", "--", "perf"]);
+    words.extend(["-k", NO_CALIBRATION, "--", "perf"]);
     words.extend(counters);
     words.extend([work.to_str().expect("a path of ours"), "--calls", "50000", "--sleeps", "5"]);
     assert_ended_well(&fathom.output(&words));
@@ -221,7 +223,7 @@ fn system_calls_and_faults_are_as_many_as_perf_counts() {
 fn the_whole_machine_is_observed_until_it_is_enough() {
     let fathom = fathom("kernel-machine");
     let mut words = vec!["collect", "system-overview", "--system", "-q", "-r", "result"];
-    words.extend(["-k", "dram-bandwidth-limits=false"]);
+    words.extend(["-k", NO_CALIBRATION]);
     let mut observer = fathom.command(&words).spawn().expect("fathom can be started");
     let worker = Command::new(target("kernel_entries")).args(["--calls", "20000"]).output();
     assert_ended_well(&worker.expect("the target can be started"));

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::programs::{
-    Fathom, Scratch, assert_ended_well, facts_of, is_root, perf_events_work, target,
+    Fathom, NO_CALIBRATION, Scratch, assert_ended_well, facts_of, is_root, perf_events_work, target,
 };
 
 fn fathom(name: &str) -> Fathom {
@@ -32,7 +32,7 @@ fn journal_bytes(fathom: &Fathom, result: &str) -> u64 {
         .map_or(0, |meta| meta.len())
 }
 
-const QUICK: [&str; 4] = ["collect", "hotspots", "-k", "dram-bandwidth-limits=false"];
+const QUICK: [&str; 4] = ["collect", "hotspots", "-k", NO_CALIBRATION];
 
 #[test]
 fn the_first_interrupt_ends_the_collection_and_the_program_goes_on() {

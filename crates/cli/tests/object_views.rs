@@ -4,7 +4,7 @@
 //! Assumption: a burst comes every millisecond or so; how many there are decides no test, as long as each function has one.
 
 use serde_json::Value;
-use testkit::programs::{Fathom, assert_ended_well, skip, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, assert_ended_well, skip, target};
 
 /// Each function of `memory_objects`, and the objects that its words or nodes are in: names begin like this.
 const EXPECTED: [(&str, &[&str]); 7] = [
@@ -27,7 +27,7 @@ fn collect(fathom: &Fathom, result: &str, ms: &str, more: &[&str]) {
         "memory-access",
         "-q",
         "-k",
-        "dram-bandwidth-limits=false",
+        NO_CALIBRATION,
         "-k",
         "burst-interval=1",
         "-k",

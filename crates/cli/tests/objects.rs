@@ -8,14 +8,15 @@ use std::process::{Command, Output};
 use base::{Nanos, RemoteAddr};
 use facts::{AllocationCall, Recording, Region, RegionKind};
 use testkit::programs::{
-    Fathom, assert_ended_well, facts_of, is_root, number, perf_events_work, recipe, skip, target,
+    Fathom, NO_CALIBRATION, assert_ended_well, facts_of, is_root, number, perf_events_work, recipe,
+    skip, target,
 };
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
 }
 
-const RUN: [&str; 6] = ["run", "-q", "-r", "result", "-k", "dram-bandwidth-limits=false"];
+const RUN: [&str; 6] = ["run", "-q", "-r", "result", "-k", NO_CALIBRATION];
 
 fn run(fathom: &Fathom, options: &[&str], program: &Path, arguments: &[&str]) -> Output {
     let mut words = RUN.to_vec();
@@ -299,7 +300,7 @@ fn a_running_process_has_regions_stacks_and_variables() {
         .expect("the program can be started");
     let pid = running.id().to_string();
     let output = fathom.output(
-        ["collect", "memory-access", "-q", "-r", "result", "-k", "dram-bandwidth-limits=false"]
+        ["collect", "memory-access", "-q", "-r", "result", "-k", NO_CALIBRATION]
             .into_iter()
             .chain(["-d", "2", "--pid", &pid]),
     );

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use testkit::programs::{Fathom, perf_events_work, recipe};
+use testkit::programs::{Fathom, NO_CALIBRATION, perf_events_work, recipe};
 
 use self::support::click_through;
 
@@ -20,8 +20,7 @@ use self::support::click_through;
 fn recorded(fathom: &Fathom, result: &str, name: &str, arguments: &[&str]) -> Option<()> {
     let program = recipe(name)?;
     let program = program.to_str().expect("a path of ours");
-    let fixed =
-        ["collect", "memory-access", "-q", "-k", "dram-bandwidth-limits=false", "-r", result, "--"];
+    let fixed = ["collect", "memory-access", "-q", "-k", NO_CALIBRATION, "-r", result, "--"];
     let words: Vec<&str> =
         fixed.iter().copied().chain([program]).chain(arguments.to_vec()).collect();
     let output = fathom.output(&words);

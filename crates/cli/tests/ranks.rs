@@ -3,10 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, assert_ended_well, skip, target};
-
-/// Without measuring the machine.
-const QUICK: &str = "dram-bandwidth-limits=false";
+use testkit::programs::{Fathom, NO_CALIBRATION, assert_ended_well, skip, target};
 
 fn manifest(fathom: &Fathom, result: &str) -> Value {
     let text =
@@ -18,7 +15,7 @@ fn manifest(fathom: &Fathom, result: &str) -> Value {
 fn recordings_that_begin_at_once_get_a_result_each() {
     let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "at-once");
     let program = target("spin");
-    let words = ["collect", "hotspots", "-q", "-k", QUICK, "--"];
+    let words = ["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "--"];
     let start = |_| {
         let mut command = fathom.command(words);
         command
@@ -59,7 +56,8 @@ fn a_rank_names_its_result_and_is_kept_in_it() {
         }
         command.output().expect("fathom runs")
     };
-    let words = ["collect", "memory-access", "-q", "-k", QUICK, "--ranks", "0,2", "-r", "job.%r"];
+    let words =
+        ["collect", "memory-access", "-q", "-k", NO_CALIBRATION, "--ranks", "0,2", "-r", "job.%r"];
     for rank in ["2", "3"] {
         assert_ended_well(&run(Some(rank), &words));
     }
@@ -97,7 +95,7 @@ fn ranks_of_open_mpi_are_found() {
         env!("CARGO_BIN_EXE_fathom"),
     ]);
     command
-        .args(["collect", "hotspots", "-q", "-k", QUICK, "-r", "job.%r", "--"])
+        .args(["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "-r", "job.%r", "--"])
         .arg(target("spin"));
     let output = match command.args(["--ms", "50"]).current_dir(fathom.scratch.path()).output() {
         Ok(output) => output,

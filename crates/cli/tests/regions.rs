@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, facts_of, perf_events_work, python_with, root, skip, target};
+use testkit::programs::{
+    Fathom, NO_CALIBRATION, facts_of, perf_events_work, python_with, root, skip, target,
+};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -19,7 +21,7 @@ fn collect(
     arguments: &[&str],
 ) -> (BTreeMap<String, String>, BTreeMap<String, Value>) {
     let mut command: Command = fathom.command(["collect", "hotspots", "-q", "-r", "result"]);
-    command.args(["-k", "dram-bandwidth-limits=false"]).args(options).arg("--");
+    command.args(["-k", NO_CALIBRATION]).args(options).arg("--");
     let output = command.arg(program).args(arguments).output().expect("fathom runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let verified = fathom.output(["verify", "result"]);

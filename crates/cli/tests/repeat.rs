@@ -7,7 +7,7 @@ use std::process::Stdio;
 use facts::{ExitKind, Recording};
 use serde_json::Value;
 use testkit::programs::{
-    Fathom, assert_ended_well, facts_of, number, perf_events_work, skip, target,
+    Fathom, NO_CALIBRATION, assert_ended_well, facts_of, number, perf_events_work, skip, target,
 };
 
 fn fathom(name: &str) -> Fathom {
@@ -18,7 +18,7 @@ fn value(metric: &Value) -> f64 {
     metric["value"].as_f64().unwrap_or_else(|| panic!("no value in {metric}"))
 }
 
-const QUIET: [&str; 5] = ["-q", "-r", "r", "-k", "dram-bandwidth-limits=false"];
+const QUIET: [&str; 5] = ["-q", "-r", "r", "-k", NO_CALIBRATION];
 
 /// Collects `runs` runs into `r`, which must hold what always holds.
 fn collect(fathom: &Fathom, analysis: &str, runs: &str, program: &str, rest: &[&str]) -> Vec<u8> {

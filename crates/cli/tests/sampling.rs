@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, assert_ended_well, facts_of, number, perf_events_work, target};
+use testkit::programs::{
+    Fathom, NO_CALIBRATION, assert_ended_well, facts_of, number, perf_events_work, target,
+};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -354,14 +356,7 @@ fn a_run_of_no_length_is_reported_without_nonsense() {
 fn results_without_a_name_are_numbered_and_the_newest_is_shown() {
     let fathom = fathom("numbers");
     for expected in ["r000hs", "r001hs"] {
-        let output = fathom.output([
-            "collect",
-            "hotspots",
-            "-k",
-            "dram-bandwidth-limits=false",
-            "--",
-            "true",
-        ]);
+        let output = fathom.output(["collect", "hotspots", "-k", NO_CALIBRATION, "--", "true"]);
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success() && error.contains(&format!("result in {expected} ")),

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::programs::{Fathom, is_root, perf_events_work, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, is_root, perf_events_work, target};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -14,7 +14,7 @@ fn fathom(name: &str) -> Fathom {
 /// Starts a collection of `sleeper` or another program that lives until it is killed, and waits until it answers.
 fn start(fathom: &Fathom, result: &str, options: &[&str]) -> Child {
     let mut command: Command = fathom.command(["collect", "hotspots", "-q", "-r", result]);
-    command.args(["-k", "dram-bandwidth-limits=false"]).args(options).arg("--");
+    command.args(["-k", NO_CALIBRATION]).args(options).arg("--");
     command.arg(target("spin")).args(["--ms", "60000"]).stdout(Stdio::null());
     begun(fathom, command.spawn().expect("fathom runs"), result)
 }
@@ -108,7 +108,7 @@ fn waits_are_cut_by_a_pause() {
     }
     let fathom = fathom("steer-waits");
     let mut command: Command = fathom.command(["collect", "threading", "-q", "-r", "result"]);
-    command.args(["-k", "dram-bandwidth-limits=false", "--", "sleep", "60"]);
+    command.args(["-k", NO_CALIBRATION, "--", "sleep", "60"]);
     let child = begun(&fathom, command.spawn().expect("fathom runs"), "result");
     for action in ["pause", "resume", "pause"] {
         std::thread::sleep(Duration::from_millis(300));

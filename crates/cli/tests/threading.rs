@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, facts_of, is_root, number, perf_events_work, skip, target};
+use testkit::programs::{
+    Fathom, NO_CALIBRATION, facts_of, is_root, number, perf_events_work, skip, target,
+};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -22,7 +24,7 @@ fn collect(
         return None;
     }
     let mut words = vec!["collect", "threading", "-q", "-r", "result"];
-    words.extend(["-k", "dram-bandwidth-limits=false", "--"]);
+    words.extend(["-k", NO_CALIBRATION, "--"]);
     words.push(program.to_str().expect("a path of ours"));
     words.extend(arguments);
     let mut command: Command = fathom.command(&words);

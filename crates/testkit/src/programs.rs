@@ -16,6 +16,9 @@ pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
+/// The knob, after `-k`, with which the first run of a scratch home does not measure the machine, which takes 16 s.
+pub const NO_CALIBRATION: &str = "dram-bandwidth-limits=false";
+
 /// The root of the checkout.
 #[must_use]
 pub fn root() -> PathBuf {
@@ -204,21 +207,13 @@ impl Fathom {
         program: &Path,
         arguments: &[&str],
     ) -> Output {
-        self.bounded([
-            "collect",
-            "hotspots",
-            "-q",
-            "-k",
-            "dram-bandwidth-limits=false",
-            "-r",
-            result,
-        ])
-        .args(options)
-        .arg("--")
-        .arg(program)
-        .args(arguments)
-        .output()
-        .expect("fathom can be started")
+        self.bounded(["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "-r", result])
+            .args(options)
+            .arg("--")
+            .arg(program)
+            .args(arguments)
+            .output()
+            .expect("fathom can be started")
     }
 
     /// A view as JSON.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base::Tid;
 use facts::BurstFlavour;
 use serde_json::Value;
-use testkit::programs::{Fathom, skip, target};
+use testkit::programs::{Fathom, NO_CALIBRATION, skip, target};
 
 pub fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), &format!("bursts-{name}"))
@@ -21,7 +21,7 @@ pub const COLLECT: [&str; 9] = [
     "memory-access",
     "-q",
     "-k",
-    "dram-bandwidth-limits=false",
+    NO_CALIBRATION,
     "-k",
     "burst-interval=1",
     "-k",
