@@ -5,7 +5,7 @@
 //!
 //! Formula and its source: `estimate::interval::scaled_count`.
 
-use estimate::interval::scaled_count;
+use estimate::interval::{CountedStretch, scaled_count};
 use facts::{CountedEvent, Evidence, Metric, Recording};
 
 /// A PMU that shows none of these in so much time of a running program does not count.
@@ -32,23 +32,26 @@ pub fn counted(recording: &Recording) -> Vec<Counted<'_>> {
 }
 
 /// Between two readings of an event: count, time to be counted, time with a counter.
-type Stretches = Vec<(f64, f64, f64)>;
+type Stretches = Vec<CountedStretch>;
 
 /// The readings of each event.
 pub(crate) fn stretches(recording: &Recording) -> Vec<Stretches> {
     let mut stretches = vec![Vec::new(); recording.counted_events.len()];
     for one in &recording.event_counts {
         if let Some(of) = stretches.get_mut(one.event as usize) {
-            of.push((one.count as f64, one.enabled.0 as f64, one.running.0 as f64));
+            of.push(CountedStretch {
+                count: one.count as f64,
+                enabled: one.enabled.0 as f64,
+                running: one.running.0 as f64,
+            });
         }
     }
     stretches
 }
 
-fn whole<'a>(event: &'a CountedEvent, stretches: &[(f64, f64, f64)]) -> Counted<'a> {
+fn whole<'a>(event: &'a CountedEvent, stretches: &[CountedStretch]) -> Counted<'a> {
     let unit = if event.name.ends_with("-clock") { "ns" } else { "count" };
-    let (enabled, running) =
-        stretches.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.1, sum.1 + one.2));
+    let CountedStretch { enabled, running, .. } = CountedStretch::sum(stretches);
     let readings = stretches.len() as u64;
     if enabled == 0.0 {
         let why = "nothing ran while it was counted";

@@ -127,15 +127,26 @@ fn quotient(a: &Metric, b: &Metric, factor: f64, unit: &str) -> Metric {
     }
 }
 
-/// The lowest of the roofs over some code, GFLOP/s: of its arithmetic, and of each level its operations per byte with the GB/s
-/// that it delivers. Levels without one of them do not bound.
+/// What decides the roof of a level over some code.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LevelRoof {
+    /// The level.
+    pub limit: Limit,
+    /// The code's operations per byte that comes from it or through it.
+    pub intensity: Metric,
+    /// The bandwidth that it delivers to such code.
+    pub bandwidth: Metric,
+}
+
+/// The lowest of the roofs over some code, GFLOP/s: of its arithmetic, and of each level. Levels without an intensity or a
+/// bandwidth do not bound.
 #[must_use]
 pub fn lowest_roof(
     arithmetic: Option<(Limit, Metric)>,
-    levels: &[(Limit, Metric, Metric)],
+    levels: &[LevelRoof],
 ) -> Option<(Limit, Metric)> {
     let times = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a * b);
-    let of_level = levels.iter().filter_map(|(limit, intensity, bandwidth)| {
+    let of_level = levels.iter().filter_map(|LevelRoof { limit, intensity, bandwidth }| {
         let value = times(intensity.value, bandwidth.value)?;
         let roof = Metric {
             low: times(intensity.low, bandwidth.low),

@@ -3,7 +3,7 @@
 mod common;
 
 use analysis::memory::{Limit, Mix};
-use analysis::roofline::{Roofline, WorkRow, lowest_roof, roofline};
+use analysis::roofline::{LevelRoof, Roofline, WorkRow, lowest_roof, roofline};
 use analysis::{CodeKeys, InLoop, Key, Profile, Selection, TracedCode};
 use base::FileOffset;
 use facts::{Evidence, Metric, Recording, SampledCode};
@@ -82,7 +82,8 @@ fn the_lowest_roof_bounds() {
     let intensity = |value, low, high| {
         Metric::with_interval(Evidence::Estimated, value, "FLOP/byte", (low, high), 9)
     };
-    let dram = |intensity| [(Limit::Dram, intensity, known(20.0, "GB/s"))];
+    let dram =
+        |intensity| [LevelRoof { limit: Limit::Dram, intensity, bandwidth: known(20.0, "GB/s") }];
     let (limit, roof) = lowest_roof(peak(), &dram(intensity(0.125, 0.1, 0.15))).expect("a roof");
     assert_eq!(
         (limit, roof.value, roof.low, roof.high),
@@ -94,8 +95,12 @@ fn the_lowest_roof_bounds() {
     // Nothing comes from memory, and the second level was not measured.
     let nothing = Metric::unavailable("FLOP/byte", "the divisor is 0");
     let mut levels = dram(nothing).to_vec();
-    let unknown = Metric::unavailable("GB/s", "not measured");
-    levels.push((Limit::Level(2), intensity(1.0, 1.0, 1.0), unknown));
+    let bandwidth = Metric::unavailable("GB/s", "not measured");
+    levels.push(LevelRoof {
+        limit: Limit::Level(2),
+        intensity: intensity(1.0, 1.0, 1.0),
+        bandwidth,
+    });
     assert_eq!(lowest_roof(peak(), &levels).map(|found| found.0), Some(Limit::Vector));
     assert_eq!(lowest_roof(None, &levels), None);
 }

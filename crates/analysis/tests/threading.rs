@@ -297,10 +297,10 @@ fn time_at_a_place_is_divided_by_who_ended_the_waits_there() {
     let found = threading(&profile, &Selection::default());
     let rows = by_waker(&profile, &Selection::default(), &found);
     let of = |reason, wanted: &dyn Fn(&WokenBy) -> bool| {
-        let mut rows = rows.iter().filter(|row| row.0.reason == reason && wanted(&row.1));
+        let mut rows = rows.iter().filter(|row| row.place.reason == reason && wanted(&row.by));
         let row = rows.next().unwrap_or_else(|| panic!("no {reason:?}"));
         assert!(rows.next().is_none());
-        row.2
+        row.sum
     };
     let by = |name: &'static str| {
         let profile = &profile;
@@ -318,11 +318,11 @@ fn time_at_a_place_is_divided_by_who_ended_the_waits_there() {
     near(of(Reason::Unknown, &|waker| *waker == WokenBy::Others).time, 0.2e9);
     // It did not end before the recording did.
     near(of(Reason::Join, &|waker| *waker == WokenBy::Unseen).time, 1e9);
-    let functions = rows.iter().filter_map(|row| match row.1 {
+    let functions = rows.iter().filter_map(|row| match row.by {
         WokenBy::Thread(_, place) => Some(&profile.stacks.function_of(place?).name),
         _ => None,
     });
     assert!(functions.into_iter().any(|name| name == "work"));
-    let all: f64 = rows.iter().map(|row| row.2.time).sum();
+    let all: f64 = rows.iter().map(|row| row.sum.time).sum();
     near(all, found.places.values().map(|sum| sum.time).sum());
 }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use facts::host::{Calibration, Host};
 
-pub use live::{counters, host, snapshot};
+pub use live::{Counters, counters, host, snapshot};
 
 /// Version of the measuring code. Raise it when a change makes earlier figures incomparable: stored calibrations
 /// of other versions are measured again.

@@ -35,13 +35,24 @@ pub fn host() -> (Host, Vec<String>) {
     machine::describe(&snapshot())
 }
 
-/// What the counters of this machine can do, what this process may open of them, and `kernel.perf_event_paranoid`.
+/// The hardware counters of this machine.
+#[derive(Debug)]
+pub struct Counters {
+    /// What each can do.
+    pub pmus: Vec<Pmu>,
+    /// What this process may open.
+    pub rights: Rights,
+    /// `kernel.perf_event_paranoid`.
+    pub paranoid: String,
+}
+
+/// The hardware counters, as the kernel describes them now.
 #[must_use]
-pub fn counters() -> (Vec<Pmu>, Rights, String) {
+pub fn counters() -> Counters {
     let said = |path| Live.read(path).unwrap_or_default().trim().to_owned();
     let paranoid = said("/proc/sys/kernel/perf_event_paranoid");
     let rights = machine::pmu::rights(&paranoid, &said("/proc/self/status"));
-    (machine::pmu::pmus(&Live), rights, paranoid)
+    Counters { pmus: machine::pmu::pmus(&Live), rights, paranoid }
 }
 
 /// The files and CPUID leaves that [`host`] goes by; for bug reports and tests.

@@ -237,7 +237,7 @@ fn events(text: &str) -> Result<Vec<Vec<Choice>>, Failure> {
         )));
     }
     // Reading what the machine has costs some milliseconds.
-    let pmus = if groups.is_empty() { Vec::new() } else { calibrate::counters().0 };
+    let pmus = if groups.is_empty() { Vec::new() } else { calibrate::counters().pmus };
     let known = |name: String| {
         choice(&name, &name, &pmus).ok_or_else(|| {
             let text = format!("knob event-config: there is no event '{name}' here");

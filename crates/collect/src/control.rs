@@ -208,7 +208,7 @@ impl Control {
             let is_open = receive(&mut stream, &mut text);
             if let Some(end) = text.iter().position(|byte| *byte == b'\n') {
                 let line = String::from_utf8_lossy(&text[..end]).into_owned();
-                let from = process::peer(stream.as_fd()).ok().map(|(pid, _)| pid);
+                let from = process::peer(stream.as_fd()).ok().map(|peer| peer.pid);
                 match Wish::parse(&line) {
                     Ok(wish) => complete.push(Request { wish, from, stream }),
                     Err(why) => {
@@ -284,7 +284,7 @@ fn ask(socket: &Path, wish: &Wish) -> io::Result<Result<String, String>> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    if !process::peer(stream.as_fd()).is_ok_and(|(_, user)| user == process::user_id()) {
+    if !process::peer(stream.as_fd()).is_ok_and(|peer| peer.user == process::user_id()) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user answers"));
     }
     stream.write_all(wish.line().as_bytes())?;

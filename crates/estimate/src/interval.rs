@@ -152,8 +152,31 @@ pub fn mean_and_half(values: &[f64], further: f64) -> Option<(f64, f64)> {
     Some((mean, quantile_95(count - 1.0) * variance.sqrt()))
 }
 
-/// What a counter would have counted that was there for a part of the time only, from stretches of (count, time to be counted,
-/// time with the counter): all times the rate. `None` where it was never there.
+/// What a counter that takes turns with others counted in a stretch of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CountedStretch {
+    /// The count.
+    pub count: f64,
+    /// Time in which the event was to be counted.
+    pub enabled: f64,
+    /// Part of `enabled` with the counter; the same unit.
+    pub running: f64,
+}
+
+impl CountedStretch {
+    /// The sums over stretches.
+    #[must_use]
+    pub fn sum(stretches: &[CountedStretch]) -> CountedStretch {
+        let sum = |part: fn(&CountedStretch) -> f64| stretches.iter().map(part).sum::<f64>();
+        CountedStretch {
+            count: sum(|one| one.count),
+            enabled: sum(|one| one.enabled),
+            running: sum(|one| one.running),
+        }
+    }
+}
+
+/// The count that a counter would have reached with all of the time: all of the time times the rate. `None` where it never counted.
 ///
 /// Its interval takes the stretches as a systematic sample in time: the variance is that of successive differences from the mean
 /// rate, so that a slow change of the rate does not count as doubt, times the share of the time that was not counted. `None` for a
@@ -161,9 +184,8 @@ pub fn mean_and_half(values: &[f64], further: f64) -> Option<(f64, f64)> {
 ///
 /// Source: K. M. Wolter, "Introduction to Variance Estimation" (2nd ed., Springer 2007), section 8.2.1, estimator v2.
 #[must_use]
-pub fn scaled_count(stretches: &[(f64, f64, f64)]) -> Option<(f64, Option<(f64, f64)>)> {
-    let sum = |part: fn(&(f64, f64, f64)) -> f64| stretches.iter().map(part).sum::<f64>();
-    let (count, enabled, running) = (sum(|one| one.0), sum(|one| one.1), sum(|one| one.2));
+pub fn scaled_count(stretches: &[CountedStretch]) -> Option<(f64, Option<(f64, f64)>)> {
+    let CountedStretch { count, enabled, running } = CountedStretch::sum(stretches);
     if !(running > 0.0 && enabled >= running) {
         return None;
     }
@@ -176,7 +198,7 @@ pub fn scaled_count(stretches: &[(f64, f64, f64)]) -> Option<(f64, Option<(f64, 
     if stretches.len() < 2 {
         return Some((whole, None));
     }
-    let residual = |(count, _, running): &(f64, f64, f64)| count - rate * running;
+    let residual = |one: &CountedStretch| one.count - rate * one.running;
     let squares: f64 =
         stretches.windows(2).map(|pair| (residual(&pair[1]) - residual(&pair[0])).powi(2)).sum();
     let variance = squares * clusters / (2.0 * (clusters - 1.0)) * (1.0 - running / enabled);
@@ -187,6 +209,10 @@ pub fn scaled_count(stretches: &[(f64, f64, f64)]) -> Option<(f64, Option<(f64, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn counted((count, enabled, running): (f64, f64, f64)) -> CountedStretch {
+        CountedStretch { count, enabled, running }
+    }
 
     #[test]
     fn a_counter_that_was_always_there_is_exact_and_one_that_never_was_says_nothing() {
@@ -212,7 +238,7 @@ mod tests {
         let mut hits = 0;
         for _ in 0..400 {
             let mut truth = 0.0;
-            let stretches: Vec<(f64, f64, f64)> = (0..40)
+            let stretches: Vec<CountedStretch> = (0..40)
                 .map(|stretch| {
                     let slices: Vec<f64> =
                         (0..20).map(|_| (100 + stretch * 3 + random(200)) as f64).collect();

@@ -11,13 +11,13 @@
 use base::mixed;
 
 use crate::estimate::{Estimate, REPLICATES};
-use crate::interval::{Z_95, scaled_count};
+use crate::interval::{CountedStretch, Z_95, scaled_count};
 use crate::student::quantile_95;
 
-/// The whole count from stretches of (count, time to be counted, time with the counter); `None` where it was never there. Of a
+/// The whole count from stretches; `None` where the counter was never there. Of a
 /// single stretch with a part of the time, all replicates are NaN: its interval is unknown.
 #[must_use]
-pub fn scaled_estimate(stretches: &[(f64, f64, f64)], seed: u64) -> Option<Estimate> {
+pub fn scaled_estimate(stretches: &[CountedStretch], seed: u64) -> Option<Estimate> {
     let (whole, interval) = scaled_count(stretches)?;
     if interval == Some((whole, whole)) {
         return Some(Estimate::exactly(whole));
@@ -25,9 +25,8 @@ pub fn scaled_estimate(stretches: &[(f64, f64, f64)], seed: u64) -> Option<Estim
     if interval.is_none() {
         return Some(Estimate::new(whole, vec![f64::NAN; REPLICATES]));
     }
-    let sum = |part: fn(&(f64, f64, f64)) -> f64| stretches.iter().map(part).sum::<f64>();
-    let (count, enabled, running) = (sum(|one| one.0), sum(|one| one.1), sum(|one| one.2));
-    let residual = |(seen, _, time): &(f64, f64, f64)| seen - count / running * time;
+    let CountedStretch { count, enabled, running } = CountedStretch::sum(stretches);
+    let residual = |one: &CountedStretch| one.count - count / running * one.running;
     let clusters = stretches.len() as f64;
     let tails = quantile_95(clusters - 1.0) / Z_95;
     let unseen = (clusters / (2.0 * (clusters - 1.0)) * (1.0 - running / enabled)).sqrt();
@@ -52,8 +51,12 @@ mod tests {
     use super::*;
 
     /// A rate that jumps about, of which a quarter of the time is seen.
-    fn stretches(seed: u64, factor: f64) -> Vec<(f64, f64, f64)> {
-        let one = |at: u64| ((1000 + mixed(seed + at) % 500) as f64 * factor, 100.0, 25.0);
+    fn stretches(seed: u64, factor: f64) -> Vec<CountedStretch> {
+        let one = |at: u64| CountedStretch {
+            count: (1000 + mixed(seed + at) % 500) as f64 * factor,
+            enabled: 100.0,
+            running: 25.0,
+        };
         (0..60).map(one).collect()
     }
 
@@ -80,7 +83,8 @@ mod tests {
 
     #[test]
     fn exact_unknown_and_never_there() {
-        let exact = scaled_estimate(&[(5.0, 10.0, 10.0), (7.0, 10.0, 10.0)], 1);
+        let of = |count, running| CountedStretch { count, enabled: 10.0, running };
+        let exact = scaled_estimate(&[of(5.0, 10.0), of(7.0, 10.0)], 1);
         assert_eq!(exact, Some(Estimate::exactly(12.0)));
         assert_eq!(scaled_estimate(&[(0.0, 10.0, 0.0)], 1), None);
         let one = scaled_estimate(&[(5.0, 10.0, 5.0)], 1).expect("a count");

@@ -1,4 +1,4 @@
-//! What the user or the program itself said while it was observed: marks, and the stretches that nobody wanted to see.
+//! Marks that the user or the program set during the recording, and pauses of the collection.
 //!
 //! What not: regions of the program (`marked_region`).
 

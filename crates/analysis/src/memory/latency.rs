@@ -82,8 +82,19 @@ pub struct Latency {
     pub p99: Metric,
     /// Loads at sites that were timed, percent of all loads.
     pub covered: Metric,
-    /// Steps: from, to (infinite for the last), and the share of loads in it, percent.
-    pub histogram: Vec<(f64, f64, Metric)>,
+    /// Its steps, shortest latency first.
+    pub histogram: Vec<LatencyStep>,
+}
+
+/// A step of a histogram of latencies.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LatencyStep {
+    /// Shortest latency of the step.
+    pub from: f64,
+    /// The first beyond it; infinite for the last step.
+    pub to: f64,
+    /// Share of the loads, percent.
+    pub share: Metric,
 }
 
 /// Latency by code.
@@ -328,7 +339,7 @@ impl Weighted {
         );
         let step = |at: usize| {
             let (from, to) = (STEPS[at], STEPS.get(at + 1).copied().unwrap_or(f64::INFINITY));
-            (from, to, self.share(effective, from, to))
+            LatencyStep { from, to, share: self.share(effective, from, to) }
         };
         Latency {
             mean: self.metric(mean, "ns", ((mean - half).max(0.0), mean + half)),

@@ -87,12 +87,12 @@ pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{Bound, IMPOSSIBLE, NEAR_PEAK, WHY_IMPOSSIBLE};
 pub(crate) use self::core_time::seconds;
 pub use self::function::{FunctionMemory, SiteWeight};
-pub use self::latency::{Latency, LatencyRow};
+pub use self::latency::{Latency, LatencyRow, LatencyStep};
 pub use self::level_rates::LevelRate;
 pub use self::levels::LevelShares;
 pub use self::parts::PartRow;
 pub use self::roofs::{Limit, Mix, Roof, RowRoofs};
-pub use self::rows::MemoryRow;
+pub use self::rows::{MemoryRow, ThreadTraffic};
 pub(crate) use self::verdict::far_latencies;
 pub use self::verdict::{BOUND_PERCENT, Certainty, Class, Verdict};
 

@@ -57,6 +57,17 @@ impl Deref for MemoryRow {
     }
 }
 
+/// The traffic of a thread.
+#[derive(Clone, Debug)]
+pub struct ThreadTraffic {
+    /// The thread.
+    pub thread: ThreadIndex,
+    /// Bytes read from memory.
+    pub read: Metric,
+    /// Bytes written to memory.
+    pub written: Metric,
+}
+
 impl MemoryRow {
     /// Most bytes first, then most loads.
     pub(super) fn larger_first(&self, other: &MemoryRow) -> Ordering {
@@ -105,10 +116,7 @@ impl Memory<'_> {
     ///
     /// # Errors
     /// Why there are none.
-    pub fn by_thread(
-        &self,
-        selection: &Selection,
-    ) -> Result<Vec<(ThreadIndex, Metric, Metric)>, &str> {
+    pub fn by_thread(&self, selection: &Selection) -> Result<Vec<ThreadTraffic>, &str> {
         self.available()?;
         if self.profile.whole().is_empty() {
             return Err("the running time of each thread is unknown without samples");
@@ -118,14 +126,13 @@ impl Memory<'_> {
             let cells = self.cells_of(thread);
             let expansion = self.strata.expansion_of_cells(self.profile, &cells);
             let metric = |quantity| expansion.metric(quantity, (1.0, "bytes"), Evidence::Estimated);
-            (thread, metric(&all.read), metric(&all.write))
+            ThreadTraffic { thread, read: metric(&all.read), written: metric(&all.write) }
         };
         let threads = (0..self.profile.threads.all().len()).map(ThreadIndex::new);
         let mut rows: Vec<_> =
             threads.filter(|thread| selection.has_thread(*thread)).map(row).collect();
-        let bytes = |row: &(ThreadIndex, Metric, Metric)| {
-            row.1.value.unwrap_or(0.0) + row.2.value.unwrap_or(0.0)
-        };
+        let bytes =
+            |row: &ThreadTraffic| row.read.value.unwrap_or(0.0) + row.written.value.unwrap_or(0.0);
         rows.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)));
         Ok(rows)
     }

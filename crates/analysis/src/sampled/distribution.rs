@@ -4,7 +4,7 @@
 
 use facts::{Evidence, Metric};
 
-use crate::memory::Latency;
+use crate::memory::{Latency, LatencyStep};
 use crate::weight::Weight;
 use estimate::interval::{Z_95, ratio_of_sums, wilson};
 
@@ -75,7 +75,7 @@ impl Distribution {
                 (low * 100.0, high * 100.0),
                 self.weight.records(),
             );
-            (from, to, percent)
+            LatencyStep { from, to, share: percent }
         };
         Some(Latency {
             mean: metric(mean, interval),

@@ -31,7 +31,7 @@ pub(crate) use reason::SpinTable;
 pub use strips::{Bin, State, Strip, Strips, strips};
 pub(crate) use verdict::Workers;
 pub use verdict::{Verdict, object_name, verdicts};
-pub use wakers::{WokenBy, by_waker};
+pub use wakers::{EndedWaits, WokenBy, by_waker};
 
 /// Nanoseconds per reason, in the order of [`Reason::ALL`]. Fractions appear where rows are divided.
 pub type ByReason = [f64; Reason::ALL.len()];

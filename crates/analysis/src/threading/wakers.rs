@@ -25,18 +25,29 @@ pub enum WokenBy {
     Unseen,
 }
 
+/// Waits at a place that one waker ended.
+#[derive(Clone, Debug)]
+pub struct EndedWaits {
+    /// Where threads waited.
+    pub place: WaitPlace,
+    /// The waker.
+    pub by: WokenBy,
+    /// These waits.
+    pub sum: WaitSum,
+}
+
 /// The places of `threading`, each with its time divided by who ended the waits there; the same selection as that.
 #[must_use]
 pub fn by_waker(
     profile: &Profile<'_>,
     selection: &Selection,
     threading: &Threading,
-) -> Vec<(WaitPlace, WokenBy, WaitSum)> {
+) -> Vec<EndedWaits> {
     let seen = seen(profile, selection);
     let mut divided = Vec::with_capacity(threading.places.len());
     for (place, sum) in &threading.places {
         let Some(at) = seen.get(place).filter(|at| at.all.time > 0.0) else {
-            divided.push((*place, WokenBy::Unseen, *sum));
+            divided.push(EndedWaits { place: *place, by: WokenBy::Unseen, sum: *sum });
             continue;
         };
         let mut parts = at.wakers.clone();
@@ -58,7 +69,7 @@ pub fn by_waker(
         for (waker, part) in parts {
             let (time, waits) =
                 (sum.time * part.time / all.time, sum.waits * part.waits / all.waits.max(1.0));
-            divided.push((*place, waker, WaitSum { time, waits, seen: 0 }));
+            divided.push(EndedWaits { place: *place, by, sum: WaitSum { time, waits, seen: 0 } });
         }
     }
     divided

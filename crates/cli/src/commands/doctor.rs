@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use calibrate::Counters;
 use collect::probe::{self, Ability, Finding};
 
 use crate::exit::Failure;
@@ -15,7 +16,7 @@ pub fn doctor() -> Result<ExitCode, Failure> {
     for finding in &findings(&host) {
         text.push_str(&describe(finding));
     }
-    let (pmus, rights, paranoid) = calibrate::counters();
+    let Counters { pmus, rights, paranoid } = calibrate::counters();
     text.push_str(&super::counters::section(&pmus, &host.pmu, rights, &paranoid));
     for problem in problems {
         text.push_str(&format!("\n  note: {problem}\n"));

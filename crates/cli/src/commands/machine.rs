@@ -4,6 +4,8 @@
 
 use std::process::ExitCode;
 
+use calibrate::Counters;
+
 use crate::arguments::{Format, MachineOptions};
 use crate::exit::Failure;
 use crate::progress::Progress;
@@ -30,7 +32,7 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let document = report::machine(&host, &calibration);
     let mut text = super::rendered(&document, options.format);
     if options.format == Format::Text {
-        let (pmus, rights, paranoid) = calibrate::counters();
+        let Counters { pmus, rights, paranoid } = calibrate::counters();
         text.push_str(&super::counters::section(&pmus, &host.pmu, rights, &paranoid));
     }
     super::print(&text)

@@ -36,6 +36,15 @@ const MEMORY_EVENTS: [(&str, &str); 22] = [
     ("oom_kill", "process killed for lack of memory"),
 ];
 
+/// The growth of a count since the last reading.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Growth {
+    pub cause: KernelCause,
+    pub cpu: Option<CpuId>,
+    pub name: String,
+    pub count: u64,
+}
+
 type Name = (KernelCause, Option<CpuId>, String);
 
 /// Counts and their last values.
@@ -51,8 +60,8 @@ impl Counts {
         Counts { everything, before: HashMap::new() }
     }
 
-    /// The counts that grew since the last call, and by how much.
-    pub fn grown(&mut self) -> Vec<(KernelCause, Option<CpuId>, String, u64)> {
+    /// The counts that grew since the last call.
+    pub fn grown(&mut self) -> Vec<Growth> {
         let text = |path| std::fs::read_to_string(path).unwrap_or_default();
         let mut now = memory_events(&text("/proc/vmstat"));
         if self.everything {
@@ -65,7 +74,8 @@ impl Counts {
             // The first reading contains what was counted since the machine started.
             let old = self.before.insert(name.clone(), count).unwrap_or(count);
             if count > old {
-                grown.push((name.0, name.1, name.2, count - old));
+                let (cause, cpu, name) = name;
+                grown.push(Growth { cause, cpu, name, count: count - old });
             }
         }
         grown

@@ -37,7 +37,7 @@ use crate::perf::ALL_THREADS;
 use crate::proc_status::in_first_pid_name_space;
 use crate::ptrace_sampler::thread_name;
 use crate::recorder::Recorder;
-use counts::Counts;
+use counts::{Counts, Growth};
 use names::Names;
 use programs::{Faults, Work, program};
 use storms::Storms;
@@ -220,7 +220,8 @@ impl KernelTrace {
             let grown = totals.grown().into_iter();
             grown.map(move |(cause, name, count)| (pid, None, cause, name.to_owned(), count))
         });
-        for (pid, cpu, cause, name, count) in machine.chain(program).collect::<Vec<_>>() {
+        for (pid, Growth { cause, cpu, name, count }) in machine.chain(program).collect::<Vec<_>>()
+        {
             let (tid, own, waited) = (Tid(0), None, Nanos(0));
             let entry =
                 KernelEntry { time: now, length, pid, tid, cpu, cause, name, count, own, waited };

@@ -9,6 +9,7 @@ use base::{Pid, Tid};
 use facts::KernelCause;
 use sys::perf::{Attr, Event, Flag, OpenTarget, SoftwareEvent};
 
+use super::counts::Growth;
 use crate::tracefs;
 
 const SOFTWARE: [(SoftwareEvent, KernelCause, &str); 3] = [
@@ -69,12 +70,13 @@ impl Totals {
     }
 
     /// The growth of the counts since the last call.
-    pub fn grown(&mut self) -> Vec<(KernelCause, &'static str, u64)> {
+    pub fn grown(&mut self) -> Vec<Growth> {
         let grown = self.counters.iter_mut().map(|counter| {
             let counts = counter.events.iter().filter_map(|event| event.read().ok());
             let now = counts.fold(0, u64::saturating_add);
             let before = std::mem::replace(&mut counter.before, now);
-            (counter.cause, counter.name, now.saturating_sub(before))
+            let count = now.saturating_sub(before);
+            Growth { cause: counter.cause, cpu: None, name: counter.name.to_owned(), count }
         });
         grown.filter(|(_, _, count)| *count > 0).collect()
     }

@@ -1,7 +1,7 @@
 //! `bandwidth`: traffic between caches and memory over time, or by object, function, line, module or thread.
 
-use analysis::memory::{BandwidthBin, Memory, MemoryRow};
-use analysis::{Key, ThreadIndex, TracedCode};
+use analysis::memory::{BandwidthBin, Memory, MemoryRow, ThreadTraffic};
+use analysis::{Key, TracedCode};
 use facts::Metric;
 
 use super::Request;
@@ -123,9 +123,7 @@ fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         Ok(found) => (found, nothing(memory)),
         Err(why) => (Vec::new(), format!("n/a: {why}.")),
     };
-    let label = |(thread, ..): &(ThreadIndex, Metric, Metric)| {
-        Cell::text(request.profile.threads.get(*thread).label())
-    };
+    let label = |row: &ThreadTraffic| Cell::text(request.profile.threads.get(row.thread).label());
     let mut columns = Columns::new();
     columns.name("thread", "Thread", CellStyle::Text, "thread", label);
     columns.figure("dram_read", "Read from memory", BYTES, "read", |(_, read, _)| read);

@@ -1,7 +1,7 @@
 //! `latency`: how long loads take, as a histogram, or by object, function, line or module, with the simulated
 //! cache levels.
 
-use analysis::memory::{Latency, LatencyRow, Memory};
+use analysis::memory::{Latency, LatencyRow, LatencyStep, Memory};
 use analysis::{Key, TracedCode};
 use facts::Metric;
 
@@ -42,11 +42,11 @@ pub(super) fn steps_table(
     what: &str,
     (from, to): (&'static str, &'static str),
     (from_heading, to_heading): (&'static str, &'static str),
-    steps: &[(f64, f64, Metric)],
+    steps: &[LatencyStep],
 ) -> Table {
     let mut columns = Columns::new();
-    columns.name("from", from, CellStyle::Figure, from_heading, |step: &(f64, f64, Metric)| {
-        Cell::text(format!("{:.0}", step.0))
+    columns.name("from", from, CellStyle::Figure, from_heading, |step: &LatencyStep| {
+        Cell::text(format!("{:.0}", step.from))
     });
     columns.name("to", to, CellStyle::Figure, to_heading, |(_, to, _)| match to.is_finite() {
         true => Cell::text(format!("{to:.0}")),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use analysis::memory::{Limit, Memory, MemoryRow, Roof, RowRoofs};
-use analysis::roofline::{WorkRow, lowest_roof};
+use analysis::roofline::{LevelRoof, WorkRow, lowest_roof};
 use analysis::{CodeKeys, InLoop, Key, RowKey, TracedCode};
 use facts::Metric;
 
@@ -181,15 +181,19 @@ impl<'a> Native<'a> {
             };
         };
         let RowRoofs { threads, levels } = self.memory.roofs_of(whole);
-        let levels: Vec<(Limit, Metric, Metric)> = levels
+        let intensity_of = |bytes: Option<Metric>| match bytes {
+            Some(bytes) if bytes.value == Some(0.0) => {
+                Metric::unavailable("FLOP/byte", "no bytes come from there")
+            }
+            Some(bytes) => work.intensity_of(&bytes.times(part, "bytes")),
+            None => work.intensity.clone(),
+        };
+        let levels: Vec<LevelRoof> = levels
             .into_iter()
-            .map(|(limit, bytes, reach)| match bytes {
-                Some(bytes) if bytes.value == Some(0.0) => {
-                    let nothing = Metric::unavailable("FLOP/byte", "no bytes come from there");
-                    (limit, nothing, reach)
-                }
-                Some(bytes) => (limit, work.intensity_of(&bytes.times(part, "bytes")), reach),
-                None => (limit, work.intensity.clone(), reach),
+            .map(|(limit, bytes, bandwidth)| LevelRoof {
+                limit,
+                intensity: intensity_of(bytes),
+                bandwidth,
             })
             .collect();
         let rate = match time {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use analysis::threading::{
-    Reason, ThreadSplit, WaitSum, WokenBy, by_waker, object_name, threading, was_recorded,
+    EndedWaits, Reason, ThreadSplit, WaitSum, WokenBy, by_waker, object_name, threading,
+    was_recorded,
 };
 use analysis::{CallPathId, Code, FunctionId, Key, LocationId, ThreadIndex};
 use base::{Pid, RemoteAddr};
@@ -41,7 +42,7 @@ pub(crate) fn waits(request: &Request<'_>) -> Table {
     total.exact &= !by_whom || profile.recording.wakes.iter().all(|wake| wake.seen == wake.wakes);
     let paths = profile.stacks.call_paths();
     let mut sums: BTreeMap<RowKey, Row> = BTreeMap::new();
-    for (place, waker, sum) in by_waker(profile, request.selection, &found) {
+    for EndedWaits { place, by: waker, sum } in by_waker(profile, request.selection, &found) {
         let wanted = place.caller.is_none_or(|caller| request.selection.has_place(caller));
         if wanted {
             let key = RowKey {

@@ -15,7 +15,7 @@ mod usage;
 pub use affinity::Affinity;
 pub use launch::{Launch, LaunchError, Suspended};
 pub use pages::{PageMap, nodes_of};
-pub use peer::peer;
+pub use peer::{Peer, peer};
 pub use poll::{ProcessFd, poll_readable, wait_for_data};
 pub use repeat::{OneRun, Runs};
 pub use signal::{

@@ -20,7 +20,7 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
             return Vec::new();
         }
     };
-    let pmus = calibrate::counters().0;
+    let pmus = calibrate::counters().pmus;
     if !pmus.iter().any(|pmu| pmu.name == "cpu") {
         notes.push(NO_PMU.to_owned());
         return Vec::new();

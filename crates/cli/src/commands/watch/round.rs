@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::choice::{Candidate, Wanted, choose};
 use super::helper::{Ended, Stop};
 use super::metrics::Figures;
-use super::spool::{Spool, make_private};
+use super::spool::{Removed, Spool, make_private};
 use super::workload::Workload;
 use super::{Shown, Watch, log, now};
 use crate::arguments::AnalysisName;
@@ -124,8 +124,8 @@ impl Watch<'_> {
     /// Profiles a process. Whether there is a result.
     fn profile(&mut self, candidate: &Candidate) -> bool {
         let megabytes = LARGEST.min(self.options.spool_limit / 4).max(1);
-        let (gone, lost) = self.spool.make_room(megabytes * 1_000_000);
-        self.note_gone(&gone, lost, "the spool is full");
+        let removed = self.spool.make_room(megabytes * 1_000_000);
+        self.note_removed(&removed, "the spool is full");
         let (program, pid) = (&candidate.process.name, candidate.pid);
         let target = candidate.workload.json(pid, program);
         let name = format!("{}-{pid}", log::time(now() as u64).replace(['-', ':'], ""));
@@ -322,7 +322,7 @@ impl Watch<'_> {
             *tries += u32::from(!is_away);
             if *tries == MOST_TRIES {
                 Spool::remove(&result);
-                self.note_gone(&[name], 1, &why);
+                self.note_removed(&[Removed { name, is_lost: true }], &why);
             }
             return;
         }
@@ -331,26 +331,30 @@ impl Watch<'_> {
     /// Makes room after a disk was full.
     fn note_full_disk(&mut self) {
         // Without others there is nothing to remove: what was recorded stays.
-        if self.spool.size().1 > 1
-            && let Some((name, lost)) = self.spool.remove_oldest()
+        if self.spool.size().results > 1
+            && let Some(removed) = self.spool.remove_oldest()
         {
-            self.note_gone(&[name], u64::from(lost), "the disk is full");
+            self.note_removed(&[removed], "the disk is full");
         }
     }
 
-    fn note_gone(&mut self, gone: &[String], lost: u64, why: &str) {
-        for name in gone {
+    fn note_removed(&mut self, removed: &[Removed], why: &str) {
+        let names: Vec<&str> = removed.iter().map(|one| one.name.as_str()).collect();
+        for name in &names {
             if let Some(folder) = &self.options.pprof {
                 let _ = std::fs::remove_file(folder.join(format!("{name}.pb.gz")));
             }
         }
         // Without a dataset the spool is all there is, and old ones are meant to go.
-        let lost = if self.options.dataset.is_some() { lost } else { 0 };
+        let lost = match self.options.dataset {
+            Some(_) => removed.iter().filter(|one| one.is_lost).count() as u64,
+            None => 0,
+        };
         self.counts.dropped += lost;
-        if !gone.is_empty() {
+        if !names.is_empty() {
             let message = format!(
                 "removed {} from the spool, {lost} of them not sent: {why}",
-                gone.join(", ")
+                names.join(", ")
             );
             self.log.say("dropped", &message, json!({ "results": gone, "not_sent": lost }));
         }

@@ -28,6 +28,24 @@ pub struct Spool {
     _lock: File,
 }
 
+/// How full a spool is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpoolSize {
+    /// Bytes on the disk.
+    pub bytes: u64,
+    /// Number of results.
+    pub results: usize,
+}
+
+/// A result that was removed to make room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Removed {
+    /// Its name.
+    pub name: String,
+    /// Whether it was not in the dataset yet.
+    pub is_lost: bool,
+}
+
 impl Spool {
     /// Opens it; makes it where it is not there. Only its owner may read it: command lines may be secret.
     pub fn open(root: &Path, limit: u64) -> Result<Spool, Failure> {
@@ -90,10 +108,10 @@ impl Spool {
         let _ = fs::remove_dir_all(result);
     }
 
-    /// Bytes on the disk, and results.
-    pub fn size(&self) -> (u64, usize) {
+    /// How full it is.
+    pub fn size(&self) -> SpoolSize {
         let all = self.all();
-        (all.iter().map(|(_, bytes)| bytes).sum(), all.len())
+        SpoolSize { bytes: all.iter().map(|(_, bytes)| bytes).sum(), results: all.len() }
     }
 
     /// All with their sizes, in the order in which they go.
@@ -107,29 +125,31 @@ impl Spool {
             .collect()
     }
 
-    /// Removes results until `bytes` more have room. Returns their names, and how many had not been sent.
-    pub fn make_room(&self, bytes: u64) -> (Vec<String>, u64) {
+    /// Removes results until `bytes` more have room.
+    pub fn make_room(&self, bytes: u64) -> Vec<Removed> {
         let all = self.all();
         let mut used: u64 = all.iter().map(|(_, bytes)| bytes).sum();
-        let (mut gone, mut lost) = (Vec::new(), 0);
+        let mut removed = Vec::new();
         for (path, its) in all {
             if used + bytes <= self.limit {
                 break;
             }
             used -= its;
-            lost += u64::from(path.starts_with(self.root.join("new")));
-            gone.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
-            Spool::remove(&path);
+            removed.extend(self.take_out(&path));
         }
-        (gone, lost)
+        removed
     }
 
-    /// Removes the oldest result, after a disk was full. Its name, and whether it had not been sent.
-    pub fn remove_oldest(&self) -> Option<(String, bool)> {
+    /// Removes the oldest result, after a disk was full.
+    pub fn remove_oldest(&self) -> Option<Removed> {
         let (path, _) = self.all().into_iter().next()?;
-        Spool::remove(&path);
+        self.take_out(&path)
+    }
+
+    fn take_out(&self, path: &Path) -> Option<Removed> {
+        Spool::remove(path);
         let name = path.file_name()?.to_string_lossy().into_owned();
-        Some((name, path.starts_with(self.root.join("new"))))
+        Some(Removed { name, is_lost: path.starts_with(self.root.join("new")) })
     }
 
     /// What the process before us knew.
@@ -199,13 +219,20 @@ mod tests {
         };
         assert_eq!(
             (names(), spool.size()),
-            (["2-b", "1-a", "3-c"].map(str::to_owned).to_vec(), (3000, 3))
+            (
+                ["2-b", "1-a", "3-c"].map(str::to_owned).to_vec(),
+                SpoolSize { bytes: 3000, results: 3 }
+            )
         );
-        assert_eq!(spool.make_room(0), (vec!["2-b".to_owned()], 0), "what was sent is no loss");
-        assert_eq!(spool.make_room(1000), (vec!["1-a".to_owned()], 1));
+        let removed = |name: &str, is_lost| Removed { name: name.to_owned(), is_lost };
+        assert_eq!(spool.make_room(0), [removed("2-b", false)], "what was sent is no loss");
+        assert_eq!(spool.make_room(1000), [removed("1-a", true)]);
         assert_eq!(Spool::target(&spool.waiting()[0])["pid"], 7);
-        assert_eq!(spool.remove_oldest(), Some(("3-c".to_owned(), true)));
-        assert_eq!((spool.remove_oldest(), spool.size()), (None, (0, 0)));
+        assert_eq!(spool.remove_oldest(), Some(removed("3-c", true)));
+        assert_eq!(
+            (spool.remove_oldest(), spool.size()),
+            (None, SpoolSize { bytes: 0, results: 0 })
+        );
         assert!(fs::read_dir(root.join("new")).unwrap().next().is_none(), "descriptions go, too");
         let state = serde_json::json!({ "spent": [[1.5, 2.0]] });
         spool.keep_state(&state).unwrap();

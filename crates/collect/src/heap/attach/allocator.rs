@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
+use std::ops::Range;
 
 use base::{Pid, RemoteAddr};
 use tracee::maps;
@@ -43,7 +44,7 @@ pub fn c_library(files: &[Loaded]) -> Result<&Loaded, NoHeap> {
 }
 
 /// Where agents are mapped.
-pub fn agents(pid: Pid) -> Vec<(RemoteAddr, RemoteAddr)> {
+pub fn agents(pid: Pid) -> Vec<Range<RemoteAddr>> {
     let text = maps::read(pid);
     let lines = text.lines().filter_map(maps::parse_line);
     lines
@@ -53,7 +54,7 @@ pub fn agents(pid: Pid) -> Vec<(RemoteAddr, RemoteAddr)> {
 }
 
 /// Whether a word leads to an agent that a killed recording left behind.
-pub fn is_former(value: RemoteAddr, real: RemoteAddr, former: &[(RemoteAddr, RemoteAddr)]) -> bool {
+pub fn is_former(value: RemoteAddr, real: RemoteAddr, former: &[Range<RemoteAddr>]) -> bool {
     (value.0 ^ real.0) & !(0xff << (8 * BYTE)) == 0
         && former.iter().any(|(start, end)| *start <= value && value < *end)
 }
@@ -65,7 +66,7 @@ pub fn functions(
     files: &[Loaded],
     library: &Loaded,
     wanted: &[&str],
-    former: &[(RemoteAddr, RemoteAddr)],
+    former: &[Range<RemoteAddr>],
 ) -> Result<HashMap<String, RemoteAddr>, NoHeap> {
     let mut system = library.defined(wanted);
     let usual = ["malloc", "free"];

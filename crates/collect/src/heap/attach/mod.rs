@@ -26,6 +26,7 @@ mod loaded;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ pub struct Attached {
     /// A word of the agent and its value: memory that has this value has the agent.
     mark: (RemoteAddr, RemoteAddr),
     /// Mappings of agents from earlier recordings.
-    former: Vec<(RemoteAddr, RemoteAddr)>,
+    former: Vec<Range<RemoteAddr>>,
     left_alone: BTreeSet<String>,
     files_looked_at: Nanos,
 }

@@ -40,6 +40,13 @@ pub(super) struct Traced {
     pub(super) access: Access,
 }
 
+/// An access with the thread that made it.
+pub(super) struct OwnedAccess {
+    pub(super) traced: Traced,
+    pub(super) pid: Pid,
+    pub(super) tid: Tid,
+}
+
 /// A part of the trace that a record announced: `aux_offset`, `aux_size`, when.
 type Announced = (u64, u64, u64);
 
@@ -270,15 +277,17 @@ impl Trace {
         };
     }
 
-    /// The next access up to a time, and process and thread that made it.
-    pub(super) fn take_until(&mut self, time: u64) -> Option<(Traced, i32, i32)> {
+    /// The next access up to a time, with the thread that made it.
+    pub(super) fn take_until(&mut self, time: u64) -> Option<OwnedAccess> {
         loop {
             let one = *self.accesses.get(self.next).filter(|one| one.time < time)?;
             self.next += 1;
             let running = one.cpu.and_then(|cpu| self.running.get(&cpu)).copied();
             let named = one.tid.and_then(|tid| Some((*self.processes.get(&tid)?, tid)));
             match named.or(running.filter(|_| one.tid.is_none())) {
-                Some((pid, tid)) if tid > 0 => return Some((one, pid, tid)),
+                Some((pid, tid)) if tid > 0 => {
+                    return Some(OwnedAccess { traced: one, pid: Pid(pid), tid: Tid(tid) });
+                }
                 // The idle task's are nobody's.
                 Some(_) => {}
                 None => self.unowned += 1,

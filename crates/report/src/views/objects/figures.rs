@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use analysis::RowKey;
-use analysis::memory::Latency;
+use analysis::memory::{Latency, LatencyStep};
 use analysis::objects::{
     HUGE_PAGE, Object, ObjectId, ObjectKind, ObjectPages, ObjectRow, ObjectTable,
 };
@@ -216,7 +216,7 @@ fn latency(found: &ObjectTable, row: &ObjectRow) -> [Cell; 5] {
 
 /// `2-5 ns 71 %, 100-150 ns 29 %`.
 fn histogram(latency: &Latency) -> String {
-    let steps = latency.histogram.iter().filter_map(|(from, to, share)| {
+    let steps = latency.histogram.iter().filter_map(|LatencyStep { from, to, share }| {
         let share = share.value.filter(|share| *share >= LEAST_STEP)?;
         let to = if to.is_finite() { format!("-{to:.0}") } else { " and more".to_owned() };
         Some(format!("{from:.0}{to} ns {share:.0} %"))
