@@ -28,7 +28,7 @@ struct CallSite {
     pc: usize,
     sp: usize,
     bp: usize,
-    met: Met,
+    met: KnownFrame,
     node: u32,
     needs_bp: bool,
     /// Number of valid words.
@@ -40,7 +40,7 @@ struct CallSite {
 
 /// A frame that the walker knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Met {
+pub struct KnownFrame {
     /// Its index, from 0 for the outermost.
     pub index: u32,
     /// Its number; 0 for none.
@@ -50,7 +50,7 @@ pub struct Met {
 impl Memo {
     /// The frame that the last walk from `frame` met, and its node, if the words in between are unchanged.
     #[inline(always)]
-    pub fn find(&self, frame: &Frame) -> Option<(Met, u32)> {
+    pub fn find(&self, frame: &Frame) -> Option<(KnownFrame, u32)> {
         let site = &self.sites[index_of(frame)];
         let same = site.pc == frame.pc
             && site.sp == frame.sp
@@ -72,7 +72,14 @@ impl Memo {
     /// Stores a walk: its first frame and whether the walk depends on its rbp, the words read up to the frame that it
     /// met, and its node.
     #[inline(always)]
-    pub fn keep(&mut self, first: &Frame, needs_bp: bool, words: &[Word], met: Met, node: u32) {
+    pub fn keep(
+        &mut self,
+        first: &Frame,
+        needs_bp: bool,
+        words: &[Word],
+        met: KnownFrame,
+        node: u32,
+    ) {
         let site = &mut self.sites[index_of(first)];
         site.met.serial = 0;
         if words.len() > WORDS {

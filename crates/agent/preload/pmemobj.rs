@@ -13,7 +13,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use super::count::{self, allocated, freed, give_back_or_restore, ready_or_early};
 use super::heap::CALL_PERSISTENT;
 use super::libc;
-use super::real::Real;
+use super::real::RealFunction;
 
 /// `PMEMoid` of libpmemobj/base.h: a pool and an offset in it.
 #[repr(C)]
@@ -27,7 +27,7 @@ const NULL: Oid = Oid { pool: 0, offset: 0 };
 const FAILED: c_int = -1;
 
 type Direct = unsafe extern "C" fn(Oid) -> *mut c_void;
-static DIRECT: Real<Direct> = Real::new();
+static DIRECT: RealFunction<Direct> = RealFunction::new();
 
 /// Where an object lies; null for none.
 fn address(oid: Oid) -> *mut c_void {
@@ -109,7 +109,7 @@ macro_rules! allocate_into {
             $($argument: $type),*
         ) -> c_int {
             type Function = unsafe extern "C" fn(*mut c_void, *mut Oid, $($type),*) -> c_int;
-            static REAL: Real<Function> = Real::new();
+            static REAL: RealFunction<Function> = RealFunction::new();
             const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
             let Some(real) = REAL.get_or_find(NAME) else { return missing() };
             // Safety: passed on as it came.
@@ -145,7 +145,7 @@ macro_rules! move_at {
             kind: u64,
         ) -> c_int {
             type Function = unsafe extern "C" fn(*mut c_void, *mut Oid, usize, u64) -> c_int;
-            static REAL: Real<Function> = Real::new();
+            static REAL: RealFunction<Function> = RealFunction::new();
             const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
             let Some(real) = REAL.get_or_find(NAME) else { return missing() };
             let mut result = FAILED;
@@ -174,7 +174,7 @@ macro_rules! allocate {
         /// As the library's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Oid {
-            static REAL: Real<unsafe extern "C" fn($($type),*) -> Oid> = Real::new();
+            static REAL: RealFunction<unsafe extern "C" fn($($type),*) -> Oid> = RealFunction::new();
             const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
             let Some(real) = REAL.get_or_find(NAME) else {
                 missing();
@@ -204,7 +204,8 @@ macro_rules! move_object {
         /// As the library's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(old: Oid, size: usize, kind: u64) -> Oid {
-            static REAL: Real<unsafe extern "C" fn(Oid, usize, u64) -> Oid> = Real::new();
+            static REAL: RealFunction<unsafe extern "C" fn(Oid, usize, u64) -> Oid> =
+                RealFunction::new();
             const NAME: &CStr = name_of(concat!(stringify!($name), "\0"));
             let Some(real) = REAL.get_or_find(NAME) else {
                 missing();
@@ -230,7 +231,7 @@ move_object!(pmemobj_tx_zrealloc);
 /// As the library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pmemobj_free(at: *mut Oid) {
-    static REAL: Real<unsafe extern "C" fn(*mut Oid)> = Real::new();
+    static REAL: RealFunction<unsafe extern "C" fn(*mut Oid)> = RealFunction::new();
     let Some(real) = REAL.get_or_find(c"pmemobj_free") else { return };
     // Safety: the library reads it, too; passed on as it came.
     unsafe {
@@ -245,7 +246,7 @@ pub unsafe extern "C" fn pmemobj_free(at: *mut Oid) {
 /// As the library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pmemobj_tx_free(oid: Oid) -> c_int {
-    static REAL: Real<unsafe extern "C" fn(Oid) -> c_int> = Real::new();
+    static REAL: RealFunction<unsafe extern "C" fn(Oid) -> c_int> = RealFunction::new();
     let Some(real) = REAL.get_or_find(c"pmemobj_tx_free") else { return missing() };
     count_freed(oid);
     // Safety: passed on as it came.
@@ -258,7 +259,7 @@ pub unsafe extern "C" fn pmemobj_tx_free(oid: Oid) -> c_int {
 /// As the library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pmemobj_tx_xfree(oid: Oid, flags: u64) -> c_int {
-    static REAL: Real<unsafe extern "C" fn(Oid, u64) -> c_int> = Real::new();
+    static REAL: RealFunction<unsafe extern "C" fn(Oid, u64) -> c_int> = RealFunction::new();
     let Some(real) = REAL.get_or_find(c"pmemobj_tx_xfree") else { return missing() };
     count_freed(oid);
     // Safety: passed on as it came.

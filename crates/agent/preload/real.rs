@@ -12,12 +12,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::libc;
 
 /// A function of type `F`, found by `dlsym`; 0 until then.
-pub struct Real<F>(AtomicUsize, PhantomData<F>);
+pub struct RealFunction<F>(AtomicUsize, PhantomData<F>);
 
-impl<F: Copy> Real<F> {
+impl<F: Copy> RealFunction<F> {
     /// Not looked up yet.
-    pub const fn new() -> Real<F> {
-        Real(AtomicUsize::new(0), PhantomData)
+    pub const fn new() -> RealFunction<F> {
+        RealFunction(AtomicUsize::new(0), PhantomData)
     }
 
     fn find(&self, name: &CStr) {
@@ -78,48 +78,48 @@ pub type MoveBreak = unsafe extern "C" fn(isize) -> *mut c_void;
 
 /// `malloc`.
 #[unsafe(export_name = "fathom_real_malloc")]
-pub static MALLOC: Real<Allocate> = Real::new();
+pub static MALLOC: RealFunction<Allocate> = RealFunction::new();
 /// `calloc`.
 #[unsafe(export_name = "fathom_real_calloc")]
-pub static CALLOC: Real<AllocateTwo> = Real::new();
+pub static CALLOC: RealFunction<AllocateTwo> = RealFunction::new();
 /// `realloc`.
 #[unsafe(export_name = "fathom_real_realloc")]
-pub static REALLOC: Real<Reallocate> = Real::new();
+pub static REALLOC: RealFunction<Reallocate> = RealFunction::new();
 /// `free`.
 #[unsafe(export_name = "fathom_real_free")]
-pub static FREE: Real<Free> = Real::new();
+pub static FREE: RealFunction<Free> = RealFunction::new();
 /// `posix_memalign`.
 #[unsafe(export_name = "fathom_real_posix_memalign")]
-pub static POSIX_MEMALIGN: Real<AllocateInto> = Real::new();
+pub static POSIX_MEMALIGN: RealFunction<AllocateInto> = RealFunction::new();
 /// `aligned_alloc`.
 #[unsafe(export_name = "fathom_real_aligned_alloc")]
-pub static ALIGNED_ALLOC: Real<AllocateTwo> = Real::new();
+pub static ALIGNED_ALLOC: RealFunction<AllocateTwo> = RealFunction::new();
 /// `memalign`.
 #[unsafe(export_name = "fathom_real_memalign")]
-pub static MEMALIGN: Real<AllocateTwo> = Real::new();
+pub static MEMALIGN: RealFunction<AllocateTwo> = RealFunction::new();
 /// `valloc`.
 #[unsafe(export_name = "fathom_real_valloc")]
-pub static VALLOC: Real<Allocate> = Real::new();
+pub static VALLOC: RealFunction<Allocate> = RealFunction::new();
 /// `pvalloc`.
 #[unsafe(export_name = "fathom_real_pvalloc")]
-pub static PVALLOC: Real<Allocate> = Real::new();
+pub static PVALLOC: RealFunction<Allocate> = RealFunction::new();
 /// `mmap`.
 #[unsafe(export_name = "fathom_real_mmap")]
-pub static MMAP: Real<Map> = Real::new();
+pub static MMAP: RealFunction<Map> = RealFunction::new();
 /// `mmap64`.
 #[unsafe(export_name = "fathom_real_mmap64")]
-pub static MMAP64: Real<Map> = Real::new();
+pub static MMAP64: RealFunction<Map> = RealFunction::new();
 /// `munmap`.
 #[unsafe(export_name = "fathom_real_munmap")]
-pub static MUNMAP: Real<Unmap> = Real::new();
+pub static MUNMAP: RealFunction<Unmap> = RealFunction::new();
 /// `mremap`.
 #[unsafe(export_name = "fathom_real_mremap")]
-pub static MREMAP: Real<Remap> = Real::new();
+pub static MREMAP: RealFunction<Remap> = RealFunction::new();
 
-static BRK: Real<SetBreak> = Real::new();
-static SBRK: Real<MoveBreak> = Real::new();
+static BRK: RealFunction<SetBreak> = RealFunction::new();
+static SBRK: RealFunction<MoveBreak> = RealFunction::new();
 #[unsafe(export_name = "fathom_real_dlclose")]
-static DLCLOSE: Real<Close> = Real::new();
+static DLCLOSE: RealFunction<Close> = RealFunction::new();
 
 /// `dlclose`; looked up when called, because before glibc 2.34 it is in a library that may be loaded late.
 pub fn dlclose() -> Option<Close> {
@@ -166,7 +166,7 @@ pub fn find_all() {
 fn pmemobj_library() -> *mut c_void {
     type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
     // By name: before glibc 2.34 it stands in a library that we must not need.
-    static OPEN: Real<Open> = Real::new();
+    static OPEN: RealFunction<Open> = RealFunction::new();
     if OPEN.get().is_none() {
         OPEN.find(c"dlopen");
     }

@@ -32,7 +32,7 @@ pub struct Step {
 }
 
 /// The outcome of a step.
-pub enum Next {
+pub enum StepOutcome {
     /// The next frame.
     Frame(Step),
     /// There is none: the outermost frame.
@@ -48,8 +48,8 @@ pub enum Next {
 /// The caller of a frame by its rule. The order of the checks is that of the collector's unwinder (framehop,
 /// `x86_64/unwind_rule.rs`), so that both find the same stacks.
 #[inline(always)]
-pub fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) -> Next {
-    let Some(rule) = region.rule(frame.pc, generation) else { return Next::Unknown };
+pub fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable) -> StepOutcome {
+    let Some(rule) = region.rule(frame.pc, generation) else { return StepOutcome::Unknown };
     let offset = |shift: u32| isize::from((rule >> shift) as u16 as i16) * 8;
     let above = offset(8);
     let kind = rule & layout::RULE_KIND;
@@ -62,7 +62,7 @@ pub fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable
         return rarely(kind, frame, above, offset(32), stack);
     };
     if cfa <= frame.sp {
-        return Next::Cut;
+        return StepOutcome::Cut;
     }
     let (bp, saved_at) = if rule & layout::RULE_SAVED == 0 {
         (frame.bp, 0)
@@ -70,7 +70,7 @@ pub fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable
         let saved_at = cfa.wrapping_add_signed(offset(32));
         match stack.word(saved_at) {
             Some(bp) if saved_at >= frame.sp => (bp, saved_at),
-            _ => return Next::Cut,
+            _ => return StepOutcome::Cut,
         }
     };
     let frame = Frame { pc: 0, sp: cfa, bp };
@@ -79,32 +79,38 @@ pub fn next(region: Region, generation: u64, frame: &Frame, stack: &mut Readable
 
 /// The step with its return address.
 #[inline(always)]
-fn outer(mut step: Step, stack: &mut Readable) -> Next {
+fn outer(mut step: Step, stack: &mut Readable) -> StepOutcome {
     match stack.word(step.frame.sp.wrapping_sub(8)) {
-        Some(0) => Next::End,
+        Some(0) => StepOutcome::End,
         Some(pc) => {
             step.frame.pc = pc;
-            Next::Frame(step)
+            StepOutcome::Frame(step)
         }
-        None => Next::Cut,
+        None => StepOutcome::Cut,
     }
 }
 
 /// The rare kinds of rules.
 #[cold]
 #[inline(never)]
-fn rarely(kind: u64, frame: &Frame, above: isize, saved: isize, stack: &mut Readable) -> Next {
+fn rarely(
+    kind: u64,
+    frame: &Frame,
+    above: isize,
+    saved: isize,
+    stack: &mut Readable,
+) -> StepOutcome {
     match kind {
         layout::RULE_BY_WORD => by_word(frame, above, saved, stack),
         // By rbp, which is 0: the outermost frame where there are no unwind tables.
-        layout::RULE_BY_BP | layout::RULE_END => Next::End,
-        layout::RULE_CUT => Next::NotCode,
-        _ => Next::Unknown,
+        layout::RULE_BY_BP | layout::RULE_END => StepOutcome::End,
+        layout::RULE_CUT => StepOutcome::NotCode,
+        _ => StepOutcome::Unknown,
     }
 }
 
 /// The caller of a function that aligned its stack: the CFA is a word that it saved.
-fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next {
+fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> StepOutcome {
     let saved_at = frame.bp.wrapping_add_signed(saved);
     let kept_at = frame.bp.wrapping_add_signed(at);
     match (stack.word(kept_at), stack.word(saved_at)) {
@@ -112,6 +118,6 @@ fn by_word(frame: &Frame, at: isize, saved: isize, stack: &mut Readable) -> Next
             let frame = Frame { pc: 0, sp: cfa, bp };
             outer(Step { frame, saved_at, kept_at, by_bp: true }, stack)
         }
-        _ => Next::Cut,
+        _ => StepOutcome::Cut,
     }
 }

@@ -138,10 +138,10 @@ static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
 /// The slot of threads that have none: nothing reads it.
 #[repr(align(4096))]
-struct Nowhere(core::cell::UnsafeCell<[u8; heap::RING_AT]>);
+struct UnusedSlot(core::cell::UnsafeCell<[u8; heap::RING_AT]>);
 // Safety: only ever written by plain additions whose result nobody uses.
-unsafe impl Sync for Nowhere {}
-static NOWHERE: Nowhere = Nowhere(core::cell::UnsafeCell::new([0; heap::RING_AT]));
+unsafe impl Sync for UnusedSlot {}
+static NOWHERE: UnusedSlot = UnusedSlot(core::cell::UnsafeCell::new([0; heap::RING_AT]));
 
 /// Adds to a counter of a slot: one instruction, so that a signal handler that allocates loses nothing.
 ///

@@ -13,9 +13,9 @@
 //! that was met: a later thread with this control block has its stack there too.
 
 use super::heap_exact as layout;
-use super::memo::{Memo, Met};
+use super::memo::{KnownFrame, Memo};
 use super::stack_range::{Range, Readable};
-use super::step::{Frame, Next, Step, next};
+use super::step::{Frame, Step, StepOutcome, next};
 use super::tree::Region;
 
 /// Deeper stacks are cut: only their innermost [`KEPT_OF_DEEP`] frames are named.
@@ -27,7 +27,7 @@ const MOST_WORDS: usize = 3 * MOST_FRAMES;
 
 /// A frame of the last walk.
 #[derive(Clone, Copy)]
-struct Known {
+struct WalkedFrame {
     frame: Frame,
     node: u32,
     /// Number of words from which the frames outside it came.
@@ -38,7 +38,7 @@ struct Known {
     serial: u64,
 }
 
-impl Known {
+impl WalkedFrame {
     /// Whether frames outside of this one are those outside of `frame`, as far as registers tell.
     #[inline(always)]
     fn is(&self, frame: &Frame) -> bool {
@@ -85,7 +85,7 @@ pub struct Walker {
     /// The last frame's number.
     serial: u64,
     memo: Memo,
-    known: [Known; MOST_FRAMES],
+    known: [WalkedFrame; MOST_FRAMES],
     words: [Word; MOST_WORDS],
     steps: [Step; MOST_FRAMES],
     children: [Child; CHILDREN],
@@ -103,7 +103,7 @@ pub enum Walked {
 
 /// Where the frames outside of the new ones come from.
 #[derive(Clone, Copy)]
-enum Outside {
+enum OuterFrames {
     /// The last so many known ones are met.
     Known(usize),
     /// The root, and whether the stack is cut.
@@ -151,31 +151,31 @@ impl Walker {
             };
             if let Some(known) = met.filter(|known| known.is(&step.frame)) {
                 let Some(changed) = self.first_change(known.words) else {
-                    break Outside::Known(kept);
+                    break OuterFrames::Known(kept);
                 };
                 while kept > 0 && usize::from(self.known[kept - 1].words) > changed {
                     kept -= 1;
                 }
             }
-            let Some(slot) = self.steps.get_mut(new) else { break Outside::TooDeep };
+            let Some(slot) = self.steps.get_mut(new) else { break OuterFrames::TooDeep };
             *slot = step;
             new += 1;
             match next(region, generation, &step.frame, &mut stack) {
-                Next::Frame(outer) => step = outer,
-                Next::End => break Outside::Root(false),
-                Next::Cut => break Outside::Root(true),
-                Next::NotCode => {
+                StepOutcome::Frame(outer) => step = outer,
+                StepOutcome::End => break OuterFrames::Root(false),
+                StepOutcome::Cut => break OuterFrames::Root(true),
+                StepOutcome::NotCode => {
                     new -= 1;
-                    break Outside::Root(true);
+                    break OuterFrames::Root(true);
                 }
-                Next::Unknown => return Walked::NoRule(step.frame.pc),
+                StepOutcome::Unknown => return Walked::NoRule(step.frame.pc),
             }
         };
         let walked = self.name(region, outside, step, new);
-        if let (Outside::Known(kept), Walked::Node(node)) = (outside, &walked) {
+        if let (OuterFrames::Known(kept), Walked::Node(node)) = (outside, &walked) {
             self.remember(&frame, kept, new, *node);
         }
-        if !stack.is_own() || matches!(outside, Outside::TooDeep) {
+        if !stack.is_own() || matches!(outside, OuterFrames::TooDeep) {
             self.count = 0;
         }
         walked
@@ -199,7 +199,7 @@ impl Walker {
         };
         let words = usize::from(outer.words)..usize::from(last.words);
         if let (1.., Some(words)) = (new, self.words.get(words)) {
-            let met = Met { index: index as u32, serial: outer.serial };
+            let met = KnownFrame { index: index as u32, serial: outer.serial };
             self.memo.keep(first, last.needs_bp, words, met, node);
         }
     }
@@ -217,11 +217,11 @@ impl Walker {
 
     /// Names `new` frames inside of those outside, and keeps them. `met` is the step to the known frame.
     #[inline(always)]
-    fn name(&mut self, region: Region, outside: Outside, met: Step, new: usize) -> Walked {
+    fn name(&mut self, region: Region, outside: OuterFrames, met: Step, new: usize) -> Walked {
         let (kept, root, new) = match outside {
-            Outside::Known(kept) => (kept, None, new),
-            Outside::Root(cut) => (0, region.root(cut, self.generation), new),
-            Outside::TooDeep => (0, region.root(true, self.generation), KEPT_OF_DEEP),
+            OuterFrames::Known(kept) => (kept, None, new),
+            OuterFrames::Root(cut) => (0, region.root(cut, self.generation), new),
+            OuterFrames::TooDeep => (0, region.root(true, self.generation), KEPT_OF_DEEP),
         };
         let last = kept.checked_sub(1).and_then(|last| self.known.get(last)).copied();
         let Some(mut node) = last.map(|known| known.node).or(root) else {
@@ -246,7 +246,7 @@ impl Walker {
                 Some(slot) => {
                     self.serial += 1;
                     let (frame, words, serial) = (step.frame, words as u16, self.serial);
-                    *slot = Known { frame, node, words, needs_bp, serial };
+                    *slot = WalkedFrame { frame, node, words, needs_bp, serial };
                     self.count += 1;
                 }
                 None => self.count = 0,

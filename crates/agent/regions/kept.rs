@@ -24,10 +24,10 @@ pub struct Handle {
 
 /// A name, as each of them wants to see it. The text follows.
 #[repr(C)]
-pub struct Kept {
+pub struct KeptName {
     pub domain: Domain,
     pub handle: Handle,
-    next: *mut Kept,
+    next: *mut KeptName,
 }
 
 /// Room for some thousand names.
@@ -37,10 +37,10 @@ struct Room(UnsafeCell<[u64; BYTES / 8]>);
 unsafe impl Sync for Room {}
 static ROOM: Room = Room(UnsafeCell::new([0; BYTES / 8]));
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-static FIRST: AtomicPtr<Kept> = AtomicPtr::new(ptr::null_mut());
+static FIRST: AtomicPtr<KeptName> = AtomicPtr::new(ptr::null_mut());
 
 /// The kept name; null where there is no room. Threads that come at once may keep a name twice: both mean the same.
-pub fn keep(name: &[u8]) -> *const Kept {
+pub fn keep(name: &[u8]) -> *const KeptName {
     let first = FIRST.load(Ordering::Acquire);
     let mut at = first;
     while !at.is_null() {
@@ -52,14 +52,14 @@ pub fn keep(name: &[u8]) -> *const Kept {
             at = (*at).next;
         }
     }
-    let bytes = size_of::<Kept>() + name.len().min(BYTES) + 1;
+    let bytes = size_of::<KeptName>() + name.len().min(BYTES) + 1;
     let place = TAKEN.fetch_add(bytes.next_multiple_of(8), Ordering::Relaxed);
     if place >= BYTES || bytes > BYTES - place {
         // It must not grow until it begins anew.
         TAKEN.store(BYTES, Ordering::Relaxed);
         return ptr::null();
     }
-    let kept = ROOM.0.get().cast::<u8>().wrapping_add(place).cast::<Kept>();
+    let kept = ROOM.0.get().cast::<u8>().wrapping_add(place).cast::<KeptName>();
     let text = kept.wrapping_add(1).cast::<u8>();
     let none = [ptr::null(); 4];
     // Safety: an aligned part of our own that is as long; what follows the text is zero.
@@ -67,7 +67,7 @@ pub fn keep(name: &[u8]) -> *const Kept {
         ptr::copy_nonoverlapping(name.as_ptr(), text, name.len());
         let domain = Domain { flags: 1, name: text.cast(), wide_and_reserved: none };
         let handle = Handle { text: text.cast(), wide_and_reserved: none };
-        kept.write(Kept { domain, handle, next: first });
+        kept.write(KeptName { domain, handle, next: first });
     }
     let mut before = first;
     while let Err(other) = FIRST.compare_exchange(before, kept, Ordering::AcqRel, Ordering::Acquire)

@@ -216,7 +216,7 @@ pub fn roofline(
     });
     let all = totals.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
     let squares: f64 = totals.iter().map(|one| (*one as f64).powi(2)).sum();
-    let whole = Whole { flops: all, squares, bursts: totals.len() };
+    let whole = WholeTotals { flops: all, squares, bursts: totals.len() };
     let mut found: Vec<(u64, WorkRow)> = Vec::new();
     for ((key, place), bursts) in rows.heads.into_iter().zip(&bursts) {
         let mut sum = Work::default();
@@ -249,7 +249,7 @@ impl Rows {
 }
 
 /// What shares are of.
-struct Whole {
+struct WholeTotals {
     flops: u64,
     squares: f64,
     bursts: usize,
@@ -332,7 +332,7 @@ fn row(
     place: LocationId,
     sum: &Work,
     bursts: &[(Work, u64)],
-    whole: &Whole,
+    whole: &WholeTotals,
 ) -> WorkRow {
     let samples = bursts.len() as u64;
     let exact = |value: u64, unit: &str| Metric {
@@ -405,7 +405,7 @@ fn ratio(pairs: &[(f64, f64)], factor: f64, unit: &str) -> Metric {
 }
 
 /// The row's operations among all: a ratio of sums over bursts, those without the row included.
-fn share(flops: u64, bursts: &[(Work, u64)], whole: &Whole) -> Metric {
+fn share(flops: u64, bursts: &[(Work, u64)], whole: &WholeTotals) -> Metric {
     let total = whole.flops.max(1) as f64;
     let ratio = flops as f64 / total;
     let mut residuals = ratio * ratio * whole.squares;

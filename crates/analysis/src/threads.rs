@@ -40,10 +40,10 @@ impl Thread {
     }
 }
 
-type Found = BTreeMap<(Pid, Tid), (Thread, bool)>;
+type ThreadsByTid = BTreeMap<(Pid, Tid), (Thread, bool)>;
 
 /// Notes that a thread was there at `time`; the flag says whether it has ended.
-fn seen(found: &mut Found, pid: Pid, tid: Tid, time: Nanos) -> (&mut Thread, &mut bool) {
+fn seen(found: &mut ThreadsByTid, pid: Pid, tid: Tid, time: Nanos) -> (&mut Thread, &mut bool) {
     let new = || {
         let thread =
             Thread { pid, tid, name: String::new(), start: time, end: time, start_known: false };
@@ -67,7 +67,7 @@ impl ThreadTable {
     #[must_use]
     pub fn new(recording: &Recording) -> ThreadTable {
         let recording_end = Nanos(recording.run.elapsed_ns);
-        let mut found = Found::new();
+        let mut found = ThreadsByTid::new();
         for event in &recording.thread_events {
             let (thread, ended) = seen(&mut found, event.pid, event.tid, event.time);
             match event.kind {

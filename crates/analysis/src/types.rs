@@ -34,7 +34,7 @@ pub struct UsedBytes {
 pub struct SiteTypes {
     types: Vec<String>,
     fields: Vec<Field>,
-    of_site: HashMap<(ModuleId, FileOffset, usize), Known>,
+    of_site: HashMap<(ModuleId, FileOffset, usize), KnownType>,
 }
 
 /// A member of a type, a whole type, or none.
@@ -51,7 +51,7 @@ pub struct Field {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Known {
+struct KnownType {
     of: TypeId,
     field: FieldId,
     /// Bytes touched of a value: the first, and one past the last.
@@ -94,13 +94,13 @@ impl SiteTypes {
                 FieldId::new(found.fields.len() - 1)
             });
             let Ok(number) = usize::try_from(fact.access) else { continue };
-            let known = Known { of, field, range, bytes };
+            let known = KnownType { of, field, range, bytes };
             found.of_site.entry((fact.module, fact.offset, number)).or_insert(known);
         }
         found
     }
 
-    fn known(&self, site: &Site) -> Option<&Known> {
+    fn known(&self, site: &Site) -> Option<&KnownType> {
         self.of_site.get(&(site.module, site.offset, site.number))
     }
 

@@ -10,7 +10,7 @@ use sys::kernels::{KernelError, pin_current_thread};
 use sys::process::thread_cpu_time;
 
 /// What the threads did and how long that took.
-pub(crate) struct Together<R> {
+pub(crate) struct GroupRun<R> {
     /// In the order of the jobs.
     pub results: Vec<R>,
     /// From the start of the first to the end of the last: the time that a program would have waited.
@@ -52,7 +52,7 @@ pub(crate) fn watched<R>(work: impl FnOnce() -> R) -> (R, Watched) {
 pub(crate) fn together<J: Send, R: Send>(
     jobs: Vec<(CpuId, J)>,
     work: impl Fn(J) -> R + Sync,
-) -> Result<Together<R>, KernelError> {
+) -> Result<GroupRun<R>, KernelError> {
     let barrier = Barrier::new(jobs.len());
     type Outcome<R> = Result<(Instant, R, Watched), KernelError>;
     let outcomes: Vec<Outcome<R>> = std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ pub(crate) fn together<J: Send, R: Send>(
         span = Some(span.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
     }
     let elapsed = span.map_or(Duration::ZERO, |(first, last)| last - first);
-    Ok(Together { results, elapsed, disturbed: any_disturbed })
+    Ok(GroupRun { results, elapsed, disturbed: any_disturbed })
 }
 
 /// Runs `work` on one CPU in a thread of its own, so that our own affinity stays as it was.

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the answer to `status` says of a collection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct About {
+pub struct CollectionStatus {
     /// The collecting process.
     pub collector: i32,
     /// The observed process; `None` for a machine.
@@ -49,7 +49,7 @@ pub struct About {
     pub paused: bool,
 }
 
-impl About {
+impl CollectionStatus {
     fn lines(&self) -> String {
         let target = self.target.map_or(String::new(), |pid| format!("target {pid}\n"));
         format!(
@@ -62,8 +62,8 @@ impl About {
         )
     }
 
-    fn parse(text: &str) -> Option<About> {
-        let mut about = About::default();
+    fn parse(text: &str) -> Option<CollectionStatus> {
+        let mut about = CollectionStatus::default();
         for (key, value) in text.lines().filter_map(|line| line.split_once(' ')) {
             match key {
                 "collector" => about.collector = value.parse().ok()?,
@@ -264,13 +264,13 @@ fn check(directory: &Path) -> io::Result<()> {
 
 /// A collection that answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct RunningCollection {
     /// What it says of itself.
-    pub about: About,
+    pub about: CollectionStatus,
     socket: PathBuf,
 }
 
-impl Found {
+impl RunningCollection {
     /// Asks it for something. The inner error is its own refusal.
     ///
     /// # Errors
@@ -300,7 +300,7 @@ fn ask(socket: &Path, wish: &Wish) -> io::Result<Result<String, String>> {
 /// The collections of this user that run, and what is wrong with the others: sockets that do not answer, directories of
 /// others. Sockets that a killed collector left behind are removed.
 #[must_use]
-pub fn running(directories: &[PathBuf]) -> (Vec<Found>, Vec<String>) {
+pub fn running(directories: &[PathBuf]) -> (Vec<RunningCollection>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for directory in directories.iter().filter(|directory| directory.exists()) {
         if let Err(error) = check(directory) {
@@ -310,8 +310,8 @@ pub fn running(directories: &[PathBuf]) -> (Vec<Found>, Vec<String>) {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         for socket in entries.map(|entry| entry.path()) {
             match ask(&socket, &Wish::Status) {
-                Ok(Ok(text)) => match About::parse(&text) {
-                    Some(about) => found.push(Found { about, socket }),
+                Ok(Ok(text)) => match CollectionStatus::parse(&text) {
+                    Some(about) => found.push(RunningCollection { about, socket }),
                     None => problems.push(format!("{} answers with nonsense", socket.display())),
                 },
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -330,7 +330,7 @@ pub fn running(directories: &[PathBuf]) -> (Vec<Found>, Vec<String>) {
 
 /// The answer to `status`.
 #[must_use]
-pub fn status(about: &About) -> String {
+pub fn status(about: &CollectionStatus) -> String {
     format!("\n{}", about.lines())
 }
 
@@ -346,9 +346,15 @@ mod tests {
         path
     }
 
-    fn about() -> About {
+    fn about() -> CollectionStatus {
         let command = "./a b\nc".to_owned();
-        About { collector: 7, target: Some(9), command, paused: true, ..About::default() }
+        CollectionStatus {
+            collector: 7,
+            target: Some(9),
+            command,
+            paused: true,
+            ..CollectionStatus::default()
+        }
     }
 
     /// Answers until the asking thread is done.
@@ -382,7 +388,7 @@ mod tests {
             (one.about.clone(), one.ask(&Wish::Mark("x\ny".into())), one.ask(&Wish::Pause))
         });
         let ((found, marked, paused), wishes) = serve(&mut control, asking);
-        assert_eq!(found, About { command: "./a b c".to_owned(), ..about() });
+        assert_eq!(found, CollectionStatus { command: "./a b c".to_owned(), ..about() });
         assert_eq!(marked.unwrap(), Ok("marked x y".to_owned()));
         assert_eq!(paused.unwrap(), Err("not now".to_owned()));
         assert_eq!(wishes, [Wish::Status, Wish::Mark("x y".to_owned()), Wish::Pause]);

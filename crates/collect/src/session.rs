@@ -24,7 +24,7 @@ use sys::process::{self, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspend
 use tracee::status::FaultCounts;
 
 use crate::bursts::{BurstOptions, Bursts};
-use crate::control::{self, About, Control};
+use crate::control::{self, CollectionStatus, Control};
 use crate::counting::{Choice, Counting};
 use crate::first_checks::FirstChecks;
 use crate::heap::{Heap, HeapOptions};
@@ -76,8 +76,8 @@ pub struct Options {
     pub region_library: Option<PathBuf>,
     /// Observe nothing until somebody asks for it.
     pub start_paused: bool,
-    /// What to answer who asks what is collected; `None`: the collection cannot be steered.
-    pub about: Option<About>,
+    /// The answer to a request for what is collected; `None`: the collection cannot be steered.
+    pub about: Option<CollectionStatus>,
 }
 
 /// Why nothing could be collected.

@@ -24,14 +24,14 @@ struct Key {
 }
 
 /// A frame of a chain with its node, outermost first.
-type Known = ((ModuleId, FileOffset), StackId);
+type KnownFrame = ((ModuleId, FileOffset), StackId);
 
 /// All call chains seen so far.
 #[derive(Default)]
 pub struct StackTree {
     nodes: HashMap<Key, StackId, BuildHasherDefault<NodeHasher>>,
     /// The last chain of each thread: consecutive samples mostly share their callers, which then need no look-up.
-    last: HashMap<Tid, (bool, Vec<Known>)>,
+    last: HashMap<Tid, (bool, Vec<KnownFrame>)>,
 }
 
 impl StackTree {
@@ -51,7 +51,7 @@ impl StackTree {
             self.last.clear();
         }
         let (last_complete, last) = self.last.entry(thread).or_default();
-        let same = |(known, frame): &(&Known, &(ModuleId, FileOffset))| known.0 == **frame;
+        let same = |(known, frame): &(&KnownFrame, &(ModuleId, FileOffset))| known.0 == **frame;
         let shared = if *last_complete == complete {
             last.iter().zip(frames.iter().rev()).take_while(same).count()
         } else {

@@ -33,7 +33,7 @@ use symbols::{Demangle, Elf, KernelSymbols, ModuleImage, SourceFrame, SymbolTabl
 
 pub use self::assigned::assignments;
 pub use self::code::traced_addresses;
-use self::complaints::{About, Complaint};
+use self::complaints::{Complaint, ModuleComplaint};
 pub use self::naming::{Naming, Wanted};
 pub use self::variables::{Globals, globals};
 use crate::modules::{HeldFiles, vdso_image};
@@ -186,12 +186,12 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn about(&self, complaint: Complaint) -> About {
+    fn about(&self, complaint: Complaint) -> ModuleComplaint {
         let name = file_name(self.module).to_owned();
-        About { name, addresses: self.offsets.len(), complaint }
+        ModuleComplaint { name, addresses: self.offsets.len(), complaint }
     }
 
-    fn own_sentence(&self, sentence: impl std::fmt::Display) -> About {
+    fn own_sentence(&self, sentence: impl std::fmt::Display) -> ModuleComplaint {
         self.about(Complaint::Own(format!("{}: {sentence}", self.module.path)))
     }
 }
@@ -244,7 +244,7 @@ struct Answer {
     frames: Vec<Frame>,
     types: Vec<AccessType>,
     code: Vec<(u64, SampledCode)>,
-    complaints: Vec<About>,
+    complaints: Vec<ModuleComplaint>,
 }
 
 /// Takes jobs until there are none. The receiver lives as long as the scope, so failed sends are ignored.

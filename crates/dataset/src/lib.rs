@@ -23,5 +23,5 @@ pub use error::DatasetError;
 pub use identity::{Identity, date};
 pub use questions::{AnswerColumn, COMMON, Parameter, Question, questions};
 pub use rows::{Labels, Rows, rows};
-pub use store::{Dataset, Held, VERSION_FILE, Verified};
+pub use store::{Dataset, Membership, VERSION_FILE, Verified};
 pub use tables::{ColumnType, PARTITIONS, TABLES, TableColumns, VERSION, Value};

@@ -27,7 +27,7 @@ const STATE_KEY: &str = "fathom.state";
 pub struct Footer {
     /// Version of the dataset's format that wrote it.
     pub version: u64,
-    /// State of the result, see [`crate::Held`].
+    /// State of the result, see [`crate::Membership`].
     pub state: String,
 }
 

@@ -49,7 +49,7 @@ pub struct Dataset {
 
 /// Whether a result is in the dataset already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum Membership {
     /// It is not.
     No,
     /// It is, as it would be added now.
@@ -131,14 +131,14 @@ impl Dataset {
 
     /// Whether a result is there already.
     #[must_use]
-    pub fn holds(&self, identity: &Identity, state: RunState) -> Held {
+    pub fn holds(&self, identity: &Identity, state: RunState) -> Membership {
         let [.., runs] = &TABLES;
         match parquet_file::footer(&self.file(runs, identity)) {
-            None => Held::No,
-            Some(Footer { version, .. }) if version < VERSION => Held::Less,
+            None => Membership::No,
+            Some(Footer { version, .. }) if version < VERSION => Membership::Less,
             Some(Footer { state: held, .. }) => {
                 let gains = held == state_name(RunState::Incomplete) && state == RunState::Complete;
-                if gains { Held::Less } else { Held::Whole }
+                if gains { Membership::Less } else { Membership::Whole }
             }
         }
     }

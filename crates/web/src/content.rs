@@ -82,7 +82,7 @@ pub(crate) struct Carried {
 }
 
 /// The other result of a comparison.
-pub enum Other<'a> {
+pub enum ComparedResult<'a> {
     /// It is the base.
     Base(&'a Recording),
     /// It is the new one.
@@ -138,10 +138,14 @@ impl<'a> Site<'a> {
     ///
     /// # Errors
     /// When its call stacks cannot be had.
-    pub fn comparing(self, diff: &Document, other: &Other<'_>) -> Result<Site<'a>, WebError> {
+    pub fn comparing(
+        self,
+        diff: &Document,
+        other: &ComparedResult<'_>,
+    ) -> Result<Site<'a>, WebError> {
         let (side, recording) = match other {
-            Other::Base(recording) => ("base", recording),
-            Other::New(recording) => ("new", recording),
+            ComparedResult::Base(recording) => ("base", recording),
+            ComparedResult::New(recording) => ("new", recording),
         };
         let stacks = report::stacks(&Prepared::new(recording), &[], side)?;
         let stacks = format!("{{\"side\":\"{side}\",\"stacks\":{stacks}}}");

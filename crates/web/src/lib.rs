@@ -22,7 +22,7 @@ mod server;
 mod texts;
 mod window;
 
-pub use content::{CodeOf, EMBEDDED, Other, Site};
+pub use content::{CodeOf, ComparedResult, EMBEDDED, Site};
 pub use error::WebError;
 pub use page::page;
 pub use server::{Server, serve_text};

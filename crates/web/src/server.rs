@@ -184,14 +184,14 @@ fn answered(site: &Site<'_>, question: &str) -> String {
 /// Answers each question once, however many threads ask at a time.
 #[derive(Default)]
 struct Desk {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptAnswers>,
     /// Nobody waits for an answer.
     idle: Condvar,
 }
 
 /// Answers by question; one that is being made is not there yet.
 #[derive(Default)]
-struct Kept {
+struct KeptAnswers {
     answers: HashMap<String, Arc<OnceLock<Arc<str>>>>,
     bytes: usize,
     /// Number of threads that wait for an answer.
@@ -199,7 +199,7 @@ struct Kept {
 }
 
 impl Desk {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptAnswers> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -233,7 +233,7 @@ impl Desk {
     }
 }
 
-impl Kept {
+impl KeptAnswers {
     /// One more answer was made. All others are forgotten where they would be too many.
     fn add(&mut self, question: &str, answer: &Arc<OnceLock<Arc<str>>>, bytes: usize) {
         if self.bytes + bytes > KEPT {

@@ -53,7 +53,10 @@ fn site<'a>(base: &Recording, recording: &'a Recording) -> web::Site<'a> {
     let diff = compared(base, recording);
     let sweep = include_str!("../../report/tests/golden/scale.json");
     let site = web::Site::new(recording, "r000ma", Vec::new(), &|_| None);
-    site.comparing(&diff, &web::Other::Base(base)).expect("stacks").scaling(sweep).expect("a sweep")
+    site.comparing(&diff, &web::ComparedResult::Base(base))
+        .expect("stacks")
+        .scaling(sweep)
+        .expect("a sweep")
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(crate) type Asker<'q> = (
 pub(crate) struct Answers {
     pub(crate) walked: Walked,
     lines: Vec<BurstLines>,
-    steps: steps::Known,
+    steps: steps::SiteSteps,
 }
 
 impl<'a> Asking<'a> {

@@ -38,14 +38,14 @@ pub(super) fn free(
         code,
         asked: &asked,
         hurt: HashSet::new(),
-        held: Held::new(),
+        held: HeldLocations::new(),
         run: None,
         burst: None,
     };
     in_order(recording, code, &mut runs);
     let Runs { hurt, held, .. } = runs;
     asked.retain(|block| !hurt.contains(block));
-    let mut others = Others { code, held: &held, hurt: HashSet::new(), burst: None };
+    let mut others = OtherStores { code, held: &held, hurt: HashSet::new(), burst: None };
     in_order(recording, code, &mut others);
     let hurt = others.hurt;
     asked.retain(|block| !hurt.contains(block));
@@ -53,7 +53,7 @@ pub(super) fn free(
 }
 
 /// Places by process, begin, and the loop that holds them: their ends, and the thread.
-type Held = BTreeMap<(Pid, u64, BlockId), (u64, Tid)>;
+type HeldLocations = BTreeMap<(Pid, u64, BlockId), (u64, Tid)>;
 
 /// A run of a loop, up to here.
 struct Run {
@@ -66,7 +66,7 @@ struct Runs<'a> {
     code: &'a TracedCode,
     asked: &'a HashSet<BlockId>,
     hurt: HashSet<BlockId>,
-    held: Held,
+    held: HeldLocations,
     run: Option<Run>,
     burst: Option<(Pid, Tid)>,
 }
@@ -181,14 +181,14 @@ impl Run {
 }
 
 /// Stores of threads to what loops of others hold.
-struct Others<'a> {
+struct OtherStores<'a> {
     code: &'a TracedCode,
-    held: &'a Held,
+    held: &'a HeldLocations,
     hurt: HashSet<BlockId>,
     burst: Option<(Pid, Tid)>,
 }
 
-impl Tool for Others<'_> {
+impl Tool for OtherStores<'_> {
     type OfBurst = ();
 
     fn begin(&mut self, burst: &Burst, _: usize) {

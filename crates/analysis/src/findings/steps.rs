@@ -80,7 +80,7 @@ struct SiteState {
 
 /// What was seen of sites until now, in the order of bursts.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct SiteSteps {
     /// With the first long run of each, and where all like it were.
     sites: BTreeMap<SiteIndex, (Steps, Option<Passage>)>,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Known {
 /// What a burst saw of a site, and its long runs.
 pub(crate) type OfSite = (SiteIndex, Steps, Vec<Passage>);
 
-impl Known {
+impl SiteSteps {
     pub(super) fn add(&mut self, sites: Vec<OfSite>) {
         for (site, more, passages) in sites {
             let (steps, first) = self.sites.entry(site).or_default();

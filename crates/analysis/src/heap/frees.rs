@@ -60,13 +60,13 @@ struct Sums {
 
 /// What is left of blocks: allocated less freed, by the same key. May be negative on the way.
 #[derive(Default)]
-struct Left {
+struct LiveBlocks {
     blocks: i128,
     bytes: i128,
     places: BTreeMap<LocationId, i128>,
 }
 
-impl Left {
+impl LiveBlocks {
     fn add(&mut self, place: LocationId, blocks: i128, bytes: i128) {
         self.blocks += blocks;
         self.bytes += bytes;
@@ -91,7 +91,7 @@ pub fn free_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
         whole.then_some((key, place))
     };
     let mut sums: BTreeMap<(RowKey, Freed), Sums> = BTreeMap::new();
-    let mut left: BTreeMap<RowKey, Left> = BTreeMap::new();
+    let mut left: BTreeMap<RowKey, LiveBlocks> = BTreeMap::new();
     for fact in recording.heap_frees.iter().filter(|fact| selection.has_time(fact.time)) {
         let Some((key, place)) = who(fact.pid, fact.stack) else { continue };
         let by = paths.of(fact.free_stack.and_then(|id| profile.stacks.find(id)));
@@ -116,7 +116,7 @@ pub fn free_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
 }
 
 /// Blocks that were not freed, if any.
-fn rest(left: Left) -> Option<Sums> {
+fn rest(left: LiveBlocks) -> Option<Sums> {
     let count = |sum: i128| u64::try_from(sum.max(0)).unwrap_or(u64::MAX);
     let places = left.places.into_iter().map(|(place, bytes)| (place, count(bytes))).collect();
     let sums = Sums { blocks: count(left.blocks), bytes: count(left.bytes), places };

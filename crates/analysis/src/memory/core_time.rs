@@ -93,7 +93,7 @@ pub(super) struct Paces {
 impl Paces {
     pub(super) fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Paces {
         let recording = profile.recording;
-        let began = Began::read(profile, code, works);
+        let began = PathOrigins::read(profile, code, works);
         let mut paths: BTreeMap<FunctionId, Vec<Option<Bounds>>> = BTreeMap::new();
         for one in &recording.no_miss_times {
             let Some((function, pace)) = began.pace(one) else { continue };
@@ -139,12 +139,12 @@ fn together(paths: &[Option<Bounds>], further: f64) -> Option<Bounds> {
 }
 
 /// In which function the bursts of paths began.
-struct Began {
+struct PathOrigins {
     by_burst: HashMap<BurstId, FunctionId>,
 }
 
-impl Began {
-    fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Began {
+impl PathOrigins {
+    fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> PathOrigins {
         let recording = profile.recording;
         let paths = recording.no_miss_times.iter().filter_map(|one| one.path);
         let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
@@ -160,7 +160,7 @@ impl Began {
         stream(recording, code, &bursts, first, |burst, function| {
             by_burst.extend(function.map(|function| (burst.id, function)));
         });
-        Began { by_burst }
+        PathOrigins { by_burst }
     }
 
     /// What an instruction of the path took, and in which function its burst began.

@@ -22,7 +22,7 @@ use facts::{BurstFlavour, Evidence, Metric, decode_records};
 use super::Memory;
 use super::levels::LevelShares;
 use super::rows::MemoryRow;
-use super::timer_step::{TimerStep, Within};
+use super::timer_step::{TimerStep, WithinBounds};
 use crate::hotspots::{Key, RowKey};
 use crate::objects::{Objects, Part, Pieces, Units};
 use crate::profile::Profile;
@@ -196,7 +196,7 @@ impl TimedLoads {
             loads
                 .iter()
                 .map(|one| self.timer_step.within(one.nanos, from, f64::INFINITY))
-                .sum::<Within>()
+                .sum::<WithinBounds>()
         };
         let share = |loads: &Vec<Timed>| {
             let (far, farthest) = (beyond(loads, l2, l3), beyond(loads, l3, dram));
@@ -318,7 +318,7 @@ impl Weighted {
         let within = |(nanos, weight, _): &(f64, f64, BurstId)| {
             self.timer_step.within(*nanos, from, to).times(weight / self.sum)
         };
-        let share = self.loads.iter().map(within).sum::<Within>();
+        let share = self.loads.iter().map(within).sum::<WithinBounds>();
         let interval = |share: f64| wilson(share.min(1.0), effective);
         let (low, high) = (interval(share.sure).0, interval(share.possible).1);
         self.metric(share.best.min(1.0) * 100.0, "percent", (low * 100.0, high * 100.0))

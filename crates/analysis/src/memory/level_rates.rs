@@ -46,7 +46,7 @@ pub struct LevelRate {
 
 /// A level whose bandwidth limits.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Near {
+pub(super) struct NearLimit {
     pub(super) level: u32,
     /// Percent of what so many threads reach there.
     pub(super) of_reach: Estimate,
@@ -178,7 +178,7 @@ impl Memory<'_> {
     }
 
     /// The level of cache that is used most.
-    pub(super) fn near_level(&self) -> Option<Near> {
+    pub(super) fn near_level(&self) -> Option<NearLimit> {
         let near = |rate: LevelRate| {
             let of_reach = rate.of_reachable.drawn(0)?;
             let value = rate.rate.value?;
@@ -187,7 +187,7 @@ impl Memory<'_> {
                 rate.level,
                 of_reach.point()
             );
-            Some(Near { level: rate.level, of_reach, why })
+            Some(NearLimit { level: rate.level, of_reach, why })
         };
         let found = self.level_rates().into_iter().filter_map(near);
         found.max_by(|a, b| a.of_reach.point().total_cmp(&b.of_reach.point()))

@@ -70,7 +70,7 @@ use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
 use self::unrecorded::Unrecorded;
 use self::work::{
-    BurstWork, Done, SiteWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
+    BurstWork, SiteWork, UnitWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };
 use crate::accesses::is_chosen;
 use crate::findings::{Answers, Asked, Asking, stored};
@@ -177,7 +177,7 @@ pub(crate) struct Amounts {
 }
 
 /// The number of a burst's work, that, what it did at a site, and there with a part of an object.
-type OfPart<'w> = (usize, &'w BurstWork, &'w SiteWork, &'w Done);
+type OfPart<'w> = (usize, &'w BurstWork, &'w SiteWork, &'w UnitWork);
 
 impl Replayed {
     /// Simulates all bursts, with objects distinguished as finely as requested, if any were recorded. Takes about 10 ns per access
@@ -343,7 +343,7 @@ impl Replayed {
     }
 
     /// Bytes that a burst read from memory and wrote to it, at a site or in a part of an object there.
-    fn moved_by(&self, burst: &BurstWork, site: &SiteWork, done: &Done) -> (Bounds, Bounds) {
+    fn moved_by(&self, burst: &BurstWork, site: &SiteWork, done: &UnitWork) -> (Bounds, Bounds) {
         // First touches by time are those of the site: so the parts' lines sum up to the site's.
         let fills = self.model.fetched(burst, site, &done.fills).times(LINE);
         let dirtied = self.model.dirtied(burst, site, &done.dirtied).times(LINE);

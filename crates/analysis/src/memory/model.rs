@@ -21,7 +21,7 @@ use super::levels::STLB_WAYS;
 use super::pass::{Passed, SiteOutcomes};
 use super::survival::Survival;
 use super::times::BINS;
-use super::work::{BurstWork, Partly, SiteWork, listed};
+use super::work::{BoundedCount, BurstWork, SiteWork, listed};
 use crate::index_map::IndexMap;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
@@ -111,14 +111,24 @@ impl Model {
     }
 
     /// Expected number of lines, of those that a site fetched in a burst.
-    pub(crate) fn fetched(&self, burst: &BurstWork, site: &SiteWork, lines: &Partly) -> Bounds {
+    pub(crate) fn fetched(
+        &self,
+        burst: &BurstWork,
+        site: &SiteWork,
+        lines: &BoundedCount,
+    ) -> Bounds {
         let unknown = self.unknown_lines(burst.place, site.site, lines, &site.firsts);
         Bounds::exactly(lines.known as f64).plus(unknown)
     }
 
     /// The same of those that it made dirty. A line that another site touched first was fetched by that one: `c += x` is mostly
     /// a load and a store of two instructions, of which the store never misses.
-    pub(crate) fn dirtied(&self, burst: &BurstWork, site: &SiteWork, lines: &Partly) -> Bounds {
+    pub(crate) fn dirtied(
+        &self,
+        burst: &BurstWork,
+        site: &SiteWork,
+        lines: &BoundedCount,
+    ) -> Bounds {
         let fetched_by = self.sites.get(&site.site).map(|chances| &chances.outcomes.fetched_by);
         let fetched_by = fetched_by.filter(|by| !by.is_empty());
         let Some(fetched_by) = fetched_by else { return self.fetched(burst, site, lines) };
@@ -138,7 +148,7 @@ impl Model {
         &self,
         place: CodeRegion,
         site: SiteIndex,
-        lines: &Partly,
+        lines: &BoundedCount,
         firsts: &[(u8, u64)],
     ) -> Bounds {
         let Some(chances) = self.sites.get(&site) else { return Bounds::default() };
@@ -150,7 +160,7 @@ impl Model {
     fn lines_of(
         &self,
         (place, chances, reached): (CodeRegion, &Chances, Bounds),
-        lines: &Partly,
+        lines: &BoundedCount,
         firsts: &[(u8, u64)],
     ) -> Bounds {
         if chances.llc.is_closed() {
@@ -265,7 +275,7 @@ impl Model {
             high: one.high * second.high,
         };
         let firsts = listed(&of.times.absent.unknown);
-        let fills = Partly::of(&of.llc.absent);
+        let fills = BoundedCount::of(&of.llc.absent);
         let dram = self.lines_of((place, chances, reached), &fills, &firsts);
         let dram = dram.plus(Bounds::exactly(fills.known as f64));
         let dram = dram.times(1.0 / executed);

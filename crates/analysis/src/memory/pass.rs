@@ -20,7 +20,7 @@ use super::core_time::loops;
 use super::footprint::Footprint;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
-use super::work::{BurstWork, Done, SiteWork, listed};
+use super::work::{BurstWork, SiteWork, UnitWork, listed};
 use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
@@ -249,12 +249,12 @@ impl Tool for Walker<'_> {
                 last[site.index()] = Step::default();
                 let firsts = std::mem::replace(&mut firsts[site.index()], [0; BINS]);
                 let (firsts, parts) = (listed(&firsts), Vec::new());
-                work.sites.push(SiteWork { site, done: Done::default(), firsts, parts });
+                work.sites.push(SiteWork { site, done: UnitWork::default(), firsts, parts });
             }
             if let Some(work) = work.sites.last_mut() {
                 work.done.add(tally);
                 if divides {
-                    let mut done = Done::default();
+                    let mut done = UnitWork::default();
                     done.add(tally);
                     work.parts.push((part, done));
                 }

@@ -23,7 +23,7 @@ pub(super) struct TimerStep {
 
 /// A share, or a number, of times within bounds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Within {
+pub(super) struct WithinBounds {
     /// Those that surely are.
     pub(super) sure: f64,
     /// By the triangle.
@@ -50,15 +50,15 @@ impl TimerStep {
     }
 
     /// Whether a time that shows as `nanos` lies from `from` on and below `to`. A first bound of 0 excludes nothing.
-    pub(super) fn within(self, nanos: f64, from: f64, to: f64) -> Within {
+    pub(super) fn within(self, nanos: f64, from: f64, to: f64) -> WithinBounds {
         let from = if from > 0.0 { from } else { f64::NEG_INFINITY };
         let share = |holds: bool| if holds { 1.0 } else { 0.0 };
         if self.step == 0.0 {
             let is_within = share(from <= nanos && nanos < to);
-            return Within { sure: is_within, best: is_within, possible: is_within };
+            return WithinBounds { sure: is_within, best: is_within, possible: is_within };
         }
         let (least, most) = (nanos - self.step, nanos + self.step);
-        Within {
+        WithinBounds {
             sure: share(from <= least && most < to),
             best: self.below(to - nanos) - self.below(from - nanos),
             possible: share(from <= most && least < to),
@@ -72,17 +72,17 @@ impl TimerStep {
     }
 }
 
-impl Within {
+impl WithinBounds {
     /// Of a part that has this weight.
-    pub(super) fn times(self, weight: f64) -> Within {
-        let Within { sure, best, possible } = self;
-        Within { sure: sure * weight, best: best * weight, possible: possible * weight }
+    pub(super) fn times(self, weight: f64) -> WithinBounds {
+        let WithinBounds { sure, best, possible } = self;
+        WithinBounds { sure: sure * weight, best: best * weight, possible: possible * weight }
     }
 }
 
-impl Sum for Within {
-    fn sum<I: Iterator<Item = Within>>(all: I) -> Within {
-        all.fold(Within::default(), |sum, one| Within {
+impl Sum for WithinBounds {
+    fn sum<I: Iterator<Item = WithinBounds>>(all: I) -> WithinBounds {
+        all.fold(WithinBounds::default(), |sum, one| WithinBounds {
             sure: sum.sure + one.sure,
             best: sum.best + one.best,
             possible: sum.possible + one.possible,
@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn fine_times_are_what_they_show() {
         let fine = TimerStep::default();
-        let yes = Within { sure: 1.0, best: 1.0, possible: 1.0 };
+        let yes = WithinBounds { sure: 1.0, best: 1.0, possible: 1.0 };
         assert_eq!(fine.within(2.0, 2.0, 5.0), yes);
-        assert_eq!(fine.within(5.0, 2.0, 5.0), Within::default());
+        assert_eq!(fine.within(5.0, 2.0, 5.0), WithinBounds::default());
         assert_eq!(fine.within(-1.0, 0.0, 5.0), yes);
     }
 
@@ -121,7 +121,7 @@ mod tests {
     fn a_time_is_spread_over_two_steps() {
         let timer_step = TimerStep { step: 10.0 };
         let parts = [0.0, 2.0, 10.0, 20.0, f64::INFINITY];
-        let parts: Vec<Within> =
+        let parts: Vec<WithinBounds> =
             parts.windows(2).map(|ends| timer_step.within(10.0, ends[0], ends[1])).collect();
         let best: f64 = parts.iter().map(|part| part.best).sum();
         assert!((best - 1.0).abs() < 1e-12);
@@ -130,6 +130,6 @@ mod tests {
         assert_eq!(parts.iter().map(|part| part.sure).sum::<f64>(), 0.0);
         assert!(parts.iter().all(|part| part.possible == 1.0));
         let far = timer_step.within(100.0, 50.0, f64::INFINITY);
-        assert_eq!(far, Within { sure: 1.0, best: 1.0, possible: 1.0 });
+        assert_eq!(far, WithinBounds { sure: 1.0, best: 1.0, possible: 1.0 });
     }
 }

@@ -15,37 +15,37 @@ use crate::traced::SiteIndex;
 
 /// What a burst did at one site, or with one part of an object there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct UnitWork {
     pub(crate) loads: u64,
     pub(crate) stores: u64,
     /// Bytes that went past the caches.
     pub(crate) streamed: u64,
-    pub(crate) fills: Partly,
-    pub(crate) dirtied: Partly,
+    pub(crate) fills: BoundedCount,
+    pub(crate) dirtied: BoundedCount,
 }
 
 /// What a burst did at one site.
 #[derive(Clone, Debug)]
 pub(crate) struct SiteWork {
     pub(crate) site: SiteIndex,
-    pub(crate) done: Done,
+    pub(crate) done: UnitWork,
     /// First touches of the lines that are followed, by the time since the burst began.
     pub(crate) firsts: Vec<(u8, u64)>,
     /// The same by part of an object, where objects are distinguished.
-    pub(crate) parts: Vec<(Part, Done)>,
+    pub(crate) parts: Vec<(Part, UnitWork)>,
 }
 
 impl Deref for SiteWork {
-    type Target = Done;
+    type Target = UnitWork;
 
-    fn deref(&self) -> &Done {
+    fn deref(&self) -> &UnitWork {
         &self.done
     }
 }
 
 /// A count of lines, of which some are known to be and some may be.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Partly {
+pub(crate) struct BoundedCount {
     pub(crate) known: u64,
     /// By age, where there are any.
     pub(crate) unknown: Vec<(u8, u64)>,
@@ -99,9 +99,9 @@ impl BurstWork {
     }
 }
 
-impl Partly {
-    pub(crate) fn of(tally: &FillTally) -> Partly {
-        Partly { known: tally.misses, unknown: listed(&tally.unknown) }
+impl BoundedCount {
+    pub(crate) fn of(tally: &FillTally) -> BoundedCount {
+        BoundedCount { known: tally.misses, unknown: listed(&tally.unknown) }
     }
 
     fn add(&mut self, tally: &FillTally) {
@@ -115,7 +115,7 @@ impl Partly {
     }
 }
 
-impl Done {
+impl UnitWork {
     pub(super) fn add(&mut self, tally: &SiteTally) {
         self.loads += tally.loads;
         self.stores += tally.stores + tally.streaming_stores;

@@ -419,7 +419,7 @@ struct Model<'a> {
 }
 
 /// Where an access would go: by chance of being remote, and the shares of the nodes with memory. `None` if unknown.
-type Went = Option<(f64, Vec<f64>)>;
+type Destination = Option<(f64, Vec<f64>)>;
 
 impl<'a> Model<'a> {
     fn new(watcher: &'a Watcher<'a>, workers: &[ThreadIndex], topology: &'a Topology) -> Model<'a> {
@@ -473,13 +473,13 @@ impl<'a> Model<'a> {
     }
 
     /// All on one node.
-    fn at(&self, node: usize, own: usize) -> Went {
+    fn at(&self, node: usize, own: usize) -> Destination {
         let mut shares = vec![0.0; self.topology.nodes.len()];
         shares[node] = 1.0;
         Some((f64::from(node != own), shares))
     }
 
-    fn went(&self, one: &Accessed, policy: Policy) -> Went {
+    fn went(&self, one: &Accessed, policy: Policy) -> Destination {
         let OfBurst { thread, time, .. } = self.watcher.bursts[one.burst];
         let own = self.node(thread);
         match policy {
@@ -505,7 +505,7 @@ impl<'a> Model<'a> {
 
     /// On the node of whoever else uses the stretch: each of the others may be the first, by how much it uses of it. The node
     /// with most of them instead would be the other one wherever two use it alike.
-    fn by_users(&self, one: &Accessed, own: usize) -> Went {
+    fn by_users(&self, one: &Accessed, own: usize) -> Destination {
         let users = self.users.get(&one.stretch)?;
         let all: f64 = users.nodes.iter().sum();
         let mine = self.lines_of(one);

@@ -107,7 +107,7 @@ pub struct SharedLines {
 
 /// What is known of a line of a process.
 #[derive(Default)]
-struct Found {
+struct SharedLineUse {
     /// Of the first pair.
     time: Option<Nanos>,
     /// Of each pair of bursts.
@@ -138,7 +138,7 @@ pub(crate) fn compared(
     // Of most programs no two bursts are near enough to ask who ran when.
     let activity = LazyCell::new(|| activity(profile, &bursts));
     let mut pairs = 0;
-    let mut found: BTreeMap<(Pid, u64), Found> = BTreeMap::new();
+    let mut found: BTreeMap<(Pid, u64), SharedLineUse> = BTreeMap::new();
     for (first, one) in bursts.iter().enumerate() {
         let near = bursts.iter().enumerate().skip(first + 1);
         for (second, other) in near.take_while(|(_, other)| other.time - one.time <= NEAR) {
@@ -209,7 +209,7 @@ fn compare(
     (first, one): (usize, &BurstLines),
     (second, other): (usize, &BurstLines),
     usual: f64,
-    found: &mut BTreeMap<(Pid, u64), Found>,
+    found: &mut BTreeMap<(Pid, u64), SharedLineUse>,
 ) {
     for (line, mine) in &one.lines {
         let Some(theirs) = other.lines.get(line) else { continue };
@@ -235,7 +235,12 @@ fn compare(
     }
 }
 
-fn line((pid, line): (Pid, u64), found: &Found, bursts: &[BurstLines], rows: &Rows) -> SharedLine {
+fn line(
+    (pid, line): (Pid, u64),
+    found: &SharedLineUse,
+    bursts: &[BurstLines],
+    rows: &Rows,
+) -> SharedLine {
     let mut threads: Vec<(u64, LineThread)> = found
         .bursts
         .iter()

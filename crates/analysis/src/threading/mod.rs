@@ -342,7 +342,7 @@ pub(crate) fn wait_rows<'a>(profile: &'a Profile<'_>, selection: &Selection) -> 
 
 /// Time of the waits of a thread of about one length: by reason of those with a stack, and of all.
 #[derive(Clone, Copy, Default)]
-struct Alike {
+struct SimilarWaits {
     seen: ByReason,
     all: f64,
 }
@@ -350,7 +350,7 @@ struct Alike {
 /// What is known of waits that are like each other.
 #[derive(Default)]
 struct Divided {
-    sums: BTreeMap<(ThreadIndex, u32), Alike>,
+    sums: BTreeMap<(ThreadIndex, u32), SimilarWaits>,
 }
 
 impl Divided {
@@ -373,7 +373,7 @@ impl Divided {
         divided
     }
 
-    fn find(&self, thread: ThreadIndex, wait: &Wait) -> Alike {
+    fn find(&self, thread: ThreadIndex, wait: &Wait) -> SimilarWaits {
         self.sums.get(&(thread, digits(wait))).copied().unwrap_or_default()
     }
 

@@ -197,7 +197,7 @@ impl TracedCode {
     #[must_use]
     pub fn read(recording: &Recording) -> TracedCode {
         let mut code = TracedCode::default();
-        let mut known = Known::default();
+        let mut known = KnownInstructions::default();
         let mut reader = Reader::new();
         for block in &recording.blocks {
             let usable = match block.flavour {
@@ -245,7 +245,12 @@ impl TracedCode {
         unrecorded_loops(&self.unrecorded)
     }
 
-    fn read_timed(&mut self, block: &Block, reader: &mut Reader, known: &mut Known) -> Option<()> {
+    fn read_timed(
+        &mut self,
+        block: &Block,
+        reader: &mut Reader,
+        known: &mut KnownInstructions,
+    ) -> Option<()> {
         let layout: RecordLayout = block.record.parse().ok()?;
         // A block without a load has nothing to time.
         let Some((access, word)) = layout.timed else { return Some(()) };
@@ -265,7 +270,7 @@ impl TracedCode {
         Some(())
     }
 
-    fn site(&mut self, known: &mut Known, site: Site) -> SiteIndex {
+    fn site(&mut self, known: &mut KnownInstructions, site: Site) -> SiteIndex {
         *known.sites.entry((site.module, site.offset, site.number)).or_insert_with(|| {
             self.sites.push(site);
             SiteIndex::new(self.sites.len() - 1)
@@ -276,7 +281,7 @@ impl TracedCode {
         &mut self,
         block: &Block,
         reader: &mut Reader,
-        known: &mut Known,
+        known: &mut KnownInstructions,
     ) -> Option<TracedBlock> {
         let layout: RecordLayout = block.record.parse().ok()?;
         let (decoded, places) = instructions(&block.pieces, reader)?;
@@ -343,7 +348,7 @@ impl TracedCode {
         &mut self,
         block: &x86::Block,
         places: &[(ModuleId, FileOffset)],
-        known: &mut Known,
+        known: &mut KnownInstructions,
     ) -> Vec<TracedArithmetic> {
         let mut found = Vec::new();
         for (position, instruction) in block.instructions.iter().enumerate() {
@@ -367,7 +372,7 @@ fn slowest(block: &x86::Block, ways: &[usize]) -> Vec<f64> {
 
 /// Instructions that came up before: blocks overlap.
 #[derive(Default)]
-struct Known {
+struct KnownInstructions {
     sites: HashMap<(ModuleId, FileOffset, usize), SiteIndex>,
     arithmetic: HashMap<(ModuleId, FileOffset), ArithmeticIndex>,
 }

@@ -40,7 +40,7 @@ const SURE: f64 = 0.975;
 
 /// Whether a node is over its threshold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Over {
+pub enum ThresholdState {
     /// Its ancestors too.
     Yes,
     /// The counts do not decide it.
@@ -49,14 +49,14 @@ pub enum Over {
     No,
 }
 
-impl Over {
+impl ThresholdState {
     /// As views show it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Over::Yes => "yes",
-            Over::Perhaps => "perhaps",
-            Over::No => "no",
+            ThresholdState::Yes => "yes",
+            ThresholdState::Perhaps => "perhaps",
+            ThresholdState::No => "no",
         }
     }
 }
@@ -73,7 +73,7 @@ pub struct NodeShare {
     /// In percent of these.
     pub share: Metric,
     /// `None`: it has no threshold, or not all of it is known.
-    pub over: Option<Over>,
+    pub over: Option<ThresholdState>,
     /// The view to look at next.
     pub next: Option<&'static str>,
 }
@@ -88,17 +88,17 @@ pub struct Tree {
 }
 
 /// An event to count: its name, and the terms of the core's PMU, where the kernel counts it.
-pub type Wanted = (&'static str, &'static str);
+pub type EventToCount = (&'static str, &'static str);
 
 /// The groups of events that the tree of this CPU needs.
 ///
 /// # Errors
 /// Says that there is no table for it.
-pub fn groups(host: &Host) -> Result<Vec<Vec<Wanted>>, String> {
+pub fn groups(host: &Host) -> Result<Vec<Vec<EventToCount>>, String> {
     let table = Table::of(host)?;
-    let mut left: Vec<Wanted> =
+    let mut left: Vec<EventToCount> =
         table.events.iter().filter_map(|(name, terms)| Some((*name, (*terms)?))).collect();
-    let mut take = |wanted: &dyn Fn(&str) -> bool| -> Vec<Wanted> {
+    let mut take = |wanted: &dyn Fn(&str) -> bool| -> Vec<EventToCount> {
         let (taken, rest) = left.iter().partition(|(name, _)| wanted(name));
         left = rest;
         taken
@@ -106,7 +106,7 @@ pub fn groups(host: &Host) -> Result<Vec<Vec<Wanted>>, String> {
     let mut slots = take(&|name| name == SLOTS);
     slots.extend(take(&|name| name.starts_with(SLOT_PARTS)));
     let fixed = take(&|name| FIXED.contains(&name));
-    let mut groups: Vec<Vec<Wanted>> = fixed.into_iter().map(|one| vec![one]).collect();
+    let mut groups: Vec<Vec<EventToCount>> = fixed.into_iter().map(|one| vec![one]).collect();
     groups.insert(0, slots);
     // Events of one formula at the same times, as far as counters go.
     let mut group = Vec::new();
@@ -121,7 +121,9 @@ pub fn groups(host: &Host) -> Result<Vec<Vec<Wanted>>, String> {
     group.extend(take(&|_| true));
     groups.push(group);
     let split = groups.iter().enumerate().flat_map(|(at, group)| {
-        group.chunks(if at == 0 { group.len().max(1) } else { COUNTERS }).map(<[Wanted]>::to_vec)
+        group
+            .chunks(if at == 0 { group.len().max(1) } else { COUNTERS })
+            .map(<[EventToCount]>::to_vec)
     });
     Ok(split.filter(|group| !group.is_empty()).collect())
 }
@@ -139,7 +141,7 @@ pub fn tree(recording: &Recording) -> Result<Tree, String> {
             .to_owned());
     }
     let readings = recording.event_counts.len() as u64;
-    let known = Known { table: &table, constants: constants(recording), counts };
+    let known = FormulaValues { table: &table, constants: constants(recording), counts };
     let point = known.nodes(None);
     let exact = known.counts.values().flatten().all(|count| count.replicate(0) == count.point());
     let replicates = if exact { 0 } else { REPLICATES };
@@ -196,13 +198,13 @@ struct Value {
 }
 
 /// All that formulas may use.
-struct Known<'a> {
+struct FormulaValues<'a> {
     table: &'a Table,
     constants: [Result<f64, String>; CONSTANTS.len()],
     counts: Counts<'a>,
 }
 
-impl Known<'_> {
+impl FormulaValues<'_> {
     /// All nodes, with the best values of the counts or with those of a replicate.
     fn nodes(&self, replicate: Option<usize>) -> Vec<Value> {
         let mut found = HashMap::new();
@@ -287,14 +289,14 @@ fn metric(node: &Node, share: &Result<f64, String>, replicates: Vec<f64>, readin
 }
 
 /// From the best values and from replicates.
-fn decide(now: bool, replicates: &[f64]) -> Over {
+fn decide(now: bool, replicates: &[f64]) -> ThresholdState {
     let over = match replicates.len() {
         0 => f64::from(u8::from(now)),
         all => replicates.iter().sum::<f64>() / all as f64,
     };
     match over {
-        over if over >= SURE => Over::Yes,
-        over if over <= 1.0 - SURE => Over::No,
-        _ => Over::Perhaps,
+        over if over >= SURE => ThresholdState::Yes,
+        over if over <= 1.0 - SURE => ThresholdState::No,
+        _ => ThresholdState::Perhaps,
     }
 }

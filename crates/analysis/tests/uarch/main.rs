@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use analysis::uarch::{NodeShare, Over, groups, tree};
+use analysis::uarch::{NodeShare, ThresholdState, groups, tree};
 use base::Nanos;
 use facts::host::Host;
 use facts::{CountedEvent, EventCount, Evidence, Recording};
@@ -96,7 +96,7 @@ fn compare(text: &str) -> usize {
             let close = (ours - value).abs() <= 1e-9 * value.abs().max(1.0);
             assert!(close, "{cpu} {name}: {ours}, not {value}");
             // Python's answer is no where an ancestor has no value.
-            let ours = node.over.unwrap_or(Over::No);
+            let ours = node.over.unwrap_or(ThresholdState::No);
             assert_eq!(ours.name(), over, "{cpu} {name}");
         }
     }
@@ -253,7 +253,9 @@ fn a_threshold_within_the_interval_is_not_decided() {
         nodes.nodes[0].clone()
     };
     // 15 % of 4 slots a cycle.
-    for (mean, expected) in [(200, Over::No), (300, Over::Perhaps), (500, Over::Yes)] {
+    for (mean, expected) in
+        [(200, ThresholdState::No), (300, ThresholdState::Perhaps), (500, ThresholdState::Yes)]
+    {
         let node = over(readings(mean));
         assert_eq!((node.name, node.over), ("frontend_bound", Some(expected)), "{:?}", node.share);
     }

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use base::{Nanos, Pid};
-use collect::control::About;
+use collect::control::CollectionStatus;
 use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
@@ -222,11 +222,11 @@ fn collect_result(
     }
     let (directory, writer) = new_result(analysis, wanted.as_deref(), &run)?;
     options.start_paused = collection.start_paused;
-    options.about = Some(About {
+    options.about = Some(CollectionStatus {
         result: super::steer::absolute(&directory),
         analysis: analysis.name().to_owned(),
         command: run.command.join(" "),
-        ..About::default()
+        ..CollectionStatus::default()
     });
     if collection.start_paused && !collection.quiet {
         eprintln!(

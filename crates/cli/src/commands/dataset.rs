@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::dataset::{Dataset, DatasetError, Held, Identity, Labels, Verified};
+use ::dataset::{Dataset, DatasetError, Identity, Labels, Membership, Verified};
 use facts::{Run, RunState};
 use store::StoreError;
 use sys::process::{Signal, SignalFd};
@@ -187,7 +187,7 @@ impl Adding<'_> {
             Err(why) => return left_out(why),
         };
         let held = dataset.holds(&identity, run.state);
-        if held == Held::Whole {
+        if held == Membership::Whole {
             dataset.release(&whole);
             return Ok(Outcome::There);
         }
@@ -213,7 +213,7 @@ impl Adding<'_> {
         };
         dataset.add(&identity, &rows, recording.run.state)?;
         dataset.release(&whole);
-        Ok(if held == Held::No { Outcome::Added } else { Outcome::Renewed })
+        Ok(if held == Membership::No { Outcome::Added } else { Outcome::Renewed })
     }
 }
 

@@ -66,7 +66,7 @@ fn with_site(
     let Some(other) = &shown.with else { return show(&site) };
     let compared = super::report::open(other)?;
     let diff = difference((&recording, &name), (&compared, &super::shown_name(other)))?;
-    show(&site.comparing(&diff, &web::Other::New(&compared)).map_err(cannot)?)
+    show(&site.comparing(&diff, &web::ComparedResult::New(&compared)).map_err(cannot)?)
 }
 
 fn scaled<'a>(site: web::Site<'a>, file: &Path) -> Result<web::Site<'a>, Failure> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use collect::control::{self, Found, Wish};
+use collect::control::{self, RunningCollection, Wish};
 
 use crate::arguments::{CommandOptions, Steer};
 use crate::exit::{CANNOT_MEASURE, Failure};
@@ -45,14 +45,17 @@ pub fn steer(options: &CommandOptions) -> Result<ExitCode, Failure> {
 /// Longest name of a mark, bytes; a request with it is shorter than the longest line.
 const LONGEST_NAME: usize = 200;
 
-fn chosen<'a>(running: &'a [Found], options: &CommandOptions) -> Result<&'a Found, Failure> {
+fn chosen<'a>(
+    running: &'a [RunningCollection],
+    options: &CommandOptions,
+) -> Result<&'a RunningCollection, Failure> {
     let wanted = options.result.as_ref().map(|path| absolute(path));
-    let is_chosen = |one: &&Found| match (options.pid, &wanted) {
+    let is_chosen = |one: &&RunningCollection| match (options.pid, &wanted) {
         (Some(pid), _) => one.about.target == Some(pid) || one.about.collector == pid,
         (None, Some(wanted)) => one.about.result == *wanted,
         (None, None) => true,
     };
-    let found: Vec<&Found> = running.iter().filter(is_chosen).collect();
+    let found: Vec<&RunningCollection> = running.iter().filter(is_chosen).collect();
     match (found.as_slice(), options.pid, &options.result) {
         ([one], _, _) => Ok(one),
         ([], None, None) => {
@@ -75,7 +78,7 @@ fn chosen<'a>(running: &'a [Found], options: &CommandOptions) -> Result<&'a Foun
                 Steer::Resume => "resume".to_owned(),
                 Steer::Mark => format!("mark {:?}", options.name.as_deref().unwrap_or_default()),
             };
-            let line = |one: &&Found| {
+            let line = |one: &&RunningCollection| {
                 let about = &one.about;
                 let pid = about.target.unwrap_or(about.collector);
                 format!("fathom command {action} --pid {pid:<8} # {}", described(one))
@@ -86,13 +89,13 @@ fn chosen<'a>(running: &'a [Found], options: &CommandOptions) -> Result<&'a Foun
     }
 }
 
-fn described(one: &Found) -> String {
+fn described(one: &RunningCollection) -> String {
     let about = &one.about;
     let paused = if about.paused { ", paused" } else { "" };
     format!("{} of {} into {}{paused}", about.analysis, about.command, about.result.display())
 }
 
-fn others(running: &[Found]) -> String {
+fn others(running: &[RunningCollection]) -> String {
     if running.is_empty() {
         return "; none runs here".to_owned();
     }

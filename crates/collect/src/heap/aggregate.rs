@@ -121,7 +121,7 @@ impl Site {
 }
 
 #[derive(Clone, Copy)]
-struct Early {
+struct EarlyFree {
     event: Event,
     site: SiteId,
 }
@@ -193,7 +193,7 @@ pub struct Aggregator {
     lived: Parts,
     /// Nanoseconds in 2^32 units of a stamp.
     scale: u64,
-    early: Map<Early>,
+    early: Map<EarlyFree>,
     displaced: Map<Vec<Live>>,
     /// For each slot, the block that was allocated last.
     last: Vec<u64>,
@@ -317,7 +317,7 @@ impl Aggregator {
             self.displaced.entry(key).or_default().push(before);
         }
         if !self.early.is_empty() && self.early.contains_key(&key) {
-            let Some(Early { event, site }) = self.early.remove(&key) else { return };
+            let Some(EarlyFree { event, site }) = self.early.remove(&key) else { return };
             if let Some(block) = self.live.remove(key) {
                 self.freed(block, &event, site);
             }
@@ -342,7 +342,7 @@ impl Aggregator {
             if self.early.len() >= MOST_EARLY {
                 self.early.clear();
             }
-            self.early.insert(key, Early { event: *event, site });
+            self.early.insert(key, EarlyFree { event: *event, site });
             return;
         };
         self.freed(block, event, site);

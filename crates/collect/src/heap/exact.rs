@@ -19,7 +19,7 @@ use sys::shared::SharedMemory;
 
 use super::aggregate::{Aggregator, Changes, Event, Recorded, Site, SiteId};
 use super::clock::Clock;
-use super::merge::{self, CopiedEvent, Cursor, Next};
+use super::merge::{self, CopiedEvent, Cursor, RingContent};
 use super::rules::{self, CodeAddress, Rules};
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder};
@@ -104,13 +104,13 @@ impl Reader {
             while cursor.tail != cursor.head {
                 count += 1;
                 let length = match cursor.read(memory) {
-                    Some((length, Next::Nothing)) => Some(length),
-                    Some((_, Next::Event(event, _))) if event.time > until => break,
-                    Some((length, Next::Event(event, copied))) => {
+                    Some((length, RingContent::Nothing)) => Some(length),
+                    Some((_, RingContent::Event(event, _))) if event.time > until => break,
+                    Some((length, RingContent::Event(event, copied))) => {
                         shared.take(&event, copied);
                         Some(length)
                     }
-                    Some((_, Next::Other)) | None => other(cursor),
+                    Some((_, RingContent::Other)) | None => other(cursor),
                 };
                 // After an invalid record no further one can be located.
                 cursor.tail = length.map_or(cursor.head, |length| cursor.tail.wrapping_add(length));

@@ -32,7 +32,7 @@ pub struct CopiedEvent {
 }
 
 /// The next content of a ring.
-pub enum Next {
+pub enum RingContent {
     /// An event, and its stack if it has no node. Few have a stack, so it is boxed to keep the rest small.
     Event(Event, Option<Box<CopiedEvent>>),
     /// A record for `rings`.
@@ -87,7 +87,7 @@ impl Cursor {
 
     /// The next record and its length; `None` if it is invalid.
     #[inline]
-    pub fn read(&self, memory: &SharedMemory) -> Option<(u64, Next)> {
+    pub fn read(&self, memory: &SharedMemory) -> Option<(u64, RingContent)> {
         let left = self.head.wrapping_sub(self.tail);
         let until_end = (heap::RING_BYTES - (self.tail % heap::RING_BYTES as u64) as usize) as u64;
         if left > heap::RING_BYTES as u64 {
@@ -98,9 +98,9 @@ impl Cursor {
         let kind = (first >> 16) as u32 & 0xff;
         if kind == 0 {
             let other = if (first >> 32) as u32 == heap::KIND_PADDING {
-                Next::Nothing
+                RingContent::Nothing
             } else {
-                Next::Other
+                RingContent::Other
             };
             let length = first & 0xffff_ffff;
             return (length != 0 && length <= left.min(until_end)).then_some((length, other));
@@ -126,7 +126,7 @@ impl Cursor {
         } else {
             event
         };
-        Some((length as u64, Next::Event(event, copied.flatten().map(Box::new))))
+        Some((length as u64, RingContent::Event(event, copied.flatten().map(Box::new))))
     }
 }
 

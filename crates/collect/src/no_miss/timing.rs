@@ -66,22 +66,22 @@ pub(super) struct Processor {
 }
 
 /// Why there is no no-miss time.
-enum Why {
+enum TimingFailure {
     Code(NotTimeable),
     Run(NoMissError),
     Pages(usize),
     NoPlace,
 }
 
-impl Why {
+impl TimingFailure {
     fn many_pages(&self) -> bool {
-        matches!(self, Why::Pages(_) | Why::Run(NoMissError::ManyPages))
+        matches!(self, TimingFailure::Pages(_) | TimingFailure::Run(NoMissError::ManyPages))
     }
 
     /// Whether other registers may help.
     fn by_registers(&self) -> bool {
         self.many_pages()
-            || matches!(self, Why::Run(NoMissError::Fault(_) | NoMissError::Signal(_)))
+            || matches!(self, TimingFailure::Run(NoMissError::Fault(_) | NoMissError::Signal(_)))
     }
 }
 
@@ -128,7 +128,7 @@ impl Stretch<'_> {
                     Err(why) if why.many_pages() && number > *copies.start() => {
                         number = (number / 4).max(*copies.start())
                     }
-                    Err(Why::Run(error @ NoMissError::System(_))) => return Err(error),
+                    Err(TimingFailure::Run(error @ NoMissError::System(_))) => return Err(error),
                     Err(why) => break why,
                 }
             };
@@ -138,7 +138,7 @@ impl Stretch<'_> {
                 break;
             }
         }
-        let (copies, why) = last.unwrap_or((*copies.start(), Why::NoPlace));
+        let (copies, why) = last.unwrap_or((*copies.start(), TimingFailure::NoPlace));
         let many_pages = why.many_pages();
         let outcome = NoMissOutcome::Refused(why.to_string());
         Ok(Some(Timed { copies, outcome, kept: None, many_pages }))
@@ -149,13 +149,13 @@ impl Stretch<'_> {
         copies: usize,
         state: &StartState,
         seen: &[Vec<RecordedRegister>],
-    ) -> Result<(IterationTime, Option<IterationTime>), Why> {
+    ) -> Result<(IterationTime, Option<IterationTime>), TimingFailure> {
         let contents = self.contents(copies, state, seen);
         let mut plain = self.ready(None, copies, (state, &contents))?;
         let kept = self.kept.map(|kept| self.ready(Some(kept), copies, (state, &contents)));
         match kept.transpose() {
             Ok(mut kept) => timed(&mut plain, kept.as_mut(), self.turns, self.processor),
-            Err(error @ Why::Run(NoMissError::System(_))) => Err(error),
+            Err(error @ TimingFailure::Run(NoMissError::System(_))) => Err(error),
             Err(_) => timed(&mut plain, None, self.turns, self.processor),
         }
     }
@@ -166,25 +166,25 @@ impl Stretch<'_> {
         kept: Option<&Kept>,
         copies: usize,
         (state, contents): (&StartState, &Contents),
-    ) -> Result<Ready, Why> {
-        let first = self.path.first().ok_or(Why::NoPlace)?;
+    ) -> Result<Ready, TimingFailure> {
+        let first = self.path.first().ok_or(TimingFailure::NoPlace)?;
         // Addresses are those of the plain loop: with kept registers, other registers may hold them.
         let plain = registers(state);
         let state = &holding(state, kept, contents);
-        let arena = arena(first.block.start, state, contents).ok_or(Why::NoPlace)?;
+        let arena = arena(first.block.start, state, contents).ok_or(TimingFailure::NoPlace)?;
         let at = TimingProcess::code_at(arena);
         let code = match kept {
             Some(kept) => kept.unroll(first, at, 2 * copies),
             None => unroll(&self.path, at, 2 * copies),
         };
-        let mut code = code.map_err(Why::Code)?.bytes;
+        let mut code = code.map_err(TimingFailure::Code)?.bytes;
         let half = code.len() / 2;
         if let Some(carried) = self.carried {
             code.extend(carried.restored(&plain, contents, EVERY_WORD));
         }
-        let mut process = TimingProcess::start(arena).map_err(Why::Run)?;
-        process.hold(contents).map_err(Why::Run)?;
-        process.load(&code, state).map_err(Why::Run)?;
+        let mut process = TimingProcess::start(arena).map_err(TimingFailure::Run)?;
+        process.hold(contents).map_err(TimingFailure::Run)?;
+        process.load(&code, state).map_err(TimingFailure::Run)?;
         Ready::new(process, half, copies, self.processor)
     }
 
@@ -228,31 +228,32 @@ impl Ready {
         half: usize,
         copies: usize,
         Processor { tick, aliases_miss, .. }: Processor,
-    ) -> Result<Ready, Why> {
-        process.time(0, 1, 1).map_err(Why::Run)?;
+    ) -> Result<Ready, TimingFailure> {
+        process.time(0, 1, 1).map_err(TimingFailure::Run)?;
         let pages = process.pages();
         if pages > MOST_PAGES || (aliases_miss && process.aliases() > 0) {
-            return Err(Why::Pages(pages));
+            return Err(TimingFailure::Pages(pages));
         }
-        let pass = process.time(0, 1, PER_TURN).map_err(Why::Run)?;
+        let pass = process.time(0, 1, PER_TURN).map_err(TimingFailure::Run)?;
         let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * tick;
         let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
         let each = tick * 1e12 / (passes as f64 * copies as f64);
         Ok(Ready { process, half, passes, pages, each })
     }
 
-    fn turn(&mut self) -> Result<Turn, Why> {
-        let mut long = self.process.time(0, self.passes, PER_TURN).map_err(Why::Run)?;
-        let mut short = self.process.time(self.half, self.passes, PER_TURN).map_err(Why::Run)?;
+    fn turn(&mut self) -> Result<Turn, TimingFailure> {
+        let mut long = self.process.time(0, self.passes, PER_TURN).map_err(TimingFailure::Run)?;
+        let mut short =
+            self.process.time(self.half, self.passes, PER_TURN).map_err(TimingFailure::Run)?;
         long.sort_unstable();
         short.sort_unstable();
         Ok(Turn { long, short, each: self.each })
     }
 
     /// Refuses code whose addresses change from pass to pass: its time would be that of page faults.
-    fn check(&self) -> Result<(), Why> {
+    fn check(&self) -> Result<(), TimingFailure> {
         let pages = self.process.pages();
-        if pages > self.pages { Err(Why::Pages(pages)) } else { Ok(()) }
+        if pages > self.pages { Err(TimingFailure::Pages(pages)) } else { Ok(()) }
     }
 }
 
@@ -294,7 +295,7 @@ fn timed(
     mut kept: Option<&mut Ready>,
     turns: usize,
     processor: Processor,
-) -> Result<(IterationTime, Option<IterationTime>), Why> {
+) -> Result<(IterationTime, Option<IterationTime>), TimingFailure> {
     let (mut times, mut ratios) = (Vec::new(), Vec::new());
     let mut done = 0;
     while done < turns || (kept.is_some() && done < MOST_TURNS && is_open(&mut ratios)) {
@@ -303,7 +304,7 @@ fn timed(
             own.push(plain.turn()?);
             match kept.as_mut().map(|kept| kept.turn()).transpose() {
                 Ok(turn) => with_kept.extend(turn),
-                Err(error @ Why::Run(NoMissError::System(_))) => return Err(error),
+                Err(error @ TimingFailure::Run(NoMissError::System(_))) => return Err(error),
                 Err(_) => kept = None,
             }
         }
@@ -381,7 +382,7 @@ impl Processor {
         let ready = Ready::new(process, code.len() * copies, copies, self);
         match ready.and_then(|mut ready| timed(&mut ready, None, turns, self)) {
             Ok((time, _)) => Ok(Some(time)),
-            Err(Why::Run(error @ NoMissError::System(_))) => Err(error),
+            Err(TimingFailure::Run(error @ NoMissError::System(_))) => Err(error),
             Err(_) => Ok(None),
         }
     }
@@ -401,18 +402,18 @@ fn registers(state: &StartState) -> State {
     State { general, vectors, masks, fs_base: EVERY_WORD, ..State::default() }
 }
 
-impl std::fmt::Display for Why {
+impl std::fmt::Display for TimingFailure {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Why::Code(why) => why.fmt(out),
-            Why::Run(why) => why.fmt(out),
-            Why::Pages(pages) => {
+            TimingFailure::Code(why) => why.fmt(out),
+            TimingFailure::Run(why) => why.fmt(out),
+            TimingFailure::Pages(pages) => {
                 write!(
                     out,
                     "a few iterations touch {pages} pages; translations would count as core"
                 )
             }
-            Why::NoPlace => out.write_str("no address in reach of its code is free"),
+            TimingFailure::NoPlace => out.write_str("no address in reach of its code is free"),
         }
     }
 }

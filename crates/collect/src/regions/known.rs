@@ -64,7 +64,7 @@ impl Range {
 
 /// A range that was unknown or had another backing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct New {
+pub struct NewRange {
     /// It.
     pub range: Range,
     /// Something else was there at the previous reading.
@@ -80,9 +80,9 @@ struct Piece {
 
 /// All known ranges; they do not overlap.
 #[derive(Default)]
-pub struct Known(BTreeMap<u64, Piece>);
+pub struct KnownRanges(BTreeMap<u64, Piece>);
 
-impl Known {
+impl KnownRanges {
     /// From the first known address to the last.
     #[must_use]
     pub fn span(&self) -> Option<(RemoteAddr, Bytes)> {
@@ -159,13 +159,13 @@ impl Known {
     /// The parts of a range that are not known with this backing. A range that grows (a stack, memory of `brk`) is
     /// reported whole, unless the program reported a part of it.
     #[must_use]
-    pub fn news(&self, range: &Range) -> Vec<New> {
-        let mut news: Vec<New> = Vec::new();
+    pub fn news(&self, range: &Range) -> Vec<NewRange> {
+        let mut news: Vec<NewRange> = Vec::new();
         let mut tell = |start: u64, end: u64, replaces: bool| match news.last_mut() {
             Some(last) if last.range.end.0 == start && last.replaces == replaces => {
                 last.range.end = RemoteAddr(end);
             }
-            _ if start < end => news.push(New { range: range.part(start, end), replaces }),
+            _ if start < end => news.push(NewRange { range: range.part(start, end), replaces }),
             _ => {}
         };
         let (mut at, end) = (range.start.0, range.end.0);
@@ -187,7 +187,7 @@ impl Known {
         let grows = matches!(range.backing.kind, RegionKind::Break | RegionKind::Stack);
         if grows && !has_reported && !news.is_empty() {
             let replaces = news.iter().any(|new| new.replaces);
-            return vec![New { range: range.clone(), replaces }];
+            return vec![NewRange { range: range.clone(), replaces }];
         }
         news
     }
@@ -210,14 +210,14 @@ mod tests {
         range(start, end, RegionKind::Anonymous, "")
     }
 
-    fn news(known: &Known, range: &Range) -> Vec<(u64, u64, bool)> {
+    fn news(known: &KnownRanges, range: &Range) -> Vec<(u64, u64, bool)> {
         let news = known.news(range);
         news.iter().map(|new| (new.range.start.0, new.range.end.0, new.replaces)).collect()
     }
 
     #[test]
     fn a_neighbour_that_the_kernel_joined_is_new_and_nothing_else() {
-        let mut known = Known::default();
+        let mut known = KnownRanges::default();
         known.insert(&anonymous(0x2000, 0x3000), Nanos(5));
         assert_eq!(
             news(&known, &anonymous(0x1000, 0x5000)),
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn another_part_of_a_file_is_new() {
-        let mut known = Known::default();
+        let mut known = KnownRanges::default();
         let file = |offset| Range {
             offset: FileOffset(offset),
             ..range(0x1000, 0x3000, RegionKind::File, "/f")
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_grows_is_reported_as_a_whole() {
-        let mut known = Known::default();
+        let mut known = KnownRanges::default();
         known.insert(&range(0x1000, 0x2000, RegionKind::Break, "[heap]"), Nanos(0));
         assert_eq!(
             news(&known, &range(0x1000, 0x4000, RegionKind::Break, "[heap]")),
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_the_program_took_by_brk_stays_its_own() {
-        let mut known = Known::default();
+        let mut known = KnownRanges::default();
         let whole = |end| range(0x1000, end, RegionKind::Break, "[heap]");
         known.insert(&whole(0x2000), Nanos(0));
         let own = Range { backing: Backing::of_break(), ..whole(0x2900) };
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_reported_in_as_few_parts_as_there_are() {
-        let mut known = Known::default();
+        let mut known = KnownRanges::default();
         known.insert(&anonymous(0x1000, 0x3000), Nanos(0));
         known.insert(&range(0x3000, 0x5000, RegionKind::File, "/f"), Nanos(0));
         known.insert(&anonymous(0x9000, 0xa000), Nanos(0));

@@ -28,7 +28,7 @@ use facts::{Fact, Region, RegionEnd, RegionKind, Sink, SinkError};
 use sys::process::thread_cpu_time;
 use tracee::maps;
 
-use self::known::{Backing, Known, Range};
+use self::known::{Backing, KnownRanges, Range};
 use self::pages::PageLooks;
 use self::snapshot::{HugeMount, Snapshot};
 
@@ -83,7 +83,7 @@ struct Process {
     began: Nanos,
     last_look: Nanos,
     next_look: Nanos,
-    known: Known,
+    known: KnownRanges,
     /// The last reading, until everything before it was reported.
     seen: Option<(Nanos, Snapshot)>,
     /// A reading for reported calls, for this round.

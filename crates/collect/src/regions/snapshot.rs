@@ -140,7 +140,7 @@ fn bytes_of(text: &str) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::known::Known;
+    use super::super::known::KnownRanges;
     use super::*;
 
     const MAPS: &str = "\
@@ -218,7 +218,7 @@ garbage
             state ^= state >> 27;
             (state.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound as u64) as usize
         };
-        let mut known = Known::default();
+        let mut known = KnownRanges::default();
         for _ in 0..3000 {
             let mut text = MAPS.as_bytes().to_vec();
             for _ in 0..=below(20) {

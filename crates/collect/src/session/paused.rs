@@ -10,7 +10,7 @@ use facts::{Fact, Mark, MarkKind, SinkError};
 use sys::process;
 
 use super::Session;
-use crate::control::{About, Control, Request, Wish, status};
+use crate::control::{CollectionStatus, Control, Request, Wish, status};
 use crate::recorder::Recorder;
 
 /// Most marks of a recording.
@@ -124,8 +124,8 @@ impl Session<'_> {
         }
     }
 
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> CollectionStatus {
+        CollectionStatus {
             collector: std::process::id().cast_signed(),
             target: (!self.watches_machine()).then_some(self.pid.0),
             paused: self.is_paused,

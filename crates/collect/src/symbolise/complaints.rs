@@ -30,7 +30,7 @@ pub(super) enum Complaint {
 
 /// A complaint about one module.
 #[derive(Clone, Debug)]
-pub(super) struct About {
+pub(super) struct ModuleComplaint {
     /// File name of the module.
     pub name: String,
     /// How many distinct addresses of the module were to be looked up.
@@ -41,10 +41,10 @@ pub(super) struct About {
 
 /// The sentences for `complaints`, those about the most addresses first. `all_addresses` is the number of distinct
 /// addresses over all modules, those without complaint included.
-pub(super) fn sentences(complaints: Vec<About>, all_addresses: usize) -> Vec<String> {
+pub(super) fn sentences(complaints: Vec<ModuleComplaint>, all_addresses: usize) -> Vec<String> {
     let mut by_words: BTreeMap<(String, &str), Vec<Named>> = BTreeMap::new();
     let mut found = Vec::new();
-    for About { name, addresses, complaint } in complaints {
+    for ModuleComplaint { name, addresses, complaint } in complaints {
         match complaint {
             Complaint::Own(sentence) => found.push((addresses, sentence)),
             Complaint::Shared { what, detail, advice } => {
@@ -92,15 +92,15 @@ fn names(mut modules: Vec<Named>, all_addresses: usize) -> String {
 mod tests {
     use super::*;
 
-    fn stripped(name: &str, addresses: usize) -> About {
+    fn stripped(name: &str, addresses: usize) -> ModuleComplaint {
         let complaint =
             Complaint::Shared { what: "stripped".to_owned(), detail: None, advice: "build them" };
-        About { name: name.to_owned(), addresses, complaint }
+        ModuleComplaint { name: name.to_owned(), addresses, complaint }
     }
 
     #[test]
     fn modules_with_the_same_problem_share_a_sentence() {
-        let deleted = |name: &str, detail: &str| About {
+        let deleted = |name: &str, detail: &str| ModuleComplaint {
             name: name.to_owned(),
             addresses: 7,
             complaint: Complaint::Shared {
@@ -114,7 +114,7 @@ mod tests {
             stripped("libb.so", 10),
             deleted("libx.so", "then 1, now 2"),
             stripped("liba.so", 10),
-            About { name: "[kernel]".to_owned(), addresses: 50, complaint: own },
+            ModuleComplaint { name: "[kernel]".to_owned(), addresses: 50, complaint: own },
             deleted("liby.so", "then 3, now 4"),
             stripped("libc.so", 30),
         ];

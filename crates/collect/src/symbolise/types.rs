@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::{Bytes, RemoteAddr};
 use facts::AccessType;
-use symbols::types::{Decoder, Onward, Operand, Register, Step, Written, typed_accesses};
+use symbols::types::{Decoder, Operand, Register, Step, Successor, Written, typed_accesses};
 use symbols::{LinkAddress, ModuleImage};
 use x86::{
     Access, Address, AddressWidth, Derived, Flow, Gpr, Location, Occurrence, PointerStep, Reader,
@@ -78,17 +78,17 @@ fn register(gpr: Gpr) -> Register {
     Register(NUMBERS[gpr.number()])
 }
 
-fn onward(step: &PointerStep) -> Onward {
+fn onward(step: &PointerStep) -> Successor {
     match step.flow {
-        None | Some(Flow::Return) => Onward::Away,
-        Some(Flow::Next) => Onward::Next,
-        Some(Flow::Jump(to)) => Onward::Jump(LinkAddress(to.0)),
-        Some(Flow::Conditional(to)) => Onward::Branch(LinkAddress(to.0)),
-        Some(Flow::Call(to)) => Onward::Call(Some(LinkAddress(to.0))),
-        Some(Flow::IndirectCall) => Onward::Call(None),
+        None | Some(Flow::Return) => Successor::Away,
+        Some(Flow::Next) => Successor::Next,
+        Some(Flow::Jump(to)) => Successor::Jump(LinkAddress(to.0)),
+        Some(Flow::Conditional(to)) => Successor::Branch(LinkAddress(to.0)),
+        Some(Flow::Call(to)) => Successor::Call(Some(LinkAddress(to.0))),
+        Some(Flow::IndirectCall) => Successor::Call(None),
         // Through one fixed word: a function of another module, called last.
-        Some(Flow::IndirectJump) if through_fixed_word(step) => Onward::Away,
-        Some(Flow::IndirectJump) => Onward::Indirect,
+        Some(Flow::IndirectJump) if through_fixed_word(step) => Successor::Away,
+        Some(Flow::IndirectJump) => Successor::Indirect,
     }
 }
 

@@ -78,7 +78,7 @@ struct Sums {
 
 /// What one branch of a stack says of its loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Before {
+enum BranchContext {
     SameRun,
     Outside,
     CameIn,
@@ -113,9 +113,10 @@ impl Branches {
             let ([taken, decided, starts, came_in], called) = counts.entry(*back).or_default();
             *called |= calls;
             *taken += 1;
-            *decided += u64::from(matches!(before, Before::SameRun | Before::Outside));
-            *starts += u64::from(before == Before::Outside);
-            *came_in += u64::from(before == Before::CameIn);
+            *decided +=
+                u64::from(matches!(before, BranchContext::SameRun | BranchContext::Outside));
+            *starts += u64::from(before == BranchContext::Outside);
+            *came_in += u64::from(before == BranchContext::CameIn);
         }
         let mut new = Vec::new();
         for (back, ([taken, decided, starts, came_in], called)) in counts {
@@ -173,12 +174,12 @@ impl Branches {
     }
 }
 
-/// What came before a branch that closes a loop, and whether the loop was seen to call. `older`: the branches before.
-fn before(older: &[Branch], back: Branch) -> (Before, bool) {
+/// The code before a branch that closes a loop, and whether the loop was seen to call. `older`: the branches before.
+fn before(older: &[Branch], back: Branch) -> (BranchContext, bool) {
     let (mut at, mut calls) = (0, false);
     while let Some(branch) = older.get(at) {
         let before = match branch.ends_in(back) {
-            _ if *branch == back => Before::SameRun,
+            _ if *branch == back => BranchContext::SameRun,
             (true, true) => {
                 at += 1;
                 continue;
@@ -196,14 +197,14 @@ fn before(older: &[Branch], back: Branch) -> (Before, bool) {
                         at += call + 2;
                         continue;
                     }
-                    None => Before::CameIn,
+                    None => BranchContext::CameIn,
                 }
             }
-            _ => Before::Outside,
+            _ => BranchContext::Outside,
         };
         return (before, calls);
     }
-    (Before::Unknown, calls)
+    (BranchContext::Unknown, calls)
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     let mut converter = Converter {
         events: &mut events,
         recorder: &mut recorder,
-        taken: Taken::default(),
+        taken: ImportCounts::default(),
         branches: Branches::default(),
         trace,
     };
@@ -245,7 +245,7 @@ fn each(path: &Path, mode: Mode, take: &mut Take<'_>) -> Result<Read, Failure> {
 }
 
 #[derive(Default)]
-struct Taken {
+struct ImportCounts {
     kernel: bool,
     stack_bytes: u32,
     /// Records that contradict themselves.
@@ -257,7 +257,7 @@ struct Taken {
 struct Converter<'a, 's> {
     events: &'a mut Events,
     recorder: &'a mut Recorder<'s>,
-    taken: Taken,
+    taken: ImportCounts,
     branches: Branches,
     trace: Option<Trace>,
 }

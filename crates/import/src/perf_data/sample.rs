@@ -72,12 +72,12 @@ impl<'a> Words<'a> {
 }
 
 /// Reads from the front.
-struct Rest<'a> {
+struct ByteReader<'a> {
     bytes: &'a [u8],
     big_endian: bool,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, count: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(usize::try_from(count).ok()?)?;
         self.bytes = rest;
@@ -129,7 +129,7 @@ pub(super) fn head(raw: &RawEventRecord<'_>, bytes: &[u8]) -> Option<Head> {
 
 /// What the reader does not tell of a format.
 #[derive(Clone, Copy)]
-struct Further {
+struct HiddenFields {
     lost: bool,
     counters: bool,
 }
@@ -138,7 +138,7 @@ struct Further {
 pub(super) fn whole<'a>(raw: &RawEventRecord<'_>, bytes: &'a [u8]) -> Option<(Head, Body<'a>)> {
     let mut first = None;
     for (lost, counters) in [(false, false), (true, false), (false, true), (true, true)] {
-        let Some((head, body, left)) = with(raw, bytes, Further { lost, counters }) else {
+        let Some((head, body, left)) = with(raw, bytes, HiddenFields { lost, counters }) else {
             continue;
         };
         if left == 0 {
@@ -153,7 +153,7 @@ pub(super) fn whole<'a>(raw: &RawEventRecord<'_>, bytes: &'a [u8]) -> Option<(He
 fn with<'a>(
     raw: &RawEventRecord<'_>,
     bytes: &'a [u8],
-    further: Further,
+    further: HiddenFields,
 ) -> Option<(Head, Body<'a>, usize)> {
     let about = &raw.parse_info;
     let has = |bit: SampleFormat| about.sample_format.contains(bit);
@@ -231,11 +231,11 @@ fn with<'a>(
     Some((head, body, rest.bytes.len()))
 }
 
-fn rest<'a>(raw: &RawEventRecord<'_>, bytes: &'a [u8]) -> Rest<'a> {
-    Rest { bytes, big_endian: raw.parse_info.endian == Endianness::BigEndian }
+fn rest<'a>(raw: &RawEventRecord<'_>, bytes: &'a [u8]) -> ByteReader<'a> {
+    ByteReader { bytes, big_endian: raw.parse_info.endian == Endianness::BigEndian }
 }
 
-fn begin(raw: &RawEventRecord<'_>, rest: &mut Rest<'_>) -> Option<Head> {
+fn begin(raw: &RawEventRecord<'_>, rest: &mut ByteReader<'_>) -> Option<Head> {
     let has = |bit: SampleFormat| raw.parse_info.sample_format.contains(bit);
     let mut head = Head::default();
     if has(SampleFormat::IDENTIFIER) {

@@ -108,7 +108,7 @@ pub struct Scale {
     /// Least threads that have nearly all of the largest traffic with memory.
     pub bandwidth_saturation: Metric,
     /// What one more thread would bring.
-    pub next: Option<Next>,
+    pub next: Option<NextThread>,
     /// Remarks for the reader.
     pub notes: Vec<String>,
     #[serde(skip)]
@@ -141,7 +141,7 @@ pub struct LawReport {
 
 /// What one more thread than were measured would bring.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Next {
+pub struct NextThread {
     /// How many threads then.
     pub threads: u32,
     /// Seconds then.
@@ -200,7 +200,7 @@ impl Scale {
                 ),
             },
             bandwidth_saturation: bandwidth,
-            next: found.next.as_ref().map(|next| Next {
+            next: found.next.as_ref().map(|next| NextThread {
                 threads: next.threads,
                 elapsed: metric(&next.seconds, 1.0, "s"),
                 gain: metric(&next.gain, 100.0, "percent"),

@@ -3,7 +3,7 @@
 //! What not: formulas and thresholds (`analysis::uarch`); the counts themselves (`events`).
 
 use analysis::counted::counted;
-use analysis::uarch::{NodeShare, Over, tree};
+use analysis::uarch::{NodeShare, ThresholdState, tree};
 
 use super::Request;
 use super::events::remarks;
@@ -49,11 +49,11 @@ fn columns<'a>() -> Columns<'a, NodeShare> {
     });
     columns.figure("percent", "Share", PERCENT, "share %", |node| &node.share);
     columns.name("share_of", "Of", CellStyle::Text, "of", |node| Cell::text(node.of));
-    columns.name("flagged", "Over its threshold", CellStyle::Text, "over", |node| {
-        Cell::text_or_missing(node.over.map(Over::name))
+    columns.name("flagged", "ThresholdState its threshold", CellStyle::Text, "over", |node| {
+        Cell::text_or_missing(node.over.map(ThresholdState::name))
     });
     columns.name("next", "What to look at next", CellStyle::Text, "next", |node| {
-        let may_matter = node.share.value.is_some() && node.over != Some(Over::No);
+        let may_matter = node.share.value.is_some() && node.over != Some(ThresholdState::No);
         Cell::text_or_missing(node.next.filter(|_| may_matter))
     });
     columns.name("metric", "The maker's name", CellStyle::Text, "", |node| Cell::text(node.name));

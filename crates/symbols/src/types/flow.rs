@@ -17,7 +17,7 @@ use super::model::{Kind, Model};
 use super::units::DieRef;
 use super::value::{Origin, Target, Value};
 use super::variables::Variables;
-use super::{Onward, Register, Step, Written};
+use super::{Register, Step, Successor, Written};
 use crate::elf::LinkAddress;
 
 /// Registers that a called function may change: rax, rdx, rcx, rsi, rdi, r8 to r11 (System V ABI, AMD64 supplement, 3.2.1).
@@ -123,7 +123,7 @@ impl<'m, 'a> Flow<'m, 'a> {
         loop {
             let onward = self.code.steps[number].1.onward;
             self.step(number, &mut state);
-            if matches!(onward, Onward::Call(_) | Onward::Indirect) {
+            if matches!(onward, Successor::Call(_) | Successor::Indirect) {
                 // A landing pad is reached from some call, code without a known way also from an
                 // indirect jump.
                 let known = self.landing.map_or(state, |known| joined(known, state));
@@ -131,19 +131,19 @@ impl<'m, 'a> Flow<'m, 'a> {
             }
             let code = self.code;
             match onward {
-                Onward::Jump(to) | Onward::Branch(to) => {
+                Successor::Jump(to) | Successor::Branch(to) => {
                     if let Some(to) = code.at(to) {
                         self.reach(to, state, pending);
                     }
                 }
-                Onward::Indirect => {
+                Successor::Indirect => {
                     for to in &code.table_targets {
                         self.reach(*to, state, pending);
                     }
                 }
-                Onward::Next | Onward::Call(_) | Onward::Away => {}
+                Successor::Next | Successor::Call(_) | Successor::Away => {}
             }
-            if matches!(onward, Onward::Jump(_) | Onward::Indirect | Onward::Away) {
+            if matches!(onward, Successor::Jump(_) | Successor::Indirect | Successor::Away) {
                 return;
             }
             let Some(next) = code.behind(number) else { return };
@@ -214,7 +214,7 @@ impl<'m, 'a> Flow<'m, 'a> {
     fn step(&self, number: usize, state: &mut State) {
         self.seed(number, state);
         let step = &self.code.steps[number].1;
-        if let Onward::Call(target) = step.onward {
+        if let Successor::Call(target) = step.onward {
             self.call(number, target, state);
         } else {
             self.write(number, step, state);
@@ -332,14 +332,14 @@ fn leaders(code: &Code) -> BTreeSet<usize> {
     found.extend((!code.steps.is_empty()).then_some(0));
     for (number, (_, step)) in code.steps.iter().enumerate() {
         match step.onward {
-            Onward::Jump(to) | Onward::Branch(to) => {
+            Successor::Jump(to) | Successor::Branch(to) => {
                 found.extend(code.at(to));
                 found.insert(number + 1);
             }
-            Onward::Indirect | Onward::Away => {
+            Successor::Indirect | Successor::Away => {
                 found.insert(number + 1);
             }
-            Onward::Next | Onward::Call(_) => {}
+            Successor::Next | Successor::Call(_) => {}
         }
         if code.behind(number).is_none() {
             found.insert(number + 1);

@@ -14,7 +14,7 @@ use super::model::Model;
 use super::resolve::Answer;
 use super::units::{CodeRange, Function};
 use super::variables::variables;
-use super::{Decoder, Onward, Step, TypedAccess, Written};
+use super::{Decoder, Step, Successor, TypedAccess, Written};
 use crate::elf::{Elf, LinkAddress};
 
 /// Most instructions of a function; the largest ones of real programs (interpreters, parsers) have some 50,000.
@@ -72,7 +72,8 @@ impl Code {
     /// Finds jump tables: addresses that code refers to, where the file has offsets (of 4 bytes, from the table's
     /// start) or addresses (of 8) of at least two instructions of this function.
     fn read_tables(&mut self, elf: &Elf<'_>) {
-        let jumps = self.steps.iter().filter(|(_, step)| step.onward == Onward::Indirect).count();
+        let jumps =
+            self.steps.iter().filter(|(_, step)| step.onward == Successor::Indirect).count();
         if jumps == 0 {
             return;
         }

@@ -53,7 +53,7 @@ pub(super) struct Leaf {
 
 /// The answer for an access.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct MemberMatch {
     /// Behind arrays: the element.
     pub(super) outer: Rc<Type>,
     pub(super) leaf: Leaf,
@@ -63,12 +63,12 @@ pub(super) struct Found {
 
 impl Model<'_> {
     /// What is at `span` of the type at `die`. `many`: the type may be an element of an array, as behind a pointer.
-    pub(super) fn member_at(&self, die: DieRef, span: Span, many: bool) -> Option<Found> {
+    pub(super) fn member_at(&self, die: DieRef, span: Span, many: bool) -> Option<MemberMatch> {
         self.effort.set(EFFORT);
         self.outermost(die, span, many, DEPTH_LIMIT)
     }
 
-    fn outermost(&self, die: DieRef, span: Span, many: bool, depth: usize) -> Option<Found> {
+    fn outermost(&self, die: DieRef, span: Span, many: bool, depth: usize) -> Option<MemberMatch> {
         let depth = depth.checked_sub(1)?;
         let outer = self.get(die)?;
         if let Kind::Array(element) = outer.kind {
@@ -92,7 +92,7 @@ impl Model<'_> {
             _ => span,
         };
         let leaf = self.within(&outer, span, depth)?;
-        Some(Found { outer, leaf, hidden })
+        Some(MemberMatch { outer, leaf, hidden })
     }
 
     fn within(&self, of: &Rc<Type>, span: Span, depth: usize) -> Option<Leaf> {

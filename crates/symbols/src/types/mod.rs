@@ -61,7 +61,7 @@ impl Register {
 
 /// Where control continues after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Onward {
+pub enum Successor {
     /// At the next instruction.
     Next,
     /// Elsewhere.
@@ -106,7 +106,7 @@ pub struct Step {
     /// Bytes of code, at least 1.
     pub length: u64,
     /// The next instruction.
-    pub onward: Onward,
+    pub onward: Successor,
     /// Its accesses by number; `None` for those whose address has another form.
     pub operands: Vec<Option<Operand>>,
     /// Registers that may change, without what a called function does.

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 
 use super::flow::{Flow, State};
-use super::member::{Found, Span};
+use super::member::{MemberMatch, Span};
 use super::units::DieRef;
 use super::value::{Number, Pointer, Target, Value};
 use super::variables::{Base, InMemory};
@@ -20,7 +20,7 @@ use crate::elf::LinkAddress;
 /// A reading of an address.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    pub(super) found: Found,
+    pub(super) found: MemberMatch,
     pub(super) variable: Option<Rc<str>>,
 }
 
@@ -113,7 +113,7 @@ impl Flow<'_, '_> {
         here.then_some(())?;
         let outer = self.model.get(variable.of)?;
         let leaf = super::member::pointer_to(outer.die);
-        Some(Answer { found: Found { outer, leaf, hidden: true }, variable: None })
+        Some(Answer { found: MemberMatch { outer, leaf, hidden: true }, variable: None })
     }
 
     fn in_memory(&self, number: usize) -> impl Iterator<Item = &InMemory> {
@@ -195,11 +195,11 @@ impl Flow<'_, '_> {
     }
 
     /// Whether two readings mean the same bytes by the same name.
-    fn agree(&self, a: &Found, b: &Found) -> bool {
+    fn agree(&self, a: &MemberMatch, b: &MemberMatch) -> bool {
         if a.leaf.scalar.is_none() || b.leaf.scalar.is_none() {
             return self.same_type(Some(a.outer.die), Some(b.outer.die)) && a.leaf == b.leaf;
         }
-        let last = |found: &Found| {
+        let last = |found: &MemberMatch| {
             let name = found.leaf.path.rsplit('.').next().unwrap_or_default();
             name.trim_end_matches("[]").to_owned()
         };

@@ -22,13 +22,13 @@ const SWEEP_BYTES: u64 = 64;
 
 /// The predecessors of an instruction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Before {
+pub(super) struct Predecessors {
     from: Vec<RemoteAddr>,
     /// A call returns there.
     returns: bool,
 }
 
-impl Before {
+impl Predecessors {
     pub(super) fn is_known(&self) -> bool {
         self.returns || !self.from.is_empty()
     }
@@ -54,7 +54,7 @@ pub(super) fn read(
     for start in starts {
         // Linear decoding is a guess. It is made only where the code itself does not tell what ran
         // before.
-        let known = surroundings.before.get(&start).is_some_and(Before::is_known);
+        let known = surroundings.before.get(&start).is_some_and(Predecessors::is_known);
         if !known
             && surroundings.steps.contains_key(&start)
             && let Some(from) = sweep(code, &mut reader, start)

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use base::RemoteAddr;
 use facts::Slot;
 
-use self::graph::Before;
+use self::graph::Predecessors;
 use self::step::Step;
 use self::undo::Undo;
 use crate::code::CodeBytes;
@@ -224,7 +224,7 @@ impl WayToSample {
 /// Decoded code around samples.
 pub struct Surroundings {
     steps: BTreeMap<RemoteAddr, Step>,
-    before: BTreeMap<RemoteAddr, Before>,
+    before: BTreeMap<RemoteAddr, Predecessors>,
 }
 
 impl Surroundings {

@@ -55,13 +55,13 @@ const MOST_HELD: usize = Gpr::COUNT + FreeRegister::VECTORS as usize;
 pub struct Kept {
     /// By index in the block.
     lines: Vec<Line>,
-    held: Vec<(Held, FreeRegister)>,
+    held: Vec<(HeldValue, FreeRegister)>,
     accesses: Vec<KeptAccess>,
 }
 
 /// The value of a register from the start on.
 #[derive(Clone, Debug)]
-enum Held {
+enum HeldValue {
     /// The content of memory there.
     Bytes(MemoryRange),
     /// The value that the instruction with this index gives this register in each iteration.
@@ -104,11 +104,11 @@ pub fn keep(block: &Block) -> Option<Kept> {
     let Invariant { candidates, known, values } = Invariant::of(block);
     let mut wanted = worth_keeping(&candidates, values);
     let mut body = Body::new(block, &known);
-    let mut held: Vec<(Held, FreeRegister)> = Vec::new();
+    let mut held: Vec<(HeldValue, FreeRegister)> = Vec::new();
     let mut edited = BTreeSet::new();
     while held.len() < MOST_HELD {
         let free_registers = body.free_registers();
-        let fits = |(at, one): (usize, &Held)| {
+        let fits = |(at, one): (usize, &HeldValue)| {
             let edits =
                 |free: &FreeRegister| Some((at, *free, edits(&body, &candidates, one, *free)?));
             free_registers.iter().find_map(edits)
@@ -139,18 +139,18 @@ pub fn keep(block: &Block) -> Option<Kept> {
 fn edits(
     body: &Body,
     candidates: &[Candidate],
-    what: &Held,
+    what: &HeldValue,
     free: FreeRegister,
 ) -> Option<Vec<(usize, Instruction)>> {
     let edits: Vec<(usize, Instruction)> = match what {
-        Held::Bytes(range) => {
+        HeldValue::Bytes(range) => {
             let there = accesses_of(candidates, range)
                 .filter_map(|one| Some((one.instruction, body.now(one.instruction)?)));
             let edit =
                 |(at, raw): (usize, &Instruction)| Some((at, edit::edited(raw, free, range)?));
             there.map(edit).collect::<Option<_>>()?
         }
-        Held::Value(at, to, _) => {
+        HeldValue::Value(at, to, _) => {
             let copy = body.now(*at).and_then(|_| edit::copy(*to, free));
             copy.map(|copy| (*at, copy)).into_iter().collect()
         }
@@ -212,8 +212,10 @@ impl Kept {
         let before = state.clone();
         for (held, free) in &self.held {
             let bytes = match held {
-                Held::Bytes(range) => range.held(&before, contents, word),
-                Held::Value(.., sum) => sum.value(&before, contents, word).to_le_bytes().to_vec(),
+                HeldValue::Bytes(range) => range.held(&before, contents, word),
+                HeldValue::Value(.., sum) => {
+                    sum.value(&before, contents, word).to_le_bytes().to_vec()
+                }
             };
             match free {
                 FreeRegister::General(register) => {
@@ -345,7 +347,7 @@ fn computed(instruction: &crate::Instruction, registers: &Registers) -> Option<(
 /// What may be kept, most useful first: locations that are loaded and stored, because the load waits for the store;
 /// then values at the end of the longest chains of loads, because the earlier loads become unnecessary; then what is
 /// loaded most.
-fn worth_keeping(candidates: &[Candidate], values: Vec<Computed>) -> Vec<Held> {
+fn worth_keeping(candidates: &[Candidate], values: Vec<Computed>) -> Vec<HeldValue> {
     let ranges: BTreeSet<&MemoryRange> = candidates.iter().map(|one| &one.range).collect();
     let plain = |one: &Candidate| {
         one.alone && matches!(one.kind, Kind::Read | Kind::Write | Kind::ReadWrite)
@@ -359,13 +361,13 @@ fn worth_keeping(candidates: &[Candidate], values: Vec<Computed>) -> Vec<Held> {
         let apart = others.all(|other| !stored && !is_stored(candidates, other));
         if loaded && apart && all.iter().all(|one| plain(one)) {
             let order = (stored, range.depth(), 0, all.len());
-            worth.push((order, Held::Bytes((*range).clone())));
+            worth.push((order, HeldValue::Bytes((*range).clone())));
         }
     }
     for Computed { instruction, register, value } in values {
         // The last value of a chain.
         let order = (false, value.depth(), 1 + instruction, 1);
-        worth.push((order, Held::Value(instruction, register, value)));
+        worth.push((order, HeldValue::Value(instruction, register, value)));
     }
     worth.sort_by_key(|(order, _)| Reverse(*order));
     worth.into_iter().map(|(_, what)| what).collect()

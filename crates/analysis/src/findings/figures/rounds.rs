@@ -182,7 +182,7 @@ impl<'a> Process<'a> {
         if usual.len() < 2 || length(&usual) < whole / 2 {
             return None;
         }
-        let along = Along::new(self, &all);
+        let along = FirstThread::new(self, &all);
         let works_along = along.works(self, size, &usual);
         let threads = size + usize::from(works_along);
         if threads < 2 {
@@ -199,8 +199,8 @@ impl<'a> Process<'a> {
         })
     }
 
-    /// What the last of each round computed, and what the others did; with the first thread of the process, if it works along.
-    fn divided(&self, rounds: &[&Round], along: Option<&Along>) -> (Weight, Weight) {
+    /// CPU time of the last thread of each round, and of the others; with the first thread of the process, if it takes part.
+    fn divided(&self, rounds: &[&Round], along: Option<&FirstThread>) -> (Weight, Weight) {
         let (mut last, mut others) = (Weight::default(), Weight::default());
         for round in rounds {
             let by_first = along.is_some_and(|along| along.ends(round));
@@ -270,15 +270,15 @@ struct First {
 }
 
 /// The first thread of a process, which starts the others.
-struct Along {
+struct FirstThread {
     /// By the start of the round.
     rounds: BTreeMap<Nanos, First>,
     /// What it did while no other lived: in their functions, and in all.
     between: (u64, u64),
 }
 
-impl Along {
-    fn new(process: &Process<'_>, all: &[Round]) -> Along {
+impl FirstThread {
+    fn new(process: &Process<'_>, all: &[Round]) -> FirstThread {
         let profile = process.profile;
         let functions = process.team.main_functions();
         let mut rounds: BTreeMap<Nanos, First> = BTreeMap::new();
@@ -305,7 +305,7 @@ impl Along {
                 own.computed.add(sample.weight.0);
             }
         }
-        Along { rounds, between }
+        FirstThread { rounds, between }
     }
 
     fn of(&self, round: &Round) -> First {

@@ -78,7 +78,7 @@ pub struct Rounds<'a> {
 
 /// Whether to go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     GoOn,
     Stop,
 }
@@ -112,7 +112,7 @@ impl<'a> Rounds<'a> {
         let most = LOOKS.last().copied().unwrap_or(0);
         for round in 1..=most {
             let round_began = Instant::now();
-            if self.round(began)? == Next::Stop {
+            if self.round(began)? == NextStep::Stop {
                 return self.interrupted(round);
             }
             if LOOKS.contains(&round) {
@@ -142,8 +142,8 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    fn round(&mut self, began: Instant) -> Result<Next, Failure> {
-        let Some(plain) = self.timed(None, began)? else { return Ok(Next::Stop) };
+    fn round(&mut self, began: Instant) -> Result<NextStep, Failure> {
+        let Some(plain) = self.timed(None, began)? else { return Ok(NextStep::Stop) };
         let expected = *self.exit.get_or_insert(plain.exit);
         if plain.exit != expected || plain.exit.code().is_none() {
             let message = match plain.exit == expected {
@@ -162,7 +162,7 @@ impl<'a> Rounds<'a> {
         };
         self.plain.push(plain.seconds);
         for index in self.open_in_random_order() {
-            let Some(run) = self.timed(Some(index), began)? else { return Ok(Next::Stop) };
+            let Some(run) = self.timed(Some(index), began)? else { return Ok(NextStep::Stop) };
             let (output, rounds) = (self.output, self.plain.len());
             let candidate = &mut self.candidates[index];
             candidate.rounds.push(Round { plain: plain.seconds, changed: run.seconds });
@@ -176,7 +176,7 @@ impl<'a> Rounds<'a> {
             candidate.done |= trouble.is_some();
             candidate.trouble = trouble;
         }
-        Ok(Next::GoOn)
+        Ok(NextStep::GoOn)
     }
 
     /// Reports what more rounds would decide, and how long these take.

@@ -63,7 +63,7 @@ impl Selection {
 
 /// What to look at.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct ChoiceFilters<'a> {
     /// One of these; empty: all.
     pub select: &'a [Selection],
     /// None of these.
@@ -79,7 +79,7 @@ pub fn choose(
     before: &BTreeMap<Pid, RunningProcess>,
     after: BTreeMap<Pid, RunningProcess>,
     between: Nanos,
-    wanted: &Wanted<'_>,
+    wanted: &ChoiceFilters<'_>,
     look: impl Fn(Pid) -> Workload,
 ) -> Vec<Candidate> {
     let mut workloads: BTreeMap<String, (f64, Candidate)> = BTreeMap::new();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     /// What is chosen of processes with these names, CPU times before and after, in ms, in a second.
-    fn chosen(all: &[(&str, u64, u64)], wanted: &Wanted<'_>) -> Vec<(i32, String)> {
+    fn chosen(all: &[(&str, u64, u64)], wanted: &ChoiceFilters<'_>) -> Vec<(i32, String)> {
         let ids = || (10..).map(Pid);
         let before = ids().zip(all).map(|(pid, (name, from, _))| (pid, process(name, 5, *from)));
         let after = ids().zip(all).map(|(pid, (name, _, to))| (pid, process(name, 5, *to)));
@@ -143,8 +143,8 @@ mod tests {
         found.into_iter().map(|one| (one.pid.0, one.process.name)).collect()
     }
 
-    fn anything(shares: &BTreeMap<String, f64>) -> Wanted<'_> {
-        Wanted { select: &[], exclude: &[], own: Pid(99), memory_shares: shares }
+    fn anything(shares: &BTreeMap<String, f64>) -> ChoiceFilters<'_> {
+        ChoiceFilters { select: &[], exclude: &[], own: Pid(99), memory_shares: shares }
     }
 
     #[test]
@@ -158,11 +158,15 @@ mod tests {
             ("workers", 900, 1250),
         ];
         // Two workers in one cgroup, 0.65 CPUs together: the busier of them.
-        let names = |wanted: &Wanted<'_>| chosen(&all, wanted);
+        let names = |wanted: &ChoiceFilters<'_>| chosen(&all, wanted);
         assert_eq!(names(&anything(&none)), [(14, "workers".to_owned()), (11, "one".to_owned())]);
         let shares = BTreeMap::from([("/even workers".to_owned(), 0.5)]);
         assert_eq!(names(&anything(&shares))[0].0, 11, "half of it is no memory's");
-        assert_eq!(names(&Wanted { own: Pid(11), ..anything(&none) }).len(), 1, "not ourselves");
+        assert_eq!(
+            names(&ChoiceFilters { own: Pid(11), ..anything(&none) }).len(),
+            1,
+            "not ourselves"
+        );
     }
 
     #[test]
@@ -170,13 +174,13 @@ mod tests {
         let none = BTreeMap::new();
         let all = [("a", 0, 100), ("b", 0, 200), ("c", 0, 300)];
         let one = |text: &str| [text.parse::<Selection>().unwrap()];
-        let ids = |wanted: Wanted<'_>| -> Vec<i32> {
+        let ids = |wanted: ChoiceFilters<'_>| -> Vec<i32> {
             chosen(&all, &wanted).into_iter().map(|(pid, _)| pid).collect()
         };
-        assert_eq!(ids(Wanted { select: &one("program=b"), ..anything(&none) }), [11]);
-        assert_eq!(ids(Wanted { select: &one("pod=shop-*"), ..anything(&none) }), [12]);
-        assert_eq!(ids(Wanted { exclude: &one("pod=*7"), ..anything(&none) }), [11, 10]);
-        assert!(ids(Wanted { select: &one("unit=*"), ..anything(&none) }).is_empty());
+        assert_eq!(ids(ChoiceFilters { select: &one("program=b"), ..anything(&none) }), [11]);
+        assert_eq!(ids(ChoiceFilters { select: &one("pod=shop-*"), ..anything(&none) }), [12]);
+        assert_eq!(ids(ChoiceFilters { exclude: &one("pod=*7"), ..anything(&none) }), [11, 10]);
+        assert!(ids(ChoiceFilters { select: &one("unit=*"), ..anything(&none) }).is_empty());
         for wrong in ["a", "color=red", "pod=", "="] {
             assert!(wrong.parse::<Selection>().is_err(), "{wrong}");
         }

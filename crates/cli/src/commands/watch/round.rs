@@ -13,7 +13,7 @@ use collect::busy::running_processes;
 use facts::{Run, RunState};
 use serde_json::{Value, json};
 
-use super::choice::{Candidate, Wanted, choose};
+use super::choice::{Candidate, ChoiceFilters, choose};
 use super::helper::{Ended, Stop};
 use super::metrics::Figures;
 use super::spool::{Removed, Spool, make_private};
@@ -71,7 +71,7 @@ impl Watch<'_> {
         self.refused
             .retain(|(pid, began)| after.get(pid).is_some_and(|process| process.began == *began));
         let shares = self.memory.iter().map(|(key, (share, _))| (key.clone(), *share)).collect();
-        let wanted = Wanted {
+        let wanted = ChoiceFilters {
             select: &self.options.select,
             exclude: &self.options.exclude,
             own: Pid(std::process::id().cast_signed()),
