@@ -1,6 +1,6 @@
 //! Prose without the code that it quotes.
 //!
-//! What for: rules that read documents and comments. What not: what stands in them.
+//! What for: rules that read documents and comments. What not: the rules.
 
 /// Fenced and inline code turned into spaces; lines keep their numbers.
 #[must_use]

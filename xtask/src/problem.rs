@@ -1,4 +1,4 @@
-//! What a rule has to say about a line.
+//! A problem that a rule found in a line.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Every source file opens with what it is for, what it is not for, and what it assumes.
 //!
-//! A program can only see whether something stands there.
+//! A program can check only that a head is there, not what it says.
 
 use crate::problem::Problem;
 use crate::tree::{File, Tree};

@@ -7,6 +7,7 @@ mod links;
 mod purity;
 mod recordings;
 mod retired;
+mod tables;
 mod unsafety;
 mod words;
 
@@ -28,7 +29,7 @@ const RULES: &[Rule] = &[
         check: direction::check,
     },
     Rule {
-        says: "every third-party crate has a row in docs/decisions/0002-dependencies.md, and is used by who asks for it",
+        says: "every third-party crate has a row in docs/decisions/0002-dependencies.md, and is used by the crate that asks for it",
         check: dependencies::check,
     },
     Rule {
@@ -50,6 +51,10 @@ const RULES: &[Rule] = &[
     Rule {
         says: "links between pages lead somewhere, and stay inside the checkout; files of crates that pages name exist",
         check: |tree, _| links::check(tree),
+    },
+    Rule {
+        says: "a table of a page has a head, and its rows have as many cells",
+        check: |tree, _| tables::check(tree),
     },
     Rule {
         says: "no recording and no large file is committed",
