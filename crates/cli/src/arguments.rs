@@ -84,7 +84,7 @@ pub enum Command {
     },
     /// Ask a question about all results of a dataset
     #[command(
-        after_help = "Examples:\n  fathom across fleet\n  fathom across fleet top-functions --param limit=20\n  fathom across fleet regressed --param since=2026-11-24 --format json\n  fathom across fleet imbalance --engine spark://node1:7077\n\nIt runs DuckDB where that is installed: pip install duckdb"
+        after_help = "Examples:\n  fathom across fleet\n  fathom across fleet top-functions --param limit=20\n  fathom across fleet regressed --param since=2026-11-24 --format json\n  fathom across fleet imbalance --engine spark://node1:7077\n\nThe default engine is DuckDB: pip install duckdb"
     )]
     Across(AcrossOptions),
     /// Profile what uses most memory time on this machine, again and again, for a few seconds each
@@ -201,7 +201,7 @@ pub struct CommandOptions {
     /// The name of a mark
     #[arg(value_name = "NAME", required_if_eq("action", "mark"))]
     pub name: Option<String>,
-    /// The collection of this process [default: the only one that runs]
+    /// The collection that observes this process [default: the only one that runs]
     #[arg(short, long, value_name = "PID", conflicts_with = "result")]
     pub pid: Option<i32>,
     /// The collection that writes this result
@@ -271,10 +271,10 @@ pub struct ReportOptions {
     #[arg(long, value_name = "MEDIUM,HIGH")]
     pub bands: Option<String>,
     /// For nodes: the machine to lay the program out on, as NODESxCPUS (`2x18`; `2x18+1` with a node of memory only), or a
-    /// file from `fathom machine --format json` there [default: that of the recording, or two of it]
+    /// file from `fathom machine --format json` there [default: the recorded machine if it has several nodes, else two of it]
     #[arg(long, value_name = "SHAPE|FILE")]
     pub topology: Option<String>,
-    /// Treat functions whose names begin so as allocation wrappers, e.g. `xmalloc,Pool::`: objects are named after
+    /// Treat functions whose names begin with one of these as allocation wrappers, e.g. `xmalloc,Pool::`: objects are named after
     /// their callers
     #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',')]
     pub wrappers: Vec<String>,
@@ -509,16 +509,16 @@ pub struct AddOptions {
 
 #[derive(Args, Debug)]
 pub struct WatchOptions {
-    /// Profile at a random moment of each interval: 90, 90s, 10m, 1h
+    /// Profile once in each interval, at a random moment of it: 90, 90s, 10m, 1h
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10m")]
     pub every: std::time::Duration,
-    /// Profile for so long
+    /// Length of a profile
     #[arg(long = "for", value_name = "TIME", value_parser = span, default_value = "10s")]
     pub length: std::time::Duration,
-    /// Take at most this share of the host's CPU time in any hour, percent
+    /// Limit of Fathom's share of the host's CPU time in any hour, percent
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0.5")]
     pub budget: f64,
-    /// Profile so many workloads in a round, one after the other
+    /// Number of workloads to profile in a round, one after the other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub top: u8,
     /// Profile only these (repeatable): KEY is program, unit, namespace, pod, container or image; `*` is any text
@@ -533,10 +533,10 @@ pub struct WatchOptions {
     /// Set a knob of each profile (repeatable); `fathom knobs` lists them
     #[arg(short, long = "knob", value_name = "NAME=VALUE")]
     pub knobs: Vec<String>,
-    /// Keep results here; one watch at a time
+    /// Keep results in this directory, which only one watch may use
     #[arg(long, value_name = "DIR", default_value = "fathom-spool")]
     pub spool: PathBuf,
-    /// Size of the spool, MB; the oldest results go first
+    /// Limit of the spool's size, MB; the oldest results are removed first
     #[arg(long, value_name = "MB", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(8..=1_000_000))]
     pub spool_limit: u64,
     /// Add the results to this dataset
@@ -574,7 +574,7 @@ pub struct AcrossOptions {
     /// Set a parameter of the question (repeatable)
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parameter)]
     pub parameters: Vec<(String, String)>,
-    /// Where it is answered: duckdb, spark, spark://HOST:PORT, spark:MASTER, clickhouse or clickhouse://HOST:PORT
+    /// The query engine: duckdb, spark, spark://HOST:PORT, spark:MASTER, clickhouse or clickhouse://HOST:PORT
     #[arg(long, value_name = "ENGINE", default_value = "duckdb")]
     pub engine: String,
     /// Output format

@@ -201,3 +201,31 @@ fn commands_that_pages_quote_are_understood() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn defaults_that_the_page_states_are_those_of_the_program() {
+    let mut command = command();
+    command.build();
+    for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+        let section = section(&format!("### `fathom {}`", command.get_name()));
+        for option in command.get_arguments() {
+            let (Some(long), [default]) = (option.get_long(), option.get_default_values()) else {
+                continue;
+            };
+            let named =
+                |line: &&str| line.starts_with("| `") && line.contains(&format!("--{long} "));
+            let Some(row) = section.lines().find(named).filter(|row| row.contains("default"))
+            else {
+                continue;
+            };
+            let default = default.to_string_lossy();
+            assert!(row.contains(&*default), "--{long}: {row}, but the default is {default}");
+        }
+    }
+}
+
+#[test]
+fn the_heap_library_maps_as_much_as_the_page_says() {
+    let megabytes = format!("a mapping of {:.0} MB", sys::heap::TOTAL_BYTES as f64 / 1e6);
+    assert!(COMMAND_LINE.contains(&megabytes), "command-line.md does not say {megabytes}");
+}

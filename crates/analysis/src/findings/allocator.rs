@@ -8,10 +8,11 @@
 use super::gain::judged;
 use super::{Draft, Figures, Part, Proof};
 
-const GOES: Part<'static> = Part::Assumed([0.5, 0.9, 1.0]);
-/// Of the time that samples find in the counting of blocks, the part that the program takes without it: clock samples stand
-/// after what a core waits for, and what overlaps here takes longer alone.
-const BEHIND: Part<'static> = Part::Assumed([0.0, 0.25, 0.5]);
+/// Share of the allocator's time that reuse saves; the program's own bookkeeping takes the rest.
+pub(super) const GOES: Part<'static> = Part::Assumed([0.5, 0.9, 1.0]);
+/// Share of the time that samples attribute to the counting of blocks which the program takes without it: clock samples have
+/// skid, and work that overlaps here takes longer alone.
+pub(super) const BEHIND: Part<'static> = Part::Assumed([0.0, 0.25, 0.5]);
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let spent = figures.allocator.as_ref().map_err(String::clone)?;

@@ -23,9 +23,9 @@ const STREAM_WAITS: f64 = 0.5;
 /// Part of streams in the waits, percent.
 const STREAM_PART: f64 = 80.0;
 
-/// Of the bytes, those that are left: half where two loops are fused or a type is half as large, an eighth where eight passes
-/// go through a block while it is in a cache.
-const BYTES_LEFT: Part<'static> = Part::Assumed([0.125, 0.25, 0.5]);
+/// Share of the bytes that is left: half where two loops are fused or a type is half as large, an eighth where eight passes go
+/// through a block while it is in a cache.
+pub(super) const BYTES_LEFT: Part<'static> = Part::Assumed([0.125, 0.25, 0.5]);
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
     let traced = figures.traced.as_ref().map_err(String::clone)?;

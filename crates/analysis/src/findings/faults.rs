@@ -24,12 +24,12 @@ const PAGES: f64 = 512.0;
 const PAGE: f64 = 4096.0;
 /// Cost of a fault outside the kernel, as a share of its time there: the pipeline restarts after an exception, and the page that
 /// was cleared has displaced 4 KiB of a first level of 32. Nobody measures it: it is assumed.
-const REFETCH: Part<'static> = Part::Assumed([0.0, 0.05, 0.15]);
-/// Of the cleared bytes, those that are fetched when memory is kept: none where it fits into a cache, else all.
-const FETCHED: Part<'static> = Part::Assumed([0.0, 0.5, 1.0]);
-/// What a hypervisor takes to find a small page, over what the guest does, where the guest gets memory that it did not have
-/// before: nothing, where it had; a virtual machine that was given 160 ms to save lost 670 ms, which is five times.
-const BACKED: Part<'static> = Part::Assumed([0.0, 0.0, 8.0]);
+pub(super) const REFETCH: Part<'static> = Part::Assumed([0.0, 0.05, 0.15]);
+/// Share of the zeroed bytes that is fetched when memory is kept: none where it fits into a cache, else all.
+pub(super) const FETCHED: Part<'static> = Part::Assumed([0.0, 0.5, 1.0]);
+/// Cost of a small page in the hypervisor over its cost in the guest, where the guest gets memory that it did not have before;
+/// nothing where it had. A virtual machine that was given 160 ms to save lost 670 ms, which is five times.
+pub(super) const BACKED: Part<'static> = Part::Assumed([0.0, 0.0, 8.0]);
 
 impl FaultFigures {
     /// Whether `fathom try huge-pages` can do something here.

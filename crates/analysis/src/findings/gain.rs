@@ -22,7 +22,7 @@ use crate::figure::{Figure, spread};
 const SURE: f64 = 0.95;
 /// Times of the same program on the same machine, run again: gains measured by three pairs of runs in turn, alone on a virtual
 /// machine, spread by 1 to 8 % to each side (`bench/drawn_causes.py`, seed 92004386).
-const RUNS: [f64; 3] = [0.95, 1.0, 1.05];
+pub(super) const RUNS: [f64; 3] = [0.95, 1.0, 1.05];
 
 /// Of the time that a loop's instructions take, what they take when its data lie in order: as long as before, or as long as one
 /// vector instruction for eight of its steps (AVX2 and `float`; steps that no more wait for the sum of the one before).

@@ -386,3 +386,52 @@ fn about(site: &HotSite) -> Option<Proof> {
 fn size(bytes: f64) -> String {
     base::Bytes(bytes as u64).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of a cell: `1/4`, `0.95 to 1.05`, `0 to 15 %`.
+    fn numbers(cell: &str) -> Vec<f64> {
+        let percent = if cell.contains('%') { 0.01 } else { 1.0 };
+        let number = |word: &str| match word.split_once('/') {
+            Some((a, b)) => Some(a.parse::<f64>().ok()? / b.parse::<f64>().ok()?),
+            None => word.parse().ok(),
+        };
+        let words = cell.split([' ', ';', ',']);
+        words.filter_map(number).map(|number: f64| number * percent).collect()
+    }
+
+    #[test]
+    fn parts_that_are_assumed_are_those_of_the_page() {
+        let page = include_str!("../../../../docs/findings/README.md");
+        let of = |part: Part<'_>| match part {
+            Part::Assumed(values) => values,
+            _ => unreachable!("the rows are assumed"),
+        };
+        let rows = [
+            ("runs", gain::RUNS),
+            ("bytes (`bandwidth-saturated`)", of(bandwidth::BYTES_LEFT)),
+            ("reordered (`strided-walk`, `low-line-use`)", of(gain::REORDERED)),
+            ("overlap", of(gain::OVERLAP)),
+            ("seen (`tlb-bound`)", of(tlb::SEEN)),
+            ("hidden (sharing)", of(sharing::HIDDEN)),
+            ("back (sharing)", of(sharing::BACK)),
+            ("`refetch` (`fault-churn`)", of(faults::REFETCH)),
+            ("fetched (`fault-churn`)", of(faults::FETCHED)),
+            ("backed (`fault-startup`)", of(faults::BACKED)),
+            ("goes (`allocator-churn`)", of(allocator::GOES)),
+            ("behind (`allocator-churn`)", of(allocator::BEHIND)),
+            ("slower (`remote-memory`)", crate::placement::SLOWER),
+        ];
+        for (name, [low, best, high]) in rows {
+            let row = page.lines().find_map(|line| line.strip_prefix(&format!("| {name} | ")));
+            let cells: Vec<&str> =
+                row.unwrap_or_else(|| panic!("no row of {name}")).split(" | ").collect();
+            let (estimate, range) = (numbers(cells[0]), numbers(cells[1]));
+            let said = [range[0], estimate[0], range[1]];
+            let same = said.iter().zip([low, best, high]).all(|(a, b)| (a - b).abs() < 1e-9);
+            assert!(same, "{name}: the page says {said:?}, the rule {:?}", [low, best, high]);
+        }
+    }
+}

@@ -17,13 +17,13 @@ const ROOM: f64 = 0.03;
 /// Seconds that a line takes from core to core: 40 to 150 ns in published measurements of server processors of these
 /// years (core-to-core latency within a socket).
 const TURN: (f64, f64, f64) = (40e-9, 80e-9, 150e-9);
-/// Of the turns beyond what the code is seen to wait, those that it waits for: a loop that loads what it has just stored has no
-/// no-miss time to trust, for how soon a store is forwarded depends on where both lie (Intel optimization manual, 3.6.5; Fog,
-/// "Microarchitecture", 22.19: 0 to 8 cycles on Zen).
-const HIDDEN: Part<'static> = Part::Assumed([0.0, 0.3, 1.0]);
-/// Of the turns that it is seen to wait, those that come back: for the same reason the no-miss time may be too short as well, and threads
-/// of one core, that take turns at its units, are timed without each other.
-const BACK: Part<'static> = Part::Assumed([0.4, 0.85, 1.0]);
+/// Share of the transfers beyond the observed waits that the code waits for: the no-miss time of a loop that loads what it has
+/// just stored is not reliable, because how soon a store is forwarded depends on both addresses (Intel optimization manual,
+/// 3.6.5; Fog, "Microarchitecture", 22.19: 0 to 8 cycles on Zen).
+pub(super) const HIDDEN: Part<'static> = Part::Assumed([0.0, 0.3, 1.0]);
+/// Share of the observed waits that a fix regains: for the same reason the no-miss time may also be too short, and threads of
+/// one core, which share its units, are timed separately.
+pub(super) const BACK: Part<'static> = Part::Assumed([0.4, 0.85, 1.0]);
 /// A thread that waits for a line does little else, percent.
 const MOST: f64 = 90.0;
 

@@ -16,10 +16,10 @@ use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, view};
 
 const PAGE: u64 = 4096;
 const WAITS: f64 = 0.25;
-/// Of what walks take, the part that independent accesses wait for: nothing where walks overlap with the misses of others
-/// (Intel has had two walkers since Broadwell, AMD six since Zen 3; optimization manuals), up to all, as a chain does.
-const SEEN: Part<'static> = Part::Assumed([0.0, 0.4, 1.0]);
-/// Of anonymous memory, percent: with more there are few small pages left to replace.
+/// Share of the walks' time that independent accesses wait for: none where walks overlap with the misses of others (Intel has
+/// had two walkers since Broadwell, AMD six since Zen 3; optimization manuals), up to all, as in a chain.
+pub(super) const SEEN: Part<'static> = Part::Assumed([0.0, 0.4, 1.0]);
+/// Share of anonymous memory in huge pages, percent: above it few small pages are left to replace.
 const HUGE: f64 = 50.0;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
