@@ -184,6 +184,7 @@ fn enter(memory: *mut u8, region: usize) {
         set(slot, open + 16, 0);
         set(slot, open + 8, kernel::now());
     }
+    // Last: a reader that sees the depth also sees the open region.
     word(slot, SLOT_DEPTH).store(depth as u64 + 1, Ordering::Release);
 }
 
@@ -219,6 +220,7 @@ fn leave(memory: *mut u8, slot: *mut u8, now: u64) {
         set(slot, around, get(slot, around).wrapping_add(inside));
     }
     let paused = get(memory, HEADER_PAUSED);
+    // It began in the pause that still lasts, so it lies in it and does not count.
     if paused != 0 && begin >= paused {
         return;
     }
@@ -228,6 +230,7 @@ fn leave(memory: *mut u8, slot: *mut u8, now: u64) {
     let cell = slot.wrapping_add(CELLS_AT + region * CELL_BYTES);
     let class = CELL_LENGTHS + length_class(inside) * 8;
     set(cell, class, get(cell, class).wrapping_add(1));
+    // 0 stands for none yet, so the shortest is kept plus 1.
     let shortest = get(cell, CELL_SHORTEST);
     if shortest == 0 || inside < shortest - 1 {
         set(cell, CELL_SHORTEST, inside.wrapping_add(1));
@@ -237,6 +240,8 @@ fn leave(memory: *mut u8, slot: *mut u8, now: u64) {
     }
     let passes = get(cell, CELL_PASSES);
     if inside >= get(memory, HEADER_LONG_FROM) {
+        // The batch goes first, so that rows of a region are in order of time. Without room in the ring the pass joins the
+        // batch: nothing is lost.
         let written = (passes == 0 || tell_batch(slot, region, cell))
             && tell(slot, [begin, inside, region as u64 | (depth as u64) << 32, 1, inside, own]);
         if written {
@@ -253,6 +258,7 @@ fn leave(memory: *mut u8, slot: *mut u8, now: u64) {
     set(cell, CELL_DEPTH, depth as u64);
     set(cell, CELL_INSIDE, get(cell, CELL_INSIDE).wrapping_add(inside));
     set(cell, CELL_OWN, get(cell, CELL_OWN).wrapping_add(own));
+    // Last: a reader that sees the new number also sees the sums that belong to it.
     word(cell, CELL_PASSES).store(passes + 1, Ordering::Release);
     if now.saturating_sub(get(cell, CELL_BEGIN)) >= get(memory, HEADER_BATCH) {
         tell_batch(slot, region, cell);

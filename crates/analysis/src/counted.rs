@@ -10,6 +10,7 @@ use facts::{CountedEvent, Evidence, Metric, Recording};
 
 /// A PMU that shows none of these in so much time of a running program does not count.
 const NEVER_ZERO: [&str; 2] = ["cycles", "instructions"];
+/// A shorter run may really have none: 10 ms are some ten million cycles.
 const LONG_ENOUGH_NS: f64 = 10e6;
 
 /// An event of the whole run.

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::statistics::median_metric;
 use crate::workers;
 
+/// Odd, so that the median is one of them; two loops alternate, so a slow moment hits both.
 const REPEATS: usize = 25;
 /// About a millisecond.
 const TURNS: u64 = 200_000;

@@ -28,6 +28,7 @@ const PERIOD: u64 = 50_000;
 const ENOUGH: u64 = 400;
 /// About 2 ms each, where a turn takes 100 ns.
 const TURNS: u64 = 20_000;
+/// A machine whose clock gives no samples must not hold up the calibration: 0.4 s for a loop.
 const MOST_ROUNDS: usize = 200;
 /// Beyond what one core's caches keep, on most machines: a turn waits for the last cache or memory.
 const SIZE: Bytes = Bytes(64 << 20);

@@ -13,6 +13,7 @@ use crate::plan::Plan;
 use crate::statistics::median_metric;
 use crate::workers;
 
+/// Repeats, and sizes: large enough that the work per call does not count, small enough to be free on most machines.
 const REPEATS: usize = 9;
 const BASE_SIZE: Bytes = Bytes(16 << 20);
 const HUGE_SIZE: Bytes = Bytes(64 << 20);

@@ -15,6 +15,7 @@ use crate::plan::Plan;
 use crate::statistics::{Repeats, median};
 use crate::{Progress, workers};
 
+/// From well within any first level to well beyond the last level that one core reaches.
 const SMALLEST: u64 = 4 << 10;
 const LARGEST: u64 = 512 << 20;
 /// Above this size only powers of two: no cache boundary is expected there, and each point costs 0.3 s.
@@ -31,6 +32,7 @@ const SMALL: u64 = 8 << 20;
 const WARM_LOADS: u64 = 2 << 20;
 /// Any single-cycle permutation will do; a fixed one makes runs comparable.
 const SEED: u64 = 0x5EED_0001;
+/// x86-64 and AArch64 with base pages of 4 KiB.
 const HUGE_PAGE: u64 = 2 << 20;
 
 /// Sizes to chase, ascending.

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::statistics::median_metric;
 use crate::workers;
 
+/// Odd, so that the median is one of them.
 const REPEATS: usize = 7;
 /// 640 and 19,840 operations. Their difference, 2 to 120 µs, is without the look at the clock, which takes as long as a
 /// thousand.

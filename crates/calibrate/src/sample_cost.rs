@@ -14,11 +14,13 @@ use crate::plan::Plan;
 use crate::statistics::median_metric;
 use crate::workers;
 
+/// Odd, so that the median of differences is one of them.
 const REPEATS: usize = 15;
 /// Twenty times the usual rate, so that the difference stands out of the noise.
 const PERIOD: u64 = 50_000;
 /// About 5 ms of dependent arithmetic.
 const WORK: u64 = 2_500_000;
+/// As a recording copies by default (knob `stack-size`).
 const STACK_BYTES: u32 = 8192;
 const RING_BYTES: usize = 2 << 20;
 const RECORD_SAMPLE: u32 = 9; // PERF_RECORD_SAMPLE

@@ -60,6 +60,7 @@ impl Bursts {
 /// What timed loads have in them besides the load. Takes less than a tenth of a millisecond.
 #[must_use]
 pub fn timed_load_overhead() -> Option<TimedLoadOverhead> {
+    // The first loads bring the line and the code into the caches and raise the clock.
     const WARM_UP: usize = 100;
     let mut cycles = [0; WARM_UP + 900];
     if !time_cached_loads(&mut cycles) {

@@ -15,6 +15,7 @@ use tracee::status::from_state_on;
 
 use crate::recorder::Recorder;
 
+/// The cost at the head is affordable at these rates; a first `smaps_rollup` at 0.5 s also serves short programs.
 const INTERVAL: Nanos = Nanos(100_000_000);
 const MACHINE_INTERVAL: Nanos = Nanos(1_000_000_000);
 const FIRST_ROLLUP: Nanos = Nanos(500_000_000);

@@ -162,6 +162,7 @@ impl Marked {
         for ((region, pid, class), passes) in lengths {
             let (shortest, longest) =
                 extremes.get(&(region, pid)).copied().unwrap_or((0, u64::MAX));
+            // The shortest and the longest pass are known exactly: they narrow the outermost classes.
             let next = (class + 1 < layout::LENGTHS).then(|| layout::class_start(class + 1) - 1);
             let least = layout::class_start(class).max(shortest);
             let most = next.unwrap_or(u64::MAX).min(longest).max(least);

@@ -72,6 +72,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
 /// 1 + d1 / (1 + d2 / (1 + ...)).
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
+    // Lentz's method divides by both terms; a zero becomes tiny, which moves the value by less than rounding (Press et al.,
+    // Numerical Recipes, 5.2).
     let nonzero = |value: f64| if value.abs() < TINY { TINY } else { value };
     let (mut value, mut numerator, mut denominator) = (1.0, 1.0, 0.0);
     for step in 1..500u32 {

@@ -392,6 +392,7 @@ pub fn decode_registers(
         let known = places.len();
         let found = usize::try_from(number).ok().and_then(|number| places.get(number));
         let (place, indices) = found.ok_or(RegisterError::UnknownPlace { place: number, known })?;
+        // A caller's frame is of the sample before it, and has its times.
         if place.frame != SampledFrame::Caller {
             history.step = history.step.wrapping_add(unzigzag(input.number()?));
             history.time = history.time.wrapping_add(history.step);

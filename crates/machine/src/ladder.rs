@@ -266,6 +266,8 @@ fn on_plateau(
     let next = plateaus.iter().find(|other| other.first > plateau.last);
     let bytes = match next {
         Some(next) => {
+            // The geometric mean: latencies of levels differ by factors. The next plateau may be memory, far above: then `FAR`
+            // bounds it.
             let middle = (own * latency(ladder, *next)).sqrt().min(FAR * own);
             let beyond = after
                 .iter()
@@ -302,6 +304,7 @@ fn on_rise(level: u32, index: usize, plateaus: &[Plateau], ladder: &[Point]) -> 
     let middle = (latency(ladder, *before) * latency(ladder, *after)).sqrt();
     let crossing = rise.windows(2).find(|pair| pair[1].latency > middle);
     let value = crossing.map_or(ladder[before.last].bytes, |pair| {
+        // Between two points the latency rises about as a power of the size, so both are interpolated by their logarithms.
         let share = ((middle / pair[0].latency).ln() / (pair[1].latency / pair[0].latency).ln())
             .clamp(0.0, 1.0);
         pair[0].bytes * (pair[1].bytes / pair[0].bytes).powf(share)

@@ -122,6 +122,7 @@ impl JournalWriter {
         start: u64,
     ) -> Result<(), StoreError> {
         let mut at = start;
+        // In pieces, and regardless of where frames end: the bytes stay one sequence.
         while at < other.bytes {
             let length = (other.bytes - at).min(FRAME_LIMIT_BYTES as u64) as usize;
             self.frame.resize(length, 0);

@@ -181,10 +181,13 @@ pub fn demand(block: &Block, costs: &Costs<'_>, load: f64) -> Option<Demand> {
             demand.stores += if stores(access.kind) { each("store")? } else { 0.0 };
         }
     }
+    // Kinds share ports in ways that differ by processor. The longest alone is surely needed; a sum might count a port twice.
     demand.arithmetic = kinds.into_values().fold(0.0, f64::max);
     let branches = |one: &&Instruction| matches!(one.flow(), Flow::Conditional(_));
+    // A comparison and its conditional branch are decoded as one operation (macro-fusion; Intel optimization manual).
     let fused = code.iter().filter(branches).count();
     let width = costs("instruction", 64)?.each.0;
+    // A taken branch per iteration takes a cycle at least, as long as a simple operation.
     demand.front = ((code.len() - fused.min(code.len())) as f64 * width).max(simple.latency.0);
     follow(code, &costs_of, (load, costs("forward", 64)?.latency), &mut demand);
     Some(demand)
@@ -240,6 +243,7 @@ fn follow(
         }
         let all = || ready.values().chain(memory.values());
         last = all().copied().fold(Ready::default(), Ready::later);
+        // The first half is left out: values that were ready at the start would shorten the chain.
         if iteration + 1 == FOLLOWED / 2 {
             half = last.at;
         }

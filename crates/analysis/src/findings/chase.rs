@@ -9,6 +9,7 @@ use super::{Draft, Figures, HotFunction, Part, Proof, about, each_function, view
 use crate::accesses::Pattern;
 use crate::figure::Figure;
 
+/// A function that waits for less of its time has other problems first.
 const WAITS: f64 = 0.3;
 /// The sites' part of the waits.
 const PART: f64 = 0.4;

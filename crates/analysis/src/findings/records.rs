@@ -15,6 +15,7 @@ use crate::figure::Figure;
 const PAGE: u64 = 4096;
 /// Of the bytes of fetched lines.
 const USED: f64 = 0.5;
+/// Least share of the time beyond the no-miss time, and least part of it for these accesses: below, packing would move little.
 const WAITS: f64 = 0.25;
 const PART: f64 = 0.3;
 

@@ -22,6 +22,7 @@ const FILLED: f64 = 90.0;
 const OVERWRITTEN: f64 = 0.15;
 /// Stores that stay in the caches are better off there: only near the limit of memory.
 const BUSY: f64 = 0.3;
+/// Lower than for other rules: stores retire without waiting for their lines, so few waits are seen even where they limit.
 const WAITS: f64 = 0.15;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {

@@ -15,6 +15,8 @@ use crate::figure::Figure;
 
 const LINE: f64 = x86::LINE_BYTES as f64;
 const PAGE: u64 = 4096;
+/// Least share of the time beyond the no-miss time, and least part of it for these accesses: below, another order would move
+/// little.
 const WAITS: f64 = 0.25;
 const PART: f64 = 0.3;
 /// Of all restarts, those next to the run before.

@@ -15,6 +15,7 @@ use super::gain::judged;
 use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, view};
 
 const PAGE: u64 = 4096;
+/// Least share of the time beyond the no-miss time: walks that other work hides cost nothing.
 const WAITS: f64 = 0.25;
 /// Share of the walks' time that independent accesses wait for: none where walks overlap with the misses of others (Intel has
 /// had two walkers since Broadwell, AMD six since Zen 3; optimization manuals), up to all, as in a chain.

@@ -57,6 +57,7 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
             let of_place = row.places.entry(place).or_default();
             *of_place = of_place.saturating_add(fact.allocated.0);
         }
+        // The peak of a chain is that of its last row: rows before state the peak until then.
         peaks.insert((fact.pid, fact.stack, fact.call), (key, fact.at_peak.0));
     }
     for (key, at_peak) in peaks.into_values() {

@@ -19,6 +19,7 @@ use crate::traced::{Execution, TracedBlock, TracedCode};
 
 /// Steps of the path by which the predictor's tables go, and bits of each.
 const HISTORIES: [u32; 4] = [0, 3, 8, 24];
+/// Four bits distinguish most successors of a block; with 24 steps a history is 96 bits, which are mixed into an index.
 const BITS: u32 = 4;
 /// Entries of a table, a power of two: more than processors have, for ours are filled by fewer branches.
 const ENTRIES: usize = 1 << 12;

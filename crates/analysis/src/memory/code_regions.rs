@@ -120,6 +120,7 @@ impl CodeRegions {
         }
         let records: u64 = profile.stack_cells().iter().map(|cell| cell.weight.records()).sum();
         let all: f64 = times.values().map(|(_, all)| all).sum();
+        // A region with a burst but no sample had less time than a sample shows: half of that.
         places.least = all / records.max(1) as f64 / 2.0;
         places.weight = times.iter().map(|(place, (_, all))| (*place, *all)).collect();
         let share = |(own, all): (f64, f64)| if own > 0.0 { own / all } else { 1.0 };

@@ -61,8 +61,10 @@ pub(super) const ONE_THREAD: f64 = 1.05;
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
 /// (Kendall & Stuart, The Advanced Theory of Statistics, 10.12). Repetitions of one turn are alike and count as one.
 pub(crate) fn seconds(time: &IterationTime) -> Bounds {
+    // Repetitions of a turn: `PER_TURN` of `collect::no_miss::timing`.
     const IN_TURN: f64 = 16.0;
     let turns = (f64::from(time.repetitions) / IN_TURN).max(1.0);
+    // 1.2816: as many standard deviations from the mean lie the deciles of a normal distribution.
     let part = (1.96 * 1.2533 / (1.2816 * turns.sqrt())).min(1.0);
     let seconds = |picos: base::Picos| picos.0 as f64 * 1e-12;
     let [median, low, high] = [time.median, time.low, time.high].map(seconds);
@@ -248,6 +250,7 @@ impl Memory<'_> {
             let core = |time: f64, [loops, others, branches, hidden]: [f64; 4]| {
                 let sum =
                     burst.no_miss_time.at(loops) + other.at(others) + mispredicted.at(branches);
+                // No less than the time that waits cannot explain, whatever the parts say.
                 (sum + unrecorded.at(hidden) * time).max(time - waits).clamp(0.0, time)
             };
             let time = self.strata.native(number);

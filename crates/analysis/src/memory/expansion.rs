@@ -95,6 +95,7 @@ impl Lots {
     fn of(&mut self, stratum: &Stratum<'_>) -> &(Vec<f64>, Vec<f64>) {
         let count = stratum.observations.len();
         self.known.entry((stratum.seed, count)).or_insert_with(|| {
+            // The highest bit keeps these seeds apart from those of the observations.
             let (mut draws, n) = (Draws::new(stratum.seed | 1 << 63), count as f64);
             let freedom = match count {
                 0..FEWEST_IN_ORDER => (n - 1.0).max(1.0),
@@ -200,11 +201,13 @@ impl Expansion {
         match observations.len() {
             0 | 1 => vec![vec![0.0; REPLICATES]; observations.len()],
             2..FEWEST_IN_ORDER => {
+                // Weights vary around the mean of n observations, which follows them: by less than around the true one.
                 let factor = (n / (n - 1.0)).sqrt();
                 let one = |at| (0..REPLICATES).map(|r| of(at)[r] * tails[r] * factor).collect();
                 (0..observations.len()).map(one).collect()
             }
             count => {
+                // A difference of neighbours has the variance of two observations.
                 let factor = (n / (n - 1.0) / 2.0).sqrt();
                 let one = |at: usize| {
                     let step = |r: usize| {

@@ -269,6 +269,7 @@ impl Model {
         };
         let one = ratio(&of.l1, &chances.l1, 0, executed);
         let second = ratio(&of.l2, &chances.l2, 1, of.l2.touches() as f64);
+        // To come from beyond L2, a line must miss in both: the shares multiply.
         let two = Bounds {
             best: one.best * second.best,
             low: one.low * second.low,
@@ -284,6 +285,7 @@ impl Model {
             low: dram.low.min(two.high),
             high: dram.high.min(two.high),
         };
+        // The two may err together or against each other: the ends are the widest that both allow.
         let minus = |a: Bounds, b: Bounds| Bounds {
             best: (a.best - b.best).max(0.0),
             low: (a.low - b.high).max(0.0),

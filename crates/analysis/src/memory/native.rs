@@ -429,6 +429,7 @@ fn pairs<'w>(
         let Some(work) = near.checked_sub(1).map(|index| before[index]) else { continue };
         let seconds = running(window).seconds();
         let tells = seconds > 0.0 && tells_rates(window, toll);
+        // A window speaks for the burst only while the program is in the same phase.
         if window.time - work.time > NEAR || !tells || work.seconds <= 0.0 {
             continue;
         }
@@ -453,6 +454,7 @@ fn pairs<'w>(
         let behind = behind.filter(|one| one.tid == window.tid && one.pid == window.pid);
         let share = behind.and_then(|one| {
             let its = running(one).seconds();
+            // A sparse window that ended while caches were still cold from the tracer shows the tracer.
             native_share((&counted, seconds), (&counts(one.id), its)).filter(|_| its >= COLD)
         });
         if instructions > 0.0 {

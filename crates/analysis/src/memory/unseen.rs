@@ -56,11 +56,13 @@ impl Unseen {
         let count = seen.len() as f64;
         let mut times: Vec<f64> = places.collect();
         let unseen: f64 = times.iter().sum();
+        // The best value: such regions do what the mean region does.
         for (observation, part) in seen.iter().flat_map(|observations| observations.iter()) {
             expansion.stand(*observation, unseen / count * part, std::iter::empty());
         }
         let outside = 2.0 / (count + 1.0);
         times.sort_by(|a, b| b.total_cmp(a));
+        // Many small regions together vary little: they draw once, as one.
         let rest: f64 = times.split_off(times.len().min(MOST)).iter().sum();
         times.push(rest);
         let mut draws = Draws::new(SEED);
@@ -72,6 +74,7 @@ impl Unseen {
                 let observations = seen[(which[replicate] * count) as usize];
                 let (luck, scale) = (luck[replicate], scale[replicate]);
                 let (to, factor) = match luck < outside {
+                    // Evenly on a logarithmic scale, from 1 / UNLIKE to UNLIKE.
                     true => (&mut more, UNLIKE.value.powf(2.0 * scale - 1.0)),
                     false => (&mut *expansion, 1.0),
                 };

@@ -125,12 +125,14 @@ impl Layer {
         }
         let Some(piece) = behind.checked_sub(1) else { return (None, extent) };
         extent.start = self.points[piece];
+        // The tree is an array: leaves stand from `points.len()` on, and the parent of a node at half its number.
         let mut node = piece + self.points.len();
         let mut last: Option<u32> = None;
         while node > 0 {
             let items = &self.items[self.bounds[node] as usize..self.bounds[node + 1] as usize];
             let begun = |item: &u32| self.entries[*item as usize].from <= window.end;
             let found = items.partition_point(begun).checked_sub(1).map(|at| items[at]);
+            // Entries are numbered in order of time.
             last = last.max(found);
             node /= 2;
         }

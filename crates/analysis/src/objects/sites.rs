@@ -193,6 +193,7 @@ pub(super) fn is_by_malloc(stacks: &Stacks, stack: NodeIndex) -> bool {
 
 /// Whether the loader asks on a stack for thread-local variables (names of glibc's `elf/dl-tls.c`).
 pub(super) fn is_thread_local(stacks: &Stacks, stack: NodeIndex) -> bool {
+    // The loader asks within a few frames; a program called `tls_get_addr` further out would be another.
     const INNERMOST: usize = 6;
     let asks = |place: LocationId| {
         let name = stacks.function_of(place).name.trim_start_matches('_');

@@ -138,6 +138,7 @@ impl LruStack {
     fn raise(&mut self, number: u32) -> usize {
         let Node { newer, older, segment, .. } = self.nodes[number as usize];
         let segment = segment as usize;
+        // It was the deepest node of its segment; now its neighbour is.
         if self.marks.get(segment) == Some(&number) {
             self.marks[segment] = newer;
         }
@@ -147,6 +148,7 @@ impl LruStack {
             None => self.bottom = newer,
         }
         self.put_on_top(number);
+        // Each segment above got a node on top, and hands its deepest one down.
         (0..segment).for_each(|mark| self.push_down(mark));
         segment
     }

@@ -58,6 +58,7 @@ impl Distribution {
             reached.or(sorted.last()).map_or(0.0, |(cycles, _)| *cycles)
         };
         let quantile = |share: f64| {
+            // Woodruff: the ends of the interval of the share, read off the distribution.
             let half = Z_95 * (share * (1.0 - share) / effective.max(1.0)).sqrt();
             let bounds = (at(share - half), at(share + half));
             metric(at(share), (sorted.len() > 1).then_some(bounds))

@@ -17,6 +17,7 @@ use crate::sharing::Sharing;
 use crate::stack::LocationId;
 
 const LINE: u64 = x86::LINE_BYTES as u64;
+/// Samples do not tell the size of an access; most are of 8 bytes or fewer and aligned.
 const WORD: u64 = 8;
 
 /// What one thread does to a line.

@@ -150,6 +150,7 @@ fn least_squares(threads: &[u32], times: &[f64], terms: [bool; 3]) -> Option<[f6
             }
         }
     }
+    // Its empty equation would make the system singular; this one says that the coefficient is 0.
     for at in (1..3).filter(|at| !terms[*at]) {
         matrix[at][at] = 1.0;
     }

@@ -130,6 +130,7 @@ impl<'a> Workers<'a> {
 
 /// Only one thread runs nearly all of the time that any does.
 fn one_at_a_time(found: &Threading, workers: &Workers<'_>, cpus: Option<f64>) -> Option<Verdict> {
+    // Percent. The rest is the hand-over from one thread to the next.
     const NEARLY: f64 = 90.0;
     let all: f64 = found.at_once.values().sum();
     let idle = found.at_once.get(&0).copied().unwrap_or(0.0);

@@ -90,6 +90,7 @@ impl Cursor {
     pub fn read(&self, memory: &SharedMemory) -> Option<(u64, RingContent)> {
         let left = self.head.wrapping_sub(self.tail);
         let until_end = (heap::RING_BYTES - (self.tail % heap::RING_BYTES as u64) as usize) as u64;
+        // The program can write the head, too.
         if left > heap::RING_BYTES as u64 {
             return None;
         }

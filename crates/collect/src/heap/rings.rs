@@ -277,6 +277,7 @@ impl State {
         let first = self.memory.load_u64(at)?;
         let (length, kind) = (first & 0xffff_ffff, (first >> 32) as u32);
         let until_end = (heap::RING_BYTES - in_ring) as u64;
+        // The program can write here: a length that the agent never writes ends the reading of this ring, not of the others.
         if length == 0 || !length.is_multiple_of(8) || length > left.min(until_end) {
             return None;
         }

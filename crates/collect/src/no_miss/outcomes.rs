@@ -343,6 +343,7 @@ pub(super) fn replay(
     let lists = pieces.iter().zip(&followed);
     let lists = lists.map(|(piece, steps)| (piece.burst, graph.list(steps, at)));
     let lists: Vec<_> = lists.filter(|(_, list)| list.is_of_use()).collect();
+    // A single list would follow itself, and be known in the first pass.
     if lists.len() < 2 {
         return Ok(Vec::new());
     }
@@ -355,6 +356,8 @@ pub(super) fn replay(
             if sys::process::monotonic() >= until {
                 break;
             }
+            // The list before it makes the predictor forget this one; the second pass meets it anew, the fastest later one
+            // knows it.
             let before = &lists[number.checked_sub(1).unwrap_or(lists.len() - 1)].1;
             no_miss.refill(RemoteAddr(u64::from(DATA)), &image(before, list))?;
             let ticks = no_miss.time(0, 1, 1 + PASSES)?;

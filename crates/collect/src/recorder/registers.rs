@@ -133,6 +133,8 @@ impl Recorder<'_> {
                     saved
                 }
             };
+            // From the innermost frame outwards: each callee either left a register alone, or saved its caller's value in its
+            // frame. A value that is lost once stays unknown for all outer frames.
             for (value, saved) in lasting.iter_mut().zip(saved) {
                 *value = match saved {
                     Saved::Same => *value,

@@ -66,6 +66,7 @@ pub fn globals(
             });
             let Some(read) = read else { continue };
             let Some(moved) = read.moved(mapping) else { continue };
+            // A module has several mappings of code, but its data once for each place where it is loaded.
             if !seen.insert((module.id, moved)) {
                 continue;
             }

@@ -270,6 +270,7 @@ fn best_shift(base: &[(u64, f64)], new: &[(u64, f64)]) -> i64 {
             new.iter().filter_map(|(to, _)| i64::try_from(*to).ok()?.checked_sub_unsigned(*from))
         })
         .collect();
+    // The smallest move first: of shifts that explain equally much it wins.
     tried.sort_by_key(|shift| (shift.unsigned_abs(), *shift));
     tried.dedup();
     let mut best = (overlap(0) + CLEARLY, 0);

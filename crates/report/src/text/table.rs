@@ -302,6 +302,7 @@ fn make_room(columns: &mut Vec<Drawn>, width: usize) -> Vec<&'static str> {
         if !label.is_empty() {
             left_out.insert(0, label);
         }
+        // With a column less, others may need no shortening: they are fitted anew.
         columns.iter_mut().for_each(|column| column.width = column.natural);
     }
     left_out
@@ -320,6 +321,7 @@ fn fit_widths(columns: &mut [Drawn], width: usize) -> bool {
         let Some(widest) = columns
             .iter_mut()
             .filter(can_give)
+            // 6: a multiple of all shares, so that nothing is lost by rounding.
             .max_by_key(|column| column.width * 6 / column.share())
         else {
             return false;

@@ -114,6 +114,7 @@ impl Child {
     ) -> io::Result<Child> {
         let program = program()?;
         let descriptors = [arena, pages, &program].map(AsRawFd::as_raw_fd);
+        // The child duplicates them to 0, 1 and 2: one that is there already would be closed before its turn.
         if descriptors.iter().any(|fd| *fd <= PROGRAM_FD) {
             return Err(io::Error::other(
                 "no standard input, output or error: their numbers are needed",
@@ -147,6 +148,8 @@ impl Child {
         child.call = at;
         let end = parts.iter().map(|part| part.offset + part.bytes).max().unwrap_or(0);
         let end = at.0 + end as u64;
+        // The code to time may touch any address: stack, vDSO and the program itself must be gone. From here on system calls
+        // are made from the arena.
         child.call(libc::SYS_munmap, [0, at.0, 0, 0, 0, 0])?;
         child.call(libc::SYS_munmap, [end, ADDRESS_END - end, 0, 0, 0, 0])?;
         Ok(child)

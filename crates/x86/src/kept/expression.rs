@@ -196,6 +196,7 @@ impl<'a> InvariantValues<'a> {
                             Some(sum.plus(before[register.number()].as_ref()?, *times))
                         };
                         let sum = terms.iter().try_fold(Sum::constant(constant), add);
+                        // Sums of sums grow exponentially in hostile code; what grows beyond the limit is unknown.
                         sum.filter(|sum| sum.size() <= MOST_TERMS)
                     }
                     Derived::Loaded { access } => {

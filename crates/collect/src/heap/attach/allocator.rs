@@ -107,6 +107,8 @@ pub fn functions(
 
 /// The bits of an address to flip, such that all resulting addresses are free and far from growing mappings.
 pub fn free_distance(pid: Pid, functions: impl Iterator<Item = RemoteAddr>) -> Option<u64> {
+    // The jump needs a page that no growing mapping will ask for: 4 GiB of room, else 64 MiB. Nothing below 64 MiB
+    // (vm.mmap_min_addr, static programs), nothing above user space.
     const FAR: u64 = 1 << 32;
     const NEAR: u64 = 64 << 20;
     const END: u64 = 1 << 47;

@@ -295,6 +295,7 @@ fn fill(
 /// `thread_id`); 0 if it does not.
 fn thread_number_offset(pid: Pid, library: &Loaded) -> u64 {
     const NAME: &str = "_thread_db_pthread_tid";
+    // The description comes from the process: an offset beyond any `struct pthread` is not believed.
     const LARGEST: u32 = 4096;
     let Some(at) = library.defined(&[NAME]).get(NAME).copied() else { return 0 };
     let mut bytes = [0; 12];
