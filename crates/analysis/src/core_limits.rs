@@ -8,9 +8,9 @@
 //! The time is that without memory (`facts::NoMissTime`), or, of a loop that accesses none, the native one (`pace`). All of it is a
 //! model, over measured times.
 //!
-//! Assumptions: a need of [`EXPLAINS`] of the time leaves no room for another reason: two needs that are about equal take up
-//! to a fifth longer than each, for neither can always be served. A need of [`REFUTED`] times the time shows that the code is
-//! other than the model: then nothing is said.
+//! Assumptions: a need of [`EXPLAINS`] of the time leaves no room for another reason, because two about equal needs together
+//! take up to a fifth longer than each alone. A need of [`REFUTED`] times the time shows that the model does not fit the code:
+//! then the result is unknown.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ use x86::{CodeBytes, Demand, Flow, Limits, OperationTime, Range, Reader, find_ro
 use crate::memory::{BOUND_PERCENT, seconds};
 use crate::pace::LoopPace;
 
-/// Of the time of an iteration, a need that explains it.
+/// A need of this share of an iteration's time explains the time.
 const EXPLAINS: f64 = 0.8;
 /// A need that is longer than the time by this, beyond what both are measured to, is none.
 const REFUTED: f64 = 1.15;
@@ -68,11 +68,11 @@ impl Cause {
 pub struct LoopLimit {
     /// What.
     pub cause: Cause,
-    /// Of a chain, the instruction that takes longest.
+    /// The slowest instruction of a chain.
     pub instruction: Option<String>,
     /// What that needs per iteration, seconds.
     pub bound: Metric,
-    /// What an iteration takes while its data is at hand, seconds.
+    /// Time of an iteration with all its data in L1, seconds.
     pub time: Metric,
 }
 
@@ -119,8 +119,8 @@ pub fn loop_limits(recording: &Recording, rows: &[LoopPace]) -> Vec<Option<LoopL
     rows.iter().map(one).collect()
 }
 
-/// Of these loops' limits and of the seconds that mispredicted branches take, what limits most of the program's CPU time; `None`
-/// where none has [`BOUND_PERCENT`] of it.
+/// The limit of most of the program's CPU time, from the limits of these loops and the seconds that mispredicted branches take;
+/// `None` where none has [`BOUND_PERCENT`] of it.
 #[must_use]
 pub fn program_limit(
     rows: &[LoopPace],

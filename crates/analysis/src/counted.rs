@@ -20,7 +20,7 @@ pub struct Counted<'a> {
     pub event: &'a CountedEvent,
     /// How often.
     pub count: Metric,
-    /// For which part of the time it had a counter.
+    /// Share of the time in which it had a counter.
     pub share: Metric,
 }
 

@@ -1,8 +1,9 @@
 //! Regions that the program marks in its code: how often, how long, and how much CPU time in them.
 //!
-//! What for: sums and numbers of passes are counted by the program's own calls, and exact; CPU time is that of the samples
-//! that fall into a pass. A row of several short passes says how much of its span they took: a sample in it counts by that
-//! part, for who samples each millisecond meets none of them twice. What not: which code ran in a region (`--filter`).
+//! What for: the program's own calls count passes and sum their times, so both are exact. CPU time is that of the samples that
+//! fall into a pass. A row of several short passes says which part of its span they took, and a sample in the span counts by
+//! that part: at a sample per millisecond most short passes have none of their own. What not: which code ran in a region
+//! (`--filter`).
 
 use std::collections::BTreeMap;
 
@@ -133,7 +134,7 @@ impl Stretches<'_> {
         self.1 = ends.collect();
     }
 
-    /// How likely the thread is in the region at a time.
+    /// Probability that the thread is in the region at a time.
     fn part_at(&self, time: Nanos) -> f64 {
         let next = self.0.partition_point(|pass| pass.time <= time);
         let mut part: f64 = 0.0;

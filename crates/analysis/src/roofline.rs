@@ -82,7 +82,7 @@ pub struct WorkRow {
     pub share: Metric,
     /// Of them in double precision, percent.
     pub double: Metric,
-    /// Of them by instructions on several elements, percent.
+    /// Share of them by vector instructions, percent.
     pub vector: Metric,
     /// The same kinds as parts; `None` where some have no measured peak: half precision and x87.
     pub mix: Option<Mix>,

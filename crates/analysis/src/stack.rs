@@ -155,7 +155,7 @@ pub struct Stacks {
     variables: HashMap<LineId, String>,
     /// Beginnings of the names of functions that only allocate, in addition to the known ones.
     wrappers: Vec<String>,
-    /// Of each place whether its function only allocates; asked for once.
+    /// By code location, whether its function only allocates; computed once.
     is_wrapper: OnceLock<Vec<bool>>,
 }
 
@@ -217,7 +217,7 @@ impl Stacks {
             .unwrap_or_else(|| self.places[self.innermost(leaf).index()].function)
     }
 
-    /// What is so of each node, by its index: for sums over many more samples than there are stacks.
+    /// A property of each node, by its index: for sums over many more samples than there are stacks.
     pub(crate) fn of_each_node<T>(&self, what: impl Fn(Option<NodeIndex>) -> T) -> Vec<T> {
         (0..self.nodes.len()).map(|at| what(Some(NodeIndex::new(at)))).collect()
     }

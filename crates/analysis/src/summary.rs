@@ -27,7 +27,7 @@ use crate::weight::Scale;
 pub struct Overview {
     /// Length of the recording, seconds.
     pub elapsed: Metric,
-    /// Of it the time in which nothing was observed, where there was any.
+    /// Part of it in which nothing was observed, where there was any.
     pub paused: Option<Metric>,
     /// CPU time of all threads, seconds.
     pub cpu_time: Metric,
@@ -61,9 +61,9 @@ pub struct Overview {
     pub context_switches: Metric,
     /// What the profiler cost.
     pub overhead: Overhead,
-    /// How much of the running time bursts could trace.
+    /// Share of the running time that bursts could trace.
     pub coverage: Coverage,
-    /// What the samples themselves cost the program, percent of its CPU time.
+    /// Cost of the samples for the program, percent of its CPU time.
     pub sampling_cost: Metric,
     /// Functions by self time.
     pub functions: Hotspots,

@@ -19,7 +19,7 @@ use facts::{Recording, SamplingMethod};
 use crate::profile::counted_cpu;
 use crate::threads::ThreadTable;
 
-/// Of the CPU time, less than this may be missing for other reasons.
+/// A smaller share of the CPU time than this may be missing for other reasons.
 const LEAST: f64 = 0.02;
 /// From this part on a note reports it.
 const MUCH: f64 = 0.05;

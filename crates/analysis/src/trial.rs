@@ -23,7 +23,7 @@ const NONE_BELOW: f64 = 0.01;
 const FALSE_ALARM: f64 = 0.05;
 /// An interval that spans more than this factor to either side says nothing.
 const WIDEST: f64 = 3.0;
-/// Of fewer rounds the scatter is not known well enough to say how many more it takes.
+/// With fewer rounds the scatter is not known well enough to say how many more it takes.
 const FEWEST_TO_SAY: usize = 3;
 /// More rounds than these take too long.
 const MOST_MORE: usize = 200;
@@ -55,7 +55,7 @@ pub struct Round {
 /// The effect of one change.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Effect {
-    /// By how many percent the time changed; negative is faster.
+    /// Change of the time, percent; negative is faster.
     pub change: Metric,
     /// What that means.
     pub verdict: Verdict,

@@ -29,9 +29,9 @@ const LARGEST_SET: u64 = 4 << 30;
 /// claim is usually an overstatement), and as measured.
 const TIMES_CLAIMED: u64 = 4;
 const TIMES_EFFECTIVE: f64 = 8.0;
-/// Of the time, the share for rounds over all points; the rest goes to the candidates for the peak.
+/// Share of the time for rounds over all points; the rest goes to the candidates for the peak.
 const ROUNDS_SHARE: f64 = 0.7;
-/// How much later than its share of the time the first round may end.
+/// The first round may end so much later than its share of the time.
 const GRACE: Duration = Duration::from_secs(3);
 /// Candidates for the peak.
 const CANDIDATES: usize = 3;

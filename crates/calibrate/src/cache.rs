@@ -1,10 +1,11 @@
 //! Stored calibrations: one JSON file per machine under the user's cache directory.
 //!
-//! What not: measuring. The name contains the fingerprint, so that machines that share a home directory have one file
-//! each. A file of another version or fingerprint, or a damaged one, counts as absent. So does one without the pairs of
-//! nodes where there are several, which is of an earlier build, and, after an hour, one that was measured while others used
-//! the machine: it must not represent the machine permanently. The file is written under another name and renamed: a reader
-//! sees the old content or the new one.
+//! What not: measuring. The name contains the fingerprint, so that machines that share a home directory have one file each. The
+//! file is written under another name and renamed: a reader sees the old content or the new one.
+//!
+//! These count as absent: a file of another version or fingerprint; a damaged one; on a machine with several NUMA nodes, one
+//! without pairs of nodes (of an earlier build); after an hour, one that was measured while other programs used the machine,
+//! because it must not represent the machine permanently.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -21,7 +21,7 @@ const TRIAL_TURNS: u64 = 50_000;
 const REPEATS: usize = 9;
 const MOST_ROUNDS: usize = 45;
 
-/// What is run: index of the method in [`FlopMethod::available`], precision is double, threads.
+/// A loop to run: index of the method in [`FlopMethod::available`], precision is double, threads.
 type Point = (usize, bool, usize);
 
 /// Measures all points.
@@ -95,7 +95,7 @@ fn rounds(
     Ok(samples)
 }
 
-/// How many turns take about [`REPEAT`]: from the fastest of a few trials.
+/// Number of iterations that take about [`REPEAT`]: from the fastest of a few trials.
 fn turns_per_repeat(method: FlopMethod, precision: Precision) -> u64 {
     let trial = |_| {
         let start = Instant::now();

@@ -1,12 +1,14 @@
 //! Bandwidth of each level of cache, with one thread and with all: passes over a set that the level holds and the one above
 //! it does not.
 //!
-//! A level's bandwidth is that of lines which come from it into the level above, those included that are fetched to be stored to;
-//! lines on their way back are not counted. The first level's are bytes that the program loads and stores. Two kernels: one that
-//! reads, one that writes half of its lines, for what comes back may take turns with what is fetched.
+//! A level's bandwidth counts the lines that come from it into the level above, also those that are fetched to be stored to.
+//! Lines that are written back are not counted. In the first level it counts the bytes that the program loads and stores. There
+//! are two kernels, one that only reads and one that writes half of its lines, because write-backs may share a path with
+//! fetches.
 //!
-//! Sizes are those that the ladder shows, for that is what a program gets: a pass must surely stay. But what it must surely leave is
-//! the level above as the system claims it, too: that one may hold more than a chase shows.
+//! The set must fit into the level, so its size follows from the size that the ladder shows: that is what a program gets. It
+//! must also exceed the level above, whose size is taken as the larger of the ladder's and the system's: that level may hold
+//! more than a chase shows.
 //!
 //! Assumptions: as many threads share one cache as its instances leave to each; a set of [`BEYOND`] times the level above finds
 //! next to nothing of it there (with LRU nothing; with random replacement 6 %).
@@ -23,7 +25,7 @@ use crate::statistics::Repeats;
 use crate::workers;
 
 const KERNELS: [Kernel; 2] = [Kernel::Load, Kernel::Copy];
-/// Of the level above, the size that a set has if it may, and at least.
+/// Size of a set in sizes of the level above, if it may have that, and at least.
 const BEYOND: f64 = 3.0;
 const LEAST_BEYOND: f64 = 2.0;
 /// Length of a repeat: below a time slice of the scheduler, and well beyond the start of its threads.
@@ -65,7 +67,7 @@ pub(crate) fn measure(host: &Host, plan: &Plan, deadline: Instant, calibration: 
     }
 }
 
-/// How many bytes each of so many threads passes to have them from this level.
+/// Bytes that each of so many threads passes over, so that they come from this level.
 fn set(host: &Host, found: &Calibration, level: u32, threads: usize) -> Result<u64, String> {
     let claimed = |level: u32| {
         let data = host.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);

@@ -69,7 +69,7 @@ const PARTS: [(&str, f64); 10] = [
     ("memory of each NUMA node", 0.0),
 ];
 
-/// Of the time limit, what memory in several nodes takes in addition.
+/// Share of the time limit for memory in several nodes, in addition.
 const NODES_TIME: f64 = 0.25;
 
 /// Reports how far one part is.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::live;
 
-/// Of one CPU's time: more than this taken by others is worth a note.
+/// Share of one CPU's time: more than this taken by others is worth a note.
 const WORTH_A_NOTE: f64 = 0.10;
 
 /// Seconds of CPU time since some point in the past.

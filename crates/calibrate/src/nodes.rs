@@ -24,7 +24,7 @@ const SMALLEST: u64 = 128 << 20;
 const LEAST: u64 = 16 << 20;
 /// So many times the last-level cache, that it answers few of the loads.
 const TIMES_CACHE: u64 = 4;
-/// Of a node's free memory what is taken: one in so many parts.
+/// Divisor of a node's free memory: as much is taken.
 const FREE_SHARE: u64 = 4;
 /// Repeats of a chase, their length, and passes; fewer where the time is up, but at least [`LEAST_REPEATS`].
 const REPEATS: usize = 9;
@@ -82,7 +82,7 @@ fn live_free(node: u32) -> Option<u64> {
     machine::text::size(machine::text::value_of(&meminfo, &format!("Node {node} MemFree"))?).ok()
 }
 
-/// How much of a node's memory is gone through; or why none.
+/// Bytes of a node's memory that are read; or why none.
 fn size(host: &Host, plan: &Plan, node: &NumaNode, free: Option<u64>) -> Result<Bytes, String> {
     let free = free.ok_or_else(|| format!("how much of node {} is free is not known", node.id))?;
     let data = host.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
@@ -214,7 +214,7 @@ fn parts(
     (0..threads).map(part).collect()
 }
 
-/// What one thread and what all of a node read.
+/// Bandwidth of reading with one thread, and with all of a node.
 fn rates(
     origin: &Origin,
     parts: &mut [Buffer],

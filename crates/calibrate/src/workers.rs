@@ -31,7 +31,7 @@ const CLOCK_SKEW: Duration = Duration::from_micros(20);
 pub(crate) struct Watched {
     /// By the wall clock.
     pub elapsed: Duration,
-    /// By the thread's CPU clock: without the time that others had the CPU.
+    /// CPU time of the thread: without the time that others had the CPU.
     pub on_cpu: Duration,
     /// Whether others had it for a noticeable time.
     pub disturbed: bool,

@@ -32,7 +32,7 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// What it does, and for which analyses only.
+    /// Its meaning, and the analyses that use it if not all do.
     pub fn meaning(&self) -> String {
         match self.used_by {
             [] => self.about.to_owned(),
@@ -195,7 +195,7 @@ fn period(milliseconds: f64) -> base::Nanos {
     base::Nanos((milliseconds * PERIOD_PER_MILLISECOND) as u64)
 }
 
-/// What a value that may be `auto` says; `None` in the inner option for `auto`.
+/// A value that may be `auto`; `None` in the inner option for `auto`.
 fn or_auto<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     if text == "auto" { Some(None) } else { read(text).map(Some) }
 }

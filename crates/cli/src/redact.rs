@@ -1,7 +1,7 @@
-//! What of a recording must not leave the machine, taken out of it.
+//! Removes from a recording what must not leave the machine.
 //!
 //! What for: `--redact` of `dataset add`, `export` and `watch`. The result itself stays as it is. What not: names of functions,
-//! variables, threads and programs: without them a profile says nothing.
+//! variables, threads and programs, without which a profile is of no use.
 
 use facts::{Recording, Run};
 

@@ -57,7 +57,7 @@ impl Bursts {
     }
 }
 
-/// What timed loads have in them besides the load. Takes less than a tenth of a millisecond.
+/// Measures the time that timed loads contain besides the load. Takes less than a tenth of a millisecond.
 #[must_use]
 pub fn timed_load_overhead() -> Option<TimedLoadOverhead> {
     // The first loads bring the line and the code into the caches and raise the clock.

@@ -1,4 +1,4 @@
-//! The channel between a collection that runs and who steers it: `fathom command`, or the program itself.
+//! The channel through which a running collection is steered: by `fathom command`, or by the program itself.
 //!
 //! What for: a Unix socket in a directory that only this user may enter. A request is one line, the answer some lines,
 //! then the connection ends:

@@ -28,7 +28,7 @@ const LONG_FROM: u64 = 100_000;
 const BATCH: u64 = 1_000_000;
 /// Rows after which both double.
 const ROWS: u64 = 200_000;
-/// What stands for the regions that found no room.
+/// Name of the regions that found no room.
 const OTHERS: &str = "(other regions)";
 
 /// The reader.

@@ -189,7 +189,7 @@ impl<'s> Recorder<'s> {
         self.sink.push(fact)
     }
 
-    /// From this time on nothing is to be observed; what sources saw nevertheless, or still see, is left out.
+    /// From this time on nothing is observed; later observations of sources are dropped.
     pub fn pause(&mut self, time: Nanos) {
         self.pauses.push((time, Nanos(u64::MAX)));
     }

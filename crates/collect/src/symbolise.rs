@@ -60,11 +60,11 @@ pub struct Options {
     pub sampled: Vec<(ModuleId, FileOffset, u64)>,
     /// Files that were open while the program ran; others are opened by their path.
     pub files: HeldFiles,
-    /// What of the recording is not of this machine and boot.
+    /// Parts of the recording that are not of this machine and boot.
     pub elsewhere: Elsewhere,
 }
 
-/// What of a recording another machine, or an earlier boot of this one, had. Names from here would be wrong.
+/// Parts of a recording that belong to another machine, or an earlier boot of this one. Names from here would be wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Elsewhere {
     /// Its files, unless they have a build-id; and the code that its programs generated.
@@ -98,8 +98,7 @@ pub struct Symbolised {
     pub code: Vec<SampledCode>,
     /// The variables that the source lines of the frames assign to, where the source files can be read.
     pub assignments: Vec<Assignment>,
-    /// What would give better names: one sentence per kind of problem, with its modules; those with the most
-    /// addresses first.
+    /// Ways to better names: one sentence per kind of problem, with its modules; those with the most addresses first.
     pub problems: Vec<String>,
 }
 

@@ -24,7 +24,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a manifest. `host`: its machine where the manifest does not name it.
+    /// The identity of a manifest's recording. `host`: its machine where the manifest does not name it.
     ///
     /// # Errors
     /// The reason, when its start is no date.

@@ -17,7 +17,7 @@ use crate::tables::{ColumnType, TABLES, TableColumns, Value};
 /// Standard deviations from one end of a 95 % interval to the other, of a normal number.
 const DEVIATIONS: f64 = 2.0 * 1.959_964;
 
-/// What the user says of the machine and the run, e.g. `rack` is `r12`.
+/// Labels that the user gives the machine and the run, e.g. `rack` is `r12`.
 pub type Labels = std::collections::BTreeMap<String, String>;
 
 /// The rows of a result, by table.
@@ -48,7 +48,7 @@ struct Source {
 
 const MOVED: &[&str] = &["dram_read", "dram_write", "loads", "stores"];
 const TIME: &[&str] = &["cpu_time", "total_time"];
-/// By object in functions and lines: the view has the time of waiting for memory only so.
+/// Rows by object in functions and lines: only so the view has the time of waiting for memory.
 const STALLED: &[&str] = &["stall_time"];
 const OF_OBJECTS: &[&str] = &[
     "stall_time",
@@ -171,7 +171,7 @@ fn add_figure(row: &mut Vec<Value>, name: &str, metric: &Metric) {
     ]);
 }
 
-/// Of the estimate; 0 for exact counts, `None` where an end of the interval is not known.
+/// Variance of the estimate; 0 for exact counts, `None` where an end of the interval is not known.
 fn variance(metric: &Metric) -> Option<f64> {
     let (low, high) = (metric.low?, metric.high?);
     metric.value.map(|_| ((high - low) / DEVIATIONS).powi(2))

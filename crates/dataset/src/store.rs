@@ -259,7 +259,7 @@ fn state_name(state: RunState) -> &'static str {
     }
 }
 
-/// Whether there is nothing but what a process left that was killed while it made a dataset.
+/// Whether the folder holds only what a process left that was killed while it made a dataset.
 fn is_empty(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     entries.filter_map(Result::ok).all(|entry| {

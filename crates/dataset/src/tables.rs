@@ -9,7 +9,7 @@
 /// Version of the dataset's format.
 pub const VERSION: u64 = 1;
 
-/// What the path of a file says, outermost first.
+/// Keys in the path of a file, outermost first.
 pub const PARTITIONS: [&str; 5] = ["date", "host", "job", "rank", "analysis"];
 
 /// What a column holds.

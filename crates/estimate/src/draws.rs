@@ -33,7 +33,7 @@ fn share(at: usize) -> f64 {
 pub struct Draws {
     seed: u64,
     calls: u64,
-    /// Of unknowns, what is common to all, as normal numbers.
+    /// The common part of all unknowns, as normal numbers.
     common: Vec<f64>,
 }
 

@@ -66,7 +66,7 @@ pub const SINGLE: Parameter = Parameter {
     sensitivity: "a half of it: 87 %, 42 %",
 };
 
-/// By how much a processor's branch predictor differs from ours where that was not measured.
+/// Factor by which a processor's branch predictor may differ from ours where that was not measured.
 pub const PREDICTORS_DIFFER: Parameter = Parameter {
     name: "predictors differ",
     value: 0.5,
@@ -86,7 +86,7 @@ pub const REPLAY_OFF: Parameter = Parameter {
     sensitivity: "0: memory's share of gapbs cc is 30 to 60 %, of tc 31 to 74 %; 0.5: 27 to 68 % and 24 to 81 %",
 };
 
-/// By how much the speed of a burst is off at least.
+/// Least relative error of a burst's speed.
 pub const SPEED_OFF: Parameter = Parameter {
     name: "burst speed off",
     value: 0.15,

@@ -79,7 +79,7 @@ pub struct HeapTotal {
     pub inherited: Bytes,
     /// Most bytes live at once.
     pub peak: Bytes,
-    /// By how much the true peak may be higher or lower: threads publish what they allocate some KiB late.
+    /// Bytes by which the true peak may be higher or lower: threads publish what they allocate some KiB late.
     pub peak_doubt: Bytes,
     /// Frees of blocks whose allocation was not observed.
     pub unknown_frees: u64,

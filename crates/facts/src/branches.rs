@@ -18,9 +18,9 @@ pub struct BranchLoop {
     pub taken: u64,
     /// How many stacks have it.
     pub stacks: u64,
-    /// Of `taken` those of which the stack shows what came before.
+    /// Number of `taken` before which the stack shows what ran.
     pub decided: u64,
-    /// Of these those before which the thread was outside of the loop.
+    /// Number of these before which the thread was outside the loop.
     pub starts: u64,
     /// Sum over stacks of the square of `decided`.
     pub decided_squares: u64,

@@ -18,7 +18,7 @@ pub struct CountedEvent {
     pub kernel: bool,
 }
 
-/// What came of an event between two readings.
+/// The count of an event between two readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EventCount {
     /// The later reading.
@@ -29,6 +29,6 @@ pub struct EventCount {
     pub count: u64,
     /// Time for which it was to be counted, summed over threads or CPUs.
     pub enabled: Nanos,
-    /// Of it the time with a counter. Less than `enabled` where more events were asked for than there are counters.
+    /// Part of `enabled` with a counter. Less than all of it where more events were asked for than there are counters.
     pub running: Nanos,
 }

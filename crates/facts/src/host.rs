@@ -323,7 +323,7 @@ impl Calibration {
     }
 }
 
-/// What an operation of the core takes, with its data at hand.
+/// Cost of an operation of the core with its data in registers or L1.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OperationCost {
     /// Its name, such as `multiply` or `float-divide`.

@@ -1,8 +1,8 @@
 //! Regions that a program marks in its own code, and the passes of its threads through them.
 //!
-//! What for: who runs a loop ten million times wants to know how long an iteration takes, not ten million rows. So a row
-//! is one pass, or many short ones of a thread that follow each other; sums are exact, and so are the numbers of passes
-//! of each length. What not: memory regions (`object`), marks (`mark`).
+//! What for: a loop that runs ten million times should not take ten million rows. So a row is one pass, or many short ones of a
+//! thread that follow each other. Sums are exact, and so are the numbers of passes of each length. What not: memory regions
+//! (`object`), marks (`mark`).
 
 use base::{Nanos, Pid, Tid};
 

@@ -104,7 +104,7 @@ pub struct MemorySample {
     pub privilege: Privilege,
     /// Number of the event in [`crate::Source::events`]. Weights of different events do not compare.
     pub event: u32,
-    /// How many counts of that event it stands for.
+    /// Number of counts of that event that it represents.
     pub weight: u64,
     /// What it did.
     pub access: AccessKind,

@@ -182,7 +182,7 @@ pub struct OwnCost {
     pub burst_stand_still_ns: Option<u64>,
     /// How long threads of the program ran translated code, summed over all threads.
     pub burst_time_ns: Option<u64>,
-    /// How much longer that took than natively: an estimate.
+    /// Additional time over native code: an estimate.
     pub burst_slowdown_ns: Option<u64>,
     /// CPU time for turning the records of bursts into facts; a part of `cpu_time_ns`.
     pub consumer_cpu_ns: Option<u64>,
@@ -197,11 +197,11 @@ pub struct OwnCost {
     /// Bytes of the tracer that were resident in one process at most: a part of its resident size while it is traced.
     #[serde(default)]
     pub burst_resident_bytes: Option<u64>,
-    /// How much longer the program's page faults took because perf events and, in a system overview, programs in the kernel
+    /// Additional time of the program's page faults, because perf events and, in a system overview, programs in the kernel
     /// counted them: an estimate.
     #[serde(default)]
     pub fault_watching_ns: Option<u64>,
-    /// How much longer switches of the program's threads took because of perf events: an estimate.
+    /// Additional time of thread switches of the program, because of perf events: an estimate.
     #[serde(default)]
     pub switch_watching_ns: Option<u64>,
 }
@@ -272,7 +272,7 @@ pub struct SourceEvent {
     pub used_as: EventUse,
 }
 
-/// What the samples of an imported event became.
+/// Use of an imported event's samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventUse {

@@ -167,7 +167,7 @@ pub struct Pmu {
     pub fields: Vec<Field>,
     /// Events with names.
     pub events: Vec<PmuEvent>,
-    /// What else it says of itself: `branches`, `max_precise`, `ldlat`.
+    /// Its further attributes: `branches`, `max_precise`, `ldlat`.
     pub capabilities: Vec<(String, String)>,
 }
 

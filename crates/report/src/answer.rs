@@ -29,7 +29,7 @@ pub struct AnswerColumn {
     pub shown: bool,
     /// What it holds.
     pub kind: AnswerKind,
-    /// Of a metric; `None` where it is that of its rows.
+    /// Unit of a metric; `None` where each row has its own.
     pub unit: Option<&'static str>,
 }
 

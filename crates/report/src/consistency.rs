@@ -18,7 +18,8 @@ const ROUNDED: f64 = 0.005;
 /// No mean of loads is shorter than a hit by more than the ladder errs.
 const HIT: f64 = 0.9;
 
-/// In percent of something that they are no part of: of what as many threads mostly reach, of one CPU, of the program's time.
+/// Figures in percent of something that they are no part of: of the bandwidth that as many threads reach, of one CPU, of the
+/// program's time.
 const NO_PARTS: [&str; 4] =
     ["dram_bandwidth.of_reachable", "cpu_utilisation", "overhead", "sampling_cost"];
 
@@ -139,7 +140,7 @@ impl Views {
         self.column(view, key).iter().filter_map(|metric| metric.value).sum()
     }
 
-    /// What there is per row of a view over time, times the row's length.
+    /// The amount of each row of a view over time, times the row's length.
     fn over_time(&self, view: View, key: &str, per_second: bool) -> f64 {
         let table = self.table(view);
         let find = |key: &str| table.columns.iter().position(|column| column.key == key);

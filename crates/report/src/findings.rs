@@ -52,7 +52,7 @@ pub(crate) fn summaries(judged: &Findings, result: &str) -> Vec<FindingSummary> 
 pub struct UndecidedSummary {
     pub rules: Vec<&'static str>,
     pub reason: String,
-    /// What would decide them; `None` where the reason is all that is known.
+    /// The measurement that would decide them; `None` where only the reason is known.
     pub decided_by: Option<String>,
     /// Whether it is another analysis that looks for them.
     pub elsewhere: bool,
@@ -78,7 +78,7 @@ pub(crate) fn undecided(judged: &Findings) -> Vec<UndecidedSummary> {
     reasons
 }
 
-/// What is said where nothing was found: that nothing is slow is known only of what was looked at.
+/// The sentence where nothing was found: "nothing is slow" is known only of what was examined.
 pub(crate) fn nothing_found(undecided: &[UndecidedSummary]) -> String {
     let open = undecided.iter().filter(|one| !one.elsewhere).flat_map(|one| &one.rules).count();
     match open {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::stacks::{Names, nodes, of_scale};
 use crate::{Filter, Prepared, ReportError};
 
-/// Of each kind, where a question does not say: what a page that stands alone can carry.
+/// Default number of each kind: as many as a self-contained page can carry.
 const MOST: usize = 4000;
 /// What a page can draw and keep.
 const LARGEST: usize = 50_000;

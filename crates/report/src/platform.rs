@@ -26,7 +26,7 @@ struct PlatformDocument {
     sockets: u32,
     boxes: Vec<PlatformBox>,
     distances: Vec<NodeDistances>,
-    /// What loads from the memory of each node were measured to take.
+    /// Measured latency of loads from the memory of each node.
     node_pairs: Vec<NodePair>,
     levels: Vec<PlatformLevel>,
     notes: Vec<String>,
@@ -67,13 +67,13 @@ struct PlatformLevel {
     /// GB/s that one thread, and all, read from it.
     one_thread: Metric,
     all_threads: Metric,
-    /// Of the run's loads those that it answers, percent.
+    /// Share of the run's loads that hit in it, percent.
     loads: Metric,
     /// GB/s of the run.
     rate: Metric,
     read: Metric,
     written: Metric,
-    /// What as many threads as the run has reach, GB/s, and the run's part of it, percent.
+    /// Bandwidth that as many threads as the run has can reach, GB/s, and the run's share of it, percent.
     reachable: Metric,
     of_reachable: Metric,
 }

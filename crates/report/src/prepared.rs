@@ -51,7 +51,7 @@ impl<'a> Prepared<'a> {
         self.objects.get_or_init(|| Objects::new(&self.profile))
     }
 
-    /// What its bursts show of memory, by whole object.
+    /// The memory figures of its bursts, by whole object.
     pub(crate) fn memory(&self) -> Memory<'_> {
         Memory::of(&self.profile, &self.code, Arc::clone(self.replayed()))
     }

@@ -26,7 +26,7 @@ struct StacksDocument {
     threads: Vec<ThreadEntry>,
     cpus: Vec<CpuEntry>,
     over_time: Vec<&'static str>,
-    /// What the user or the program named, and pauses.
+    /// Marks of the user or the program, and pauses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<MarkEntry>,
     modules: Vec<String>,
@@ -85,7 +85,7 @@ struct Figure {
     label: &'static str,
     /// Everything, whatever is selected.
     whole: Metric,
-    /// What an amount of 1 is in the unit of `whole`.
+    /// Value of an amount of 1 in the unit of `whole`.
     factor: f64,
     records: u64,
     /// Equally weighted ones behind `whole`, whatever is selected; 0 where all of it was counted one by one.

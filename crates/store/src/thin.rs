@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use base::{BurstId, Nanos, Tid};
 use facts::{Burst, Fact, Fault, FaultKind, MemorySample, Sample, SampleRegisters};
 
-/// What is thinned as one stream: minor and major faults separately, so that both totals stay right; accesses by event, whose
-/// weights do not add up to those of another.
+/// A stream that is thinned by itself: minor and major faults separately, so that both totals stay right; accesses by event,
+/// whose weights do not add up to those of another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stream {
     Samples(Tid),

@@ -68,7 +68,7 @@ impl Variables {
 }
 
 impl Elf<'_> {
-    /// By how much the loader moved the module, if `offset` of it, which is code, is mapped at `start`. `None` when no
+    /// Distance by which the loader moved the module, if `offset` of it, which is code, is mapped at `start`. `None` when no
     /// code is there.
     #[must_use]
     pub fn load_bias(&self, start: RemoteAddr, offset: FileOffset) -> Option<LoadBias> {
@@ -166,7 +166,7 @@ fn without_overlaps(ranges: &mut Vec<NamedRange<'_>>) {
     });
 }
 
-/// What of the sections with data lies in none of the symbols, which are sorted.
+/// Parts of the sections with data that lie in none of the symbols, which are sorted.
 fn gaps<'data>(elf: &Elf<'_>, named: &[NamedRange<'_>], module: &str) -> Vec<NamedRange<'data>> {
     let mut gaps = Vec::new();
     let mut sections: Vec<(u64, u64, String)> = Vec::new();

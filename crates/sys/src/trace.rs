@@ -107,7 +107,7 @@ fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::
 /// Registers of a stopped thread that sampling needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoppedRegisters {
-    /// In the order of [`crate::perf::USER_REGISTERS`].
+    /// All registers, in the order of [`crate::perf::USER_REGISTERS`].
     pub unwinding: [u64; crate::perf::USER_REGISTER_COUNT],
     /// By their numbers in the encoding: rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
     pub general: [u64; 16],

@@ -334,7 +334,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Of the code of a function of more instructions than this, a self-contained page carries what lies around samples: an
+/// Number of instructions of a function above which a self-contained page carries only the code around samples: an
 /// interpreter's loop alone would be as large as all else.
 const ALL_CODE: usize = 1500;
 /// Instructions before and behind one with samples.

@@ -98,7 +98,7 @@ pub struct AccessRow {
     pub stride_share: Metric,
     /// Distinct lines per burst.
     pub lines: Metric,
-    /// Of the bytes of these lines those that were touched, percent.
+    /// Share of the bytes of these lines that was touched, percent.
     pub line_use: Metric,
 }
 
@@ -170,7 +170,7 @@ pub fn accesses(
     summed(profile, code, heads, &walked)
 }
 
-/// Of the bytes of the lines that the sites of each row touch together, percent.
+/// Share of the bytes of the lines that the sites of each row touch together, percent.
 pub(crate) fn line_uses(
     profile: &Profile<'_>,
     code: &TracedCode,
@@ -252,7 +252,7 @@ impl ObjectRows {
     }
 }
 
-/// What was summed up for each row, in another order; nothing where nothing was.
+/// The sums of each row, in another order; the default for a row without any.
 pub(crate) fn ordered<T: Default>(mut sums: Vec<T>, order: &[usize]) -> Vec<T> {
     let take = |row: &usize| sums.get_mut(*row).map(std::mem::take).unwrap_or_default();
     order.iter().map(take).collect()

@@ -22,7 +22,8 @@ pub(super) struct Strides {
     unit: u64,
     slots: Vec<(i64, u64)>,
     dropped: u64,
-    /// Of other distances that are as long as the one before: how many, by the power of two below, and the first of them.
+    /// Distances that equal the one before, without the counted ones: their number by the power of two below, and the first of
+    /// each.
     runs: BTreeMap<u32, (i64, u64)>,
 }
 

@@ -43,8 +43,7 @@ pub(crate) struct RowSums {
     pub(super) strides: Strides,
     /// Accesses whose address is at the end of a chain of loads.
     pub(super) chased: u64,
-    /// Of these, the ones in the first lines of a stretch that lies far from the one before: what no prefetcher
-    /// brought.
+    /// Those of them in the first lines of a stretch that lies far from the one before: no prefetcher brought these.
     pub(super) led: u64,
     /// How often at least is known, not how often at most.
     pub(super) at_least: bool,
@@ -180,7 +179,7 @@ impl Tool for Walker<'_> {
     }
 }
 
-/// Of accesses from `start` on those in the first bytes of a stretch that begins at `from`.
+/// Number of accesses from `start` on that are in the first bytes of a stretch that begins at `from`.
 fn unfetched(from: u64, start: u64, stride: i64, count: u64) -> u64 {
     let Some(left) = UNFETCHED.checked_sub(start.abs_diff(from)) else { return 0 };
     count.min(left.div_ceil(stride.unsigned_abs().max(1)))

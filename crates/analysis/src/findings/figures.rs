@@ -57,13 +57,13 @@ pub struct HotSite {
     pub writes: bool,
     /// How its addresses follow each other.
     pub pattern: Pattern,
-    /// Of all distances those of the pattern, percent.
+    /// Share of the distances that are those of the pattern, percent.
     pub stride_share: Metric,
     /// Bytes of an access.
     pub bytes: f64,
-    /// Of the bytes of the lines that it touches, percent.
+    /// Share of the bytes of its lines that it touches, percent.
     pub line_use: Metric,
-    /// Of the bytes of the lines that all accesses of its function with this stride touch together, percent.
+    /// Share of the bytes of their lines that all accesses of its function with this stride touch together, percent.
     pub used_together: Metric,
     /// Its part of the function's waits, percent.
     pub share: Figure,
@@ -73,7 +73,7 @@ pub struct HotSite {
     pub restarts: Restarts,
     /// How far it walks across lines before it comes back, if it does that.
     pub walk: Option<Walk>,
-    /// Of the lines that it fetches those of the object in `place`, percent.
+    /// Share of the lines it fetches that belong to the object in `place`, percent.
     pub of_object: Metric,
 }
 
@@ -100,13 +100,13 @@ pub struct HotFunction {
     pub place: NamedLocation,
     /// CPU time in it, seconds.
     pub time: Metric,
-    /// Of that what its instructions do not need, percent.
+    /// Share of that time beyond the no-miss time, percent.
     pub waits: Figure,
     /// Bandwidth, percent of what as many threads reach.
     pub of_reach: Figure,
     /// Bytes that are fetched for stores alone and not read again in the burst, percent of all.
     pub overwritten: Figure,
-    /// What its accesses beyond the first level would take one after the other, percent of its time.
+    /// Summed latency of its accesses beyond the first level, percent of its time.
     pub serial: Metric,
     /// Size of a cache that would hold what it comes back to, bytes; only where it uses all of the bandwidth.
     pub fitting: Metric,
@@ -134,13 +134,13 @@ pub struct RepeatedFunction {
 pub struct ReloadedLoop {
     /// The line with most of these loads, and the object that they are about.
     pub place: NamedLocation,
-    /// What is loaded, as far as types are known: `writer.position`.
+    /// Member that is loaded, as far as types are known: `writer.position`.
     pub fields: Vec<String>,
     /// CPU time in the loop, seconds.
     pub time: Metric,
-    /// Of that what it would not take with registers for these places, percent.
+    /// Share of that time that it would save with registers for these locations, percent.
     pub saved: Figure,
-    /// Of the rest what vectors would leave, at best: 1 where what else it accesses does not lie in a row.
+    /// Share of the rest that vectors would leave, at best: 1 where its other accesses are not sequential.
     pub vectors: f64,
     /// An iteration with its data near, nanoseconds, and with these registers.
     pub iteration: (Metric, Metric),
@@ -161,7 +161,7 @@ pub struct UsedByAll {
     pub threads: usize,
     /// Of all accesses its own, percent.
     pub share: Metric,
-    /// Of these those to another node there, percent.
+    /// Share of these to another node there, percent.
     pub remote: Metric,
     /// Nobody writes to it once it is filled.
     pub read_only: bool,
@@ -180,11 +180,11 @@ pub struct Traced {
     pub reloaded: Vec<ReloadedLoop>,
     /// What limits the program, and why, where that is clear.
     pub class: Option<(crate::memory::Class, String)>,
-    /// Of the program's CPU time what is beyond its instructions, percent.
+    /// Share of the program's CPU time beyond the no-miss time, percent.
     pub memory_bound: Option<Metric>,
     /// The same at most, if each of its accesses went to memory and waited, percent.
     pub ceiling: Option<f64>,
-    /// How many times as much as without them its threads can move with non-temporal stores, where that is more.
+    /// Factor by which its threads move more with non-temporal stores than without, where it is above 1.
     pub past_caches: Option<f64>,
 }
 
@@ -197,7 +197,7 @@ pub struct SharedFigure {
     pub conflicts: Metric,
     /// CPU time in the functions that use it, seconds.
     pub time: Metric,
-    /// Of that what their instructions do not need, percent; of the function with most of the visits.
+    /// Share of that time beyond their no-miss time, percent; of the function with most of the visits.
     pub waits: Figure,
     /// The code with most of the visits to the first of them; the object is that at this line's address, and the address.
     pub place: NamedLocation,
@@ -214,27 +214,27 @@ pub struct FaultFigures {
     pub release: Metric,
     /// Minor ones.
     pub minor: Metric,
-    /// Of these, those that took a page of 2 MiB at once, by the time that such took; 0 where that is not known.
+    /// Number of these that took a page of 2 MiB at once, from the time that such faults took; 0 where that is not known.
     pub huge: f64,
     /// Major ones.
     pub major: Metric,
     /// Where most of their time goes, or most are where samples do not tell: a fault on a huge page takes as long as hundreds.
     pub place: NamedLocation,
-    /// Of that time, or of all faults, what is there, percent.
+    /// Share of that time, or of all faults, that is there, percent.
     pub place_percent: f64,
     /// Largest resident size of a process over the size of a page.
     pub resident_pages: Option<f64>,
-    /// Of all those that were recorded the part on pages of files, percent: code and data that are mapped, and what the
-    /// dynamic loader writes addresses into. They are no new memory, and no huge page can hold them.
+    /// Share of the recorded faults on pages of files, percent: mapped code and data, and what the dynamic loader writes
+    /// addresses into. They bring no new memory, and no huge page can hold them.
     pub of_files_percent: f64,
-    /// Of all minor faults those of the process that had most, percent; unknown where several processes ran and no fault
-    /// was recorded.
+    /// Share of the minor faults that the process with most of them had, percent; unknown where several processes ran and no
+    /// fault was recorded.
     pub of_one_process: Option<f64>,
     /// Anonymous memory in huge pages, percent.
     pub huge_percent: Metric,
     /// Cost of a fault on a page of 4 KiB and on one of 2 MiB, nanoseconds.
     pub cost: (Option<Metric>, Option<Metric>),
-    /// What the system does by itself: `always`, `madvise`, `never`.
+    /// The system's setting: `always`, `madvise`, `never`.
     pub transparent: Option<String>,
 }
 
@@ -292,7 +292,8 @@ pub struct Figures {
     pub waiting: Metric,
     /// Cost of a page walk by the latency ladder, nanoseconds: 4 KiB pages less 2 MiB pages.
     pub walk_cost: Option<Metric>,
-    /// What the program's threads reach with stores of whole lines, GB/s, reading what they overwrite included.
+    /// Bandwidth that the program's threads reach with stores of whole lines, GB/s, including the fetch of the overwritten
+    /// lines.
     pub store_rate: Option<f64>,
     /// A hypervisor has the machine.
     pub virtualised: bool,

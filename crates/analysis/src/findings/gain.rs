@@ -24,8 +24,8 @@ const SURE: f64 = 0.95;
 /// machine, spread by 1 to 8 % to each side (`bench/drawn_causes.py`, seed 92004386).
 pub(super) const RUNS: [f64; 3] = [0.95, 1.0, 1.05];
 
-/// Of the time that a loop's instructions take, what they take when its data lie in order: as long as before, or as long as one
-/// vector instruction for eight of its steps (AVX2 and `float`; steps that no more wait for the sum of the one before).
+/// Share of a loop's instruction time that remains when its data lie in order: from all of it down to one vector instruction
+/// for eight of its steps (AVX2 and `float`; steps that no longer wait for the sum of the one before).
 pub(super) const REORDERED: Part<'static> = Part::Assumed([0.125, 0.6, 1.0]);
 /// How far memory and core work at the same time: not at all to always.
 pub(super) const OVERLAP: Part<'static> = Part::Assumed([0.0, 0.5, 1.0]);
@@ -205,9 +205,10 @@ fn judged_over<const N: usize>(
     Gain { metric, truth }
 }
 
-/// What is left of a function's time, of 1, when accesses that have `part` of its waits move their lines in order and only a
-/// part of the bytes: what others wait for, what instructions take, and what memory needs for the bytes that are left at the
-/// peak of this mix of reads and writes with as many threads. `overlap`: 1 where memory and core work at the same time.
+/// Share of a function's time that remains, 0 to 1, when the accesses that have `part` of its waits move their lines in order,
+/// and only a part of the bytes. It consists of the waits of the other accesses, the instructions, and the transfer of the
+/// remaining bytes at the peak of this mix of reads and writes with as many threads. `overlap`: 1 where memory and core work at
+/// the same time.
 pub(super) fn left(waits: f64, part: f64, core: f64, memory: f64, overlap: f64) -> f64 {
     let (waits, part) = (waits.clamp(0.0, 1.0), part.clamp(0.0, 1.0));
     let core = (1.0 - waits) * core;

@@ -93,7 +93,7 @@ fn since(thread: &ThreadTime, second: f64) -> Metric {
     }
 }
 
-/// Of the seconds that threads computed less than the busiest one, those for which they may have waited for locks: no more
+/// Part of the seconds by which threads computed less than the busiest one in which they may have waited for locks: no more
 /// than barriers do not explain. 0 where switches were not recorded.
 fn locked(figures: &Figures, less: f64) -> f64 {
     let Ok(waits) = &figures.waits else { return 0.0 };
@@ -128,7 +128,7 @@ fn of_rounds(figures: &Figures, found: &Rounds) -> Option<Draft> {
     })
 }
 
-/// What the longest computed beyond the mean of all `count`, of which some may have been without a CPU for `kept` seconds.
+/// CPU time of the longest beyond the mean of all `count`, of which some may have been without a CPU for `kept` seconds.
 fn beyond_mean(
     figures: &Figures,
     longest: &Metric,

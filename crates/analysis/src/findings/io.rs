@@ -10,9 +10,9 @@ use super::{
     of_lives, words,
 };
 
-/// Of the elapsed time, what CPUs must idle for a disk, without more knowledge.
+/// Share of the elapsed time that CPUs must be idle before a disk is suspected, without more knowledge.
 const IDLE: f64 = 0.1;
-/// Of the machine, what others may use without being suspected of the reads and writes, percent.
+/// Share of the machine that other programs may use without being suspected of the reads and writes, percent.
 const OTHERS: f64 = 10.0;
 const ADVICE: &str = "Read ahead while computing (a separate thread, io_uring, posix_fadvise(..., \
                 POSIX_FADV_WILLNEED)). Read and write large blocks, and write asynchronously. Check whether all of \

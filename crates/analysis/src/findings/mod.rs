@@ -55,7 +55,7 @@ pub use self::steps::Restarts;
 
 /// A finding saves at least this share of the elapsed time.
 pub const LEAST_GAIN: f64 = 0.03;
-/// From this share on it is of medium severity, and of high.
+/// From these shares of the elapsed time on, the severity is medium and high.
 const MEDIUM: f64 = 0.08;
 const HIGH: f64 = 0.25;
 /// Names in a reason.
@@ -306,7 +306,7 @@ fn exactly(percent: f64) -> Metric {
     Metric::counted(percent, "percent")
 }
 
-/// What a rule says of the whole program where it is true of that, or else of the functions, as far as it may be.
+/// The rule's findings for the whole program where it holds of that, else for the functions, as far as it may be.
 fn candidates(traced: &Traced, draft: impl Fn(&HotFunction) -> Option<Draft>) -> Vec<Draft> {
     match traced.whole.as_ref().and_then(&draft) {
         Some(whole) if whole.gain.truth == Truth::Yes => vec![whole],
@@ -335,7 +335,7 @@ fn at_least_half(seconds: f64, samples: u64) -> Metric {
     Metric::with_interval(Evidence::Estimated, seconds, "s", interval, samples)
 }
 
-/// Of the lives of the threads that work, percent.
+/// Percent of the lifetimes of the working threads.
 fn of_lives(seconds: &Metric, waits: &WaitFigures) -> f64 {
     seconds.value.unwrap_or(0.0) / waits.lived.max(1e-9) * 100.0
 }

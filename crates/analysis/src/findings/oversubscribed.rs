@@ -15,7 +15,7 @@ const MANY: f64 = 2.0;
 const WORKS: f64 = 0.3;
 /// Threads that live at a time, per CPU, at the least.
 const CROWD: f64 = 1.3;
-/// What others kept the program from having counts from this part of what the CPUs offer on.
+/// CPU time that other programs took counts from this share of the CPUs' time on.
 const CROWDED: f64 = 0.1;
 /// Busy CPUs, percent of those that may be used; the rest of the machine counts, as far as others use it.
 const BUSY: f64 = 85.0;

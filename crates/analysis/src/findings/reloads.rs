@@ -24,7 +24,7 @@ const LONGEST: u64 = 64;
 /// Begin and end.
 type Range = (u64, u64);
 
-/// Of these loops those of which every run allows it.
+/// Those of these loops of which every run allows it.
 pub(super) fn free(
     recording: &Recording,
     code: &TracedCode,

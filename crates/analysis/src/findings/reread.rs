@@ -17,7 +17,7 @@ use crate::traced::{Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode};
 
 const LINE: u64 = x86::LINE_BYTES as u64;
 const PAGE: u64 = 4096;
-/// Of a run with long steps no more are looked at: enough to follow one line in 64.
+/// At most so many steps of a run with long steps are looked at: enough to follow one line in 64.
 const LONGEST: u64 = 1 << 16;
 
 /// Lines that a site stored to before the burst read them.

@@ -12,7 +12,7 @@ use super::gain::{Gain, Truth, judged};
 use super::{Draft, Figures, NamedLocation, Part, Proof, SharedFigure};
 use crate::figure::Figure;
 
-/// Of the time: what turns must be able to fill.
+/// Share of the time that transfers must be able to fill.
 const ROOM: f64 = 0.03;
 /// Seconds that a line takes from core to core: 40 to 150 ns in published measurements of server processors of these
 /// years (core-to-core latency within a socket).

@@ -27,8 +27,8 @@ pub struct Restarts {
     pub near: u64,
     /// All.
     pub all: u64,
-    /// Of long walks with the same stride through the same memory, in all bursts, those next to the first one, not on its
-    /// steps.
+    /// Share of long walks with the same stride through the same memory, in all bursts, that are next to the first one, not on
+    /// its steps.
     pub moved: u64,
     /// Those on its steps.
     pub stayed: u64,

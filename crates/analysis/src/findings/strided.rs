@@ -19,7 +19,7 @@ const PAGE: u64 = 4096;
 /// little.
 const WAITS: f64 = 0.25;
 const PART: f64 = 0.3;
-/// Of all restarts, those next to the run before.
+/// Share of the restarts that are next to the run before.
 const ADJACENT: f64 = 0.5;
 
 pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {

@@ -1,7 +1,7 @@
 //! `used-by-all`: on a machine with several NUMA nodes, what every thread uses in whole would be remote for most of them.
 //!
-//! Reported where the recording's machine has one node, of an object of which a hot function waits: there is nothing to gain here,
-//! and no first touch would help there. On a machine with nodes `remote-memory` judges what is remote.
+//! Reported where the recording's machine has one node, for an object that a hot function waits for: there is nothing to gain
+//! here, and no choice of first touch would help on a machine with several. There `remote-memory` judges what is remote.
 
 use super::gain::unquantified;
 use super::{Draft, Figures, HotFunction, NamedLocation, Proof, UsedByAll, low, words};

@@ -58,7 +58,7 @@ struct Sums {
     places: BTreeMap<LocationId, u64>,
 }
 
-/// What is left of blocks: allocated less freed, by the same key. May be negative on the way.
+/// Live blocks: allocated less freed, by the same key. May be negative on the way.
 #[derive(Default)]
 struct LiveBlocks {
     blocks: i128,

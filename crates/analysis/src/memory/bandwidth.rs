@@ -25,14 +25,14 @@ use crate::selection::Selection;
 const GIGA: f64 = 1e9;
 /// Length of a bin, unless there were more than [`MOST_BINS`].
 const BIN: Nanos = Nanos(100_000_000);
-/// Of longer recordings the bins are longer: work and output stay bounded.
+/// Longer recordings have longer bins, so that work and output stay bounded.
 const MOST_BINS: u64 = 10_000;
 /// GB/s that one thread moves at most, where that was not measured.
 pub(super) const MOST_OF_ONE_THREAD: f64 = 40.0;
 /// Bins in a row whose mean can be the observed maximum.
 const STEADY: usize = 3;
 
-/// From which shares of what the program's threads reach on a rate is called medium and high.
+/// The shares of the bandwidth that the program's threads can reach from which a rate is called medium and high.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bands {
     /// Medium from here on, 0..1.
@@ -63,12 +63,12 @@ pub struct BandwidthBin {
     pub observed: Nanos,
     /// Both directions, GB/s.
     pub total: Metric,
-    /// What so many threads as ran can move when that part of it is written, GB/s.
+    /// Bandwidth that as many threads as ran can reach when this part of it is written, GB/s.
     pub reachable: Metric,
 }
 
 impl BandwidthBin {
-    /// Of what it moves, the part that it writes; `None` where nothing moves.
+    /// Share of the moved bytes that is written; `None` where nothing moves.
     pub(super) fn written(&self) -> Option<f64> {
         let (read, written) = (self.read.value?, self.write.value?);
         (read + written > 0.0).then(|| written / (read + written))
@@ -238,7 +238,7 @@ fn over_time(
     totals.into_iter().enumerate().filter(is_in).map(bin).collect()
 }
 
-/// What one thread moves at most with ordinary loads and stores, GB/s.
+/// Bandwidth of one thread with ordinary loads and stores, GB/s, at most.
 fn one_thread(calibration: &Calibration) -> Option<f64> {
     let points = calibration.bandwidth.iter().filter(|point| point.threads == 1);
     points.filter_map(|point| point.bus.value).reduce(f64::max)

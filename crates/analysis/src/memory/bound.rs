@@ -27,7 +27,7 @@ use super::waits::Waited;
 pub(super) const TOO_MUCH: f64 = 1.15;
 /// A wider interval says nothing, percent.
 const WIDE: f64 = 80.0;
-/// From this share of the peak on, bandwidth is what limits.
+/// From this share of the peak on, bandwidth limits.
 pub const NEAR_PEAK: f64 = 0.7;
 /// A rate certainly above this cannot be memory's: as a share of the highest that as many threads ever reached.
 pub const IMPOSSIBLE: f64 = 1.1;
@@ -57,7 +57,7 @@ fn past_caches(point: &BandwidthPoint) -> bool {
 /// Up to this part of the traffic is as good as no writes.
 pub(super) const NO_WRITES: f64 = 0.05;
 
-/// Of the bytes that a kernel with ordinary stores moves, those that it writes: each line that is stored to is read before.
+/// Share of the bytes that a kernel with ordinary stores moves which it writes: each line that is stored to is read before.
 fn written_part(point: &BandwidthPoint) -> f64 {
     match point.kernel.as_str() {
         "load" => 0.0,
@@ -82,7 +82,7 @@ pub struct Bound {
     pub without_limit: Metric,
     /// Instructions whose time without their memory is known, percent of all.
     pub covered: Metric,
-    /// Of memory's time, the part in code that moves nearly as much as so many threads can, 0 to 1.
+    /// Share of memory's time in code that moves nearly as much as its threads can, 0 to 1.
     pub(super) saturated: f64,
     /// Time that a load beyond the first level holds the program up, on average, nanoseconds.
     pub exposed: Metric,
@@ -98,8 +98,8 @@ fn by_samples(waited: &Waited) -> Estimate {
     Estimate::new(at(0.5), places.into_iter().map(at).collect())
 }
 
-/// What both witnesses allow, percent, and what must be said. Where they have nothing in common the samples count, which are of
-/// the program as it ran: a loop is timed alone, when no other thread shares its core.
+/// The range that both estimates allow, percent, and a note. Where they exclude each other, that of the samples counts, because
+/// it is of the program as it ran: a loop is timed alone, when no other thread shares its core.
 fn together(floors: Estimate, waited: &Waited) -> (Estimate, Option<String>) {
     let (least, most) = (100.0 * waited.low, 100.0 * waited.high);
     let (low, high) = floors.interval();
@@ -167,7 +167,7 @@ impl Memory<'_> {
         })
     }
 
-    /// What the program's instructions leave of its time, by loops that were timed without their memory, percent.
+    /// Share of the time beyond the no-miss time of the program's instructions, percent.
     fn share_by_no_miss_times(
         &self,
         CoreTimes { core, native }: &CoreTimes,
@@ -217,8 +217,8 @@ impl Memory<'_> {
         }
     }
 
-    /// Of memory's time, the part in code that moves nearly as much as so many threads can, 0 to 1. A phase at the limit is no
-    /// less limited for a phase of computation next to it.
+    /// Share of memory's time in code that moves nearly as much as its threads can, 0 to 1. A phase at the limit is no less
+    /// limited for a phase of computation next to it.
     fn saturated(&self, CoreTimes { core, native }: &CoreTimes) -> f64 {
         let written = self.written();
         let mut places: BTreeMap<CodeRegion, [f64; 3]> = BTreeMap::new();
@@ -312,13 +312,13 @@ impl Memory<'_> {
         (walks, far)
     }
 
-    /// Of the bytes that the program moves, the part that it writes, 0 to 1.
+    /// Share of the program's bytes that it writes, 0 to 1.
     pub(super) fn written(&self) -> f64 {
         let (read, written) = (self.all.read.sum(), self.all.write.sum());
         if read + written > 0.0 { written / (read + written) } else { 0.0 }
     }
 
-    /// What the program's threads can move at most on this machine, with its mix of reads and writes, GB/s.
+    /// Bandwidth that the program's threads can reach on this machine with its mix of reads and writes, GB/s.
     #[must_use]
     pub fn reach(&self) -> Metric {
         if let Err(why) = self.available() {
@@ -327,7 +327,7 @@ impl Memory<'_> {
         self.reach_of(self.running(), self.written())
     }
 
-    /// What so many threads can move when this part of it is written, GB/s.
+    /// Bandwidth of so many threads when this part of it is written, GB/s.
     pub(super) fn reach_of(&self, running: f64, written: f64) -> Metric {
         match self.reachable(running, written) {
             Some(rate) => {
@@ -340,7 +340,7 @@ impl Memory<'_> {
         }
     }
 
-    /// What as many threads can move when this part of it is written, GB/s.
+    /// Bandwidth of as many threads when this part of it is written, GB/s.
     pub(super) fn reachable(&self, running: f64, written: f64) -> Option<f64> {
         self.reached_by(running, written)?.bus.value
     }
@@ -374,8 +374,8 @@ impl Memory<'_> {
         points.filter_map(|point| point.bus.high.or(point.bus.value)).reduce(f64::max)
     }
 
-    /// How many times as much the program's threads can move with non-temporal stores; `None` where that was not measured,
-    /// or is no more.
+    /// Factor by which the program's threads move more with non-temporal stores; `None` where that was not measured, or is at
+    /// most 1.
     pub(crate) fn past_caches(&self) -> Option<f64> {
         let running = self.running();
         let threads = running.ceil().max(1.0) as u32;

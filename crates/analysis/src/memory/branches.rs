@@ -51,7 +51,7 @@ struct Predictor {
     tables: [Vec<Entry>; HISTORIES.len()],
     /// Bursts are passed in any order, on several CPUs: so no state passes from one to the next.
     burst: BurstId,
-    /// Of branches that went to more than one place: the last step in the lowest bits.
+    /// History of branches with more than one target: the last step in the lowest bits.
     path: u128,
 }
 
@@ -178,8 +178,8 @@ impl Branches {
     }
 }
 
-/// Of one block, by where its ways out are and whether its end returns: how often it was left by each way, once for each
-/// block that came next.
+/// Exits of one block, by the position of its ways out and whether its end returns: how often it was left by each way, once for
+/// each block that came next.
 fn mispredicted((ends, returns): (&[usize], bool), ways: &HashMap<u32, Vec<u64>>) -> u64 {
     let end = |way: u32| ends.get(way as usize).copied().unwrap_or(0);
     let times = |next: &Vec<u64>| next.iter().sum::<u64>();
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(counted(&[17, 17]), (16 + 1) + (1 + 16 + 1));
     }
 
-    /// How many of the last 1000 steps are missed, of a block that goes to these others and back.
+    /// Number of mispredictions in the last 1000 steps of a block that goes to these others and back.
     fn missed(next: impl Fn(u32) -> u32) -> u32 {
         let mut branches = Branches::default();
         let mut missed = 0;

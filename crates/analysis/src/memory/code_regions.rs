@@ -18,7 +18,7 @@ use crate::profile::Profile;
 use crate::stack::{FunctionId, NodeIndex};
 use crate::traced::{Site, SiteIndex, TracedCode};
 
-/// Of a function's time this part is below one loop, if it belongs to that.
+/// A function belongs to a loop if this share of its time is below that loop.
 const BELOW: f64 = 0.95;
 
 /// A region of the program's code: a stratum of the estimates.
@@ -133,7 +133,7 @@ impl CodeRegions {
         self.of_site.get(site.index()).copied()
     }
 
-    /// Of a block whose executions were counted.
+    /// The region of a block whose executions were counted.
     pub(super) fn of_counted(&self, block: BlockId) -> Option<CodeRegion> {
         self.of_counted.get(&block).copied()
     }
@@ -160,14 +160,13 @@ impl CodeRegions {
         Some(self.weight.get(&place).copied().unwrap_or(0.0).max(known))
     }
 
-    /// Of the time in a place, that outside of the kernel, 0 to 1; not 0, for bursts begin in the program's own code.
+    /// Share of a region's time outside the kernel, 0 to 1; never 0, because bursts begin in the program's own code.
     pub(crate) fn own_share(&self, place: CodeRegion) -> f64 {
         self.own.get(&place).copied().unwrap_or(1.0)
     }
 }
 
-/// Of each site the first one of the first block that has it: where nothing names functions, and in those without samples,
-/// all of a block is in one.
+/// By site, the first block that has it: where nothing names functions, and in those without samples, all of a block is in one.
 fn first_of_block(code: &TracedCode) -> Vec<&Site> {
     let mut firsts: Vec<&Site> = code.sites.iter().collect();
     let mut known = vec![false; firsts.len()];

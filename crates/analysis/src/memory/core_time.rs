@@ -42,14 +42,14 @@ const SLOW_CLOCK: f64 = 2e9;
 /// cycles at 4, 5 and 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA CPUs: 15 to 20 on Intel since Haswell, 18 on Zen;
 /// fewer where the way back is in the cache of decoded instructions).
 pub(super) const MISPREDICTED: Bounds = Bounds { best: 4.5e-9, low: 2e-9, high: 8e-9 };
-/// By so much the cost in a program is off that of the loop that was measured: code that is not decoded yet takes some cycles
-/// more, and what goes on meanwhile some less.
+/// Relative error of the cost in a program against that of the measured loop: code that is not decoded yet takes some cycles
+/// more, and other work that continues meanwhile some less.
 const MISPREDICTED_OFF: f64 = 0.25;
 /// Fewer paths say nothing about others.
 const FEWEST_PATHS: usize = 3;
-/// Of the paths of a function this part must have been timed: those refused may be other code.
+/// Share of a function's paths that must have been timed: those refused may be other code.
 const TIMED_PART: f64 = 0.5;
-/// How much longer a load takes at most when many are under way.
+/// Factor by which a load takes longer, at most, when many are in flight.
 pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
 const WALK: f64 = 250.0;
@@ -324,7 +324,7 @@ impl Memory<'_> {
         })
     }
 
-    /// Of the instructions of these bursts, those that were timed, or that paths of their function speak for, percent.
+    /// Share of the instructions of these bursts that was timed, or that timed paths of their function represent, percent.
     pub(super) fn timed_percent<'b>(&self, bursts: impl Iterator<Item = &'b BurstWork>) -> f64 {
         let (timed, all) = bursts.fold((0.0, 0.0), |(timed, all), burst| {
             let known =

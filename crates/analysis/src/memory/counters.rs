@@ -22,15 +22,15 @@ use super::code_regions::CodeRegion;
 
 /// Fewer counts do not show how much work a window did.
 const FEWEST_COUNTS: f64 = 10.0;
-/// Of the counts of blocks that count in both windows, this part at least is of the same blocks: they did the same work.
+/// Least share of the counts, of blocks that count in both windows, that is of the same blocks: they did the same work.
 const SAME: f64 = 0.9;
-/// With fewer pairs of windows, all regions speak; with fewer regions, none does.
+/// A region with fewer pairs of windows has the mean over all regions; with fewer regions there is none.
 const FEWEST: usize = 3;
 /// A native share outside of these is no comparison of the same code.
 const LEAST: f64 = 0.1;
 const MOST: f64 = 2.0;
 
-/// Of a window's time what is native, 0 to 1; a little more where counters happen to make code quicker.
+/// Native share of a window's time, 0 to 1; slightly more than 1 where counters happen to make code faster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct NativeShare {
     pub(super) best: f64,
@@ -73,7 +73,7 @@ pub(super) fn native_share((full, seconds): Window<'_>, sparse: Window<'_>) -> O
 }
 
 impl NativeShares {
-    /// Of pairs of windows, each with its region.
+    /// From pairs of windows, each with its region.
     pub(super) fn new(pairs: impl Iterator<Item = (CodeRegion, f64)>) -> NativeShares {
         let mut by_region = BTreeMap::<CodeRegion, Vec<f64>>::new();
         for (region, share) in pairs {

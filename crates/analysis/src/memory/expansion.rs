@@ -40,10 +40,10 @@ const FEWEST_IN_ORDER: usize = 6;
 pub(super) struct Chances {
     /// Standard normal numbers of each look.
     scatter: Vec<Vec<f64>>,
-    /// Of each look, which of `unknown` is its place's.
+    /// For each observation, which of `unknown` belongs to its region.
     place: Vec<usize>,
     unknown: Vec<Vec<f64>>,
-    /// Of each look, its native seconds over their best value; none where they are known.
+    /// For each observation, its native seconds over their best value; empty where they are known.
     time: Vec<Vec<f64>>,
 }
 
@@ -126,7 +126,7 @@ struct Factor {
     replicates: Vec<f64>,
 }
 
-/// What observations represent; those that represent nothing have no factor.
+/// Factors of observations; those that represent nothing have none.
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     factors: Vec<Option<Factor>>,
@@ -194,7 +194,7 @@ impl Expansion {
         self.factors[observation].get_or_insert_with(none)
     }
 
-    /// By how much more each of these looks counts, by chance.
+    /// Random relative weight of each of these observations.
     fn scatter(&self, observations: &[usize], tails: &[f64]) -> Vec<Vec<f64>> {
         let n = observations.len() as f64;
         let of = |at: usize| self.chances.scatter[observations[at]].as_slice();

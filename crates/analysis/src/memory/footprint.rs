@@ -41,7 +41,7 @@ const FEWEST: u64 = 16;
 const ALIKE: f64 = 4.0;
 /// Batches of samples in a row.
 const BATCHES: usize = 16;
-/// Of a cache: data up to this part of it stay there.
+/// Data up to this share of a cache's size stay in it.
 const FITS: f64 = 0.8;
 
 /// Lines that bursts of one kind touched.
@@ -73,7 +73,7 @@ impl Default for Footprint {
 pub(crate) struct Extent {
     /// Estimated; infinite when no line was seen twice.
     pub(crate) best: f64,
-    /// As few as may be, and as many, with 95 %.
+    /// Ends of the 95 % interval.
     pub(crate) least: f64,
     pub(crate) most: f64,
 }

@@ -49,7 +49,7 @@ pub struct SiteWeight {
     pub share: Figure,
     /// Its page walks per second of the function's time.
     pub walks: Figure,
-    /// What its accesses beyond the first level would take one after the other, percent of the function's time.
+    /// Summed latency of its accesses beyond the first level, percent of the function's time.
     pub serial: Metric,
 }
 
@@ -60,19 +60,18 @@ pub struct FunctionMemory {
     pub function: FunctionId,
     /// CPU time in its own code, seconds.
     pub time: Metric,
-    /// Of that time, what its instructions do not need when all data are in the first level, percent.
+    /// Share of that time beyond the no-miss time, percent.
     pub waits: Figure,
     /// Bytes to and from memory per second, in percent of what as many threads reach on this machine.
     pub of_reach: Figure,
-    /// Of these bytes, those that were fetched for a store alone, percent.
+    /// Share of these bytes that was fetched only for a store, percent.
     pub overwritten: Figure,
-    /// What its accesses beyond the first level would take one after the other, each at the latency of the level that serves
-    /// it, percent of its time.
+    /// Summed latency of its accesses beyond the first level, each at that of its hit level, percent of its time.
     pub serial: Metric,
-    /// Of its instructions those whose time without their memory is known, percent.
+    /// Share of its instructions with a known no-miss time, percent.
     pub timed_percent: f64,
-    /// By how much its loops took longer alone, without their memory, than in the program, which they cannot; 1 where they
-    /// did not.
+    /// Factor by which its loops took longer alone, without their memory, than in the program, which is impossible for the same
+    /// code; 1 where they did not.
     pub excess: f64,
     /// Its sites, heaviest first.
     pub sites: Vec<SiteWeight>,
@@ -255,7 +254,7 @@ impl Memory<'_> {
         sums
     }
 
-    /// What accesses would wait one after the other; of each burst with the bytes that were cleared in it.
+    /// Summed latencies; by burst, with the bytes that the kernel zeroed during it.
     fn site_weights(&self, bursts: Bursts<'_>, zeroed: &[f64]) -> Weighed {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
@@ -340,7 +339,7 @@ struct SiteSums {
     serial: Quantity,
 }
 
-/// What accesses of one function would wait.
+/// Summed latencies of the accesses of one function.
 struct Weighed {
     /// Heaviest first.
     sites: Vec<SiteWeight>,

@@ -184,8 +184,8 @@ impl TimedLoads {
         self.by_site.iter().map(|(site, loads)| (*site, mean(loads))).collect()
     }
 
-    /// Of the loads of each site that went beyond the second level, the share that went to memory, where enough were
-    /// timed: the timed answer to what the model leaves open.
+    /// By site, the share of its loads beyond the second level that went to memory, where enough were timed: the measured
+    /// answer to what the model leaves open.
     pub(super) fn hits_in_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
         let dram = profile.recording.run.calibration.as_ref();
         let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
@@ -214,9 +214,9 @@ impl TimedLoads {
     }
 }
 
-/// What a hit in the first level shows: as measured when the collection began, but not more than what one in twenty of
-/// the timed loads stays below, for a hit takes the least time of all. Fences make nearly all of it. `step` of the counter:
-/// so much longer than it shows a load may take.
+/// Shown time of a hit in the first level: that measured when the collection began, but at most the 5 % quantile of the timed
+/// loads, because a hit takes the least time of all. Most of it is the fences. `step` of the counter: a load may take so much
+/// longer than it shows.
 fn hit_cycles(raw: &[Raw], measured: Option<f64>, step: f64) -> f64 {
     let mut cycles: Vec<u32> = raw.iter().map(|one| one.cycles).collect();
     cycles.sort_unstable();

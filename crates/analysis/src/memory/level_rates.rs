@@ -3,10 +3,10 @@
 //! What for: a program whose data lies in a cache may be held up by the bandwidth of that cache. What not: memory's
 //! (`bandwidth`, `function`), which asks for the mixture of reads and writes as well.
 //!
-//! A level delivers what the levels above it do not have, whether it has it itself or takes it from further on. Lines on their
-//! way back are not counted, neither here nor in the measurement.
+//! A level delivers every line that the levels above it miss, whether it holds the line or fetches it from further out. Lines
+//! that are written back are not counted, neither here nor in the measurement.
 //!
-//! Assumption: threads reach no more together than as many times what one does, nor than all do.
+//! Assumption: n threads together reach at most n times the bandwidth of one thread, and at most that of all threads.
 
 use std::collections::BTreeSet;
 
@@ -166,7 +166,7 @@ impl Memory<'_> {
         }
     }
 
-    /// What so many threads have from a level at most, GB/s, with code like this kernel, or like any.
+    /// Bandwidth of so many threads from a level, GB/s, with code like this kernel, or like any.
     pub(super) fn level_reach(
         &self,
         level: u32,
@@ -222,7 +222,7 @@ fn reach(
     of_threads(of(1), of(all), running)
 }
 
-/// What so many threads reach, given what one does and what all do.
+/// Bandwidth of so many threads, from that of one and that of all.
 pub(super) fn of_threads(one: Option<Bounds>, all: Option<Bounds>, running: f64) -> Option<Bounds> {
     let one = one?;
     if running <= ONE_THREAD {

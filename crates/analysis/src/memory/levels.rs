@@ -24,13 +24,13 @@ use crate::reuse::TlbSizes;
 use crate::summary::huge_page_share;
 use crate::traced::SiteIndex;
 
-/// Of the second-level TLB: 12, as of Intel's since Haswell and AMD's Zen.
+/// Ways of the second-level TLB: 12, as in Intel's since Haswell and AMD's Zen.
 pub(super) const STLB_WAYS: u32 = 12;
 /// Assumed for a last level of unknown associativity.
 const WAYS: u32 = 16;
 /// More are not kept apart in the model.
 const MOST_WAYS: u32 = cachesim::DEPTHS as u32;
-/// What most processors of these years have, for where the system says nothing.
+/// Common values of current processors, used where the system reports none.
 const USUAL: [(u64, u32); 3] = [(32 << 10, 8), (1 << 20, 16), (16 << 20, WAYS)];
 
 /// Sizes of the model.

@@ -144,7 +144,7 @@ pub struct Replayed {
     timed: TimedLoads,
     /// What clock samples waited for.
     stalls: Stalls,
-    /// What instructions outside of loops with a no-miss time take.
+    /// Time of instructions outside loops that have a no-miss time.
     paces: Paces,
     unrecorded: Unrecorded,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
@@ -360,7 +360,7 @@ impl Replayed {
         sites.map(|(site, _)| (*site, total(*site))).collect()
     }
 
-    /// What a site did in each burst that came to it, with the burst and its number.
+    /// Work of a site in each burst that reached it, with the burst and its number.
     fn works_of(&self, site: SiteIndex) -> impl Iterator<Item = (usize, &BurstWork, &SiteWork)> {
         let places = self.works.get(&site).map_or(&[][..], Vec::as_slice);
         places.iter().map(|(number, position)| {
@@ -601,7 +601,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// What code without bursts does at most of an amount with this unit.
+/// Largest amount with this unit that code without bursts does.
 fn most_per_second(unit: &str) -> f64 {
     if unit == "bytes" { bandwidth::MOST_OF_ONE_THREAD * 1e9 } else { MOST_PER_SECOND }
 }

@@ -40,7 +40,7 @@ struct Chances {
     llc: Survival,
     stlb: Survival,
     times: Survival,
-    /// Of loads beyond the second level, those that were timed to come from memory.
+    /// Share of loads beyond the second level that, as timed, came from memory.
     from_memory: Option<Bounds>,
     outcomes: SiteOutcomes,
 }
@@ -62,7 +62,7 @@ struct Answer {
     levels: HitLevels,
 }
 
-/// Of the accesses of a site the parts that each level serves, 0 to 1. An access of two lines has the level of the further one.
+/// Share of a site's accesses that hit in each level, 0 to 1. An access of two lines has the level of the further one.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct HitLevels {
     pub(crate) l1: Bounds,

@@ -5,24 +5,25 @@
 //! are the rate of the code.
 //! What not: the time of single instructions.
 //!
-//! The rule: native seconds of a burst with a window after it = its instructions / instructions per second in that window; of
-//! others = its instructions / instructions per second in all windows of its region. Burst times are not asked: nine of ten
-//! bursts end, full, while caches and branch predictors are cold. For 495 bursts of 36 programs with a window of their own, the
-//! other windows of its function came within 12 % of it (median), their own time divided by the usual slow-down within 60 %.
-//! Of regions with fewer than [`FEWEST`] windows: CPU time / slow-down, as bursts of other regions are slowed.
-//! A window's time is taken without the cost of its counters, which a sparse window after it shows (`counters`), else their usual
-//! cost, and without the usual cost of look-ups.
-//! A burst in several regions: its time is divided by the instructions that it ran in each, times what an instruction takes
-//! there, which samples of the whole run show.
-//! Bounds: the scatter of windows; counters take nothing, or the most that they can. Of bursts without windows: that of others'
-//! slow-downs, at least 1, and not more than without [`MOST_PER_CALLING_RECORD`] for each record, [`MOST_PER_BURST`], and
-//! [`EXTRA`], where their time tells anything.
+//! The rule: native seconds of a burst = its instructions / instructions per second in the window after it; without a window,
+//! in all windows of its region. The burst's own time is not used: nine of ten bursts end, full, while caches and branch
+//! predictors are cold. For 495 bursts of 36 programs with a window of their own, the other windows of its function came within
+//! 12 % of it (median), their own time divided by the usual slow-down within 60 %.
+//! In a region with fewer than [`FEWEST`] windows: CPU time / the slow-down of bursts in other regions.
+//! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
+//! cost. So is the usual cost of look-ups.
+//! The time of a burst in several regions is divided in proportion to its instructions in each, times the mean time of an
+//! instruction there, which samples of the whole run show.
+//! Bounds: the scatter of windows, and counters that cost nothing or the most that they can. For bursts without windows: the
+//! scatter of other slow-downs, which are at least 1, and at most those that leave out [`MOST_PER_CALLING_RECORD`] for each
+//! record, [`MOST_PER_BURST`], and [`EXTRA`], where a burst's time is of use.
 //!
-//! And native code is no quicker than with all its data in the first level, as its loops were timed (`collect::no_miss`); and no
+//! Native code is never faster than with all its data in the first level, as its loops were timed (`collect::no_miss`). No
 //! speed is known better than to [`SPEED_OFF`].
 //!
-//! A window's CPU time is schedstat's, from which a virtual machine takes what its host stole, in lumps of up to a tenth of a
-//! millisecond: 0 was seen for 26,000 instructions. So it may have taken all the time that passed.
+//! A window's CPU time is schedstat's. A virtual machine deducts the time that its host stole from it, in steps of up to a
+//! tenth of a millisecond: 0 was seen for 26,000 instructions. So the upper bound of a window's time is all the time that
+//! passed.
 //!
 //! Assumption: instructions of one region take the same time in both.
 
@@ -43,12 +44,12 @@ use estimate::interval::mean_and_half;
 use estimate::parameters::SPEED_OFF;
 use estimate::student::quantile_95;
 
-/// Of a burst's time that loops with a pace leave to other code, no less than this part of what its instructions would take
-/// at the burst's mean: times of both are known to some percent, and what is left may be little.
+/// Lower bound of a burst's time outside loops with a pace: this share of what its instructions there would take at the burst's
+/// mean. Both times have errors of some percent, and their difference may be small.
 const LEAST_REST: f64 = 0.1;
 
-/// Seconds until a second-level cache of 1 MiB is filled again, a line of it in 15 ns from the third: burst times tell nothing
-/// before.
+/// Seconds until a second-level cache of 1 MiB is filled again, at 15 ns per line from the third level. Times of shorter bursts
+/// show nothing.
 const COLD: f64 = 250e-6;
 
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
@@ -77,8 +78,8 @@ const MOST: f64 = 30.0;
 /// Seconds that a counter usually takes. Where its loop waits for a chain of its own it overlaps with that chain: in loops whose
 /// pace is known 0.05, 0.4 and 0.5 ns were seen (AMD Zen 4), in tight ones 0.8 (Xeon), in one full of stores 1.1 (AMD Zen 5).
 const USUAL_PER_COUNT: f64 = 0.4e-9;
-/// In code of short blocks counters overlap with other instructions: of a window's time they usually take no more than this,
-/// and at most that.
+/// Usual share of a window's time that counters take in code of short blocks, where they overlap with other instructions, and
+/// its upper bound.
 const USUAL_SHARE: f64 = 0.35;
 const MOST_SHARE: f64 = 0.7;
 /// Records that can take less than this share of a burst are few.
@@ -91,9 +92,9 @@ const HIDING: f64 = 5e-9;
 /// 3 GHz. At most its jump is mispredicted besides, where the processor's stack of returns would have known.
 const USUAL_PER_LOOK_UP: f64 = 2e-9;
 const MOST_PER_LOOK_UP: f64 = 6e-9;
-/// By so much code that waits for memory may run quicker with counters than without: random loads took 22.3 ns natively, 19.4
-/// counted and 21.9 recorded (Xeon with 2 MB of L2, 80 million loads over 512 MB). There a window does not bound native code
-/// from below.
+/// Share by which code that waits for memory may run faster with counters than without: random loads took 22.3 ns natively,
+/// 19.4 counted and 21.9 recorded (Xeon with 2 MB of L2, 80 million loads over 512 MB). There a window is no lower bound of the
+/// native time.
 const QUICKER: f64 = 1.0 / 7.0;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
@@ -123,7 +124,7 @@ pub(crate) struct Work {
     pub(crate) accesses: f64,
     /// Mispredicted branches at most.
     pub(crate) mispredicted: f64,
-    /// What it took is no measure: caches were cold, or it was mostly the tracer's time.
+    /// Its time is no measure: caches were cold, or most of it was the tracer's.
     pub(crate) is_untimed: bool,
 }
 
@@ -165,8 +166,8 @@ pub(crate) struct Part {
     pub(crate) speed: Speed,
 }
 
-/// Of each burst in each place. Of a loop with a pace the number of iterations tells, whatever the burst took for them; all
-/// else shares what is left of the burst's time, by instructions, each as long as it takes in its place.
+/// Native time of each burst in each region. In a loop with a pace it follows from the number of iterations, whatever the burst
+/// took for them. The rest of the burst's time is divided by instructions, each as long as it takes in its region.
 pub(crate) fn native_parts(
     all: &[BurstWork],
     works: &[Work],
@@ -231,7 +232,7 @@ struct Pair {
     taken_off: f64,
     /// Counted blocks.
     blocks: f64,
-    /// Of these, those after which the copy looked up the branch target.
+    /// Number of these after which the copy looked up the branch target.
     looked_up: f64,
     /// Branches that a predictor which knows nothing of them mispredicts at most.
     mispredicted: f64,
@@ -242,11 +243,11 @@ struct Pair {
 /// Speeds of bursts.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
-    /// Of bursts with a window right after them.
+    /// For bursts with a window right after them.
     own: HashMap<BurstId, Speed>,
     /// Instructions per native second of regions, by all their windows.
     rates: HashMap<CodeRegion, Bounds>,
-    /// What windows say of the bursts of all regions: of those that tell how fast code is, and of the others.
+    /// Slow-downs that windows show for the bursts of all regions: those that show how fast code is, and the others.
     usual: [Option<Speed>; 2],
     /// Seconds that entering and leaving a burst take at most.
     most_per_burst: f64,
@@ -310,8 +311,8 @@ impl Speeds {
         own.or_else(|| self.by_region(work)).filter(|_| is_like_others)
     }
 
-    /// By the instructions per second of its region. A burst of summarised loops runs at native speed, whatever windows say
-    /// that count each iteration.
+    /// Native seconds by the instructions per second of the region. A burst of summarised loops runs at native speed, even
+    /// where windows, which count each iteration, show less.
     fn by_region(&self, work: &Work) -> Option<Speed> {
         let rate = self.rates.get(&work.place).filter(|_| work.is_untimed || is_slowed(work))?;
         let at = |rate: f64| work.seconds * rate / work.instructions;
@@ -319,7 +320,7 @@ impl Speeds {
         is_some.then(|| Speed { best: at(rate.best), low: at(rate.low), high: at(rate.high) })
     }
 
-    /// By its own time, as bursts of other regions are slowed.
+    /// Native seconds by the burst's own time and the slow-down of bursts in other regions.
     fn by_time(&self, work: &Work) -> Speed {
         // Of cold bursts only the bounds are known: as fast as they were, and as fast as code without misses.
         let (best, most) = match work.is_untimed {
@@ -332,7 +333,7 @@ impl Speeds {
         Speed { best, low: usual.low.clamp(1.0, best), high: usual.high.clamp(best, most) }
     }
 
-    /// By how much a burst is slower than native code at most, whatever windows say.
+    /// Upper bound of a burst's slow-down, whatever windows show.
     fn slowest(&self, work: &Work) -> f64 {
         let each = if is_slowed(work) { MOST_PER_CALLING_RECORD } else { MOST_PER_RECORD };
         let stops = f64::from(work.stops.saturating_sub(2)) * PER_STOP;
@@ -341,8 +342,7 @@ impl Speeds {
     }
 }
 
-/// How much slower other bursts may be than native code, from the logarithms of how much slower some are: where one more lies,
-/// with 95 %.
+/// Range of the slow-down of one more burst, from the logarithms of those of some: where one more lies, with 95 %.
 fn usual_speed(logarithms: &[f64]) -> Option<Speed> {
     if logarithms.len() < FEWEST {
         return None;
@@ -525,7 +525,7 @@ impl Pair {
         (HIDING * self.blocks / self.counted.1).min(1.0)
     }
 
-    /// By how much its own window is quicker than the burst; how likely that is of others, the scatter of bursts tells.
+    /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
     fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
         let rate = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
         let shown = self.shown();
@@ -560,7 +560,7 @@ impl Pair {
         }
     }
 
-    /// By how much it moves the logarithm of the rate of the sums.
+    /// Effect on the logarithm of the rate of the sums.
     fn residual(&self, sums: &Pair) -> f64 {
         self.counted.0 / sums.counted.0 - self.counted.1 / sums.counted.1
     }

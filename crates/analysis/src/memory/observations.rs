@@ -1,12 +1,13 @@
-//! What bursts saw, as samples of the program's time.
+//! The weight of each burst in each region of the code, as an observation of the program's time.
 //!
-//! What for: of each burst in each place how long it took natively, and how long all of it did: by that it counts for as much as
-//! others. What not: totals (`strata`), the native time of a burst (`native`).
+//! What for: the native time of a burst in a region, and of the whole burst; the weight follows from the two. What not: totals
+//! (`strata`), the native time itself (`native`).
 //!
-//! The time of one burst is off by more than that of all bursts of a place, and an error in what it counts for does not
-//! average out: the mean of 1 / t is more than 1 / (the mean of t). So in a loop, in which all that bursts do is alike, a burst
-//! counts by its instructions, each as long as the mean of the loop. In other code they may differ: there its own time counts; and
-//! where that is more than [`ALIKE`] times as long, or as short, what it did was not alike: pages came from the disk or the host.
+//! The measured time of one burst has a larger error than the mean of a region, and that error does not average out in a
+//! weight: the mean of 1 / t is more than 1 / (the mean of t). In a loop all bursts do the same. So there a burst's time is its
+//! instructions times the loop's mean time per instruction, but at most a factor of [`ALIKE`] from its own: a larger deviation
+//! is real, such as pages that came from a disk or the host. In other code, and in loops with a pace, each burst has its own
+//! time.
 
 use std::collections::HashMap;
 
@@ -17,10 +18,10 @@ use super::native::Part;
 use super::strata::Observation;
 use super::work::BurstWork;
 
-/// Times of one loop that are further apart are no error of measurement.
+/// A burst's time that is further than this factor from its loop's mean is no error of measurement.
 const ALIKE: f64 = 3.0;
 
-/// Of each burst in each place, in the order of `works`; `parts` are their native times.
+/// One per burst and region, in the order of `works`; `parts` are their native times.
 pub(super) fn observations(
     recording: &Recording,
     places: &CodeRegions,

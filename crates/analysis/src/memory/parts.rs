@@ -70,8 +70,8 @@ impl Memory<'_> {
         Ok(by_weight(amounts.collect()).into_iter().filter_map(|at| rows[at].take()).collect())
     }
 
-    /// As many of the same rows as `most`, of those that are wanted. Of the others only what rows are sorted by is computed:
-    /// who shows the first few of 100,000 objects need not wait for all.
+    /// The first `most` of the wanted rows. For the others only the sort key is computed: a caller that shows the first few of
+    /// 100,000 objects need not wait for all.
     ///
     /// # Errors
     /// Why there are none.

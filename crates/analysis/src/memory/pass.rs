@@ -40,7 +40,7 @@ pub(crate) struct SiteOutcomes {
     pub(crate) stlb: LevelTally,
     /// Touches of followed lines by time (`times`).
     pub(crate) times: LevelTally,
-    /// Of the followed lines that it was first to store to: how many each site had touched first.
+    /// Number of followed lines that it was the first to store to, by the site that touched the line first.
     pub(crate) fetched_by: BTreeMap<SiteIndex, u64>,
     /// Accesses that were as far from the one before as that from its own.
     pub(crate) regular: u64,
@@ -76,11 +76,11 @@ impl SiteOutcomes {
 /// Result of the pass.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
-    /// In the order of bursts; of each, in the order in which it came to its places.
+    /// In the order of bursts; within a burst, in the order in which it reached its regions.
     pub(crate) bursts: Vec<BurstWork>,
     pub(crate) sites: BTreeMap<SiteIndex, SiteOutcomes>,
     pub(crate) footprints: BTreeMap<CodeRegion, Footprint>,
-    /// Of bursts whose branches were replayed, by their number: those that our own predictor misses in the same records.
+    /// By number of a burst whose branches were replayed: the mispredictions of our own predictor in the same records.
     pub(crate) foreseen: BTreeMap<usize, f64>,
     pub(crate) damage: Damage,
 }
@@ -155,14 +155,14 @@ struct Walker<'a> {
     records: u64,
     chase: Chase,
     times: Times,
-    /// Of each site, in this burst: first touches of followed lines by time.
+    /// By site, in this burst: first touches of followed lines by time.
     firsts: Vec<[u64; BINS]>,
     last: Vec<Step>,
     number: usize,
-    /// Of each site, once it was touched; by position, for every access looks here.
+    /// By site, once it was touched; by position, because every access looks here.
     outcomes: Vec<Option<Box<SiteOutcomes>>>,
     passed: Passed,
-    /// Of this burst, by place; and in which of them it is.
+    /// Work of this burst by region, and the current region.
     works: Vec<BurstWork>,
     current: usize,
     /// Accesses of a loop; kept for its memory.

@@ -4,7 +4,7 @@
 
 use estimate::Bounds;
 
-/// Of each look what it saw.
+/// The amount in each observation.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Quantity(pub(crate) Vec<Bounds>);
 

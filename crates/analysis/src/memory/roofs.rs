@@ -53,7 +53,7 @@ pub struct Roof {
     pub double: bool,
     /// Threads that reach it together.
     pub threads: u32,
-    /// Of arithmetic the instruction set; else the kernel, which reads and writes as the program does.
+    /// For arithmetic the instruction set; else the kernel, which reads and writes as the program does.
     pub like: Option<String>,
     /// GB/s or GFLOP/s.
     pub rate: Metric,
@@ -73,8 +73,9 @@ pub struct Mix {
 pub struct RowRoofs {
     /// Threads of the program that run while it does.
     pub threads: f64,
-    /// Of the second and the third level and of memory: bytes that came from it or through it over the whole run, and GB/s that
-    /// so many threads reach with its mixture of reads and writes. Of the first level, the first is its own loads and stores.
+    /// For the second and third level and memory: bytes that came from it or through it over the whole run, and the GB/s that
+    /// as many threads reach with this mix of reads and writes. In the first level, the bytes are the program's own loads and
+    /// stores.
     pub levels: Vec<(Limit, Option<Metric>, Metric)>,
 }
 
@@ -90,7 +91,7 @@ fn ends(metric: &Metric) -> Option<Bounds> {
 }
 
 impl Memory<'_> {
-    /// Of one thread and of all. A roof that was not measured has no rate, and says why.
+    /// With one thread and with all. A roof that was not measured has no rate, and a reason.
     #[must_use]
     pub fn roofs(&self) -> Vec<Roof> {
         let Some(found) = self.profile.recording.run.calibration.as_ref() else {

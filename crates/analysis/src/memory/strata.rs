@@ -33,7 +33,7 @@ use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
 use crate::weight::Weight;
 
-/// With fewer bursts in all, nothing is said.
+/// With fewer bursts in total there is no figure.
 pub(crate) const FEWEST_IN_ALL: usize = 3;
 /// The stratum of regions without bursts.
 const UNSEEN: usize = 0;
@@ -85,7 +85,7 @@ pub(crate) struct Strata {
     places: Arc<CodeRegions>,
     stratum_of: BTreeMap<CodeRegion, usize>,
     shares: Vec<Share>,
-    /// Of strata that are loops with a pace: by how much their number of iterations may be off, relative.
+    /// For strata that are loops with a pace: relative error of their number of iterations.
     relative: Vec<Option<f64>>,
     /// Observations of each stratum, in the order of time.
     observations_of: Vec<Vec<usize>>,
@@ -401,7 +401,7 @@ impl Strata {
         expansion
     }
 
-    /// What places without a burst do, like others and unlike them.
+    /// Work of regions without a burst, if they are like others and if they are not.
     fn unseen_places(&self, expansion: &mut Expansion) -> Unseen {
         let more = Expansion::new(Arc::clone(&self.chances), self.distinct);
         let mut sums: BTreeMap<CodeRegion, f64> = BTreeMap::new();
@@ -437,7 +437,8 @@ impl Strata {
         expansion.add(&part, &mut Lots::default(), |observation| self.weighted(observation));
     }
 
-    /// What a look counts for in its place, by how much it saw there; and that times its seconds.
+    /// Weight of an observation in its region: 1 in a loop with a pace, else the inverse of its burst's time. And the weight
+    /// times its seconds.
     fn weighted(&self, observation: usize) -> (f64, f64) {
         let of = &self.observations[observation];
         let weight = match self.places.paced(of.place) {

@@ -21,7 +21,7 @@ const FEWEST: u64 = 20;
 /// The probability of a miss that remains after each age.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Survival {
-    /// Of an access that is deeper than `age` lines, the chance to be deeper than all depths that were observed.
+    /// Probability that an access deeper than `age` lines is deeper than all depths that were observed.
     behind: Vec<f64>,
     /// Depths that were observed; below the number of ways the rest is open.
     observed: usize,

@@ -48,7 +48,7 @@ impl Unrecorded {
         }
     }
 
-    /// Of the time in a function and what it calls.
+    /// Share of the time in a function and its callees.
     pub(super) fn share(&self, function: FunctionId) -> Share {
         self.shares.get(&function).copied().unwrap_or((0.0, 0.0))
     }

@@ -34,7 +34,7 @@ pub(super) struct Unseen {
     more: Expansion,
     /// Seconds of the busiest core, of what no other place does.
     anything: Estimate,
-    /// Of what they do, the part that is one thing, 0 to 1.
+    /// Share of their work that is of one kind, 0 to 1.
     part: Estimate,
 }
 

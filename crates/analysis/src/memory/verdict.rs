@@ -22,7 +22,7 @@ use super::bound::{Bound, NEAR_PEAK, WHY_IMPOSSIBLE};
 use super::work::BurstWork;
 use crate::profile::Profile;
 
-/// From this share on memory is what the program waits for, percent.
+/// From this share on the program is memory-bound, percent.
 pub const BOUND_PERCENT: f64 = 40.0;
 /// A level of cache that is used up to its limit limits from this share on.
 const SOME_PERCENT: f64 = 25.0;
@@ -35,7 +35,7 @@ const PROBABLE: f64 = 0.8;
 /// From this share of the peak on, waits may be for the rate at which lines come: prefetchers run ahead of loads as far as they
 /// can, and not all code reaches the peak.
 const NOT_NEAR: f64 = 0.35;
-/// Of the time that memory takes, the part that page walks must explain to be its reason.
+/// Share of memory's time that page walks must explain to be its reason.
 const WALKS_MATTER: f64 = 0.1;
 
 /// What limits the program.
@@ -65,7 +65,7 @@ impl Class {
         }
     }
 
-    /// Of `bandwidth-bound`, whose bandwidth that is.
+    /// For `bandwidth-bound`: the level whose bandwidth limits.
     #[must_use]
     pub fn level(self) -> Option<&'static str> {
         match self {
@@ -208,7 +208,7 @@ impl Memory<'_> {
         Verdict { class: Some(class), certainty, why }
     }
 
-    /// Of a program that waits for memory for so much of its time, percent.
+    /// For a program that waits for memory for so much of its time, percent.
     fn waits_for_loads(&self, share: f64) -> (Class, String) {
         let why = format!("{share:.0} % of its time exceeds its no-miss time");
         let seconds = share / 100.0 * self.strata.seconds;

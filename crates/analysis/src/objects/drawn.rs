@@ -36,8 +36,8 @@ struct Counter<'a> {
     all: u64,
 }
 
-/// Of each object of which blocks were drawn: its share of all accesses of all bursts, percent, with its blocks that have
-/// no record. Empty where none was drawn.
+/// By object of which blocks were drawn: its share of all accesses of all bursts, percent, including its blocks without a
+/// record. Empty where none was drawn.
 pub(super) fn estimated_shares(grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Metric> {
     let objects = grouping.objects;
     if !objects.all().iter().any(is_drawn) {

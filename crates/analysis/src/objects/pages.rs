@@ -30,9 +30,9 @@ const NO_NODES: &str =
 /// The pages behind the memory of an object.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ObjectPages {
-    /// Of its memory what is in huge pages, percent.
+    /// Share of its memory in huge pages, percent.
     pub huge: Metric,
-    /// Of its memory what is on each NUMA node, percent, most first; or why that is not known.
+    /// Share of its memory on each NUMA node, percent, largest first; or why that is unknown.
     pub nodes: Result<Vec<(NodeId, Metric)>, String>,
 }
 

@@ -36,7 +36,7 @@ pub struct ObjectRow {
     pub shared_lines: u64,
     /// How they share them.
     pub sharing: Option<Sharing>,
-    /// Of the bytes of a value of its type those that the traces touch, and all; by type or field only.
+    /// Bytes of a value of its type that the traces touch, and all bytes; by type or field only.
     pub used: Option<UsedBytes>,
     /// Clock samples that waited for it.
     pub stall: Option<StallRow>,
@@ -213,7 +213,7 @@ fn add_sharing(
     }
 }
 
-/// Of each type in each object: how many bytes of its values the traces touch.
+/// By object and type: bytes of its values that the traces touch.
 fn add_used_bytes(
     grouping: &Grouping<'_>,
     users: &[(RowKey, SiteIndex)],

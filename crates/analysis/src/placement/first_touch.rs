@@ -1,6 +1,6 @@
 //! Who touched a page first: the thread of the recorded page fault nearest to it.
 //!
-//! What not: pages that were there before the recording. Assumption: a fault that stands for many stands for those around it.
+//! What not: pages that were there before the recording. Assumption: a sampled fault represents the faults around it.
 
 use std::collections::HashMap;
 
@@ -41,8 +41,8 @@ impl Faults {
         Faults(of)
     }
 
-    /// Who touched the page of an address first: the thread of the nearest fault before `until` in the same object
-    /// (`within`) or page. Where none was recorded there, of one that stands for so many that it reaches the address.
+    /// The first toucher of an address's page: the thread of the nearest fault before `until` in the same object (`within`) or
+    /// page. Where none was recorded there, of one that represents so many that it reaches the address.
     pub(super) fn toucher(
         &self,
         pid: Pid,

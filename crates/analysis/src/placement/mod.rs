@@ -39,7 +39,8 @@ const TOGETHER: f64 = 0.2;
 /// An object is looked at in so many stretches at most, none smaller than this.
 const STRETCHES: u64 = 32;
 const LEAST_STRETCH: u64 = 64 << 10;
-/// From this part of what chance gives on, threads use all of an object alike; below that, each has its own part.
+/// Threads use all of an object alike if they meet others at least this share of the times that chance gives; below it, each
+/// has its own part.
 const ALIKE: f64 = 0.8;
 const APART: f64 = 0.2;
 /// No block or mapping is so large.
@@ -48,7 +49,7 @@ const LARGEST_OBJECT: u64 = 1 << 44;
 /// Where memory is put.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Policy {
-    /// As the program does it: on the node of the first toucher.
+    /// The program's own placement: on the node of the first toucher.
     AsIs,
     /// Each stretch on the node of one of its users.
     FirstTouchByUsers,
@@ -88,9 +89,9 @@ impl Policy {
 pub struct Variant {
     /// The policy.
     pub policy: Policy,
-    /// Of all accesses those to another node, percent.
+    /// Share of all accesses to another node, percent.
     pub remote: Metric,
-    /// Of all accesses those to the node that has most of them, percent.
+    /// Share of all accesses to the node that has most of them, percent.
     pub fullest: Metric,
 }
 
@@ -136,7 +137,7 @@ pub struct PlacedObject {
     pub use_by: Use,
     /// Nobody was seen to write to it after it had been filled, and threads of several nodes read it.
     pub read_only: bool,
-    /// Of its accesses those to another node, percent, in the order of [`Policy::ALL`].
+    /// Share of its accesses to another node, percent, in the order of [`Policy::ALL`].
     pub remote: [Metric; 5],
 }
 
@@ -151,13 +152,13 @@ pub struct Placement {
     pub variants: Vec<Variant>,
     /// Most accesses first.
     pub objects: Vec<PlacedObject>,
-    /// Of all accesses those whose page has a known first toucher, percent.
+    /// Share of all accesses whose page has a known first toucher, percent.
     pub known: f64,
     /// The node to bind to, and whether the threads fit on its CPUs.
     pub bound: usize,
     /// See `bound`.
     pub fits: bool,
-    /// Of the accesses those that were to another node where the program was recorded, percent.
+    /// Share of the accesses that were to another node where the program was recorded, percent.
     pub recorded: Result<Metric, String>,
 }
 
@@ -274,7 +275,7 @@ struct Watcher<'a> {
     bursts: Vec<OfBurst>,
     /// By object, the last burst that stored to it.
     stores: HashMap<ObjectId, Nanos>,
-    /// Of each burst on a machine with nodes, by its number: remote lines and all whose node is known.
+    /// By number of a burst on a machine with nodes: remote lines, and all lines whose node is known.
     recorded: Vec<(usize, f64, f64)>,
 }
 
@@ -368,7 +369,7 @@ impl Watcher<'_> {
         }
     }
 
-    /// What was remote where the program was recorded.
+    /// Remote accesses on the machine of the recording.
     fn recorded(&self) -> Result<Metric, String> {
         if self.profile.recording.run.host.memory_nodes().count() < 2 {
             return Err(
@@ -383,7 +384,7 @@ impl Watcher<'_> {
     }
 }
 
-/// Of the second sum the first, percent, with the interval of as many bursts as weigh alike.
+/// The first sum as a share of the second, percent, with the interval of as many equally weighted bursts.
 fn share(bursts: &[(f64, f64)], evidence: Evidence) -> Option<Metric> {
     let sum = |part: fn(&(f64, f64)) -> f64| bursts.iter().map(part).sum::<f64>();
     let (part, all) = (sum(|one| one.0), sum(|one| one.1));
@@ -407,7 +408,7 @@ struct Users {
 struct Model<'a> {
     watcher: &'a Watcher<'a>,
     topology: &'a Topology,
-    /// Of each thread; others are on the first node with CPUs.
+    /// By thread; others are on the first node with CPUs.
     nodes: HashMap<ThreadIndex, usize>,
     elsewhere: usize,
     users: BTreeMap<Stretch, Users>,
@@ -657,7 +658,7 @@ impl Threads {
         *self.bursts.entry(one.burst).or_default() += one.lines;
     }
 
-    /// Of the lines of other bursts those of other threads, 0 to 1; `None` if there are no other bursts.
+    /// Share of the lines of other bursts that belong to other threads, 0 to 1; `None` if there are no other bursts.
     fn others(&self, thread: ThreadIndex, burst: usize) -> Option<f64> {
         let all: f64 = self.lines.values().sum();
         let mine = self.bursts.get(&burst).copied().unwrap_or(0.0);

@@ -45,7 +45,7 @@ pub struct Footprint {
     pub working_set: Metric,
 }
 
-/// From the pages of bursts, in the order of their time.
+/// The footprint of these pages of bursts, in the order of their time.
 pub(super) fn footprints(bursts: &[Pages]) -> Vec<Footprint> {
     let mut order: Vec<&Pages> = bursts.iter().collect();
     order.sort_by_key(|burst| burst.time);

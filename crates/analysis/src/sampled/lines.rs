@@ -33,7 +33,7 @@ pub struct SampledThread {
     pub reads: u64,
     /// Samples of writes.
     pub writes: u64,
-    /// Of its reads those that met a modified line of another core.
+    /// Share of its reads that met a modified line of another core.
     pub modified: u64,
     /// The code with most of the samples.
     pub place: LocationId,

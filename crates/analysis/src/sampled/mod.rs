@@ -95,7 +95,7 @@ pub struct SampledRow {
     pub load_share: Metric,
     /// Of all sampled stores, percent.
     pub store_share: Metric,
-    /// Of the latency of all sampled loads, percent.
+    /// Share of the latency of all sampled loads, percent.
     pub time_share: Metric,
     /// Cycles.
     pub latency: Result<Latency, String>,

@@ -52,19 +52,19 @@ pub struct Row {
 pub struct Saturation {
     /// So many threads reach what the machine, or the program, gives.
     pub threads: Estimate,
-    /// From the law of a roof, which may lie between two measured numbers; or the least measured number with
-    /// [`NEARLY_ALL`] of the largest speed-up.
+    /// By the law of a roof, which may lie between two measured numbers; or the smallest measured number with [`NEARLY_ALL`] of
+    /// the largest speed-up.
     pub from_law: bool,
 }
 
-/// What one more thread than the most that was measured would bring, by the best law.
+/// Gain of one thread more than the largest measured number, by the best law.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NextThread {
     /// That number of threads.
     pub threads: u32,
     /// Predicted seconds.
     pub seconds: Estimate,
-    /// By which share it would be faster than with one less; negative when slower.
+    /// Relative gain over one thread less; negative when slower.
     pub gain: Estimate,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn lines_of_bursts(
 pub(crate) struct Watcher<'a> {
     code: &'a TracedCode,
     row_of_site: &'a [Option<usize>],
-    /// Of the burst at hand: lines that were visited one at a time.
+    /// Lines of the current burst that were visited one at a time.
     lines: IndexMap<u64, LineUse>,
     /// Likewise, several lines in a row: how often.
     spans: IndexMap<Span, u64>,

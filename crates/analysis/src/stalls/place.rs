@@ -9,7 +9,7 @@ use facts::Recording;
 use facts::host::SampleDistance;
 use x86::{CodeBytes, FARTHEST, Occurrence, Surroundings, Suspect, WaitKind};
 
-/// With a smaller share of the calibration's samples at a distance, another one is three times as likely at least.
+/// A distance with a smaller share of the calibration's samples is left out: another one is at least three times as likely.
 const LEAST_PERCENT: f64 = 25.0;
 /// Where nothing was calibrated: the sample is at the instruction that waits, or at the next one.
 const POSSIBLE: [u8; 2] = [0, 1];
@@ -114,8 +114,8 @@ fn surroundings<'a>(
     Surroundings::read(&code, starts.chain(sampled.map(|offset| RemoteAddr(offset.0))))
 }
 
-/// Of the time that stands at an address the share beyond what stands, on average, at those instructions of its block at which
-/// nothing is waited for; where there are none, at that with the least. And whether the block has others.
+/// Share of the time at an address beyond the mean time at those instructions of its block at which nothing is waited for;
+/// where there are none, beyond the least. And whether the block has others.
 fn beyond(
     block: &[FileOffset],
     suspects: &BTreeMap<FileOffset, Option<Vec<Suspect>>>,

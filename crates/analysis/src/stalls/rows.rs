@@ -55,7 +55,7 @@ impl StallRow {
         }
     }
 
-    /// Of the time with a known page the share that waited for another node's memory, percent.
+    /// Share of the time with a known page that waited for another node's memory, percent.
     #[must_use]
     pub fn remote_percent(&self, nodes: usize) -> Metric {
         let unavailable = |why| Metric::unavailable("percent", why);

@@ -43,7 +43,7 @@ pub struct ThreadSplit {
     pub lived: f64,
     /// On a CPU, spinning included.
     pub running: f64,
-    /// Of that, in functions that only wait: sampled.
+    /// Part of `running` in functions that only wait: sampled.
     pub spinning: f64,
     /// Waiting for a CPU.
     pub ready: f64,
@@ -291,7 +291,7 @@ pub(crate) struct WaitRow<'a> {
     pub(crate) factor: f64,
     /// `None` of preemptions.
     pub(crate) blocked: Option<Blocked>,
-    /// Of waits without a stack: time per reason of those alike that have one, if any has.
+    /// For waits without a stack: time per reason of similar waits that have one, if any has.
     pub(crate) like: Option<ByReason>,
 }
 

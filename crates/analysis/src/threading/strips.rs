@@ -169,8 +169,8 @@ pub fn strips(
     all
 }
 
-/// Of each wait the part at its end in which the thread was only waiting for a CPU: as much as [`Threading`] says of all of
-/// them, for single waits do not tell.
+/// Moves a part of each bin's waits to `Ready`, in proportion: as much as [`Threading`] states for all waits together, because
+/// it is unknown which of them ended with a wait for a CPU.
 fn take_ready_off(split: &ThreadSplit, bins: &mut [Bin]) {
     let waits = State::Lock as usize..State::ALL.len();
     let drawn: f64 = bins.iter().flat_map(|bin| &bin[waits.clone()]).sum();

@@ -14,7 +14,7 @@ use crate::threads::ThreadIndex;
 
 /// From this share of the workers' time on something is worth a sentence, percent.
 const WORTH: f64 = 10.0;
-/// From this ratio of the busiest thread to the mean on work is not balanced.
+/// Work is imbalanced from this ratio of the busiest thread to the mean on.
 const UNBALANCED: f64 = 1.2;
 /// A thread that does less than this share of what the busiest does is not a worker.
 const IDLE: f64 = 0.05;

@@ -36,7 +36,7 @@ pub(crate) struct Chase {
     depths: Depths,
     /// Number of the burst, so that nothing has to be emptied.
     burst: u32,
-    /// Of each site: the last burst with it, and its depth there.
+    /// By site: the last burst with it, and its depth there.
     last: Vec<(u32, u32)>,
     /// The block before, where blocks without records may follow it.
     before: Option<BlockId>,

@@ -405,7 +405,7 @@ pub(crate) fn instructions(
 mod tests {
     use super::*;
 
-    /// Of a block with a value for rdi and one for rsp: whether each access follows a call or jump, and whether it leads on.
+    /// In a block with a value for rdi and one for rsp: whether each access follows a call or jump, and whether it leads on.
     fn ends(code: &[u8]) -> (Vec<bool>, bool) {
         let mut builder = testkit::recording::RecordingBuilder::new();
         let module = builder.file("/program");

@@ -29,7 +29,7 @@ pub(super) struct UnrecordedBlock {
 }
 
 impl UnrecordedBlock {
-    /// Of its code, and where its instructions lie.
+    /// Its code, and the positions of its instructions.
     pub(super) fn new(
         pid: Pid,
         code: &x86::Block,
@@ -61,8 +61,8 @@ pub(super) fn by_start(blocks: &[UnrecordedBlock]) -> UnrecordedBlocks<'_> {
     blocks.iter().map(|block| ((block.pid, block.start), block)).collect()
 }
 
-/// What lies between a block at `start`, which goes to `targets`, and those it comes to through blocks without
-/// records. Who goes round directly makes no second record.
+/// The blocks without records between a block at `start`, which goes to `targets`, and the recorded blocks that follow. A block
+/// that goes directly back to itself makes no second record.
 pub(super) fn ways_through(
     unrecorded: &UnrecordedBlocks<'_>,
     (pid, start): (Pid, RemoteAddr),

@@ -36,7 +36,7 @@ pub(crate) struct Table {
     pub(crate) cpu: &'static str,
     /// Parents before their children, in the order to show.
     pub(crate) nodes: Vec<Node>,
-    /// Of nodes and of values that only formulas use.
+    /// Nodes, and values that only formulas use.
     pub(crate) formulas: BTreeMap<&'static str, Formula>,
     /// Names and the terms for perf_event_open, where the kernel counts it.
     pub(crate) events: Vec<(&'static str, Option<&'static str>)>,

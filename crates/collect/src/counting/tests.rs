@@ -85,7 +85,7 @@ fn with_kernel<T>(
     result
 }
 
-/// What comes of it when it is read at these times, the last being the end.
+/// The facts when it is read at these times, the last being the end.
 fn recorded(
     mut counting: Counting,
     times: &[u64],

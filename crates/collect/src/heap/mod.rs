@@ -54,8 +54,8 @@ pub struct HeapOptions {
     pub stack_bytes: u32,
 }
 
-/// By how much a thread may be late in publishing what it allocated. A smaller value costs an atomic addition more
-/// often. Where every block is recorded, the peak comes from the records and is exact.
+/// Bytes that a thread may allocate before it publishes them. A smaller value costs an atomic addition more often. Where every
+/// block is recorded, the peak comes from the records and is exact.
 const SLACK: u64 = 16 << 10;
 
 /// Time between two rows of counts.

@@ -1,9 +1,8 @@
 //! Pauses of a collection, and marks: what somebody asks for through its socket.
 //!
-//! What a pause is: no samples, no bursts, no counts, no polled levels. What goes on, because it would stay wrong if it were
-//! missed: mappings, births and ends of processes and threads, mapped memory, heap blocks; and where threads
-//! are followed, the announcement of each switch. What not: the socket (`control`), what follows for figures
-//! (`facts::Pauses`).
+//! A pause has no samples, no bursts, no counts and no polled levels. Mappings, births and ends of processes and threads,
+//! mapped memory and heap blocks are recorded throughout, because a gap would make everything after it wrong; and where threads
+//! are followed, so is each switch. What not: the socket (`control`), the effect on figures (`facts::Pauses`).
 
 use base::{Nanos, Pid};
 use facts::{Fact, Mark, MarkKind, SinkError};

@@ -1,13 +1,16 @@
 //! Loops in branch stacks.
 //!
-//! What for: a branch to a place shortly before itself closes a loop. A stack has the branches before a sample, so it also shows
-//! whether the branch before was of the same loop: whether a run of it went on, or began. What not: names, shares, trip counts
+//! What for: a branch to an address shortly before itself closes a loop. A stack has the branches before a sample, so the
+//! branches before the closing one show whether a run of the loop continued or began. What not: names, shares, trip counts
 //! (`analysis`).
 //!
-//! Of each such branch, going back in time: a branch within the loop is passed over; a call out of it with its return likewise;
-//! the same branch again: the run went on; one outside: the run began; the end of the stack: not decided. One that comes in
-//! from outside, with no call for it in the stack, is the beginning of a run, unless the loop is seen to call: then it may be a
-//! return, and is not decided.
+//! For each closing branch, the branches before it are read back in time:
+//! * within the loop, or a call out of it together with its return: passed over;
+//! * the same branch: the run continued;
+//! * a branch outside the loop: the run began;
+//! * a branch from outside into the loop, without a call for it in the stack: the run began, unless the loop is seen to call; then it
+//!   may be a return, and is undecided;
+//! * the end of the stack: undecided.
 //!
 //! The oldest branch of a stack is never decided, whatever the loop; so runs of all lengths are decided alike, as far as an iteration
 //! fits into a stack.
@@ -76,7 +79,7 @@ struct Sums {
     calls: bool,
 }
 
-/// What one branch of a stack says of its loop.
+/// The evidence of one branch of a stack about its loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BranchContext {
     SameRun,

@@ -3,11 +3,11 @@
 //! What for: views show CPU time. Of the events that measure it the best is taken: clocks, whose periods are
 //! nanoseconds; else cycles. Samples of any event may have a memory access besides. What not: the records themselves.
 //!
-//! Cycles become time by the pace of their own samples: of two samples in a row of one thread on one CPU, the time between them
-//! over the period of the second. Where the thread ran all the while that is the duration of a cycle; where it waited
-//! in between, it is more. The lowest tenth ends where the thread ran all the while in a tenth of the pairs or more; it is too
-//! quick by what the clock of the CPU changed meanwhile. Fewer than [`FEWEST_PAIRS`] pairs decide nothing: then samples at a fixed frequency
-//! count as one period of it each, and others give no time.
+//! Cycles become time by the rate of their own samples. For two successive samples of one thread on one CPU, the time between
+//! them over the period of the second is the duration of a cycle if the thread ran throughout, and more if it waited. So the
+//! tenth percentile over all pairs is the duration of a cycle, provided that the thread ran throughout in at least a tenth of
+//! the pairs; it is too short by as much as the CPU's clock varied. With fewer than [`FEWEST_PAIRS`] pairs, samples at a fixed
+//! frequency count as one period each, and others give no time.
 
 use std::collections::HashMap;
 
@@ -59,7 +59,7 @@ struct Event {
     policy: SamplingPolicy,
     /// Nanoseconds of a cycle, by each pair.
     cycles: Vec<f64>,
-    /// What its samples become, once that is decided.
+    /// The use of its samples, once that is decided.
     meaning: Option<Meaning>,
     /// Nanoseconds of each unit of the period.
     unit: Option<f64>,
@@ -80,7 +80,7 @@ struct Event {
     least_latency: Option<u64>,
 }
 
-/// Of many numbers as many as are enough for their median: one of every so many.
+/// A sample of numbers, large enough for their median: one of every so many.
 #[derive(Default)]
 struct Weights {
     kept: Vec<u64>,

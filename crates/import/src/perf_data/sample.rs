@@ -11,7 +11,7 @@
 use linux_perf_data::linux_perf_event_reader as reader;
 use reader::{BranchSampleFormat, Endianness, RawEventRecord, ReadFormat, SampleFormat};
 
-/// What stands at the beginning of each sample, up to its period.
+/// The fields at the beginning of each sample, up to its period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Head {
     pub(super) ip: Option<u64>,
@@ -127,7 +127,7 @@ pub(super) fn head(raw: &RawEventRecord<'_>, bytes: &[u8]) -> Option<Head> {
     begin(raw, &mut rest(raw, bytes))
 }
 
-/// What the reader does not tell of a format.
+/// The parts of a format that the reader does not report.
 #[derive(Clone, Copy)]
 struct HiddenFields {
     lost: bool,

@@ -47,7 +47,7 @@ pub struct ScalePoint {
     pub collected: Option<Collected>,
 }
 
-/// What a result of `collect memory-access` says of one number of threads.
+/// Figures of a result of `collect memory-access` with one number of threads.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collected {
     /// Name of the result.
@@ -139,14 +139,14 @@ pub struct LawReport {
     pub error: f64,
 }
 
-/// What one more thread than were measured would bring.
+/// Gain of one thread more than the largest measured number.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NextThread {
     /// How many threads then.
     pub threads: u32,
     /// Seconds then.
     pub elapsed: Metric,
-    /// How much faster than with one less, percent.
+    /// Gain over one thread less, percent.
     pub gain: Metric,
 }
 

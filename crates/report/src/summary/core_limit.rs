@@ -22,11 +22,11 @@ pub struct CoreLimitSummary {
     pub function: Option<String>,
     pub file: Option<String>,
     pub line: Option<u32>,
-    /// Of a chain, the instruction that takes longest.
+    /// The slowest instruction of a chain.
     pub instruction: Option<String>,
-    /// What that needs per iteration of the loop.
+    /// Its need per iteration of the loop.
     pub bound: Metric,
-    /// What an iteration takes while its data is at hand.
+    /// Time of an iteration with all its data in L1.
     pub iteration_time: Metric,
 }
 

@@ -48,7 +48,7 @@ pub struct Summary {
     pub runs: u64,
     pub spread: Spread,
     pub elapsed: Metric,
-    /// Of `elapsed` the time in which nothing was observed; only where the collection was paused.
+    /// Part of `elapsed` in which nothing was observed; only where the collection was paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<Metric>,
     pub cpu_time: Metric,
@@ -65,9 +65,9 @@ pub struct Summary {
     pub cache_bandwidth: CacheBandwidth,
     /// `bandwidth-bound`, `latency-bound`, `tlb-bound` or `core-bound`; `None` where the evidence does not decide.
     pub classification: Option<&'static str>,
-    /// Of `bandwidth-bound`: `DRAM`, `L3` or `L2`.
+    /// For `bandwidth-bound`: `DRAM`, `L3` or `L2`.
     pub bandwidth_level: Option<&'static str>,
-    /// Of `core-bound`, what in the core limits; `None` where that is not known.
+    /// For `core-bound`, the limit in the core; `None` where that is not known.
     pub core_limit: Option<CoreLimitSummary>,
     /// Why so, or why not.
     pub classification_reason: String,
@@ -214,7 +214,7 @@ pub struct BandwidthSummary {
     pub bound_time_percent: Metric,
     pub reachable: Metric,
     pub of_reachable: Metric,
-    /// From where on a rate is medium and high, GB/s; `None` when the machine was not measured.
+    /// The rates from which bandwidth is called medium and high, GB/s; `None` when the machine was not measured.
     pub medium_from: Option<f64>,
     pub high_from: Option<f64>,
     pub histogram: Vec<BandwidthTime>,

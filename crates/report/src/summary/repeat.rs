@@ -26,7 +26,7 @@ pub struct Spread {
     pub deviation: Metric,
 }
 
-/// Of the runs that ended: elapsed time of one on average with the interval of that mean, and their spread.
+/// For the runs that ended: the mean elapsed time with its interval, and the spread.
 pub(super) fn spread(run: &Run) -> (Option<Metric>, Spread) {
     let times: Vec<f64> = run
         .runs

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::json::tidy;
 
-/// Of a recording that followed threads. Percentages are of the time that all threads lived.
+/// The threads of a recording that followed them. Percentages are of the time that all threads lived.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "each figure is explained once, in docs/glossary")]
 pub struct ThreadingSummary {

@@ -58,7 +58,7 @@ impl<'a, R> Columns<'a, R> {
         Columns { columns, looks, cells, names: (0, 0), text }
     }
 
-    /// Of rows by `keys`, beginning with the columns that say what a row is. `paths`: of rows by call stack.
+    /// Columns of rows by `keys`, beginning with those that say what a row is. `paths`: of rows by call stack.
     pub(super) fn by(
         request: &'a Request<'a>,
         keys: &'a [Key],

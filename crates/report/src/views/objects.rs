@@ -191,7 +191,7 @@ fn set_total(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>, ta
     }
 }
 
-/// How the time came to objects, and what does not fit.
+/// How time is attributed to objects, and what does not fit.
 fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
     let stalls = request.prepared.stalls();
     let rows = match &found.stalls {

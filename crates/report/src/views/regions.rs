@@ -1,4 +1,4 @@
-//! `regions`: what the program marks in its own code, and how its passes take.
+//! `regions`: what the program marks in its own code, and how long its passes take.
 //!
 //! What not: memory regions (`objects`).
 

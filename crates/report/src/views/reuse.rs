@@ -42,7 +42,7 @@ const LEVELS: [(u32, &str, &str, &str); 3] = [
     (3, "miss_l3", "Miss at L3", ""),
 ];
 
-/// What code accesses, and of these what again.
+/// Accesses of code, and those of them to data that was accessed before.
 type Row<'a> = (&'a AccessRow, &'a ReuseRow);
 
 pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {

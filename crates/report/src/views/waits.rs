@@ -175,7 +175,7 @@ fn no_thread(waker: WokenBy) -> &'static str {
     if waker == WokenBy::Others { "(others)" } else { "(not seen)" }
 }
 
-/// What wakers have in common that ended the most time together.
+/// The common property of those wakers that together ended the most time.
 fn most<'a, T: Ord>(row: &'a Row, common: impl Fn(&'a WokenBy) -> T) -> Option<T> {
     let mut times: BTreeMap<T, f64> = BTreeMap::new();
     for (waker, time) in &row.wakers {

@@ -43,7 +43,7 @@ fn code_bytes(pieces: &[CodePiece]) -> Vec<u8> {
     code
 }
 
-/// How many bytes a block's code takes in its table.
+/// Bytes that a block's code takes in its table.
 pub fn code_length(pieces: &[CodePiece]) -> usize {
     pieces.iter().map(|piece| PIECE_HEAD_BYTES + piece.bytes.len()).sum()
 }

@@ -110,7 +110,7 @@ pub(super) fn stack_sums_proper(subject: &Subject<'_>, report: &mut Report) {
     lifetimes_proper(subject, report);
 }
 
-/// Of a process and a call: lifetimes are of blocks that were freed. None in a result from before there were any.
+/// Per process and call: lifetimes are of blocks that were freed. None in a result from before there were any.
 fn lifetimes_proper(subject: &Subject<'_>, report: &mut Report) {
     let mut sums: BTreeMap<_, [[u128; 3]; 2]> = BTreeMap::new();
     let freed = subject.recording.heap_stacks.iter();

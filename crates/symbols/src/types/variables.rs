@@ -190,7 +190,7 @@ impl Variables {
     }
 }
 
-/// What the pointer points to that a variable, or this part of it, is. Pointers to nothing that has a size tell nothing.
+/// The target type of the pointer that a variable, or this part of it, is. Pointers to something without a size have none.
 fn pointed_to(model: &Model<'_>, of: DieRef, piece: Piece) -> Option<DieRef> {
     let target = match piece.bytes {
         None => match model.get(of)?.kind {

@@ -29,7 +29,7 @@ use crate::traced::TracedCode;
 use crate::weight::Weight;
 use estimate::interval::ratio_of_sums;
 
-/// What code of our library in the program is called (`collect::symbolise`).
+/// Name of the code of our library in the program (`collect::symbolise`).
 const AGENT: &str = "[fathom agent]";
 
 /// Functions that hand out blocks and take them back: those of C, C++ and glibc's own inner ones.

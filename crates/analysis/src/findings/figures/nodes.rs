@@ -37,11 +37,11 @@ pub struct RemoteFigure {
     pub place: NamedLocation,
     /// CPU time in it, seconds.
     pub time: Metric,
-    /// Of that what its instructions do not need, percent.
+    /// Share of that time beyond the no-miss time, percent.
     pub waits: Figure,
-    /// Of the lines that it touches those on another node than the thread, percent.
+    /// Share of the lines it touches that are on another node than the thread, percent.
     pub remote: Figure,
-    /// Of the lines those on the node that has most of them, percent.
+    /// Share of the lines on the node that has most of them, percent.
     pub fullest: f64,
     /// That node.
     pub fullest_node: u32,
@@ -49,7 +49,7 @@ pub struct RemoteFigure {
     pub nodes: f64,
 }
 
-/// Of the functions whose bursts touched known pages. None on a machine with one node.
+/// For each function whose bursts touched known pages. Empty on a machine with one node.
 pub(super) fn remote(
     profile: &Profile<'_>,
     code: &TracedCode,
@@ -156,7 +156,7 @@ impl PageSnapshots {
 /// Lines of a function's bursts.
 #[derive(Default)]
 struct RemoteLines {
-    /// Of each burst: remote ones and all whose node is known.
+    /// By burst: remote lines, and all lines whose node is known.
     bursts: Vec<(f64, f64)>,
     by_node: BTreeMap<u32, f64>,
     /// Remote ones, by object.
@@ -210,7 +210,7 @@ struct Watcher<'a> {
     objects: &'a Objects,
     threads: ThreadNodes,
     snapshots: PageSnapshots,
-    /// Of the burst at hand: where it began, and what it touched.
+    /// The current burst: where it began, and what it touched.
     function: Option<FunctionId>,
     pages: TouchedPages,
     found: BTreeMap<FunctionId, RemoteLines>,

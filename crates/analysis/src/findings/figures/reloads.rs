@@ -36,8 +36,8 @@ use crate::weight::Weight;
 
 /// Loops that surely spare less than this part of the program's time are not looked at any further.
 const LEAST: f64 = 0.01;
-/// Of the lines of a stream those that nothing fetches before: four of a page's 64. Prefetchers follow a stream from its
-/// second or third miss on, and begin anew in each page (Intel optimization manual, "Data Prefetching"; AMD's, Family 19h).
+/// Share of a stream's lines that no prefetcher brings: four of a page's 64. Prefetchers follow a stream from its second or
+/// third miss on, and begin anew in each page (Intel optimization manual, "Data Prefetching"; AMD's, Family 19h).
 const STARTS: f64 = 4.0 / 64.0;
 /// Bytes that any processor of this architecture handles at once (SSE2).
 const VECTOR: f64 = 16.0;
@@ -52,7 +52,7 @@ struct Timed<'a> {
     block: BlockId,
     code: &'a KeptLoop,
     function: &'a FunctionMemory,
-    /// What its function may wait for memory at most, however quick its instructions are, of its time.
+    /// Upper bound of the share of its function's time that waits for memory, however fast its instructions are.
     exposed: f64,
     /// See `ReloadedLoop`.
     vectors: f64,
@@ -168,7 +168,7 @@ fn vectors(
 }
 
 impl Timed<'_> {
-    /// Of its time what it would not take with registers, percent.
+    /// Share of its time that it would save with registers, percent.
     fn saved(&self) -> Metric {
         let FunctionMemory { waits, excess, .. } = self.function;
         let share = |value: Option<f64>, unknown: f64| value.map_or(unknown, |value| value / 100.0);

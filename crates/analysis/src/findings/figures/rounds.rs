@@ -31,9 +31,9 @@ const TOGETHER: f64 = 0.25;
 const SHORT: u64 = 20;
 /// A function is one of the round's work from this share of its threads' time on.
 const WORTH: f64 = 0.1;
-/// Who starts the threads works along from this part of their mean time in the same functions on.
+/// The first thread takes part in the work if it has at least this share of the others' mean time in the same functions.
 const ALONG: f64 = 0.02;
-/// Who starts the threads had more to do than they when it goes on for this part of a round after the last ended.
+/// The first thread had more work than the others if it continues for this share of a round after the last of them ended.
 const GOES_ON: f64 = 0.05;
 
 /// The rounds of a process.
@@ -62,7 +62,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Of every thread, in the order of the profile's table.
+    /// One per thread, in the order of the profile's table.
     pub(super) fn of_threads(profile: &Profile<'_>) -> Vec<Work> {
         let mut threads = vec![Work::default(); profile.threads.all().len()];
         let stacks = &profile.stacks;
@@ -153,7 +153,7 @@ struct Process<'a> {
     profile: &'a Profile<'a>,
     work: &'a [Work],
     pid: Pid,
-    /// Of all threads that it started, together.
+    /// The sum over all threads that it started.
     team: Work,
 }
 

@@ -90,7 +90,7 @@ fn time_of(profile: &Profile<'_>, (_, functions, tids): &Sharers) -> Weight {
     time
 }
 
-/// Of all lines: a thread that waits for one does not ask for the next.
+/// The sum over all lines: a thread that waits for one does not ask for the next.
 fn per_second(lines: &[&SharedLine], length: f64) -> Metric {
     let sum = |end: fn(&Metric) -> Option<f64>| {
         let conflicts: Option<f64> = lines.iter().map(|line| end(&line.conflicts)).sum();

@@ -33,7 +33,7 @@ const SAME: f64 = 0.98;
 const STREAM: u64 = 4096;
 /// An object that accesses are about has this part of them, percent.
 const MAIN: f64 = 50.0;
-/// With a measured no-miss time for a smaller part of its instructions, a function counts as untimed, percent.
+/// A function counts as untimed if less than this share of its instructions has a measured no-miss time, percent.
 const MOSTLY_TIMED: f64 = 50.0;
 /// What would show how long such a function waits.
 const UNTIMED: &str = "the no-miss time of its loops could not be measured: check whether the time per element \

@@ -43,7 +43,7 @@ pub struct WaitFigures {
     pub workers: f64,
     /// Their lives, seconds, summed.
     pub lived: f64,
-    /// What they ran without spinning, seconds, summed.
+    /// CPU time without spinning, seconds, summed.
     pub useful: f64,
     /// Per lock, most time first.
     pub locks: Vec<LockWait>,
@@ -87,7 +87,7 @@ pub(super) fn waits(
     })
 }
 
-/// How long a thread computed: exactly, but for what it span, which is sampled.
+/// CPU time of a thread without spinning: counted exactly, except for the spinning, which is sampled.
 pub(super) fn computed(split: &ThreadSplit) -> Metric {
     let (all, spinning) = (&split.samples.0, &split.samples.1);
     if spinning.amount() == 0 {

@@ -36,7 +36,7 @@ pub(super) fn walk(profile: &Profile<'_>, curve: &Curve, steps: &Steps, bytes: f
     Walk { keeps, second_level, lines }
 }
 
-/// As it was measured, else as the machine says.
+/// The measured size, else that which the machine reports.
 fn second_level(profile: &Profile<'_>) -> Metric {
     let run = &profile.recording.run;
     let measured = run.calibration.iter().flat_map(|found| &found.effective_caches);

@@ -247,7 +247,7 @@ fn run(name: &str, command: &mut Command, input: &str) -> Result<String, Failure
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What matters of an engine's error: not its stack.
+/// The message of an engine's error, without its stack.
 fn last_lines(text: &str) -> String {
     let is_frame = |line: &&str| !line.trim_start().starts_with("at ") && !line.trim().is_empty();
     let lines: Vec<&str> = text.lines().filter(is_frame).map(str::trim_end).collect();

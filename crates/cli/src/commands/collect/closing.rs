@@ -109,7 +109,7 @@ impl Deadline {
 /// report (`analysis` limits its work accordingly).
 const TIMED: f64 = 0.35;
 const NAMED: f64 = 0.6;
-/// With less of a CPU than this we wait for other programs, until `LATEST` at most.
+/// Below this share of a CPU we wait for other programs, until `LATEST` at most.
 const STARVED: f64 = 0.6;
 const LATEST: Nanos = Nanos(3_000_000_000);
 

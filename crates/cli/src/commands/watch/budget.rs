@@ -1,4 +1,4 @@
-//! How much of the host may be spent in an hour, and how much was.
+//! The CPU time that the watch may use in an hour, and how much it used.
 //!
 //! What for: the sum of all costs of any hour stays below the share that the user allows. What not: measuring a cost, clocks.
 //!
@@ -13,7 +13,7 @@ pub const HOUR: f64 = 3600.0;
 /// Later than the end of an hour by more than a rounding error, seconds.
 const MOMENT: f64 = 1e-3;
 
-/// How many rounds the next one is compared with.
+/// Number of past rounds that predict the cost of the next.
 const REMEMBERED: usize = 5;
 
 /// What was spent in the last hour.
@@ -46,7 +46,7 @@ impl Budget {
         self.spent.retain(|(when, _)| now - *when < HOUR);
     }
 
-    /// What a whole round cost, to expect the next one by.
+    /// Notes the cost of a whole round, which predicts that of the next.
     pub fn note_round(&mut self, seconds: f64) {
         self.rounds.push_back(seconds);
         if self.rounds.len() > REMEMBERED {

@@ -1,9 +1,9 @@
-//! Which processes the next profile is of: those that use most memory time.
+//! Chooses the processes to profile next: those that use most memory time.
 //!
 //! What for: `--select` and `--exclude`, and the order. What not: reading `/proc` (`collect::busy`, `workload`).
 //!
-//! Processes with one name in one cgroup are one workload: of 32 workers that share a load, none is busy alone. Memory time is the CPU
-//! time of a workload by the share that memory took in its last profile; without one, all of it may be memory's.
+//! Processes with one name in one cgroup are one workload: of 32 workers that share a load, none is busy alone. The memory time
+//! of a workload is its CPU time times memory's share in its last profile; without a profile it is all of its CPU time.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub struct ChoiceFilters<'a> {
     pub exclude: &'a [Selection],
     /// Ourselves and what we started are never looked at.
     pub own: Pid,
-    /// By workload, the share of its CPU time that memory took.
+    /// By workload, memory's share of its CPU time.
     pub memory_shares: &'a BTreeMap<String, f64>,
 }
 

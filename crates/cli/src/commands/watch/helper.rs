@@ -1,7 +1,7 @@
-//! A command of Fathom as a child: what a round consists of, each with a limit of CPU time, and ended when it must not go on.
+//! Runs one step of a round: a command of Fathom as a child process with a limit of CPU time, ended when it must not go on.
 //!
-//! What for: a crash, a leak or a kill of one never ends the watch, and the kernel counts what each cost. What not: what the commands
-//! are (`round`).
+//! What for: a crash, a leak or a kill of a child never ends the watch, and the kernel counts the cost of each. What not: which
+//! commands a round has (`round`).
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use base::{Nanos, Pid};
 use collect::busy::cpu_time;
 use sys::process::{ProcessFd, Signal, SignalFd, kill, wait_for_data};
 
-/// How often the off file and the limit are looked at.
+/// Interval between checks of the off file and the limit.
 const LOOK: Duration = Duration::from_millis(200);
 /// After the first signal a collection lets its program go at once, but may still name functions. The second one ends that.
 const SECOND: Duration = Duration::from_millis(600);
@@ -66,7 +66,7 @@ impl Guard<'_> {
         Guard { signals, off_file, asked: Cell::new(false) }
     }
 
-    /// Whether to do nothing now. A file that cannot be looked at counts as there.
+    /// Whether the off file is there. A file that cannot be examined counts as there.
     pub fn stop(&self) -> Option<Stop> {
         if self.signals.next().is_some() {
             self.asked.set(true);

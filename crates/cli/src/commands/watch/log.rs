@@ -1,4 +1,4 @@
-//! What the watch says: a line per thing that it did, for people or as JSON.
+//! The log of the watch: a line per action, for people or as JSON.
 //!
 //! What not: errors that end it (`exit`).
 

@@ -35,7 +35,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of `fathom report summary --format json`.
+    /// Figures of `fathom report summary --format json`.
     pub fn of_summary(summary: &Value) -> Figures {
         let part = |path: &str, end: &str| summary.pointer(path)?[end].as_f64();
         let value = |path: &str| part(path, "value");
@@ -59,7 +59,7 @@ impl Figures {
     }
 }
 
-/// What the watch did, from the making of its spool on where it says "total".
+/// Counts of the watch; "total" counts from the creation of its spool on.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Counts {
     pub rounds: u64,

@@ -4,10 +4,10 @@
 //!   off? budget? ──> choose ──> collect --pid ──> report summary ──> export pprof ──> dataset add ──> log, metrics
 //!     guard, budget   choice      (each is a command of Fathom as a child: helper, round)
 //! ```
-//! What for: the schedule, what is said and shown, and what survives a restart. What not: how a process is profiled, which `fathom
-//! collect` does as for anybody else, with its refusals; the steps of a round (`round`).
+//! What for: the schedule, the log, and what survives a restart. What not: profiling, which is an ordinary `fathom collect`
+//! with its rules for what may be attached to; the steps of a round (`round`).
 //!
-//! Assumption: one watch per spool. Whatever fails in a round is said, and the next round begins in time.
+//! Assumption: one watch per spool. A failure in a round is logged, and the next round begins in time.
 
 mod budget;
 mod choice;
@@ -39,9 +39,9 @@ use self::workload::Workload;
 use crate::arguments::{Format, WatchOptions};
 use crate::exit::{CANNOT_MEASURE, Failure};
 
-/// What was learnt of a workload's memory time is believed for so long, seconds: programs change.
+/// Seconds for which memory's share of a workload's time is remembered: programs change.
 const BELIEVED: f64 = 86_400.0;
-/// Of more workloads nothing is remembered, the oldest are forgotten.
+/// Number of remembered workloads; beyond it the oldest are forgotten.
 const MOST_REMEMBERED: usize = 500;
 /// So many profiles of the last hour are among the metrics.
 const MOST_SHOWN: usize = 20;
@@ -63,12 +63,12 @@ struct Watch<'a> {
     budget: Budget,
     cpus: usize,
     counts: Counts,
-    /// By workload, the share of its time that memory took, and when that was learnt.
+    /// By workload: memory's share of its time, and when that was measured.
     memory: BTreeMap<String, (f64, f64)>,
     shown: Vec<Shown>,
     /// Processes that may not be profiled, with their beginning.
     refused: Vec<(Pid, u64)>,
-    /// How often a result could not be read to its end.
+    /// Number of results that could not be read to their end.
     tries: BTreeMap<String, u32>,
     /// CPU time of ours that is in the budget already.
     charged: Nanos,
@@ -130,8 +130,8 @@ pub fn watch(options: &WatchOptions) -> Result<ExitCode, Failure> {
     })
 }
 
-/// How long until a random moment of the next interval: what other programs do every ten minutes is then neither always met nor
-/// always missed, and the hosts of a fleet do not write at one moment. `random`: 0 to 1.
+/// Seconds until a random moment of the next interval. So what other programs do every ten minutes is neither always met nor
+/// always missed, and the hosts of a fleet do not write at the same moment. `random`: 0 to 1.
 fn moment(elapsed: f64, interval: f64, random: f64) -> f64 {
     ((elapsed / interval).floor() + 1.0 + random) * interval - elapsed
 }

@@ -1,8 +1,9 @@
-//! A round of the watch: chooses, profiles, reads what came of it, and sends what waits.
+//! A round of the watch: chooses a workload, profiles it, reads the figures, and adds waiting results to the dataset.
 //!
-//! What for: what each failure means for this result and the next rounds. What not: when (`mod`), how a child is ended (`helper`).
+//! What for: the consequences of each failure for this result and the next rounds. What not: when a round begins (`mod`), how a
+//! child is ended (`helper`).
 //!
-//! A result is in the spool before anything is done with it, so that a kill at any moment loses nothing that was measured.
+//! A result is in the spool before anything else happens to it, so that a kill at any moment loses no measurement.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,12 +27,12 @@ use crate::exit::{BUG, DAMAGED, USAGE};
 const BETWEEN: Duration = Duration::from_secs(1);
 /// The largest result of one profile, MB. Less where the spool is small.
 const LARGEST: u64 = 50;
-/// How many processes are tried beyond those that are wanted, when some may not be profiled.
+/// Processes that are tried beyond those that are wanted, because some may not be profiled.
 const MORE: usize = 2;
-/// What a sample costs at most, as a share of the time between two (`fathom collect` says 5 to 16 us, every ms): taken where the
-/// cost was not measured on this machine.
+/// Upper bound of a sample's cost, as a share of the time between two (`fathom collect` states 5 to 16 us, every ms): used
+/// where the cost was not measured on this machine.
 const SAMPLING: f64 = 0.016;
-/// What bursts may take of a program's time: taken where the recording broke off before it knew.
+/// Share of a program's time that bursts may take: used where the recording broke off before it knew its own.
 const BURSTS: f64 = 0.03;
 /// A result that cannot be read in so many rounds is given up.
 const MOST_TRIES: u32 = 3;

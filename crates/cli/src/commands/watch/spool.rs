@@ -3,12 +3,12 @@
 //! ```text
 //! SPOOL/lock          one watch at a time
 //! SPOOL/state.json    what was spent in the last hour, counts
-//! SPOOL/new/NAME      a result that waits
-//! SPOOL/kept/NAME     one that was sent, or that nobody wants to have sent
-//! SPOOL/*/NAME.json   of what it is a profile
+//! SPOOL/new/NAME      a result that is not in the dataset yet
+//! SPOOL/kept/NAME     a result that is in the dataset, or where there is no dataset
+//! SPOOL/*/NAME.json   the workload of the profile
 //! ```
-//! NAME begins with the time, so that names sort by age. What for: its size is bounded; what goes first is the oldest that was sent,
-//! then the oldest. What not: who sends (`round`).
+//! NAME begins with the time, so that names sort by age. What for: a bounded size. The oldest result in `kept` is deleted
+//! first, then the oldest in `new`. What not: adding to the dataset (`round`).
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};

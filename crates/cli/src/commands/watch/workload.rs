@@ -1,4 +1,4 @@
-//! To what a process belongs: its systemd unit, container, pod and image, and its number in its own PID namespace.
+//! The owner of a process: its systemd unit, container, pod and image, and its number in its own PID namespace.
 //!
 //! What for: the path of its cgroup tells unit, container and pod; files of container runtimes tell their names. What not: asking a
 //! runtime or an API server. What cannot be read stays unknown.
@@ -60,7 +60,7 @@ impl Workload {
         found
     }
 
-    /// What the path of its cgroup says, and the container's id.
+    /// The fields that the path of its cgroup gives, and the container's id.
     fn of_cgroup(text: &str) -> (Workload, Option<String>) {
         // `NUMBER:CONTROLLERS:/PATH`: version 2 of cgroups has one line, without controllers; of version 1 some hierarchies may have
         // the root only. The longest path says most.

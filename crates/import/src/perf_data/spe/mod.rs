@@ -66,7 +66,7 @@ pub(super) struct Trace {
     accesses: Vec<Traced>,
     /// The next of them.
     next: usize,
-    /// Of so many accesses as a power of two one was kept.
+    /// One access in so many, a power of two, was kept.
     doublings: u32,
     seen: u64,
     conversion: Option<Conversion>,
@@ -252,7 +252,7 @@ impl Trace {
         1 << self.doublings
     }
 
-    /// Who runs where, by a record of the second reading.
+    /// Notes which thread runs on which CPU, from a record of the second reading.
     pub(super) fn ran(&mut self, raw: &RawEventRecord<'_>) {
         let kind = raw.record_type;
         let tells = [RecordType::SWITCH, RecordType::SWITCH_CPU_WIDE, RecordType::ITRACE_START];

@@ -21,7 +21,7 @@ const FINDINGS: usize = 3;
 const UNDECIDED: usize = 3;
 /// Threads that spin for less of the CPU time, percent, are not worth a word.
 const SPINNING: f64 = 5.0;
-/// What is known to a factor of this is a number; else it is a range.
+/// A figure that is known to this factor is shown as a number; else as a range.
 const KNOWN: f64 = 2.0;
 /// Narrower intervals may lie as they like, points.
 const LOPSIDED: f64 = 5.0;
@@ -328,7 +328,7 @@ fn remedy(advice: &str) -> &str {
     end.map_or(advice, |end| &advice[..end])
 }
 
-/// What makes figures doubtful: nothing where nothing does.
+/// The reasons to doubt figures; empty where there are none.
 fn beware(summary: &Summary, page: &mut Page) {
     let mut lines = first_checks::wrong(summary);
     lines.extend(quality::doubtful(summary));

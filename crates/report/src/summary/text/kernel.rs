@@ -36,8 +36,8 @@ fn of(summary: &Summary) -> &'static str {
     }
 }
 
-/// What huge pages could save, where page faults surely cost something, memory is mostly in small pages, and processes are
-/// large enough to fill some: what is small, or shared with a file until it is written, gets none.
+/// Saving by huge pages, where page faults surely cost something, memory is mostly in small pages, and processes are large
+/// enough to fill some: small memory, or memory shared with a file until it is written, gets none.
 fn huge_page_hint(summary: &Summary) -> Option<String> {
     let time = &summary.page_faults.time_percent;
     let share = time.value.filter(|_| time.low.is_some_and(|low| low >= COSTLY_PERCENT))?;

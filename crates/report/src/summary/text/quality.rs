@@ -123,7 +123,7 @@ fn lost(summary: &Summary) -> Vec<String> {
     lost
 }
 
-/// In a sentence each what makes the figures worse than they seem.
+/// The reasons why figures are worse than they seem, a sentence each.
 pub(super) fn doubtful(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let much = |metric: &Metric| metric.value.filter(|value| *value >= DISTURBING).map(percent);

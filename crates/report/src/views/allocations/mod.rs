@@ -56,7 +56,7 @@ fn by_code(request: &Request<'_>, keys: &[Key]) -> Table {
     }
 }
 
-/// Of `keys`, those that say who asked for blocks, where rows are parted by `other` besides; functions when there is none.
+/// Those of `keys` that say which code asked for blocks, where `other` divides the rows further; functions when there is none.
 fn keys_without(other: Key, keys: &[Key]) -> Vec<Key> {
     let keys: Vec<Key> = keys.iter().copied().filter(|key| *key != other).collect();
     if keys.is_empty() { vec![Key::Function] } else { keys }
