@@ -141,6 +141,17 @@ pub struct PlacedObject {
     pub remote: [Metric; 5],
 }
 
+/// The remote accesses of the recorded run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RecordedRemote {
+    /// Their share of all accesses, percent.
+    Share(Metric),
+    /// None: all memory of that machine is in one node.
+    OneNode,
+    /// On which nodes the pages lay was not recorded.
+    Unknown,
+}
+
 /// The program on a topology.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placement {
@@ -158,8 +169,8 @@ pub struct Placement {
     pub bound: usize,
     /// See `bound`.
     pub fits: bool,
-    /// Share of the accesses that were to another node where the program was recorded, percent.
-    pub recorded: Result<Metric, String>,
+    /// Where the program was recorded.
+    pub recorded: RecordedRemote,
 }
 
 /// Part of an object that is looked at as one.
@@ -370,17 +381,12 @@ impl Watcher<'_> {
     }
 
     /// Remote accesses on the machine of the recording.
-    fn recorded(&self) -> Result<Metric, String> {
+    fn recorded(&self) -> RecordedRemote {
         if self.profile.recording.run.host.memory_nodes().count() < 2 {
-            return Err(
-                "the machine of the recording has memory in one node: nothing was remote there"
-                    .to_owned(),
-            );
+            return RecordedRemote::OneNode;
         }
         let bursts: Vec<(f64, f64)> = self.recorded.iter().map(|one| (one.1, one.2)).collect();
-        share(&bursts, Evidence::Estimated).ok_or_else(|| {
-            "on which NUMA nodes the program's pages lie was not recorded".to_owned()
-        })
+        share(&bursts, Evidence::Estimated).map_or(RecordedRemote::Unknown, RecordedRemote::Share)
     }
 }
 

@@ -4,7 +4,8 @@
 //! What not: the model (`analysis::placement`).
 
 use analysis::placement::{
-    PlacedObject, Placement, Policy, Topology, Use, Variant, elapsed_there, placement,
+    PlacedObject, Placement, Policy, RecordedRemote, Topology, Use, Variant, elapsed_there,
+    placement,
 };
 use facts::Metric;
 
@@ -57,13 +58,16 @@ fn policies(
     found: &Placement,
     object_name: &dyn Fn(&PlacedObject) -> String,
 ) -> Vec<Placed> {
-    let recorded = found.recorded.as_ref().ok().map(|recorded| Placed {
-        placement: "where it was recorded",
-        remote: recorded.clone(),
-        fullest: None,
-        time: Metric::counted(request.profile.elapsed().seconds(), "s"),
-        how: "measured (move_pages, CPUs of samples)".to_owned(),
-    });
+    let recorded = match &found.recorded {
+        RecordedRemote::Share(share) => Some(Placed {
+            placement: "where it was recorded",
+            remote: share.clone(),
+            fullest: None,
+            time: Metric::counted(request.profile.elapsed().seconds(), "s"),
+            how: "measured (move_pages, CPUs of samples)".to_owned(),
+        }),
+        RecordedRemote::OneNode | RecordedRemote::Unknown => None,
+    };
     let modelled = found.variants.iter().map(|one| Placed {
         placement: one.policy.name(),
         remote: one.remote.clone(),
@@ -180,13 +184,9 @@ fn says(found: &Placement, object_name: &dyn Fn(&PlacedObject) -> String) -> Vec
             found.known
         ));
     }
-    match &found.recorded {
-        Ok(_) => {}
-        // One node: the machine's own description says so.
-        Err(why) if why.starts_with("the machine") => {}
-        Err(why) => {
-            notes.push(format!("What was remote where it was recorded is not known: {why}."))
-        }
+    if found.recorded == RecordedRemote::Unknown {
+        let why = "on which NUMA nodes the program's pages lie was not recorded";
+        notes.push(format!("The remote accesses of the recorded run are unknown: {why}."));
     }
     notes.extend(found.objects.iter().filter_map(|one| chain(one, object_name(one))));
     notes
