@@ -73,7 +73,7 @@ struct PlatformLevel {
     rate: Metric,
     read: Metric,
     written: Metric,
-    /// Bandwidth that as many threads as the run has can reach, GB/s, and the run's share of it, percent.
+    /// Bandwidth that the run's number of threads can reach, GB/s, and the run's share of it, percent.
     reachable: Metric,
     of_reachable: Metric,
 }

@@ -1,10 +1,10 @@
 //! `bandwidth-saturated`: the threads of a function move as much as memory delivers.
 //!
-//! Fires when the function waits and its rate is at least [`SATURATED`] of what as many threads reach on this machine. [`STREAMED`]
-//! suffices where it waits most of its time for streams that it loads: prefetchers run ahead of those, so the only thing left
-//! to wait for is the bandwidth, and other programs take the rest of it. Gain: of fusing or blocking, so that a part of the
-//! bytes is left ([`BYTES_LEFT`]). These take as long per byte as now; the instructions take their no-miss time, before, after
-//! or concurrently.
+//! Fires when the function waits and its rate is at least [`SATURATED`] of the bandwidth reachable with as many threads on this
+//! machine. [`STREAMED`] suffices where it waits most of its time for streams that it loads: prefetchers run ahead of those, so the
+//! only thing left to wait for is the bandwidth, and other programs take the rest of it. Gain: of fusing or blocking, so that a
+//! part of the bytes is left ([`BYTES_LEFT`]). These take as long per byte as now; the instructions take their no-miss time,
+//! before, after or concurrently.
 
 use facts::Metric;
 
@@ -13,7 +13,7 @@ use crate::accesses::Pattern;
 use super::gain::{Gain, OVERLAP, judged};
 use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, size, view_by};
 
-/// Share of what as many threads reach. The calibration is a median of quiet passes: a program stays below it.
+/// Share of the bandwidth reachable with as many threads. The calibration is a median of quiet passes: a program stays below it.
 pub(super) const SATURATED: f64 = 0.6;
 /// A function that waits less is not held up.
 const WAITS: f64 = 0.2;
@@ -65,7 +65,7 @@ fn streamed(function: &HotFunction) -> f64 {
 fn draft(figures: &Figures, function: &HotFunction) -> Draft {
     let name = function.place.function.as_deref().unwrap_or("a function");
     let mut evidence = vec![
-        Proof::new("bandwidth, as a share of what as many threads reach", &function.of_reach),
+        Proof::new("share of the bandwidth that its threads can reach", &function.of_reach),
         Proof::new("time beyond its no-miss time", &function.waits),
         Proof::new("CPU time in it", &function.time),
     ];

@@ -102,7 +102,7 @@ pub struct HotFunction {
     pub time: Metric,
     /// Share of that time beyond the no-miss time, percent.
     pub waits: Figure,
-    /// Bandwidth, percent of what as many threads reach.
+    /// Bandwidth, percent of the bandwidth reachable with as many threads.
     pub of_reach: Figure,
     /// Bytes that are fetched for stores alone and not read again in the burst, percent of all.
     pub overwritten: Figure,

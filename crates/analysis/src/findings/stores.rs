@@ -7,9 +7,9 @@
 //! ```text
 //!   gain = time × min(waits, busy × (1 - (1 - overwritten) / faster))
 //! ```
-//! `busy` is the bandwidth over what as many threads reach: the share of the time in which memory works. The remaining bytes
-//! take less of that, and move `faster`, because memory switches between reading and writing less often: by the measured speed
-//! of non-temporal stores; low end: no faster.
+//! `busy` is the bandwidth over the bandwidth reachable with as many threads: the share of the time in which memory works. The
+//! remaining bytes take less of that, and move `faster`, because memory switches between reading and writing less often: by the
+//! measured speed of non-temporal stores; low end: no faster.
 
 use super::bandwidth::SATURATED;
 use super::gain::{Gain, judged};
@@ -67,7 +67,7 @@ fn draft(figures: &Figures, function: &HotFunction, faster: f64) -> Option<Draft
                 "share of its traffic that is fetched for stores only and not read again soon",
                 &function.overwritten,
             ),
-            Proof::new("bandwidth, as a share of what as many threads reach", &function.of_reach),
+            Proof::new("share of the bandwidth that its threads can reach", &function.of_reach),
             Proof::new("time beyond its no-miss time", &function.waits),
         ],
         place: store.place.clone(),

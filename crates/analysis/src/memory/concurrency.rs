@@ -2,7 +2,7 @@
 //!
 //! What for: the bandwidth of memory depends on the number of threads that use it. A program that reads its input with one thread
 //! and then computes with all of them has bursts in both parts, and the mean of the whole run fits neither.
-//! What not: what as many threads reach (`bound`).
+//! What not: the bandwidth reachable with as many threads (`bound`).
 //! Assumption: within some 100 ms the program does the same.
 
 use base::Nanos;

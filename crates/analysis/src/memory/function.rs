@@ -62,7 +62,7 @@ pub struct FunctionMemory {
     pub time: Metric,
     /// Share of that time beyond the no-miss time, percent.
     pub waits: Figure,
-    /// Bytes to and from memory per second, in percent of what as many threads reach on this machine.
+    /// Bytes to and from memory per second, in percent of the bandwidth reachable with as many threads on this machine.
     pub of_reach: Figure,
     /// Share of these bytes that was fetched only for a store, percent.
     pub overwritten: Figure,
@@ -198,7 +198,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Bytes to and from memory per second of the whole program, percent of what as many threads reach.
+    /// Bytes to and from memory per second of the whole program, percent of the bandwidth reachable with as many threads.
     #[must_use]
     pub fn of_reach(&self) -> Figure {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();

@@ -5,8 +5,8 @@
 //! `function`, `level_rates`); sentences (`report`).
 //!
 //! In a replicate the first of these limits that holds:
-//! * the bandwidth of memory: the program moves at least [`NEAR_PEAK`] of what as many threads reach; or memory takes
-//!   [`BOUND_PERCENT`] of the time, most of it in code that does;
+//! * the bandwidth of memory: the program moves at least [`NEAR_PEAK`] of the bandwidth reachable with as many threads; or memory
+//!   takes [`BOUND_PERCENT`] of the time, most of it in code that does;
 //! * the bandwidth of a level of cache, likewise, where memory takes [`SOME_PERCENT`];
 //! * latency, or page walks ([`translation_dominates`]), where memory takes [`BOUND_PERCENT`], and less than [`NOT_NEAR`] of what
 //!   as many threads reach moves; with more it may be either;
@@ -280,8 +280,8 @@ fn is_near(rate: f64) -> bool {
     rate >= NEAR_PEAK * 100.0
 }
 
-/// From the bandwidth of memory and of a cache, percent of what as many threads reach, and memory's share of the time. None is
-/// probable: it may still be surely memory, or both.
+/// From the bandwidth of memory and of a cache, percent of the bandwidth reachable with as many threads, and memory's share of the
+/// time. None is probable: it may still be surely memory, or both.
 fn decided(figures: [&Estimate; 3], saturated: f64) -> (Option<Limit>, Certainty) {
     let limit = |[rate, cache, share]: [f64; 3]| {
         let waits = share >= BOUND_PERCENT;

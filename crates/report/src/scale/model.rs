@@ -29,7 +29,7 @@ const COLUMNS: [Column; 10] = [
     figure("printed", "Printed by the program", ""),
 ];
 
-const NOT_COLLECTED: &str = "no run under the collector with so many threads";
+const NOT_COLLECTED: &str = "no run under the collector with this number of threads";
 
 pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
     let rows = found.rows.iter().filter_map(|row| {

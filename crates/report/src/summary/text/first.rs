@@ -173,7 +173,7 @@ fn cache_traffic(summary: &Summary) -> Option<String> {
     let (value, reach) = (rate(used.rate.value?, "GB/s"), rate(used.reachable.value?, "GB/s"));
     let of = share(&used.of_reachable)?;
     Some(format!(
-        "{value} from {level} while it runs, {of} of the {reach} that so many threads reach"
+        "{value} from {level} while it runs, {of} of the {reach} that as many threads reach"
     ))
 }
 
