@@ -112,7 +112,7 @@ impl Wish {
                 _ => Err("a mark needs a time and a name"),
             },
             ("mark", _) => Err("a mark needs a name"),
-            _ => Err("that is no request that this version knows"),
+            _ => Err("this version does not know that request"),
         }
     }
 

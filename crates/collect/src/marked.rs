@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 
 use base::{Nanos, Pid, Tid};
-use facts::{Fact, MarkedLength, MarkedPass, MarkedRegion, SinkError};
+use facts::{Fact, MarkedLength, MarkedPass, MarkedRegion, NoteSubject, SinkError};
 use sys::marked as layout;
 use sys::shared::SharedMemory;
 
@@ -173,30 +173,31 @@ impl Marked {
     }
 
     fn notes(&self, too_deep: u64) -> Vec<String> {
+        let note = |text: String| NoteSubject::MarkedRegions.note(text);
         let mut notes = Vec::new();
         if self.doubled > 0 {
             let long = Nanos(self.memory.load_u64(layout::HEADER_LONG_FROM).unwrap_or(0));
-            notes.push(format!(
-                "marked regions were passed too often for a row each: at the end, passes of less than {:.1} ms share rows; \
+            notes.push(note(format!(
+                "passed too often for a row each: at the end, passes of less than {:.1} ms share rows; \
                  their numbers, times and lengths are exact",
                 long.seconds() * 1e3
-            ));
+            )));
         }
         if too_deep > 0 {
-            notes.push(format!(
-                "{too_deep} passes of marked regions are missing: they lay in more than {} others",
+            notes.push(note(format!(
+                "{too_deep} passes are missing: they lay in more than {} others",
                 layout::STACK
-            ));
+            )));
         }
         let refused = self.memory.load_u64(layout::HEADER_REFUSED).unwrap_or(0);
         if refused > 0 {
-            notes.push(format!(
-                "marked regions of some threads are missing: there is room for {} at a time",
+            notes.push(note(format!(
+                "some threads are missing: there is room for {} at a time",
                 layout::SLOTS
-            ));
+            )));
         }
         if self.damaged > 0 {
-            notes.push("the program overwrote the memory of its marked regions".to_owned());
+            notes.push(note("the program overwrote their memory".to_owned()));
         }
         notes
     }

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::{
-    CollectorInfo, ExitKind, OneRun, OwnCost, ResourceUse, SamplingMethod, Sink, SinkError,
+    CollectorInfo, ExitKind, NoteSubject, OneRun, OwnCost, ResourceUse, SamplingMethod, Sink,
+    SinkError,
 };
 use sys::process::{self, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspended};
 use tracee::status::FaultCounts;
@@ -199,7 +200,7 @@ fn launch_here(
     let mut environment = options.environment.clone();
     let marked = options.region_library.as_deref().map(Marked::prepare).transpose();
     let marked = marked.unwrap_or_else(|error| {
-        notes.push(format!("marked regions were not recorded: {error}"));
+        notes.push(NoteSubject::MarkedRegions.note(format!("not recorded: {error}")));
         None
     });
     environment.extend_from_slice(marked.as_ref().map_or(&[], Marked::environment));

@@ -15,7 +15,7 @@ pub enum DatasetError {
         path: PathBuf,
     },
     /// No folder.
-    #[error("{} is not there: `fathom dataset add` makes it", .path.display())]
+    #[error("there is no dataset {}: `fathom dataset add` creates it", .path.display())]
     Missing {
         /// The directory.
         path: PathBuf,

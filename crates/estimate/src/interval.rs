@@ -216,13 +216,13 @@ mod tests {
 
     #[test]
     fn a_counter_that_was_always_there_is_exact_and_one_that_never_was_says_nothing() {
-        let always = [(5.0, 10.0, 10.0), (7.0, 10.0, 10.0)];
+        let always = [(5.0, 10.0, 10.0), (7.0, 10.0, 10.0)].map(counted);
         assert_eq!(scaled_count(&always), Some((12.0, Some((12.0, 12.0)))));
-        assert_eq!(scaled_count(&[(0.0, 10.0, 0.0)]), None);
+        assert_eq!(scaled_count(&[counted((0.0, 10.0, 0.0))]), None);
         assert_eq!(scaled_count(&[]), None);
-        assert_eq!(scaled_count(&[(5.0, 10.0, 5.0)]), Some((10.0, None)));
+        assert_eq!(scaled_count(&[counted((5.0, 10.0, 5.0))]), Some((10.0, None)));
         // An even rate leaves no doubt.
-        let even = [(50.0, 100.0, 25.0), (100.0, 200.0, 50.0), (50.0, 100.0, 25.0)];
+        let even = [(50.0, 100.0, 25.0), (100.0, 200.0, 50.0), (50.0, 100.0, 25.0)].map(counted);
         assert_eq!(scaled_count(&even), Some((800.0, Some((800.0, 800.0)))));
     }
 
@@ -244,7 +244,7 @@ mod tests {
                         (0..20).map(|_| (100 + stretch * 3 + random(200)) as f64).collect();
                     truth += slices.iter().sum::<f64>();
                     let first = random(4) as usize;
-                    (slices.iter().skip(first).step_by(4).sum(), 20.0, 5.0)
+                    counted((slices.iter().skip(first).step_by(4).sum(), 20.0, 5.0))
                 })
                 .collect();
             let (_, interval) = scaled_count(&stretches).expect("it was seen");

@@ -86,8 +86,8 @@ mod tests {
         let of = |count, running| CountedStretch { count, enabled: 10.0, running };
         let exact = scaled_estimate(&[of(5.0, 10.0), of(7.0, 10.0)], 1);
         assert_eq!(exact, Some(Estimate::exactly(12.0)));
-        assert_eq!(scaled_estimate(&[(0.0, 10.0, 0.0)], 1), None);
-        let one = scaled_estimate(&[(5.0, 10.0, 5.0)], 1).expect("a count");
+        assert_eq!(scaled_estimate(&[of(0.0, 0.0)], 1), None);
+        let one = scaled_estimate(&[of(5.0, 5.0)], 1).expect("a count");
         assert!(one.point() == 10.0 && one.replicate(0).is_nan());
     }
 }

@@ -82,7 +82,7 @@ pub const REPLAY_OFF: Parameter = Parameter {
     value: 0.15,
     meaning: "part by which replayed branches are mispredicted more or less often than in the program",
     source: "they lie elsewhere, calls are left out, and the predictor forgets between lists only what it has no room for: the same \
-             lists, run again behind 500,000 other branches, lost 0.85 to 1.05 times as much (AMD Zen 4)",
+             lists, run again after 500,000 other branches, lost 0.85 to 1.05 times as much (AMD Zen 4)",
     sensitivity: "0: memory's share of gapbs cc is 30 to 60 %, of tc 31 to 74 %; 0.5: 27 to 68 % and 24 to 81 %",
 };
 

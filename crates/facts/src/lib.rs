@@ -19,6 +19,7 @@ mod mark;
 mod marked_region;
 mod memory_sample;
 mod metric;
+mod note;
 mod object;
 mod observed;
 mod recording;
@@ -41,6 +42,7 @@ pub use mark::{Mark, MarkKind, Pauses};
 pub use marked_region::{MarkedLength, MarkedPass, MarkedRegion};
 pub use memory_sample::{AccessKind, DataSource, MemorySample, Snoop, Translation};
 pub use metric::{Evidence, Metric};
+pub use note::NoteSubject;
 pub use object::{AccessType, Assignment, Global, Page, Region, RegionEnd, RegionKind};
 pub use observed::{
     Counter, CounterKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource,

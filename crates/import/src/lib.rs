@@ -90,7 +90,7 @@ pub enum ImportError {
     },
     /// No event of it measures time, and none has memory accesses.
     #[error(
-        "no event of {path} measures time (cpu-clock, task-clock, cycles) or tells of memory accesses: it has {events}. Record with `perf record -g -- PROGRAM`, or \
+        "no event of {path} measures time (cpu-clock, task-clock, cycles) or samples memory accesses: it has {events}. Record with `perf record -g -- PROGRAM`, or \
          with `-e cpu-clock` where there are no counters"
     )]
     NoTime {

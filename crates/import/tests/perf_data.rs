@@ -326,7 +326,7 @@ fn claims_of_records_are_compared_with_the_file() {
     trace.extend([0; 32]);
     file.record(71, 0, &trace);
     let error = imported("trace.data", &file).0.err().expect("refused").to_string();
-    assert!(error.contains("1099511627776 bytes would end behind the file"), "{error}");
+    assert!(error.contains("1099511627776 bytes would end beyond the file"), "{error}");
 
     // A frame of zstd without a size: blocks of 128 KiB of one byte, 4 bytes each (RFC 8878, 3.1.1.2).
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];

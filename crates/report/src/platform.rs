@@ -86,7 +86,10 @@ pub fn platform(prepared: &Prepared<'_>, result: &str) -> String {
     let mut notes = Vec::new();
     let boxes = boxes(host, &mut notes);
     if run.calibration.is_none() {
-        notes.push("What this machine can do was not measured: `fathom machine` does.".to_owned());
+        notes.push(
+            "The capabilities of this machine were not measured: `fathom machine` measures them."
+                .to_owned(),
+        );
     }
     let several = host.numa_nodes.len() > 1;
     let distances = host.numa_nodes.iter().filter(|_| several);
@@ -136,7 +139,7 @@ fn boxes(host: &Host, notes: &mut Vec<String>) -> Vec<PlatformBox> {
     if groups.is_empty() {
         groups = from_counts(host);
         if !groups.is_empty() {
-            notes.push("Which CPUs share what was not recorded: equal parts are drawn, as many as were counted.".to_owned());
+            notes.push("It was not recorded which CPUs share what: equal parts are drawn, as many as were counted.".to_owned());
         }
     }
     for (part, cpus) in groups.into_iter().filter(|(_, cpus)| !cpus.is_empty()) {

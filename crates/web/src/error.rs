@@ -10,7 +10,7 @@ pub enum WebError {
     Report(#[from] report::ReportError),
     /// A part of the query that is not understood.
     #[error(
-        "the page asked '{0}', which is no question: this page and this program are not of one version"
+        "the page asked '{0}', which this program does not know: page and program are of different versions"
     )]
     Query(String),
     /// A source file that the result does not name, or that is not there.

@@ -60,7 +60,7 @@ pub struct Unrolled {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotTimeable {
     /// It has an instruction that bypasses the caches: non-temporal stores, flushes, write-backs.
-    #[error("goes past the caches on purpose")]
+    #[error("bypasses the caches on purpose")]
     PastCaches,
     /// It cannot be copied.
     #[error(transparent)]

@@ -379,7 +379,7 @@ fn try_remedy(figures: &Figures, remedy: Option<&str>) -> Vec<String> {
 fn about(site: &HotSite) -> Option<Proof> {
     let object = site.place.object.as_deref()?;
     site.of_object.value?;
-    Some(Proof::new(format!("of its lines from {object}"), &site.of_object))
+    Some(Proof::new(format!("share of its lines from {object}"), &site.of_object))
 }
 
 /// `1.2 MiB`, for advice.

@@ -52,7 +52,7 @@ fn draft(figures: &Figures, function: &HotFunction) -> Option<Draft> {
         evidence.push(Proof::new("cache size that keeps its lines until it returns", &walk.keeps));
         evidence.push(Proof::new("second-level cache", &walk.second_level));
         evidence.push(Proof::new(
-            "of its lines that fit there together with the other data in use",
+            "number of its lines that fit there with the other data in use",
             &walk.lines,
         ));
     }

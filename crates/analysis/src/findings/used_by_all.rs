@@ -45,10 +45,10 @@ fn draft(one: &UsedByAll, function: &HotFunction, place: NamedLocation) -> Draft
         ),
         evidence: vec![
             Proof::new(
-                format!("of its accesses to another node, on {topology}, {threads} threads"),
+                format!("share of its accesses to another node, on {topology}, {threads} threads"),
                 &one.remote,
             ),
-            Proof::new("of all accesses those to it", &one.share),
+            Proof::new("share of all accesses that go to it", &one.share),
             Proof::new("memory-bound share of its time", &function.waits),
         ],
         place,

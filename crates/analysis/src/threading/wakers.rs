@@ -66,7 +66,7 @@ pub fn by_waker(
         if rest.time > all.time * 1e-9 {
             parts.entry(by_others).or_default().add(&rest);
         }
-        for (waker, part) in parts {
+        for (by, part) in parts {
             let (time, waits) =
                 (sum.time * part.time / all.time, sum.waits * part.waits / all.waits.max(1.0));
             divided.push(EndedWaits { place: *place, by, sum: WaitSum { time, waits, seen: 0 } });

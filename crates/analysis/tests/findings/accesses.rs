@@ -279,7 +279,9 @@ fn a_walk_is_blocked_for_the_second_level_and_its_array_is_named() {
     // The root of 14563 lines of 8 elements each is 341: 42 lines.
     let block = "at most 14563 lines (13107 to 16019), as blocks of 336 x 336 elements, at a time of main matrix.c:155";
     assert!(found[0].advice.contains(block), "{}", found[0].advice);
-    assert!(found[0].evidence.iter().any(|one| one.what == "of its lines from main matrix.c:155"));
+    assert!(
+        found[0].evidence.iter().any(|one| one.what == "share of its lines from main matrix.c:155")
+    );
     let unseen = HotSite { walk: None, ..column };
     let found = findings(&with_function(hot(unseen))).found;
     assert!(found[0].advice.contains("fathom report reuse"), "{}", found[0].advice);

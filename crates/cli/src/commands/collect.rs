@@ -29,7 +29,7 @@ use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
 use facts::host::Host;
-use facts::{Analysis, ExitKind, Run, RunState, SCHEMA_VERSION, Target};
+use facts::{Analysis, ExitKind, NoteSubject, Run, RunState, SCHEMA_VERSION, Target};
 use store::{StoreError, Writer};
 use sys::process::{LaunchError, SignalFd};
 
@@ -376,7 +376,9 @@ fn options(
     }
     let region_library = match what {
         WhatToWatch::Program(..) => agent_file::regions()
-            .map_err(|error| notes.push(format!("marked regions were not recorded: {error}")))
+            .map_err(|error| {
+                notes.push(NoteSubject::MarkedRegions.note(format!("not recorded: {error}")));
+            })
             .ok(),
         WhatToWatch::Process(_) | WhatToWatch::Machine => None,
     };
@@ -388,7 +390,7 @@ fn options(
     };
     if repeat > 1 && input_is_read_once() {
         notes.push(
-            "standard input is a pipe: each run got what those before it left there, likely nothing; with a file \
+            "standard input is a pipe: each run got what earlier runs left in it, probably nothing; with a file \
              (`< FILE`) every run reads all of it"
                 .to_owned(),
         );

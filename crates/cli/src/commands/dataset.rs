@@ -222,7 +222,7 @@ fn ahead(run: &Run) -> Option<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     let seconds = run.started_unix.checked_sub(now).filter(|ahead| *ahead > CLOCK_TOLERANCE_S)?;
     Some(format!(
-        "it began {seconds} s after this machine's clock says now; it is added with the time that it has"
+        "by this machine's clock it begins {seconds} s in the future; it is added with the time that it states"
     ))
 }
 

@@ -25,7 +25,7 @@ pub fn steer(options: &CommandOptions) -> Result<ExitCode, Failure> {
             Wish::Mark(name.to_owned())
         }
         (_, Some(name)) => {
-            return Err(Failure::usage(format!("only a mark has a name: {name:?} is too much")));
+            return Err(Failure::usage(format!("only a mark takes a name: leave out {name:?}")));
         }
     };
     let (running, problems) = control::running(&control::directories());

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use base::{CpuId, Nanos, Pid, Tid};
-use facts::{CountedEvent, EventCount, Fact, SinkError};
+use facts::{CountedEvent, EventCount, Fact, NoteSubject, SinkError};
 use sys::perf::{Attr, Counting as Switch, Event, Flag, GroupCounts, OpenTarget};
 
 use crate::perf::{ALL_THREADS, OpenError, libc_errno};
@@ -126,7 +126,9 @@ impl Counting {
                 Targets::Machine(_) => "sudo sysctl kernel.perf_event_paranoid=0",
                 _ => "sudo sysctl kernel.perf_event_paranoid=1",
             };
-            counting.notes.push(format!("events were not counted: {why}; to enable: {remedy}"));
+            counting
+                .notes
+                .push(NoteSubject::CountedEvents.note(format!("none: {why}; to enable: {remedy}")));
         }
         if !matches!(targets, Targets::Child(_)) {
             for opened in counting.groups.iter().flat_map(|group| &group.opened) {
@@ -169,9 +171,9 @@ impl Counting {
                 [] => String::new(),
                 names => format!(", and not {}, which happen there only", names.join(", ")),
             };
-            counting.notes.push(format!(
-                "events were counted in the program, not in the kernel{without} (kernel.perf_event_paranoid is 2 or more)"
-            ));
+            counting.notes.push(NoteSubject::CountedEvents.note(format!(
+                "of the program, not of the kernel{without} (kernel.perf_event_paranoid is 2 or more)"
+            )));
         }
         (counting, result.err())
     }
@@ -214,10 +216,10 @@ impl Counting {
         }
         if !unknown.is_empty() {
             let names = unknown.join(", ");
-            self.notes.push(format!(
+            self.notes.push(NoteSubject::CountedEvents.note(format!(
                 "this machine does not count {names}: no PMU here has it, or a virtual machine has no PMU; `fathom machine` \
                  lists the PMUs"
-            ));
+            )));
         }
         Ok(())
     }
@@ -330,11 +332,10 @@ impl Counting {
         self.read(end, recorder)?;
         let starved = |group: &&Group| group.before.running < group.before.enabled;
         if self.groups.iter().any(|group| starved(&group)) && watchdog_counts() {
-            self.notes.push(
+            self.notes.push(NoteSubject::CountedEvents.note(
                 "the kernel's NMI watchdog keeps a hardware counter for itself, which made events take turns more often; to \
-                 free it: sudo sysctl kernel.nmi_watchdog=0"
-                    .to_owned(),
-            );
+                 free it: sudo sysctl kernel.nmi_watchdog=0",
+            ));
         }
         Ok(self.notes)
     }

@@ -161,7 +161,7 @@ fn an_event_that_no_pmu_has_is_named_and_the_rest_is_counted() {
     let (events, _, notes) =
         with_kernel(answer, Vec::new(), || recorded(Counting::on_launch(Pid(7), &wanted), &[9]));
     assert_eq!(events.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["cycles"]);
-    assert!(notes.iter().all(|note| note.starts_with("this machine does not count no-such:")));
+    assert!(notes.iter().all(|note| note.contains("this machine does not count no-such:")));
     assert_eq!(notes.len(), 1);
 }
 
@@ -179,7 +179,7 @@ fn where_the_kernel_may_not_be_counted_the_program_is() {
     assert_eq!(
         notes,
         [
-            "events were counted in the program, not in the kernel, and not context-switches, which happen there only \
+            "counted events: of the program, not of the kernel, and not context-switches, which happen there only \
              (kernel.perf_event_paranoid is 2 or more)"
         ]
     );
@@ -196,7 +196,7 @@ fn a_refusal_says_who_can_enable_it() {
     assert_eq!(
         notes,
         [
-            "events were not counted: perf_event_open is not permitted here (Permission denied (os error 13)); to enable: sudo \
+            "counted events: none: perf_event_open is not permitted here (Permission denied (os error 13)); to enable: sudo \
              sysctl kernel.perf_event_paranoid=0"
         ]
     );

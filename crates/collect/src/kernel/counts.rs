@@ -13,7 +13,7 @@ use facts::KernelCause;
 /// Counters of `/proc/vmstat` with their meaning for a reader. A kernel lacks those that it is built without.
 const MEMORY_EVENTS: [(&str, &str); 22] = [
     ("thp_fault_alloc", "huge page given at a fault"),
-    ("thp_fault_fallback", "huge page not to be had at a fault"),
+    ("thp_fault_fallback", "no huge page available at a fault"),
     ("thp_collapse_alloc", "pages collapsed to a huge page"),
     ("thp_collapse_alloc_failed", "collapse to a huge page failed"),
     ("thp_split_page", "huge page split"),
@@ -25,10 +25,10 @@ const MEMORY_EVENTS: [(&str, &str); 22] = [
     ("pgmigrate_success", "page moved"),
     ("nr_tlb_remote_flush", "TLB shoot-down sent"),
     ("nr_tlb_remote_flush_received", "TLB shoot-down received"),
-    ("pgscan_direct", "page looked at by a program in need of memory"),
-    ("pgsteal_direct", "page taken by a program in need of memory"),
-    ("pgscan_kswapd", "page looked at in the background"),
-    ("pgsteal_kswapd", "page taken in the background"),
+    ("pgscan_direct", "page scanned by a program that needs memory"),
+    ("pgsteal_direct", "page reclaimed by a program that needs memory"),
+    ("pgscan_kswapd", "page scanned in the background"),
+    ("pgsteal_kswapd", "page reclaimed in the background"),
     ("pswpin", "page read from swap"),
     ("pswpout", "page written to swap"),
     ("pgfault", "page fault of the machine"),

@@ -213,12 +213,10 @@ impl KernelTrace {
         self.last = now;
         let held = std::mem::take(&mut self.held);
         self.pass_on(held, recorder)?;
-        let machine = self.counts.grown().into_iter();
-        let machine = machine.map(|(cause, cpu, name, count)| (Pid(0), cpu, cause, name, count));
+        let machine = self.counts.grown().into_iter().map(|growth| (Pid(0), growth));
         let program = self.totals.iter_mut().flat_map(|totals| {
             let pid = totals.pid;
-            let grown = totals.grown().into_iter();
-            grown.map(move |(cause, name, count)| (pid, None, cause, name.to_owned(), count))
+            totals.grown().into_iter().map(move |growth| (pid, growth))
         });
         for (pid, Growth { cause, cpu, name, count }) in machine.chain(program).collect::<Vec<_>>()
         {

@@ -78,7 +78,7 @@ impl Totals {
             let count = now.saturating_sub(before);
             Growth { cause: counter.cause, cpu: None, name: counter.name.to_owned(), count }
         });
-        grown.filter(|(_, _, count)| *count > 0).collect()
+        grown.filter(|one| one.count > 0).collect()
     }
 }
 

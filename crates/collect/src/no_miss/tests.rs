@@ -179,7 +179,7 @@ fn what_cannot_be_timed_says_why() {
         NoMissOutcome::Refused(why) => why.clone(),
     };
     let expected = [
-        "goes past the caches on purpose",
+        "bypasses the caches on purpose",
         "it ends by signal 8",
         "it touches 0x0, where nothing can be mapped",
     ];

@@ -56,7 +56,7 @@ fn read(path: &Path, pid: Pid) -> Result<Vec<u8>, Refused> {
     let file = File::open(path).map_err(unreadable)?;
     let opened = file.metadata().map_err(unreadable)?;
     if (before.dev(), before.ino()) != (opened.dev(), opened.ino()) {
-        return Err(Refused::Because("was exchanged while it was opened".to_owned()));
+        return Err(Refused::Because("was replaced while it was opened".to_owned()));
     }
     let owner_of = |path: &str| std::fs::metadata(path).map(|metadata| metadata.uid()).ok();
     let believed = [owner_of("/proc/self"), owner_of(&format!("/proc/{pid}"))];

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use base::Nanos;
-use facts::{EventUse, FaultKind, SourceEvent};
+use facts::{EventUse, FaultKind, NoteSubject, SourceEvent};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{AttributeDescription, PerfFile};
 use reader::{
@@ -287,10 +287,10 @@ impl Events {
         }
         for event in self.list.iter().filter(|event| event.accesses > 0) {
             if let Some(least) = event.least_latency {
-                imported.notes.push(format!(
+                imported.notes.push(NoteSubject::SampledLoads.note(format!(
                     "{} has only loads that took {least} cycles or more: shares and latencies are of these",
                     event.name
-                ));
+                )));
             }
         }
         for event in self.list.iter().filter(|event| event.meaning == Some(Meaning::Time)) {

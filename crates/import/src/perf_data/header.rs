@@ -98,7 +98,7 @@ impl Section {
     fn within(self, length: u64, what: &str) -> Result<Section, Refused> {
         match self.offset.checked_add(self.size) {
             Some(end) if end <= length => Ok(self),
-            _ => Err(Refused::Damaged(format!("its {what} would end behind the file"))),
+            _ => Err(Refused::Damaged(format!("its {what} would end beyond the file"))),
         }
     }
 }

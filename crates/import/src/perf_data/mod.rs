@@ -439,12 +439,12 @@ impl Converter<'_, '_> {
     fn traced_until(&mut self, time: u64) -> Result<(), SinkError> {
         loop {
             let Some(trace) = &mut self.trace else { return Ok(()) };
-            let Some((one, pid, tid)) = trace.take_until(time) else { return Ok(()) };
+            let Some(owned) = trace.take_until(time) else { return Ok(()) };
             let each = trace.each_stands_for();
             let Some((index, _)) = self.events.of_trace() else { return Ok(()) };
-            let Traced { time, cpu, ip, in_kernel, access, .. } = one;
+            let Traced { time, cpu, ip, in_kernel, access, .. } = owned.traced;
             let time = self.events.since_start(Some(time));
-            let at = Moment { time, pid: Pid(pid), tid: Tid(tid), cpu: cpu.map(CpuId) };
+            let at = Moment { time, pid: owned.pid, tid: owned.tid, cpu: cpu.map(CpuId) };
             self.recorder.thread_started(time, at.pid, at.tid, "")?;
             self.taken.kernel |= in_kernel;
             let (kernel, chain): (&[u64], &[u64]) =

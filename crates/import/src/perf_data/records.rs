@@ -73,7 +73,7 @@ pub(super) fn look(
                 body -= 8;
                 if claimed > end.saturating_sub(at) {
                     return Err(Refused::Damaged(format!(
-                        "a hardware trace of {claimed} bytes would end behind the file"
+                        "a hardware trace of {claimed} bytes would end beyond the file"
                     )));
                 }
                 found.bytes += claimed;

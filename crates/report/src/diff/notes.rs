@@ -78,7 +78,7 @@ fn one_run(base: usize, new: usize, elapsed: Option<&Compared>) -> String {
     let change = elapsed.and_then(|row| row.comparison?.ratio).map(|ratio| ratio - 1.0);
     if let Some(runs) = change.and_then(|change| runs_to_decide(change, USUAL_SPREAD)) {
         note += &format!(
-            " If runs vary by {:.0} %, some {runs} runs a side decide whether the elapsed time changed: --base A1 \
+            " If runs vary by {:.0} %, about {runs} runs per side decide whether the elapsed time changed: --base A1 \
              A2 ... --new B1 B2 ...",
             USUAL_SPREAD * 100.0
         );
@@ -117,8 +117,7 @@ fn more_runs(elapsed: &Compared, pairs: &Pairs) -> Option<String> {
     let percent = |share: f64| text::number(share.abs() * 100.0);
     let between = if pairs.are_none() { "from run to run" } else { "between runs side by side" };
     let mut note = format!(
-        "The elapsed time varies by {} % {between}. To confirm a change of {} %, some {runs} runs a side are \
-         needed.",
+        "The elapsed time varies by {} % {between}. To confirm a change of {} %, about {runs} runs per side are needed.",
         percent(spread),
         percent(change)
     );

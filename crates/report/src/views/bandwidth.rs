@@ -126,8 +126,8 @@ fn by_thread(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let label = |row: &ThreadTraffic| Cell::text(request.profile.threads.get(row.thread).label());
     let mut columns = Columns::new();
     columns.name("thread", "Thread", CellStyle::Text, "thread", label);
-    columns.figure("dram_read", "Read from memory", BYTES, "read", |(_, read, _)| read);
-    columns.figure("dram_write", "Written to memory", BYTES, "written", |(.., write)| write);
+    columns.figure("dram_read", "Read from memory", BYTES, "read", |row| &row.read);
+    columns.figure("dram_write", "Written to memory", BYTES, "written", |row| &row.written);
     columns.show(&["dram_read", "dram_write"]);
     columns.text.push(CellStyle::Bar("dram_read").titled(""));
     columns.show(&["thread"]);

@@ -4,7 +4,7 @@
 
 use analysis::counted::{Counted, counted};
 
-use facts::Recording;
+use facts::{NoteSubject, Recording};
 
 use super::Request;
 use super::list::{Columns, PERCENT, Unit};
@@ -43,9 +43,7 @@ pub(crate) fn events(request: &Request<'_>) -> Table {
 
 /// What the collection says about events that were not counted, or not well.
 pub(super) fn remarks(recording: &Recording) -> Vec<String> {
-    let about_events = |note: &&String| {
-        ["events were", "top-down"].iter().any(|start| note.starts_with(start))
-            || ["does not count", "NMI"].iter().any(|part| note.contains(part))
-    };
-    recording.run.notes.iter().filter(about_events).cloned().collect()
+    let subjects = [NoteSubject::CountedEvents, NoteSubject::TopDown];
+    let notes = recording.run.notes.iter();
+    notes.filter(|note| subjects.iter().any(|subject| subject.has(note))).cloned().collect()
 }

@@ -48,11 +48,11 @@ pub(super) fn steps_table(
     columns.name("from", from, CellStyle::Figure, from_heading, |step: &LatencyStep| {
         Cell::text(format!("{:.0}", step.from))
     });
-    columns.name("to", to, CellStyle::Figure, to_heading, |(_, to, _)| match to.is_finite() {
-        true => Cell::text(format!("{to:.0}")),
+    columns.name("to", to, CellStyle::Figure, to_heading, |step| match step.to.is_finite() {
+        true => Cell::text(format!("{:.0}", step.to)),
         false => Cell::Missing,
     });
-    columns.figure("load_percent", "Share of loads", PERCENT, "loads %", |(.., share)| share);
+    columns.figure("load_percent", "Share of loads", PERCENT, "loads %", |step| &step.share);
     columns.show(&["from", "to", "load_percent"]);
     columns.text.push(CellStyle::Bar("load_percent").titled(""));
     Table { page: usize::MAX, ..columns.table(request, "latency", what, steps) }

@@ -174,13 +174,13 @@ fn says(found: &Placement, object_name: &dyn Fn(&PlacedObject) -> String) -> Vec
         false => format!("{least} to {most} times (assumed: that machine was not measured)"),
     };
     let mut notes = vec![format!(
-        "Modelled: {threads}, in the order of their birth in equal parts on {with_cpus} nodes with CPUs, where they stay; \
-         {} nodes with memory. A load from another node takes {slower} as long. Limits of bandwidth are not in it.",
+        "Modelled: {threads}, in order of creation, in equal parts on {with_cpus} nodes with CPUs, where they stay; \
+         {} nodes with memory. A load from another node takes {slower} as long. Bandwidth limits are left out.",
         topology.memory_nodes()
     )];
     if found.known < 99.5 {
         notes.push(format!(
-            "Who touched a page first is known for {:.0} % of the accesses; the others are left out.",
+            "The first toucher of the page is known for {:.0} % of the accesses; the others are left out.",
             found.known
         ));
     }

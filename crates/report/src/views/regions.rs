@@ -3,7 +3,7 @@
 //! What not: memory regions (`objects`).
 
 use analysis::marked::{Region, regions as found_regions};
-use facts::Metric;
+use facts::{Metric, NoteSubject};
 
 use super::Request;
 use super::list::{COUNT, Columns, SECONDS};
@@ -54,6 +54,6 @@ fn notes(request: &Request<'_>, found: &[Region]) -> Vec<String> {
         format!("The recording ended in these regions: {}. Their last pass is in the times, not in the lengths.", open.join(", "))
     });
     let regions = request.profile.recording.run.notes.iter();
-    let regions = regions.filter(|note| note.contains("marked regions")).cloned();
+    let regions = regions.filter(|note| NoteSubject::MarkedRegions.has(note)).cloned();
     open.into_iter().chain(regions).chain(request.pause_note()).collect()
 }

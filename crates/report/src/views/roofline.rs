@@ -208,7 +208,7 @@ impl<'a> Native<'a> {
             work.mix.as_ref().and_then(|mix| self.memory.arithmetic_roof(mix, threads));
         let lowest = lowest_roof(arithmetic, &levels);
         let intensity = |at: usize| {
-            levels.get(at).map_or_else(|| none("FLOP/byte"), |(_, intensity, _)| intensity.clone())
+            levels.get(at).map_or_else(|| none("FLOP/byte"), |level| level.intensity.clone())
         };
         Point {
             name,

@@ -10,7 +10,7 @@ use analysis::sampled::{
     SampledAccesses, SampledLevels, SampledLoop, SampledRow, has_sampled_accesses, sampled_loops,
 };
 use analysis::{Key, Profile, Selection, TracedCode};
-use facts::Metric;
+use facts::{Metric, NoteSubject};
 
 use super::Request;
 use super::columns::{columns_next_to_objects, names};
@@ -63,7 +63,7 @@ pub(crate) fn sampled_loads(profile: &Profile<'_>) -> Option<String> {
 /// What the reader must know of the samples.
 fn notes(request: &Request<'_>, accesses: &SampledAccesses<'_>) -> Vec<String> {
     let mut notes = vec![format!("{} memory accesses that the hardware sampled", accesses.count())];
-    let sampled = |note: &&String| note.contains("cycles or more");
+    let sampled = |note: &&String| NoteSubject::SampledLoads.has(note);
     notes.extend(request.profile.recording.run.notes.iter().filter(sampled).cloned());
     notes.extend(request.sampling_notes());
     notes

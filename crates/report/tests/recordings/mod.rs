@@ -374,7 +374,10 @@ pub fn paused(mut recording: Recording) -> Recording {
 /// Counted events: one that always had a counter, two that took turns, one that had none.
 pub fn counted() -> Recording {
     let mut recording = nothing();
-    recording.run.notes.push("this machine does not count bus-cycles".into());
+    recording
+        .run
+        .notes
+        .push(facts::NoteSubject::CountedEvents.note("this machine does not count bus-cycles"));
     let names = [("page-faults", 0), ("cycles", 1), ("instructions", 1), ("cache-misses", 2)];
     for ((name, group), id) in names.into_iter().zip(0..) {
         recording.counted_events.push(CountedEvent {

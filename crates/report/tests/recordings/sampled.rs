@@ -3,7 +3,8 @@
 use base::{Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
     AccessKind, Analysis, BranchLoop, CollectorInfo, DataSource, EventUse, Global, MemorySample,
-    Privilege, Recording, Run, RunState, SamplingMethod, Snoop, Source, SourceEvent, Translation,
+    NoteSubject, Privilege, Recording, Run, RunState, SamplingMethod, Snoop, Source, SourceEvent,
+    Translation,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -141,8 +142,9 @@ pub fn sampled() -> Recording {
         elapsed_ns: 1_000_000_000,
         collector: CollectorInfo { method: SamplingMethod::Imported, ..CollectorInfo::default() },
         notes: vec![
-            "cpu/mem-loads,ldlat=5/P has only loads that took 5 cycles or more: shares and latencies are of these"
-                .to_owned(),
+            NoteSubject::SampledLoads.note(
+                "cpu/mem-loads,ldlat=5/P has only loads that took 5 cycles or more: shares and latencies are of these",
+            ),
         ],
         ..recording.run
     };

@@ -126,7 +126,7 @@ pub(super) fn advances_known(subject: &Subject<'_>, report: &mut Report) {
         let (burst, register) = (advance.burst, &advance.register);
         // An interrupted result may end before the burst.
         if recording.run.state == RunState::Complete && !traced.contains(&burst) {
-            report.add(|| format!("{register} behind burst {burst}, which records no addresses"));
+            report.add(|| format!("{register} after burst {burst}, which records no addresses"));
         }
     }
 }

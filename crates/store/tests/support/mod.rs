@@ -263,7 +263,7 @@ fn bursts(shape: Shape) -> Vec<Fact> {
     let time = IterationTime { repetitions: 128, median: time[0], low: time[1], high: time[2] };
     for (block, outcome) in [
         (0, NoMissOutcome::Measured(time)),
-        (2, NoMissOutcome::Refused("goes past the caches on purpose".to_owned())),
+        (2, NoMissOutcome::Refused("bypasses the caches on purpose".to_owned())),
     ] {
         let block = BlockId(block);
         facts.push(Fact::NoMissTime(NoMissTime { block, path: None, iterations: 64, outcome }));

@@ -62,7 +62,7 @@ const TIME_LIMIT_US: u64 = 200_000;
 #[derive(Debug, thiserror::Error)]
 pub enum NoMissError {
     /// Such a process cannot be created here.
-    #[error("no process for timing code alone: {0}")]
+    #[error("cannot create a process to time code in: {0}")]
     System(#[from] io::Error),
     /// Too long, or its entry is outside.
     #[error("{bytes} bytes of code, entered at {entry}; at most {MOST_CODE_BYTES} have room")]

@@ -242,7 +242,7 @@ fn run(name: &str, command: &mut Command, input: &str) -> Result<String, Failure
     if !output.status.success() {
         let error = last_lines(&String::from_utf8_lossy(&output.stderr));
         return Err(failed(format!("it ended with {}: {error}", output.status))
-            .hint("the dataset is as it was; the same command asks again"));
+            .hint("the dataset is unchanged; run the same command again"));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -4,25 +4,27 @@
 //! tree (`analysis::uarch`), opening events (`collect::counting`).
 
 use collect::counting::Choice;
+use facts::NoteSubject;
 use facts::host::Host;
 
 use crate::knobs::choice;
 
-const NO_PMU: &str = "top-down: this machine has no PMU for its cores, so its events could not be counted; only time and \
+const NO_PMU: &str = "this machine has no PMU for its cores, so its events could not be counted; only time and \
                       stacks were recorded. A virtual machine has a PMU where its host lends it one";
 
 /// Cycles and instructions, then the groups of the tree. What this machine cannot count is noted.
 pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
+    let note = |text: String| NoteSubject::TopDown.note(text);
     let wanted = match analysis::uarch::groups(host) {
         Ok(wanted) => wanted,
         Err(why) => {
-            notes.push(format!("top-down: {why}; only time and stacks were recorded"));
+            notes.push(note(format!("{why}; only time and stacks were recorded")));
             return Vec::new();
         }
     };
     let pmus = calibrate::counters().pmus;
     if !pmus.iter().any(|pmu| pmu.name == "cpu") {
-        notes.push(NO_PMU.to_owned());
+        notes.push(note(NO_PMU.to_owned()));
         return Vec::new();
     }
     let mut without = Vec::new();
@@ -42,7 +44,7 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
     groups.retain(|group| !group.is_empty());
     if !without.is_empty() {
         let names = without.join(", ");
-        notes.push(format!("top-down: this kernel describes no such event of its PMU: {names}"));
+        notes.push(note(format!("this kernel describes no such event of its PMU: {names}")));
     }
     groups
 }

@@ -253,7 +253,6 @@ impl<'a> Watch<'a> {
 
     /// Writes the metrics, and what the next process must know.
     fn show(&mut self) {
-        let (bytes, _) = self.spool.size();
         let waiting = self.options.dataset.as_ref().map(|_| self.spool.waiting().len() as u64);
         self.charge(0.0);
         let now = now();
@@ -265,7 +264,7 @@ impl<'a> Watch<'a> {
             budget: self.options.budget / 100.0,
             off: self.guard.stop() == Some(Stop::Off),
             waiting,
-            spool_bytes: bytes,
+            spool_bytes: self.spool.size().bytes,
             last_round: now,
             last_profile: self.last_profile,
         };
@@ -290,7 +289,8 @@ impl<'a> Watch<'a> {
             "dataset": self.sent_to,
         });
         if let Err(error) = self.spool.keep_state(&state) {
-            let message = format!("cannot keep what was spent for the next start: {error}");
+            let message =
+                format!("cannot store the CPU time used, which the next start needs: {error}");
             self.log.say("failed", &message, json!({}));
         }
     }

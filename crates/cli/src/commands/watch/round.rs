@@ -261,7 +261,7 @@ impl Watch<'_> {
             if self.sent_to.as_ref() == Some(&path) && !waiting.is_empty() {
                 // The folder below a mount that is gone must not become another dataset.
                 let message = format!(
-                    "{} results wait in the spool: {path} was a dataset and is none now. Mount it; or make it anew with `fathom \
+                    "{} results wait in the spool: {path} is no longer a dataset. Mount it, or create it again with `fathom \
                      dataset add {path} RESULT`",
                     waiting.len()
                 );
@@ -357,7 +357,7 @@ impl Watch<'_> {
                 "removed {} from the spool, {lost} of them not sent: {why}",
                 names.join(", ")
             );
-            self.log.say("dropped", &message, json!({ "results": gone, "not_sent": lost }));
+            self.log.say("dropped", &message, json!({ "results": names, "not_sent": lost }));
         }
     }
 

@@ -49,14 +49,14 @@ pub fn agents(pid: Pid) -> Vec<Range<RemoteAddr>> {
     let lines = text.lines().filter_map(maps::parse_line);
     lines
         .filter(|line| line.executable && crate::recorder::is_our_agent(line.name))
-        .map(|line| (line.start, line.end))
+        .map(|line| line.start..line.end)
         .collect()
 }
 
 /// Whether a word leads to an agent that a killed recording left behind.
 pub fn is_former(value: RemoteAddr, real: RemoteAddr, former: &[Range<RemoteAddr>]) -> bool {
     (value.0 ^ real.0) & !(0xff << (8 * BYTE)) == 0
-        && former.iter().any(|(start, end)| *start <= value && value < *end)
+        && former.iter().any(|range| range.contains(&value))
 }
 
 /// The functions to redirect: those of the library whose `malloc` or `free` the files' words hold.
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_former_agent_is_known_by_its_mapping_and_the_distance() {
         let real = RemoteAddr(0x7f12_3456_7890);
-        let former = [(RemoteAddr(0x7fed_3456_7000), RemoteAddr(0x7fed_3456_8000))];
+        let former = [RemoteAddr(0x7fed_3456_7000)..RemoteAddr(0x7fed_3456_8000)];
         assert!(is_former(RemoteAddr(0x7fed_3456_7890), real, &former));
         assert!(!is_former(RemoteAddr(0x7fed_3456_7880), real, &former), "another function");
         assert!(!is_former(RemoteAddr(0x7fee_3456_7890), real, &former), "nothing of ours");

@@ -12,7 +12,7 @@ mod packets;
 
 use std::collections::HashMap;
 
-use base::Bytes;
+use base::{Bytes, Pid, Tid};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{Auxtrace, Endianness, RawUserRecord, UserRecordType};
 use reader::{EventRecord, RawEventRecord, RecordType};
@@ -300,7 +300,7 @@ impl Trace {
         let mut notes = Vec::new();
         if self.doublings > 0 {
             notes.push(format!(
-                "of the accesses of {event} one of every {} is here",
+                "one of every {} accesses of {event} was kept",
                 self.each_stands_for()
             ));
         }
