@@ -48,7 +48,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// As it is written.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

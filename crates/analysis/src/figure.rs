@@ -53,7 +53,7 @@ impl Figure {
         Figure { metric, replicates: Some(replicates), sharper: None }
     }
 
-    /// As it is shown.
+    /// The metric that is shown.
     pub(crate) fn metric(self) -> Metric {
         self.metric
     }
@@ -68,7 +68,7 @@ impl Figure {
         self.sharper
     }
 
-    /// By a function that only rises, or only falls.
+    /// Applies a monotonic function.
     pub(crate) fn map(self, part: impl Fn(f64) -> f64) -> Figure {
         let Figure { mut metric, replicates, sharper } = self;
         for end in [&mut metric.value, &mut metric.low, &mut metric.high] {

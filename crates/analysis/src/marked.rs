@@ -29,7 +29,7 @@ pub struct Region {
     pub open: u64,
     /// Time in all of them, seconds.
     pub time: Metric,
-    /// Of it not in a region within.
+    /// The part of it that is not in a nested region.
     pub own_time: Metric,
     /// CPU time of its threads in them.
     pub cpu_time: Metric,

@@ -78,9 +78,9 @@ pub struct WorkRow {
     pub place: LocationId,
     /// Floating-point operations in all chosen bursts.
     pub flops: Metric,
-    /// Of those of all bursts, percent.
+    /// Share of those of all bursts, percent.
     pub share: Metric,
-    /// Of them in double precision, percent.
+    /// Share of them in double precision, percent.
     pub double: Metric,
     /// Share of them by vector instructions, percent.
     pub vector: Metric,

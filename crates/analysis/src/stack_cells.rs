@@ -104,7 +104,7 @@ impl Observed {
 /// The cells of one figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FigureCells {
-    /// Of what.
+    /// The figure that the cells are of.
     pub figure: StackFigure,
     /// The cells, by node, thread and bin.
     pub cells: Vec<StackCell>,

@@ -46,7 +46,7 @@ pub enum Verdict {
 /// The times of one round, seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Round {
-    /// As it is.
+    /// Without the change.
     pub plain: f64,
     /// With the change.
     pub changed: f64,

@@ -150,9 +150,9 @@ pub enum ConfigError {
     LinesDiffer {
         /// Where.
         level: &'static str,
-        /// Of l1.
+        /// Bytes of a line of l1.
         one: u32,
-        /// Of the other.
+        /// Bytes of a line of the other level.
         other: u32,
     },
     /// No ways, or too many.

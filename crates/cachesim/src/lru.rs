@@ -12,7 +12,7 @@
 
 /// A set's ways by recency. `ways` is the same number in all calls, from 1 to the most that the order holds.
 pub trait Order: Copy + Default + std::fmt::Debug {
-    /// Of a set that holds no line.
+    /// The order of a set that holds no line.
     fn empty(ways: usize) -> Self;
     /// The most recent way.
     fn newest(&self) -> usize;

@@ -61,7 +61,7 @@ impl Default for FillTally {
 }
 
 impl FillTally {
-    /// Of all classes.
+    /// Sum over all classes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.unknown.iter().sum::<u64>() + self.misses

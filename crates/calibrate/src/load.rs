@@ -10,11 +10,11 @@ const WORTH_A_NOTE: f64 = 0.10;
 /// Seconds of CPU time since some point in the past.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct CpuTimes {
-    /// Of all programs and the kernel.
+    /// Time of all programs and the kernel.
     busy: f64,
     /// Taken by the hypervisor for other virtual machines.
     stolen: f64,
-    /// Of this process.
+    /// Time of this process.
     own: f64,
 }
 

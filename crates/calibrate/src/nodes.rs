@@ -22,7 +22,7 @@ use crate::{Progress, ladder, live, workers};
 const LARGEST: u64 = 1 << 30;
 const SMALLEST: u64 = 128 << 20;
 const LEAST: u64 = 16 << 20;
-/// So many times the last-level cache, that it answers few of the loads.
+/// Size as a multiple of the last-level cache, so that few of the loads hit in it.
 const TIMES_CACHE: u64 = 4;
 /// Divisor of a node's free memory: as much is taken.
 const FREE_SHARE: u64 = 4;

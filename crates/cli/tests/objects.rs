@@ -286,7 +286,7 @@ fn programs_run_as_alone() {
     }
 }
 
-/// Of a process that ran before: what is mapped, its threads' stacks and its variables. Its heap: `attach_heap`.
+/// A process that ran before: what is mapped, its threads' stacks and its variables. Its heap: `attach_heap`.
 #[test]
 fn a_running_process_has_regions_stacks_and_variables() {
     if !perf_events_work() {

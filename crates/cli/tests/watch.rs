@@ -372,7 +372,7 @@ fn a_program_in_a_pid_namespace_is_found_and_has_both_numbers() {
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Of version 2, or of a hierarchy of version 1.
+    /// In the hierarchy of version 2, or in one of version 1.
     fn of(pid: &str, name: &str) -> Option<Cgroup> {
         let root = Path::new("/sys/fs/cgroup");
         ["", "memory", "systemd"].into_iter().find_map(|hierarchy| {

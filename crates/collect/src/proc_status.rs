@@ -14,7 +14,7 @@ pub fn fault_counts(pid: Pid) -> Option<FaultCounts> {
 /// Nanoseconds of a tick of `/proc/PID/stat`: USER_HZ is 100 on every Linux.
 pub const TICK: u64 = 10_000_000;
 
-/// Of a thread of the kernel, in field 9 of `/proc/PID/stat` (include/linux/sched.h).
+/// Flag of a thread of the kernel, in field 9 of `/proc/PID/stat` (include/linux/sched.h).
 pub const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// CPU time of a process, its ended threads included: user and system time of `/proc/PID/stat` (fields 14 and 15).

@@ -105,7 +105,7 @@ pub struct Symbolised {
 /// A report of progress.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// So many distinct addresses are done, of so many.
+    /// Number of distinct addresses that are done, and of all.
     Done(usize, usize),
     /// The frames of a module's addresses. Where reading takes long, first without lines; they are not sent again
     /// with lines.
@@ -230,7 +230,7 @@ fn by_module(addresses: &[(ModuleId, FileOffset)]) -> BTreeMap<ModuleId, Vec<Fil
 }
 
 enum Message {
-    /// So many more addresses were looked up.
+    /// Adds to the number of addresses that were looked up.
     Done(usize),
     /// The functions of a module whose debug information takes long to read.
     Quick(ModuleId, Vec<Frame>),

@@ -38,7 +38,7 @@ pub struct Allocation {
     pub address: RemoteAddr,
     /// Bytes asked for.
     pub size: Bytes,
-    /// By which function.
+    /// The allocation function that was called.
     pub call: AllocationCall,
     /// The allocating call chain: innermost frame outside the agent. `None` if no frame is known.
     pub stack: Option<StackId>,

@@ -36,7 +36,7 @@ pub struct MarkedPass {
     pub passes: u64,
     /// Time in them.
     pub inside: Nanos,
-    /// Of it not in a region within.
+    /// The part of it that is not in a nested region.
     pub own: Nanos,
 }
 

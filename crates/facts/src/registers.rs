@@ -41,7 +41,7 @@ pub const MAX_SLOTS: usize = 16;
 /// can use. A sample in translated code has none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SampleRegisters {
-    /// Of the first sample.
+    /// Time of the first sample.
     pub time: Nanos,
     /// The process.
     pub pid: Pid,

@@ -61,7 +61,7 @@ pub enum KernelError {
     },
 }
 
-/// Who can do what about a refused `mbind`.
+/// The remedy for a refused `mbind`, and who can apply it.
 fn unbound(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EPERM) => {

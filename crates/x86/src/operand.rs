@@ -169,7 +169,7 @@ pub enum Occurrence {
     /// `vpcompress*` to and `vpexpand*` from memory: as many elements as lanes are on, contiguous from the address
     /// on.
     Packed(Masked),
-    /// As often as a register says. The two streams of `movs` and `cmps` alternate.
+    /// The number of times that a register says. The two streams of `movs` and `cmps` alternate.
     Repeated(Repeat),
 }
 

@@ -169,7 +169,7 @@ impl GprSet {
         registers.into_iter().for_each(|register| self.insert(register));
     }
 
-    /// As bits, by number.
+    /// One bit per register, by number.
     #[must_use]
     pub fn bits(self) -> u16 {
         self.0

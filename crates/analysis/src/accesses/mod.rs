@@ -88,7 +88,7 @@ pub struct AccessRow {
     pub bytes: Metric,
     /// Accesses in all chosen bursts, iterations of summarised loops included.
     pub accesses: Metric,
-    /// Of all traced accesses, percent.
+    /// Share of all traced accesses, percent.
     pub share: Metric,
     /// The pattern.
     pub pattern: Pattern,

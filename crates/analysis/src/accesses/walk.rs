@@ -24,7 +24,7 @@ const UNFETCHED: u64 = 4 * x86::LINE_BYTES as u64;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Share {
     pub(super) accesses: u64,
-    /// Of all accesses in the burst.
+    /// Number of all accesses in the burst.
     pub(super) of: u64,
     pub(super) lines: Bounds,
     /// Bytes touched, in percent of the lines'.

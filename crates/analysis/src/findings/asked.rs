@@ -18,7 +18,7 @@ use crate::traced::{Tool, TracedCode, stream, traced_bursts};
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) accesses: Accesses,
-    /// Of each site.
+    /// One for each site.
     pub(super) steps: Vec<Steps>,
     pub(super) stored: Vec<Stored>,
     pub(crate) shared: SharedLines,

@@ -155,11 +155,11 @@ pub struct ReloadedLoop {
 pub struct UsedByAll {
     /// Its name.
     pub object: String,
-    /// As `2x8`.
+    /// Its name, as `2x8`.
     pub topology: String,
     /// Threads that compute.
     pub threads: usize,
-    /// Of all accesses its own, percent.
+    /// Its share of all accesses, percent.
     pub share: Metric,
     /// Share of these to another node there, percent.
     pub remote: Metric,
@@ -243,7 +243,7 @@ pub struct FaultFigures {
 pub struct Spent {
     /// Seconds.
     pub time: Metric,
-    /// Of these, what the kernel did not do.
+    /// The part of these that the kernel did not do.
     pub in_program: Metric,
     /// Seconds that counting the program's blocks took in the program, by this profiler.
     pub counting: Metric,

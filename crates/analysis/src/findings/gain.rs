@@ -18,7 +18,7 @@ use facts::{Evidence, Metric};
 use super::{Figures, HotFunction, LEAST_GAIN};
 use crate::figure::{Figure, spread};
 
-/// So likely is what is said to be so.
+/// Probability from which on a statement counts as true.
 const SURE: f64 = 0.95;
 /// Times of the same program on the same machine, run again: gains measured by three pairs of runs in turn, alone on a virtual
 /// machine, spread by 1 to 8 % to each side (`bench/drawn_causes.py`, seed 92004386).

@@ -13,7 +13,7 @@ use crate::figure::Figure;
 
 /// No record is as large: longer steps are hops, and packing would not bring their targets together.
 const PAGE: u64 = 4096;
-/// Of the bytes of fetched lines.
+/// Highest used share of the bytes of fetched lines.
 const USED: f64 = 0.5;
 /// Least share of the time beyond the no-miss time, and least part of it for these accesses: below, packing would move little.
 const WAITS: f64 = 0.25;

@@ -9,9 +9,9 @@ use super::gain::{Gain, Truth, judged};
 use super::{Draft, Figures, Part, Proof, RemoteFigure, high, try_remedy};
 use crate::placement::SLOWER;
 
-/// Of the lines.
+/// Least share of the lines.
 const LEAST: f64 = 0.25;
-/// Of the time.
+/// Least share of the time.
 const WAITS: f64 = 0.2;
 /// Percent of the lines on one node: more than this is not interleaved memory.
 const FULLEST: f64 = 75.0;

@@ -24,11 +24,11 @@ const LONGEST: u64 = 1 << 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stored {
     pub(super) lines: u64,
-    /// Of these, read later in the burst.
+    /// Those of them that are read later in the burst.
     pub(super) read_again: u64,
 }
 
-/// Of each site, what several tools saw.
+/// What several tools saw of each site.
 pub(super) fn together(sites: usize, tools: Vec<Vec<Stored>>) -> Vec<Stored> {
     tools.into_iter().fold(vec![Stored::default(); sites], |mut all, one| {
         for (sum, more) in all.iter_mut().zip(one) {

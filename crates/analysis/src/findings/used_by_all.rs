@@ -12,7 +12,7 @@ pub(super) const ID: &str = "used-by-all";
 const SHARE: f64 = 25.0;
 const REMOTE: f64 = 25.0;
 const WAITS: f64 = 60.0;
-/// Of the CPU time.
+/// Least share of the CPU time.
 const WORTH: f64 = 0.1;
 
 pub(super) fn judge(figures: &Figures) -> Option<Draft> {

@@ -44,7 +44,7 @@ impl Lived {
 /// Blocks of one row of code that lived about so long.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeRow {
-    /// Who asked.
+    /// The place that allocated.
     pub key: RowKey,
     /// The place in it with the most bytes.
     pub place: LocationId,
@@ -90,7 +90,7 @@ impl Sums {
     }
 }
 
-/// Who asked.
+/// The place that allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Asked {
     pid: Pid,

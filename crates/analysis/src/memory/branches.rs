@@ -58,7 +58,7 @@ struct Predictor {
 /// Where a branch went after this path.
 #[derive(Clone, Copy, Default, Debug)]
 struct Entry {
-    /// Of branch and path; 0: nothing was here.
+    /// Tag of branch and path; 0: empty.
     tag: u64,
     next: u64,
     sure: u8,

@@ -349,7 +349,7 @@ struct Weighed {
     waited: Quantity,
 }
 
-/// Of the bursts of one function.
+/// The bursts of one function.
 struct Sums {
     /// Read and written.
     moved: Quantity,

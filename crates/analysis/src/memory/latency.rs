@@ -106,7 +106,7 @@ pub struct LatencyRow {
     pub place: LocationId,
     /// Loads executed.
     pub loads: Metric,
-    /// Of the time of all loads, percent.
+    /// Share of the time of all loads, percent.
     pub share: Metric,
     /// Their latency.
     pub latency: Latency,

@@ -151,7 +151,7 @@ impl Memory<'_> {
         same.reduce(|a, b| if b.rate.value > a.rate.value { b } else { a })
     }
 
-    /// GFLOP/s that so many threads reach with these kinds of operations, and which kind takes most of that time.
+    /// GFLOP/s that this number of threads reaches with these kinds of operations, and which kind takes most of that time.
     #[must_use]
     pub fn arithmetic_roof(&self, mix: &Mix, threads: f64) -> Option<(Limit, Metric)> {
         let found = self.profile.recording.run.calibration.as_ref()?;

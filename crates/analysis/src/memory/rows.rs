@@ -28,7 +28,7 @@ pub struct Traffic {
     pub write: Metric,
     /// Both.
     pub moved: Metric,
-    /// Of all bytes of the program, percent.
+    /// Share of all bytes of the program, percent.
     pub share: Metric,
     /// Loads executed.
     pub loads: Metric,

@@ -73,7 +73,7 @@ impl TimerStep {
 }
 
 impl WithinBounds {
-    /// Of a part that has this weight.
+    /// The bounds of a part that has this weight.
     pub(super) fn times(self, weight: f64) -> WithinBounds {
         let WithinBounds { sure, best, possible } = self;
         WithinBounds { sure: sure * weight, best: best * weight, possible: possible * weight }

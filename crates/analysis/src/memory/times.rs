@@ -40,7 +40,7 @@ pub(crate) struct Times {
 #[derive(Debug)]
 struct Line {
     last: u64,
-    /// Who touched it first.
+    /// The site that touched it first.
     first: SiteIndex,
     is_stored: bool,
 }
@@ -52,7 +52,7 @@ impl Times {
         self.lines.clear();
     }
 
-    /// So many accesses happened.
+    /// Number of accesses that happened.
     pub(crate) fn pass(&mut self, accesses: u64) {
         self.now = self.now.saturating_add(accesses);
     }

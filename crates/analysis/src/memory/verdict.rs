@@ -54,7 +54,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// As it is written.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ pub enum Certainty {
 }
 
 impl Certainty {
-    /// As it is written.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -111,7 +111,7 @@ pub struct Object {
     pub largest: Bytes,
     /// Bytes of the smallest range.
     pub smallest: Bytes,
-    /// Who asked for its largest range.
+    /// The stack that allocated its largest range.
     pub stack: Option<NodeIndex>,
     /// Size of its pages, where that is fixed and the same for all its ranges.
     pub page: Option<Bytes>,

@@ -213,7 +213,7 @@ fn add_sharing(
     }
 }
 
-/// By object and type: bytes of its values that the traces touch.
+/// Bytes of the values that the traces touch, by object and type.
 fn add_used_bytes(
     grouping: &Grouping<'_>,
     users: &[(RowKey, SiteIndex)],

@@ -21,7 +21,7 @@ use crate::traced::{SiteIndex, Touch};
 index!(/// A site and a part.
     UnitIndex);
 
-/// Of one range.
+/// Most pieces of one range.
 const MOST_PIECES: u64 = 1024;
 /// A run that goes through several units is cut into no more pieces; the rest goes where the last piece went.
 pub(crate) const MOST_CUTS: u64 = 1 << 16;

@@ -63,7 +63,7 @@ impl Faults {
     }
 }
 
-/// Of those that fit the one nearest to the address, as far as `on` holds; of several there the last.
+/// The one nearest to the address among those that fit, as far as `on` holds; the last of several there.
 fn nearest(
     faults: &[FirstTouch],
     address: u64,

@@ -129,7 +129,7 @@ impl Use {
 pub struct PlacedObject {
     /// The object.
     pub object: ObjectId,
-    /// Of all accesses its own, percent.
+    /// Its share of all accesses, percent.
     pub share: Metric,
     /// Threads that were seen to access it.
     pub threads: usize,
@@ -404,7 +404,7 @@ fn share(bursts: &[(f64, f64)], evidence: Evidence) -> Option<Metric> {
     Some(Metric::with_interval(evidence, value, "percent", interval, bursts.len() as u64))
 }
 
-/// Who uses a stretch: lines by node.
+/// The users of a stretch: lines by node.
 #[derive(Default)]
 struct Users {
     nodes: Vec<f64>,

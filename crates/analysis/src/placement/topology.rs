@@ -26,7 +26,7 @@ pub struct TopologyNode {
 /// Nodes to lay a program out on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Topology {
-    /// As it is called in reports.
+    /// The name in reports.
     pub name: String,
     /// Its nodes; some have CPUs, and at least two memory.
     pub nodes: Vec<TopologyNode>,

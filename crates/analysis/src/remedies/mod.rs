@@ -27,7 +27,7 @@ pub struct Means<'a> {
     pub numactl: bool,
 }
 
-/// Whose heap a program uses.
+/// The allocator whose heap a program uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Heap {
     /// The GNU C library's, in a file of its own.
@@ -58,7 +58,7 @@ pub struct Behaviour {
     pub copy_percent: f64,
     /// Whether an OpenMP runtime is loaded.
     pub openmp: bool,
-    /// Whose heap it uses.
+    /// The allocator whose heap it uses.
     pub heap: Heap,
 }
 

@@ -45,13 +45,13 @@ impl Stream {
     }
 }
 
-/// Who takes the events.
+/// The receiver of the events.
 pub(super) trait Sink {
     /// Whether this unit is followed; asked in order within a stream only.
     fn follows(&self, unit: u64) -> bool;
     /// A unit that the stream did not touch one iteration before; those that are followed in the program's order.
     fn touch(&mut self, row: Option<usize>, unit: u64);
-    /// So many events of the stream in all, and repeats with at most `others` other accesses in between. `dropped`
+    /// Number of events of the whole stream, and repeats with at most `others` other accesses in between. `dropped`
     /// accesses were not gone through, for the budget was used up.
     fn totals(&mut self, row: Option<usize>, totals: Totals);
 }

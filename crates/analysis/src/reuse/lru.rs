@@ -20,7 +20,7 @@ use std::hash::BuildHasherDefault;
 
 use crate::index_map::{IndexHasher, IndexMap};
 
-/// So many keys are followed at most: 2 MB of lines without sampling, and a few MB of memory.
+/// Most keys that are followed: 2 MB of lines without sampling, and a few MB of memory.
 pub(super) const MOST_KEYS: usize = 1 << 15;
 
 /// A set of lines or pages.

@@ -57,7 +57,7 @@ pub(super) struct Level {
     /// Units have 2^this bytes.
     pub(super) shift: u32,
     pub(super) stack: LruStack,
-    /// Of the rows that came up; there may be more.
+    /// One for each row that came up; there may be more rows.
     rows: Vec<AtHand>,
     capacities: Vec<usize>,
     counts_units: bool,
@@ -87,7 +87,7 @@ impl Level {
         !self.capacities.is_empty()
     }
 
-    /// Of a row, which may be new.
+    /// The entry of a row, which may be new.
     fn listed(&mut self, row: usize) -> &mut AtHand {
         if row >= self.rows.len() {
             self.rows.resize_with(row + 1, AtHand::default);

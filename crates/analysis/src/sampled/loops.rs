@@ -32,7 +32,7 @@ pub struct SampledLoop {
     pub place: LocationId,
     /// How often branch stacks have the branch that closes it.
     pub taken: u64,
-    /// Of all branches back, percent.
+    /// Share of all backward branches, percent.
     pub share: Metric,
     /// Iterations of a run that has more than one.
     pub trip_count: Metric,

@@ -91,9 +91,9 @@ pub struct SampledRow {
     pub loads: u64,
     /// Samples of stores.
     pub stores: u64,
-    /// Of all sampled loads, percent.
+    /// Share of all sampled loads, percent.
     pub load_share: Metric,
-    /// Of all sampled stores, percent.
+    /// Share of all sampled stores, percent.
     pub store_share: Metric,
     /// Share of the latency of all sampled loads, percent.
     pub time_share: Metric,

@@ -50,7 +50,7 @@ pub struct Row {
 /// Where more threads stop to help.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Saturation {
-    /// So many threads reach what the machine, or the program, gives.
+    /// The number of threads that reaches the limit of the machine or of the program.
     pub threads: Estimate,
     /// By the law of a roof, which may lie between two measured numbers; or the smallest measured number with [`NEARLY_ALL`] of
     /// the largest speed-up.

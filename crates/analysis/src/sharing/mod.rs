@@ -108,7 +108,7 @@ pub struct SharedLines {
 /// What is known of a line of a process.
 #[derive(Default)]
 struct SharedLineUse {
-    /// Of the first pair.
+    /// Time of the first pair.
     time: Option<Nanos>,
     /// Of each pair of bursts.
     conflicts: Vec<f64>,

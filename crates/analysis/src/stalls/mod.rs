@@ -82,9 +82,9 @@ pub struct StallTotals {
     pub examined: Weight,
     /// Those after an access.
     pub waiting: Weight,
-    /// Of these those whose address is known.
+    /// Those of them whose address is known.
     pub addressed: Weight,
-    /// Of these those with several suspects.
+    /// Those of them with several suspects.
     pub shared: Weight,
     /// Those among accesses, at instructions that follow none: core time, or waits that the clock
     /// does not place.

@@ -76,7 +76,7 @@ impl ThreadSplit {
 /// What was waited for where.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaitPlace {
-    /// Who waited.
+    /// The thread that waited.
     pub thread: ThreadIndex,
     /// Why.
     pub reason: Reason,

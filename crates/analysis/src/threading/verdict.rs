@@ -79,7 +79,7 @@ fn plural(threads: usize) -> String {
 /// Threads that do the program's work: not those that only start others and wait for their end.
 pub(crate) struct Workers<'a> {
     pub(crate) threads: Vec<(ThreadIndex, &'a ThreadSplit)>,
-    /// Of all of them.
+    /// The split of all of them together.
     pub(crate) sum: ThreadSplit,
     /// Nanoseconds, of all of them.
     pub(crate) lived: f64,

@@ -14,7 +14,7 @@ use crate::selection::Selection;
 use crate::stack::LocationId;
 use crate::threads::ThreadIndex;
 
-/// Who ended a wait.
+/// What ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WokenBy {
     /// A thread of the program, in this innermost frame of the program's own.
@@ -127,7 +127,7 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, Pla
     seen
 }
 
-/// Who waited at which stack and object.
+/// The thread that waited, with its stack and object.
 type Waiting = (Pid, Tid, Option<StackId>, Option<RemoteAddr>);
 
 fn place_of(profile: &Profile<'_>, (pid, tid, stack, object): Waiting) -> Option<WaitPlace> {

@@ -27,7 +27,7 @@ pub(crate) enum Touch {
     Run { start: u64, stride: i64, count: u64, bytes: u32 },
     /// At least one access at this address; how many follow depends on data.
     AtLeast { start: u64, bytes: u32 },
-    /// So many accesses at unknown addresses.
+    /// The number of accesses at unknown addresses.
     Unknown { count: u64 },
 }
 

@@ -25,7 +25,7 @@ const BYTES_PER_NANO: u64 = 512;
 /// Longer bursts are none: the longest that can be asked for takes 100 ms, and stopping it may take as long again.
 const LONGEST_NANOS: u64 = 200_000_000;
 
-/// Who sees the records of bursts go by.
+/// A reader of the records of bursts, in their order.
 pub(crate) trait Tool {
     /// What it says of one burst.
     type OfBurst: Send;
@@ -89,7 +89,7 @@ impl Execution<'_> {
         self.block
     }
 
-    /// By which way it was left; 0 is its end.
+    /// The exit that was taken; 0 is its end.
     pub(crate) fn way(&self) -> u32 {
         self.way
     }

@@ -50,7 +50,7 @@ pub enum ThresholdState {
 }
 
 impl ThresholdState {
-    /// As views show it.
+    /// The name in views.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ pub struct NodeShare {
 /// The tree of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tree {
-    /// Whose table it is.
+    /// The processor family of its table.
     pub cpu: &'static str,
     /// Parents before children.
     pub nodes: Vec<NodeShare>,

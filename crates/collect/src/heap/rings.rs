@@ -40,7 +40,7 @@ pub enum Happened {
     },
     /// The same, by moving the end of the data segment.
     Grown {
-        /// By how much.
+        /// The growth.
         bytes: Bytes,
     },
     /// The program unmapped memory there.

@@ -39,7 +39,7 @@ fn records(records: &[(u32, u64, &[u64])]) -> Fact {
     Fact::Records(Records { burst: BurstId(0), bytes: encoder.finish() })
 }
 
-/// Of the loops; `None` where such a process is not allowed.
+/// No-miss times of the loops; `None` where such a process is not allowed.
 fn measured(blocks: &[Block], pieces: &[Fact]) -> Option<Vec<NoMissTime>> {
     let mut loops = HotCode::default();
     pieces.iter().for_each(|piece| loops.note(piece));

@@ -23,11 +23,11 @@ use reader::{
 use super::sample::{self, Head};
 use crate::Imported;
 
-/// So few pairs of samples tell no pace.
+/// Fewest pairs of samples for a pace.
 const FEWEST_PAIRS: usize = 20;
-/// So many are enough, of each event.
+/// Most pairs that are kept, of each event.
 const MOST_PAIRS: usize = 100_000;
-/// So many weights tell their median.
+/// Number of weights that suffice for their median.
 const MOST_WEIGHTS: usize = 1 << 16;
 /// A cycle takes no less and no more than this, nanoseconds: 10 GHz to 100 MHz.
 const CYCLE: std::ops::Range<f64> = 0.1..10.0;

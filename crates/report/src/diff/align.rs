@@ -213,7 +213,7 @@ fn moved_back(name: Name, shifts: &HashMap<Home, i64>) -> Name {
     Name { line: name.line.map(|line| line.saturating_add_signed(-shift)), ..name }
 }
 
-/// By how many lines each function moved: the shift after which most of its figures lie on the same lines as before.
+/// The number of lines by which each function moved: the shift after which most of its figures lie on the same lines as before.
 fn shifts(base: &Side<'_>, new: &Side<'_>) -> HashMap<Home, i64> {
     let (base, new) = (weights(base), weights(new));
     let moved = |(home, lines): (Home, Vec<(u64, f64)>)| {

@@ -52,7 +52,7 @@ impl Outcome {
 /// A gate with its outcome.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct GateResult {
-    /// As typed.
+    /// The condition as typed.
     pub gate: String,
     /// What it came to.
     pub outcome: Outcome,

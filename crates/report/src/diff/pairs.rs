@@ -17,7 +17,7 @@ impl Pairs {
         Pairs(pairs_in_turn(&started(base), &started(new)).unwrap_or_default())
     }
 
-    /// So many, each run with the one of its own number.
+    /// Their number; each run is paired with the one of its own number.
     #[cfg(test)]
     pub(super) fn in_order(pairs: usize) -> Pairs {
         Pairs((0..pairs).map(|run| (run, run)).collect())

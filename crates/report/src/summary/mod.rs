@@ -355,7 +355,7 @@ pub(crate) struct TopFaults {
     pub(crate) function: String,
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
-    /// Of all page faults.
+    /// Share of all page faults, percent.
     pub(crate) percent: f64,
 }
 

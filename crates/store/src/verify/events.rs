@@ -92,7 +92,7 @@ pub(super) fn weights_positive(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
-/// Of an imported recording only: nobody else says which events there were.
+/// Only for imported recordings: only these have a list of their events.
 pub(super) fn memory_samples_proper(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let events = recording.run.source.as_ref().map(|source| source.events.len());

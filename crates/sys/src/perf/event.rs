@@ -105,7 +105,7 @@ const IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
 pub struct GroupCounts {
     /// Time for which the group was to be counted.
     pub enabled: Nanos,
-    /// Of it the time with counters.
+    /// The part of it in which the event had a counter.
     pub running: Nanos,
     /// Counts in the order in which the members were opened, the leader first.
     pub counts: Vec<u64>,

@@ -349,7 +349,7 @@ fn counts_blocks(profile: &Profile<'_>, stack: Option<NodeIndex>) -> bool {
     profile.stacks.function_of(place).name == AGENT
 }
 
-/// Who called the allocator, if this stack is inside of it: the frame outside of its outermost one.
+/// The caller of the allocator, if this stack is inside of it: the frame outside of its outermost one.
 fn asker(profile: &Profile<'_>, stack: Option<NodeIndex>) -> Option<LocationId> {
     let mut asker = None;
     let mut inside = false;

@@ -90,7 +90,7 @@ pub(super) fn remote(
     }
 }
 
-/// By thread, the node of each of its samples, in the order of time.
+/// The node of each sample of a thread, in the order of time.
 pub(crate) struct ThreadNodes(HashMap<(Pid, Tid), Vec<(Nanos, u32)>>);
 
 impl ThreadNodes {

@@ -70,7 +70,7 @@ pub struct ChoiceFilters<'a> {
     pub exclude: &'a [Selection],
     /// Ourselves and what we started are never looked at.
     pub own: Pid,
-    /// By workload, memory's share of its CPU time.
+    /// Memory's share of each workload's CPU time.
     pub memory_shares: &'a BTreeMap<String, f64>,
 }
 

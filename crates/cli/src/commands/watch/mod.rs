@@ -43,7 +43,7 @@ use crate::exit::{CANNOT_MEASURE, Failure};
 const BELIEVED: f64 = 86_400.0;
 /// Number of remembered workloads; beyond it the oldest are forgotten.
 const MOST_REMEMBERED: usize = 500;
-/// So many profiles of the last hour are among the metrics.
+/// Number of the last hour's profiles that are among the metrics.
 const MOST_SHOWN: usize = 20;
 
 /// A profile among the metrics.
@@ -63,7 +63,7 @@ struct Watch<'a> {
     budget: Budget,
     cpus: usize,
     counts: Counts,
-    /// By workload: memory's share of its time, and when that was measured.
+    /// Memory's share of each workload's time, and when that was measured.
     memory: BTreeMap<String, (f64, f64)>,
     shown: Vec<Shown>,
     /// Processes that may not be profiled, with their beginning.

@@ -87,7 +87,7 @@ impl Spool {
         found
     }
 
-    /// Of what a result is a profile.
+    /// The target of the profile in a result.
     pub fn target(result: &Path) -> Value {
         let text = fs::read_to_string(described(result)).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()

@@ -2,7 +2,7 @@
 //!
 //! What for: finding the allocator, and the words (*slots* of the global offset table) through which it is called.
 //! What not: reading or changing these words (`mod`). Assumption: a file may have been replaced since it was loaded.
-//! So its content alone decides nothing: a slot counts only while it holds exactly the expected address. Source of
+//! Therefore its content alone decides nothing: a slot counts only while it holds exactly the expected address. Source of
 //! the format: System V gABI, chapters 4 and 5; AMD64 supplement, 4.4.1 (relocation types).
 
 use std::collections::HashMap;

@@ -20,7 +20,7 @@ use reader::{EventRecord, RawEventRecord, RecordType};
 use self::packets::Operations;
 use super::accesses::Access;
 
-/// So many accesses are kept; of more, one of every two, four and so on.
+/// Most accesses that are kept; of more, one of every two, four and so on.
 const MOST_ACCESSES: usize = 1 << 21;
 /// Flags of PERF_RECORD_AUX: truncated, a gap, a collision.
 const CUT_OFF: u64 = 1 | 4 | 8;
@@ -79,7 +79,7 @@ pub(super) struct Trace {
     untimed: Vec<(usize, (bool, u32), u64)>,
     /// The process of each thread.
     processes: HashMap<i32, i32>,
-    /// Who runs on each CPU.
+    /// The thread that runs on each CPU.
     running: HashMap<u32, (i32, i32)>,
     /// Sampled operations, those without a thread, and those whose counter was at its end.
     pub(super) operations: u64,

@@ -5,7 +5,7 @@ use facts::Metric;
 use super::{DISTURBING, Page, Summary, figure, percent_with_error};
 use crate::text::{self, count, percent, seconds};
 
-/// So many percent of the running time that could not be traced are worth a word on what to do about it.
+/// Least share of the running time that could not be traced, percent, at which a note says what to do about it.
 const MUCH_REFUSED: f64 = 20.0;
 
 /// Figures that this version or this machine cannot give, by reason.
@@ -143,7 +143,7 @@ pub(super) fn doubtful(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Of the elapsed time, part by part.
+/// The elapsed time, part by part.
 fn overhead(summary: &Summary) -> String {
     let parts = &summary.overhead_parts;
     let Some(elapsed) = summary.elapsed.value.filter(|elapsed| *elapsed > 0.0) else {
