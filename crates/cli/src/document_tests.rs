@@ -229,3 +229,12 @@ fn the_heap_library_maps_as_much_as_the_page_says() {
     let megabytes = format!("a mapping of {:.0} MB", sys::heap::TOTAL_BYTES as f64 / 1e6);
     assert!(COMMAND_LINE.contains(&megabytes), "command-line.md does not say {megabytes}");
 }
+
+#[test]
+fn subjects_of_notes_are_those_of_the_page() {
+    const FORMAT: &str = include_str!("../../../docs/format/result-directory.md");
+    for subject in facts::NoteSubject::ALL {
+        let begin = subject.note("");
+        assert!(FORMAT.contains(&format!("`{}`", begin.trim_end())), "{begin} is not in the page");
+    }
+}

@@ -19,6 +19,10 @@ pub enum NoteSubject {
 }
 
 impl NoteSubject {
+    /// Every subject.
+    pub const ALL: [Self; 4] =
+        [Self::CountedEvents, Self::TopDown, Self::MarkedRegions, Self::SampledLoads];
+
     const fn words(self) -> &'static str {
         match self {
             Self::CountedEvents => "counted events",
