@@ -151,7 +151,7 @@ fn what_cannot_be_steered_is_said_with_a_code() {
     };
     refused(&["mark", "-r", "one"], 2, "required");
     refused(&["mark", " ", "-r", "one"], 2, "1 to 200 bytes");
-    refused(&["pause", "now", "-r", "one"], 2, "only a mark has a name");
+    refused(&["pause", "now", "-r", "one"], 2, "only a mark takes a name");
     refused(&["pause", "-r", "one"], 2, "no collection of this user writes one");
     refused(&["pause", "--pid", "1"], 2, "no collection of this user observes process 1");
     let (one, two) = (start(&fathom, "one", &[]), start(&fathom, "two", &[]));
