@@ -1,4 +1,5 @@
-// Draws 200 selections and compares how much of the CPU time each view says is chosen with the report's figure.
+// Draws 200 selections and compares how much of the CPU time each view says is chosen with the report's figure; views without CPU
+// time must ask for what is chosen.
 //
 //   node tests/ui/selections.mjs CHROMIUM ADDRESS          (of a server: crates/web/tests/selections.rs)
 //
@@ -52,6 +53,11 @@ async function drawn(stacks) {
     threads = threads.filter((one) => (one.process === name) !== out);
   }
   if (threads.length < stacks.threads.length) filters += filter("thread", threads.map((one) => one.label));
+  if (random() < 0.35) {
+    const names = some(stacks.regions.map((one) => one.name), 2);
+    fields.push(...names.map((name) => ["region", name]));
+    filters += filter("region", names);
+  }
   const frames = random();
   let expected;
   if (frames < 0.35) {
@@ -76,14 +82,17 @@ async function drawn(stacks) {
 
 const stacks = await ask("stacks");
 let asked = [];
-page.on("request", (request) => request.url().includes("api/hotspots?") && asked.push(request.url()));
+page.on("request", (request) => request.url().includes("/api/") && asked.push(request.url()));
+/** Views of tables: the question, and what of the selection it has. */
+const AT = ["time", "thread", "process", "region"];
+const QUESTIONS = { objects: ["objects?", [...AT, "function", "module"]], roofline: ["roofline?", [...AT, "function", "module"]], regions: ["regions?", AT] };
 for (let at = 0; at < DRAWN; at++) {
   const { fields, none, expected, ofTables, whole } = await drawn(stacks);
   step(`${at}: ${fields.map(([key, value]) => `${key} ${value}`).join(", ") || "all"}`, async () => {
     if (at === 0) await page.goto(address);
-    for (const view of ["bottom-up", "top-down", "flame", "summary", "tables"]) {
+    for (const view of ["bottom-up", "top-down", "flame", "summary", "tables", "objects", "roofline", "regions"]) {
       asked = [];
-      const hash = "#" + new URLSearchParams([...fields.map(([key, value]) => [key, String(value)]), ["view", view]]);
+      const hash = "#" + new URLSearchParams([...fields.map(([key, value]) => [key, String(value)]), ...(view === "regions" ? [["view", "tables"], ["table", "regions?limit=200"]] : [["view", view]])]);
       await page.evaluate((next) => { location.hash = next; dispatchEvent(new PopStateEvent("popstate")); }, hash);
       if (view === "tables") {
         await page.locator("#view :is(.grid, .empty, .failed)").first().waitFor();
@@ -91,10 +100,24 @@ for (let at = 0; at < DRAWN; at++) {
         const says = await page.locator("#view > p.quiet").count();
         assert.equal(says > 0, fields.some(([key]) => key === "not-function" || key === "not-module"), "the table says what it does not follow");
         // What was asked before is not asked again.
-        for (const url of none ? [] : asked.slice(-1)) {
+        for (const url of none ? [] : asked.filter((url) => url.includes("api/hotspots?")).slice(-1)) {
           const { total } = await (await fetch(url)).json();
           assert.ok(Math.abs(total.total_time.value - ofTables) <= CLOSE * whole, `the table is of ${total.total_time.value}, the report of ${ofTables}`);
         }
+        continue;
+      }
+      if (QUESTIONS[view]) {
+        const [begins, follows] = QUESTIONS[view];
+        await page.waitForFunction(() => !document.querySelector("#view .waiting") && document.querySelector("#view *"));
+        const left = fields.filter(([key]) => key.startsWith("not-") ? key === "not-function" || key === "not-module" : !["from", "to", ...follows].includes(key));
+        assert.equal((await page.locator("#view p.quiet", { hasText: "follow" }).count()) > 0, left.length > 0, `${view} says what it does not follow`);
+        // What was asked before is not asked again.
+        const found = asked.filter((url) => url.includes(`api/${begins}`)).at(-1);
+        if (!found || none) continue;
+        const has = new URL(found).searchParams.getAll("filter");
+        for (const [key, value] of fields.filter(([key]) => follows.includes(key) && !["thread", "process"].includes(key))) assert.ok(has.includes(`${key}=${value}`), `${view} asks ${has} without ${key} ${value}`);
+        assert.equal(has.some((one) => one.startsWith("time=")), fields.some(([key]) => key === "from"), `${view} asks for the time`);
+        assert.equal(has.some((one) => /^(thread|process)=/.test(one)), fields.some(([key]) => /thread|process/.test(key)), `${view} asks for the threads`);
         continue;
       }
       const isAll = fields.length === 0;

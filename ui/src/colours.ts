@@ -1,7 +1,7 @@
 // Colours of functions: the same in the flame graph and on the timeline.
 
 /** One hue per module, from the palette of Okabe and Ito, which colour-blind people can tell apart; its vermilion is the kernel's. */
-const HUES = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#CC79A7", "#7FA7D9"];
+export const HUES = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#CC79A7", "#7FA7D9"];
 
 const known = new Map<string, string>();
 

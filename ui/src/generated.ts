@@ -29,7 +29,7 @@ export const VIEWS: [ViewName, string][] = [
   ["objects", "loads, stores, traffic, latency and strides per memory object; by function, line, cache line, offset or field"],
   ["nodes", "what if: accesses to other NUMA nodes on another machine, as it is and with memory placed otherwise; by object"],
   ["pace", "loops: native iterations per second, time per iteration, trip count, and the register that shows it"],
-  ["regions", "regions that the program marks in its code: passes, times, lengths of passes"],
+  ["regions", "regions that the program marks in its code: passes, times, lengths of passes, traffic with memory"],
   ["events", "events of the hardware and the kernel that were counted (knob event-config)"],
   ["uarch", "top-down tree of counted events: which part of the pipeline slots and cycles went where, and what to look at next"],
 ];
@@ -247,6 +247,7 @@ export type Summary = {
   paused?: Metric;
   peak_resident: Metric;
   processes: Metric;
+  regions?: (string)[];
   result: string;
   runs: number;
   sampling: {

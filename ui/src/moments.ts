@@ -1,4 +1,4 @@
-// Single observations in a span of time: samples, page faults, waits and bursts, or where there are too many, sums of samples per
+// Single observations in a span of time: samples, page faults, waits, bursts and passes of regions, or where there are too many, sums of samples per
 // thread, CPU and bin (crates/report/src/moments.rs). What not: sums over stacks (stacks.ts).
 
 import { Stacks, type Choice } from "./stacks";
@@ -14,6 +14,18 @@ export interface Moment {
   from: number;
   to: number;
   thread: number;
+}
+
+/** Passes of a thread through a region that the program marked. */
+export interface Pass {
+  from: number;
+  to: number;
+  thread: number;
+  region: number;
+  /** How many ended; several are so short, or so near, that they are one row. */
+  passes: number;
+  /** Seconds in them. */
+  inside: number;
 }
 
 /** How many CPUs were busy, bin by bin. */
@@ -44,6 +56,8 @@ function decoded(start: number, { time, length }: MomentColumns): Times {
 export class Moments {
   readonly stacks: Stacks;
   private readonly times: Record<Kind, Times>;
+  /** By region (`r0`), and by region and thread (`r0 t1`), in the order of time. */
+  readonly passes: Map<string, Pass[]>;
   /** What was grouped last: every lane asks for the same. */
   private readonly groups = new Map<Kind, { key: string; found: Map<string, Moment[]> }>();
 
@@ -52,6 +66,7 @@ export class Moments {
     this.stacks = new Stacks({ ...all, modules, files, functions, nodes, figures: [], notes: [] });
     const of = (kind: Kind) => decoded(doc.from, doc[kind]);
     this.times = { samples: of("samples"), faults: of("faults"), waits: of("waits"), bursts: of("bursts") };
+    this.passes = passesOf(doc);
   }
 
   /** Whether each of this kind is here. */
@@ -161,6 +176,37 @@ export class Moments {
     });
     return found;
   }
+}
+
+function passesOf(doc: MomentsDocument): Map<string, Pass[]> {
+  const found = new Map<string, Pass[]>();
+  const { thread, region, passes, inside } = doc.passes;
+  const { from, to } = decoded(doc.from, { ...doc.passes, count: thread.length, node: [] });
+  const all = thread.map((_, at): Pass => ({ from: from[at]!, to: to[at]!, thread: thread[at]!, region: region[at]!, passes: passes[at]!, inside: inside[at]! / 1e6 }));
+  for (const pass of all.sort((a, b) => a.from - b.from)) {
+    for (const key of [`r${pass.region}`, `r${pass.region} t${pass.thread}`]) {
+      const list = found.get(key);
+      if (list) list.push(pass);
+      else found.set(key, [pass]);
+    }
+  }
+  return found;
+}
+
+/** How many threads were in regions, in bins of a span; a region in itself counts twice. */
+export function inRegion(passes: Pass[], [start, end]: [number, number], bins: number): Busy {
+  const width = (end - start) / bins;
+  const user = new Float64Array(bins);
+  for (const { from, to, inside } of passes) {
+    const part = to > from ? inside / (to - from) : 0;
+    const last = Math.min(end, to);
+    for (let at = Math.max(from, start), bin = Math.floor((at - start) / width); at < last && bin < bins; bin++) {
+      const next = Math.min(last, start + (bin + 1) * width);
+      user[bin]! += (Math.max(0, next - at) * part) / width;
+      at = Math.max(at, next);
+    }
+  }
+  return { from: start, width, user, kernel: new Float64Array(bins) };
 }
 
 const made = new WeakMap<MomentsDocument, Moments>();

@@ -5,8 +5,8 @@ import { mode } from "./data";
 import type { State } from "./state";
 import type { StacksDocument } from "./types";
 
-export type Kind = "process" | "thread" | "module" | "function" | "object";
-export const KINDS: Kind[] = ["process", "thread", "module", "function", "object"];
+export type Kind = "process" | "thread" | "module" | "function" | "object" | "region";
+export const KINDS: Kind[] = ["process", "thread", "module", "function", "object", "region"];
 export type Names = Partial<Record<Kind, string[]>>;
 
 /** What a view may follow. */
@@ -53,12 +53,15 @@ function chosen(shown: State): { part: Aspect; out: boolean; says: string }[] {
 /** Whether the server's tables can follow: it knows names to take in, of threads and processes also those to leave out. */
 const isKnownToServer = (part: Aspect, out: boolean): boolean => !out || part === "thread" || part === "process";
 
+/** Regions are times of each thread, which only a server cuts; it does so wherever it cuts time. */
+const followsRegion = (out: boolean, follows: readonly Aspect[], tables: boolean): boolean => !out && mode() === "server" && (follows.includes("region") || (tables && follows.includes("time")));
+
 /** One sentence on the parts of the selection that figures do not follow; nothing where they follow all of it. `tables`: figures
  * come as tables, which a page on its own carries for the whole run only. */
 export function unfollowed(shown: State, follows: readonly Aspect[], what: string, tables: boolean): string | undefined {
-  const left = chosen(shown).filter(({ part, out }) => !follows.includes(part) || (tables && (mode() === "file" || !isKnownToServer(part, out))));
+  const left = chosen(shown).filter(({ part, out }) => part === "region" ? !followsRegion(out, follows, tables) : !follows.includes(part) || (tables && (mode() === "file" || !isKnownToServer(part, out))));
   if (left.length === 0) return undefined;
-  const hint = tables && mode() === "file" ? "; `fathom open` filters them by more" : "";
+  const hint = mode() === "file" && (tables || left.some(({ part }) => part === "region")) ? "; `fathom open` filters them by more" : "";
   const whole = left.length === chosen(shown).length ? " are of the whole run: they" : "";
   return `${what}${whole} do not follow ${left.map(({ says }) => says).join(", ")}${hint}.`;
 }
@@ -67,6 +70,7 @@ export function unfollowed(shown: State, follows: readonly Aspect[], what: strin
 export function filtersOf(shown: State, follows: readonly Aspect[], threads: StacksDocument["threads"] | undefined): [string, string][] {
   const found: [string, string][] = [];
   if (follows.includes("time") && shown.from !== undefined && shown.to !== undefined) found.push(["time", `${shown.from}..${shown.to}`]);
+  if (follows.includes("time")) found.push(...(shown.only.region ?? []).map((name): [string, string] => ["region", name]));
   for (const kind of ["module", "function", "object"] as const) {
     if (follows.includes(kind)) found.push(...(shown.only[kind] ?? []).map((name): [string, string] => [kind, name]));
   }

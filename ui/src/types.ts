@@ -79,6 +79,8 @@ export interface StacksDocument {
   over_time: ("bandwidth" | "resident")[];
   /** What the user or the program named, and pauses. */
   marks?: { from: number; to?: number; name: string }[];
+  /** Regions that the program marked: time in them, and which threads passed them. */
+  regions?: { name: string; time: number; threads: number[] }[];
   modules: string[];
   files: string[];
   functions: { name: string[]; module: number[]; file: number[] };
@@ -108,6 +110,8 @@ export interface MomentsDocument extends Pick<StacksDocument, "modules" | "files
   states: string[];
   merged_waits: number;
   bursts: MomentColumns & { flavour: string[] };
+  /** Through regions that the program marked; times as above. A row may be several passes: `inside` is the time in them, microseconds. */
+  passes: { time: number[]; length: number[]; thread: number[]; region: number[]; depth: number[]; passes: number[]; inside: number[] };
   bin_seconds: number;
   cells: { thread: number[]; cpu: number[]; bin: number[]; kernel: number[]; amount: number[] };
 }

@@ -13,6 +13,16 @@ pub enum AnalysisError {
         /// Names that exist, the heaviest first, shortened to a handful.
         known: String,
     },
+    /// Passes of the region are so short that most of the time of their rows is that of other code.
+    #[error(
+        "passes of region '{name}' are too short: {between} % of the time that can be selected lies between them. `fathom report regions` has its figures"
+    )]
+    RegionTooShort {
+        /// What was asked for.
+        name: String,
+        /// Percent.
+        between: u64,
+    },
     /// The time range does not overlap the recording.
     #[error("time {start}..{end} s is outside the recording, which is {elapsed} s long")]
     TimeOutside {

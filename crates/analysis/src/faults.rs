@@ -153,9 +153,7 @@ fn table(
         let Some(thread) = profile.threads.find(fault.pid, fault.tid) else { continue };
         let stack = fault.stack.and_then(|id| profile.stacks.find(id));
         let place = profile.stacks.innermost_user(stack);
-        let chosen = selection.has_thread(thread)
-            && selection.has_time(fault.time)
-            && selection.has_place(place);
+        let chosen = selection.has(thread, fault.time) && selection.has_place(place);
         if !chosen {
             continue;
         }

@@ -309,7 +309,7 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     let mut changes: Vec<(Nanos, bool, RowKey, f64)> = Vec::new();
     for block in &recording.allocations {
         let thread = profile.threads.find(block.pid, block.tid);
-        if !selection.has_time(block.time) || !selection.may_have_thread(thread) {
+        if !selection.may_have(thread, block.time) {
             continue;
         }
         let asked = asked_by((profile, selection), (keys, paths.as_ref()), block.stack, block.call);

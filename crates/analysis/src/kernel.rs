@@ -159,10 +159,6 @@ impl Grouping<'_> {
         if of_machine && (!by_cause || self.selection.chooses_threads()) {
             return None;
         }
-        let is_chosen = match self.profile.threads.find(entry.pid, entry.tid) {
-            Some(thread) => self.selection.has_thread(thread),
-            None => !self.selection.chooses_threads(),
-        };
         let others = entry.pid == Pid(0) && !observes_machine(self.profile);
         let shown = of_machine
             || !others
@@ -170,7 +166,8 @@ impl Grouping<'_> {
             || only_of_machine(self.profile);
         // A bin is where its middle is.
         let middle = entry.time - Nanos(entry.length.0 / 2);
-        if !(is_chosen && shown && self.selection.has_time(middle)) {
+        let thread = self.profile.threads.find(entry.pid, entry.tid);
+        if !(shown && self.selection.may_have(thread, middle)) {
             return None;
         }
         let cause = by_cause.then(|| (entry.cause, entry.name.clone()));
@@ -217,11 +214,11 @@ impl Grouping<'_> {
                 continue;
             }
             let stack = sample.stack.and_then(|id| stacks.find(id));
-            if !stacks.in_page_fault(stack) || !self.selection.has_time(sample.time) {
+            if !stacks.in_page_fault(stack) {
                 continue;
             }
             let thread = self.profile.threads.find(sample.pid, sample.tid);
-            if !thread.is_some_and(|thread| self.selection.has_thread(thread)) {
+            if !thread.is_some_and(|thread| self.selection.has(thread, sample.time)) {
                 continue;
             }
             let in_call =

@@ -79,13 +79,33 @@ pub fn regions(profile: &Profile<'_>, selection: &Selection) -> Vec<Region> {
     found
 }
 
+/// Names of all regions that were passed, those with most time first.
+#[must_use]
+pub fn regions_by_time(profile: &Profile<'_>) -> Vec<String> {
+    let recording = profile.recording;
+    let mut times = vec![None; recording.marked_regions.len()];
+    for pass in &recording.marked_passes {
+        if let Some(time) = times.get_mut(pass.region as usize) {
+            *time = Some(time.unwrap_or_default() + pass.inside);
+        }
+    }
+    let passed = recording.marked_regions.iter().zip(times);
+    let mut passed: Vec<(Nanos, &str)> =
+        passed.filter_map(|(region, time)| Some((time?, region.name.as_str()))).collect();
+    passed.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    let mut names: Vec<String> = Vec::new();
+    for (_, name) in passed {
+        // Of two domains.
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
 /// A pass belongs to the selected time with its begin.
 fn is_selected(profile: &Profile<'_>, selection: &Selection, pass: &MarkedPass) -> bool {
-    let has_thread = || {
-        let thread = profile.threads.find(pass.pid, pass.tid);
-        thread.is_some_and(|thread| selection.has_thread(thread))
-    };
-    selection.has_time(pass.time) && (!selection.chooses_threads() || has_thread())
+    selection.may_have(profile.threads.find(pass.pid, pass.tid), pass.time)
 }
 
 /// CPU time of the samples in these passes, in order of time.
@@ -102,9 +122,8 @@ fn cpu_time(profile: &Profile<'_>, passes: &[&MarkedPass]) -> Metric {
     let mut in_batches = false;
     for sample in &profile.recording.samples {
         let Some(stretches) = of_threads.get(&(sample.pid, sample.tid)) else { continue };
-        // A sample stands for the time before it.
-        let moment = sample.time - Nanos(sample.weight.0 / 2);
-        let part = stretches.part_at(moment);
+        // Its stack is of that moment; a filter on the region takes the same samples.
+        let part = stretches.part_at(sample.time);
         if part > 0.0 {
             in_batches |= part < 1.0;
             sum.add((sample.weight.0 as f64 * part) as u64);
@@ -245,7 +264,8 @@ mod tests {
     #[test]
     fn samples_among_short_passes_count_by_their_part() {
         let region = only(&recording(vec![pass(0, 40, 1000, 10), pass(40, 20, 500, 20)]));
-        assert_eq!(milliseconds(&region.cpu_time), 30.0);
+        // A quarter of the samples at 1 to 39 ms, all at 40 to 59 ms.
+        assert_eq!(milliseconds(&region.cpu_time), 29.75);
         assert_eq!(region.cpu_time.evidence, Some(Evidence::Estimated));
         assert_eq!(region.passes, 1500);
     }

@@ -1,4 +1,5 @@
-//! Single observations in a span of time, each with its thread, its CPU and its stack: samples, page faults, waits, bursts.
+//! Single observations in a span of time, each with its thread, its CPU and its stack: samples, page faults, waits, bursts; and the
+//! passes of threads through marked regions.
 //!
 //! What for: a timeline that shows each of them when one looks closely. Where there are more samples than were asked for, they are
 //! sums per thread, CPU and bin instead; other kinds are then left out, and counted. What not: sums over stacks (`stack_cells`).
@@ -7,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use base::{CpuId, Nanos};
-use facts::{BurstFlavour, FaultKind, Privilege};
+use facts::{BurstFlavour, FaultKind, MarkedPass, Privilege};
 
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -78,6 +79,25 @@ pub struct Moments<T> {
     pub each: Vec<Moment<T>>,
 }
 
+/// Passes of a thread through a marked region, of which neighbours are one row where there are too many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PassMoment {
+    /// When the first began.
+    pub time: Nanos,
+    /// When the last ended.
+    pub end: Nanos,
+    /// Whose.
+    pub thread: ThreadIndex,
+    /// The region's number.
+    pub region: u32,
+    /// Regions around it.
+    pub depth: u32,
+    /// How many ended.
+    pub passes: u64,
+    /// Time in them.
+    pub inside: Nanos,
+}
+
 /// What happened in a span of time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Close {
@@ -97,6 +117,8 @@ pub struct Close {
     pub merged_waits: u64,
     /// Bursts of translated code.
     pub bursts: Moments<BurstFlavour>,
+    /// Passes through marked regions, by thread and region, each in the order of time.
+    pub passes: Vec<PassMoment>,
     /// Length of a bin.
     pub bin: Nanos,
     /// Sums of the samples; only where these are too many.
@@ -129,6 +151,7 @@ pub fn close(profile: &Profile<'_>, selection: &Selection, most: usize) -> Close
         waits,
         merged_waits,
         bursts,
+        passes: passes(profile, (start, end), selection, most),
         bin,
         cells,
     }
@@ -170,7 +193,10 @@ fn samples(
         let length = sample.weight.min(sample.time);
         let time = sample.time - length;
         let what = SampleMoment { cpu: sample.cpu, kernel: sample.privilege == Privilege::Kernel };
-        (selection.has_thread(thread) && touches(span, time, length)).then(|| {
+        (selection.has_thread(thread)
+            && touches(span, time, length)
+            && selection.in_region(thread, sample.time))
+        .then(|| {
             let stack = sample.stack.and_then(|id| profile.stacks.find(id));
             (Moment { time, length, thread, node: 0, what }, stack)
         })
@@ -186,7 +212,10 @@ fn faults(
     let of = |fault: &facts::Fault| {
         let thread = profile.threads.find(fault.pid, fault.tid)?;
         let what = FaultMoment { weight: fault.weight, major: fault.kind == FaultKind::Major };
-        (selection.has_thread(thread) && touches(span, fault.time, Nanos(0))).then(|| {
+        (selection.has_thread(thread)
+            && touches(span, fault.time, Nanos(0))
+            && selection.in_region(thread, fault.time))
+        .then(|| {
             let stack = fault.stack.and_then(|id| profile.stacks.find(id));
             (Moment { time: fault.time, length: Nanos(0), thread, node: 0, what }, stack)
         })
@@ -224,10 +253,62 @@ fn bursts(
     let of = |burst: &facts::Burst| {
         let thread = profile.threads.find(burst.pid, burst.tid)?;
         let (time, length, what) = (burst.time, burst.elapsed, burst.flavour);
-        (selection.has_thread(thread) && touches(span, time, length))
-            .then_some((Moment { time, length, thread, node: 0, what }, None))
+        (selection.has_thread(thread)
+            && touches(span, time, length)
+            && selection.in_region(thread, time))
+        .then_some((Moment { time, length, thread, node: 0, what }, None))
     };
     profile.recording.bursts.iter().filter_map(of).collect()
+}
+
+/// At most `most` rows: neighbours become one, nearer ones first, and say how many passes they are and how long these took.
+fn passes(
+    profile: &Profile<'_>,
+    span: (Nanos, Nanos),
+    selection: &Selection,
+    most: usize,
+) -> Vec<PassMoment> {
+    let of = |pass: &MarkedPass| {
+        let thread = profile.threads.find(pass.pid, pass.tid)?;
+        let MarkedPass { time, region, depth, passes, inside, .. } = *pass;
+        (selection.has_thread(thread) && touches(span, time, pass.span)).then_some(PassMoment {
+            time,
+            end: time + pass.span,
+            thread,
+            region,
+            depth,
+            passes,
+            inside,
+        })
+    };
+    let mut found: Vec<PassMoment> =
+        profile.recording.marked_passes.iter().filter_map(of).collect();
+    // One region may be around itself: each level is a row of neighbours.
+    found.sort_by_key(|one| (one.thread, one.region, one.depth, one.time, one.end));
+    let mut room = Nanos(((span.1 - span.0).0 / 2000).max(1));
+    while found.len() > most {
+        let before = std::mem::take(&mut found);
+        for one in before {
+            match found.last_mut() {
+                Some(last)
+                    if (last.thread, last.region, last.depth)
+                        == (one.thread, one.region, one.depth)
+                        && one.end - last.time <= room =>
+                {
+                    last.end = last.end.max(one.end);
+                    last.passes = last.passes.saturating_add(one.passes);
+                    last.inside += one.inside;
+                }
+                _ => found.push(one),
+            }
+        }
+        // A row for each thread and region is the least that there can be.
+        if room > span.1 {
+            break;
+        }
+        room = Nanos(room.0.saturating_mul(2));
+    }
+    found
 }
 
 /// Sums of samples in bins as narrow as the bound allows. A sample is divided among the bins that it lies in.
@@ -259,5 +340,54 @@ fn cells(samples: &[Found<SampleMoment>], start: Nanos, end: Nanos) -> (Nanos, V
             return (bin, sums.into_iter().map(cell).collect());
         }
         bins /= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{Pid, Tid};
+    use facts::{Recording, Sample};
+
+    use super::*;
+
+    #[test]
+    fn passes_that_are_too_many_become_sums_that_keep_their_time() {
+        let pass = |at: u64| MarkedPass {
+            time: Nanos(at * 1000),
+            span: Nanos(600),
+            region: (at % 2) as u32,
+            pid: Pid(1),
+            tid: Tid(1),
+            passes: 1,
+            inside: Nanos(600),
+            ..MarkedPass::default()
+        };
+        let sample = Sample {
+            time: Nanos(1000),
+            pid: Pid(1),
+            tid: Tid(1),
+            cpu: None,
+            weight: Nanos(1000),
+            stack: None,
+            privilege: Privilege::User,
+        };
+        let mut recording = Recording {
+            samples: vec![sample],
+            marked_passes: (0..1000).map(pass).collect(),
+            ..Recording::default()
+        };
+        recording.run.elapsed_ns = 1_000_000;
+        let profile = Profile::new(&recording);
+        let all = close(&profile, &Selection::default(), 1000).passes;
+        assert_eq!(all.len(), 1000);
+        assert!(all.iter().all(|one| one.passes == 1 && (one.end - one.time).0 == 600));
+        let few = close(&profile, &Selection::default(), 100).passes;
+        assert!((2..=100).contains(&few.len()), "{}", few.len());
+        for region in [0, 1] {
+            let of = || few.iter().filter(|one| one.region == region);
+            assert_eq!(of().map(|one| one.passes).sum::<u64>(), 500);
+            assert_eq!(of().map(|one| one.inside.0).sum::<u64>(), 500 * 600);
+            assert!(of().zip(of().skip(1)).all(|(one, next)| one.end <= next.time));
+        }
     }
 }

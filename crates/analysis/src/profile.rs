@@ -88,7 +88,7 @@ impl<'a> Profile<'a> {
             return self.cells.iter().filter(selected).copied().collect();
         }
         sum_samples(self.recording, &self.stacks, &self.threads, |thread, time| {
-            selection.has_thread(thread) && selection.has_time(time)
+            selection.has(thread, time)
         })
     }
 

@@ -1,22 +1,27 @@
 //! Filters: which samples and which frames a view looks at.
 //!
-//! Filters on thread, process and time select *samples*; filters on function, module and source file select *frames*. So
+//! Filters on thread, process, region and time select *samples*; filters on function, module and source file select *frames*. So
 //! `function=main` asks how much time was spent in `main` itself and below it, and does not hide the callees of `main` from the
 //! totals. Filters of one kind widen (either matches), filters of different kinds narrow. What not: groupings.
 
 mod names;
 mod no_match;
+mod regions;
 
 use base::{Nanos, Pid};
 
 pub use self::names::{bare_function_name, name_matches};
 use self::names::{file_matches, function_matches};
 use self::no_match::{listing, no_match};
+use self::regions::InRegions;
 use crate::error::AnalysisError;
 use crate::objects::{Object, ObjectId, Objects};
 use crate::profile::Profile;
 use crate::stack::LocationId;
 use crate::threads::{Thread, ThreadIndex};
+
+/// A region more than this part of whose time lies between its passes cannot be selected.
+const MOST_BETWEEN: f64 = 0.5;
 
 /// One condition.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +39,8 @@ pub enum Filter {
     Process(String),
     /// Accesses to this memory object: its whole name, a word of it, or a pattern with `*`.
     Object(String),
+    /// Samples of threads while they are in this region that the program marks: its name, or a pattern with `*`.
+    Region(String),
     /// Samples in this time, seconds from the start of the recording; the end is not included.
     Time {
         /// From.
@@ -45,15 +52,24 @@ pub enum Filter {
 
 impl Filter {
     /// Names of all filters as typed, with an example each.
-    pub const NAMES: [(&'static str, &'static str); 7] = [
+    pub const NAMES: [(&'static str, &'static str); 8] = [
         ("function", "function=main"),
         ("module", "module=libc.so.6"),
         ("source-file", "source-file=triad.c"),
         ("thread", "thread=1234"),
         ("process", "process=triad"),
         ("object", "object=build_tree"),
+        ("region", "region=solve"),
         ("time", "time=0.5..2"),
     ];
+
+    /// The region that it asks for, if it does.
+    fn region(&self) -> Option<&str> {
+        match self {
+            Filter::Region(name) => Some(name),
+            _ => None,
+        }
+    }
 
     /// Its name as typed.
     #[must_use]
@@ -65,6 +81,7 @@ impl Filter {
             Filter::Thread(_) => "thread",
             Filter::Process(_) => "process",
             Filter::Object(_) => "object",
+            Filter::Region(_) => "region",
             Filter::Time { .. } => "time",
         }
     }
@@ -77,6 +94,7 @@ pub struct Selection {
     time: Option<(Nanos, Nanos)>,
     places: Option<Vec<bool>>,
     objects: Option<Vec<bool>>,
+    regions: Option<InRegions>,
 }
 
 impl Selection {
@@ -94,9 +112,30 @@ impl Selection {
             match alike[0] {
                 Filter::Object(_) => {}
                 Filter::Time { .. } => selection.add_times(profile, &alike)?,
+                Filter::Region(_) => {
+                    let regions = InRegions::resolve(profile, &alike)?;
+                    let between = regions.between_short_passes().unwrap_or(0.0);
+                    if between > MOST_BETWEEN {
+                        let names: Vec<&str> =
+                            alike.iter().filter_map(|one| one.region()).collect();
+                        let between = (between * 100.0).round() as u64;
+                        return Err(AnalysisError::RegionTooShort {
+                            name: names.join("', '"),
+                            between,
+                        });
+                    }
+                    selection.regions = Some(regions);
+                }
                 Filter::Thread(_) | Filter::Process(_) => selection.add_threads(profile, &alike)?,
                 _ => selection.add_places(profile, &alike)?,
             }
+        }
+        // Where a span is asked for, it is the one that has all of them.
+        if let Some(regions) = &selection.regions {
+            let (from, to) = regions.hull();
+            let (start, end) = selection.time.unwrap_or((from, to));
+            let start = start.max(from);
+            selection.time = Some((start, end.min(to).max(start)));
         }
         Ok(selection)
     }
@@ -143,33 +182,52 @@ impl Selection {
         self.objects.as_ref().is_none_or(|chosen| chosen[object.index()])
     }
 
-    /// Whether samples of this thread count.
+    /// Whether samples of this thread count, at some time.
     #[must_use]
     pub fn has_thread(&self, thread: ThreadIndex) -> bool {
         self.threads.as_ref().is_none_or(|chosen| chosen[thread.index()])
+            && self.regions.as_ref().is_none_or(|regions| !regions.of(thread).is_empty())
     }
 
-    /// The same of one that may be unknown.
-    pub(crate) fn may_have_thread(&self, thread: Option<ThreadIndex>) -> bool {
-        thread.map_or(!self.chooses_threads(), |thread| self.has_thread(thread))
+    /// Whether what this thread did at this time counts.
+    #[must_use]
+    pub fn has(&self, thread: ThreadIndex, time: Nanos) -> bool {
+        self.has_thread(thread) && self.has_time(time) && self.in_region(thread, time)
+    }
+
+    /// Whether regions let in what this thread did at this time.
+    pub(crate) fn in_region(&self, thread: ThreadIndex, time: Nanos) -> bool {
+        self.regions.as_ref().is_none_or(|regions| regions.of(thread).has(time))
+    }
+
+    /// The same as `has` of a thread that may be unknown.
+    pub(crate) fn may_have(&self, thread: Option<ThreadIndex>, time: Nanos) -> bool {
+        match thread {
+            Some(thread) => self.has(thread, time),
+            None => !self.chooses_threads() && self.has_time(time),
+        }
     }
 
     /// Whether all threads of a process count: what a filter on processes chooses.
     #[must_use]
     pub fn has_whole_process(&self, profile: &Profile<'_>, pid: Pid) -> bool {
+        // What is counted of a process is not known of a part of its time.
+        if self.regions.is_some() {
+            return false;
+        }
         let Some(chosen) = &self.threads else { return true };
         let of_it = profile.threads.all().iter().zip(chosen);
         let mut of_it = of_it.filter(|(thread, _)| thread.pid == pid).peekable();
         of_it.peek().is_some() && of_it.all(|(_, chosen)| *chosen)
     }
 
-    /// Whether a filter on threads is set.
+    /// Whether not all threads count at all of the selected time.
     #[must_use]
     pub fn chooses_threads(&self) -> bool {
-        self.threads.is_some()
+        self.threads.is_some() || self.regions.is_some()
     }
 
-    /// Whether samples at this time count.
+    /// Whether the selected span of time has this one; [`Selection::has`] knows more.
     #[must_use]
     pub fn has_time(&self, time: Nanos) -> bool {
         self.time.is_none_or(|(start, end)| start <= time && time < end)
@@ -181,10 +239,75 @@ impl Selection {
         self.places.as_ref().is_none_or(|chosen| chosen[place.index()])
     }
 
-    /// The chosen time range.
+    /// The chosen time range; of regions from the first begin to the last end.
     #[must_use]
     pub fn time(&self) -> Option<(Nanos, Nanos)> {
         self.time
+    }
+
+    /// The parts of a span of a thread's time that are selected, where the thread is.
+    pub(crate) fn parts(&self, thread: ThreadIndex, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {
+        let (start, end) = self.time.unwrap_or((from, to));
+        let (from, to) = (from.max(start), to.min(end));
+        match &self.regions {
+            Some(regions) => regions.of(thread).within(from, to).collect(),
+            None => vec![(from, to)],
+        }
+    }
+
+    /// The share of `[time, time + span)` of a selected thread that is selected.
+    pub(crate) fn share(&self, thread: ThreadIndex, time: Nanos, span: Nanos) -> f64 {
+        if self.time.is_none() {
+            return 1.0;
+        }
+        if span.0 == 0 {
+            return f64::from(u8::from(self.has(thread, time)));
+        }
+        let parts = self.parts(thread, time, time + span).into_iter();
+        parts.map(|(from, to)| (to - from).0 as f64).sum::<f64>() / span.0 as f64
+    }
+
+    /// The same of a span that is no thread's own; of regions the time in which any thread was in one.
+    pub(crate) fn share_of_all(&self, time: Nanos, span: Nanos) -> f64 {
+        let Some((start, end)) = self.time else { return 1.0 };
+        if span.0 == 0 {
+            return f64::from(u8::from(self.has_time(time)));
+        }
+        let (from, to) = (time.max(start), (time + span).min(end));
+        let taken = match &self.regions {
+            Some(regions) => {
+                regions.any().within(from, to).fold(Nanos(0), |sum, (from, to)| sum + (to - from))
+            }
+            None => to - from,
+        };
+        taken.0 as f64 / span.0 as f64
+    }
+
+    /// Whether a filter on marked regions is set.
+    #[must_use]
+    pub fn chooses_regions(&self) -> bool {
+        self.regions.is_some()
+    }
+
+    /// How much of the selected time was observed. Of regions the time in which any thread was in one.
+    #[must_use]
+    pub fn observed(&self, profile: &Profile<'_>) -> Nanos {
+        self.observed_in(profile, Nanos(0), profile.elapsed())
+    }
+
+    /// The same of a part of the recording.
+    pub(crate) fn observed_in(&self, profile: &Profile<'_>, from: Nanos, to: Nanos) -> Nanos {
+        let (start, end) = self.time.unwrap_or((from, to));
+        let (from, to) = (from.max(start), to.min(end));
+        let Some(regions) = &self.regions else { return profile.observed_in(from, to) };
+        let within = regions.any().within(from, to);
+        within.fold(Nanos(0), |sum, (from, to)| sum + profile.observed_in(from, to))
+    }
+
+    /// Of the time of the chosen regions, the share that lies between passes so short that several make a row.
+    #[must_use]
+    pub fn between_short_passes(&self) -> Option<f64> {
+        self.regions.as_ref()?.between_short_passes()
     }
 
     /// Whether a filter on frames is set.

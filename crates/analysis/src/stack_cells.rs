@@ -167,10 +167,7 @@ pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selecti
     let mut add = |figure, pass: &Pass<'_>| {
         let chosen = |take: &mut dyn FnMut(Observation)| {
             pass(&mut |one: Observation| {
-                if selection.has_time(one.time)
-                    && selection.has_thread(one.thread)
-                    && of_object(&one)
-                {
+                if selection.has(one.thread, one.time) && of_object(&one) {
                     take(one);
                 }
             });

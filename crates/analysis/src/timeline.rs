@@ -99,7 +99,8 @@ pub fn timeline(
     let place = |((bin, thread), found): ((u64, Option<ThreadIndex>), Bin)| {
         let from = Nanos(start.0 + bin * width.0);
         let to = (from + width).min(end);
-        Bin { start: from, end: to, thread, observed: profile.observed_in(from, to), ..found }
+        let observed = selection.observed_in(profile, from, to);
+        Bin { start: from, end: to, thread, observed, ..found }
     };
     Timeline { width, bins: bins.found.into_iter().map(place).collect() }
 }
@@ -142,7 +143,7 @@ impl Bins {
         let mut chosen_stacks = std::collections::HashMap::new();
         for sample in &profile.recording.samples {
             let Some(thread) = profile.threads.find(sample.pid, sample.tid) else { continue };
-            if !selection.has_thread(thread) || !selection.has_time(sample.time) {
+            if !selection.has(thread, sample.time) {
                 continue;
             }
             let mut has_place = || {
@@ -166,8 +167,7 @@ impl Bins {
         for fault in &profile.recording.faults {
             let Some(thread) = profile.threads.find(fault.pid, fault.tid) else { continue };
             let stack = fault.stack.and_then(|id| profile.stacks.find(id));
-            let chosen = selection.has_thread(thread)
-                && selection.has_time(fault.time)
+            let chosen = selection.has(thread, fault.time)
                 && selection.has_place(profile.stacks.innermost_user(stack));
             if chosen && let Some(bin) = self.at(fault.time, per_thread.then_some(thread)) {
                 bin.faults.add(fault.kind, fault.weight);

@@ -71,6 +71,29 @@ fn regions_have_the_times_that_the_program_measured() {
 }
 
 #[test]
+fn a_filter_on_a_region_has_the_cpu_time_of_the_region() {
+    if !perf_events_work() {
+        return skip("no perf events");
+    }
+    let fathom = fathom("regions-filter");
+    let arguments = ["--threads", "2", "--rounds", "20", "--us", "4000", "--tiny", "50"];
+    let (_, rows) = collect(&fathom, &[], &target("regions"), &arguments);
+    for region in ["outer", "inner"] {
+        let filter = format!("region={region}");
+        let hotspots = fathom.report("result", &["hotspots", "--filter", &filter]);
+        let total = hotspots["total"]["cpu_time"]["value"].as_f64().expect("a total");
+        let of_region = value(&rows[region], "cpu_time");
+        assert!((total - of_region).abs() < 1e-4 * of_region, "{region}: {total}, {of_region}");
+    }
+    let tiny = fathom.output(["report", "hotspots", "-r", "result", "--filter", "region=tiny"]);
+    let tiny = String::from_utf8_lossy(&tiny.stderr).into_owned();
+    assert!(tiny.contains("passes of region 'tiny' are too short"), "{tiny}");
+    let none = fathom.output(["report", "hotspots", "-r", "result", "--filter", "region=other"]);
+    let none = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(none.contains("inner") && none.contains("outer"), "{none}");
+}
+
+#[test]
 fn millions_of_passes_are_counted_in_a_small_result() {
     let fathom = fathom("regions-many");
     let arguments = ["--us", "0", "--rounds", "2", "--tiny", "2000000"];

@@ -164,7 +164,7 @@ pub fn build_prepared(
         selection.choose_objects(prepared.objects(), &options.filters)?;
     }
     let request = views::Request { prepared, profile, selection: &selection, options, sources };
-    let table = match options.view {
+    let mut table = match options.view {
         View::Summary => {
             let mut summary = Summary::new(prepared, &options.result_name);
             summary.extra.detail = options.detail;
@@ -195,6 +195,7 @@ pub fn build_prepared(
         View::Events => views::events(&request),
         View::Uarch => views::uarch(&request),
     };
+    table.notes.extend(request.regions_note());
     let table = match &options.sort {
         Some(key) => table.sorted(key)?.limited(limit),
         // Of rows over time, the limit is on their number of steps.

@@ -1,4 +1,4 @@
-//! `moments`: single samples, page faults, waits and bursts of a span of time, for the page's timeline.
+//! `moments`: single samples, page faults, waits, bursts and passes of regions in a span of time, for the page's timeline.
 //!
 //! What for: `moments?filter=time=1.2..1.3&limit=20000`. What not: a view of the command line; `docs/format/stacks.md` has the meaning
 //! of each field. Times are whole microseconds, each the difference to the one before it: so they are short.
@@ -58,6 +58,7 @@ pub fn moments(
         "states": State::ALL.map(State::name),
         "merged_waits": found.merged_waits,
         "bursts": columns(found.start, &found.bursts, &[("flavour", &|flavour| json!(name_of(*flavour)))]),
+        "passes": passes(&found),
         "bin_seconds": found.bin.seconds(),
         "cells": cells(&found),
     });
@@ -107,6 +108,25 @@ fn columns<T>(start: Nanos, found: &Moments<T>, fields: &[Field<'_, T>]) -> Valu
         columns.insert((*name).to_owned(), json!(values.collect::<Vec<Value>>()));
     }
     Value::Object(columns)
+}
+
+/// Times as in the other columns: whole microseconds, the difference to the row before; `inside` is the time in the passes.
+fn passes(found: &Close) -> Value {
+    let passes = || found.passes.iter();
+    let mut before = micros(found.start);
+    let times = passes().map(|pass| {
+        let time = micros(pass.time);
+        time - std::mem::replace(&mut before, time)
+    });
+    json!({
+        "time": times.collect::<Vec<i64>>(),
+        "length": passes().map(|pass| micros(pass.end) - micros(pass.time)).collect::<Vec<i64>>(),
+        "thread": passes().map(|pass| pass.thread.index()).collect::<Vec<usize>>(),
+        "region": passes().map(|pass| pass.region).collect::<Vec<u32>>(),
+        "depth": passes().map(|pass| pass.depth).collect::<Vec<u32>>(),
+        "passes": passes().map(|pass| pass.passes).collect::<Vec<u64>>(),
+        "inside": passes().map(|pass| micros(pass.inside)).collect::<Vec<i64>>(),
+    })
 }
 
 fn cells(found: &Close) -> Value {

@@ -12,7 +12,7 @@ use analysis::stack_cells::{FigureCells, StackCells, StackFigure, StackTreeNode,
 use analysis::timeline::largest_resident;
 use analysis::{LocationId, Profile, Selection, threading};
 use base::{CpuId, Nanos};
-use facts::{Evidence, MarkKind, Metric};
+use facts::{Evidence, MarkKind, MarkedRegion, Metric};
 use serde::Serialize;
 
 use crate::json::{significant, tidy};
@@ -29,6 +29,9 @@ struct StacksDocument {
     /// Marks of the user or the program, and pauses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<MarkEntry>,
+    /// Regions that the program marked, in the order of their numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    regions: Vec<RegionEntry>,
     modules: Vec<String>,
     files: Vec<String>,
     functions: FunctionColumns,
@@ -51,6 +54,14 @@ struct MarkEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<f64>,
     name: String,
+}
+
+#[derive(Serialize)]
+struct RegionEntry {
+    name: String,
+    /// Time in it, seconds.
+    time: f64,
+    threads: Vec<usize>,
 }
 
 #[derive(Serialize)]
@@ -163,6 +174,7 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
         cpus: cpus(profile),
         over_time: over_time(profile),
         marks: marks(profile),
+        regions: regions(profile),
         modules: names.modules.list,
         files: names.files.list,
         functions: names.functions,
@@ -201,6 +213,27 @@ fn marks(profile: &Profile<'_>) -> Vec<MarkEntry> {
         name: mark.name.clone(),
     });
     profile.pauses().all().iter().map(pause).chain(named).collect()
+}
+
+fn regions(profile: &Profile<'_>) -> Vec<RegionEntry> {
+    let of = &profile.recording.marked_regions;
+    let mut times = vec![0.0; of.len()];
+    let mut threads = vec![BTreeSet::new(); of.len()];
+    for pass in &profile.recording.marked_passes {
+        let at = pass.region as usize;
+        if let (Some(time), Some(thread)) =
+            (times.get_mut(at), profile.threads.find(pass.pid, pass.tid))
+        {
+            *time += pass.inside.seconds();
+            threads[at].insert(thread.index());
+        }
+    }
+    let entry = |((region, time), threads): ((&MarkedRegion, f64), BTreeSet<usize>)| RegionEntry {
+        name: region.name.clone(),
+        time,
+        threads: threads.into_iter().collect(),
+    };
+    of.iter().zip(times).zip(threads).map(entry).collect()
 }
 
 /// Figures that other documents have over time: `bandwidth` where bursts were taken, though they may be too few to tell it;

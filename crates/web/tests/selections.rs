@@ -1,13 +1,15 @@
-//! 200 drawn selections: every view of the page says the same as the report. `tests/ui/selections.mjs` draws and compares them.
+//! 200 drawn selections, also of marked regions: every view of the page says the same as the report. `tests/ui/selections.mjs` draws
+//! and compares them.
 
 mod support;
 
-use facts::{CounterKind, Recording};
+use base::{Nanos, Pid, Tid};
+use facts::{CounterKind, MarkedPass, MarkedRegion, Recording};
 use testkit::recording::RecordingBuilder;
 
 use self::support::click_through;
 
-/// Two processes with three threads, functions of two modules that call each other in many ways, and samples without a pattern.
+/// Two processes with three threads and three regions, functions of two modules that call each other in many ways, and samples without a pattern.
 fn recording() -> Recording {
     let mut builder = RecordingBuilder::new();
     let (program, library) = (builder.file("/bin/program"), builder.file("/lib/library.so"));
@@ -45,6 +47,35 @@ fn recording() -> Recording {
     }
     builder.counter(CounterKind::TaskClock, 2_700_000_000);
     builder.recording.run.elapsed_ns = 1_000_000_000;
+    for (id, name) in [(0, "solve"), (1, "store"), (2, "once")] {
+        builder.recording.marked_regions.push(MarkedRegion { id, name: name.into(), domain: None });
+    }
+    for round in 0..20 {
+        for (at, (pid, tid)) in threads.into_iter().enumerate() {
+            let mut pass = |region, from: u64, length: u64| {
+                let millisecond = |time| Nanos(time * 1_000_000);
+                builder.recording.marked_passes.push(MarkedPass {
+                    time: millisecond(50 * round + from),
+                    span: millisecond(length),
+                    region,
+                    pid: Pid(pid),
+                    tid: Tid(tid),
+                    passes: 1,
+                    inside: millisecond(length),
+                    own: millisecond(length),
+                    ..MarkedPass::default()
+                });
+            };
+            pass(0, 3 + 4 * at as u64, 17);
+            if at > 0 {
+                pass(1, 30, 5 + round);
+            }
+            if round == 7 && at == 1 {
+                pass(2, 2, 40);
+            }
+        }
+    }
+    builder.recording.marked_passes.sort_by_key(|pass| pass.time);
     builder.build()
 }
 

@@ -45,15 +45,16 @@ export function useChosen(figureKey?: string): Chosen {
   const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, filtersOf(shown, cut, threads)));
   const table = useDoc<Table>(question ?? null);
   const done = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
-  const stacks = done ?? all;
+  // The page cannot cut regions: what is not cut yet would be figures of the whole run.
+  const stacks = done ?? (shown.only.region && mode() === "server" && !exact.error ? undefined : all);
   const objects = shown.only.object;
   const made = useMemo(
     () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, objects) : undefined),
     [spread, stacks, table.value, table.waiting, objects],
   );
   const choice = useMemo(() => choiceOf(shown, done !== undefined), [shown.from, shown.to, shown.only, shown.without, done !== undefined]);
-  const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...OF_STACKS, "object"] : OF_STACKS;
-  const says = unfollowed(shown, shown.without.object ? OF_STACKS : follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
+  const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...OF_STACKS, "region", "object"] : [...OF_STACKS, "region"];
+  const says = unfollowed(shown, shown.without.object ? [...OF_STACKS, "region"] : follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
   const notes = says ? [says] : [];
   const chosen = { stacks, choice, error: error ?? exact.error ?? table.error };
   if (spread) return { ...chosen, figure: made, notes: [...notes, ...(made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])])] };
@@ -314,7 +315,7 @@ export function Taken({ figure, taken, choice }: { figure: Figure; taken: number
   return (
     <>
       <data class="taken" value={String(taken)}>{amount(taken, figure.whole.unit)}</data> of {inSentence(figure.label)} chosen, {percent(taken / (figure.whole.value || taken || 1) * 100)} of
-      the whole run, {count(figure.records)} observations{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
+      the whole run, {count(figure.records)} {figure.records === 1 ? "observation" : "observations"}{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
     </>
   );
 }

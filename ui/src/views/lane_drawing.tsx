@@ -3,8 +3,8 @@
 
 import type { ComponentChildren } from "preact";
 import { colourOf } from "../colours";
-import { shortName } from "../format";
-import type { Busy, Kind, Moment, Moments } from "../moments";
+import { seconds, shortName } from "../format";
+import { inRegion, type Busy, type Kind, type Moment, type Moments, type Pass } from "../moments";
 import type { Scale } from "../plot";
 import type { Choice } from "../stacks";
 import { chooseBy } from "../state";
@@ -49,8 +49,8 @@ interface HeadProps {
 /** The name of a lane, with what can be done with it. */
 export function LaneHead({ lane, top, depth, width, chosen, found, focused, pinned, folded, onFold, onPin }: HeadProps) {
   const left = leftOf(width);
-  const filters = lane.type === "thread" || lane.type === "process";
-  const choose = (event: MouseEvent | KeyboardEvent) => lane.type !== "figure" && (lane.type === "thread" || lane.type === "process") && chooseBy(event, lane.type, lane.name);
+  const filters = lane.type !== "figure" && lane.filter !== undefined;
+  const choose = (event: MouseEvent | KeyboardEvent) => lane.type !== "figure" && lane.filter && chooseBy(event, lane.filter, lane.name);
   const at = 8 + depth * 10 + (onFold ? 14 : 0);
   const kind = `lane${filters ? " link" : ""}${chosen ? " chosen" : ""}${found ? " found" : ""}`;
   const name = <><title>{lane.says}</title>{cut(lane.label, Math.floor((left - at - 32) / LETTER))}</>;
@@ -157,6 +157,46 @@ export function BusyDrawing({ lane, top, drawn, busy, moments, choice, states, n
       {picked && child && (lane.type === "thread" ? picked.thread === lane.thread : picked.cpu === lane.cpu) && <rect class="picked" x={at(picked.from) - 1} y={top - 1} width={Math.max(3, at(picked.to) - at(picked.from) + 2)} height={high + 2} />}
     </g>
   );
+}
+
+/** How many threads are in a region, or the passes of one thread: of rows that are several, as high as the part of the time in them. */
+export function RegionDrawing({ lane, top, drawn, moments }: { lane: BusyLane; top: number; drawn: Drawn; moments?: Moments }) {
+  const at = clamped(drawn);
+  const high = lane.height - 5;
+  const [start, end] = drawn.range;
+  const passes = (moments?.passes.get(lane.type === "region" ? `r${lane.region}` : `r${lane.region} t${lane.thread}`) ?? []).filter((one) => one.to >= start && one.from <= end);
+  const bins = Math.max(50, Math.ceil((drawn.width - leftOf(drawn.width)) / 2));
+  if (lane.type === "region") return <g style={{ "--user": lane.colour }}><Steps busy={inRegion(passes, drawn.range, bins)} full={lane.full} top={top} high={high} drawn={drawn} /></g>;
+  const labels: ComponentChildren[] = [];
+  let [d, several, last] = ["", "", -1];
+  for (const one of passes) {
+    const [left, right] = [tenth(at(one.from)), tenth(at(one.to))];
+    // A gap of a pixel at least lets passes be counted; nearer ones are one bar.
+    const from = Math.max(left, last);
+    const size = Math.max(0.5, right - from - (right - left > 3 ? 1 : 0));
+    if (right <= last) continue;
+    last = right;
+    const part = one.passes > 1 && one.to > one.from ? Math.min(1, one.inside / (one.to - one.from)) : 1;
+    const y = tenth(top + high * (1 - part));
+    const box = `M${from} ${y}h${tenth(size)}V${top + high}h${tenth(-size)}z`;
+    if (one.passes > 1) several += box;
+    else d += box;
+    const text = saysPass(one);
+    if (size > text.length * LETTER + 6) labels.push(<text key={one.from} class="onbox" x={from + 3} y={top + high - 4}>{text}</text>);
+  }
+  return (
+    <g>
+      {d && <path d={d} fill={lane.colour} />}
+      {several && <path d={several} fill={lane.colour} opacity={0.75} />}
+      {labels}
+    </g>
+  );
+}
+
+/** How long a pass took, or how many. */
+export function saysPass({ from, to, passes, inside }: Pass): string {
+  if (passes > 1) return `${passes.toLocaleString("en")} passes, ${seconds(inside)}`;
+  return passes === 0 ? `${seconds(to - from)}, open at the end` : seconds(to - from);
 }
 
 /** Samples over the time since the last wait: where that is known, none is drawn over it. Both are in the order of time. */

@@ -1,6 +1,7 @@
 // The lanes of the timeline: which there are, in which order, below which other; and how busy each was.
 // What not: drawing (lane_drawing.tsx).
 
+import { HUES } from "../colours";
 import { amount, bytes, digits, rate, seconds } from "../format";
 import type { Summary } from "../generated";
 import type { Busy, Moments } from "../moments";
@@ -11,6 +12,9 @@ import { isMetric, valueOf, type Figure, type Table } from "../types";
 export const THREADS = 60;
 /** CPUs that are drawn without being asked for. */
 const CPUS = 16;
+/** Regions that are drawn, and threads of one that are drawn without being asked for. */
+export const REGIONS = 24;
+const PASSED = 4;
 
 export const FIGURE = 74;
 export const GROUP = 40;
@@ -49,11 +53,16 @@ export interface FigureLane extends Common {
   format: (value: number) => string;
 }
 
-/** A CPU, a NUMA node, a process or a thread: how busy, and what happened. */
+/** A CPU, a NUMA node, a process or a thread: how busy, and what happened. A region that the program marks: how many threads are in it, and
+ * each one's passes. */
 export interface BusyLane extends Common {
-  type: "node" | "process" | "cpu" | "thread";
-  /** The name that a filter takes. */
+  type: "node" | "process" | "cpu" | "thread" | "region" | "passes";
+  /** The name that a filter takes, and of what kind that is. */
   name: string;
+  filter?: "process" | "thread" | "region";
+  /** Number of the region, and its colour. */
+  region?: number;
+  colour?: string;
   /** Position of the thread. */
   thread?: number;
   cpu?: number;
@@ -152,6 +161,26 @@ export function figureLanes({ stacks, choice, traffic, memory, summary, moments,
   return found;
 }
 
+/** Click, and what else can be done with a name. */
+const FILTERS = "click to filter, with Ctrl also this one, with Alt all but this one";
+const FILTERS_IN = "click to filter, with Ctrl also this one";
+
+/** Regions with most time, and below them the threads that pass them. */
+export function regionLanes(stacks: Stacks): BusyLane[] {
+  const regions = (stacks.doc.regions ?? []).map((one, region) => ({ ...one, region })).filter(({ threads }) => threads.length > 0);
+  return regions.sort((a, b) => b.time - a.time).slice(0, REGIONS).map(({ name, time, threads, region }, at): BusyLane => {
+    const common = { region, colour: HUES[at % HUES.length], children: [], start: 0, end: stacks.doc.elapsed };
+    const says = `region ${name}: ${seconds(time)} in it, ${threads.length === 1 ? "1 thread" : `${threads.length} threads`}; ${FILTERS_IN}`;
+    const only = { id: `region ${name}`, name, label: name, says, filter: "region" as const };
+    if (threads.length === 1) return { ...common, ...only, type: "passes", height: CHILD, thread: threads[0], full: 1 };
+    const children = threads.slice(0, THREADS).map((thread): BusyLane => {
+      const { label } = stacks.doc.threads[thread]!;
+      return { ...common, type: "passes", id: `region ${name} ${label}`, name: label, filter: "thread", label, says: `passes of ${label} through ${name}`, height: CHILD, thread, full: 1 };
+    });
+    return { ...common, ...only, type: "region", height: CHILD + 4, full: threads.length, children };
+  });
+}
+
 /** CPUs below their nodes, threads below their processes. `order`: CPU time of each thread. */
 export function busyLanes(stacks: Stacks, order: number[]): BusyLane[] {
   const found: BusyLane[] = [];
@@ -172,15 +201,15 @@ export function busyLanes(stacks: Stacks, order: number[]): BusyLane[] {
   for (const [process, threads] of [...processes].sort((a, b) => sum(b[1]) - sum(a[1]))) {
     const children = threads.filter((thread) => chosen.has(thread)).sort((a, b) => order[b]! - order[a]!).map((thread): BusyLane => {
       const { label, start, end } = stacks.doc.threads[thread]!;
-      return { type: "thread", id: `thread ${label}`, name: label, label, says: `${label}: ${seconds(order[thread]!)} of CPU time; click to filter, with Ctrl also this one, with Alt all but this one`, height: CHILD, thread, full: 1, children: [], start, end };
+      return { type: "thread", id: `thread ${label}`, name: label, label, says: `${label}: ${seconds(order[thread]!)} of CPU time; ${FILTERS}`, filter: "thread", height: CHILD, thread, full: 1, children: [], start, end };
     });
     // A process of one thread is that thread.
     if (threads.length === 1) found.push(...children);
     if (threads.length === 1 || children.length === 0) continue;
     const most = Math.max(1, Math.min(children.length, cpus.length || children.length));
     found.push({
-      type: "process", id: `process ${process}`, name: process, label: process, says: `${process}: ${threads.length} threads, ${seconds(sum(threads))} of CPU time; click to filter, with Ctrl also this one, with Alt all but this one`,
-      height: GROUP, full: most, children, start: Math.min(...children.map((one) => one.start)), end: Math.max(...children.map((one) => one.end)),
+      type: "process", id: `process ${process}`, name: process, label: process, says: `${process}: ${threads.length} threads, ${seconds(sum(threads))} of CPU time; ${FILTERS}`,
+      filter: "process", height: GROUP, full: most, children, start: Math.min(...children.map((one) => one.start)), end: Math.max(...children.map((one) => one.end)),
     });
   }
   return found;
@@ -188,7 +217,7 @@ export function busyLanes(stacks: Stacks, order: number[]): BusyLane[] {
 
 /** Folded until somebody asks: more CPUs than one wants to see. */
 export function startsFolded(lane: BusyLane): boolean {
-  return lane.type === "node" && lane.children.length > CPUS;
+  return lane.children.length > (lane.type === "node" ? CPUS : lane.type === "region" ? PASSED : Infinity);
 }
 
 /** What is drawn: pinned lanes, and the others in their order, without those that are folded away. */

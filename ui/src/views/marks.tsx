@@ -1,6 +1,7 @@
-// Marks and regions that the user sets on the timeline. They are in the address: a link shows them to somebody else.
+// Marks and regions on the timeline: those that the user sets are in the address, so a link shows them to somebody else; those of the
+// program, and pauses, come with the result.
 
-import { timeSpan } from "../format";
+import { counted, timeSpan } from "../format";
 import type { Scale } from "../plot";
 import { update } from "../state";
 
@@ -13,6 +14,8 @@ export interface Mark {
 
 /** Marks that an address can hold. */
 const MOST = 50;
+/** Marks of the program that are listed. */
+const LISTED = 100;
 
 /** From the address, which anybody may have written. */
 export function marksOf(text: string): Mark[] {
@@ -51,7 +54,43 @@ interface LinesProps {
   bottom: number;
 }
 
-/** The marks over the lanes. */
+/** Pixels of a letter on a flag, about. */
+const LETTER = 6;
+
+/** What the program or somebody named while it ran, and pauses: hatched, for nothing was observed in them. `flags`: names fly at the top. */
+export function ProgramMarks({ marks, x, range: [start, end], left, right, top, bottom, flags }: LinesProps & { flags: boolean }) {
+  let free = -Infinity;
+  const seen = marks.filter(({ from, to = from }) => to >= start && from <= end);
+  const hatch = `hatch-${flags ? "top" : "rest"}`;
+  return (
+    <g class="marks">
+      <defs><pattern id={hatch} width={6} height={6} patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="hatch" x1={0} x2={0} y1={0} y2={6} /></pattern></defs>
+      {seen.map(({ from, to, name }, at) => {
+        const first = Math.max(left, x.at(Math.max(start, from)));
+        if (to !== undefined) {
+          const width = Math.max(1, Math.min(right, x.at(Math.min(end, to))) - first);
+          return <rect key={at} class="paused" x={first} y={top} width={width} height={bottom - top} fill={`url(#${hatch})`}><title>{name}</title></rect>;
+        }
+        if (from < start) return null;
+        const room = name.length * LETTER + 8;
+        // At the right edge a flag flies to the left.
+        const turned = first + room > right && first - room > left;
+        const shown = flags && first >= free;
+        if (shown && !turned) free = first + room;
+        return (
+          <g key={at} class="flag">
+            <title>{name}</title>
+            <line x1={first} x2={first} y1={top} y2={bottom} />
+            {flags && <path d={`M${first} ${top}l${turned ? -5 : 5} 3l${turned ? 5 : -5} 3z`} />}
+            {shown && <text x={turned ? first - 7 : first + 7} y={top + 8} text-anchor={turned ? "end" : "start"}>{name}</text>}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
+
+/** The user's marks over the lanes. */
 export function MarkLines({ marks, x, range: [start, end], left, right, top, bottom }: LinesProps) {
   return (
     <g class="marks">
@@ -68,6 +107,26 @@ export function MarkLines({ marks, x, range: [start, end], left, right, top, bot
         );
       })}
     </g>
+  );
+}
+
+/** The program's marks and pauses as a list: what a drawing has no room for. */
+export function ProgramMarkList({ marks, show, select, label }: { marks: Mark[]; show: (from: number, to: number) => void; select: (from: number, to: number) => void; label: (time: number) => string }) {
+  if (marks.length === 0) return null;
+  return (
+    <details class="programmarks">
+      <summary>{counted(marks.length, "mark")} and pauses of the run</summary>
+      <ul class="marklist">
+        {marks.slice(0, LISTED).map(({ from, to, name }, at) => (
+          <li key={at}>
+            {name} <span class="quiet">{to === undefined ? label(from) : timeSpan(from, to)}</span>{" "}
+            <button onClick={() => (to === undefined ? show(from - 0.005, from + 0.005) : show(from - (to - from) / 4, to + (to - from) / 4))}>Show</button>{" "}
+            {at > 0 && to === undefined && marks[at - 1]!.to === undefined && <button onClick={() => select(marks[at - 1]!.from, from)}>Select since the mark before</button>}
+          </li>
+        ))}
+        {marks.length > LISTED && <li class="quiet">and {marks.length - LISTED} more</li>}
+      </ul>
+    </details>
   );
 }
 

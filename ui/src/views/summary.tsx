@@ -92,6 +92,7 @@ function Verdict({ summary }: { summary: Summary }) {
         {figures.filter(([, metric]) => metric.value !== undefined).map(([label, metric]) => <Big label={label} metric={metric} key={label} />)}
       </dl>
       <p class="quiet"><span class="code">{summary.command.join(" ") || summary.target}</span>: {summary.exit}{started ? `; recorded ${dateOf(started)}` : ""}</p>
+      {summary.regions && <p class="quiet">Regions of the program: {summary.regions.slice(0, 5).join(", ")}{summary.regions.length > 5 ? ` and ${summary.regions.length - 5} more` : ""}. <button onClick={() => update({ view: "tables", table: "regions?limit=200" })}>Show them</button></p>}
     </section>
   );
 }

@@ -5,7 +5,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { counted, plain, seconds, shortName, timesOf, timeSpan } from "../format";
 import type { Summary } from "../generated";
-import { momentsOf, tileOf, type Busy, type Moment, type Moments } from "../moments";
+import { momentsOf, tileOf, type Busy, type Moment, type Moments, type Pass } from "../moments";
 import { Failed, FunctionLink, Notes, SaveDrawing, Waiting, fullWidth, useWidth } from "../parts";
 import { apart, linear, type Scale } from "../plot";
 import { OF_STACKS, unfollowed } from "../selection";
@@ -13,10 +13,10 @@ import { choiceOf, type Choice, type Stacks } from "../stacks";
 import { choose, listOf, update, useShown } from "../state";
 import type { MomentsDocument, Table } from "../types";
 import { useStacks } from "./calls";
-import { BusyDrawing, FigureDrawing, LaneHead, leftOf, type Drawn } from "./lane_drawing";
-import { THREADS, arranged, binsFor, busyLanes, figureLanes, startsFolded, type BusyLane, type FigureLane, type Lane } from "./lanes";
+import { BusyDrawing, FigureDrawing, LaneHead, RegionDrawing, leftOf, saysPass, type Drawn } from "./lane_drawing";
+import { REGIONS, THREADS, arranged, binsFor, busyLanes, figureLanes, regionLanes, startsFolded, type BusyLane, type FigureLane, type Lane } from "./lanes";
 import { Legend } from "./legend";
-import { MarkList, MarkLines, marksOf, withMark } from "./marks";
+import { MarkList, MarkLines, ProgramMarkList, ProgramMarks, marksOf, withMark } from "./marks";
 import { statesOf } from "./states";
 
 /** Above the lanes: the times, and below them marks and what was found. */
@@ -52,7 +52,7 @@ function useMoments(stacks: Stacks | undefined, [start, end]: [number, number]):
   const { value } = useDoc<MomentsDocument>("moments");
   const whole = stacks && value ? momentsOf(value, stacks.doc) : undefined;
   const elapsed = stacks?.doc.elapsed ?? 1;
-  const all = whole && (["samples", "faults", "waits", "bursts"] as const).every((kind) => whole.has(kind));
+  const all = whole && (["samples", "faults", "waits", "bursts"] as const).every((kind) => whole.has(kind)) && !whole.doc.passes.passes.some((passes) => passes > 1);
   const tile = mode() === "server" && whole && !all && end - start < elapsed ? tileOf(start, end, elapsed) : undefined;
   const near = useDoc<MomentsDocument>(tile ? withFilters("moments?limit=20000", [["time", `${tile[0]}..${tile[1]}`]]) : null);
   const close = tile && stacks && near.value ? momentsOf(near.value, stacks.doc) : undefined;
@@ -142,7 +142,7 @@ export function TimelineView({ height }: { height: number }) {
     const time = stacks.doc.figures.find((one) => one.key === "cpu_time");
     const order = stacks.doc.threads.map(() => 0);
     if (time) stacks.overTime(time, choice, (thread, _bin, _kernel, value) => { if (thread >= 0) order[thread]! += value; });
-    return busyLanes(stacks, order);
+    return [...regionLanes(stacks), ...busyLanes(stacks, order)];
   }, [stacks, choice]);
   // Lanes stay where they are: what is below them must not move.
   const withoutCpus = !moments ? "" : !exact ? `n/a: sums per CPU do not say which code ran; ${whereMore(window !== undefined).replaceAll("`", "")}` : undefined;
@@ -165,6 +165,7 @@ export function TimelineView({ height }: { height: number }) {
   // A pointer that moves, or a selection, must not draw thousands of steps anew: the same elements are left alone.
   const areas = (rows: Placed[]) => rows.map(({ lane, top }) => lane.type === "figure"
     ? <FigureDrawing key={lane.id} lane={lane} top={top} drawn={drawn} />
+    : lane.type === "region" || lane.type === "passes" ? <RegionDrawing key={lane.id} lane={lane} top={top} drawn={drawn} moments={moments} />
     : <BusyDrawing key={lane.id} lane={lane} top={top} drawn={drawn} busy={busy.get(lane.id)} moments={exact ? moments : undefined} choice={choice} having={having}
         states={lane.type === "thread" ? states.get(lane.name) : undefined} none={lane.type === "cpu" || lane.type === "node" ? withoutCpus : undefined} picked={framed} />);
   const order = `${[...pinned, ...rest.map(({ lane }) => lane)].map(({ id }) => id).join("\n")}`;
@@ -212,10 +213,14 @@ export function TimelineView({ height }: { height: number }) {
     const hit = (kind: Moment["kind"], room: number) => moments.grouped(kind, choice, range).get(key)?.find(({ from, to }) => time >= from - room && time <= to + room);
     return (lane.type === "thread" ? hit("faults", pixels(2)) ?? hit("waits", 0) : undefined) ?? hit("samples", 0) ?? (lane.type === "thread" ? hit("bursts", pixels(1)) : undefined);
   };
+  const passAt = (lane: Lane | undefined, time: number): Pass | undefined =>
+    lane?.type === "passes" ? moments?.passes.get(`r${lane.region} t${lane.thread}`)?.find(({ from, to }) => time >= from - pixels(1) && time <= to + pixels(1)) : undefined;
   const onClick = (event: MouseEvent) => {
     const found = eventAt(laneAt(event), timeAt(event));
     const lane = laneAt(event);
     if (lane) setFocus(lane.id);
+    const pass = passAt(lane, timeAt(event));
+    if (pass) return select(pass.from, pass.to);
     setPicked(found && moments && { one: found, of: moments });
     if (!found) update({ from: undefined, to: undefined });
   };
@@ -284,7 +289,7 @@ export function TimelineView({ height }: { height: number }) {
       m: mark,
       p: () => here && pin(here.id),
       c: () => here && here.type !== "figure" && here.children.length > 0 && fold(here.id),
-      f: () => here && (here.type === "thread" || here.type === "process") && choose(here.type, here.name, "only"),
+      f: () => here && here.type !== "figure" && here.filter && choose(here.filter, here.name, "only"),
       Escape: () => { setPicked(undefined); update({ from: undefined, to: undefined }); },
       "0": () => setWindow(undefined),
       z: () => from !== undefined && to !== undefined && show(from, to),
@@ -302,12 +307,12 @@ export function TimelineView({ height }: { height: number }) {
   const foldAll = foldable.some((lane) => !isFolded(lane));
   const heads = (rows: Placed[]) => rows.map(({ lane, depth, top }) => (
     <LaneHead key={lane.id} lane={lane} top={top} depth={depth} width={width} focused={lane.id === focus} pinned={pins.includes(lane.id)} onPin={() => pin(lane.id)}
-      chosen={lane.type !== "figure" && (shown.only[lane.type as "thread"]?.includes(lane.name) ?? false)} found={search !== "" && lane.label.toLowerCase().includes(search.toLowerCase())}
+      chosen={lane.type !== "figure" && lane.filter !== undefined && (shown.only[lane.filter]?.includes(lane.name) ?? false)} found={search !== "" && lane.label.toLowerCase().includes(search.toLowerCase())}
       {...(lane.type !== "figure" && lane.children.length > 0 ? { folded: isFolded(lane), onFold: () => fold(lane.id) } : {})} />
   ));
   const over = (from: number, total: number) => (
     <>
-      <MarkLines marks={stacks?.doc.marks ?? []} x={x} range={range} left={left} right={width - 10} top={from} bottom={total} />
+      <ProgramMarks marks={stacks?.doc.marks ?? []} x={x} range={range} left={left} right={width - 10} top={from} bottom={total} flags={from > 0} />
       <MarkLines marks={marks} x={x} range={range} left={left} right={width - 10} top={from} bottom={total} />
       {marked && <Selection x={x} marked={marked} width={width} left={left} top={from} height={total} />}
       {hover && !drag && hover.time >= start && <line class="cursor" x1={x.at(hover.time)} x2={x.at(hover.time)} y1={from} y2={total} />}
@@ -335,7 +340,7 @@ export function TimelineView({ height }: { height: number }) {
         </details>
       </div>
       <Notes notes={says} />
-      <p class="readout" aria-live="polite">{hover ? readout(hover.time, timesOf(pixels(1), end), figures, hover.lane, eventAt(hover.lane, hover.time), moments, stacks) : picked ? described(picked.one, picked.of, stacks) : " "}</p>
+      <p class="readout" aria-live="polite">{hover ? readout(hover.time, timesOf(pixels(1), end), figures, hover.lane, eventAt(hover.lane, hover.time), moments, stacks, passAt(hover.lane, hover.time)) : picked ? described(picked.one, picked.of, stacks) : <span class="quiet">Point at a lane: what is there at that time is said here. Drag to select a time, click for a single event.</span>}</p>
       <div class="lanes" ref={box} style={{ maxHeight: `${Math.max(220, height - 150)}px` }} tabIndex={0} role="application" aria-label="Timeline" onKeyDown={onKeyDown}
         onPointerDown={(event) => { if (event.button === 0 && offset(event) > left && offset(event) < width) { const at = timeAt(event); setDrag([at, at]); } }}
         onPointerMove={(event) => { const at = timeAt(event); if (drag) setDrag([drag[0], at]); setHover(offset(event) > left ? { time: at, lane: laneAt(event) } : undefined); }}
@@ -363,17 +368,18 @@ export function TimelineView({ height }: { height: number }) {
           {over(0, lower.height)}
         </svg>
       </div>
-      <Legend states={states.size > 0} traffic={figures.some((lane) => lane.kinds.includes("read"))} bursts={(moments?.doc.bursts.count ?? 0) > 0} />
+      <Legend states={states.size > 0} traffic={figures.some((lane) => lane.kinds.includes("read"))} bursts={(moments?.doc.bursts.count ?? 0) > 0} pauses={(stacks.doc.marks ?? []).some(({ to }) => to !== undefined)} />
       {picked && <Picked moment={picked.one} moments={picked.of} stacks={stacks} />}
+      <ProgramMarkList marks={stacks.doc.marks ?? []} show={show} select={select} label={timesOf((end - start) / 100, end)} />
       <MarkList marks={marks} show={show} select={select} label={timesOf((end - start) / 100, end)} />
-      <Notes notes={[...ofDetail(moments, window !== undefined), ...(traffic && traffic.rows.length === 0 ? ["No bandwidth over time in this result.", ...traffic.notes] : []), ...(stacks.doc.threads.length > THREADS ? [`${THREADS} of ${stacks.doc.threads.length} threads are drawn, the busiest.`] : [])]} />
+      <Notes notes={[...ofDetail(moments, window !== undefined), ...(traffic && traffic.rows.length === 0 ? ["No bandwidth over time in this result.", ...traffic.notes] : []), ...(stacks.doc.threads.length > THREADS ? [`${THREADS} of ${stacks.doc.threads.length} threads are drawn, the busiest.`] : []), ...((stacks.doc.regions?.length ?? 0) > REGIONS ? [`${REGIONS} of ${stacks.doc.regions!.length} regions are drawn, those with most time.`] : [])]} />
     </>
   );
 }
 
 const KEYS: [string, string][] = [
   ["← →", "move"], ["+ -", "zoom; Ctrl and the wheel too"], ["0", "whole run"], ["Shift ← →", "select"], ["s", "select what is seen"], ["z", "zoom to the selection"], ["Esc", "no selection"],
-  ["↑ ↓", "lane"], [". ,", "next or previous event of the lane"], ["p", "pin the lane on top"], ["c", "fold or unfold"], ["f", "filter by the thread or process"], ["n N", "next or previous place found"], ["m", "mark"],
+  ["↑ ↓", "lane"], [". ,", "next or previous event of the lane"], ["p", "pin the lane on top"], ["c", "fold or unfold"], ["f", "filter by the thread, process or region"], ["n N", "next or previous place found"], ["m", "mark"],
 ];
 
 /** How to see single samples where here are sums. */
@@ -407,7 +413,7 @@ function described(one: Moment, moments: Moments, stacks: Stacks): string {
   }
 }
 
-function readout(time: number, label: (time: number) => string, figures: FigureLane[], lane: Lane | undefined, one: Moment | undefined, moments: Moments | undefined, stacks: Stacks): string {
+function readout(time: number, label: (time: number) => string, figures: FigureLane[], lane: Lane | undefined, one: Moment | undefined, moments: Moments | undefined, stacks: Stacks, pass?: Pass): string {
   const parts = figures.flatMap((figure) => {
     const span = figure.spans.find(({ from, to }) => time >= from && time < to);
     if (!span) return [];
@@ -416,7 +422,8 @@ function readout(time: number, label: (time: number) => string, figures: FigureL
     const peak = span.peak === undefined || values.length === 0 ? "" : `, such a mix reaches ${figure.format(span.peak)} here`;
     return values.length > 0 ? [`${figure.label}: ${values.join(", ")}${ends}${peak}`] : [];
   });
-  const event = one && moments ? `${described(one, moments, stacks)}. ` : lane && lane.type !== "figure" ? `${lane.label}. ` : "";
+  const region = pass && `${stacks.doc.regions?.[pass.region]?.name}: ${saysPass(pass)}, ${stacks.doc.threads[pass.thread]?.label}; click selects its time. `;
+  const event = region ?? (one && moments ? `${described(one, moments, stacks)}. ` : lane && lane.type !== "figure" ? `${lane.label}. ` : "");
   return `${label(time)}. ${event}${parts.join("; ")}`;
 }
 

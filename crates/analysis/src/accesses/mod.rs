@@ -295,7 +295,7 @@ pub(crate) fn summed(
 /// Whether a burst is asked for.
 pub(crate) fn is_chosen(profile: &Profile<'_>, selection: &Selection, burst: &Burst) -> bool {
     let thread = profile.threads.find(burst.pid, burst.tid);
-    selection.has_time(burst.time) && selection.may_have_thread(thread)
+    selection.may_have(thread, burst.time)
 }
 
 /// What a row is, before anything is counted.

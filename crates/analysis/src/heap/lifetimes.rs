@@ -159,7 +159,7 @@ fn large_blocks(
         recording.releases.iter().map(|release| (release.allocation, release.time)).collect();
     for block in recording.allocations.iter().filter(|block| block.sample_every == Bytes(0)) {
         let thread = profile.threads.find(block.pid, block.tid);
-        if !selection.may_have_thread(thread) || !selection.has_time(block.time) {
+        if !selection.may_have(thread, block.time) {
             continue;
         }
         let lifetime = ends.get(&block.id).map(|end| *end - block.time);

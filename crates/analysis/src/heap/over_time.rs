@@ -143,7 +143,9 @@ fn chosen<'a>(
         let stack = block.stack.and_then(|id| profile.stacks.find(id));
         let thread = profile.threads.find(block.pid, block.tid);
         selection.has_place(asking_place(&profile.stacks, stack))
-            && selection.may_have_thread(thread)
+            && thread.map_or(!selection.chooses_threads(), |thread| {
+                selection.has_thread(thread) && selection.in_region(thread, block.time)
+            })
     })
 }
 

@@ -21,6 +21,8 @@ use super::strata::Strata;
 use crate::profile::{PAUSED, Profile};
 use crate::selection::Selection;
 
+/// Why a filter on regions has no rate in a bin.
+const OUTSIDE: &str = "no thread was in the region";
 /// Bytes per GB.
 const GIGA: f64 = 1e9;
 /// Length of a bin, unless there were more than [`MOST_BINS`].
@@ -136,10 +138,8 @@ pub(crate) fn bandwidth(
     (read, write): (&Quantity, &Quantity),
     (reach, shares): (Option<f64>, Bands),
 ) -> Bandwidth {
-    let (from, to) = selected_time(profile, selection);
-    let elapsed = profile.observed_in(from, to).seconds().max(1e-9);
-    let calibration = profile.recording.run.calibration.as_ref();
-    let most = calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) * GIGA;
+    let elapsed = selection.observed(profile).seconds().max(1e-9);
+    let most = most_of_one_thread(profile);
     let rate = |quantity: &Quantity| {
         strata.opened(quantity, (elapsed * GIGA, "GB/s"), Evidence::Estimated, most)
     };
@@ -175,11 +175,11 @@ fn selected_time(profile: &Profile<'_>, selection: &Selection) -> (Nanos, Nanos)
 
 /// Whether a sample is of the selected threads and time.
 fn is_selected(profile: &Profile<'_>, selection: &Selection, sample: &Sample) -> bool {
-    let has_thread = || {
+    let has = || {
         let thread = profile.threads.find(sample.pid, sample.tid);
-        thread.is_some_and(|thread| selection.has_thread(thread))
+        thread.is_some_and(|thread| selection.has(thread, sample.time))
     };
-    selection.has_time(sample.time) && (!selection.chooses_threads() || has_thread())
+    selection.has_time(sample.time) && (!selection.chooses_threads() || has())
 }
 
 /// Rates per bin. Of those at the ends of the selected time the part in it.
@@ -211,11 +211,12 @@ fn over_time(
     });
     let bin = |(index, [read, write]): (usize, [Estimate; 2])| {
         let (start, end) = (bins.start(index).max(from), bins.end(index).min(to));
-        let observed = profile.observed_in(start, end);
+        let observed = selection.observed_in(profile, start, end);
         // What the machine reaches, `Memory` knows.
         let reachable = Metric::unavailable("GB/s", "this machine's bandwidth was not measured");
         if observed == Nanos(0) && end > start {
-            let none = Metric::unavailable("GB/s", PAUSED);
+            let paused = profile.observed_in(start, end) == Nanos(0);
+            let none = Metric::unavailable("GB/s", if paused { PAUSED } else { OUTSIDE });
             let [read, write, total] = [none.clone(), none.clone(), none];
             return BandwidthBin { start, end, read, write, observed, total, reachable };
         }
@@ -236,6 +237,12 @@ fn over_time(
     let is_in =
         |(index, _): &(usize, [Estimate; 2])| bins.start(*index) < to && from < bins.end(*index);
     totals.into_iter().enumerate().filter(is_in).map(bin).collect()
+}
+
+/// What one thread moves at most, bytes per second.
+pub(super) fn most_of_one_thread(profile: &Profile<'_>) -> f64 {
+    let calibration = profile.recording.run.calibration.as_ref();
+    calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) * GIGA
 }
 
 /// Bandwidth of one thread with ordinary loads and stores, GB/s, at most.

@@ -518,6 +518,25 @@ impl<'a> Memory<'a> {
     }
 
     /// Loads and stores that the program executed.
+    /// Traffic with memory of the selection: bytes, and GB per second of the time observed in it.
+    #[must_use]
+    pub fn moved(&self) -> [Metric; 2] {
+        let elapsed = self.selection.observed(self.profile).seconds().max(1e-9);
+        if let Err(why) = self.available() {
+            return ["bytes", "GB/s"].map(|unit| Metric::unavailable(unit, why));
+        }
+        let both = self.all.read.plus(&self.all.write);
+        let most = bandwidth::most_of_one_thread(self.profile);
+        [(1.0, "bytes"), (elapsed * 1e9, "GB/s")]
+            .map(|per| self.strata.opened(&both, per, Evidence::Estimated, most))
+    }
+
+    /// Bursts that speak for the selection; `None` where there are no figures from bursts.
+    #[must_use]
+    pub fn bursts(&self) -> Option<u64> {
+        self.replayed.missing.is_none().then(|| self.strata.bursts() as u64)
+    }
+
     #[must_use]
     pub fn executed(&self) -> (Metric, Metric) {
         let unavailable = |why: &str| Metric::unavailable("count", why);

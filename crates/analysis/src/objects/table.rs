@@ -174,7 +174,7 @@ fn add_faults(grouping: &Grouping<'_>, rows: &mut BTreeMap<RowKey, ObjectRow>) {
         let stack = fault.stack.and_then(|id| profile.stacks.find(id));
         let place = profile.stacks.innermost_user(stack);
         let selection = grouping.selection;
-        if !selection.has_thread(thread) || !selection.has_time(fault.time) {
+        if !selection.has(thread, fault.time) {
             continue;
         }
         let at = (fault.pid, fault.address);

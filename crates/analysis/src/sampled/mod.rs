@@ -125,8 +125,7 @@ impl<'a> SampledAccesses<'a> {
                 let address = sample.address.unwrap_or(RemoteAddr(0));
                 selection.has_object(objects.at(sample.pid, address, sample.time).0)
             };
-            let chosen = selection.has_thread(thread)
-                && selection.has_time(sample.time)
+            let chosen = selection.has(thread, sample.time)
                 && selection.has_place(place)
                 && (!selection.chooses_objects() || of_object());
             chosen.then_some(Selected { sample, thread, place })

@@ -29,7 +29,8 @@ pub(super) fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError 
             labels.dedup();
             (value, labels)
         }
-        Filter::Object(value) => (value, Vec::new()),
+        // Of these, those who look for them list what there is.
+        Filter::Object(value) | Filter::Region(value) => (value, Vec::new()),
         Filter::Time { .. } => (&String::new(), Vec::new()),
     };
     listing(filter.name(), value, known)

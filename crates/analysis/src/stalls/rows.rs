@@ -99,8 +99,7 @@ pub fn stall_rows(grouping: &Grouping<'_>, stalls: &Stalls, seen: &ObjectsOfSite
     let nodes = Nodes::read(grouping);
     let mut found = StallRows::default();
     let selection = grouping.selection;
-    let selected =
-        |one: &&Waited| selection.has_thread(one.who.thread) && selection.has_time(one.who.time);
+    let selected = |one: &&Waited| selection.has(one.who.thread, one.who.time);
     for one in stalls.waited.iter().filter(selected) {
         let Waited { who, site: (module, offset, number), access, .. } = *one;
         // The access's own line, if bursts have it; else that of the instruction after it.

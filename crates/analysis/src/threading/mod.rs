@@ -17,7 +17,7 @@ mod wakers;
 
 use std::collections::BTreeMap;
 
-use base::{Nanos, Pid, RemoteAddr};
+use base::{Pid, RemoteAddr};
 use facts::{SamplingMethod, Wait, WaitKind};
 
 use crate::profile::Profile;
@@ -125,16 +125,6 @@ pub fn was_recorded(profile: &Profile<'_>) -> bool {
     !profile.recording.thread_times.is_empty()
 }
 
-/// The share of `[time, time + span)` that is selected.
-pub(crate) fn selected_share(selection: &Selection, time: Nanos, span: Nanos) -> f64 {
-    let Some((start, end)) = selection.time() else { return 1.0 };
-    if span.0 == 0 {
-        return f64::from(u8::from(selection.has_time(time)));
-    }
-    let overlap = end.min(time + span) - start.max(time);
-    overlap.0 as f64 / span.0 as f64
-}
-
 /// Computes everything for the selected threads and time.
 #[must_use]
 pub fn threading(profile: &Profile<'_>, selection: &Selection) -> Threading {
@@ -152,7 +142,7 @@ pub fn threading(profile: &Profile<'_>, selection: &Selection) -> Threading {
         split.unknown = (split.lived - known).max(0.0);
     }
     for row in &profile.recording.concurrency {
-        let share = selected_share(selection, row.time, row.span);
+        let share = selection.share_of_all(row.time, row.span);
         *found.at_once.entry(row.running).or_default() += row.duration.0 as f64 * share;
     }
     found
@@ -186,9 +176,9 @@ impl Threading {
             let Some(index) = profile.threads.find(thread.pid, thread.tid) else { continue };
             if selection.has_thread(index) {
                 // Of the selected time, what was observed.
-                let (from, to) = selection.time().unwrap_or((thread.start, thread.end));
-                let (from, to) = (from.max(thread.start), to.min(thread.end));
-                self.threads[index.index()].lived = profile.observed_in(from, to).0 as f64;
+                let parts = selection.parts(index, thread.start, thread.end).into_iter();
+                let lived = parts.map(|(from, to)| profile.observed_in(from, to).0 as f64).sum();
+                self.threads[index.index()].lived = lived;
             }
         }
     }
@@ -197,7 +187,7 @@ impl Threading {
         for row in &profile.recording.thread_times {
             let Some(thread) = profile.threads.find(row.pid, row.tid) else { continue };
             if selection.has_thread(thread) {
-                let share = selected_share(selection, row.time, row.span);
+                let share = selection.share(thread, row.time, row.span);
                 let split = &mut self.threads[thread.index()];
                 split.running += row.running.0 as f64 * share;
                 // All that was queued for now; what is no preemption is taken off the waits.
@@ -323,7 +313,7 @@ pub(crate) fn wait_rows<'a>(profile: &'a Profile<'_>, selection: &Selection) -> 
     let mut rows = Vec::new();
     for wait in &profile.recording.waits {
         let Some(thread) = profile.threads.find(wait.pid, wait.tid) else { continue };
-        let share = selected_share(selection, wait.time, wait.span);
+        let share = selection.share(thread, wait.time, wait.span);
         if !selection.has_thread(thread) || share <= 0.0 {
             continue;
         }
@@ -362,7 +352,7 @@ impl Divided {
         let mut divided = Divided::default();
         for wait in profile.recording.waits.iter().filter(|wait| wait.kind == WaitKind::Blocked) {
             let Some(thread) = profile.threads.find(wait.pid, wait.tid) else { continue };
-            let time = wait.waited.0 as f64 * selected_share(selection, wait.time, wait.span);
+            let time = wait.waited.0 as f64 * selection.share(thread, wait.time, wait.span);
             let stack = wait.stack.and_then(|id| profile.stacks.find(id));
             let alike = divided.sums.entry((thread, digits(wait))).or_default();
             alike.all += time;

@@ -140,23 +140,25 @@ pub fn strips(
     let mut bins: Vec<Vec<Bin>> = found.threads.iter().map(|split| there(split.lived)).collect();
     for row in &profile.recording.thread_times {
         if let Some(thread) = profile.threads.find(row.pid, row.tid) {
-            let running = row.running.0 as f64;
-            all.spread(&mut bins[thread.index()], State::Running, (row.time, row.span), running);
+            for (when, running) in parts(selection, thread, (row.time, row.span), row.running) {
+                all.spread(&mut bins[thread.index()], State::Running, when, running);
+            }
         }
     }
     for row in wait_rows(profile, selection) {
         let (wait, at) = (row.wait, row.thread.index());
-        let (amount, when) = (wait.waited.0 as f64, (wait.time, wait.span));
         // Here each wait stays where it was in time; one without a stack is divided like those that have one.
-        if let Some(like) = row.like {
-            let sum: f64 = like.iter().sum();
-            for (reason, part) in Reason::ALL.into_iter().zip(like).filter(|(_, part)| *part > 0.0)
-            {
-                all.spread(&mut bins[at], State::of(reason), when, amount * part / sum);
+        for (when, amount) in parts(selection, row.thread, (wait.time, wait.span), wait.waited) {
+            if let Some(like) = row.like {
+                let sum: f64 = like.iter().sum();
+                let parts = Reason::ALL.into_iter().zip(like).filter(|(_, part)| *part > 0.0);
+                for (reason, part) in parts {
+                    all.spread(&mut bins[at], State::of(reason), when, amount * part / sum);
+                }
+            } else {
+                let state = row.blocked.map_or(State::Ready, |blocked| State::of(blocked.reason));
+                all.spread(&mut bins[at], state, when, amount);
             }
-        } else {
-            let state = row.blocked.map_or(State::Ready, |blocked| State::of(blocked.reason));
-            all.spread(&mut bins[at], state, when, amount);
         }
     }
     for (split, bins) in found.threads.iter().zip(&mut bins) {
@@ -167,6 +169,22 @@ pub fn strips(
         all.strips.push(Strip { thread: ThreadIndex::new(at), bins });
     }
     all
+}
+
+/// The parts of a span that regions let in, each as a span with its part of an amount of time.
+fn parts(
+    selection: &Selection,
+    thread: ThreadIndex,
+    (time, span): (Nanos, Nanos),
+    amount: Nanos,
+) -> Vec<((Nanos, Nanos), f64)> {
+    if !selection.chooses_regions() || span.0 == 0 {
+        return vec![((time, span), amount.0 as f64)];
+    }
+    let parts = selection.parts(thread, time, time + span).into_iter().map(|(from, to)| {
+        ((from, to - from), amount.0 as f64 * (to - from).0 as f64 / span.0 as f64)
+    });
+    parts.collect()
 }
 
 /// Moves a part of each bin's waits to `Ready`, in proportion: as much as [`Threading`] states for all waits together, because
@@ -196,7 +214,7 @@ fn spin(
     let mut table = SpinTable::new(&profile.stacks);
     for sample in &profile.recording.samples {
         let Some(thread) = profile.threads.find(sample.pid, sample.tid) else { continue };
-        if !selection.has_time(sample.time) || count == 0 {
+        if !selection.has(thread, sample.time) || count == 0 {
             continue;
         }
         let stack = sample.stack.and_then(|id| profile.stacks.find(id));

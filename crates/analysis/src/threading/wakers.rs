@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use base::{Pid, RemoteAddr, StackId, Tid};
 use facts::{WaitKind, Wake};
 
-use super::{Reason, Threading, WaitPlace, WaitSum, reason, selected_share};
+use super::{Reason, Threading, WaitPlace, WaitSum, reason};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::LocationId;
@@ -106,7 +106,7 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, Pla
         let Some(place) = place_of(profile, (wait.pid, wait.tid, wait.stack, wait.object)) else {
             continue;
         };
-        let share = selected_share(selection, wait.time, wait.span);
+        let share = selection.share(place.thread, wait.time, wait.span);
         let part = Part { time: wait.waited.0 as f64 * share, waits: wait.waits as f64 * share };
         let at = seen.entry(place).or_default();
         at.all.add(&part);
@@ -119,7 +119,7 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, Pla
         let Some(place) = place_of(profile, (wake.pid, wake.tid, wake.stack, wake.object)) else {
             continue;
         };
-        let share = selected_share(selection, wake.time, wake.span);
+        let share = selection.share(place.thread, wake.time, wake.span);
         let part = Part { time: wake.waited.0 as f64 * share, waits: wake.wakes as f64 * share };
         let at = seen.entry(place).or_default();
         at.wakers.entry(woken_by(profile, wake)).or_default().add(&part);

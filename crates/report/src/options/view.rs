@@ -55,7 +55,7 @@ views! {
                 by object";
     Pace = "pace": "loops: native iterations per second, time per iteration, trip count, and the register that \
                 shows it";
-    Regions = "regions": "regions that the program marks in its code: passes, times, lengths of passes";
+    Regions = "regions": "regions that the program marks in its code: passes, times, lengths of passes, traffic with memory";
     Events = "events": "events of the hardware and the kernel that were counted (knob event-config)";
     Uarch = "uarch": "top-down tree of counted events: which part of the pipeline slots and cycles went where, and what to look at next";
 }
@@ -77,6 +77,7 @@ impl View {
                 | View::Findings
                 | View::Objects
                 | View::Nodes
+                | View::Regions
         )
     }
 

@@ -168,6 +168,7 @@ impl Summary {
             findings: crate::findings::summaries(judged, result),
             undecided: crate::findings::undecided(judged),
             top_objects: memory.top_objects,
+            regions: analysis::marked::regions_by_time(profile),
             notes,
             extra,
             runs: run.runs.len().max(1) as u64,

@@ -106,6 +106,9 @@ pub struct Summary {
     pub findings: Vec<FindingSummary>,
     pub undecided: Vec<UndecidedSummary>,
     pub top_objects: Vec<TopObject>,
+    /// Regions that the program marks, those with most time first; only where there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<String>,
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) extra: TextExtra,

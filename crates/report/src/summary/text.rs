@@ -327,6 +327,15 @@ fn next(summary: &Summary, page: &mut Page) {
         let words: Vec<String> = summary.command.iter().map(|word| quoted(word)).collect();
         add(format!("fathom collect threading -- {}", words.join(" ")), "what it waits for");
     }
+    if !summary.regions.is_empty() {
+        const NAMED: usize = 3;
+        let (named, all) = (summary.regions.iter().take(NAMED), summary.regions.len());
+        let more = if all > NAMED { format!(" and {} more", all - NAMED) } else { String::new() };
+        let names: Vec<String> = named.map(|name| printable(name)).collect();
+        let says = format!("the program's regions: {}{more}", names.join(", "));
+        commands.push((format!("fathom report regions -r {result}"), says));
+    }
+    let mut add = |command: String, says: &str| commands.push((command, says.to_owned()));
     if summary.analysis == "memory-access" {
         add(format!("fathom report findings -r {result}"), "evidence, and what is undecided");
     }

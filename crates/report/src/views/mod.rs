@@ -164,6 +164,15 @@ impl<'a> Request<'a> {
         notes.into_iter().chain(self.pause_note()).chain(self.marks_note()).collect()
     }
 
+    /// What a filter on regions takes in that is in none.
+    pub(crate) fn regions_note(&self) -> Option<String> {
+        let share = self.selection.between_short_passes()? * 100.0;
+        Some(format!(
+            "{} % of the selected time lies between passes of the region that are too short to be told apart from it.",
+            text::percent(share)
+        ))
+    }
+
     /// Remarks on sampled figures.
     fn sampling_notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
@@ -196,6 +205,7 @@ fn describe(filter: &Filter) -> String {
         | Filter::SourceFile(value)
         | Filter::Thread(value)
         | Filter::Object(value)
+        | Filter::Region(value)
         | Filter::Process(value) => format!("{} {value}", filter.name()),
     }
 }

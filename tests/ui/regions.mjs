@@ -1,0 +1,57 @@
+// Regions that the program marks are lanes of the timeline, filters and a table; marks are flags, pauses are hatched.
+//
+//   node tests/ui/regions.mjs CHROMIUM ADDRESS          (crates/web/tests/regions.rs)
+
+import assert from "node:assert/strict";
+import { open } from "./harness.mjs";
+
+const { address, page, step, view, run, served, tab } = await open();
+const lane = (name) => view.locator("svg.rest text.lane", { hasText: name }).first();
+
+step("the summary names them, and leads to their table", async () => {
+  await page.goto(address);
+  await view.getByText("Regions of the program: solve, ", { exact: false }).waitFor();
+  await view.getByRole("button", { name: "Show them" }).click();
+  assert.deepEqual((await view.getByRole("grid").getByRole("row").allTextContents()).length, 4, "a heading and three regions");
+});
+step("each has a lane, with the lengths of its passes", async () => {
+  await tab("Timeline");
+  for (const name of ["solve", "step", "io"]) await lane(name).waitFor();
+  await view.locator("svg.rest .onbox", { hasText: "1,000 passes, 200 ms" }).waitFor();
+  await view.locator("svg.rest .onbox", { hasText: "300 ms" }).waitFor();
+  await view.locator("svg.rest .onbox", { hasText: "200 ms, open at the end" }).waitFor();
+});
+step("marks fly as flags, and what was paused is hatched", async () => {
+  assert.deepEqual(await view.locator("svg.top .flag text").allTextContents(), ["warm", "second phase"]);
+  assert.equal(await view.locator("svg.rest .paused").count(), 1);
+  await view.getByText("3 marks and pauses of the run").click();
+  await view.locator(".programmarks").getByText("second phase").waitFor();
+});
+step("a click on a pass selects its time", async () => {
+  const box = await view.locator("svg.rest .onbox", { hasText: "open at the end" }).boundingBox();
+  await page.mouse.click(box.x + 5, box.y + 5);
+  const filters = page.getByRole("group", { name: "Filters" });
+  await filters.getByText(/time: 800 ms to 1/).waitFor();
+  await page.getByRole("button", { name: "Clear all" }).click();
+});
+step("a click on a name chooses the region in all views, or a view says that it does not follow", async () => {
+  await lane("io").click();
+  const filters = page.getByRole("group", { name: "Filters" });
+  await filters.getByText("region: io").waitFor();
+  await tab("Bottom-up");
+  // Half of the last 0.2 s of a thread that is sampled 1000 times a second.
+  const whole = view.getByText("100.0 % of the whole run", { exact: false });
+  if (served) {
+    await view.locator(".taken").waitFor();
+    assert.equal(await whole.count(), 0);
+    assert.equal(await view.getByText("do not follow", { exact: false }).count(), 0);
+  } else {
+    await whole.waitFor();
+    await view.getByText("do not follow the region taken in; fathom open filters them by more.", { exact: false }).waitFor();
+  }
+  await page.reload();
+  await filters.getByText("region: io").waitFor();
+  await page.getByRole("button", { name: "Clear all" }).click();
+});
+
+await run();
