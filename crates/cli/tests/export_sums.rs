@@ -7,6 +7,8 @@
 #[allow(dead_code, unused_imports, reason = "the tests of report use all of them")]
 mod recordings;
 
+use std::collections::BTreeMap;
+
 use export::Exported;
 use facts::Recording;
 use report::{Options, View};
@@ -206,6 +208,83 @@ fn a_trace_of_perfetto_has_each_bin_of_bandwidth() {
         );
     }
     assert!(values.is_sorted_by_key(|(time, _)| *time));
+}
+
+#[test]
+fn regions_marks_and_pauses_are_in_a_trace_of_perfetto() {
+    let recording = recordings::paused(recordings::triad());
+    let trace = Exported::new(&recording, "r000ma").perfetto();
+    let (mut tracks, mut events) = (BTreeMap::new(), Vec::new());
+    for (_, packet) in fields(&trace) {
+        let Field::Bytes(packet) = packet else { panic!("no message") };
+        let packet = fields(packet);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if let Some(descriptor) = part(&packet, 60).map(fields) {
+            tracks.insert(number(&descriptor, 1), part(&descriptor, 2).map(text));
+        } else if let Some(event) = part(&packet, 11).map(fields) {
+            let track = tracks[&number(&event, 11)].clone().expect("a name");
+            let name = part(&event, 23).map(text).unwrap_or_default();
+            events.push((track, number(&event, 9), number(&packet, 8), name));
+        }
+    }
+    let on = |begin: &str| {
+        let of = events.iter().filter(|event| event.0.starts_with(begin));
+        of.map(|(_, kind, time, name)| {
+            (kind.unwrap_or(0), time.unwrap_or(0) / 1_000_000, name.as_str())
+        })
+        .collect::<Vec<_>>()
+    };
+    let marks = on("marks and pauses");
+    assert_eq!(marks[..2], [(3, 250, "warm"), (3, 900, "second phase")]);
+    assert_eq!(marks[2..], [(1, 500, "paused: nothing was observed"), (2, 750, "")]);
+    let regions = on("regions of");
+    let passes = [
+        (1, 100, "solve"),
+        (2, 400, ""),
+        (1, 800, "io (the recording ended in it)"),
+        (2, 1000, ""),
+        (1, 100, "step (1000 passes, 200.000 ms in them)"),
+        (2, 350, ""),
+    ];
+    assert_eq!(regions, passes);
+}
+
+#[test]
+fn regions_marks_and_pauses_are_markers_of_firefox() {
+    let recording = recordings::paused(recordings::triad());
+    let profile = Exported::new(&recording, "r000ma").firefox();
+    let profile: Value = serde_json::from_str(&profile).expect("JSON");
+    let mut found = Vec::new();
+    for thread in profile["threads"].as_array().expect("threads") {
+        let markers = &thread["markers"];
+        let length = markers["length"].as_u64().expect("a number") as usize;
+        for key in ["name", "startTime", "endTime", "phase", "category", "data"] {
+            assert_eq!(markers[key].as_array().expect("a column").len(), length, "{key}");
+        }
+        for at in 0..length {
+            let name = &thread["stringArray"][markers["name"][at].as_u64().unwrap() as usize];
+            let says = markers["data"][at]["name"].as_str().unwrap_or_default();
+            let times = (markers["startTime"][at].as_f64(), markers["endTime"][at].as_f64());
+            found.push((name.as_str().unwrap(), says, times));
+        }
+    }
+    let close = |a: Option<f64>, b: Option<f64>| match (a, b) {
+        (Some(a), Some(b)) => (a - b).abs() < 1e-3,
+        (a, b) => a == b,
+    };
+    for (name, says, from, to) in [
+        ("solve", "", 100.0, Some(400.0)),
+        ("step", "1000 passes, 200.000 ms in them", 100.0, Some(350.0)),
+        ("io", "the recording ended in it", 800.0, Some(1000.0)),
+        ("Mark", "warm", 250.0, None),
+        ("Mark", "second phase", 900.0, None),
+        ("Paused", "nothing was observed", 500.0, Some(750.0)),
+    ] {
+        let is = |one: &&(&str, &str, (Option<f64>, Option<f64>))| {
+            one.0 == name && one.1 == says && close(one.2.0, Some(from)) && close(one.2.1, to)
+        };
+        assert!(found.iter().any(|one| is(&one)), "{name} {says}: {found:?}");
+    }
 }
 
 #[test]

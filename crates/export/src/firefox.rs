@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use base::Nanos;
 use facts::Metric;
 use serde_json::{Value, json};
 
-use crate::stacks::{Exported, TimedSample, TimedThread};
+use crate::stacks::{Exported, TimedPass, TimedSample, TimedThread};
 
 const VERSION: u32 = 55;
 const USER: usize = 0;
@@ -145,6 +146,7 @@ pub(crate) fn firefox(exported: &Exported) -> String {
         .iter()
         .map(|thread| thread_json(exported, &mut libraries, thread))
         .collect();
+    add_markers(exported, &mut threads);
     let counters =
         if threads.is_empty() { Vec::new() } else { counters(exported, &mut threads[0]) };
     let library = |name: &String| {
@@ -208,7 +210,7 @@ fn thread_json(exported: &Exported, libraries: &mut Table<String>, thread: &Time
     });
     let mut value = tables.json();
     value["samples"] = samples;
-    value["markers"] = markers(&[], 0);
+    value["markers"] = markers(&[]);
     value["name"] = json!(thread.name);
     value["isMainThread"] = json!(thread.tid.0 == thread.pid.0);
     value["processName"] = json!(thread.process);
@@ -217,7 +219,11 @@ fn thread_json(exported: &Exported, libraries: &mut Table<String>, thread: &Time
     value["processShutdownTime"] = Value::Null;
     value["registerTime"] = json!(milliseconds(thread.start.0));
     value["unregisterTime"] = json!(milliseconds(thread.end.0));
-    value["pausedRanges"] = json!([]);
+    let paused = exported.pauses.iter().map(|(start, end)| {
+        let (start, end) = (milliseconds(start.0), milliseconds(end.0));
+        json!({"startTime": start, "endTime": end, "reason": "collecting"})
+    });
+    value["pausedRanges"] = paused.collect();
     value["pid"] = json!(thread.pid.0.to_string());
     value["tid"] = json!(thread.tid.0.to_string());
     value["showMarkersInTimeline"] = json!(true);
@@ -261,32 +267,97 @@ fn counters(exported: &Exported, thread: &mut Value) -> Vec<Value> {
     };
     let gaps: Vec<(u64, u64)> =
         exported.bandwidth.iter().filter(unknown).map(|bin| (bin.start.0, bin.end.0)).collect();
-    if !gaps.is_empty() {
-        let texts = thread["stringArray"].as_array_mut();
-        let name = texts.map_or(0, |texts| {
-            texts.push(json!("DRAM traffic not estimated"));
-            texts.len() - 1
-        });
-        thread["markers"] = markers(&gaps, name);
-    }
+    let says = "no estimate: the counter shows the last rate";
+    let gap = |(start, end)| Marker {
+        name: "DRAM traffic not estimated",
+        start,
+        end: Some(end),
+        says: Some(says.to_owned()),
+    };
+    append(thread, gaps.into_iter().map(gap).collect());
     let read = counter("estimated DRAM read, bytes", |bin| &bin.read);
     let write = counter("estimated DRAM write, bytes", |bin| &bin.write);
     read.into_iter().chain(write).collect()
 }
 
-/// Spans of a thread, with the position of their name.
-fn markers(spans: &[(u64, u64)], name: usize) -> Value {
-    /// `INTERVAL` of the viewer's src/app-logic/constants.ts.
+/// Something that a thread shows over time.
+struct Marker<'a> {
+    name: &'a str,
+    start: u64,
+    /// `None` of a moment.
+    end: Option<u64>,
+    says: Option<String>,
+}
+
+fn of_pass(pass: &TimedPass) -> Marker<'_> {
+    let TimedPass { region, start, end, .. } = pass;
+    Marker { name: region, start: start.0, end: Some(end.0), says: pass.remark() }
+}
+
+/// Passes of each thread through regions; and of the first one what concerns all.
+fn add_markers(exported: &Exported, threads: &mut [Value]) {
+    for (at, thread) in threads.iter_mut().enumerate() {
+        let passes = exported.passes.iter().filter(|pass| pass.thread == at);
+        let mut all: Vec<Marker<'_>> = passes.map(of_pass).collect();
+        if at == 0 {
+            let mark = |(time, name): &(Nanos, String)| Marker {
+                name: "Mark",
+                start: time.0,
+                end: None,
+                says: Some(name.clone()),
+            };
+            all.extend(exported.marks.iter().map(mark));
+            let paused = exported.pauses.iter().map(|(start, end)| Marker {
+                name: "Paused",
+                start: start.0,
+                end: Some(end.0),
+                says: Some("nothing was observed".to_owned()),
+            });
+            all.extend(paused);
+        }
+        append(thread, all);
+    }
+}
+
+/// Writes markers behind those that a thread has.
+fn append(thread: &mut Value, found: Vec<Marker<'_>>) {
+    let texts = thread["stringArray"].as_array().map_or(0, Vec::len);
+    let mut names: Vec<&str> = found.iter().map(|marker| marker.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let named: Vec<(usize, Marker<'_>)> = found
+        .into_iter()
+        .map(|marker| (texts + names.partition_point(|name| *name < marker.name), marker))
+        .collect();
+    if let Some(texts) = thread["stringArray"].as_array_mut() {
+        texts.extend(names.into_iter().map(|name| json!(name)));
+    }
+    let Value::Object(columns) = markers(&named) else { return };
+    for (key, more) in columns {
+        match (&mut thread["markers"][&key], more) {
+            (Value::Array(all), Value::Array(more)) => all.extend(more),
+            (length, more) => {
+                *length = json!(length.as_u64().unwrap_or(0) + more.as_u64().unwrap_or(0));
+            }
+        }
+    }
+}
+
+/// Each with the position of its name.
+fn markers(found: &[(usize, Marker<'_>)]) -> Value {
+    /// `INSTANT` and `INTERVAL` of the viewer's src/app-logic/constants.ts.
+    const MOMENT: u32 = 0;
     const SPAN: u32 = 1;
-    let data = json!({"type": "Text", "name": "no estimate: the counter shows the last rate"});
+    let column =
+        |of: &dyn Fn(&(usize, Marker<'_>)) -> Value| found.iter().map(of).collect::<Value>();
     json!({
-        "length": spans.len(),
-        "name": vec![name; spans.len()],
-        "startTime": spans.iter().map(|span| milliseconds(span.0)).collect::<Vec<_>>(),
-        "endTime": spans.iter().map(|span| milliseconds(span.1)).collect::<Vec<_>>(),
-        "phase": vec![SPAN; spans.len()],
-        "category": vec![USER; spans.len()],
-        "data": vec![data; spans.len()],
+        "length": found.len(),
+        "name": column(&|(name, _)| json!(name)),
+        "startTime": column(&|(_, marker)| json!(milliseconds(marker.start))),
+        "endTime": column(&|(_, marker)| json!(marker.end.map(milliseconds))),
+        "phase": column(&|(_, marker)| json!(if marker.end.is_some() { SPAN } else { MOMENT })),
+        "category": column(&|_| json!(USER)),
+        "data": column(&|(_, marker)| json!(marker.says.as_ref().map(|says| json!({"type": "Text", "name": says})))),
     })
 }
 

@@ -10,7 +10,7 @@ use analysis::objects::{Objects, Pieces};
 use analysis::stack_cells::{FigureCells, StackFigure, stack_cells};
 use analysis::{Code, FunctionId, Key, LocationId, Profile, Selection, ThreadIndex, TracedCode};
 use base::{Nanos, Pid, Tid};
-use facts::{Evidence, Privilege, Recording};
+use facts::{Evidence, MarkKind, Privilege, Recording};
 
 /// What is counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +68,32 @@ pub(crate) struct TimedThread {
     pub(crate) samples: Vec<TimedSample>,
 }
 
+/// Passes of a thread through a region that the program marks.
+pub(crate) struct TimedPass {
+    /// Position of the thread.
+    pub(crate) thread: usize,
+    pub(crate) region: String,
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    /// How many ended in this time; 0 of one that the recording's end cut off.
+    pub(crate) passes: u64,
+    /// How long these took.
+    pub(crate) inside: Nanos,
+}
+
+impl TimedPass {
+    /// What a viewer shows besides the name, where it is not one pass.
+    pub(crate) fn remark(&self) -> Option<String> {
+        match self.passes {
+            0 => Some("the recording ended in it".to_owned()),
+            1 => None,
+            passes => {
+                Some(format!("{passes} passes, {:.3} ms in them", self.inside.0 as f64 / 1e6))
+            }
+        }
+    }
+}
+
 /// CPU time of a thread over time.
 pub(crate) struct Lane {
     pub(crate) thread: String,
@@ -94,6 +120,12 @@ pub struct Exported {
     pub(crate) threads: Vec<TimedThread>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) bandwidth: Vec<BandwidthBin>,
+    /// In the order of their begin, what is around before what is within.
+    pub(crate) passes: Vec<TimedPass>,
+    /// Moments that the user or the program named.
+    pub(crate) marks: Vec<(Nanos, String)>,
+    /// When nothing was observed.
+    pub(crate) pauses: Vec<(Nanos, Nanos)>,
 }
 
 const SAMPLES: Figure = Figure { name: "samples", unit: "count" };
@@ -267,6 +299,7 @@ impl Exported {
         let bandwidth = memory.bandwidth(Bands::default()).map(|found| found.bins);
         let Builder { frames, figures, samples, .. } = builder;
         let all = figures.len();
+        let marks = recording.marks.iter().filter(|mark| mark.kind == MarkKind::Mark);
         let samples = samples.into_iter().map(|part| {
             let mut amounts = vec![0.0; all];
             part.amounts.into_iter().for_each(|(figure, amount)| amounts[figure] = amount);
@@ -283,6 +316,9 @@ impl Exported {
             threads,
             lanes,
             bandwidth: bandwidth.unwrap_or_default(),
+            passes: passes(&profile),
+            marks: marks.map(|mark| (mark.time, mark.name.clone())).collect(),
+            pauses: profile.pauses().all().to_vec(),
         }
     }
 
@@ -297,6 +333,23 @@ impl Exported {
     pub fn main_figure(&self) -> Option<usize> {
         self.figure(CPU.name).or((!self.figures.is_empty()).then_some(0))
     }
+}
+
+fn passes(profile: &Profile<'_>) -> Vec<TimedPass> {
+    let recording = profile.recording;
+    let mut all: Vec<_> = recording.marked_passes.iter().collect();
+    all.sort_by_key(|pass| (pass.time, pass.depth));
+    let timed = |pass: &facts::MarkedPass| {
+        Some(TimedPass {
+            thread: profile.threads.find(pass.pid, pass.tid)?.index(),
+            region: recording.marked_regions.get(pass.region as usize)?.name.clone(),
+            start: pass.time,
+            end: pass.time + pass.span,
+            passes: pass.passes,
+            inside: pass.inside,
+        })
+    };
+    all.into_iter().filter_map(timed).collect()
 }
 
 fn lanes_of(profile: &Profile<'_>, cells: &FigureCells, factor: f64) -> Vec<Lane> {
