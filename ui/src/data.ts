@@ -11,6 +11,8 @@ export interface Data {
   /** Which side the other result is, where there is one. */
   compares: "base" | "new" | false;
   scales: boolean;
+  /** It is of a dataset: many results. */
+  fleet?: boolean;
   run?: Glance;
 }
 

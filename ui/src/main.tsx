@@ -14,6 +14,7 @@ import type { StacksDocument } from "./types";
 import { AroundView, CallsView } from "./views/calls";
 import { CompareView } from "./views/compare";
 import { FlameView } from "./views/flame";
+import { FleetView } from "./views/fleet";
 import { ObjectsView } from "./views/objects";
 import { PlatformView } from "./views/platform";
 import { RooflineView } from "./views/roofline";
@@ -155,7 +156,7 @@ function App({ data }: { data: Data }) {
               title={at < 9 ? `${label} (key ${at + 1})` : label} onClick={() => update({ view: key })}>{label}</button>
           ))}
         </nav>
-        <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { chooseTheme(theme() === "dark" ? "light" : "dark"); repaint((count) => count + 1); }}>◐</button>
+        <Theme onChange={() => repaint((count) => count + 1)} />
       </header>
       <Filters />
       {broken && <Failed error={broken} />}
@@ -170,12 +171,35 @@ function App({ data }: { data: Data }) {
   );
 }
 
+/** The page of a dataset has one view. */
+function Fleet({ data }: { data: Data }) {
+  const [, repaint] = useState(0);
+  const [broken, setBroken] = useState<string>();
+  useEffect(() => void whole.then(() => setBroken(cutOff())), []);
+  return (
+    <>
+      <header>
+        <h1>Fathom <span class="code">{data.result}</span></h1>
+        <Theme onChange={() => repaint((count) => count + 1)} />
+      </header>
+      {broken && <Failed error={broken} />}
+      <main><div id="view"><Guard><FleetView /></Guard></div></main>
+      <Explained />
+    </>
+  );
+}
+
+function Theme({ onChange }: { onChange: () => void }) {
+  return <button class="theme" aria-label="Light or dark" title="Light or dark" onClick={() => { chooseTheme(theme() === "dark" ? "light" : "dark"); onChange(); }}>◐</button>;
+}
+
 const root = document.getElementById("app");
 if (root) {
   root.textContent = "";
   restoreTheme();
   try {
-    render(<App data={load()} />, root);
+    const data = load();
+    render(data.fleet ? <Fleet data={data} /> : <App data={data} />, root);
   } catch (error) {
     render(<Failed error={`${error instanceof Error ? error.message : String(error)}. Make it anew: fathom html RESULT -o report.html`} />, root);
   }

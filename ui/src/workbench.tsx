@@ -64,7 +64,8 @@ function markdown(columns: Column[], rows: Row[]): string {
   return line(columns.map(({ label }) => label)) + line(columns.map(({ unit }) => (unit === null ? "---" : "---:"))) + body.join("");
 }
 
-async function copy(text: string): Promise<void> {
+/** Puts a text where it can be pasted from. */
+export async function copy(text: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
   } catch {

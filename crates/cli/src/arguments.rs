@@ -44,7 +44,7 @@ pub enum Command {
     Report(ReportOptions),
     /// Show a result in the browser (serves 127.0.0.1 until Ctrl-C)
     #[command(
-        after_help = "Examples:\n  fathom open\n  fathom open r000ma\n  fathom open r000ma --with r001ma"
+        after_help = "Examples:\n  fathom open\n  fathom open r000ma\n  fathom open r000ma --with r001ma\n  fathom open fleet"
     )]
     Open(OpenOptions),
     /// Write a result as one HTML file that needs no network
@@ -286,7 +286,7 @@ pub struct ReportOptions {
 /// What the page shows.
 #[derive(Args, Debug)]
 pub struct Shown {
-    /// The result [default: the newest in this directory]
+    /// The result, or a dataset [default: the newest result in this directory]
     pub result: Option<PathBuf>,
     /// Compare it with this result
     #[arg(long, value_name = "DIR")]

@@ -41,6 +41,12 @@ impl Failure {
         self
     }
 
+    /// Both in one sentence or two.
+    pub fn says(&self) -> String {
+        let hint = self.hint.as_ref().map(|hint| format!(". {hint}")).unwrap_or_default();
+        sentence(&self.error) + &hint
+    }
+
     /// Prints it to stderr.
     pub fn report(&self) -> ExitCode {
         eprintln!("fathom: {}", sentence(&self.error));

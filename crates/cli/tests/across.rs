@@ -3,6 +3,9 @@
 //! What not: figures of real results (`dataset.rs`). Each program of these facts is for one question, and has an incomplete run
 //! that must not count.
 
+#[path = "../../web/tests/support/mod.rs"]
+mod support;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -25,6 +28,7 @@ struct ByHand {
     at: f64,
     rank: Option<Rank>,
     incomplete: bool,
+    labels: &'static str,
     rows: Vec<(&'static str, Vec<(&'static str, Value)>)>,
 }
 
@@ -106,6 +110,7 @@ impl ByHand {
             ("rack", text(rack)),
             ("started", Value::Real(started as f64 + self.at)),
             ("state", text(if self.incomplete { "incomplete" } else { "complete" })),
+            ("labels", if self.labels.is_empty() { Value::Null } else { text(self.labels) }),
             ("mpi_rank", whole(rank.map(|rank| rank.rank))),
             ("mpi_ranks", whole(rank.and_then(|rank| rank.ranks))),
             ("job_name", rank.and_then(|rank| rank.job.as_deref()).map_or(Value::Null, text)),
@@ -209,6 +214,17 @@ fn of_objects(dataset: &Dataset) {
     let first = of(ByHand::new("numa", "a", 20, 0.0), "x", 2.0, Some((50.0, 25.0)));
     of(first, "y", 7.0, None).add(dataset);
     of(ByHand::new("numa", "b", 20, 1.0), "x", 6.0, Some((10.0, 4.0))).add(dataset);
+}
+
+fn of_results(dataset: &Dataset) {
+    let run = |host, day, labels| ByHand { labels, ..ByHand::new("mem", host, day, 0.0) };
+    let times = |run: ByHand, cpu| run.elapsed(10.0).of_summary("cpu_time", "s", cpu, 0.0);
+    let quick = |run: ByHand, seconds| run.of_summary("elapsed_without_misses", "s", seconds, 0.01);
+    quick(times(run("a", 20, "unit=web.service"), 20.0), 6.0).add(dataset);
+    quick(times(run("b", 22, "unit=db.service,image=db:1"), 10.0), 9.0).add(dataset);
+    // Its memory time is not known.
+    times(run("b", 23, ""), 5.0).add(dataset);
+    times(ByHand { incomplete: true, ..run("a", 24, "") }, 1000.0).add(dataset);
 }
 
 fn of_days(dataset: &Dataset) {
@@ -330,6 +346,26 @@ fn known() -> Vec<Known> {
             ]],
         ),
         ("trend", &["program=tr", "window=2"], of_trend()),
+        ("results", &["program=mem"], of_each()),
+    ]
+}
+
+fn of_each() -> Vec<Vec<(&'static str, Cell)>> {
+    vec![
+        vec![("state", Text("incomplete")), ("day", Text("2026-11-24"))],
+        vec![("host", Text("b")), ("labels", Nothing), ("cpu_time", Figure(5.0, 5.0, 5.0))],
+        vec![
+            ("labels", Text("unit=db.service,image=db:1")),
+            ("memory_time", Figure(1.0, 0.804_004, 1.196_00)),
+        ],
+        vec![
+            ("host", Text("a")),
+            ("program", Text("mem")),
+            ("elapsed", Figure(10.0, 10.0, 10.0)),
+            // 20 s of CPU time, of which 4 of 10 s of elapsed time are saved; the 6 s of the rest are known to 0.196 s.
+            ("memory_time", Figure(8.0, 7.608_01, 8.391_99)),
+            ("runs", Number(1.0)),
+        ],
     ]
 }
 
@@ -354,8 +390,8 @@ fn of_trend() -> Vec<Vec<(&'static str, Cell)>> {
 fn by_hand(fathom: &Fathom) -> bool {
     let path = fathom.scratch.join("ds");
     let dataset = Dataset::create(&path).expect("a dataset");
-    for facts in [of_ranks, of_hosts, of_two_sides, of_functions, of_bandwidth, of_objects, of_days]
-    {
+    let all = [of_ranks, of_hosts, of_two_sides, of_functions, of_bandwidth, of_objects, of_days];
+    for facts in all.into_iter().chain([of_results as fn(&Dataset)]) {
         facts(&dataset);
     }
     let first = |mut folder: std::path::PathBuf| {
@@ -439,6 +475,27 @@ fn duckdb_answers_every_question() {
             &text,
         );
     }
+}
+
+/// `fathom html` carries the answers that `fathom open` gives, and needs no server.
+#[test]
+fn the_page_of_a_dataset_is_clicked_through() {
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "across-page");
+    let Some(folder) = python_with("requirements.txt") else { return };
+    let dataset = Dataset::create(&fathom.scratch.join("ds")).expect("a dataset");
+    of_results(&dataset);
+    of_functions(&dataset);
+    of_days(&dataset);
+    let output = fathom
+        .command(["html", "ds", "-o", "fleet.html"])
+        .env("PATH", path_with(&folder))
+        .output()
+        .expect("fathom runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fathom.scratch.join("fleet.html");
+    support::click_through("fleet.mjs", &format!("file://{}", page.display()), &[]);
+    let wrong = fathom.output(["html", "ds", "--with", "ds", "-o", "x.html"]);
+    assert_eq!(wrong.status.code(), Some(2));
 }
 
 #[test]

@@ -71,7 +71,8 @@ const fn common(
     Parameter { name, kind, default: Some(default), meaning }
 }
 
-const TEXTS: [(&str, &str); 8] = [
+const TEXTS: [(&str, &str); 9] = [
+    ("results", include_str!("../questions/results.sql")),
     ("imbalance", include_str!("../questions/imbalance.sql")),
     ("slowest-node", include_str!("../questions/slowest-node.sql")),
     ("regressed", include_str!("../questions/regressed.sql")),

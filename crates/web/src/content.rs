@@ -73,12 +73,45 @@ const MOST_ROWS: usize = 5000;
 /// The code of the function around an offset of a module's file; `None` when the file is not there or another build.
 pub type CodeOf = dyn Fn(&Module, FileOffset) -> Option<FunctionCode> + Sync;
 
+/// What a page is of.
+pub trait Subject: Sync {
+    /// What the user calls it.
+    fn name(&self) -> &str;
+
+    /// The answer to a question, as JSON.
+    ///
+    /// # Errors
+    /// When it is no question, or has no answer.
+    fn answer(&self, question: &str) -> Result<String, WebError>;
+
+    /// Questions that a server answers before they are asked.
+    fn ahead(&self) -> &'static [&'static str];
+
+    /// Everything that the page carries. `everything`: for a self-contained page; else only what is available without
+    /// computing.
+    fn data(&self, everything: bool) -> Carried;
+}
+
+/// The first questions of a page, in their order and wording: answered in advance, because a very large recording
+/// takes seconds to sum up. Everything that is computed once and used by many views is computed for these.
+const AHEAD: [&str; 9] = [
+    "summary",
+    "latency",
+    "stacks",
+    "hotspots?group=function&limit=400",
+    "objects?count=100&from=0",
+    "timeline?group=thread&limit=60",
+    "timeline?limit=400",
+    "bandwidth",
+    "bandwidth?group=module,function&limit=250",
+];
+
 /// What a page carries.
-pub(crate) struct Carried {
+pub struct Carried {
     /// What the page is of, as JSON.
-    pub(crate) head: String,
+    pub head: String,
     /// Questions with their answers, as JSON; the first is what is shown first.
-    pub(crate) documents: Vec<(String, String)>,
+    pub documents: Vec<(String, String)>,
 }
 
 /// The other result of a comparison.
@@ -171,52 +204,6 @@ impl<'a> Site<'a> {
         self.prepared.get_or_init(|| Prepared::new(self.recording))
     }
 
-    /// What the user calls the result.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The answer to a question such as `hotspots?group=function`, as JSON.
-    ///
-    /// # Errors
-    /// When it is no question, or the recording does not have what it asks for.
-    pub fn answer(&self, question: &str) -> Result<String, WebError> {
-        let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
-        match query.name.as_str() {
-            "stacks" => Ok(report::stacks(self.prepared(), &query.filters()?, &self.name)?),
-            "layout" => Ok(layout(self.recording).to_string()),
-            "moments" => {
-                let limit = query.value("limit").map(str::parse).transpose();
-                let limit = limit.map_err(|_| WebError::Query(question.to_owned()))?;
-                Ok(report::moments(self.prepared(), &query.filters()?, limit, &self.name)?)
-            }
-            "points" => Ok(report::points(self.prepared(), &self.name)),
-            "platform" => Ok(compact(&report::platform(self.prepared(), &self.name))),
-            "text" => {
-                let file = query.value("file").unwrap_or_default();
-                let text = texts::text(self.recording, self.sources, file);
-                let text = text.ok_or_else(|| WebError::NoText(file.to_owned()))?;
-                Ok(json!({ "file": file, "text": text }).to_string())
-            }
-            "assembly" => {
-                let of = |name| query.value(name).unwrap_or_default();
-                let code = report::assembly(
-                    self.prepared(),
-                    (of("function"), of("module")),
-                    &|module, offset| (self.codes)(module, offset),
-                );
-                code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
-            }
-            "diff" => self.with_other(|compared| &compared.diff),
-            "other-stacks" => self.with_other(|compared| &compared.stacks),
-            "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
-            _ => match query.window()? {
-                Some(window) => self.part(&query, &window),
-                None => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
-            },
-        }
-    }
-
     fn with_other(&self, of: impl Fn(&Compared) -> &String) -> Result<String, WebError> {
         self.compared
             .as_ref()
@@ -245,46 +232,6 @@ impl<'a> Site<'a> {
             if options.view == View::Timeline { options.limit.or(Some(400)) } else { limit };
         let options = Options { limit, ..options.clone() };
         Ok(build_prepared(self.prepared(), &options, &self.sources)?)
-    }
-
-    /// Everything that the page carries. `everything`: for a self-contained page; else only what is available without
-    /// computing.
-    pub(crate) fn data(&self, everything: bool) -> Carried {
-        let embedded: &[&str] = if everything { &EMBEDDED } else { &[] };
-        let mut questions: Vec<String> =
-            embedded.iter().map(|question| (*question).to_owned()).collect();
-        if self.compared.is_some() {
-            questions.extend(["diff".to_owned(), "other-stacks".to_owned()]);
-        }
-        if self.sweep.is_some() {
-            questions.push("scale".to_owned());
-        }
-        if everything {
-            questions
-                .extend(self.texts().iter().map(|file| format!("text?file={}", encoded(file))));
-            questions.extend(self.functions().iter().map(|(function, module)| {
-                format!("assembly?function={}&module={}", encoded(function), encoded(module))
-            }));
-        }
-        let answer = |question: &String| {
-            let answer = self.answer(question);
-            let failed = |error: WebError| json!({ "error": error.to_string() }).to_string();
-            let answer = answer.unwrap_or_else(failed);
-            let answer = match question.starts_with("assembly?") {
-                true => near_samples(answer),
-                false => answer,
-            };
-            (question.clone(), packed(&answer))
-        };
-        let head = json!({
-            "mode": if everything { "file" } else { "server" },
-            "result": self.name,
-            "problems": self.problems,
-            "compares": self.compared.as_ref().map_or(json!(false), |compared| json!(compared.side)),
-            "scales": self.sweep.is_some(),
-            "run": glance(self.recording),
-        });
-        Carried { head: head.to_string(), documents: report::each_long(&questions, answer) }
     }
 
     /// The functions with the most time.
@@ -331,6 +278,91 @@ impl<'a> Site<'a> {
             }
         }
         chosen
+    }
+}
+
+impl Subject for Site<'_> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ahead(&self) -> &'static [&'static str] {
+        &AHEAD
+    }
+
+    fn answer(&self, question: &str) -> Result<String, WebError> {
+        let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
+        match query.name.as_str() {
+            "stacks" => Ok(report::stacks(self.prepared(), &query.filters()?, &self.name)?),
+            "layout" => Ok(layout(self.recording).to_string()),
+            "moments" => {
+                let limit = query.value("limit").map(str::parse).transpose();
+                let limit = limit.map_err(|_| WebError::Query(question.to_owned()))?;
+                Ok(report::moments(self.prepared(), &query.filters()?, limit, &self.name)?)
+            }
+            "points" => Ok(report::points(self.prepared(), &self.name)),
+            "platform" => Ok(compact(&report::platform(self.prepared(), &self.name))),
+            "text" => {
+                let file = query.value("file").unwrap_or_default();
+                let text = texts::text(self.recording, self.sources, file);
+                let text = text.ok_or_else(|| WebError::NoText(file.to_owned()))?;
+                Ok(json!({ "file": file, "text": text }).to_string())
+            }
+            "assembly" => {
+                let of = |name| query.value(name).unwrap_or_default();
+                let code = report::assembly(
+                    self.prepared(),
+                    (of("function"), of("module")),
+                    &|module, offset| (self.codes)(module, offset),
+                );
+                code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
+            }
+            "diff" => self.with_other(|compared| &compared.diff),
+            "other-stacks" => self.with_other(|compared| &compared.stacks),
+            "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
+            _ => match query.window()? {
+                Some(window) => self.part(&query, &window),
+                None => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
+            },
+        }
+    }
+
+    fn data(&self, everything: bool) -> Carried {
+        let embedded: &[&str] = if everything { &EMBEDDED } else { &[] };
+        let mut questions: Vec<String> =
+            embedded.iter().map(|question| (*question).to_owned()).collect();
+        if self.compared.is_some() {
+            questions.extend(["diff".to_owned(), "other-stacks".to_owned()]);
+        }
+        if self.sweep.is_some() {
+            questions.push("scale".to_owned());
+        }
+        if everything {
+            questions
+                .extend(self.texts().iter().map(|file| format!("text?file={}", encoded(file))));
+            questions.extend(self.functions().iter().map(|(function, module)| {
+                format!("assembly?function={}&module={}", encoded(function), encoded(module))
+            }));
+        }
+        let answer = |question: &String| {
+            let answer = self.answer(question);
+            let failed = |error: WebError| json!({ "error": error.to_string() }).to_string();
+            let answer = answer.unwrap_or_else(failed);
+            let answer = match question.starts_with("assembly?") {
+                true => near_samples(answer),
+                false => answer,
+            };
+            (question.clone(), packed(&answer))
+        };
+        let head = json!({
+            "mode": if everything { "file" } else { "server" },
+            "result": self.name,
+            "problems": self.problems,
+            "compares": self.compared.as_ref().map_or(json!(false), |compared| json!(compared.side)),
+            "scales": self.sweep.is_some(),
+            "run": glance(self.recording),
+        });
+        Carried { head: head.to_string(), documents: report::each_long(&questions, answer) }
     }
 }
 

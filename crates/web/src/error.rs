@@ -27,6 +27,9 @@ pub enum WebError {
     /// No sweep was given.
     #[error("there is no sweep over threads to show: fathom open A --scaling SWEEP")]
     NoSweep,
+    /// The engine that answers questions about many results did not.
+    #[error("{0}")]
+    Across(String),
     /// The socket cannot be had.
     #[error("cannot listen on 127.0.0.1: {0}")]
     Listen(std::io::Error),
@@ -44,6 +47,7 @@ impl WebError {
                 | WebError::NoCode(_)
                 | WebError::NothingToCompare
                 | WebError::NoSweep
+                | WebError::Across(_)
                 | WebError::Report(report::ReportError::Selection(_))
         )
     }

@@ -13,6 +13,7 @@ mod compact;
 mod connections;
 mod content;
 mod error;
+mod fleet;
 mod glance;
 mod http;
 mod layout;
@@ -22,7 +23,8 @@ mod server;
 mod texts;
 mod window;
 
-pub use content::{CodeOf, ComparedResult, EMBEDDED, Site};
+pub use content::{Carried, CodeOf, ComparedResult, EMBEDDED, Site, Subject};
 pub use error::WebError;
+pub use fleet::{Across, FLEET, Fleet};
 pub use page::page;
 pub use server::{Server, serve_text};

@@ -6,20 +6,20 @@
 //! large recording; it has what is known without one.
 
 use crate::bundle::{SCRIPT, STYLE, policy};
-use crate::content::{Carried, Site};
+use crate::content::{Carried, Subject};
 
 /// One file with everything in it: no network, no other file. Opens from disk.
 #[must_use]
-pub fn page(site: &Site<'_>) -> String {
+pub fn page(site: &dyn Subject) -> String {
     html(site, &site.data(true), &policy("'none'"))
 }
 
 /// The page that a server gives: it says what ran, and asks for all figures.
-pub(crate) fn of_server(site: &Site<'_>) -> String {
+pub(crate) fn of_server(site: &dyn Subject) -> String {
     html(site, &site.data(false), &policy("'self'"))
 }
 
-fn html(site: &Site<'_>, data: &Carried, policy: &str) -> String {
+fn html(site: &dyn Subject, data: &Carried, policy: &str) -> String {
     let title = escaped(site.name());
     let mut documents = data.documents.iter();
     let first = documents.next().map_or_else(String::new, document);

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::bundle::policy;
 use crate::connections::Idle;
-use crate::content::Site;
+use crate::content::Subject;
 use crate::http::{Answer, Request, read, write};
 use crate::{WebError, page};
 
@@ -22,19 +22,6 @@ use crate::{WebError, page};
 const NO_ROOM: Duration = Duration::from_millis(20);
 /// Total bytes of the answers that are kept.
 const KEPT: usize = 64 << 20;
-/// The first questions of a page, in their order and wording: answered in advance, because a very large recording
-/// takes seconds to sum up. Everything that is computed once and used by many views is computed for these.
-const AHEAD: [&str; 9] = [
-    "summary",
-    "latency",
-    "stacks",
-    "hotspots?group=function&limit=400",
-    "objects?count=100&from=0",
-    "timeline?group=thread&limit=60",
-    "timeline?limit=400",
-    "bandwidth",
-    "bandwidth?group=module,function&limit=250",
-];
 
 /// A bound socket.
 pub struct Server {
@@ -61,12 +48,12 @@ impl Server {
     }
 
     /// Answers until the process ends.
-    pub fn serve(&self, site: &Site<'_>) {
+    pub fn serve(&self, site: &dyn Subject) {
         let (desk, idle) = (&Desk::default(), &Idle::default());
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 // One at a time, and only while nobody waits: what the user asks for comes first.
-                for question in AHEAD {
+                for question in site.ahead() {
                     desk.wait_until_idle();
                     desk.answer(question, || answered(site, question));
                 }
@@ -93,7 +80,7 @@ impl Server {
         });
     }
 
-    fn answer(&self, request: &Request, site: &Site<'_>, desk: &Desk) -> Answer {
+    fn answer(&self, request: &Request, site: &dyn Subject, desk: &Desk) -> Answer {
         let plain =
             |status, body: &str| Answer { status, kind: "text/plain", body: body.to_owned() };
         if !self.is_us(request.host.as_deref()) {
@@ -173,7 +160,7 @@ fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |other, (a, b)| other | (a ^ b)) == 0
 }
 
-fn answered(site: &Site<'_>, question: &str) -> String {
+fn answered(site: &dyn Subject, question: &str) -> String {
     let refused = |error: WebError| {
         let says = error.to_string();
         if error.is_no_mistake() { json!({ "absent": says }) } else { json!({ "error": says }) }

@@ -15,6 +15,8 @@ use facts::{Privilege, Recording, Sample, StackNode};
 use report::diff::{DiffOptions, RunFigures};
 use report::{Diff, Document, Options, View};
 
+use web::Subject;
+
 use self::support::click_through;
 
 /// The recording with objects of every kind, with samples in its three functions: `blends` in the first.

@@ -13,7 +13,7 @@ mod recordings;
 
 use facts::Recording;
 use serde_json::Value;
-use web::Site;
+use web::{Site, Subject};
 
 const ROUNDING: f64 = 1e-4;
 

@@ -16,6 +16,9 @@ use self::engine::Engine;
 use crate::arguments::AcrossOptions;
 use crate::exit::{CANNOT_MEASURE, Failure};
 
+/// Rows that a page takes.
+const MOST: usize = 20_000;
+
 /// Answers a question, or lists them.
 pub fn across(options: &AcrossOptions) -> Result<ExitCode, Failure> {
     let all = questions();
@@ -39,6 +42,25 @@ pub fn across(options: &AcrossOptions) -> Result<ExitCode, Failure> {
     let rows = engine.rows(&statements)?;
     let document = answer(question, &super::shown_name(&options.dataset), &rows).document();
     super::print(&super::rendered(&document, options.format))
+}
+
+/// Answers a question with its usual parameters on DuckDB, as a view in JSON.
+pub fn answered(dataset: &std::path::Path, name: &str) -> Result<String, Failure> {
+    let all = questions();
+    let question = all.iter().find(|question| question.name == name);
+    let question =
+        question.ok_or_else(|| Failure::usage(format!("there is no question '{name}'")))?;
+    let path = std::path::absolute(dataset).unwrap_or_else(|_| dataset.to_owned());
+    let most = [("limit".to_owned(), MOST.to_string())];
+    let engine = Engine::DuckDb;
+    let statements =
+        question.sql(engine.dialect(), &path.to_string_lossy(), &most).map_err(Failure::usage)?;
+    let rows = engine.rows(&statements)?;
+    let mut answer = answer(question, &super::shown_name(dataset), &rows);
+    if rows.len() == MOST {
+        answer.notes.push(format!("These are the first {MOST} rows: there are more."));
+    }
+    Ok(answer.document().json())
 }
 
 /// The questions, one line each, with their parameters.

@@ -1,4 +1,4 @@
-//! `fathom open` and `fathom html`: the page with all views, in the browser or in a file.
+//! `fathom open` and `fathom html`: the page with all views of a result, or of the many of a dataset, in the browser or in a file.
 //!
 //! What not: the page (`web`), starting a browser (`browser`).
 
@@ -14,7 +14,7 @@ use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 
 /// Serves the page until it is interrupted.
 pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
-    with_site(&options.shown, |site| {
+    with_subject(&options.shown, |site| {
         let server = web::Server::bind(options.port).map_err(cannot)?;
         let address = server.address();
         super::print(&format!("{address}\n"))?;
@@ -30,7 +30,7 @@ pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
 
 /// Writes the page as one file.
 pub fn html(options: &HtmlOptions) -> Result<ExitCode, Failure> {
-    with_site(&options.shown, |site| {
+    with_subject(&options.shown, |site| {
         let page = web::page(site);
         let name = options.output.display();
         std::fs::write(&options.output, &page).map_err(|error| {
@@ -48,9 +48,40 @@ fn cannot(error: web::WebError) -> Failure {
     Failure::new(CANNOT_MEASURE, error)
 }
 
+/// A result, or the many of a dataset.
+fn with_subject(
+    shown: &Shown,
+    show: impl FnOnce(&dyn web::Subject) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    match shown.result.as_ref().filter(|path| path.join("dataset.json").is_file()) {
+        Some(dataset) => with_fleet(shown, dataset, show),
+        None => with_site(shown, show),
+    }
+}
+
+fn with_fleet(
+    shown: &Shown,
+    dataset: &Path,
+    show: impl FnOnce(&dyn web::Subject) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    if shown.with.is_some() || shown.scaling.is_some() {
+        let says = "--with and --scaling are for the page of one result, not of a dataset";
+        return Err(Failure::usage(says.to_owned()));
+    }
+    ::dataset::Dataset::open(dataset).map_err(super::dataset::failure)?;
+    // That there is no engine is said here, not in the page.
+    let [first, ..] = web::FLEET;
+    let results = super::across::answered(dataset, first)?;
+    let across = |question: &str| match question == first {
+        true => Ok(results.clone()),
+        false => super::across::answered(dataset, question).map_err(|failure| failure.says()),
+    };
+    show(&web::Fleet::new(&super::shown_name(dataset), &across))
+}
+
 fn with_site(
     shown: &Shown,
-    show: impl FnOnce(&web::Site<'_>) -> Result<ExitCode, Failure>,
+    show: impl FnOnce(&dyn web::Subject) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
     let directory = super::result_directory(shown.result.as_ref())?;
     let (recording, problems) = super::report::open_with_problems(&directory)?;
