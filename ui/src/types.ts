@@ -120,6 +120,11 @@ export interface PointsDocument {
   view: "points";
   bursts: { time: number; thread: string }[];
   objects: Record<string, { burst: number[]; step: number[]; offset: number[]; store: number[] }>;
+  /** Length of a slice of time, and how many bursts began in each. */
+  slice_seconds: number;
+  slices: number[];
+  /** All accesses of bursts by part of the object, so many bytes each, and slice. */
+  heat: Record<string, { part: number; slice: number[]; at: number[]; loads: number[]; stores: number[] }>;
   notes: string[];
 }
 

@@ -12,6 +12,7 @@ import { choose, objectOf, useShown } from "../state";
 import { DocTable } from "../table";
 import { useStacks } from "./calls";
 import { Fields } from "./layout";
+import { ObjectHeat } from "./heat";
 import { AccessPattern } from "./scatter";
 import { Reuse, SharingMatrix, Strides } from "./spectra";
 import { isMetric, textOf, valueOf, type Metric, type Row, type Table } from "../types";
@@ -78,6 +79,7 @@ function ObjectPane({ row }: { row: Row }) {
         {!sampled && <><dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd></>}
       </dl>
       <AccessPattern name={name} />
+      <ObjectHeat name={name} />
       <LineUse use={metric(row, "line_use_percent")} />
       {!sampled && <h3>Loads by latency</h3>}
       {!sampled && <Histogram text={textOf(row.latency_histogram)} />}
