@@ -25,10 +25,12 @@ export function Value({ metric, badge = true }: { metric: Metric | undefined; ba
 export function CellValue({ metric, bare = false, signed = false }: { metric: Metric; bare?: boolean; signed?: boolean }) {
   const why = provenance(metric);
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
+  // There is no scale from 0 to twice nothing: what it is at most says more.
+  const none = metric.value === 0 && !signed && metric.low === 0 && metric.high ? metric.high : undefined;
   return (
     <span class="value" title={why}>
-      {signed && metric.value > 0 && "+"}{bare ? digits(metric.value) : amountIn(getState().units, metric.value, metric.unit)}
-      {interval(metric) && <Interval metric={metric} />}
+      {signed && metric.value > 0 && "+"}{none ? "≤ " : ""}{bare ? digits(none ?? metric.value) : amountIn(getState().units, none ?? metric.value, metric.unit)}
+      {!none && interval(metric) && <Interval metric={metric} />}
     </span>
   );
 }

@@ -343,8 +343,14 @@ fn levels(
         rate: of_traffic(|found| &found.average),
         read: of_traffic(|found| &found.read),
         written: of_traffic(|found| &found.write),
-        reachable: tidy(memory.reach()),
-        of_reachable: tidy(Metric::clone(&memory.of_reach())),
+        // Too few bursts tell neither the mix of reads and writes nor what of it was used: not 0.
+        reachable: traffic
+            .as_ref()
+            .map_or_else(|why| Metric::unavailable("GB/s", why), |_| tidy(memory.reach())),
+        of_reachable: traffic.as_ref().map_or_else(
+            |why| Metric::unavailable("percent", why),
+            |_| tidy(Metric::clone(&memory.of_reach())),
+        ),
     });
     found
 }

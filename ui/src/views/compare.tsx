@@ -8,8 +8,8 @@ import { textOf, type Diff } from "../types";
 import { DifferenceView } from "./difference";
 
 /** The most important first: a narrow window has no room for the last. Figures have their units with them. */
-const TOTALS = ["metric", "base", "new", "difference", "change", "verdict", "p"];
-const COLUMNS = ["function", "base", "new", "difference", "change", "verdict", "module", "file", "line", "line_before", "p"];
+const TOTALS = ["metric", "difference", "base", "new", "change", "verdict", "p"];
+const COLUMNS = ["function", "difference", "base", "new", "change", "verdict", "module", "file", "line", "line_before", "p"];
 
 /** A key of the summary in words: `page_faults.minor` is `page faults, minor`. */
 function named(key: string): string {

@@ -68,7 +68,7 @@ function ObjectPane({ row }: { row: Row }) {
       <p class="choices"><button onClick={() => choose("object", name, "also")}>Add to the selection</button>{" "}<button onClick={() => choose("object", name, "without")}>Leave out</button></p>
       <dl class="list">
         <dt>Kind</dt><dd>{textOf(row.object_kind)}</dd>
-        <dt>Size</dt><dd><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> {valueOf(row.blocks) === 1 ? "block" : "blocks"}</dd>
+        <dt>Size</dt><dd>{!has("object_bytes") && !has("blocks") ? "not recorded" : <><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> {valueOf(row.blocks) === 1 ? "block" : "blocks"}</>}</dd>
         {has("dram_percent") && <><dt>Traffic</dt><dd><Value metric={metric(row, "dram_percent")} /> of all: <Value metric={metric(row, "dram_read")} badge={false} /> read, <Value metric={metric(row, "dram_write")} badge={false} /> written</dd></>}
         {has("loads") && <><dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd></>}
         {has("latency") && <><dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd></>}

@@ -77,7 +77,8 @@ function ofLevel(level: PlatformLevel): string[] {
 
 /** What the run moves out of a level. */
 function ofEdge(level: PlatformLevel): string[] {
-  if (!known(level.rate)) return [level.rate.note ?? "the run's traffic here is not known"];
+  // Drawn texts have no type for what is to be typed.
+  if (!known(level.rate)) return [(level.rate.note ?? "the run's traffic here is not known").replaceAll("`", "")];
   // That of memory is over the whole run, those of caches while the code runs.
   const found = [`${words(level.rate)} ${level.name === "DRAM" ? "on average over the run" : "while the program runs"}`];
   if (known(level.read) && known(level.written)) found.push(`${amount(level.read.value!, "GB/s")} read, ${amount(level.written.value!, "GB/s")} written`);

@@ -168,7 +168,7 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
       </div>
       <p class="legend">{`Roofs are of ${precision} precision${most > 1 ? `, solid of ${counted(most, "thread")}, dashed of one` : ""}; strong is that of ${words}, whose bytes are on the axis. A point is as large as its share of the time; its rate is of all threads that run meanwhile. Small circles are the chosen one's other levels, each under its own roof.${width < NARROW ? ` ${sloped.filter((roof) => roof === of(roof.roof)[0]).map((roof) => `${roof.roof} ${figure(roof.rate)}`).join(", ")}.` : ""}`}</p>
       {all.length > points.length && <p class="legend">{`${counted(all.length - points.length, "point")} with less than ${LEAST} % of the time left out.`}</p>}
-      {[...missing].map(([why, names]) => <p key={why} class="legend"><Prose text={`No roof of ${names.join(", ")}: ${why}.`} /></p>)}
+      {[...missing].filter(([, names]) => !table.notes.some((note) => note.startsWith(`No roof of ${names.join(", ")}`))).map(([why, names]) => <p key={why} class="legend"><Prose text={`No roof of ${names.join(", ")}: ${why}.`} /></p>)}
       {above.map((point) => <p key={nameOf(point.row)} class="legend"><Prose text={`${nameOf(point.row)} is above its roof: ${textOf(point.row.above)}.`} /></p>)}
       {points.length === 0 && <p class="empty">{table.empty ? sentence(table.empty) : `Nothing here has both measured arithmetic and measured traffic with ${words}${why ? `: ${why}` : ""}.`}</p>}
     </>

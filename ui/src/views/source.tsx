@@ -127,8 +127,8 @@ export function SourceView({ height }: { height: number }) {
       {missing && <p class="quiet" role="status">{mode() === "file" ? "This page does not carry the text of this file: it was not found, or others have more of the time." : missing} Lines are shown by number.</p>}
       <div class="split codes">
         <div class="main source">
-          <Grid label={`Source of ${file}`} columns={used} rows={lines} height={height - 130} selected={wanted} reveal={wanted}
-            onSelect={(line) => update({ line: line.number, code: undefined })} rowProps={(line) => ({ class: heat(line, most, line.number === lines[wanted]?.number) })} />
+          <div class="table"><Grid label={`Source of ${file}`} columns={used} rows={lines} height={height - 130} selected={wanted} reveal={wanted}
+            onSelect={(line) => update({ line: line.number, code: undefined })} rowProps={(line) => ({ class: heat(line, most, line.number === lines[wanted]?.number) })} /></div>
           <Minimap lines={lines} most={most} height={Math.min(height - 130 - ROW, lines.length * ROW)} />
         </div>
         <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={file} line={shown.line} height={height - 110} says={says} />

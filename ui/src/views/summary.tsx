@@ -346,7 +346,7 @@ function Overhead({ summary }: { summary: Summary }) {
         {coverage.traced.value !== undefined && <><dt>Traceable</dt><dd><Value metric={coverage.traced} /> of the running time</dd></>}
         {coverage.refused.length > 0 && <><dt>Not traced</dt><dd>{coverage.refused.map(({ reason, percent }) => <div key={reason}><Value metric={percent} badge={false} /> {reason}</div>)}</dd></>}
       </dl>
-      <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one}><Badge evidence={one} /> {one} </span>)}</p>
+      <p class="legend">{["counted", "sampled", "timed", "traced", "simulated", "estimated", "calibrated"].map((one) => <span key={one} class="meaning"><Badge evidence={one} /> {one}</span>)}</p>
     </Card>
   );
 }
