@@ -90,6 +90,7 @@ pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow, LatencyStep};
 pub use self::level_rates::LevelRate;
 pub use self::levels::LevelShares;
+pub(crate) use self::main_object::{OfObjects, main_object};
 pub use self::parts::PartRow;
 pub use self::roofs::{Limit, Mix, Roof, RowRoofs};
 pub use self::rows::{MemoryRow, ThreadTraffic};
@@ -517,7 +518,6 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// Loads and stores that the program executed.
     /// Traffic with memory of the selection: bytes, and GB per second of the time observed in it.
     #[must_use]
     pub fn moved(&self) -> [Metric; 2] {
@@ -537,6 +537,7 @@ impl<'a> Memory<'a> {
         self.replayed.missing.is_none().then(|| self.strata.bursts() as u64)
     }
 
+    /// Loads and stores that the program executed.
     #[must_use]
     pub fn executed(&self) -> (Metric, Metric) {
         let unavailable = |why: &str| Metric::unavailable("count", why);

@@ -18,6 +18,7 @@ use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault
 use crate::hotspots::Key;
 use crate::memory::{Memory, far_latencies};
 use crate::objects::{ObjectKind, Objects};
+use crate::parallel::both;
 use crate::placement::{Topology, Use, placement};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -81,7 +82,10 @@ impl Figures {
     ) -> Figures {
         let elapsed = profile.observed().seconds();
         let cpu = overview.cpu_time.value.unwrap_or(0.0);
-        let traced = super::traced::traced(profile, code, memory, objects);
+        let (used_by_all, traced) = both(
+            || used_by_all(profile, code, objects),
+            || super::traced::traced(profile, code, memory, objects),
+        );
         let split = super::waits::split(profile);
         let work = Work::of_threads(profile);
         let running = if elapsed > 0.0 { (cpu / elapsed).max(1.0) } else { 1.0 };
@@ -98,7 +102,7 @@ impl Figures {
             store_rate: store_rate(profile, running),
             virtualised: profile.recording.run.host.hypervisor.is_some(),
             remote: remote((profile, code, objects), &traced),
-            used_by_all: used_by_all(profile, code, objects),
+            used_by_all,
             shared: shared((profile, code, objects), &traced, lines),
             traced,
             faults: faults(profile, objects),

@@ -4,6 +4,7 @@
 //! return addresses), and loads at fixed addresses may be constants of the program text. So a function counts as repeating only
 //! if one of its loads goes through a pointer or to thread-local data.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use facts::{Analysis, Evidence, Metric};
@@ -18,7 +19,7 @@ use crate::findings::reread::Stored;
 use crate::findings::steps::Steps;
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
-use crate::memory::{FunctionMemory, Memory, SiteWeight};
+use crate::memory::{FunctionMemory, Memory, OfObjects, SiteWeight, main_object};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::reuse::curves;
@@ -66,7 +67,8 @@ pub(super) fn traced(
     let reloaded = reloaded((profile, code, memory, objects), &functions, (is_row, is_stream));
     let bound = memory.bound();
     let class = Some(memory.verdict(&bound)).and_then(|found| Some((found.class?, found.why)));
-    let sites = Sites { profile, code, memory, objects, by_site, steps };
+    let of_objects = (0..code.sites.len()).map(|_| OnceCell::new()).collect();
+    let sites = Sites { profile, code, memory, objects, of_objects, by_site, steps };
     let mut functions: Vec<Numbered> = functions.iter().map(|one| sites.function(one)).collect();
     let mut whole = sites.function(&whole);
     sites.add_walks(functions.iter_mut().chain([&mut whole]));
@@ -125,6 +127,8 @@ struct Sites<'a> {
     code: &'a TracedCode,
     memory: &'a Memory<'a>,
     objects: &'a Objects,
+    /// By site, what it has of each object, once somebody asked.
+    of_objects: Vec<OnceCell<OfObjects>>,
     by_site: HashMap<(u32, u64, usize), AccessRow>,
     steps: &'a [Steps],
 }
@@ -206,8 +210,12 @@ impl Sites<'_> {
 
     /// The object that accesses are about, and its part of them; of classes of what is left over those with a name.
     fn object(&self, sites: &[SiteIndex]) -> (Option<String>, Metric) {
-        let main =
-            self.memory.main_object(sites).map(|(id, percent)| (self.objects.get(id), percent));
+        let of = |site: &SiteIndex| {
+            let found = &self.of_objects[site.index()];
+            found.get_or_init(|| self.memory.objects_of(*site)).iter().copied()
+        };
+        let main = main_object(sites.iter().flat_map(of));
+        let main = main.map(|(id, percent)| (self.objects.get(id), percent));
         let known = |kind| !matches!(kind, ObjectKind::Unknown | ObjectKind::Unseen);
         match main.filter(|(object, percent)| known(object.kind) && *percent >= MAIN) {
             Some((object, percent)) => (
