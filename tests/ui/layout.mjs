@@ -79,7 +79,14 @@ function wrongs() {
     const [red, green, blue] = rgb.map((one) => one / 255).map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   };
+  /** The shape under a text that stands on one. What is scrolled away has none. */
+  const under = (element) => {
+    const { left, top, height } = element.getBoundingClientRect();
+    return document.elementsFromPoint(left + 2, top + height / 2).find((one) => one instanceof SVGGeometryElement && getComputedStyle(one).fill !== "none");
+  };
   const behind = (element) => {
+    const shape = element.matches(".onbox") ? under(element) : undefined;
+    if (shape) return over(parts(getComputedStyle(shape).fill), { rgb: [255, 255, 255], alpha: 1 });
     const layers = [];
     for (let box = element; box; box = box.parentElement) {
       const layer = parts(getComputedStyle(box).backgroundColor);
@@ -92,6 +99,7 @@ function wrongs() {
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const element = node.parentElement;
     if (!node.textContent.trim() || !element || ["SCRIPT", "STYLE", "TITLE", "OPTION"].includes(element.tagName.toUpperCase()) || !visible(element)) continue;
+    if (element.matches(".onbox") && !under(element)) continue;
     const style = getComputedStyle(element);
     const ground = behind(element);
     const ink = over(parts(element.closest("svg") ? style.fill : style.color), ground);

@@ -108,7 +108,8 @@ for (let at = 0; at < DRAWN; at++) {
       }
       if (QUESTIONS[view]) {
         const [begins, follows] = QUESTIONS[view];
-        await page.waitForFunction(() => !document.querySelector("#view .waiting") && document.querySelector("#view *"));
+        await page.locator("#view :is(.grid, .empty, .failed)").first().waitFor();
+        await page.waitForFunction(() => !document.querySelector("#view .waiting"));
         const left = fields.filter(([key]) => key.startsWith("not-") ? key === "not-function" || key === "not-module" : !["from", "to", ...follows].includes(key));
         assert.equal((await page.locator("#view p.quiet", { hasText: "follow" }).count()) > 0, left.length > 0, `${view} says what it does not follow`);
         // What was asked before is not asked again.

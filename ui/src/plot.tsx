@@ -34,11 +34,15 @@ export function Bars({ bars, label, unit, name, height = 150 }: { bars: Bar[]; l
       <svg ref={svg} width={width} height={height} role="group" aria-label={label}>
         {bars.map((bar, at) => {
           const x = left + at * step;
+          // Above the bar, or next to its whisker on the side that has room.
+          const [middle, room] = [x + step / 2, amount(bar.value, unit).length * 7];
+          const side = bar.high === undefined ? "middle" : middle + 6 + room > width ? "end" : "start";
+          const place = { middle: Math.min(width - room / 2, Math.max(middle, left + 16)), start: middle + 6, end: middle - 6 }[side];
           return (
             <g key={at} class="explained" role="img" tabindex={0} aria-label={says(bar)}>
               <title>{says(bar)}</title>
               <rect class={`bar ${bar.kind ?? ""}`} x={x + 1} y={Math.min(y(bar.value), height - bottom - (bar.value > 0 ? 1 : 0))} width={Math.max(1, step - 2)} height={Math.max(height - bottom - y(bar.value), bar.value > 0 ? 1 : 0)} />
-              {bar.value === largest && <text class="tick" x={Math.max(x + step / 2, bar.high === undefined ? left + 16 : 0) + (bar.high === undefined ? 0 : 6)} y={y(bar.value) - 3} text-anchor={bar.high === undefined ? "middle" : "start"}>{amount(bar.value, unit)}</text>}
+              {bar.value === largest && <text class="tick" x={place} y={y(bar.value) - 3} text-anchor={side}>{amount(bar.value, unit)}</text>}
               {bar.low !== undefined && bar.high !== undefined && bar.low < bar.high && <Whisker x={[x + step / 2, x + step / 2]} y={[y(bar.low), y(bar.high)]} />}
             </g>
           );

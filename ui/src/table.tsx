@@ -27,6 +27,7 @@ const SHORT: Record<string, string> = {
   latency_p95: "95 %", latency_p99: "99 %", line_use_percent: "Line use", page_faults: "Faults", access_percent: "Accesses", dram_intensity: "FLOP/byte DRAM",
   intensity: "FLOP/byte L1", l2_intensity: "FLOP/byte L2", l3_intensity: "FLOP/byte L3", flop_rate: "Rate", roof: "Roof", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Share",
   dram_bandwidth: "Bandwidth", flops_percent: "Of peak", bandwidth_percent: "Of peak", printed: "Printed", memory_time: "Memory", dram_traffic: "DRAM",
+  open: "Open", shortest: "Shortest", median: "Median", p95: "95 %", longest: "Longest", bandwidth: "Bandwidth",
 };
 
 /** Units that a figure is scaled in; others stand in the heading, for they would fill the cells. */

@@ -20,7 +20,7 @@
 -- @column started count - -
 -- @column runs count - -
 WITH wide AS (
-    SELECT r.run AS run_id, MIN(r.result) AS result_name, MIN(r.program) AS program_name, MIN(r.host_name) AS host_name,
+    SELECT r.run AS run_id, MIN(r.result) AS result_name, MIN(r.program) AS program_name, MIN(r.host_name) AS on_host,
         MIN(r.date) AS day, MIN(r.analysis) AS analysis_name, MIN(r.mpi_rank) AS mpi_rank, MIN(r.labels) AS label_list,
         MIN(r.state) AS run_state, MIN(r.classification) AS class_name, MIN(r.started) AS started_at, MIN(r.times) AS n,
         MAX(CASE WHEN f.figure = 'elapsed' THEN f.value END) AS elapsed,
@@ -42,7 +42,7 @@ WITH wide AS (
     WHERE f.figure IN ('elapsed', 'cpu_time', 'elapsed_without_misses', 'dram_bandwidth.average')
     GROUP BY r.run
 )
-SELECT result_name AS result, program_name AS program, host_name AS host, day, analysis_name AS analysis, mpi_rank AS rank,
+SELECT result_name AS result, program_name AS program, on_host AS host, day, analysis_name AS analysis, mpi_rank AS rank,
     label_list AS labels, run_state AS state, class_name AS classification,
     elapsed, elapsed_low, elapsed_high, elapsed_evidence, cpu_time, cpu_time_low, cpu_time_high, cpu_time_evidence,
     {at_least_0(cpu_time * (1.0 - quick / NULLIF(elapsed, 0)))} AS memory_time,

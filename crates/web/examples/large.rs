@@ -10,6 +10,7 @@ use base::{
 };
 use facts::{Allocation, AllocationCall, CounterKind, Privilege, Recording, Sample, StackNode};
 use testkit::recording::RecordingBuilder;
+use web::Subject;
 
 const SAMPLES: u64 = 10_000_000;
 const STACKS: u64 = 20_000;

@@ -41,20 +41,22 @@ export function useChosen(figureKey?: string): Chosen {
   const object = filtersOf(shown, ["object"], threads);
   // Figures by object are of the whole run: they are spread over all of it, and then cut by bins.
   const cuts = spread && object.length > 0 ? [] : filtersOf(shown, addressed ? [...cut, "object"] : cut, threads);
-  const exact = useDoc<StacksDocument>(mode() === "server" && all && cuts.length > 0 && !noThreadLeft(shown, threads) ? withFilters("stacks", cuts) : null);
+  const asks = mode() === "server" && all !== undefined && cuts.length > 0 && !noThreadLeft(shown, threads);
+  const exact = useDoc<StacksDocument>(asks ? withFilters("stacks", cuts) : null);
   const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, filtersOf(shown, cut, threads)));
   const table = useDoc<Table>(question ?? null);
   const done = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
   // The page cannot cut regions: what is not cut yet would be figures of the whole run.
-  const stacks = done ?? (shown.only.region && mode() === "server" && !exact.error ? undefined : all);
+  const stacks = done ?? (asks && shown.only.region && !exact.error ? undefined : all);
   const objects = shown.only.object;
   const made = useMemo(
     () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, objects) : undefined),
     [spread, stacks, table.value, table.waiting, objects],
   );
   const choice = useMemo(() => choiceOf(shown, done !== undefined), [shown.from, shown.to, shown.only, shown.without, done !== undefined]);
-  const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...OF_STACKS, "region", "object"] : [...OF_STACKS, "region"];
-  const says = unfollowed(shown, shown.without.object ? [...OF_STACKS, "region"] : follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
+  const ofStacks: Aspect[] = asks ? [...OF_STACKS, "region"] : OF_STACKS;
+  const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...ofStacks, "object"] : ofStacks;
+  const says = unfollowed(shown, shown.without.object ? ofStacks : follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
   const notes = says ? [says] : [];
   const chosen = { stacks, choice, error: error ?? exact.error ?? table.error };
   if (spread) return { ...chosen, figure: made, notes: [...notes, ...(made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])])] };

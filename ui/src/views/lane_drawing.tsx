@@ -168,7 +168,7 @@ export function RegionDrawing({ lane, top, drawn, moments }: { lane: BusyLane; t
   const bins = Math.max(50, Math.ceil((drawn.width - leftOf(drawn.width)) / 2));
   if (lane.type === "region") return <g style={{ "--user": lane.colour }}><Steps busy={inRegion(passes, drawn.range, bins)} full={lane.full} top={top} high={high} drawn={drawn} /></g>;
   const labels: ComponentChildren[] = [];
-  let [d, several, last] = ["", "", -1];
+  let [d, last] = ["", -1];
   for (const one of passes) {
     const [left, right] = [tenth(at(one.from)), tenth(at(one.to))];
     // A gap of a pixel at least lets passes be counted; nearer ones are one bar.
@@ -178,16 +178,13 @@ export function RegionDrawing({ lane, top, drawn, moments }: { lane: BusyLane; t
     last = right;
     const part = one.passes > 1 && one.to > one.from ? Math.min(1, one.inside / (one.to - one.from)) : 1;
     const y = tenth(top + high * (1 - part));
-    const box = `M${from} ${y}h${tenth(size)}V${top + high}h${tenth(-size)}z`;
-    if (one.passes > 1) several += box;
-    else d += box;
+    d += `M${from} ${y}h${tenth(size)}V${top + high}h${tenth(-size)}z`;
     const text = saysPass(one);
     if (size > text.length * LETTER + 6) labels.push(<text key={one.from} class="onbox" x={from + 3} y={top + high - 4}>{text}</text>);
   }
   return (
     <g>
       {d && <path d={d} fill={lane.colour} />}
-      {several && <path d={several} fill={lane.colour} opacity={0.75} />}
       {labels}
     </g>
   );

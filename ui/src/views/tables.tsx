@@ -37,7 +37,7 @@ const TABLES: [Embedded, string][] = [
 
 const OF_THREADS: Aspect[] = ["time", "process", "thread"];
 /** What views follow; others all that call stacks know. */
-const FOLLOWS: Record<string, Aspect[]> = { accesses: [...OF_STACKS, "object"], findings: [], pace: [], regions: ["time", "thread"], sharing: OF_THREADS, "working-set": OF_THREADS, kernel: OF_THREADS, waits: OF_THREADS };
+const FOLLOWS: Record<string, Aspect[]> = { accesses: [...OF_STACKS, "object"], findings: [], pace: [], regions: OF_THREADS, sharing: OF_THREADS, "working-set": OF_THREADS, kernel: OF_THREADS, waits: OF_THREADS };
 
 export function TablesView({ height }: { height: number }) {
   const shown = useShown();

@@ -168,7 +168,7 @@ impl<'a> Request<'a> {
     pub(crate) fn regions_note(&self) -> Option<String> {
         let share = self.selection.between_short_passes()? * 100.0;
         Some(format!(
-            "{} % of the selected time lies between passes of the region that are too short to be told apart from it.",
+            "{} % of the selected time lies between passes of the region that are too short to be distinguished from it.",
             text::percent(share)
         ))
     }
