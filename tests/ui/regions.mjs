@@ -35,11 +35,10 @@ step("a click on a pass selects its time", async () => {
   await page.getByRole("button", { name: "Clear all" }).click();
 });
 step("a click on a name chooses the region in all views, or a view says that it does not follow", async () => {
-  await lane("io").click();
+  await lane("solve").click();
   const filters = page.getByRole("group", { name: "Filters" });
-  await filters.getByText("region: io").waitFor();
+  await filters.getByText("region: solve").waitFor();
   await tab("Bottom-up");
-  // Half of the last 0.2 s of a thread that is sampled 1000 times a second.
   const whole = view.getByText("100.0 % of the whole run", { exact: false });
   if (served) {
     await view.locator(".taken").waitFor();
@@ -50,7 +49,7 @@ step("a click on a name chooses the region in all views, or a view says that it 
     await view.getByText("do not follow the region taken in; fathom open filters them by more.", { exact: false }).waitFor();
   }
   await page.reload();
-  await filters.getByText("region: io").waitFor();
+  await filters.getByText("region: solve").waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
 });
 

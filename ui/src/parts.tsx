@@ -101,6 +101,11 @@ export function Empty({ table: { empty, notes } }: { table: Table }) {
   return <p class="empty"><Prose text={empty ?? `There is nothing of this in the result${notes.length > 0 ? ":" : "."}`} /></p>;
 }
 
+/** Instead of a table that was asked for no thread. */
+export function NoThread() {
+  return <p class="empty">This selection leaves no thread.</p>;
+}
+
 export function Waiting() {
   return <p class="waiting" role="status">Computing ...</p>;
 }

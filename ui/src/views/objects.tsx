@@ -5,9 +5,9 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { LongTable } from "../long";
 import { bytes, percent } from "../format";
-import { Failed, FunctionLink, Notes, Prose, SaveDrawing, Value, Waiting, useWidth } from "../parts";
+import { Failed, FunctionLink, Notes, NoThread, Prose, SaveDrawing, useWidth, Value, Waiting } from "../parts";
 import { Axes, Bars, linear, logarithmic } from "../plot";
-import { OF_STACKS, filtersOf, unfollowed } from "../selection";
+import { OF_STACKS, filtersOf, noThreadLeft, unfollowed } from "../selection";
 import { choose, objectOf, useShown } from "../state";
 import { DocTable } from "../table";
 import { useStacks } from "./calls";
@@ -36,6 +36,7 @@ export function ObjectsView({ height }: { height: number }) {
   const follows = OF_STACKS;
   const says = unfollowed({ ...shown, only: { ...shown.only, object: undefined } }, follows, "Figures of objects", true);
   if (error) return <Failed error={error} />;
+  if (noThreadLeft(shown, stacks?.doc.threads)) return <>{says && <p class="quiet"><Prose text={says} /></p>}<NoThread /></>;
   if (carried && !table) return <Waiting />;
   return (
     <>

@@ -6,9 +6,9 @@ import { useRef, useState } from "preact/hooks";
 import { useDoc, withFilters } from "../data";
 import { counted, digits, figure, provenance, rate, sentence, shortName } from "../format";
 import type { Roof, Summary } from "../generated";
-import { Failed, Prose, SaveDrawing, Waiting, useWidth } from "../parts";
+import { Failed, NoThread, Prose, SaveDrawing, useWidth, Waiting } from "../parts";
 import { Axes, Whisker, logarithmic, type Scale } from "../plot";
-import { OF_STACKS, filtersOf, unfollowed } from "../selection";
+import { OF_STACKS, filtersOf, noThreadLeft, unfollowed } from "../selection";
 import { useShown } from "../state";
 import { DocTable } from "../table";
 import { useStacks } from "./calls";
@@ -39,6 +39,7 @@ export function RooflineView({ height }: { height: number }) {
   const says = unfollowed(shown, OF_STACKS, "Figures here", true);
   const { value: summary } = useDoc<Summary>("summary");
   const [chosen, setChosen] = useState<Row>();
+  if (noThreadLeft(shown, stacks?.doc.threads)) return <>{says && <p class="quiet">{says}</p>}<NoThread /></>;
   if (error) return <Failed error={error} />;
   if (!table) return <Waiting />;
   // Without a choice, what takes most of the time shows its levels.

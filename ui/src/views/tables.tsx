@@ -3,7 +3,7 @@
 import { useDoc, withFilters } from "../data";
 import type { Embedded } from "../generated";
 import { VIEWS } from "../generated";
-import { Failed, Prose, Waiting } from "../parts";
+import { Failed, NoThread, Prose, Waiting } from "../parts";
 import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Aspect } from "../selection";
 import { update, useShown } from "../state";
 import { DocTable } from "../table";
@@ -59,7 +59,7 @@ export function TablesView({ height }: { height: number }) {
         <span class="quiet">{says}</span>
       </div>
       {left && <p class="quiet"><Prose text={left} /></p>}
-      {noThreadLeft(shown, stacks?.doc.threads) && follows.includes("thread") ? <p class="empty">This selection leaves no thread.</p> : error ? <Failed error={error} /> : !table || waiting ? <Waiting /> : <DocTable key={question} table={table} height={height - 120} />}
+      {noThreadLeft(shown, stacks?.doc.threads) && follows.includes("thread") ? <NoThread /> : error ? <Failed error={error} /> : !table || waiting ? <Waiting /> : <DocTable key={question} table={table} height={height - 120} />}
       {name === "sharing" && <SharingMatrix />}
     </>
   );
