@@ -54,6 +54,11 @@ fn main() {
     seed("symbols_names", "rust", b"_RNvCs1234_7mycrate3foo");
     seed("symbols_names", "legacy", b"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE");
     seed("tracee_proc_maps", "file", b"7f00-7fff r-xp 00001000 08:01 42   /usr/lib/a b.so");
+    let id = "0123456789abcdef".repeat(4);
+    let slice = "kubepods-besteffort-pod11111111_2222_3333_4444_555555555555.slice";
+    let pod = format!("9:cpu,cpuacct:/\n0::/kubepods.slice/{slice}/cri-containerd-{id}.scope\n");
+    seed("tracee_cgroup", "pod", pod.as_bytes());
+    seed("tracee_cgroup", "unit", b"0::/user.slice/user@1000.service/app.slice/a.service\n");
     seed("machine_snapshot", "here", machine().as_bytes());
     seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);
     // One register at one place, twice; a loop of two instructions.
@@ -160,8 +165,8 @@ fn seed_store() {
     file.switched_in(2, 7);
     // A load with its latencies, address, source and time.
     let load = [
-        0xb0, 0x10, 0, 0x40, 0, 0, 0, 0, 0x80, 0x49, 0, 0x52, 0x16, 0, 0x99, 4, 0, 0x98, 12, 0, 0xb2, 0,
-        0, 0, 0x70, 0, 0, 0, 0, 0x43, 0x0e, 0x71, 9, 0, 0, 0, 0, 0, 0, 0,
+        0xb0, 0x10, 0, 0x40, 0, 0, 0, 0, 0x80, 0x49, 0, 0x52, 0x16, 0, 0x99, 4, 0, 0x98, 12, 0,
+        0xb2, 0, 0, 0, 0x70, 0, 0, 0, 0, 0x43, 0x0e, 0x71, 9, 0, 0, 0, 0, 0, 0, 0,
     ];
     file.traced(0, (u32::MAX, 0), &load);
     file.announced(900, 7, (0, load.len() as u64), 0);

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cgroup;
 pub mod maps;
 pub mod random;
 pub mod status;

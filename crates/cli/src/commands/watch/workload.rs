@@ -1,16 +1,16 @@
 //! The owner of a process: its systemd unit, container, pod and image, and its number in its own PID namespace.
 //!
-//! What for: the path of its cgroup tells unit, container and pod; files of container runtimes tell their names. What not: asking a
+//! What for: its cgroup tells unit, container and pod; files of container runtimes tell their names. What not: asking a
 //! runtime or an API server. What cannot be read stays unknown.
 //!
-//! Sources: cgroups(7); the kubelet's names of cgroups (`pkg/kubelet/cm`); annotations of containerd (`pkg/cri/annotations`) and
-//! CRI-O; `config.v2.json` of Docker; podman-run(1) about `/run/.containerenv`.
+//! Sources: annotations of containerd (`pkg/cri/annotations`) and CRI-O; `config.v2.json` of Docker; podman-run(1) about `/run/.containerenv`.
 
 use std::io::Read;
 use std::path::Path;
 
 use base::Pid;
 use serde_json::{Map, Value, json};
+use tracee::cgroup::Cgroup;
 
 /// What is known of a process besides its name. Keys of `--select`, labels of the dataset and of metrics.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,9 +40,13 @@ impl Workload {
     /// Of a running process.
     pub fn of(pid: Pid) -> Workload {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
-        let (mut found, id) = Workload::of_cgroup(&read("cgroup").unwrap_or_default());
-        found.inner_pid = inner_pid(&read("status").unwrap_or_default());
-        let Some(id) = id else { return found };
+        let Cgroup { path, unit, pod, container } =
+            Cgroup::parse(&read("cgroup").unwrap_or_default());
+        let inner_pid = inner_pid(&read("status").unwrap_or_default());
+        let (namespace, image) = (None, None);
+        let mut found =
+            Workload { cgroup: path, unit, pod, namespace, container, image, inner_pid };
+        let Some(id) = found.container.clone() else { return found };
         for root in ROOTS {
             for file in descriptions(Path::new(root), &id) {
                 if let Some(text) = read_small(Path::new(&file)) {
@@ -58,28 +62,6 @@ impl Workload {
             found.name_by_podman(&text);
         }
         found
-    }
-
-    /// The fields that the path of its cgroup gives, and the container's id.
-    fn of_cgroup(text: &str) -> (Workload, Option<String>) {
-        // `NUMBER:CONTROLLERS:/PATH`: version 2 of cgroups has one line, without controllers; of version 1 some hierarchies may have
-        // the root only. The longest path says most.
-        let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        let path = paths.map(|path| path.trim_end_matches('/')).max_by_key(|path| path.len());
-        let path = path.unwrap_or_default();
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let id = parts.iter().rev().find_map(|part| container_id(part));
-        let pod = parts.iter().rev().find_map(|part| pod_id(part));
-        let is_unit = |part: &&&str| part.ends_with(".service") || part.ends_with(".scope");
-        let unit = parts.iter().rev().find(is_unit).filter(|part| container_id(part).is_none());
-        let found = Workload {
-            cgroup: path.to_owned(),
-            unit: unit.map(|part| (*part).to_owned()),
-            container: id.clone(),
-            pod,
-            ..Workload::default()
-        };
-        (found, id)
     }
 
     /// Takes names from the description that a runtime wrote of the container.
@@ -175,21 +157,6 @@ fn read_small(file: &Path) -> Option<String> {
     Some(text)
 }
 
-/// `cri-containerd-ID.scope`, `docker-ID.scope`, `libpod-ID.scope`, `crio-ID.scope` or `ID`, with 64 hex digits.
-fn container_id(part: &str) -> Option<String> {
-    let name = part.strip_suffix(".scope").unwrap_or(part);
-    let id = name.rsplit('-').next().unwrap_or(name);
-    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| id.to_owned())
-}
-
-/// `kubepods-burstable-podUID.slice`, where systemd makes the dashes of UID to `_`, or `podUID`.
-fn pod_id(part: &str) -> Option<String> {
-    let (before, id) = part.strip_suffix(".slice").unwrap_or(part).rsplit_once("pod")?;
-    let is_pod = before.is_empty() || before.starts_with("kubepods");
-    (is_pod && id.len() == 36).then(|| id.replace('_', "-"))
-}
-
 /// The last of `NSpid:`, where there are several: one for each PID namespace from ours inwards.
 fn inner_pid(status: &str) -> Option<i32> {
     let numbers = tracee::status::field(status, "NSpid:")?;
@@ -202,47 +169,6 @@ mod tests {
     use super::*;
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-    const POD: &str = "11111111-2222-3333-4444-555555555555";
-
-    fn of(text: &str) -> (Option<String>, Option<String>, Option<String>) {
-        let found = Workload::of_cgroup(text).0;
-        (found.unit, found.container, found.pod)
-    }
-
-    #[test]
-    fn a_cgroup_names_unit_container_and_pod() {
-        let unit = |name: &str| (Some(name.to_owned()), None, None);
-        let id = || Some(ID.to_owned());
-        assert_eq!(of("0::/system.slice/postgresql.service\n"), unit("postgresql.service"));
-        let user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/firefox.service\n";
-        assert_eq!(of(user), unit("firefox.service"));
-        assert_eq!(of("0::/user.slice/user-0.slice/session-3.scope"), unit("session-3.scope"));
-        let old = "5:cpu,cpuacct:/\n1:name=systemd:/system.slice/cron.service\n0::/\n";
-        assert_eq!(of(old), unit("cron.service"));
-        assert_eq!(of(&format!("0::/system.slice/docker-{ID}.scope")), (None, id(), None));
-        assert_eq!(of(&format!("0::/docker/{ID}")), (None, id(), None));
-        assert_eq!(
-            of(&format!("0::/machine.slice/libpod-{ID}.scope/container")),
-            (None, id(), None)
-        );
-        let pod = || Some(POD.to_owned());
-        let slice = POD.replace('-', "_");
-        for path in [
-            format!(
-                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{slice}.slice/cri-containerd-{ID}.scope"
-            ),
-            format!("/kubepods/besteffort/pod{POD}/{ID}"),
-            // As a container with a cgroup namespace of its own sees its neighbour.
-            format!("/../../kubepods-pod{slice}.slice/crio-{ID}.scope"),
-        ] {
-            assert_eq!(of(&format!("0::{path}\n")), (None, id(), pod()), "{path}");
-        }
-        let mixed = format!("9:name=systemd:/\n4:memory:/docker/{ID}\n0::/\n");
-        assert_eq!(of(&mixed), (None, id(), None));
-        for nothing in ["", "0::/\n", "nonsense", "0::/a/b/podcast\n"] {
-            assert_eq!(of(nothing), (None, None, None), "{nothing}");
-        }
-    }
 
     #[test]
     fn runtimes_name_containers_pods_and_images() {
