@@ -120,6 +120,7 @@ OWN = [
     own("stack_overflow"),
     own("self_modifying"),
     own("dlopen_loop"),
+    *(own("libraries_swapped", "--rounds", "1000", "--way", way, title=f"libraries_swapped {way}") for way in "012"),
     own("gs_user"),
     own("rseq_user"),
     own("seccomp_user"),

@@ -20,7 +20,7 @@ use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
 use sys::process;
 use tracee::random::Random;
-use x86::translate::{Common, Exit, Flavour, RecordLayout, Site, States, area, translate};
+use x86::translate::{Common, Exit, Flavour, RecordLayout, Site, States, Witness, area, translate};
 use x86::{Block, End, Flow, Gpr, Limits, Reader, Vectors, read_block};
 
 use crate::code_map::CodeMap;
@@ -56,6 +56,7 @@ pub struct CachedBlock {
     table_entry: usize,
     chain: usize,
     counter: std::ops::Range<usize>,
+    witness: Option<Witness>,
     /// Its first bytes; a jump may replace them.
     counting: Option<[u8; JUMP]>,
     /// Whether it counts now.
@@ -268,7 +269,9 @@ impl Cache {
             // Each time the cache was emptied, another load of the block is timed.
             BurstFlavour::Timed => Flavour::Timed { pick: self.random.number() as u32 },
         };
-        let site = Site { at, block: number, first_exit, flavour, common, reserved: RESERVED };
+        let witness = code.witness(native);
+        let site =
+            Site { at, block: number, first_exit, flavour, common, reserved: RESERVED, witness };
         let made = translate(&block, code, &site).map_err(Refused::Instruction)?;
         let offset = (at.0 - first.at.0) as usize;
         if offset + made.bytes.len() > REGION_BYTES {
@@ -305,6 +308,7 @@ impl Cache {
                 .get(made.counter.clone())
                 .and_then(|code| code.first_chunk().copied()),
             counter: made.counter,
+            witness,
             counts: true,
             linked: Vec::new(),
             exits: self.exits.len()..self.exits.len() + made.exits.len(),

@@ -11,7 +11,7 @@ fn cache() -> (Cache, CodeMap) {
 
 fn cache_of(flavour: BurstFlavour) -> (Cache, CodeMap) {
     let pid = Pid(std::process::id().cast_signed());
-    let code = CodeMap::read(pid);
+    let code = CodeMap::read(pid, false);
     let path =
         std::env::temp_dir().join(format!("fathom-cache-{pid}-{:?}", std::thread::current().id()));
     let file =
@@ -60,7 +60,7 @@ fn exits_lead_to_blocks_whichever_came_first() {
     let mut next = 10;
     let functions = [
         own_code().0,
-        CodeMap::read as fn(Pid) -> CodeMap as usize as u64,
+        CodeMap::read as fn(Pid, bool) -> CodeMap as usize as u64,
         CodeMap::update as fn(&mut CodeMap) -> bool as usize as u64,
         crate::drain::drain as fn(&crate::drain::Raw) -> crate::drain::Drained as usize as u64,
         Cache::clear as fn(&mut Cache) as usize as u64,

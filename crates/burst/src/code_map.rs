@@ -2,8 +2,12 @@
 //!
 //! What for: only code in private read-only mappings of files, and the vdso, is translated. Its bytes are compared
 //! with the process's memory before every burst, and again behind the stop where pages faulted in between
-//! (`Program::is_as_compared`). What not: changes by another thread within the milliseconds of a burst are not
-//! noticed. Programs that patch themselves do so in anonymous or writable memory, which is refused.
+//! (`Program::is_as_compared`).
+//!
+//! Within the milliseconds of a burst, another thread may replace a library. So in a process of several threads, code of a
+//! library is translated only with a [`Witness`], which translated code compares whenever it comes in by an indirect branch:
+//! decision 0010. The program itself and the vdso stay. What not: changes by another thread *within* a file's mapping that leave
+//! its witness alone. Programs that patch themselves do so in anonymous or writable memory, which is refused.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -14,8 +18,10 @@ use sys::map::FileMap;
 use sys::trace::{read_memory, read_pieces};
 use tracee::maps;
 use x86::CodeSource;
+use x86::translate::Witness;
 
 use crate::remote_call::{CAVE_BYTES, is_left_behind};
+use crate::witness::witness_in;
 
 const PAGE: u64 = 4096;
 /// Bounds our memory; no program in practice has a larger text.
@@ -30,6 +36,7 @@ struct Range {
     start: RemoteAddr,
     end: RemoteAddr,
     pages: Vec<OnceCell<Page>>,
+    witness: Option<Witness>,
 }
 
 /// Any mapping.
@@ -53,6 +60,8 @@ pub struct CodeMap {
     ranges: Vec<Range>,
     /// Every mapping, by address.
     extents: Vec<Extent>,
+    /// Code may be replaced at any time: there are several threads.
+    changeable: bool,
     /// Restartable sequences (rseq(2)) that files declare.
     sequences: Vec<Extent>,
     /// Room to compare in.
@@ -72,7 +81,7 @@ impl Places {
     #[must_use]
     pub fn of(pid: Pid) -> Places {
         let text = maps::read(pid);
-        let map = CodeMap::parse(pid, &text, false);
+        let map = CodeMap::parse(pid, &text, false, false);
         let cave = map.cave(CAVE_BYTES);
         Places { text, map, cave }
     }
@@ -97,19 +106,26 @@ impl Places {
 }
 
 impl CodeMap {
-    /// Reads the mappings of a process, and what their files declare; no bytes yet.
+    /// Reads the mappings of a process, and what their files declare; no bytes yet. `changeable`: other threads of the process
+    /// may replace code while one runs it.
     #[must_use]
-    pub fn read(pid: Pid) -> CodeMap {
-        CodeMap::parse(pid, &maps::read(pid), true)
+    pub fn read(pid: Pid, changeable: bool) -> CodeMap {
+        CodeMap::parse(pid, &maps::read(pid), true, changeable)
     }
 
-    fn parse(pid: Pid, text: &str, with_sequences: bool) -> CodeMap {
+    fn parse(pid: Pid, text: &str, with_sequences: bool, changeable: bool) -> CodeMap {
         // The program may have no path: one in a memfd, which is executed as any file is.
         let executed = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let (ranges, extents, sequences) = (Vec::new(), Vec::new(), Vec::new());
-        let mut map = CodeMap { pid, ranges, extents, sequences, now: Vec::new() };
+        let now = Vec::new();
+        let mut map = CodeMap { pid, ranges, extents, changeable, sequences, now };
+        // The start of the file of the lines that follow, and its witness.
+        let mut head: Option<(maps::MapsLine<'_>, OnceCell<Option<Witness>>)> = None;
         for line in text.lines().filter_map(maps::parse_line) {
             map.extents.push(Extent { start: line.start, end: line.end });
+            if line.offset.0 == 0 && line.inode != 0 && line.readable {
+                head = Some((line, OnceCell::new()));
+            }
             if !line.executable {
                 continue;
             }
@@ -120,8 +136,18 @@ impl CodeMap {
             if line.writable || !(of_file || line.name == "[vdso]") || length > LARGEST_RANGE {
                 continue;
             }
+            let is_head =
+                |head: &maps::MapsLine<'_>| (head.inode, head.name) == (line.inode, line.name);
+            let own = head.as_ref().filter(|(head, _)| changeable && is_head(head));
+            let witness = own.and_then(|(head, witness)| {
+                *witness.get_or_init(|| witness_in(pid, head.start, head.end))
+            });
+            if changeable && of_file && !is_program && witness.is_none() {
+                continue;
+            }
+            let witness = witness.filter(|_| !is_program);
             let pages = (0..length.div_ceil(PAGE)).map(|_| OnceCell::new()).collect();
-            map.ranges.push(Range { start: line.start, end: line.end, pages });
+            map.ranges.push(Range { start: line.start, end: line.end, pages, witness });
             if of_file && with_sequences {
                 let path = match is_program {
                     true => format!("/proc/{pid}/exe"),
@@ -136,10 +162,12 @@ impl CodeMap {
     /// Reads the mappings again: libraries come and go. Keeps the bytes of mappings that stayed. Returns false when
     /// code that was read is no longer mapped.
     pub fn update(&mut self) -> bool {
-        let mut new = CodeMap::read(self.pid);
+        let mut new = CodeMap::read(self.pid, self.changeable);
         let mut kept = true;
         for old in std::mem::take(&mut self.ranges) {
-            let same = |range: &&mut Range| range.start == old.start && range.end == old.end;
+            let same = |range: &&mut Range| {
+                (range.start, range.end, range.witness) == (old.start, old.end, old.witness)
+            };
             match new.ranges.iter_mut().find(same) {
                 Some(range) => range.pages = old.pages,
                 None => kept &= old.pages.iter().all(|page| page.get().is_none()),
@@ -147,6 +175,29 @@ impl CodeMap {
         }
         *self = new;
         kept
+    }
+
+    /// Whether other threads of the process may replace code while one runs it.
+    #[must_use]
+    pub fn is_changeable(&self) -> bool {
+        self.changeable
+    }
+
+    /// What tells whether the code at this address is still what was read, if it may be replaced.
+    #[must_use]
+    pub fn witness(&self, address: RemoteAddr) -> Option<Witness> {
+        self.range(address)?.witness
+    }
+
+    /// Whether the code at this address is still of the library of which it was read. For a thread that stands still in front
+    /// of it.
+    #[must_use]
+    pub fn is_there(&self, address: RemoteAddr) -> bool {
+        self.witness(address).is_none_or(|witness| {
+            let mut word = [0; 4];
+            read_memory(self.pid, witness.at, &mut word) == word.len()
+                && u32::from_le_bytes(word) == witness.word
+        })
     }
 
     /// Whether code at this address may be translated.
@@ -181,7 +232,12 @@ impl CodeMap {
                 })
                 .collect::<Vec<_>>()
         };
-        let pieces: Vec<(RemoteAddr, usize)> = self.ranges.iter().flat_map(read).collect();
+        let mut witnesses: Vec<Witness> =
+            self.ranges.iter().filter_map(|range| range.witness).collect();
+        witnesses.dedup();
+        let word = |witness: &Witness| (witness.at, size_of::<u32>());
+        let pieces: Vec<(RemoteAddr, usize)> =
+            self.ranges.iter().flat_map(read).chain(witnesses.iter().map(word)).collect();
         self.now.resize(pieces.iter().map(|(_, length)| length).sum(), 0);
         if !read_pieces(self.pid, &pieces, &mut self.now) {
             return false;
@@ -191,11 +247,13 @@ impl CodeMap {
             .iter()
             .flat_map(|range| range.pages.iter().filter_map(|page| page.get()?.as_deref()));
         let mut rest = self.now.as_slice();
-        known.into_iter().all(|page| {
+        let are_pages_same = known.into_iter().all(|page| {
             let (here, behind) = rest.split_at(page.len());
             rest = behind;
             here == page
-        })
+        });
+        let words = witnesses.iter().flat_map(|witness| witness.word.to_le_bytes());
+        are_pages_same && rest.iter().copied().eq(words)
     }
 
     /// A free place for `size` bytes within `reach` of the code around `near`, with no heap or stack growing into it:
@@ -333,7 +391,7 @@ mod tests {
             |(start, end): &(u64, u64)| Extent { start: RemoteAddr(*start), end: RemoteAddr(*end) };
         let extents = extents.iter().map(extent).collect();
         let (ranges, sequences, now) = (Vec::new(), Vec::new(), Vec::new());
-        CodeMap { pid: Pid(0), ranges, extents, sequences, now }
+        CodeMap { pid: Pid(0), ranges, extents, changeable: false, sequences, now }
     }
 
     fn gap(extents: &[(u64, u64)], near: u64, size: u64) -> Option<u64> {
@@ -384,7 +442,12 @@ mod tests {
     #[test]
     fn own_code_is_found() {
         let pid = Pid(std::process::id().cast_signed());
-        let mut own = CodeMap::read(pid);
+        for changeable in [false, true] {
+            check_own_code(CodeMap::read(pid, changeable));
+        }
+    }
+
+    fn check_own_code(mut own: CodeMap) {
         let here = own_code_is_found as fn() as usize as u64;
         assert!(own.holds(RemoteAddr(here)) && !own.in_sequence(RemoteAddr(here)));
         assert!(!own.bytes_at(RemoteAddr(here)).is_empty());
@@ -396,5 +459,15 @@ mod tests {
         let cave = own.cave(120).expect("the last page of some code is not full");
         assert_eq!(cave.0 % 8, 0);
         assert!(own.holds(cave) && own.bytes_at(cave).iter().take(120).all(|byte| *byte == 0));
+        // The program itself stays; a library may go.
+        assert_eq!(own.witness(RemoteAddr(here)), None);
+        let witness = own.ranges.iter().find_map(|range| Some((range.start, range.witness?)));
+        assert_eq!(witness.is_some(), own.changeable && own.ranges.len() > 2);
+        let Some((start, mut witness)) = witness else { return };
+        assert!(own.is_there(start) && own.is_unchanged());
+        witness.word ^= 1;
+        own.ranges.iter_mut().for_each(|range| range.witness = range.witness.map(|_| witness));
+        assert!(!own.is_there(start) && own.is_there(RemoteAddr(here)) && !own.is_unchanged());
+        assert!(!own.update() && own.is_unchanged(), "the code of the library is read anew");
     }
 }

@@ -12,7 +12,7 @@
 //!   advance   how far registers go natively behind a burst
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
 //!   picker    chooses a thread in proportion to CPU time
-//!   program   per process: code_map (what may be translated), space (shared memory), cache (blocks)
+//!   program   per process: code_map (what may be translated; witness: whether it is still there), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; placement: on the CPU of the thread, or off it
 //!   run       one burst: enter, answer stops, give the native state back
 //! guest     (with quiet_stop) a library and shared memory brought into a process, for the heap of one that is attached to
@@ -30,7 +30,7 @@
 //! 3. What cannot be done safely is refused by name ([`Refused`]).
 //!
 //! Assumptions: Linux 5.3 or later on x86-64, for all ptrace requests that are used. Code does not change during the
-//! milliseconds of a burst unless the program changes it in memory that it may write.
+//! milliseconds of a burst unless the program changes it in memory that it may write, or replaces a library (`witness`).
 
 #![forbid(unsafe_code)]
 
@@ -53,6 +53,7 @@ mod space;
 mod stop_cost;
 mod tracer;
 mod visit;
+mod witness;
 mod worker;
 
 pub use cache::{NewBlock, Piece};

@@ -7,7 +7,7 @@ use std::time::Instant;
 use base::{Nanos, Pid, RemoteAddr, Tid, mixed};
 use facts::BurstFlavour;
 use sys::process;
-use tracee::status::{FaultCounts, ThreadFile, field, status_of};
+use tracee::status::{FaultCounts, ThreadFile, field, status_of, threads_in};
 
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
@@ -67,13 +67,15 @@ impl Program {
     /// Examines a process without changing it.
     pub fn examine(pid: Pid, native_addresses: NativeAddresses) -> Result<Program, Refused> {
         may_be_traced(pid)?;
-        let code = CodeMap::read(pid);
+        let stat = ThreadFile::of_process(pid, "stat");
+        let now = stat.as_ref().and_then(ThreadFile::read);
+        let code = CodeMap::read(pid, !is_alone(now.as_deref()));
         let stages = [Stage::Nothing, Stage::Nothing, Stage::Nothing];
         let (recent, schedule) = (Vec::new(), Schedule::default());
         Ok(Program {
             pid,
             code,
-            stat: ThreadFile::of_process(pid, "stat"),
+            stat,
             faults: None,
             stages,
             outdated: false,
@@ -108,10 +110,13 @@ impl Program {
     /// Compares the code that was translated with the process's current code, and empties the cache if they differ.
     /// The process runs meanwhile, but no thread of it is in translated code.
     pub fn refresh(&mut self) {
-        self.faults = self.faults_now();
-        let mut unchanged = self.code.is_unchanged();
+        let stat = self.stat_now();
+        self.faults = stat.as_deref().and_then(FaultCounts::parse);
+        // Once there were several threads, it stays so: most programs that end them start them again.
+        let changeable = self.code.is_changeable() || !is_alone(stat.as_deref());
+        let mut unchanged = changeable == self.code.is_changeable() && self.code.is_unchanged();
         if !unchanged {
-            self.code = CodeMap::read(self.pid);
+            self.code = CodeMap::read(self.pid, changeable);
         } else if std::mem::take(&mut self.outdated) {
             unchanged = self.code.update();
         }
@@ -124,8 +129,8 @@ impl Program {
         }
     }
 
-    fn faults_now(&self) -> Option<FaultCounts> {
-        FaultCounts::parse(&self.stat.as_ref()?.read()?)
+    fn stat_now(&self) -> Option<String> {
+        self.stat.as_ref()?.read()
     }
 
     /// Whether the code is still as [`Program::refresh`] found it, while the thread that is to run it stands still. It ran
@@ -133,7 +138,11 @@ impl Program {
     /// pages that are mapped in advance count as faults, too (`mm_account_fault`, mm/memory.c). So code is compared again only
     /// where there was one.
     pub fn is_as_compared(&mut self) -> bool {
-        let faults = self.faults_now();
+        let stat = self.stat_now();
+        if !self.code.is_changeable() && !is_alone(stat.as_deref()) {
+            return false;
+        }
+        let faults = stat.as_deref().and_then(FaultCounts::parse);
         (faults.is_some() && faults == self.faults) || self.code.is_unchanged()
     }
 
@@ -344,6 +353,11 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// Whether this `stat` is of a process of one thread. Then no other can begin within a burst: that takes a system call.
+fn is_alone(stat: Option<&str>) -> bool {
+    stat.and_then(threads_in) == Some(1)
 }
 
 /// Releases a thread that made calls for us, however these ended.

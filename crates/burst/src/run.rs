@@ -335,6 +335,10 @@ impl<'c, 'v> Inside<'c, 'v> {
         if self.misses > self.allowance.misses || !self.has_time() {
             return Break(last(BurstEnd::Untranslated, Some(native)));
         }
+        // It may have come here because another thread has replaced the code.
+        if !code.is_there(target) {
+            return Break(last(BurstEnd::Untranslated, Some(native)));
+        }
         let entry = match self.cache.enter(code, target, next_id) {
             Ok(entry) => entry,
             Err(refused) => {
@@ -386,12 +390,20 @@ impl<'c, 'v> Inside<'c, 'v> {
         let native = last.native.or_else(|| self.native());
         let words = native.as_ref().map_or(0, |native| self.cache.complete_last_record(native));
         let Some(mut visit) = self.visit.take() else { return 0 };
-        let signal = signal_of(stop);
+        let mut signal = signal_of(stop);
         match native {
             Some(native) => {
+                const SIGBUS: i32 = 7;
+                const SIGSEGV: i32 = 11;
                 const SIGILL: i32 = 4;
                 const SIGFPE: i32 = 8;
                 visit.native = native.registers;
+                if matches!(signal, SIGBUS | SIGSEGV)
+                    && trace::fault_address(visit.tid)
+                        .is_some_and(|fault| self.cache.is_at_witness(&native, fault))
+                {
+                    signal = 0;
+                }
                 if matches!(signal, SIGILL | SIGFPE) {
                     let at = native.registers.instruction_pointer();
                     let _ = trace::set_faulting_instruction(visit.tid, at);

@@ -260,6 +260,19 @@ pub fn set_faulting_instruction(tid: Tid, address: RemoteAddr) -> io::Result<()>
     Ok(())
 }
 
+/// The address of the fault that stopped a thread by a signal: `None` where somebody sent the signal.
+#[must_use]
+pub fn fault_address(tid: Tid) -> Option<RemoteAddr> {
+    // Safety: plain data, all zeroes is valid.
+    let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // Safety: the kernel fills a live structure of exactly this type.
+    let got = unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, tid.0, 0, &raw mut information) };
+    // As above; a fault in an address that is not canonical has none (SI_KERNEL), and says 0.
+    // Safety: every form of the structure may be read as bytes; `si_addr` is valid for what the processor raised.
+    (got >= 0 && information.si_code > 0)
+        .then(|| RemoteAddr(unsafe { information.si_addr() } as u64))
+}
+
 /// CPU time of one thread as the scheduler keeps it: `/proc/PID/task/TID/schedstat`, first field.
 #[must_use]
 pub fn scheduled_time(pid: Pid, tid: Tid) -> Option<Nanos> {

@@ -98,6 +98,12 @@ pub fn cpu_in(stat: &str) -> Option<CpuId> {
     from_state_on(stat)?.split(' ').nth(36)?.parse().ok().map(CpuId)
 }
 
+/// Threads of the process of this text of a `stat`: field 20.
+#[must_use]
+pub fn threads_in(stat: &str) -> Option<u64> {
+    from_state_on(stat)?.split(' ').nth(17)?.parse().ok()
+}
+
 /// Page faults of a process so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounts {
@@ -133,6 +139,7 @@ mod tests {
     fn fault_counts_survive_odd_names() {
         let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194304 123 9 45 0 1 2 3";
         assert_eq!(FaultCounts::parse(stat), Some(FaultCounts { minor: 123, major: 45 }));
+        assert_eq!(threads_in(stat), None);
         assert_eq!(FaultCounts::parse("7 (x) S 1"), None);
         assert_eq!(FaultCounts::parse("7 (a) b) S 1 7 7 0 -1 4194560 100"), None);
     }
@@ -143,6 +150,9 @@ mod tests {
         assert!(!has_ended(Tid(own.0)));
         let cpu_of = |tid| cpu_in(&of_thread(own, tid, "stat")?);
         assert!(cpu_of(Tid(own.0)).is_some() && cpu_of(Tid(-1)).is_none());
+        // This test runs in a thread beside the main one.
+        let stat = ThreadFile::of_process(own, "stat").and_then(|file| file.read());
+        assert!(stat.and_then(|stat| threads_in(&stat)).is_some_and(|threads| threads > 1));
         assert!(has_ended(Tid(-1)));
         assert!(stat_of_running(own, Tid(-1)).is_none());
     }

@@ -80,6 +80,7 @@ fn libraries(flavour: Flavour, most: usize) {
                 flavour,
                 common,
                 reserved: Gpr::R15,
+                witness: None,
             };
             figures.add(&block, &code, &site);
             offset = common::behind(&block, offset, start);

@@ -23,6 +23,7 @@ pub fn layout(code: &[u8], offset: u64) -> RecordLayout {
         first_exit: 0,
         flavour: Flavour::Trace,
         common: Common { exit: at, miss: at },
+        witness: None,
         reserved: Gpr::from_number(15).expect("r15"),
     };
     translate(&block, &code, &site).expect("it can be copied").record

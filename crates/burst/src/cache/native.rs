@@ -22,6 +22,18 @@ pub struct Native {
 }
 
 impl Cache {
+    /// Whether a fault at this address is ours: the read of a witness, in place of which other memory is mapped, or none. The
+    /// thread is about to enter the block natively, which has no such fault.
+    #[must_use]
+    pub fn is_at_witness(&self, native: &Native, fault: RemoteAddr) -> bool {
+        let Some(block) = native.block.and_then(|number| self.block(number)) else { return false };
+        let within = native.translated.instruction_pointer().0 - block.at.0;
+        let reads =
+            |witness: x86::translate::Witness| (witness.at.0..witness.at.0 + 4).contains(&fault.0);
+        block.witness.is_some_and(reads)
+            && (block.table_entry as u64..block.entry as u64).contains(&within)
+    }
+
     /// What a stop at these registers means; `None` where it is not in translated code.
     #[must_use]
     pub fn native(&self, registers: &Registers) -> Option<Native> {

@@ -88,6 +88,26 @@ fn processes_and_threads_come_and_go_as_ever() {
     );
 }
 
+/// What translated code was copied from may be gone within the burst: another thread replaced it.
+#[test]
+fn code_that_another_thread_replaces_is_never_run_stale() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("replaced");
+    let rounds = ["--rounds", "2000"];
+    for (way, more) in [("0", ["--calls", "20"]), ("1", ["--calls", "1"]), ("2", ["--calls", "20"])] {
+        let arguments = [&rounds[..], &["--way", way], &more].concat();
+        let expected = alone("libraries_swapped", &arguments);
+        assert_eq!(expected.1, 0, "{expected:?}");
+        for run in 0..2 {
+            let output = collect(&fathom, &format!("r{way}{run}"), "libraries_swapped", &arguments);
+            assert_eq!(outcome(&output), expected, "way {way}");
+            assert!(!flavours(&fathom, &format!("r{way}{run}")).is_empty(), "no burst");
+        }
+    }
+}
+
 /// A filter that ends the process at the first system call of ours: while it is being left too.
 #[test]
 fn a_program_that_confines_itself_between_bursts_lives_on() {

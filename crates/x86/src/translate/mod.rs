@@ -74,6 +74,20 @@ pub struct Site {
     pub common: Common,
     /// The register that holds the record pointer.
     pub reserved: Gpr,
+    /// For code that another thread may replace.
+    pub witness: Option<Witness>,
+}
+
+/// A word of the program's memory that tells whether the code from which a block was copied is still where it was: part of
+/// its library's build id, for example. Code whose way in is an indirect branch compares it there, and goes to
+/// [`Common::miss`] if it has changed. Whoever replaces a library makes sure that no thread is in it, so no thread can miss the
+/// change once it is inside; and a thread that comes in later has synchronised with who replaced it, so it reads the new word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Witness {
+    /// Where it is, in readable memory.
+    pub at: RemoteAddr,
+    /// What it is.
+    pub word: u32,
 }
 
 /// Addresses of shared code.
@@ -94,7 +108,8 @@ pub struct Translation {
     /// Offset at which links and the tracer enter: native state, except that the reserved register holds the record
     /// pointer and [`area::RESERVED`] its native value.
     pub entry: usize,
-    /// Offset at which the table enters: the native target in rcx, rcx and rax in the first two spill slots.
+    /// Offset at which the table enters: the native target in rcx, rcx and rax in the first two spill slots. From here to
+    /// `entry`, only the read of the [`Witness`] can fault.
     pub table_entry: usize,
     /// The code that counts; empty for flavours other than `Count`. A jump to its end may replace its beginning.
     pub counter: std::ops::Range<usize>,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! table entry   is the target in rcx this block's start? else to the next block of the chain
+//! found         compares the witness, where there is one
 //! leave         exit if there is no more room, or the counter is used up; here, so that a short branch reaches it
 //! hit           restores rcx and rax
 //! entry         check of the room (or the counter), then header and roots of the record
@@ -15,13 +16,13 @@
 //! What not: the content of each piece, which is in the other modules.
 
 use base::RemoteAddr;
-use iced_x86::{Code, Instruction, Register};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::area::{EXIT, RESERVED, SPILL, TARGET};
 use super::emit::{Emitter, Label, slot};
 use super::plan::{Plan, touches};
 use super::side_exit::SideExit;
-use super::{Exit, Flavour, NativeRip, Site, State, Translation};
+use super::{Exit, Flavour, NativeRip, Site, State, Translation, Witness};
 use crate::block::{Block, End};
 use crate::code::Window;
 use crate::instruction::Flow;
@@ -129,18 +130,25 @@ impl<'a> Writer<'a> {
         let native = self.out.state.saved.clone();
         self.out.state.saved.extend([(Gpr::RCX, SPILLED_RCX), (Gpr::RAX, SPILLED_RAX)]);
         let hit = self.out.label();
+        let found = if self.site.witness.is_some() { self.out.label() } else { hit };
         // The table has chosen this block by the low 16 bits of the target, so all bits are
         // compared here. The program may use its flags after an indirect branch: the difference
         // goes into rcx, which jrcxz tests without them.
         let table_entry = self.out.offset();
         self.add_to_rcx(start.wrapping_neg());
         self.out.state.rip = NativeRip::Register(Gpr::RCX, start);
-        self.out.branch(Code::Jrcxz_rel8_64, hit);
+        self.out.branch(Code::Jrcxz_rel8_64, found);
         // The next block, or the shared code, needs the native target itself.
         self.add_to_rcx(start);
         self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
         self.out.align_field(1);
         let chain = self.out.branch_out(Code::Jmp_rel32_64, self.site.common.miss);
+
+        if let Some(witness) = self.site.witness {
+            self.at_instruction(0);
+            self.out.bind(found);
+            self.compare(witness, hit);
+        }
 
         // The exit is right before the entry, where the short branches of the check reach it.
         let arriving = std::mem::replace(&mut self.out.state.saved, native);
@@ -163,10 +171,22 @@ impl<'a> Writer<'a> {
         Head { table_entry, chain, entry, counter }
     }
 
+    /// Goes on at `same` where the word is as it was, without changing flags; else to the shared code. rax and rcx are free.
+    fn compare(&mut self, witness: Witness, same: Label) {
+        let there = MemoryOperand::with_displ(witness.at.0, 8);
+        self.out.put(Instruction::with2(Code::Mov_EAX_moffs32, Register::EAX, there));
+        let less = i64::from(witness.word.wrapping_neg().cast_signed());
+        let difference = MemoryOperand::with_base_displ(Register::RAX, less);
+        self.out.put(Instruction::with2(Code::Lea_r32_m, Register::ECX, difference));
+        self.out.branch(Code::Jrcxz_rel8_64, same);
+        self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::RCX, self.block.start.0));
+        self.out.branch_out(Code::Jmp_rel32_64, self.site.common.miss);
+    }
+
     /// `rcx += value` without changing flags.
     fn add_to_rcx(&mut self, value: u64) {
         self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::RAX, value));
-        let sum = iced_x86::MemoryOperand::with_base_index(Register::RCX, Register::RAX);
+        let sum = MemoryOperand::with_base_index(Register::RCX, Register::RAX);
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, sum));
     }
 

@@ -1,11 +1,11 @@
-//! The ways out that no original has: no more room, a counter at its end, a target without a block.
+//! The ways out that no original has: no more room, a counter at its end, a target without a block, one whose witness changed.
 
 use base::RemoteAddr;
 use sys::sandbox::{Registers, Stopped};
 use x86::translate::{MISS, area};
 
 use super::compare::{Case, same};
-use super::machine::{Machine, RECORDS};
+use super::machine::{Machine, RECORDS, WITNESS, WORD};
 
 /// A native address in no block.
 const ELSEWHERE: RemoteAddr = RemoteAddr(0x1234_5678_9abc);
@@ -22,6 +22,13 @@ impl Case<'_> {
         let elsewhere = Registers { rip: ELSEWHERE, ..self.start };
         machine.enter(&elsewhere, self.translation, true);
         self.leaves(machine, &elsewhere, MISS);
+
+        for change in [1, 1 << 31] {
+            machine.enter(&self.start, self.translation, true);
+            machine.set_slot(WITNESS, u64::from(WORD ^ change));
+            self.leaves(machine, &self.start, MISS);
+        }
+        machine.set_slot(WITNESS, WORD.into());
     }
 
     fn leaves(&self, machine: &mut Machine, native: &Registers, exit: u32) {

@@ -4,7 +4,7 @@
 use base::RemoteAddr;
 use sys::sandbox::{Piece, Registers, Sandbox, StateComponent, component};
 use x86::translate::{
-    Common, CommonCode, Flavour, NativeRip, Site, State as CopyState, Translation, area,
+    Common, CommonCode, Flavour, NativeRip, Site, State as CopyState, Translation, Witness, area,
     common_code,
 };
 use x86::{Gpr, State};
@@ -24,6 +24,9 @@ pub const MIDDLE: u64 = DATA.address.0 + DATA.bytes as u64 / 2;
 /// Where copies of blocks lie; the shared code lies at the start.
 pub const COPY_AT: RemoteAddr = RemoteAddr(COPY.address.0 + 0x1000);
 pub const STATUS_FLAGS: u64 = 0x8d5;
+/// Where the witness of all copies is, in the area, and its word.
+pub const WITNESS: area::Displacement = 0xf00;
+pub const WORD: u32 = 0x9abc_def1;
 
 pub struct Machine {
     pub sandbox: Sandbox,
@@ -52,7 +55,9 @@ impl Machine {
             let at = area::TABLE as usize + 8 * entry;
             area[at..at + 8].copy_from_slice(&miss.to_le_bytes());
         }
-        Machine { sandbox, common, extended, reserved }
+        let mut machine = Machine { sandbox, common, extended, reserved };
+        machine.set_slot(WITNESS, WORD.into());
+        machine
     }
 
     /// Where the shared code's system call lies.
@@ -72,7 +77,9 @@ impl Machine {
             miss: COPY.address.offset(self.common.miss as u64),
         };
         let reserved = self.reserved.unwrap_or(Gpr::R15);
-        Site { at: COPY_AT, block: 7, first_exit: 20, flavour, common, reserved }
+        let at = AREA.address.offset(WITNESS as u64);
+        let witness = Some(Witness { at, word: WORD });
+        Site { at: COPY_AT, block: 7, first_exit: 20, flavour, common, reserved, witness }
     }
 
     pub fn part(&mut self, piece: Piece) -> &mut [u8] {

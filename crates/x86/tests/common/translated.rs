@@ -21,6 +21,7 @@ pub fn site(flavour: Flavour) -> Site {
         flavour,
         common: Common { exit: COMMON, miss: COMMON.offset(0x100) },
         reserved: Gpr::R15,
+        witness: None,
     }
 }
 
