@@ -136,6 +136,19 @@ pub fn close(descriptor: isize) {
     unsafe { call(libc::SYS_CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
 }
 
+/// Whether a limit of the process's address space (RLIMIT_AS, `ulimit -v`) leaves so much room that it hardly misses these bytes:
+/// a program that fits into its limit alone must fit with us in it.
+pub fn has_room_for(bytes: usize) -> bool {
+    const ADDRESS_SPACE: usize = 9;
+    const HARDLY: usize = 64;
+    let mut limits = [usize::MAX; 2];
+    // Safety: the kernel writes two words to live ones. Unlimited is the largest number.
+    unsafe {
+        call(libc::SYS_GETRLIMIT, [ADDRESS_SPACE, (&raw mut limits) as usize, 0, 0, 0, 0]);
+    }
+    bytes <= limits[0] / HARDLY
+}
+
 /// Maps the shared memory; null when that fails. No part of a core dump.
 pub fn map_shared(descriptor: isize, bytes: usize) -> *mut u8 {
     let at = map(bytes, libc::MAP_SHARED, descriptor);

@@ -61,6 +61,8 @@ pub const SYS_MADVISE: usize = 28;
 /// asm/unistd_64.h.
 pub const SYS_GETPID: usize = 39;
 /// asm/unistd_64.h.
+pub const SYS_GETRLIMIT: usize = 97;
+/// asm/unistd_64.h.
 pub const SYS_GETTID: usize = 186;
 /// asm/unistd_64.h.
 pub const SYS_FUTEX: usize = 202;

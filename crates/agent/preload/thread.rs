@@ -303,7 +303,8 @@ fn map_shared() -> *mut u8 {
     }
     let length = [heap_exact::TOTAL_BYTES, heap::TOTAL_BYTES]
         .into_iter()
-        .find(|bytes| kernel::is_long_enough(descriptor, *bytes));
+        .find(|bytes| kernel::is_long_enough(descriptor, *bytes))
+        .filter(|bytes| kernel::has_room_for(*bytes));
     let header =
         length.map_or(core::ptr::null_mut(), |bytes| kernel::map_shared(descriptor, bytes));
     let with_regions = u32::from(length == Some(heap_exact::TOTAL_BYTES));

@@ -126,6 +126,9 @@ fn bring_here(pid: Pid, wanted: &Wanted<'_>, patience: Duration) -> Result<Guest
     if field(&status, "VmLck:").is_some_and(|locked| locked != "0 kB") {
         return Err(NotBrought::LockedMemory);
     }
+    if !sys::process::has_room_for(pid, wanted.span + wanted.memory_bytes as u64) {
+        return Err(NotBrought::Refused(Refused::NoRoom));
+    }
     let not_now = NotBrought::Refused(Refused::NotRunning);
     let watch = Watch::new().map_err(|_| not_now)?;
     let mut arrival = Arrival::default();

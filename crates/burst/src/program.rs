@@ -101,7 +101,12 @@ impl Program {
 
     /// Why there will be no cache, if so.
     pub fn refused(&mut self, flavour: BurstFlavour) -> Result<(), Refused> {
+        let pid = self.pid;
         match self.stage(flavour) {
+            nothing @ Stage::Nothing if !process::has_room_for(pid, Space::MOST_BYTES) => {
+                *nothing = Stage::Refused(Refused::NoRoom);
+                Err(Refused::NoRoom)
+            }
             Stage::Refused(refused) => Err(*refused),
             _ => Ok(()),
         }

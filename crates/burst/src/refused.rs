@@ -8,7 +8,8 @@ use x86::Refusal;
 /// Why a burst did not begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Refused {
-    /// The code is not in a file, or its memory is writable: it may be generated while the program runs.
+    /// The code is not in a file, or its memory is writable: it may be generated while the program runs. Or there are several
+    /// threads, and nothing tells whether it was replaced (`witness`).
     JitCode,
     /// The program uses the gs segment, which translated code needs.
     GsInUse,
@@ -20,7 +21,7 @@ pub enum Refused {
     ShadowStack,
     /// The program filters its own system calls (seccomp).
     SystemCallFilter,
-    /// The kernel did not let the program map our code.
+    /// The kernel did not let the program map our code, or the program's limit of address space leaves little room for it.
     NoRoom,
     /// The process runs in its creator's memory until it executes another program (vfork).
     BorrowedMemory,

@@ -424,6 +424,9 @@ impl Space {
         self.memory.load_u64(offset).unwrap_or(0)
     }
 
+    /// Most address space that the flavours together need in the program.
+    pub const MOST_BYTES: u64 =
+        3 * (RECORDS + RECORD_BYTES + CODE_BYTES + (MOST_REGIONS - 1) * REGION_BYTES) as u64;
     /// Address space that a first region needs in the program.
     pub const CODE_BYTES: u64 = CODE_BYTES as u64;
 }

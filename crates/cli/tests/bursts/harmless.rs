@@ -88,6 +88,27 @@ fn processes_and_threads_come_and_go_as_ever() {
     );
 }
 
+/// A program that needs all of its limit of address space gets what it gets alone, but for the library itself: 16 MiB.
+#[test]
+fn a_limit_of_address_space_stays_the_programs_own() {
+    if !bursts_work() {
+        return;
+    }
+    let fathom = fathom("limited");
+    let mapped = |output: &Output| -> Option<u64> {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().find_map(|line| line.strip_prefix("mapped=")?.parse().ok())
+    };
+    let alone = Command::new(target("address_limit")).output().expect("it can be started");
+    let alone = mapped(&alone).expect("a number");
+    let output = collect(&fathom, "r", "address_limit", &[]);
+    let found = mapped(&output).unwrap_or_else(|| panic!("{output:?}"));
+    assert!(found + 20 >= alone && found <= alone, "{found} MiB instead of {alone}");
+    // Where our memory is hardly missed, it is there.
+    collect(&fathom, "roomy", "address_limit", &["--megabytes", "6000"]);
+    assert!(!flavours(&fathom, "roomy").is_empty(), "no burst");
+}
+
 /// What translated code was copied from may be gone within the burst: another thread replaced it.
 #[test]
 fn code_that_another_thread_replaces_is_never_run_stale() {
@@ -96,7 +117,8 @@ fn code_that_another_thread_replaces_is_never_run_stale() {
     }
     let fathom = fathom("replaced");
     let rounds = ["--rounds", "2000"];
-    for (way, more) in [("0", ["--calls", "20"]), ("1", ["--calls", "1"]), ("2", ["--calls", "20"])] {
+    for (way, more) in [("0", ["--calls", "20"]), ("1", ["--calls", "1"]), ("2", ["--calls", "20"])]
+    {
         let arguments = [&rounds[..], &["--way", way], &more].concat();
         let expected = alone("libraries_swapped", &arguments);
         assert_eq!(expected.1, 0, "{expected:?}");

@@ -265,7 +265,7 @@ impl Heap {
                 others => format!(" and {others} others"),
             };
             notes.push(format!(
-                "process {first}{others} allocated nothing through the C library: it may bring an allocator of its own, whose blocks are not seen"
+                "process {first}{others} allocated nothing through the C library: it may bring an allocator of its own, or have a limit of address space (ulimit -v) that leaves no room to count; its blocks are not seen"
             ));
         }
         let memory = self.drain.memory();

@@ -131,8 +131,13 @@ pub(crate) fn about_refusals(reason: &str) -> Option<&'static str> {
              more clients at a time"
         }
         "jit code" => {
-            "code that the program itself wrote is not traced. If the program can run without its just-in-time \
+            "code that the program itself wrote is not traced, nor, with several threads, code of files that are no \
+             libraries. If the program can run without its just-in-time \
              compiler, the rest can be traced"
+        }
+        "no room for code" => {
+            "translated code needs some 70 MiB of address space near the program's. A limit (ulimit -v) of less than 64 times \
+             that is left to the program"
         }
         "system call filter" => {
             "the program filters its system calls (seccomp). An option may turn that sandbox off"

@@ -22,7 +22,7 @@ pub use signal::{
     Received, Signal, SignalFd, StopFor, Terminal, kill, kill_group, own_group, stop_self,
 };
 pub use usage::{
-    Usage, Waited, be_modest, be_punctual, be_unimportant, children_usage, glibc_version, lock,
-    monotonic, own_usage, page_size, raise_file_limit, share_memory, terminal_columns,
-    thread_cpu_time, timer_cost, try_wait, user_id,
+    Usage, Waited, be_modest, be_punctual, be_unimportant, children_usage, glibc_version,
+    has_room_for, lock, monotonic, own_usage, page_size, raise_file_limit, share_memory,
+    terminal_columns, thread_cpu_time, timer_cost, try_wait, user_id,
 };

@@ -274,6 +274,18 @@ pub fn user_id() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Whether so many bytes of address space are hardly missed in a process that has a limit of it (RLIMIT_AS, `ulimit -v`): a
+/// program that fits into its limit alone must fit with us in it.
+#[must_use]
+pub fn has_room_for(pid: Pid, bytes: u64) -> bool {
+    const HARDLY: u64 = 64;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // Safety: the kernel fills a live structure; without a new limit it changes none.
+    let got = unsafe { libc::prlimit(pid.0, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) };
+    // Who may trace a process may read its limits.
+    got == 0 && (limit.rlim_cur == libc::RLIM_INFINITY || bytes <= limit.rlim_cur / HARDLY)
+}
+
 /// Raises the soft limit of open files to the hard one: one event per CPU and thread needs many.
 pub fn raise_file_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
