@@ -150,7 +150,7 @@ mod tests {
         assert!(!has_ended(Tid(own.0)));
         let cpu_of = |tid| cpu_in(&of_thread(own, tid, "stat")?);
         assert!(cpu_of(Tid(own.0)).is_some() && cpu_of(Tid(-1)).is_none());
-        // This test runs in a thread beside the main one.
+        // This test runs in another thread than the main one.
         let stat = ThreadFile::of_process(own, "stat").and_then(|file| file.read());
         assert!(stat.and_then(|stat| threads_in(&stat)).is_some_and(|threads| threads > 1));
         assert!(has_ended(Tid(-1)));
