@@ -296,13 +296,14 @@ fn in_loader(profile: &Profile<'_>, place: LocationId) -> bool {
 /// The largest part of the minor faults that one process had, percent.
 fn of_one_process(profile: &Profile<'_>) -> Option<f64> {
     let recording = profile.recording;
-    let mut faults: BTreeMap<Pid, u64> = BTreeMap::new();
+    // Weights of a damaged result add up to any number.
+    let mut faults: BTreeMap<Pid, f64> = BTreeMap::new();
     for fault in recording.faults.iter().filter(|fault| fault.kind == FaultKind::Minor) {
-        *faults.entry(fault.pid).or_default() += fault.weight;
+        *faults.entry(fault.pid).or_default() += fault.weight as f64;
     }
-    let (most, all) = (faults.values().max().copied(), faults.values().sum::<u64>());
-    match most.filter(|_| all > 0) {
-        Some(most) => Some(most as f64 / all as f64 * 100.0),
+    let (most, all) = (faults.values().copied().reduce(f64::max), faults.values().sum::<f64>());
+    match most.filter(|_| all > 0.0) {
+        Some(most) => Some(most / all * 100.0),
         None => (profile.threads.process_count() < 2).then_some(100.0),
     }
 }
