@@ -163,10 +163,41 @@ def judged(drawn, folder, run, options):
     rows = [score.Row(drawn.name, families, circumstances(drawn, seconds), quantity, known[quantity], found.get(quantity),
                       slack_of(quantity, seconds))
             for quantity in score.QUANTITIES]
+    rows += [score.Row(drawn.name, families, circumstances(drawn, seconds), score.PASSES, (truth, truth), found, 0)
+             for truth, found in passes(drawn, result, run["repeats"], options)]
     absent = None if found["loads"] else re.sub(r"\d+", "N", summary["loads"].get("note") or "no reason given")
     return {"drawn": drawn, "rows": rows, "absent": absent, "class": "mixed" if summary["classification_certainty"] == "mixed" else found["class"],
             "certainty": summary["classification_certainty"], "admissible": admissible(drawn, stated),
             "elapsed": seconds, **{key: run[key] for key in ("took", "stolen", "repeats", "command")}}
+
+
+def passes(drawn, result, repeats, options):
+    """[(passes, (value, low, high))] of the loops that repeat phases, where `report pace` knows them."""
+    told = subprocess.run([options.fathom, "report", "pace", "--format", "json", "--limit", "1000", "-r", result],
+                          capture_output=True, text=True)
+    if told.returncode != 0:
+        return []
+    loops = [row for row in json.loads(told.stdout)["rows"] if row["depth"] == 0]
+    starts, parallel = [], []
+    for number, line in enumerate(drawn.source.splitlines(), 1):
+        if repeated := re.search(r"repeat < drawn_repeats\[(\d+)\]", line):
+            starts.append((number, int(repeated[1])))
+        if shared := re.search(r"drawn_parallel\((\d+), (\d+),", line):
+            parallel.append((repeats[int(shared[1])], int(shared[2])))
+    # Where main has other loops too, each is of the phase that begins last before it.
+    wanted = [(repeats[phase], [row for row in loops if row["function"] == "main" and row["line"] and first <= row["line"] < behind])
+              for (first, phase), (behind, _) in zip(starts, [*starts[1:], (float("inf"), 0)])]
+    for function, count in (("drawn_parallel", sum(repeat for repeat, _ in parallel)),
+                            ("other_thread", sum(repeat * (threads - 1) for repeat, threads in parallel))):
+        wanted.append((count, [row for row in loops if row["function"] == function]))
+    found = []
+    for count, rows in wanted:
+        known = [truth.scaled(row["iterations"], 1) for row in rows]
+        # Of a loop in several copies each must be known.
+        if known and all(known):
+            value, low, high = (sum(ends) for ends in zip(*known))
+            found.append((count, (value, low, high)))
+    return found
 
 
 def circumstances(drawn, seconds):

@@ -14,6 +14,8 @@ from typing import NamedTuple, Optional
 SHARES = ("l1 share", "l2 share", "l3 share", "dram share")
 QUANTITIES = ("read", "write", "dram", "bandwidth", "loads", "stores", *SHARES)
 # Starting a process costs this much beside; an interval may miss the truth by it.
+# Of the loops that repeat phases: how often they went round.
+PASSES = "passes of loops"
 SLACK = {"read": 1e7, "write": 1e7, "dram": 1e7, "loads": 1e6, "stores": 1e6}
 SHARE_SLACK = 0.2  # points
 WIDEST_TRUTH, WIDEST_SHARE = 0.25, 5.0  # of the truth; points
@@ -118,13 +120,13 @@ HEADS = ["", "n", "truth open", "no estimate", "95 % intervals hold the truth", 
 
 
 def counts_only(rows):
-    """Rows whose figures are relative, without the bandwidth, which is `dram` once more."""
-    return [row for row in rows if not row.share and row.quantity != "bandwidth"]
+    """Rows whose figures are relative, without the bandwidth, which is `dram` once more, and without loops."""
+    return [row for row in rows if not row.share and row.quantity not in ("bandwidth", PASSES)]
 
 
 def tables(rows):
     """Cells: by quantity and of all; by family; by circumstance."""
-    by_quantity = [HEADS, *(summary_line(name, [row for row in rows if row.quantity == name]) for name in QUANTITIES),
+    by_quantity = [HEADS, *(summary_line(name, [row for row in rows if row.quantity == name]) for name in (*QUANTITIES, PASSES)),
                    summary_line("all bytes and counts", counts_only(rows)),
                    summary_line("all shares", [row for row in rows if row.share])]
     groups = []
