@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use base::{Bytes, FileOffset};
 use libfuzzer_sys::fuzz_target;
-use symbols::types::{Decoder, Onward, Operand, Register, Step, Written, typed_accesses};
+use symbols::types::{Decoder, Successor, Operand, Register, Step, Written, typed_accesses};
 use symbols::{Elf, LinkAddress, ModuleImage};
 
 /// Instructions of four bytes, whose meaning is drawn from them.
@@ -30,12 +30,12 @@ impl Decoder for MadeUp {
             _ => Written::Sum(vec![(from, -1)], 0),
         };
         let onward = match kind & 15 {
-            0 => Onward::Jump(target),
-            1 => Onward::Branch(target),
-            2 => Onward::Call(Some(target)),
-            3 => Onward::Indirect,
-            4 => Onward::Away,
-            _ => Onward::Next,
+            0 => Successor::Jump(target),
+            1 => Successor::Branch(target),
+            2 => Successor::Call(Some(target)),
+            3 => Successor::Indirect,
+            4 => Successor::Away,
+            _ => Successor::Next,
         };
         let operands = vec![Some(operand)];
         Some(Step {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use fathom_fuzz::complete_result;
 use libfuzzer_sys::fuzz_target;
-use web::Site;
+use web::{Site, Subject};
 
 fuzz_target!(|question: &str| {
     static SITE: OnceLock<Site<'static>> = OnceLock::new();

