@@ -129,6 +129,10 @@ impl Verdict {
     }
 }
 
+/// Percent of the measured peak above which a rate is no figure: the peak itself may be a tenth higher, where neighbours used the
+/// memory while it was measured.
+const POSSIBLE: f64 = 110.0;
+
 impl Memory<'_> {
     /// What limits the program.
     #[must_use]
@@ -150,7 +154,15 @@ impl Memory<'_> {
                 return unknown.to_owned();
             }
             let reached = self.reachable(self.running(), self.written()).unwrap_or(0.0);
+            let (low, _) = rate.interval();
             let (rate, percent) = (rate.point() / 100.0 * reached, rate.point());
+            // More than the machine can is no figure, but what is sure may be near.
+            if percent > POSSIBLE {
+                return format!(
+                    "at least {low:.0} % of the {reached:.1} GB/s that this many threads reach on this machine; its rate is known \
+                     too roughly for a figure"
+                );
+            }
             format!(
                 "{rate:.1} GB/s while it runs, {percent:.0} % of what this many threads reach on this machine"
             )
