@@ -209,11 +209,8 @@ impl Strata {
         let whole = scale.whole_quantity().value.unwrap_or(0.0);
         let in_bursts = Nanos(profile.recording.run.own_cost.burst_time_ns.unwrap_or(0)).seconds();
         let undisturbed = self.places.undisturbed;
-        self.disturbed = match undisturbed.is_known() {
-            true => undisturbed.relative(),
-            false if whole > 0.0 => (in_bursts / 2.0 / whole).min(0.5),
-            false => 0.0,
-        };
+        let unknown = || if whole > 0.0 { (in_bursts / 2.0 / whole).min(0.5) } else { 0.0 };
+        self.disturbed = undisturbed.relative().unwrap_or_else(unknown);
         let amount = profile.whole().amount() as f64;
         if amount <= 0.0 {
             // Without samples bursts alone say where the time went.

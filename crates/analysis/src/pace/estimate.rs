@@ -41,6 +41,9 @@ const MOST_OTHERS: f64 = 2.0;
 /// Of a thread for which more than this part of the time between samples is not its own, that time is a mean.
 const INTERRUPTED: f64 = 0.05;
 
+/// Why a loop without any pair has no pace.
+pub(super) const NOT_READ: &str = "no register moves by the same amount in every iteration";
+
 /// A half-width of more than this share of the pace says nothing: the figure is absent instead.
 pub(super) const TOO_WIDE: f64 = 0.5;
 
@@ -65,7 +68,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let Used { pairs, restarts, outside, unsure } = usable(found, cpu_time)?;
     if pairs.len() < LEAST_PAIRS {
         return Err(match (found.pairs.len() + found.restarts.len(), found.other_runs) {
-            (0, 0) => "no register moves by the same amount in every iteration",
+            (0, 0) => NOT_READ,
             (few, others) if others as usize > few => {
                 "its runs are shorter than the time between two samples"
             }

@@ -23,7 +23,7 @@ use x86::Variable;
 
 use self::agreement::BurstCounts;
 use self::code::{Code, LoopId};
-use self::estimate::{TOO_WIDE, pace, seconds};
+use self::estimate::{NOT_READ, Pace, TOO_WIDE, pace, seconds};
 pub use self::odometers::LoopName;
 pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
@@ -146,18 +146,19 @@ fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace, Time)>, 
     let mut stacks = Stacks::new(recording, code);
     let times = times(recording, &mut stacks);
     let found = pairs::find(recording, code, &mut stacks);
-    let seconds_of = |one: &LoopId| times.get(one).map_or(0.0, |time| time.seconds);
-    let undisturbed = undisturbed(recording, &found, seconds_of);
+    let paces: BTreeMap<LoopId, Result<Pace, &str>> = found
+        .iter()
+        .map(|(one, its)| (*one, pace(its, times.get(one).map_or(0.0, |time| time.seconds))))
+        .collect();
     let names = Names::new(recording);
     let whole: f64 = recording.samples.iter().map(|sample| seconds(sample.weight)).sum();
+    let undisturbed = undisturbed(recording, whole, &found, &paces);
     let all = recording.samples.len() as f64;
     let mut rows = Vec::new();
     for (one, time) in times {
         if time.seconds < LEAST_SHARE * whole {
             continue;
         }
-        let empty = pairs::Found::default();
-        let found = found.get(&one).unwrap_or(&empty);
         let (function, file, line) = names.of(code, one, &time.places);
         let share = (time.seconds / whole).clamp(0.0, 1.0);
         // The standard error of a share of this many samples.
@@ -180,7 +181,14 @@ fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace, Time)>, 
             cpu_time,
             odometer: None,
         };
-        rows.push((one, with_pace(row, found, (time.seconds, error), &undisturbed), time));
+        let row = match (found.get(&one), paces.get(&one)) {
+            (Some(found), Some(Ok(pace))) => {
+                with_pace(row, found, *pace, (time.seconds, error), &undisturbed)
+            }
+            (_, Some(Err(why))) => without_pace(row, why),
+            _ => without_pace(row, NOT_READ),
+        };
+        rows.push((one, row, time));
     }
     (rows, undisturbed)
 }
@@ -315,13 +323,10 @@ fn trip_count(inner: &Metric, around: Option<&Metric>) -> Metric {
 fn with_pace(
     mut row: LoopPace,
     found: &pairs::Found,
+    pace: Pace,
     (time, error): (f64, f64),
     undisturbed: &Undisturbed,
 ) -> LoopPace {
-    let pace = match pace(found, time) {
-        Ok(pace) => pace,
-        Err(why) => return without_pace(row, why),
-    };
     let samples = pace.pairs as u64;
     let metric = |value: f64, relative: f64, unit: &str| {
         let interval = (value * (1.0 - relative).max(0.0), value * (1.0 + relative));
@@ -330,7 +335,7 @@ fn with_pace(
     let relative = pace.half / pace.rate;
     row.iterations_per_second = metric(pace.rate, relative, "count/s");
     row.iteration_time = metric(1.0 / pace.rate, relative, "s");
-    let all = relative.hypot(error / time).hypot(undisturbed.relative());
+    let all = relative.hypot(error / time).hypot(undisturbed.relative().unwrap_or(0.0));
     row.iterations = metric(pace.rate * time * undisturbed.share(), all, "count");
     let most = found
         .carriers

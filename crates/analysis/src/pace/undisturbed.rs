@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use facts::Recording;
 
 use super::code::LoopId;
-use super::estimate::{pace, seconds};
+use super::estimate::Pace;
 use super::pairs::{Found, around_bursts};
 use estimate::interval::Z_95;
 
@@ -41,21 +41,18 @@ impl Undisturbed {
         self.0.map_or(1.0, |lost| 1.0 - lost.part)
     }
 
-    /// Half of the interval of that, as a part of it; 0 where it is not known.
-    pub(crate) fn relative(&self) -> f64 {
-        self.0.map_or(0.0, |lost| lost.half / (1.0 - lost.part))
-    }
-
-    pub(crate) fn is_known(&self) -> bool {
-        self.0.is_some()
+    /// Half of the interval of that, as a part of it; `None` where it is not known.
+    pub(crate) fn relative(&self) -> Option<f64> {
+        self.0.map(|lost| lost.half / (1.0 - lost.part))
     }
 }
 
-/// From all loops with a pace.
+/// From all loops with a pace. `whole`: the CPU time of all samples, seconds.
 pub(super) fn undisturbed(
     recording: &Recording,
+    whole: f64,
     found: &BTreeMap<LoopId, Found>,
-    seconds_of: impl Fn(&LoopId) -> f64,
+    paces: &BTreeMap<LoopId, Result<Pace, &str>>,
 ) -> Undisturbed {
     // Native seconds and seconds.
     let mut pairs: Vec<(f64, f64)> = Vec::new();
@@ -64,11 +61,11 @@ pub(super) fn undisturbed(
         ended * RUNS <= found.pairs.len()
     };
     for (one, its) in found.iter().filter(|(_, its)| is_long(its)) {
-        let known = pace(its, seconds_of(one)).ok();
+        let known = paces.get(one).and_then(|pace| pace.as_ref().ok());
         let Some(pace) = known.filter(|pace| pace.half <= WORST * pace.rate) else { continue };
         pairs.extend(its.around_bursts.iter().map(|(went, took)| (went / pace.rate, *took)));
     }
-    if pairs.len() < FEWEST {
+    if pairs.len() < FEWEST || whole <= 0.0 {
         return Undisturbed::default();
     }
     let native: f64 = pairs.iter().map(|(native, _)| native).sum();
@@ -77,12 +74,7 @@ pub(super) fn undisturbed(
     let squares: f64 =
         pairs.iter().map(|(native, took)| (native - took * (1.0 - lost)).powi(2)).sum();
     let half = Z_95 * squares.sqrt() / all;
-    let around = around_bursts(recording);
-    let whole: f64 = recording.samples.iter().map(|sample| seconds(sample.weight)).sum();
-    if whole <= 0.0 {
-        return Undisturbed::default();
-    }
-    let part = (around / whole).min(1.0);
+    let part = (around_bursts(recording) / whole).min(1.0);
     let lost = lost.clamp(0.0, 0.9);
     Undisturbed(Some(Lost { part: part * lost, half: part * half.hypot(lost / 2.0) }))
 }
