@@ -146,10 +146,15 @@ def measured(drawn, folder, counted, options):
             "stolen": common.steal_and_load()[0] - stolen, "repeats": repeats, "command": command}
 
 
+def reported(view, result, options, *more):
+    """A view of a result as JSON: the process that ended."""
+    return subprocess.run([options.fathom, "report", view, "--format", "json", *more, "-r", result], capture_output=True, text=True)
+
+
 def judged(drawn, folder, run, options):
     """Everything that the scores need of a program that ran: dictionary, or a sentence."""
     result, known, stated = os.path.join(folder, "result"), run["known"], run["stated"]
-    told = subprocess.run([options.fathom, "report", "summary", "--format", "json", "-r", result], capture_output=True, text=True)
+    told = reported("summary", result, options)
     if told.returncode != 0:
         return f"fathom report ended with {told.returncode}: {told.stderr[-400:]}"
     summary = json.loads(told.stdout)
@@ -173,8 +178,7 @@ def judged(drawn, folder, run, options):
 
 def passes(drawn, result, repeats, options):
     """[(passes, (value, low, high))] of the loops that repeat phases, where `report pace` knows them."""
-    told = subprocess.run([options.fathom, "report", "pace", "--format", "json", "--limit", "1000", "-r", result],
-                          capture_output=True, text=True)
+    told = reported("pace", result, options, "--limit", "1000")
     if told.returncode != 0:
         return []
     loops = [row for row in json.loads(told.stdout)["rows"] if row["depth"] == 0]
