@@ -54,7 +54,7 @@ fn regions_have_the_times_that_the_program_measured() {
         // The program's own measure begins before and ends after ours, and each pass has 4 or 8 ms of CPU time.
         assert!(counted <= measured && counted > least, "{key}: {counted} of {measured}");
     }
-    // The sums are read while the threads add to them: they may differ by some microseconds.
+    // A few passes have some microseconds more as their own time than the regions in them leave.
     let own = value(outer, "time") - value(inner, "time") - value(&rows["tiny"], "time");
     assert!((value(outer, "own_time") - own).abs() < 1e-4, "{own} {outer}");
     let lengths = ["shortest", "median", "p95", "longest"].map(|key| value(inner, key));
