@@ -168,7 +168,8 @@ impl Graph {
         found.into_iter().map(|(_, block)| block).collect()
     }
 
-    fn predecessors(&self) -> Vec<Vec<usize>> {
+    /// The blocks in front of each block.
+    pub(super) fn predecessors(&self) -> Vec<Vec<usize>> {
         let mut before = vec![Vec::new(); self.blocks.len()];
         for (from, block) in self.blocks.iter().enumerate() {
             block.next.iter().for_each(|to| before[*to].push(from));

@@ -52,6 +52,14 @@ impl Linear {
         self.cut()
     }
 
+    /// With zeroes above its 32 bits: a constant is known whole.
+    pub(super) fn zero_extended(mut self) -> Linear {
+        if self.terms.is_empty() {
+            self.bits = 64;
+        }
+        self
+    }
+
     /// Reduces factors and constant to `bits`.
     fn cut(mut self) -> Linear {
         if self.bits < 64 {

@@ -14,14 +14,17 @@
 mod graph;
 mod linear;
 mod transfer;
+mod trips;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::OnceLock;
 
 use base::RemoteAddr;
 use facts::Slot;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 pub use self::linear::{Linear, Variable};
+pub use self::trips::TripCount;
 
 use self::graph::{Graph, Location, Natural};
 use self::transfer::{Exposed, State};
@@ -40,6 +43,8 @@ pub struct Loops {
     graph: Graph,
     exposed: Exposed,
     loops: Vec<Loop>,
+    /// Values at the start of each block, by those at the function's entry; worked out when they are asked for.
+    of_function: OnceLock<Option<BTreeMap<usize, State>>>,
 }
 
 /// One loop.
@@ -108,7 +113,7 @@ pub fn loops(code: &CodeBytes<'_>) -> Loops {
             calls,
         });
     }
-    Loops { graph, exposed, loops }
+    Loops { graph, exposed, loops, of_function: OnceLock::new() }
 }
 
 fn accesses_memory(instruction: &Instruction) -> bool {
@@ -123,27 +128,30 @@ struct Followed {
     states: BTreeMap<usize, State>,
 }
 
-/// Propagates values through a loop until nothing changes; `None` if that takes too long.
-fn follow(
+/// Values at the start and at the end of each block, and the stack words that it names.
+type Propagated = (BTreeMap<usize, State>, BTreeMap<usize, State>, BTreeSet<Slot>);
+
+/// Propagates values from a block through those around it until nothing changes; `None` if that takes too long.
+fn propagate(
     graph: &Graph,
     exposed: &Exposed,
-    natural: &Natural,
+    (header, has): (usize, &dyn Fn(usize) -> bool),
     budget: &mut usize,
-) -> Option<Followed> {
+) -> Option<Propagated> {
     let mut factory = InstructionInfoFactory::new();
-    let mut states = BTreeMap::from([(natural.header, State::begin())]);
-    let mut open = VecDeque::from([natural.header]);
+    let mut states = BTreeMap::from([(header, State::begin())]);
+    let mut open = VecDeque::from([header]);
     let mut ends: BTreeMap<usize, State> = BTreeMap::new();
     let mut named: BTreeSet<Slot> = BTreeSet::new();
     while let Some(block) = open.pop_front() {
         let mut state = states.get(&block)?.clone();
-        let range = graph.blocks[block].range.clone();
+        let range = graph.blocks.get(block)?.range.clone();
         *budget = budget.checked_sub(range.len())?;
         for instruction in &graph.instructions[range] {
             named.extend(state.operand(instruction));
             state.step(instruction, exposed, &mut factory);
         }
-        let inside = |to: &&usize| **to != natural.header && natural.blocks.contains(*to);
+        let inside = |to: &&usize| **to != header && has(**to);
         for next in graph.blocks[block].next.iter().filter(inside) {
             // A join only loses knowledge, so this ends.
             let changed = match states.get_mut(next) {
@@ -156,6 +164,18 @@ fn follow(
         }
         ends.insert(block, state);
     }
+    Some((states, ends, named))
+}
+
+/// What a loop does to variables; `None` if that takes too long.
+fn follow(
+    graph: &Graph,
+    exposed: &Exposed,
+    natural: &Natural,
+    budget: &mut usize,
+) -> Option<Followed> {
+    let has = |block: usize| natural.blocks.contains(&block);
+    let (states, ends, named) = propagate(graph, exposed, (natural.header, &has), budget)?;
     let mut latched: Option<State> = None;
     for latch in &natural.latches {
         // A latch that only a jump table leads to: the effect of that way is unknown.
@@ -235,7 +255,14 @@ impl Loops {
 
     /// The instructions that run exactly once per iteration of a loop, in order of execution.
     fn once(&self, wanted: usize) -> impl Iterator<Item = &Instruction> {
-        let blocks = self.loops.get(wanted).map_or(Vec::new(), |one| {
+        let blocks = self.once_blocks(wanted);
+        let ranges = blocks.into_iter().map(|block| self.graph.blocks[block].range.clone());
+        ranges.flat_map(|range| &self.graph.instructions[range])
+    }
+
+    /// The blocks that run exactly once per iteration of a loop, in order of execution.
+    fn once_blocks(&self, wanted: usize) -> Vec<usize> {
+        self.loops.get(wanted).map_or(Vec::new(), |one| {
             let inner = self.loops.iter().filter(|inner| inner.parent == Some(wanted));
             let inner: Vec<&Natural> = inner.map(|inner| &inner.natural).collect();
             let own = |block: &usize| !inner.iter().any(|inner| inner.blocks.contains(block));
@@ -244,9 +271,7 @@ impl Loops {
                 return Vec::new();
             }
             self.graph.unavoidable(&one.natural, &own)
-        });
-        let ranges = blocks.into_iter().map(|block| self.graph.blocks[block].range.clone());
-        ranges.flat_map(|range| &self.graph.instructions[range])
+        })
     }
 
     /// What the registers, and the stack words in `slots`, show of a loop at one of its instructions.

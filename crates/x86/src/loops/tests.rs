@@ -193,6 +193,10 @@ fn any_bytes_do() {
         for at in 0x1000..0x1190 {
             for one in found.around(RemoteAddr(at)) {
                 let _ = found.readings(one, RemoteAddr(at), &[]);
+                if let Some(count) = found.trip_count(one) {
+                    let _ = count.iterations(i64::MIN);
+                    let _ = found.trip_count_by_call(RemoteAddr(at), &count);
+                }
             }
         }
     }
@@ -239,4 +243,140 @@ fn what_runs_once_in_each_iteration_is_distinguished_from_what_may_be_skipped_or
     assert_eq!(once(0), [0x1000, 0x1003, 0x1006, 0x100b, 0x1014, 0x1017]);
     assert_eq!(once(1), [0x100f, 0x1012]);
     assert_eq!(once(2), [0u64; 0]);
+}
+
+/// The difference that ends a loop, in its first iteration, with the iterations where that has some values.
+fn counted(found: &Loops, one: usize, first: [i64; 3]) -> Option<(String, [Option<u64>; 3])> {
+    let count = found.trip_count(one)?;
+    Some((show(&count.first), first.map(|first| count.iterations(first))))
+}
+
+#[test]
+fn a_counter_from_zero_to_a_bound_tells_its_iterations() {
+    // 1000: xor ecx,ecx
+    // 1002: add rcx,1; 1006: test rax,rax; 1009: je 100f; 100b: add rdx,4; 100f: cmp rcx,rsi; 1012: jne 1002
+    // 1014: add rbx,rdi; 1017: dec r8; 101a: jne 1000; 101c: ret
+    let nest = [
+        0x31, 0xc9, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x85, 0xc0, 0x74, 0x04, 0x48, 0x83, 0xc2, 0x04,
+        0x48, 0x39, 0xf1, 0x75, 0xee, 0x48, 0x01, 0xfb, 0x49, 0xff, 0xc8, 0x75, 0xe4, 0xc3,
+    ];
+    let found = of(&nest);
+    // With a bound of 10; a bound of 1; a bound that was passed: the counter wraps around first.
+    let inner = ("-1*rsi + 1".to_owned(), [Some(10), Some(1), None]);
+    assert_eq!(counted(&found, 1, [-9, 0, 3]), Some(inner));
+    // The outer one begins with the function's argument.
+    let outer = ("1*r8 + -1".to_owned(), [Some(10), Some(1), None]);
+    assert_eq!(counted(&found, 0, [9, 0, -3]), Some(outer));
+}
+
+#[test]
+fn unoptimised_code_compares_first_and_may_not_iterate_at_all() {
+    // 1000: mov dword [rbp-4],0; 1007: jmp 1012
+    // 1009: mov eax,[rbp-4]; 100c: add [rbp-8],eax; 100f: inc dword [rbp-4]
+    // 1012: mov eax,[rbp-4]; 1015: cmp eax,[rbp-12]; 1018: jl 1009; 101a: dec dword [rbp-16]; 101d: jne 1000; 101f: ret
+    let bytes = [
+        0xc7, 0x45, 0xfc, 0, 0, 0, 0, 0xeb, 0x09, 0x8b, 0x45, 0xfc, 0x01, 0x45, 0xf8, 0xff, 0x45,
+        0xfc, 0x8b, 0x45, 0xfc, 0x3b, 0x45, 0xf4, 0x7c, 0xef, 0xff, 0x4d, 0xf0, 0x75, 0xe1, 0xc3,
+    ];
+    let found = of(&bytes);
+    // Bounds of 100, 1 and 0.
+    let expected = ("4294967295*[rbp-12]".to_owned(), [Some(100), Some(1), Some(0)]);
+    assert_eq!(counted(&found, 1, [-100, -1, 0]), Some(expected));
+    assert!(found.trip_count(1).unwrap().may_be_none());
+    assert!(!found.trip_count(0).unwrap().may_be_none());
+}
+
+#[test]
+fn a_loop_behind_a_check_is_entered_each_time_if_what_is_checked_stays() {
+    // 1000: test rsi,rsi; 1003: je 1010; 1005: mov rcx,rsi; 1008: add rax,1; 100c: dec rcx; [100f: jne 1008]
+    let guarded = |change: &[u8]| {
+        let mut bytes = vec![0x48, 0x85, 0xf6, 0x74, 0x0c, 0x48, 0x89, 0xf1];
+        bytes.extend([0x48, 0x83, 0xc0, 0x01, 0x48, 0xff, 0xc9, 0x75, 0xf7]);
+        bytes.extend(change);
+        // dec r8; jne 1000; ret
+        bytes.extend([0x49, 0xff, 0xc8, 0x75]);
+        bytes.push((-(bytes.len() as i64 + 1)) as u8);
+        bytes.push(0xc3);
+        of(&bytes)
+    };
+    let expected = ("1*rsi + -1".to_owned(), [Some(1), Some(8), None]);
+    assert_eq!(counted(&guarded(&[]), 1, [0, 7, -1]), Some(expected));
+    // 1011: mov rsi,[rdi]: another bound in each iteration, and perhaps none.
+    assert_eq!(counted(&guarded(&[0x48, 0x8b, 0x37]), 1, [0, 7, -1]), None);
+}
+
+#[test]
+fn a_second_way_out_leaves_the_iterations_open_unless_it_never_returns() {
+    // 1000: mov ecx,8; 1005: cmp rax,[rdi]; 1008: ja 1010; 100a: dec rcx; 100d: jne 1005; 100f: ret; 1010: ...
+    let with = |end: &[u8]| {
+        let mut bytes = vec![0xb9, 8, 0, 0, 0, 0x48, 0x3b, 0x07, 0x77, 0x06];
+        bytes.extend([0x48, 0xff, 0xc9, 0x75, 0xf6, 0xc3]);
+        bytes.extend(end);
+        of(&bytes)
+    };
+    let told = |found: &Loops| {
+        let count = found.trip_count(0)?;
+        count.iterations(count.first.known()?.cast_signed())
+    };
+    assert_eq!(told(&with(&[0xc3])), None);
+    // call 1100; ud2
+    assert_eq!(told(&with(&[0xe8, 0xeb, 0, 0, 0, 0x0f, 0x0b])), Some(8));
+}
+
+#[test]
+fn arguments_of_a_call_tell_the_iterations_of_the_callee() {
+    // 1000: lea rdi,[r12+2]; 1005: mov esi,1; 100a: call 1100; 100f: add r12,3; 1013: dec rbx; 1016: jne 1000; 1018: ret
+    let caller = of(&[
+        0x49, 0x8d, 0x7c, 0x24, 0x02, 0xbe, 1, 0, 0, 0, 0xe8, 0xf1, 0, 0, 0, 0x49, 0x83, 0xc4,
+        0x03, 0x48, 0xff, 0xcb, 0x75, 0xe8, 0xc3,
+    ]);
+    // test esi,esi; je +6; 1004: dec rdi; jne 1004; ret
+    let callee = of(&[0x85, 0xf6, 0x74, 0x05, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3]);
+    let own = callee.trip_count(0).unwrap();
+    assert_eq!((show(&own.first), own.guards.len()), ("1*rdi + -1".to_owned(), 1));
+    let count = caller.trip_count_by_call(RemoteAddr(0x100c), &own).unwrap();
+    assert_eq!((show(&count.first), count.iterations(41)), ("1*r12 + 1".to_owned(), Some(42)));
+    // What decides whether the callee comes to its loop is not known: mov rsi,[rdi] instead of mov esi,1.
+    let other = of(&[
+        0x49, 0x8d, 0x7c, 0x24, 0x02, 0x48, 0x8b, 0x37, 0x90, 0x90, 0xe8, 0xf1, 0, 0, 0, 0x49,
+        0x83, 0xc4, 0x03, 0x48, 0xff, 0xcb, 0x75, 0xe8, 0xc3,
+    ]);
+    assert_eq!(other.trip_count_by_call(RemoteAddr(0x100c), &own), None);
+}
+
+#[test]
+fn all_conditions_end_where_they_say() {
+    let iterations = |step: i8, condition: u8, bound: i64| {
+        // 1000: xor ecx,ecx; 1002: add rcx,step; 1006: cmp rcx,rsi; 1009: jcc 1002; 100b: ret
+        let mut bytes = vec![0x31, 0xc9, 0x48, 0x83, 0xc1, step.cast_unsigned()];
+        bytes.extend([0x48, 0x39, 0xf1, 0x70 | condition, 0xf7, 0xc3]);
+        let count = of(&bytes).trip_count(0)?;
+        // Some conditions are read as those of the opposite difference.
+        let sign = if matches!(condition, 0xd | 0xf | 0x3 | 0x7) { -1 } else { 1 };
+        count.iterations(sign * (i64::from(step) - bound))
+    };
+    let really = |step: i8, condition: u8, bound: i64| {
+        let (mut counter, mut passes) = (0, 0);
+        loop {
+            counter += i64::from(step);
+            passes += 1;
+            let stays = match condition {
+                0x5 => counter != bound,
+                0xc | 0x2 => counter < bound,
+                0xd | 0x3 => counter >= bound,
+                0xe | 0x6 => counter <= bound,
+                _ => counter > bound,
+            };
+            if !stays || passes > 1000 {
+                return Some(passes).filter(|passes| *passes <= 1000);
+            }
+        }
+    };
+    for condition in [0x5, 0x2, 0x3, 0x6, 0x7, 0xc, 0xd, 0xe, 0xf] {
+        for (step, bound) in [(1, 7), (3, 7), (3, 9), (-2, -8), (-2, -7), (1, 1), (-1, 5), (2, -5)]
+        {
+            let found = iterations(step, condition, bound);
+            assert_eq!(found, really(step, condition, bound), "{condition:x} {step} {bound}");
+        }
+    }
 }

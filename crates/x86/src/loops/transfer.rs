@@ -226,6 +226,11 @@ impl State {
         }
     }
 
+    /// The value that an instruction writes, if known.
+    pub(super) fn value_written(&self, raw: &Instruction) -> Option<Linear> {
+        self.result(raw).map(|(_, value)| value)
+    }
+
     /// The destination and the value that the instruction writes, if known.
     fn result(&self, raw: &Instruction) -> Option<(Destination, Linear)> {
         use Mnemonic as M;
@@ -251,11 +256,14 @@ impl State {
             M::Imul if raw.op_count() == 3 => self.source(raw, 1)?.times(raw.immediate(2)),
             _ => return None,
         };
-        let narrow = match to {
-            Destination::Register(_) => raw.op0_register().is_gpr32(),
-            Destination::Slot(slot) => !slot.wide,
+        let value = match to {
+            Destination::Register(_) if raw.op0_register().is_gpr32() => {
+                value.narrowed().zero_extended()
+            }
+            Destination::Slot(slot) if !slot.wide => value.narrowed(),
+            _ => value,
         };
-        Some((to, if narrow { value.narrowed() } else { value }))
+        Some((to, value))
     }
 
     fn destination(&self, raw: &Instruction) -> Option<Destination> {
@@ -266,7 +274,8 @@ impl State {
         }
     }
 
-    fn source(&self, raw: &Instruction, at: u32) -> Option<Linear> {
+    /// The value of an operand, if known.
+    pub(super) fn source(&self, raw: &Instruction, at: u32) -> Option<Linear> {
         match raw.op_kind(at) {
             OpKind::Register => {
                 let register = raw.op_register(at);

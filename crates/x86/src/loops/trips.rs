@@ -1,0 +1,332 @@
+//! How often a loop goes round in one run: from the comparison that ends it, and the values that it is entered with.
+//!
+//! What for: `for (i = 0; i < n; i++)` goes round n times. The code says so, and a sample in the loop has n. A burst sees only
+//! runs that are shorter than itself. What not: loops with a second way out (except to code that never returns), or whose
+//! bounds are loaded from memory other than the stack; samples.
+//!
+//! How: one block decides in each iteration whether the loop goes on, by a difference of two values that moves by a constant per
+//! iteration. Its value in the first iteration follows from the registers at the entry, as sums of those at the start of an
+//! iteration of the loop around, or of the function. A call continues these sums into the caller.
+//!
+//! Assumptions: differences do not overflow, and unsigned bounds are below 2^63 (2^31 in 32-bit code), as in C code that counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::RemoteAddr;
+use iced_x86::{ConditionCode, Instruction, InstructionInfoFactory, Mnemonic};
+
+use super::graph::Natural;
+use super::linear::{Linear, Variable};
+use super::transfer::State;
+use super::{Loop, Loops, propagate};
+use crate::instruction::{Flow, flow};
+use crate::register::Gpr;
+
+/// Most instructions of a function outside of its loops that are interpreted.
+const MOST_STEPS: usize = 200_000;
+
+/// The number of iterations of a run of a loop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TripCount {
+    /// What decides whether the loop goes on, in its first iteration; by values at the start of an iteration of the loop
+    /// around it, or of its function where there is none.
+    pub first: Linear,
+    /// By how much that moves per iteration.
+    step: i64,
+    /// The loop goes on while it is so.
+    stays: Relation,
+    /// The loop may be entered and left without an iteration.
+    may_be_none: bool,
+    /// Values that must be the same in all iterations around, for each of these to enter the loop if one does.
+    pub(super) guards: Vec<Linear>,
+}
+
+/// What a difference is, compared with zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Relation {
+    Zero,
+    NotZero,
+    Below,
+    AtMost,
+}
+
+impl TripCount {
+    /// Iterations, where `first` has this value; `None` where it never ends so.
+    #[must_use]
+    pub fn iterations(&self, first: i64) -> Option<u64> {
+        let (first, step) = (i128::from(first), i128::from(self.step));
+        let upwards = |distance: i128| (step > 0).then(|| (distance + step - 1) / step);
+        let stayed = match self.stays {
+            Relation::Zero => return None,
+            Relation::NotZero => {
+                Some(-first).filter(|way| way % step == 0 && way / step >= 0)? / step
+            }
+            Relation::Below if first >= 0 => 0,
+            Relation::Below => upwards(-first)?,
+            Relation::AtMost if first > 0 => 0,
+            Relation::AtMost => upwards(1 - first)?,
+        };
+        u64::try_from(stayed + i128::from(!self.may_be_none)).ok()
+    }
+
+    /// Whether runs without an iteration are possible: these no sample meets.
+    #[must_use]
+    pub fn may_be_none(&self) -> bool {
+        self.may_be_none
+    }
+}
+
+/// Where a loop lies: in a larger one, or in its function.
+#[derive(Clone, Copy)]
+struct Region<'a> {
+    header: usize,
+    around: Option<&'a Loop>,
+}
+
+impl Region<'_> {
+    fn has(&self, block: usize) -> bool {
+        self.around.is_none_or(|one| one.natural.blocks.contains(&block))
+    }
+}
+
+impl Loops {
+    /// The number of iterations of a run of a loop, if it follows from values at its entry, and each iteration of the loop
+    /// around it, or each call of its function, enters it.
+    #[must_use]
+    pub fn trip_count(&self, wanted: usize) -> Option<TripCount> {
+        let one = self.loops.get(wanted)?;
+        let around = one.parent.and_then(|parent| self.loops.get(parent));
+        let region = Region { header: around.map_or(0, |around| around.natural.header), around };
+        let (exit, goes_on_if_taken) = self.exit(&one.natural)?;
+        let order = self.once_blocks(wanted);
+        let position = |block| order.iter().position(|at| *at == block);
+        let told = self.last_per_iteration(wanted, true);
+        let told = told.or_else(|| self.last_per_iteration(wanted, false))?;
+        let is_told_behind = position(self.graph.locate(told)?.block)? > position(exit)?;
+        let (difference, code) = self.compared(one.states.get(&exit)?, exit)?;
+        let (stays, is_negated) = relation(code, goes_on_if_taken)?;
+        let sign = |value: Linear| if is_negated { value.times(u64::MAX) } else { value };
+        let step = sign(one.step_of(&difference)?);
+        let step = signed(step.known()?, step.bits);
+        let states = match around {
+            Some(around) => &around.states,
+            None => self.of_function()?,
+        };
+        let entry = self.entry(&one.natural, region, states)?;
+        let first = sign(replaced(&difference, |variable| value_in(&entry, variable))?);
+        let guards = self.always(one.natural.header, region, states)?;
+        let known = stays != Relation::Zero && step != 0;
+        known.then_some(TripCount { first, step, stays, may_be_none: is_told_behind, guards })
+    }
+
+    /// A loop that lies in no other one of its function, seen from the loop around a call of that function: the innermost one
+    /// around the instruction of which a byte is at `call`. `first` is by values at the start of its iterations.
+    #[must_use]
+    pub fn trip_count_by_call(&self, call: RemoteAddr, callee: &TripCount) -> Option<TripCount> {
+        let at = self.instruction_at(call)?;
+        let around = self.loops.get(*self.around(at).first()?)?;
+        let region = Region { header: around.natural.header, around: Some(around) };
+        self.always(self.graph.locate(at)?.block, region, &around.states)?;
+        let state = self.state(around, at)?;
+        let value = |variable: Variable| match variable {
+            // The callee has another stack frame.
+            Variable::Register(Gpr::RSP) | Variable::Slot(_) => None,
+            Variable::Register(register) => state.register(register).cloned(),
+        };
+        let mut guards = callee.guards.iter().map(|guard| replaced(guard, value));
+        let stay = guards.all(|guard| guard.is_some_and(|guard| is_invariant(around, &guard)));
+        let first = replaced(&callee.first, value)?;
+        stay.then(|| TripCount { first, guards: Vec::new(), ..callee.clone() })
+    }
+
+    /// The block that may leave a loop, if there is one such block, and whether its jump is taken to go on.
+    fn exit(&self, natural: &Natural) -> Option<(usize, bool)> {
+        let leaves = |to: &usize| !natural.blocks.contains(to) && !self.never_returns(*to);
+        let blocks = natural.blocks.iter().copied();
+        let mut exits = blocks.filter(|block| self.graph.blocks[*block].next.iter().any(leaves));
+        let exit = exits.next().filter(|_| exits.next().is_none())?;
+        let block = &self.graph.blocks[exit];
+        // The target of the jump comes first.
+        let [taken, _] = block.next[..] else { return None };
+        Some((exit, natural.blocks.contains(&taken)))
+    }
+
+    /// A block that ends in an instruction behind a call that does not return: a failed check.
+    fn never_returns(&self, block: usize) -> bool {
+        let block = &self.graph.blocks[block];
+        let last = block.range.clone().next_back().and_then(|at| self.graph.instructions.get(at));
+        block.next.is_empty() && last.is_some_and(|last| last.mnemonic() == Mnemonic::Ud2)
+    }
+
+    /// What the conditional jump at the end of a block compares, one side minus the other, with these values at its start.
+    fn compared(&self, before: &State, block: usize) -> Option<(Linear, ConditionCode)> {
+        let range = self.graph.blocks[block].range.clone();
+        let (jump, body) = self.graph.instructions[range].split_last()?;
+        let code = matches!(flow(jump), Flow::Conditional(_)).then(|| jump.condition_code())?;
+        let at = body.iter().rposition(|one| one.rflags_modified() != 0)?;
+        let (mut state, mut factory) = (before.clone(), InstructionInfoFactory::new());
+        for instruction in &body[..at] {
+            state.step(instruction, &self.exposed, &mut factory);
+        }
+        let raw = &body[at];
+        let of_carry = |code| {
+            use ConditionCode as C;
+            matches!(code, C::b | C::ae | C::be | C::a)
+        };
+        let difference = match raw.mnemonic() {
+            Mnemonic::Cmp | Mnemonic::Sub => state.source(raw, 0)?.minus(&state.source(raw, 1)?)?,
+            // The carry is not that of a comparison with zero.
+            Mnemonic::Add | Mnemonic::Inc | Mnemonic::Dec if !of_carry(code) => {
+                state.value_written(raw)?
+            }
+            Mnemonic::Test if is_of_one(raw) && !of_carry(code) => state.source(raw, 0)?,
+            _ => return None,
+        };
+        Some((difference, code))
+    }
+
+    /// The values with which a loop is entered.
+    fn entry(
+        &self,
+        natural: &Natural,
+        region: Region<'_>,
+        states: &BTreeMap<usize, State>,
+    ) -> Option<State> {
+        // A function may begin with its loop.
+        let mut entry = (natural.header == region.header).then(State::begin);
+        let before = self.graph.blocks.iter().enumerate().filter(|(from, block)| {
+            region.has(*from)
+                && !natural.blocks.contains(from)
+                && block.next.contains(&natural.header)
+        });
+        for (from, block) in before {
+            let mut state = states.get(&from)?.clone();
+            let mut factory = InstructionInfoFactory::new();
+            for instruction in &self.graph.instructions[block.range.clone()] {
+                state.step(instruction, &self.exposed, &mut factory);
+            }
+            match &mut entry {
+                Some(known) => drop(known.join(&state)),
+                None => entry = Some(state),
+            }
+        }
+        entry
+    }
+
+    /// Whether each iteration of a region comes to a block, if one does: the values that must stay for that. Where one way of a
+    /// branch never leads to the block, and what decides the branch stays, it always goes the other way.
+    fn always(
+        &self,
+        wanted: usize,
+        region: Region<'_>,
+        states: &BTreeMap<usize, State>,
+    ) -> Option<Vec<Linear>> {
+        let leading = self.leading_to(wanted, region)?;
+        let mut guards = Vec::new();
+        let (mut seen, mut open) = (BTreeSet::from([region.header]), vec![region.header]);
+        while let Some(at) = open.pop() {
+            if at == wanted {
+                continue;
+            }
+            let block = &self.graph.blocks[at];
+            let is_end = match region.around {
+                Some(one) => one.natural.latches.contains(&at),
+                None => block.next.is_empty() && !self.never_returns(at),
+            };
+            if is_end {
+                return None;
+            }
+            let inside = |to: &usize| *to != region.header && region.has(*to);
+            let next: Vec<usize> = block.next.iter().copied().filter(inside).collect();
+            let leads = |to: &usize| leading.contains(to);
+            let guard = || {
+                let (value, _) = self.compared(states.get(&at)?, at)?;
+                region.around.is_none_or(|one| is_invariant(one, &value)).then_some(value)
+            };
+            let is_fork = next.iter().any(leads) && !next.iter().all(leads);
+            let guard = if is_fork { guard() } else { None };
+            let is_decided = guard.is_some();
+            guards.extend(guard);
+            let next = next.into_iter().filter(|to| !is_decided || leads(to));
+            open.extend(next.filter(|to| seen.insert(*to)));
+        }
+        Some(guards)
+    }
+
+    /// The blocks of a region from which a block is reached within one iteration; `None` if one of them may be entered from
+    /// nowhere.
+    fn leading_to(&self, wanted: usize, region: Region<'_>) -> Option<BTreeSet<usize>> {
+        let before = self.graph.predecessors();
+        let (mut leading, mut open) = (BTreeSet::from([wanted]), vec![wanted]);
+        while let Some(at) = open.pop().filter(|at| *at != region.header) {
+            if before[at].is_empty() {
+                return None;
+            }
+            let inside = before[at].iter().copied().filter(|from| region.has(*from));
+            open.extend(inside.filter(|from| leading.insert(*from)));
+        }
+        Some(leading)
+    }
+
+    /// Values at the start of each block, by those at the function's entry.
+    fn of_function(&self) -> Option<&BTreeMap<usize, State>> {
+        let states = self.of_function.get_or_init(|| {
+            let mut budget = MOST_STEPS;
+            propagate(&self.graph, &self.exposed, (0, &|_| true), &mut budget)
+                .map(|(states, ..)| states)
+        });
+        states.as_ref()
+    }
+}
+
+/// Whether a value is the same in all iterations of a loop.
+fn is_invariant(one: &Loop, value: &Linear) -> bool {
+    one.step_of(value).and_then(|step| step.known()) == Some(0)
+}
+
+/// A sum with other values for its variables.
+fn replaced(sum: &Linear, value: impl Fn(Variable) -> Option<Linear>) -> Option<Linear> {
+    let constant = Linear { terms: Vec::new(), constant: sum.constant, bits: sum.bits };
+    sum.terms.iter().try_fold(constant, |known, (variable, factor)| {
+        known.plus(&value(*variable)?.times(*factor))
+    })
+}
+
+/// The value of a variable of an inner region, by those at the start of the outer one.
+fn value_in(state: &State, variable: Variable) -> Option<Linear> {
+    match variable {
+        Variable::Register(register) => state.register(register).cloned(),
+        Variable::Slot(slot) => state.slot(state.by_own(slot)?),
+    }
+}
+
+/// How a difference must be for the jump to go on, and whether that is said of its opposite.
+fn relation(code: ConditionCode, if_taken: bool) -> Option<(Relation, bool)> {
+    use ConditionCode as C;
+    let (relation, is_negated) = match code {
+        C::e => (Relation::Zero, false),
+        C::ne => (Relation::NotZero, false),
+        C::l | C::b | C::s => (Relation::Below, false),
+        C::le | C::be => (Relation::AtMost, false),
+        C::ge | C::ae | C::ns => (Relation::AtMost, true),
+        C::g | C::a => (Relation::Below, true),
+        _ => return None,
+    };
+    Some(match (relation, if_taken) {
+        (known, true) => (known, is_negated),
+        (Relation::Zero, false) => (Relation::NotZero, false),
+        (Relation::NotZero, false) => (Relation::Zero, false),
+        // Not below zero: its opposite is at most zero.
+        (Relation::Below, false) => (Relation::AtMost, !is_negated),
+        (Relation::AtMost, false) => (Relation::Below, !is_negated),
+    })
+}
+
+fn is_of_one(raw: &Instruction) -> bool {
+    raw.op0_kind() == raw.op1_kind() && raw.op0_register() == raw.op1_register()
+}
+
+fn signed(value: u64, bits: u32) -> i64 {
+    let unused = 64 - bits;
+    (value << unused).cast_signed() >> unused
+}
