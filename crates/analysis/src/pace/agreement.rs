@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos};
-use facts::{Block, BurstFlavour, Recording, decode_records};
+use facts::{Block, BurstFlavour, Evidence, Metric, Recording, decode_records};
 use x86::Reader;
 use x86::translate::RecordLayout;
 
@@ -68,7 +68,39 @@ pub(super) struct Trips {
     pub ratio: f64,
     /// Half of its 95 % interval.
     pub half: f64,
-    pub bursts: usize,
+    /// What told it, and how many of these.
+    pub by: Witness,
+    pub seen: usize,
+}
+
+/// Who tells trips.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Witness {
+    Bursts,
+    Samples,
+}
+
+impl Trips {
+    /// Of a pace that follows from them.
+    pub(super) fn evidence(&self) -> Evidence {
+        match self.by {
+            Witness::Bursts => Evidence::Estimated,
+            Witness::Samples => Evidence::Sampled,
+        }
+    }
+
+    pub(super) fn metric(&self) -> Metric {
+        let interval = (self.ratio - self.half, self.ratio + self.half);
+        Metric::with_interval(self.evidence(), self.ratio, "count", interval, self.seen as u64)
+    }
+
+    pub(super) fn in_words(&self) -> String {
+        let by = match self.by {
+            Witness::Bursts => "bursts",
+            Witness::Samples => "samples",
+        };
+        format!("{:.4} trips in {} {by}", self.ratio, self.seen)
+    }
 }
 
 /// A translated block: the loops around it, and those of which it runs the instruction that tells their iterations, with its
@@ -209,7 +241,7 @@ impl BurstCounts {
             return None;
         }
         let (ratio, half) = ratio_and_half(&both, 0.0).filter(|(ratio, _)| *ratio > 0.0)?;
-        Some(Trips { ratio, half: half?, bursts: both.len() })
+        Some(Trips { ratio, half: half?, by: Witness::Bursts, seen: both.len() })
     }
 }
 

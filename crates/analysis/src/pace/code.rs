@@ -8,7 +8,9 @@ use std::rc::Rc;
 
 use base::{FileOffset, ModuleId, RemoteAddr};
 use facts::{SampledFrame, SampledPlace, SampledState};
-use x86::{CodeBytes, Linear, Loops, Reading, Variable, loops};
+use x86::{CodeBytes, Linear, Loops, Reading, TripCount, Variable, loops};
+
+use super::trip_counts::Link;
 
 /// A loop of the result: function and position in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,11 +28,13 @@ pub(super) struct Function {
 }
 
 type ReadingsOf = HashMap<(LoopId, SampledPlace), Rc<Vec<Reading>>>;
+type TripCounts = HashMap<Link, Option<Rc<TripCount>>>;
 
 /// All functions by module and offset. Addresses inside are offsets.
 pub(super) struct Code {
     pub functions: Vec<Function>,
     readings: RefCell<ReadingsOf>,
+    trip_counts: RefCell<TripCounts>,
 }
 
 impl Code {
@@ -45,7 +49,7 @@ impl Code {
             })
             .collect();
         functions.sort_by_key(|function| (function.module, function.start));
-        Code { functions, readings: RefCell::default() }
+        Code { functions, readings: RefCell::default(), trip_counts: RefCell::default() }
     }
 
     /// The function around an address.
@@ -94,6 +98,24 @@ impl Code {
         functions.flat_map(|(function, one)| {
             (0..one.loops.all().len()).map(move |position| LoopId { function, position })
         })
+    }
+
+    /// What the number of iterations of a run of an inner loop follows from.
+    pub(super) fn trip_count(&self, link: Link) -> Option<Rc<TripCount>> {
+        if let Some(known) = self.trip_counts.borrow().get(&link) {
+            return known.clone();
+        }
+        let own = self.functions[link.inner.function].loops.trip_count(link.inner.position);
+        let found = match (own, link.call) {
+            (Some(own), Some(call)) => {
+                let caller = &self.functions[link.outer.function].loops;
+                caller.trip_count_by_call(RemoteAddr(call.0), &own)
+            }
+            (own, _) => own,
+        };
+        let found = found.map(Rc::new);
+        self.trip_counts.borrow_mut().insert(link, found.clone());
+        found
     }
 
     fn readings(&self, one: LoopId, place: &SampledPlace) -> Rc<Vec<Reading>> {
@@ -171,6 +193,19 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
+    /// A sum of variables at the start of the iteration; `None` where the sample does not have them all.
+    pub(super) fn value(&self, sum: &Linear) -> Option<i64> {
+        let value = sum.terms.iter().try_fold(sum.constant, |known, (variable, factor)| {
+            let terms = vec![(*variable, 1)];
+            let moving = self.moves.get(&terms);
+            let value = moving.map(|moving| signed(moving.value, moving.bits).cast_unsigned());
+            let key = |bits| (terms.clone(), bits);
+            let stays = || self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32))).copied();
+            Some(known.wrapping_add(value.or_else(stays)?.wrapping_mul(*factor)))
+        })?;
+        Some(signed(value, sum.bits))
+    }
+
     /// A step's value; `None` where it depends on values that the sample does not have.
     fn step(&self, step: &Linear) -> Option<i64> {
         let mut sum = step.constant;

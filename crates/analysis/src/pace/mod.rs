@@ -13,6 +13,7 @@ mod odometers;
 mod pairs;
 mod runs;
 mod stacks;
+mod trip_counts;
 mod undisturbed;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,12 +22,13 @@ use base::{FileOffset, ModuleId};
 use facts::{Evidence, Frame, Metric, Recording, SlotBase};
 use x86::Variable;
 
-use self::agreement::BurstCounts;
+use self::agreement::{BurstCounts, Trips};
 use self::code::{Code, LoopId};
 use self::estimate::{NOT_READ, Pace, TOO_WIDE, pace, seconds};
 pub use self::odometers::LoopName;
 pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
+use self::trip_counts::TripCounts;
 pub(crate) use self::undisturbed::Undisturbed;
 use self::undisturbed::undisturbed;
 use ::estimate::interval::Z_95;
@@ -37,6 +39,11 @@ const LEAST_SHARE: f64 = 0.005;
 /// Translated code is no quicker than native code. Where it went round so many times more often than registers tell, some
 /// runs began and ended between two samples; smaller differences are those of the moments that were looked at.
 const MISSES_RUNS: f64 = 1.5;
+
+/// Trips that registers tell and those that bursts saw differ surely: by so many times the halves of their intervals, and by
+/// more than this part. Intervals of few bursts are rough, and a burst cuts the runs at its ends.
+const SURELY: f64 = 2.0;
+const UNLIKE_BURSTS: f64 = 0.1;
 
 /// What is known of one loop.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,9 +79,9 @@ pub struct LoopPace {
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
     let code = Code::read(&recording.sampled_code);
     let seen = BurstCounts::new(recording, &code);
-    let (found, _) = paced_loops(recording, &code, &seen);
+    let Sampled { loops, trip_counts, .. } = paced_loops(recording, &code, &seen);
     let mut rows: Vec<(LoopId, LoopPace)> =
-        found.into_iter().map(|(one, row, _)| (one, row)).collect();
+        loops.into_iter().map(|(one, row, _)| (one, row)).collect();
     let iterations: BTreeMap<LoopId, Metric> =
         rows.iter().map(|(one, row)| (*one, row.iterations.clone())).collect();
     for (one, row) in &mut rows {
@@ -84,7 +91,9 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
         row.agreement = rate.and_then(|rate| seen.in_words(*one, rate));
         if let Some(position) = code.get(*one).parent {
             let outer = LoopId { position, ..*one };
-            row.trip_count = trip_count(&row.iterations, iterations.get(&outer));
+            let told = trip_counts.of(*one, &[outer], |_| Some(1.0)).map(|told| told.metric());
+            let by_paces = || trip_count(&row.iterations, iterations.get(&outer));
+            row.trip_count = told.unwrap_or_else(by_paces);
             if let (Some(trips), true) = (seen.trips(&code, *one, &[outer]), own) {
                 let words = row.agreement.take().map_or(String::new(), |words| words + ", ");
                 let disagree = match half_share(&row.trip_count).zip(row.trip_count.value) {
@@ -107,13 +116,9 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
 }
 
 /// The loops that had a share of the CPU time, with their pace and nothing of what compares them, and their times. The
-/// pace is that by registers, or that of a loop around with the trips that bursts saw, whichever is known better.
-fn paced_loops(
-    recording: &Recording,
-    code: &Code,
-    seen: &BurstCounts,
-) -> (Vec<(LoopId, LoopPace, Time)>, Undisturbed) {
-    let (mut found, undisturbed) = found(recording, code);
+/// pace is that by registers, or that of a loop around with its trips, whichever is known better.
+fn paced_loops(recording: &Recording, code: &Code, seen: &BurstCounts) -> Sampled {
+    let Sampled { loops: mut found, undisturbed, trip_counts } = sampled(recording, code);
     let inside: Vec<BTreeSet<LoopId>> =
         found.iter().map(|(one, ..)| inside(*one, &found)).collect();
     for ((one, row, _), inside) in found.iter_mut().zip(inside) {
@@ -129,23 +134,31 @@ fn paced_loops(
     let known: Known<'_> =
         found.iter().map(|(one, row, time)| (*one, (row.clone(), time))).collect();
     let by_trips: Vec<Option<LoopPace>> =
-        found.iter().map(|(one, ..)| by_trips(*one, &known, (code, seen))).collect();
+        found.iter().map(|(one, ..)| by_trips(*one, &known, (code, seen, &trip_counts))).collect();
     for ((_, row, _), other) in found.iter_mut().zip(by_trips) {
         if let Some(other) = other.filter(|other| known_to(other) < known_to(row)) {
             *row = other;
         }
     }
-    (found, undisturbed)
+    Sampled { loops: found, undisturbed, trip_counts }
+}
+
+/// What samples tell alone.
+#[derive(Default)]
+struct Sampled {
+    loops: Vec<(LoopId, LoopPace, Time)>,
+    undisturbed: Undisturbed,
+    trip_counts: TripCounts,
 }
 
 /// The same by registers alone.
-fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace, Time)>, Undisturbed) {
+fn sampled(recording: &Recording, code: &Code) -> Sampled {
     if code.functions.is_empty() {
-        return (Vec::new(), Undisturbed::default());
+        return Sampled::default();
     }
     let mut stacks = Stacks::new(recording, code);
     let times = times(recording, &mut stacks);
-    let found = pairs::find(recording, code, &mut stacks);
+    let (found, trip_counts) = pairs::find(recording, code, &mut stacks);
     let paces: BTreeMap<LoopId, Result<Pace, &str>> = found
         .iter()
         .map(|(one, its)| (*one, pace(its, times.get(one).map_or(0.0, |time| time.seconds))))
@@ -190,7 +203,7 @@ fn found(recording: &Recording, code: &Code) -> (Vec<(LoopId, LoopPace, Time)>, 
         };
         rows.push((one, row, time));
     }
-    (rows, undisturbed)
+    Sampled { loops: rows, undisturbed, trip_counts }
 }
 
 /// Of a loop's time, this share at least lies in the loop that is taken for the one around it: the rest is stacks that could
@@ -232,8 +245,11 @@ fn around(one: &Time, left: &mut Vec<LoopId>, known: &Known<'_>) -> Option<Vec<L
 /// The loops that have a share of the CPU time.
 type Known<'a> = BTreeMap<LoopId, (LoopPace, &'a Time)>;
 
-/// The pace of a loop by those of loops around it and the trips that bursts saw, as it is known best.
-fn by_trips(one: LoopId, known: &Known<'_>, seen: (&Code, &BurstCounts)) -> Option<LoopPace> {
+/// What tells trips.
+type Seen<'a> = (&'a Code, &'a BurstCounts, &'a TripCounts);
+
+/// The pace of a loop by those of loops around it and its trips, as it is known best.
+fn by_trips(one: LoopId, known: &Known<'_>, seen: Seen<'_>) -> Option<LoopPace> {
     let (_, time) = known.get(&one)?;
     let has_odometer =
         |outer: &&LoopId| known.get(outer).is_some_and(|(row, _)| row.iterations.value.is_some());
@@ -241,6 +257,26 @@ fn by_trips(one: LoopId, known: &Known<'_>, seen: (&Code, &BurstCounts)) -> Opti
     let each = std::iter::from_fn(|| around(time, &mut left, known));
     let paces = each.filter_map(|around| by_trips_of(one, &around, known, seen));
     paces.min_by(|one, other| known_to(one).total_cmp(&known_to(other)))
+}
+
+/// Iterations of a loop per iteration of those around: as the code and registers tell, else as bursts saw.
+fn trips(
+    one: LoopId,
+    around: &[LoopId],
+    known: &Known<'_>,
+    (code, seen, counts): Seen<'_>,
+) -> Option<Trips> {
+    let in_bursts = seen.trips(code, one, around);
+    let told = counts.of(one, around, |outer| known.get(&outer)?.0.iterations.value);
+    // Where both are known and surely differ, the code runs otherwise than it reads: neither is believed.
+    let differ = |told: Trips, seen: Trips| {
+        let off = (told.ratio - seen.ratio).abs();
+        off > SURELY * (told.half + seen.half) && off > UNLIKE_BURSTS * told.ratio
+    };
+    match told.zip(in_bursts) {
+        Some((told, seen)) if differ(told, seen) => None,
+        _ => told.or(in_bursts),
+    }
 }
 
 /// Half of the interval of a loop's iterations as a part of them.
@@ -253,11 +289,11 @@ fn by_trips_of(
     one: LoopId,
     around: &[LoopId],
     known: &Known<'_>,
-    (code, seen): (&Code, &BurstCounts),
+    seen: Seen<'_>,
 ) -> Option<LoopPace> {
     let (row, time) = known.get(&one)?;
     let outer = || around.iter().filter_map(|outer| known.get(outer));
-    let trips = seen.trips(code, one, around)?;
+    let trips = trips(one, around, known, seen)?;
     let iterations: f64 = outer().filter_map(|(row, _)| row.iterations.value).sum();
     let rate = iterations * trips.ratio / time.seconds;
     // It is chance which samples of the outer loops are in the inner one: a binomial share.
@@ -280,7 +316,7 @@ fn by_trips_of(
     }
     let metric = |value: f64, relative: f64, unit: &str| {
         let interval = (value * (1.0 - relative).max(0.0), value * (1.0 + relative));
-        Metric::with_interval(Evidence::Estimated, value, unit, interval, trips.bursts as u64)
+        Metric::with_interval(trips.evidence(), value, unit, interval, trips.seen as u64)
     };
     let in_all = half_of(|row| &row.iterations)?.hypot(trips.half / trips.ratio);
     let mut carriers: Vec<&str> = outer().filter_map(|(row, _)| row.odometer.as_deref()).collect();
@@ -291,7 +327,7 @@ fn by_trips_of(
         iterations: metric(rate * time.seconds, in_all, "count"),
         odometer: (!carriers.is_empty()).then(|| {
             let carriers = carriers.join(" and ");
-            format!("{carriers}, {:.4} trips in {} bursts", trips.ratio, trips.bursts)
+            format!("{carriers}, {}", trips.in_words())
         }),
         ..row.clone()
     })

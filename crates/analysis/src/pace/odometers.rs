@@ -10,7 +10,7 @@ use facts::{Burst, Recording};
 
 use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
 use super::code::{Code, LoopId};
-use super::{LoopPace, Undisturbed, paced_loops};
+use super::{LoopPace, Sampled, Undisturbed, paced_loops};
 
 /// A pace that is known worse than this tells less than bursts do, whose own times are a quarter off: half of its interval,
 /// as a part of it.
@@ -72,7 +72,7 @@ impl LoopsInCode {
         let seen = BurstCounts::new(recording, &code);
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
         let mut in_bursts = HashMap::new();
-        let (paced, undisturbed) = paced_loops(recording, &code, &seen);
+        let Sampled { loops: paced, undisturbed, .. } = paced_loops(recording, &code, &seen);
         for (id, row, time) in paced {
             let traced = |burst: &Burst| Some((burst.id, seen.traced(burst.id, id)?));
             let traced: Vec<(BurstId, f64)> = recording.bursts.iter().filter_map(traced).collect();

@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::{Nanos, Pid, StackId, Tid};
 use facts::{Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers};
-use x86::{Gpr, Variable};
+use x86::{Gpr, TripCount, Variable};
 
 use super::code::{Code, LoopId, Moving, Snapshot, Terms, cut, signed};
 use super::estimate::seconds;
 use super::stacks::Stacks;
+use super::trip_counts::TripCounts;
 
 /// A gap of more sampling periods than this may hide a whole run between two.
 pub(super) const LONG: f64 = 2.0;
@@ -128,8 +129,9 @@ pub(super) fn find(
     recording: &Recording,
     code: &Code,
     stacks: &mut Stacks<'_>,
-) -> BTreeMap<LoopId, Found> {
+) -> (BTreeMap<LoopId, Found>, TripCounts) {
     let mut found = BTreeMap::new();
+    let mut trip_counts = TripCounts::default();
     let mut plain: HashMap<(Pid, Tid), Vec<Plain>> = HashMap::new();
     for sample in &recording.samples {
         let kernel = sample.privilege == Privilege::Kernel;
@@ -149,6 +151,7 @@ pub(super) fn find(
             stacks: &mut *stacks,
             bursts: bursts.get(&thread.1).map_or(&[][..], Vec::as_slice),
             found: &mut found,
+            trip_counts: &mut trip_counts,
             last: BTreeMap::new(),
             thread,
             period: Nanos(recording.run.collector.sampling_period_ns),
@@ -181,7 +184,7 @@ pub(super) fn find(
             }
         }
     }
-    found
+    (found, trip_counts)
 }
 
 impl SampledFrames {
@@ -205,6 +208,7 @@ struct Walk<'a, 's, 'r> {
     stacks: &'s mut Stacks<'r>,
     bursts: &'a [(Nanos, Nanos)],
     found: &'a mut BTreeMap<LoopId, Found>,
+    trip_counts: &'a mut TripCounts,
     last: BTreeMap<LoopId, Last>,
     thread: (Pid, Tid),
     period: Nanos,
@@ -233,6 +237,9 @@ impl Walk<'_, '_, '_> {
         let weight = plain.map_or(self.period, |plain| plain.weight);
         self.pass(seen.time, seen.cpu_time, weight, plain, &sampled);
         let in_burst = overlaps(self.bursts, seen.time, seen.time);
+        if let Some(stack) = plain.and_then(|plain| plain.stack).filter(|_| !in_burst) {
+            self.count_trips(stack, &seen.snapshots);
+        }
         for (one, snapshot) in seen.snapshots {
             self.found.entry(one).or_default().samples += 1;
             // A sample without a snapshot is skipped.
@@ -263,6 +270,25 @@ impl Walk<'_, '_, '_> {
                 }
             }
             self.last.insert(one, now);
+        }
+    }
+
+    /// Notes how often the loops around a sample go round in these runs.
+    fn count_trips(
+        &mut self,
+        stack: StackId,
+        snapshots: &BTreeMap<LoopId, Option<(Snapshot, bool)>>,
+    ) {
+        for link in &self.stacks.around(stack).links {
+            let count = self.code.trip_count(*link);
+            let first = |count: &TripCount| {
+                let known = count.first.known().map(|known| signed(known, count.first.bits));
+                let read = || snapshots.get(&link.outer)?.as_ref()?.0.value(&count.first);
+                known.or_else(read)
+            };
+            let iterations = count.as_ref().and_then(|count| count.iterations(first(count)?));
+            let may_be_none = count.is_some_and(|count| count.may_be_none());
+            self.trip_counts.add(*link, iterations, may_be_none);
         }
     }
 

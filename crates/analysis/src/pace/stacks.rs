@@ -10,6 +10,7 @@ use facts::{Recording, StackNode};
 
 use super::code::{Code, LoopId};
 use super::estimate::seconds;
+use super::trip_counts::Link;
 
 /// As deep as the unwinder goes.
 const MOST_FRAMES: usize = 2048;
@@ -19,6 +20,8 @@ const MOST_FRAMES: usize = 2048;
 pub(super) struct EnclosingLoops {
     /// With the innermost frame's first; each once.
     pub loops: Vec<LoopId>,
+    /// Which of them lie directly in one another.
+    pub links: Vec<Link>,
     /// The frames in them.
     places: Vec<(LoopId, ModuleId, FileOffset)>,
     /// Whether its outermost frames are not known.
@@ -44,8 +47,16 @@ impl<'a> Stacks<'a> {
         }
         let mut around = EnclosingLoops::default();
         let (mut at, mut depth) = (Some(stack), 0);
+        let mut below: Option<LoopId> = None;
         while let Some(node) = at.and_then(|id| self.nodes.get(&id)) {
-            for one in self.code.around_byte(node.module, node.offset) {
+            let loops = self.code.around_byte(node.module, node.offset);
+            let call = below.zip(loops.first());
+            let call = call.map(|(inner, outer)| (inner, *outer, Some(node.offset)));
+            let nest = loops.windows(2).map(|pair| (pair[0], pair[1], None));
+            let link = |(inner, outer, call)| Link { inner, outer, call };
+            around.links.extend(nest.chain(call).map(link));
+            below = loops.last().copied();
+            for one in loops {
                 around.places.push((one, node.module, node.offset));
                 if !around.loops.contains(&one) {
                     around.loops.push(one);
