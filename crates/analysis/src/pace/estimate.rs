@@ -56,6 +56,8 @@ pub(super) struct Pace {
     pub half: f64,
     /// Pairs used.
     pub pairs: usize,
+    /// CPU time in them, seconds: there the iterations are counted.
+    pub seconds: f64,
 }
 
 /// The pace of a loop that had so much CPU time, in seconds; or why there is none.
@@ -108,7 +110,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     if half > TOO_WIDE * rate {
         return Err("the advances between samples scatter so much that further runs may be hidden");
     }
-    Ok(Pace { rate, half, pairs: pairs.len() })
+    Ok(Pace { rate, half, pairs: pairs.len(), seconds })
 }
 
 /// What counts.

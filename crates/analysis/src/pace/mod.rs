@@ -371,7 +371,11 @@ fn with_pace(
     let relative = pace.half / pace.rate;
     row.iterations_per_second = metric(pace.rate, relative, "count/s");
     row.iteration_time = metric(1.0 / pace.rate, relative, "s");
-    let all = relative.hypot(error / time).hypot(undisturbed.relative().unwrap_or(0.0));
+    // Of a loop's samples, chance decides only how many lie in no pair.
+    let each = time / row.cpu_time.samples.max(1) as f64;
+    let others = (time - pace.seconds).max(0.0) / each + 1.0;
+    let chance = (Z_95 * others.sqrt() * each).min(error);
+    let all = relative.hypot(chance / time).hypot(undisturbed.relative().unwrap_or(0.0));
     row.iterations = metric(pace.rate * time * undisturbed.share(), all, "count");
     let most = found
         .carriers
