@@ -10,7 +10,8 @@ use facts::{Burst, Recording};
 
 use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
 use super::code::{Code, LoopId};
-use super::{LoopPace, Sampled, Undisturbed, paced_loops};
+use super::stacks::Time;
+use super::{LoopPace, Sampled, Undisturbed, is_within, paced_loops};
 
 /// A pace that is known worse than this tells less than bursts do, whose own times are a quarter off: half of its interval,
 /// as a part of it.
@@ -73,22 +74,31 @@ impl LoopsInCode {
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
         let mut in_bursts = HashMap::new();
         let Sampled { loops: paced, undisturbed, .. } = paced_loops(recording, &code, &seen);
-        for (id, row, time) in paced {
+        let traced = |id: LoopId| -> Vec<(BurstId, f64)> {
             let traced = |burst: &Burst| Some((burst.id, seen.traced(burst.id, id)?));
-            let traced: Vec<(BurstId, f64)> = recording.bursts.iter().filter_map(traced).collect();
+            recording.bursts.iter().filter_map(traced).collect()
+        };
+        let passes: Vec<Vec<(BurstId, f64)>> = paced.iter().map(|(id, ..)| traced(*id)).collect();
+        for (at, (id, row, time)) in paced.iter().enumerate() {
+            let is_told = code.last_per_iteration(*id, true).is_some();
+            let inside = if is_told { None } else { told_inside(at, &paced, &passes) };
+            let (iterations, traced) = match inside {
+                Some(inner) => (&paced[inner].1.iterations, &passes[inner]),
+                None => (&row.iterations, &passes[at]),
+            };
             let is_met = traced.iter().map(|(_, count)| count).sum::<f64>() >= FEWEST_ITERATIONS;
             let number = |metric: &facts::Metric| Some((metric.value?, metric.high?));
-            let odometer = number(&row.iterations).and_then(|(iterations, high)| {
+            let odometer = number(iterations).and_then(|(iterations, high)| {
                 let quick = row.iteration_time.value.is_some_and(|time| time <= SLOWEST);
                 let relative = high / iterations - 1.0;
                 (is_met && quick && relative <= WORST).then_some(Odometer { iterations, relative })
             });
             let number = loops.len();
-            position.insert(id, number);
-            in_bursts.extend(traced.into_iter().map(|(burst, count)| ((burst, number), count)));
+            position.insert(*id, number);
+            in_bursts.extend(traced.iter().map(|(burst, count)| ((*burst, number), *count)));
             let followed = time.followed as f64;
             let stays = time.samples >= FEWEST_SAMPLES && time.stays as f64 >= STAYS * followed;
-            let LoopPace { function, file, line, depth, .. } = row;
+            let LoopPace { function, file, line, depth, .. } = row.clone();
             loops.push(OneLoop { name: LoopName { function, file, line, depth }, odometer, stays });
         }
         LoopsInCode { code, loops, position, in_bursts, undisturbed }
@@ -113,4 +123,21 @@ impl LoopsInCode {
         let known = around.iter().filter_map(|id| self.position.get(id).copied());
         known.into_iter().find(|at| will_do(*at))
     }
+}
+
+/// A loop whose iterations traces tell, in one without an access in each of its own: the one that they met most. What the code
+/// around it does is a part of what each of its iterations does.
+fn told_inside(
+    outer: usize,
+    paced: &[(LoopId, LoopPace, Time)],
+    passes: &[Vec<(BurstId, f64)>],
+) -> Option<usize> {
+    let (outer, row, _) = &paced[outer];
+    row.iterations.value?;
+    let met = |at: &usize| passes[*at].iter().map(|(_, count)| count).sum::<f64>();
+    let inside = (0..paced.len()).filter(|at| {
+        let (_, row, time) = &paced[*at];
+        row.iterations.value.is_some() && is_within(time, outer)
+    });
+    inside.filter(|at| met(at) > 0.0).max_by(|one, other| met(one).total_cmp(&met(other)))
 }
