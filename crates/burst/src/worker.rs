@@ -301,10 +301,10 @@ impl Worker {
         // The thread still exists: whatever follows, the program has not ended at this time.
         let time = process::monotonic() - self.start;
         if self.length == Length::Brief {
-            match self.trace(pid, tid, watch) {
+            match self.tried(pid, tid, BurstFlavour::Trace, watch) {
                 // A count window gives the native speed of the code: a trace that was slowed down does not.
                 Ok(true) if self.is_slowed => {
-                    let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
+                    let _ = self.tried(pid, tid, BurstFlavour::Count, watch);
                 }
                 Ok(_) => {}
                 Err((reason, at)) => self.tell_refused(time, (pid, tid), at, reason),
@@ -318,13 +318,13 @@ impl Worker {
             }
             return;
         }
-        match self.trace(pid, tid, watch) {
+        match self.tried(pid, tid, BurstFlavour::Trace, watch) {
             Ok(true) => {
                 let program = self.programs.get_mut(&pid);
                 // At once: the thread still does the same as in the trace.
                 let is_slowed = self.is_slowed;
                 if program.is_some_and(|program| program.schedule.note_trace(is_slowed)) {
-                    let _ = self.visits(pid, tid, BurstFlavour::Count, watch);
+                    let _ = self.tried(pid, tid, BurstFlavour::Count, watch);
                 }
             }
             Ok(false) => {}
@@ -332,17 +332,23 @@ impl Worker {
         }
     }
 
-    /// A trace. A thread that does not run its own code at this moment is asked again soon: the next choice would be
+    /// A burst. A thread that does not run its own code at this moment is asked again soon: the next choice would be
     /// as likely to find it, or another one, in the kernel.
-    fn trace(&mut self, pid: Pid, tid: Tid, watch: &Watch) -> Result<bool, NoBurst> {
+    fn tried(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        flavour: BurstFlavour,
+        watch: &Watch,
+    ) -> Result<bool, NoBurst> {
         for _ in 0..TRIES - 1 {
-            match self.visits(pid, tid, BurstFlavour::Trace, watch) {
+            match self.visits(pid, tid, flavour, watch) {
                 Err((Refused::NotRunning, _)) if self.may_go_on(watch) => {}
                 result => return result,
             }
             std::thread::park_timeout(Duration::from_nanos(self.random.around(AGAIN).0));
         }
-        self.visits(pid, tid, BurstFlavour::Trace, watch)
+        self.visits(pid, tid, flavour, watch)
     }
 
     fn may_go_on(&self, watch: &Watch) -> bool {
