@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{FileOffset, ModuleId};
+use base::{CodeAddress, FileOffset, ModuleId};
 use facts::Module;
 use x86::disassemble;
 
@@ -52,9 +52,6 @@ pub struct Assembly {
     pub rows: Vec<AssemblyRow>,
 }
 
-/// Where code lies.
-type CodeAddress = (ModuleId, FileOffset);
-
 /// The code in which `function` of the module of this name was seen most: its own, or of what it was inlined into. `file`
 /// returns the code around an offset of a module's file, when that is there and the same. `None` when no code of the
 /// function was seen, or there are no bytes of it.
@@ -72,15 +69,16 @@ pub fn assembly(
     let sampled = seen.leaves.iter().filter(|(_, leaf)| leaf.places.iter().any(|p| named(*p)));
     let hottest = sampled.max_by_key(|(_, leaf)| leaf.weight).map(|(address, _)| *address);
     let anchor = hottest.or_else(|| {
-        let place = |address: &&CodeAddress| profile.stacks.place_at(address.0, address.1);
+        let place = |address: &&CodeAddress| profile.stacks.place_at(**address);
         traced.keys().find(|address| named(place(address))).copied()
     })?;
     let compiled = seen.compiled(profile, anchor)?;
-    let of_module = |one: &&Module| one.id == anchor.0;
-    let whole = profile.recording.modules.iter().find(of_module).and_then(|m| file(m, anchor.1));
+    let of_module = |one: &&Module| one.id == anchor.module;
+    let whole =
+        profile.recording.modules.iter().find(of_module).and_then(|m| file(m, anchor.offset));
     let rows = match &whole {
-        Some(code) => of_file(profile, &seen, anchor.0, code),
-        None => of_bursts(profile, &seen, &traced, (anchor.0, compiled)),
+        Some(code) => of_file(profile, &seen, anchor.module, code),
+        None => of_bursts(profile, &seen, &traced, (anchor.module, compiled)),
     };
     let function = profile.stacks.functions[compiled.index()].name.clone();
     (!rows.is_empty()).then_some(Assembly { function, whole: whole.is_some(), rows })
@@ -110,7 +108,7 @@ impl SampledCode {
             let Some(weight) = weights.get(&node.id.0) else { continue };
             let found = profile.stacks.find(node.id);
             let leaf = leaves
-                .entry((node.module, node.offset))
+                .entry(node.code_address())
                 .or_insert_with(|| Leaf { weight: 0, places: places(profile, found) });
             leaf.weight = leaf.weight.saturating_add(*weight);
         }
@@ -123,8 +121,8 @@ impl SampledCode {
         match sampled {
             Some(place) => Some(profile.stacks.places[place.index()].function),
             None => {
-                let known = profile.stacks.place_at(address.0, address.1) != NO_STACK;
-                known.then(|| profile.stacks.compiled_at(address.0, address.1))
+                let known = profile.stacks.place_at(address) != NO_STACK;
+                known.then(|| profile.stacks.compiled_at(address))
             }
         }
     }
@@ -132,11 +130,11 @@ impl SampledCode {
     fn row(&self, profile: &Profile<'_>, address: CodeAddress, text: String) -> AssemblyRow {
         let leaf = self.leaves.get(&address);
         let place = leaf.and_then(|leaf| leaf.places.first().copied());
-        let place = place.or_else(|| Some(profile.stacks.place_at(address.0, address.1)));
+        let place = place.or_else(|| Some(profile.stacks.place_at(address)));
         let place = place.filter(|place| *place != NO_STACK);
         let function = place.map(|place| profile.stacks.function_of(place));
         AssemblyRow {
-            offset: address.1,
+            offset: address.offset,
             text,
             function: function.map(|function| function.name.clone()),
             file: function.and_then(|function| function.file.clone()),
@@ -165,7 +163,7 @@ fn of_file(
     code: &FunctionCode,
 ) -> Vec<AssemblyRow> {
     let lines = disassemble(&code.bytes, code.start).into_iter().map(|line| {
-        let mut row = seen.row(profile, (module, line.offset), line.text);
+        let mut row = seen.row(profile, CodeAddress::new(module, line.offset), line.text);
         let before = code.lines.partition_point(|(from, ..)| *from <= line.offset);
         if let Some((_, file, number)) = before.checked_sub(1).and_then(|at| code.lines.get(at)) {
             (row.file, row.line) = (file.clone(), Some(*number));
@@ -182,8 +180,8 @@ fn traced(profile: &Profile<'_>) -> BTreeMap<CodeAddress, (String, Option<CodeAd
     for piece in profile.recording.blocks.iter().flat_map(|block| &block.pieces) {
         let mut known: Option<CodeAddress> = None;
         for line in disassemble(&piece.bytes, piece.offset) {
-            let address = (piece.module, line.offset);
-            if profile.stacks.place_at(address.0, address.1) != NO_STACK {
+            let address = CodeAddress::new(piece.module, line.offset);
+            if profile.stacks.place_at(address) != NO_STACK {
                 known = Some(address);
             }
             found.entry(address).or_insert((line.text, known));
@@ -202,8 +200,8 @@ fn of_bursts(
         let own = seen.compiled(profile, **address);
         own.or_else(|| seen.compiled(profile, (*known)?)) == Some(compiled)
     };
-    let from = (module, FileOffset(0));
-    let to = (module, FileOffset(u64::MAX));
+    let from = CodeAddress::new(module, FileOffset(0));
+    let to = CodeAddress::new(module, FileOffset(u64::MAX));
     let rows = traced.range(from..=to).filter(of_it);
     rows.map(|(address, (text, _))| seen.row(profile, *address, text.clone())).collect()
 }

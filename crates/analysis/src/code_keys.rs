@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use base::{FileOffset, ModuleId};
+use base::CodeAddress;
 
 use crate::hotspots::{Key, RowKey};
 use crate::pace::{LoopName, LoopsInCode};
@@ -44,26 +44,25 @@ impl<'a> CodeKeys<'a> {
     }
 
     /// The row of a traced instruction.
-    pub(crate) fn at(&self, module: ModuleId, offset: FileOffset) -> (RowKey, LocationId) {
+    pub(crate) fn at(&self, address: CodeAddress) -> (RowKey, LocationId) {
         let stacks = &self.profile.stacks;
-        let place = stacks.place_at(module, offset);
-        let compiled = || stacks.compiled_at(module, offset);
-        (self.key(place, (module, offset), compiled), place)
+        let place = stacks.place_at(address);
+        let compiled = || stacks.compiled_at(address);
+        (self.key(place, address, compiled), place)
     }
 
     fn key(
         &self,
         place: LocationId,
-        (module, offset): (ModuleId, FileOffset),
+        address: CodeAddress,
         compiled: impl Fn() -> FunctionId,
     ) -> RowKey {
         let stacks = &self.profile.stacks;
         let key = RowKey::at(self.keys, stacks, place);
-        let in_loop =
-            self.loops.as_ref().map(|loops| match loops.around(module, offset, |_| true) {
-                Some(at) => InLoop::Loop(at as u32),
-                None => InLoop::Outside(compiled()),
-            });
+        let in_loop = self.loops.as_ref().map(|loops| match loops.around(address, |_| true) {
+            Some(at) => InLoop::Loop(at as u32),
+            None => InLoop::Outside(compiled()),
+        });
         RowKey { in_loop, ..key }
     }
 
@@ -77,7 +76,7 @@ impl<'a> CodeKeys<'a> {
             let place = stacks.innermost(Some(at));
             if stacks.module_of(place).code == Code::User && selection.has_place(place) {
                 let compiled = || stacks.compiled_user(Some(at));
-                of_node[at.index()] = Some(self.key(place, (node.module, node.offset), compiled));
+                of_node[at.index()] = Some(self.key(place, node.code_address(), compiled));
             }
         }
         let mut times: HashMap<RowKey, Weight> = HashMap::new();

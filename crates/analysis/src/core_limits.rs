@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use base::{BlockId, FileOffset, ModuleId, RemoteAddr};
+use base::{BlockId, CodeAddress, RemoteAddr};
 use estimate::Bounds;
 use facts::host::OperationCost;
 use facts::{Evidence, Metric, NoMissOutcome, Recording};
@@ -179,13 +179,11 @@ fn costs(operations: &[OperationCost]) -> HashMap<(&str, u32), OperationTime> {
 }
 
 /// Loops that were timed without memory, by where they begin.
-fn no_miss_times(recording: &Recording) -> HashMap<(ModuleId, FileOffset), Metric> {
-    let starts: HashMap<BlockId, (ModuleId, FileOffset)> = recording
+fn no_miss_times(recording: &Recording) -> HashMap<CodeAddress, Metric> {
+    let starts: HashMap<BlockId, CodeAddress> = recording
         .blocks
         .iter()
-        .filter_map(|block| {
-            Some((block.id, block.pieces.first().map(|at| (at.module, at.offset))?))
-        })
+        .filter_map(|block| Some((block.id, block.pieces.first()?.code_address())))
         .collect();
     let loops = recording.no_miss_times.iter().filter(|one| one.path.is_none());
     let timed = loops.filter_map(|one| {
@@ -199,18 +197,14 @@ fn no_miss_times(recording: &Recording) -> HashMap<(ModuleId, FileOffset), Metri
 }
 
 /// The loop that begins there, if it is one of one block.
-fn read(
-    recording: &Recording,
-    (module, offset): (ModuleId, FileOffset),
-    reader: &mut Reader,
-) -> Option<x86::Block> {
+fn read(recording: &Recording, at: CodeAddress, reader: &mut Reader) -> Option<x86::Block> {
     let is_in = |code: &&facts::SampledCode| {
-        let after = offset.0.checked_sub(code.offset.0);
-        code.module == module && after.is_some_and(|after| after < code.bytes.len() as u64)
+        let after = at.offset.0.checked_sub(code.offset.0);
+        code.module == at.module && after.is_some_and(|after| after < code.bytes.len() as u64)
     };
     let code = recording.sampled_code.iter().find(is_in)?;
     let bytes = CodeBytes { start: RemoteAddr(code.offset.0), bytes: &code.bytes };
-    let block = x86::read_block(reader, &bytes, RemoteAddr(offset.0), &Limits::SUPER);
+    let block = x86::read_block(reader, &bytes, RemoteAddr(at.offset.0), &Limits::SUPER);
     self_loop(&block, &find_roots(&block))?;
     Some(block)
 }
@@ -219,7 +213,7 @@ fn read(
 fn time(
     row: &LoopPace,
     block: &x86::Block,
-    no_miss_times: &HashMap<(ModuleId, FileOffset), Metric>,
+    no_miss_times: &HashMap<CodeAddress, Metric>,
 ) -> Option<Metric> {
     if let Some(no_miss) = no_miss_times.get(&row.start) {
         return Some(no_miss.clone());

@@ -73,6 +73,6 @@ pub use stack::{
 };
 pub use thread_ends::count_thread_ends;
 pub use threads::{Thread, ThreadIndex, ThreadTable};
-pub use traced::{Site, SiteIndex, TracedCode};
+pub use traced::{Site, SiteIndex, SiteName, TracedCode};
 pub use types::SiteTypes;
 pub use weight::{Scale, Weight};

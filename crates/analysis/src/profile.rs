@@ -2,7 +2,7 @@
 //!
 //! What not: figures. Every view starts from a [`Profile`].
 
-use base::{FileOffset, ModuleId, Nanos};
+use base::{CodeAddress, Nanos};
 use facts::{CounterKind, LostSource, Pauses, Privilege, Recording, SamplingMethod};
 
 use crate::index_map::IndexMap;
@@ -67,7 +67,7 @@ impl<'a> Profile<'a> {
     #[must_use]
     pub fn with_addresses(
         recording: &'a Recording,
-        addresses: impl Iterator<Item = (ModuleId, FileOffset)>,
+        addresses: impl Iterator<Item = CodeAddress>,
     ) -> Profile<'a> {
         let stacks = Stacks::new(recording, addresses);
         let threads = ThreadTable::new(recording);

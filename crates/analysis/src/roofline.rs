@@ -188,10 +188,10 @@ pub fn roofline(
     keys: &CodeKeys<'_>,
 ) -> Roofline {
     let mut rows = Rows::default();
-    let sites = code.sites.iter().map(|site| (site.module, site.offset));
-    let arithmetic = code.arithmetic.iter().map(|one| (one.module, one.offset));
-    let mut find = |(module, offset)| {
-        let (key, place) = keys.at(module, offset);
+    let sites = code.sites.iter().map(|site| site.instruction);
+    let arithmetic = code.arithmetic.iter().map(|one| one.address);
+    let mut find = |address| {
+        let (key, place) = keys.at(address);
         selection.has_place(place).then(|| rows.find(key, place))
     };
     let row_of_site: Vec<Option<usize>> = sites.map(&mut find).collect();

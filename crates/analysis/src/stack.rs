@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use base::{FileOffset, ModuleId, StackId};
+use base::{CodeAddress, StackId};
 use facts::Recording;
 
 use self::build::Builder;
@@ -148,9 +148,9 @@ pub struct Stacks {
     pool: Vec<LocationId>,
     ids: Vec<(StackId, NodeIndex)>,
     /// The innermost place at each address asked for.
-    at: HashMap<(ModuleId, FileOffset), LocationId>,
+    at: HashMap<CodeAddress, LocationId>,
     /// The place in the compiled function, not in one inlined into it, at each of these.
-    compiled_at: HashMap<(ModuleId, FileOffset), LocationId>,
+    compiled_at: HashMap<CodeAddress, LocationId>,
     /// What source lines assign to.
     variables: HashMap<LineId, String>,
     /// Beginnings of the names of functions that only allocate, in addition to the known ones.
@@ -162,17 +162,14 @@ pub struct Stacks {
 impl Stacks {
     /// Expands all stack nodes of `recording`, and `addresses`.
     #[must_use]
-    pub fn new(
-        recording: &Recording,
-        addresses: impl Iterator<Item = (ModuleId, FileOffset)>,
-    ) -> Stacks {
+    pub fn new(recording: &Recording, addresses: impl Iterator<Item = CodeAddress>) -> Stacks {
         Builder::new(recording).build(recording, addresses)
     }
 
     /// The innermost place at one of the addresses that were asked for.
     #[must_use]
-    pub fn place_at(&self, module: ModuleId, offset: FileOffset) -> LocationId {
-        self.at.get(&(module, offset)).copied().unwrap_or(NO_STACK)
+    pub fn place_at(&self, address: CodeAddress) -> LocationId {
+        self.at.get(&address).copied().unwrap_or(NO_STACK)
     }
 
     /// What the line of a place assigns to.
@@ -205,8 +202,8 @@ impl Stacks {
 
     /// The compiled function at one of the addresses that were asked for: that into which others are inlined.
     #[must_use]
-    pub fn compiled_at(&self, module: ModuleId, offset: FileOffset) -> FunctionId {
-        let place = self.compiled_at.get(&(module, offset)).copied().unwrap_or(NO_STACK);
+    pub fn compiled_at(&self, address: CodeAddress) -> FunctionId {
+        let place = self.compiled_at.get(&address).copied().unwrap_or(NO_STACK);
         self.places[place.index()].function
     }
 

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Bytes, FileOffset, ModuleId};
+use base::Bytes;
 use facts::{AccessType, Recording};
 
 use crate::stack::index;
-use crate::traced::Site;
+use crate::traced::{Site, SiteName};
 
 index!(/// A type, or none: see [`SiteTypes::type_name`].
     TypeId);
@@ -34,7 +34,7 @@ pub struct UsedBytes {
 pub struct SiteTypes {
     types: Vec<String>,
     fields: Vec<Field>,
-    of_site: HashMap<(ModuleId, FileOffset, usize), KnownType>,
+    of_site: HashMap<SiteName, KnownType>,
 }
 
 /// A member of a type, a whole type, or none.
@@ -95,13 +95,16 @@ impl SiteTypes {
             });
             let Ok(number) = usize::try_from(fact.access) else { continue };
             let known = KnownType { of, field, range, bytes };
-            found.of_site.entry((fact.module, fact.offset, number)).or_insert(known);
+            found
+                .of_site
+                .entry(SiteName { instruction: fact.code_address(), number })
+                .or_insert(known);
         }
         found
     }
 
     fn known(&self, site: &Site) -> Option<&KnownType> {
-        self.of_site.get(&(site.module, site.offset, site.number))
+        self.of_site.get(&site.name())
     }
 
     /// The type that a site accesses, "no type known" where there is none.

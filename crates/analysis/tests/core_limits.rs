@@ -2,7 +2,7 @@
 
 use analysis::core_limits::{Cause, LoopLimit, loop_limits, program_limit};
 use analysis::pace::LoopPace;
-use base::{BlockId, FileOffset, ModuleId, Picos, Pid, RemoteAddr};
+use base::{BlockId, CodeAddress, FileOffset, ModuleId, Picos, Pid, RemoteAddr};
 use facts::host::{Calibration, EffectiveCache, OperationCost};
 use facts::{
     Block, BurstFlavour, CodePiece, Evidence, IterationTime, Metric, NoMissOutcome, NoMissTime,
@@ -87,7 +87,7 @@ fn known(code: &[u8], native: Option<f64>, no_miss: Option<u64>) -> (Recording, 
         function: "f".to_owned(),
         file: None,
         line: None,
-        start: (module, offset),
+        start: CodeAddress::new(module, offset),
         depth: 0,
         cpu_time: metric(0.5, "s"),
         iterations_per_second: none("count/s"),

@@ -482,7 +482,7 @@ fn threads_that_come_to_a_loop_by_different_ways_tell_its_pace_together() {
         window(&mut recording, (number, tid), Nanos(10_000), &[(caller, 20), (2, 100)]);
     }
     let rows = analysis::pace::loops(&recording);
-    let inner = rows.iter().find(|row| row.start.1 == FileOffset(0x3000)).unwrap();
+    let inner = rows.iter().find(|row| row.start.offset == FileOffset(0x3000)).unwrap();
     // Five times 1000 and 3000 in a millisecond of each thread.
     let iterations = inner.iterations.value.unwrap();
     assert!((iterations / (5.0 * 4000.0 * 200.0) - 1.0).abs() < 1e-6, "{rows:?}");

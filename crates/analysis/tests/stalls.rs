@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::objects::{Grouping, Objects};
 use analysis::stalls::{ObjectsOfSites, StallRow, StallRows, Stalls, stall_rows};
-use analysis::{Key, Profile, Selection, TracedCode};
-use base::{Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, Tid};
+use analysis::{Key, Profile, Selection, SiteName, TracedCode};
+use base::{Bytes, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, Tid};
 use facts::host::{Calibration, NumaNode, SampleDistance};
 use facts::{
     CounterKind, Evidence, GENERAL_REGISTERS, Global, Metric, Page, Recording, RegisterEncoder,
@@ -100,6 +100,11 @@ fn recording(code: &[u8], stands: &[Stand<'_>]) -> Recording {
 
 fn sampled(module: ModuleId, code: &[u8]) -> SampledCode {
     SampledCode { module, offset: FileOffset(START), bytes: code.to_vec() }
+}
+
+/// The first access of an instruction.
+fn site(offset: u64) -> SiteName {
+    SiteName { instruction: CodeAddress::new(ModuleId(0), FileOffset(offset)), number: 0 }
 }
 
 struct Found {
@@ -204,8 +209,7 @@ fn a_chase_is_named_by_bursts_else_by_its_next_address() {
     let profile = Profile::new(&one);
     let objects = Objects::new(&profile);
     let b = objects.at(Pid(PID), RemoteAddr(B), Nanos(1)).0;
-    let site = (ModuleId(0), FileOffset(START), 0);
-    let seen = BTreeMap::from([(site, BTreeSet::from([b]))]);
+    let seen = BTreeMap::from([(site(START), BTreeSet::from([b]))]);
     let named = found(&one, &seen);
     assert_eq!(named.rows.keys().collect::<Vec<_>>(), ["b"]);
     assert_eq!(named.all.by_bursts.stood.records(), 50);
@@ -221,7 +225,7 @@ fn bursts_that_say_otherwise_are_heard() {
     let profile = Profile::new(&one);
     let objects = Objects::new(&profile);
     let b = objects.at(Pid(PID), RemoteAddr(B), Nanos(1)).0;
-    let seen = [0x1000, 0x1008].map(|at| ((ModuleId(0), FileOffset(at), 0), BTreeSet::from([b])));
+    let seen = [0x1000, 0x1008].map(|at| (site(at), BTreeSet::from([b])));
     let found = found(&one, &BTreeMap::from(seen));
     assert_eq!(found.all.compared.stood.records(), 90);
     assert_eq!(found.all.disagree.stood.records(), 60);

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::ModuleId;
+
 /// An address in the virtual address space of a profiled process (or of the kernel, for kernel frames).
 ///
 /// Holding one proves nothing: the memory behind it may be gone. It can never be dereferenced here.
@@ -50,5 +52,22 @@ impl fmt::Display for FileOffset {
 impl fmt::Debug for FileOffset {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "FileOffset({:#x})", self.0)
+    }
+}
+
+/// The place of a machine instruction: its file, and where in the file. The same in every process that maps the file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CodeAddress {
+    /// The file.
+    pub module: ModuleId,
+    /// Where in the file.
+    pub offset: FileOffset,
+}
+
+impl CodeAddress {
+    /// The place `offset` of `module`.
+    #[must_use]
+    pub const fn new(module: ModuleId, offset: FileOffset) -> CodeAddress {
+        CodeAddress { module, offset }
     }
 }

@@ -12,7 +12,7 @@ mod id;
 mod mix;
 mod units;
 
-pub use address::{FileOffset, RemoteAddr};
+pub use address::{CodeAddress, FileOffset, RemoteAddr};
 pub use csv::csv_field;
 pub use id::{AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, Tid};
 pub use mix::mixed;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use base::{FileOffset, ModuleId, RemoteAddr};
+use base::{CodeAddress, FileOffset, ModuleId, RemoteAddr};
 use collect::symbolise::{Options, symbolise};
 use facts::{AccessType, Module, ModuleKind};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
@@ -25,7 +25,7 @@ fn main() {
     let build_id = Elf::parse(&bytes).expect("an ELF file").build_id();
     let (all, stack) = accesses(&bytes);
     let module = Module { id: ModuleId(1), kind: ModuleKind::File, path: path.clone(), build_id };
-    let typed: Vec<_> = all.keys().map(|offset| (module.id, *offset)).collect();
+    let typed: Vec<_> = all.keys().map(|offset| CodeAddress::new(module.id, *offset)).collect();
     let begun = Instant::now();
     let without = Options::default();
     symbolise(std::slice::from_ref(&module), &typed, &without, &mut |_| {});

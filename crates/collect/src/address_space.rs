@@ -1,6 +1,6 @@
 //! The executable mappings of one process, and the unwinding of its stacks.
 //!
-//! What for: address -> (module, file offset), and copied stack -> call chain. What not: reading the process; the
+//! What for: address -> module and file offset, and copied stack -> call chain. What not: reading the process; the
 //! caller passes registers and stack bytes.
 //!
 //! Unwinding uses DWARF unwind information (`.eh_frame`, `.debug_frame`) where a module has it, which is nearly
@@ -18,7 +18,7 @@ pub use tables::UnwindCache;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use base::{FileOffset, ModuleId, RemoteAddr};
+use base::{CodeAddress, FileOffset, ModuleId, RemoteAddr};
 use framehop::FrameAddress;
 
 use crate::modules::KnownModule;
@@ -68,7 +68,7 @@ pub struct UserFrame {
     /// The address to look up; for a caller, one byte before the return address.
     pub address: RemoteAddr,
     /// What lies there.
-    pub found: Option<(ModuleId, FileOffset)>,
+    pub found: Option<CodeAddress>,
     /// rsp in this frame; for a caller, its value after the return.
     pub stack_pointer: u64,
     /// rbp in it.
@@ -143,8 +143,8 @@ impl AddressSpace {
         self.mapped.insert(start, Mapped { end, file_offset, module: module.clone(), bias });
     }
 
-    /// The mapping of an address, and the offset in its module.
-    fn mapping(&self, address: RemoteAddr) -> Option<(&Mapped, FileOffset)> {
+    /// The mapping of an address, and where in its module it lies.
+    fn mapping(&self, address: RemoteAddr) -> Option<(&Mapped, CodeAddress)> {
         let (start, mapped) = self.mapped.range(..=address.0).next_back()?;
         if address.0 >= mapped.end {
             return None;
@@ -154,13 +154,13 @@ impl AddressSpace {
         } else {
             (address.0 - start).saturating_add(mapped.file_offset)
         };
-        Some((mapped, FileOffset(offset)))
+        Some((mapped, CodeAddress::new(mapped.module.id, FileOffset(offset))))
     }
 
     /// Module and offset of an address.
     #[must_use]
-    pub fn find(&self, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {
-        self.mapping(address).map(|(mapped, offset)| (mapped.module.id, offset))
+    pub fn find(&self, address: RemoteAddr) -> Option<CodeAddress> {
+        self.mapping(address).map(|(_, found)| found)
     }
 
     /// Unwinds a copied stack: calls `frame` for each frame, innermost first. Returns whether the outermost frame was
@@ -198,7 +198,7 @@ impl AddressSpace {
             if next.is_return_address() && mapping.is_none() {
                 return false;
             }
-            let found = mapping.map(|(mapped, offset)| (mapped.module.id, offset));
+            let found = mapping.map(|(_, found)| found);
             let (stack_pointer, frame_pointer) = (registers.sp(), registers.bp());
             frame(UserFrame { address, found, stack_pointer, frame_pointer });
             let mapped = mapping.map(|(mapped, _)| mapped);
@@ -219,6 +219,10 @@ impl AddressSpace {
 mod tests {
     use super::*;
 
+    fn code(module: u32, offset: u64) -> CodeAddress {
+        CodeAddress::new(ModuleId(module), FileOffset(offset))
+    }
+
     fn module(id: u32, absolute: bool) -> KnownModule {
         KnownModule { id: ModuleId(id), absolute, unwind: None, trampolines: false }
     }
@@ -229,18 +233,18 @@ mod tests {
         let at = RemoteAddr;
         space.map(at(0x1000), at(0x5000), FileOffset(0x100), &module(1, false));
         space.map(at(0x8000), at(0x9000), FileOffset(0), &module(2, false));
-        assert_eq!(space.find(at(0x1010)), Some((ModuleId(1), FileOffset(0x110))));
+        assert_eq!(space.find(at(0x1010)), Some(code(1, 0x110)));
         space.map(at(0x4000), at(0x6000), FileOffset(0), &module(3, false));
-        assert_eq!(space.find(at(0x1010)), Some((ModuleId(1), FileOffset(0x110))));
-        assert_eq!(space.find(at(0x3fff)), Some((ModuleId(1), FileOffset(0x30ff))));
-        assert_eq!(space.find(at(0x4fff)), Some((ModuleId(3), FileOffset(0xfff))));
-        assert_eq!(space.find(at(0x8000)), Some((ModuleId(2), FileOffset(0))));
+        assert_eq!(space.find(at(0x1010)), Some(code(1, 0x110)));
+        assert_eq!(space.find(at(0x3fff)), Some(code(1, 0x30ff)));
+        assert_eq!(space.find(at(0x4fff)), Some(code(3, 0xfff)));
+        assert_eq!(space.find(at(0x8000)), Some(code(2, 0)));
         assert_eq!(space.find(at(0x9000)), None);
         // A hole in the middle leaves both ends.
         space.map(at(0x2000), at(0x3000), FileOffset(0), &module(5, false));
-        assert_eq!(space.find(at(0x1fff)), Some((ModuleId(1), FileOffset(0x10ff))));
-        assert_eq!(space.find(at(0x2000)), Some((ModuleId(5), FileOffset(0))));
-        assert_eq!(space.find(at(0x3000)), Some((ModuleId(1), FileOffset(0x2100))));
+        assert_eq!(space.find(at(0x1fff)), Some(code(1, 0x10ff)));
+        assert_eq!(space.find(at(0x2000)), Some(code(5, 0)));
+        assert_eq!(space.find(at(0x3000)), Some(code(1, 0x2100)));
         space.map(at(0x7000), at(0x7000), FileOffset(0), &module(4, false));
         assert_eq!(space.find(at(0x7000)), None);
     }
@@ -249,7 +253,7 @@ mod tests {
     fn memory_without_a_file_keeps_absolute_addresses() {
         let mut space = AddressSpace::default();
         space.map(RemoteAddr(0x1000), RemoteAddr(0x2000), FileOffset(0), &module(1, true));
-        assert_eq!(space.find(RemoteAddr(0x1234)), Some((ModuleId(1), FileOffset(0x1234))));
+        assert_eq!(space.find(RemoteAddr(0x1234)), Some(code(1, 0x1234)));
     }
 
     /// Frame pointers: [rbp] = caller's rbp, [rbp+8] = return address.

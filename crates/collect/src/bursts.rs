@@ -2,7 +2,7 @@
 //!
 //! What for: the tracer knows addresses, the recorder knows the files at them. What not: tracing (crate `burst`).
 
-use base::{Nanos, Pid};
+use base::{CodeAddress, Nanos, Pid};
 pub use burst::Options as BurstOptions;
 use burst::{NewBlock, Observation, Tracer};
 use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError, TimedLoadOverhead};
@@ -100,7 +100,7 @@ fn translated(
 ) -> Result<Block, SinkError> {
     let mut pieces = Vec::with_capacity(block.pieces.len());
     for piece in block.pieces {
-        let (module, offset) = recorder.locate_or_unknown(pid, piece.address)?;
+        let CodeAddress { module, offset } = recorder.locate_or_unknown(pid, piece.address)?;
         pieces.push(CodePiece { address: piece.address, module, offset, bytes: piece.bytes });
     }
     Ok(Block { id: block.id, pid, flavour, pieces, record: block.record })

@@ -12,7 +12,7 @@ mod threads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError};
 
 use burst::NativeAddresses;
@@ -101,7 +101,7 @@ pub struct Recorder<'s> {
     agent_file: Option<String>,
     /// Native addresses of threads that run translated code.
     native_addresses: Option<NativeAddresses>,
-    frames: Vec<(ModuleId, FileOffset)>,
+    frames: Vec<CodeAddress>,
     /// The user frames of the last stack that was unwound.
     user_frames: Vec<UserFrame>,
     /// Mapped memory, where that is wanted.
@@ -225,7 +225,7 @@ impl<'s> Recorder<'s> {
 
     /// The module that an address of a process lies in, and where in it.
     #[must_use]
-    pub fn locate(&self, pid: Pid, address: RemoteAddr) -> Option<(ModuleId, FileOffset)> {
+    pub fn locate(&self, pid: Pid, address: RemoteAddr) -> Option<CodeAddress> {
         let former = self.former_spaces.iter().rev().filter(|(of, _)| *of == pid);
         self.spaces
             .get(&pid)
@@ -239,10 +239,10 @@ impl<'s> Recorder<'s> {
         &mut self,
         pid: Pid,
         address: RemoteAddr,
-    ) -> Result<(ModuleId, FileOffset), SinkError> {
+    ) -> Result<CodeAddress, SinkError> {
         match self.locate(pid, address) {
             Some(found) => Ok(found),
-            None => Ok((self.modules.unknown(self.sink)?, FileOffset(address.0))),
+            None => Ok(CodeAddress::new(self.modules.unknown(self.sink)?, FileOffset(address.0))),
         }
     }
 

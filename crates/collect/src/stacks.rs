@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use base::{FileOffset, ModuleId, StackId, Tid};
+use base::{CodeAddress, StackId, Tid};
 use facts::{Fact, Sink, SinkError, StackNode};
 
 /// Most nodes (about 60 bytes each). Beyond, only the innermost frame of a new chain is kept, so that memory stays
@@ -18,13 +18,12 @@ const MAX_THREADS: usize = 1024;
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     parent: Option<StackId>,
-    module: ModuleId,
-    offset: FileOffset,
+    code: CodeAddress,
     truncated: bool,
 }
 
 /// A frame of a chain with its node, outermost first.
-type KnownFrame = ((ModuleId, FileOffset), StackId);
+type KnownFrame = (CodeAddress, StackId);
 
 /// All call chains seen so far.
 #[derive(Default)]
@@ -40,7 +39,7 @@ impl StackTree {
     pub fn intern(
         &mut self,
         thread: Tid,
-        frames: &[(ModuleId, FileOffset)],
+        frames: &[CodeAddress],
         complete: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<StackId>, SinkError> {
@@ -51,7 +50,7 @@ impl StackTree {
             self.last.clear();
         }
         let (last_complete, last) = self.last.entry(thread).or_default();
-        let same = |(known, frame): &(&KnownFrame, &(ModuleId, FileOffset))| known.0 == **frame;
+        let same = |(known, frame): &(&KnownFrame, &CodeAddress)| known.0 == **frame;
         let shared = if *last_complete == complete {
             last.iter().zip(frames.iter().rev()).take_while(same).count()
         } else {
@@ -62,12 +61,12 @@ impl StackTree {
         for frame in frames.iter().rev().skip(shared) {
             let parent = last.last().map(|(_, id)| *id);
             let truncated = parent.is_none() && !complete;
-            let key = Key { parent, module: frame.0, offset: frame.1, truncated };
+            let key = Key { parent, code: *frame, truncated };
             let next = StackId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
             let id = match self.nodes.entry(key) {
                 std::collections::hash_map::Entry::Occupied(known) => *known.get(),
                 std::collections::hash_map::Entry::Vacant(free) => {
-                    let (module, offset) = *frame;
+                    let CodeAddress { module, offset } = *frame;
                     let node = StackNode { id: next, parent, module, offset, truncated };
                     sink.push(Fact::StackNode(node))?;
                     *free.insert(next)
@@ -115,13 +114,15 @@ impl Hasher for NodeHasher {
 
 #[cfg(test)]
 mod tests {
+    use base::{FileOffset, ModuleId};
+
     use super::*;
 
     #[test]
     fn chains_share_their_callers() {
         let mut tree = StackTree::default();
         let mut facts = Vec::new();
-        let frame = |offset| (ModuleId(0), FileOffset(offset));
+        let frame = |offset| CodeAddress::new(ModuleId(0), FileOffset(offset));
         let first = tree.intern(Tid(1), &[frame(3), frame(2), frame(1)], true, &mut facts).unwrap();
         let second =
             tree.intern(Tid(1), &[frame(4), frame(2), frame(1)], true, &mut facts).unwrap();
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_cut_chain_says_so_at_its_outermost_node() {
         let mut facts = Vec::new();
-        let chain = [(ModuleId(0), FileOffset(2)), (ModuleId(0), FileOffset(1))];
+        let chain = [2, 1].map(|offset| CodeAddress::new(ModuleId(0), FileOffset(offset)));
         StackTree::default().intern(Tid(1), &chain, false, &mut facts).unwrap();
         let truncated: Vec<bool> = facts
             .iter()

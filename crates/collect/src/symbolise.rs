@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 
-use base::{FileOffset, ModuleId, Pid, RemoteAddr};
+use base::{CodeAddress, FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{AccessType, Assignment, Frame, Module, ModuleKind, SampledCode};
 use symbols::{Demangle, Elf, KernelSymbols, ModuleImage, SourceFrame, SymbolTable};
 
@@ -55,9 +55,9 @@ pub struct Options {
     /// Whether C++ and Rust names are shown as written in the source.
     pub demangle: bool,
     /// Instructions whose accesses get types, with repetitions.
-    pub typed: Vec<(ModuleId, FileOffset)>,
+    pub typed: Vec<CodeAddress>,
     /// Instructions at which samples were taken, with how many: the code around the most frequent ones is kept.
-    pub sampled: Vec<(ModuleId, FileOffset, u64)>,
+    pub sampled: Vec<(CodeAddress, u64)>,
     /// Files that were open while the program ran; others are opened by their path.
     pub files: HeldFiles,
     /// Parts of the recording that are not of this machine and boot.
@@ -115,7 +115,7 @@ pub enum Step<'a> {
 /// Looks up `addresses`, in any order and with repetitions. Calls `tell` on this thread.
 pub fn symbolise(
     modules: &[Module],
-    addresses: &[(ModuleId, FileOffset)],
+    addresses: &[CodeAddress],
     options: &Options,
     tell: &mut dyn FnMut(Step<'_>),
 ) -> Symbolised {
@@ -196,11 +196,7 @@ impl Job<'_> {
 }
 
 /// The largest jobs first, so that none of them starts when all others are done.
-fn jobs<'a>(
-    modules: &'a [Module],
-    addresses: &[(ModuleId, FileOffset)],
-    options: &Options,
-) -> Vec<Job<'a>> {
+fn jobs<'a>(modules: &'a [Module], addresses: &[CodeAddress], options: &Options) -> Vec<Job<'a>> {
     let by_id: HashMap<ModuleId, &Module> =
         modules.iter().map(|module| (module.id, module)).collect();
     let mut typed = by_module(&options.typed);
@@ -208,8 +204,8 @@ fn jobs<'a>(
         .into_iter()
         .filter_map(|(id, offsets)| {
             let typed = typed.remove(&id).unwrap_or_default();
-            let sampled = options.sampled.iter().filter(|(module, ..)| *module == id);
-            let sampled = sampled.map(|(_, offset, samples)| (*offset, *samples)).collect();
+            let sampled = options.sampled.iter().filter(|(at, _)| at.module == id);
+            let sampled = sampled.map(|(at, samples)| (at.offset, *samples)).collect();
             Some(Job { module: by_id.get(&id)?, offsets, typed, sampled })
         })
         .collect();
@@ -217,10 +213,10 @@ fn jobs<'a>(
     jobs
 }
 
-fn by_module(addresses: &[(ModuleId, FileOffset)]) -> BTreeMap<ModuleId, Vec<FileOffset>> {
+fn by_module(addresses: &[CodeAddress]) -> BTreeMap<ModuleId, Vec<FileOffset>> {
     let mut by_module: BTreeMap<ModuleId, Vec<FileOffset>> = BTreeMap::new();
-    for (id, offset) in addresses {
-        by_module.entry(*id).or_default().push(*offset);
+    for address in addresses {
+        by_module.entry(address.module).or_default().push(address.offset);
     }
     for offsets in by_module.values_mut() {
         offsets.sort_unstable();

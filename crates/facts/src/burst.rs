@@ -4,7 +4,9 @@
 //! [`Block`] says which code was translated and what its records hold. [`Records`] are those of one burst, in order,
 //! so that every address can be rebuilt exactly. What not: rebuilding (`analysis`, with the decoder of `x86`).
 
-use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
+use base::{
+    BlockId, BurstId, CodeAddress, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid,
+};
 
 /// The purpose of a burst's translated code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,6 +44,14 @@ pub struct CodePiece {
     pub offset: FileOffset,
     /// Whole instructions.
     pub bytes: Vec<u8>,
+}
+
+impl CodePiece {
+    /// The first byte's address in the file.
+    #[must_use]
+    pub const fn code_address(&self) -> CodeAddress {
+        CodeAddress::new(self.module, self.offset)
+    }
 }
 
 /// A translated block. Emitted once, before the first [`Records`] that name it.
@@ -130,7 +140,7 @@ pub struct BurstRefused {
     /// The thread.
     pub tid: Tid,
     /// Where it was, if known.
-    pub at: Option<(ModuleId, FileOffset)>,
+    pub at: Option<CodeAddress>,
     /// A word of the table `burst::Refused`, for example `jit code`.
     pub reason: String,
 }

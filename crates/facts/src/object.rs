@@ -5,7 +5,9 @@
 //! that time that contains the address and of which no [`RegionEnd`] removed that part. What not: the choice itself
 //! and all sums, which are `analysis`.
 
-use base::{Bytes, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, StackId, Tid};
+use base::{
+    Bytes, CodeAddress, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, StackId, Tid,
+};
 
 /// What a range of addresses is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -120,6 +122,14 @@ pub struct AccessType {
     pub field_offset: Bytes,
     /// Bytes of the member, or of the whole value.
     pub field_bytes: Bytes,
+}
+
+impl AccessType {
+    /// The instruction's address.
+    #[must_use]
+    pub const fn code_address(&self) -> CodeAddress {
+        CodeAddress::new(self.module, self.offset)
+    }
 }
 
 /// What the statement on a source line assigns to: the name by which people know an allocation.

@@ -2,7 +2,7 @@
 //!
 //! What not: facts of bursts, heap, threads, regions and the kernel, which have files of their own.
 
-use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{CodeAddress, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
 
 /// Where a piece of code came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,14 @@ pub struct StackNode {
     /// The stack continues above this frame, but could not be unwound (copied stack too short, no unwind
     /// information). Only on outermost nodes.
     pub truncated: bool,
+}
+
+impl StackNode {
+    /// The frame's address.
+    #[must_use]
+    pub const fn code_address(&self) -> CodeAddress {
+        CodeAddress::new(self.module, self.offset)
+    }
 }
 
 /// Where the CPU was when a sample was taken.
@@ -264,6 +272,14 @@ pub struct Frame {
     pub line: Option<u32>,
     /// Whether `function` was inlined into the next depth.
     pub inlined: bool,
+}
+
+impl Frame {
+    /// The looked-up address.
+    #[must_use]
+    pub const fn code_address(&self) -> CodeAddress {
+        CodeAddress::new(self.module, self.offset)
+    }
 }
 
 macro_rules! fact {

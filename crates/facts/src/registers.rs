@@ -29,7 +29,7 @@
 
 use std::collections::HashMap;
 
-use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 
 /// How many general registers there are, by their numbers in the encoding: rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
 pub const GENERAL_REGISTERS: usize = 16;
@@ -110,6 +110,14 @@ pub struct SampledPlace {
     pub slots: Vec<Slot>,
     /// The frame. The place of a caller lies within its call: the return address minus one.
     pub frame: SampledFrame,
+}
+
+impl SampledPlace {
+    /// Its address in the file.
+    #[must_use]
+    pub const fn code_address(&self) -> CodeAddress {
+        CodeAddress::new(self.module, self.offset)
+    }
 }
 
 /// One sample, or a caller's frame of the one before it.

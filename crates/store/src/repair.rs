@@ -199,7 +199,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     recording.records.retain(|records| bursts.contains(&records.burst));
     recording.native_advances.retain(|advance| bursts.contains(&advance.burst));
     recording.burst_refusals.retain_mut(|refused| match &mut refused.at {
-        Some((module, _)) => renumber(module),
+        Some(code) => renumber(&mut code.module),
         None => true,
     });
     recording.sampled_code.retain_mut(|code| renumber(&mut code.module));

@@ -1,8 +1,8 @@
 //! One test per invariant: a sound recording with exactly one thing broken.
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId, Picos, Pid,
-    RemoteAddr, StackId, Tid,
+    AllocationId, BlockId, BurstId, Bytes, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, NodeId,
+    Picos, Pid, RemoteAddr, StackId, Tid,
 };
 use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
@@ -158,7 +158,7 @@ fn sound() -> Recording {
             time: Nanos(20),
             pid: Pid(7),
             tid: Tid(7),
-            at: Some((ModuleId(0), FileOffset(1))),
+            at: Some(CodeAddress::new(ModuleId(0), FileOffset(1))),
             reason: "jit code".to_owned(),
         }],
         no_miss_times: vec![no_miss(0, 3)],
@@ -498,7 +498,9 @@ const BREAKS: &[Break] = &[
     ("frames-once", |r| r.frames.push(frame(1))),
     ("frames-once", |r| r.frames[1].depth = 2),
     ("modules-exist", |r| r.blocks[0].pieces[0].module = ModuleId(1)),
-    ("modules-exist", |r| r.burst_refusals[0].at = Some((ModuleId(1), FileOffset(0)))),
+    ("modules-exist", |r| {
+        r.burst_refusals[0].at = Some(CodeAddress::new(ModuleId(1), FileOffset(0)))
+    }),
     ("times-within-run", |r| r.bursts[0].time = Nanos(10_001)),
     ("times-within-run", |r| r.burst_refusals[0].time = Nanos(10_001)),
     ("burst-ids-once", |r| r.blocks.push(block(4))),

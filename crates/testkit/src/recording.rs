@@ -3,7 +3,10 @@
 //! What for: a test says who ran where and how often; ids, times and the order of facts come out right by
 //! themselves. What not: nothing is invented; what a test does not add is not there.
 
-use base::{BlockId, BurstId, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{
+    BlockId, BurstId, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, StackId,
+    Tid,
+};
 use facts::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, Counter,
     CounterKind, Fault, FaultKind, Frame, Gauge, GaugeKind, Lost, LostSource, Module, ModuleKind,
@@ -13,13 +16,6 @@ use facts::{
 
 /// Time between two samples of a thread, as with the default rate of 1 kHz.
 pub const PERIOD: Nanos = Nanos(1_000_000);
-
-/// An address that frames were given to: what a stack is made of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CodeAddress {
-    module: ModuleId,
-    offset: FileOffset,
-}
 
 /// A record of a burst: the block, iterations, and values.
 pub type BurstRecord = (BlockId, u64, Vec<u64>);
@@ -62,7 +58,7 @@ impl RecordingBuilder {
     /// An address that symbolisation found nothing for.
     #[must_use]
     pub fn unnamed(&self, module: ModuleId, offset: u64) -> CodeAddress {
-        CodeAddress { module, offset: FileOffset(offset) }
+        CodeAddress::new(module, FileOffset(offset))
     }
 
     /// An address with its functions, innermost first: all but the last are inlined. An empty file or line 0 is
@@ -91,9 +87,7 @@ impl RecordingBuilder {
     pub fn stack(&mut self, innermost_first: &[CodeAddress]) -> Option<StackId> {
         let mut parent = None;
         for address in innermost_first.iter().rev() {
-            let same = |node: &&StackNode| {
-                (node.parent, node.module, node.offset) == (parent, address.module, address.offset)
-            };
+            let same = |node: &&StackNode| (node.parent, node.code_address()) == (parent, *address);
             let known = self.recording.stack_nodes.iter().find(same).map(|node| node.id);
             parent = Some(known.unwrap_or_else(|| {
                 let id = StackId(self.recording.stack_nodes.len() as u32);

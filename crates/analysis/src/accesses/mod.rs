@@ -323,7 +323,7 @@ impl Rows {
         let mut rows = Rows { heads: Vec::new(), row_of_site: Vec::new() };
         let mut known: IndexMap<RowKey, usize> = IndexMap::default();
         for site in &code.sites {
-            let place = profile.stacks.place_at(site.module, site.offset);
+            let place = profile.stacks.place_at(site.instruction);
             let kind = AccessKind::of(&site.access);
             let row = selection.has_place(place).then(|| {
                 let key =

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use base::{BlockId, BurstId, FileOffset, ModuleId};
+use base::{BlockId, BurstId, CodeAddress, ModuleId};
 use facts::ModuleKind;
 
 use crate::pace::{LoopsInCode, Undisturbed};
@@ -63,9 +63,9 @@ impl CodeRegions {
     pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> CodeRegions {
         let loops = LoopsInCode::read(profile.recording);
         let paced = |at: usize| loops.loops[at].odometer.is_some();
-        let around = |module, offset| {
-            let paced = loops.around(module, offset, paced);
-            paced.or_else(|| loops.around(module, offset, |at| loops.loops[at].stays))
+        let around = |at: CodeAddress| {
+            let paced = loops.around(at, paced);
+            paced.or_else(|| loops.around(at, |at| loops.loops[at].stays))
         };
         let nodes = Nodes::read(profile, around);
         let below = nodes.below(profile);
@@ -79,17 +79,14 @@ impl CodeRegions {
             sampled.map(|cell| profile.stacks.compiled_user(cell.stack)).collect();
         let of_site = code.sites.iter().zip(firsts).map(|(site, first)| {
             // A block may lead on into a function that the first one calls.
-            let function = |site: &Site| profile.stacks.compiled_at(site.module, site.offset);
+            let function = |site: &Site| profile.stacks.compiled_at(site.instruction);
             let own = Some(function(site)).filter(|own| sampled.contains(own));
-            place(around(site.module, site.offset), own.unwrap_or_else(|| function(first)))
+            place(around(site.instruction), own.unwrap_or_else(|| function(first)))
         });
         let of_site = of_site.collect();
         let of_counted = code.counted.iter().filter_map(|(block, counted)| {
-            let (module, offset) = counted.start?;
-            Some((
-                *block,
-                place(around(module, offset), profile.stacks.compiled_at(module, offset)),
-            ))
+            let start = counted.start?;
+            Some((*block, place(around(start), profile.stacks.compiled_at(start))))
         });
         let of_counted = of_counted.collect();
         let of_node = profile.stacks.of_each_node(|node| {
@@ -192,10 +189,7 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn read(
-        profile: &Profile<'_>,
-        around: impl Fn(ModuleId, FileOffset) -> Option<usize>,
-    ) -> Nodes {
+    fn read(profile: &Profile<'_>, around: impl Fn(CodeAddress) -> Option<usize>) -> Nodes {
         let stacks = &profile.stacks;
         let modules = profile.recording.modules.iter();
         let kernel: Vec<ModuleId> = modules
@@ -209,7 +203,7 @@ impl Nodes {
             let parent = stacks.parent(at).map(NodeIndex::index);
             let own = match parent {
                 Some(parent) if kernel.contains(&node.module) => nodes.own[parent],
-                _ => around(node.module, node.offset),
+                _ => around(node.code_address()),
             };
             nodes.own[at.index()] = own;
             nodes.around[at.index()] = own.or_else(|| nodes.around[parent?]);

@@ -463,7 +463,7 @@ impl<'a> Memory<'a> {
         let mut found = ObjectsOfSites::new();
         for (site, part) in self.replayed.parts.keys() {
             let site = &self.code.sites[site.index()];
-            let name = (site.module, site.offset, site.number);
+            let name = site.name();
             found.entry(name).or_default().insert(part.object);
         }
         found

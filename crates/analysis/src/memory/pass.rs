@@ -24,10 +24,10 @@ use super::work::{BurstWork, SiteWork, UnitWork, listed};
 use crate::objects::{Objects, Pieces};
 use crate::profile::Profile;
 use crate::stack::FunctionId;
-use crate::stalls::{Data, SiteName, Stalls};
+use crate::stalls::{Data, Stalls};
 use crate::traced::{
-    Chase, Damage, Execution, Run, SiteIndex, Tool, TracedAccess, TracedBlock, TracedCode, stream,
-    traced_bursts,
+    Chase, Damage, Execution, Run, SiteIndex, SiteName, Tool, TracedAccess, TracedBlock,
+    TracedCode, stream, traced_bursts,
 };
 
 /// Outcomes of a site over all bursts.
@@ -117,9 +117,8 @@ impl Passed {
         places: &CodeRegions,
     ) {
         let sites = code.sites.iter().enumerate();
-        let sites: HashMap<SiteName, SiteIndex> = sites
-            .map(|(at, site)| ((site.module, site.offset, site.number), SiteIndex::new(at)))
-            .collect();
+        let sites: HashMap<SiteName, SiteIndex> =
+            sites.map(|(at, site)| (site.name(), SiteIndex::new(at))).collect();
         for waited in &stalls.waited {
             let place = sites.get(&waited.site).and_then(|site| places.of_site(*site));
             let footprint = place.and_then(|place| self.footprints.get_mut(&place));
@@ -413,7 +412,7 @@ pub(super) fn began_in(
 
 fn function_of(profile: &Profile<'_>, code: &TracedCode, site: SiteIndex) -> FunctionId {
     let site = code.sites[site.index()];
-    profile.stacks.compiled_at(site.module, site.offset)
+    profile.stacks.compiled_at(site.instruction)
 }
 
 /// Where an access was last, and how far that was from the one before.

@@ -143,7 +143,7 @@ impl Memory<'_> {
         let mut known: IndexMap<RowKey, usize> = IndexMap::default();
         for site in self.passed.sites.keys() {
             let code = &self.code.sites[site.index()];
-            let (key, place) = by.at(code.module, code.offset);
+            let (key, place) = by.at(code.instruction);
             if !selection.has_place(place) || !self.is_seen(*site) {
                 continue;
             }
@@ -159,7 +159,7 @@ impl Memory<'_> {
 
     pub(crate) fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
-        self.profile.stacks.place_at(site.module, site.offset)
+        self.profile.stacks.place_at(site.instruction)
     }
 
     /// All bytes of the whole program.

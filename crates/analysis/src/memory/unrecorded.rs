@@ -69,6 +69,6 @@ fn leaves(profile: &Profile<'_>, code: &TracedCode) -> HashSet<NodeIndex> {
         return HashSet::new();
     }
     let nodes = profile.recording.stack_nodes.iter();
-    let inside = nodes.filter(|node| unrecorded.contains(&(node.module, node.offset)));
+    let inside = nodes.filter(|node| unrecorded.contains(&node.code_address()));
     inside.filter_map(|node| profile.stacks.find(node.id)).collect()
 }

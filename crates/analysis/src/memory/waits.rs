@@ -20,8 +20,7 @@ use estimate::interval::{Z_95, wilson};
 
 use super::Memory;
 use super::quantity::Quantity;
-use crate::stalls::SiteName;
-use crate::traced::SiteIndex;
+use crate::traced::{SiteIndex, SiteName};
 use crate::weight::Weight;
 
 /// In latencies of the first level: a load that takes its value from a store in flight takes up to twice as long (A. Fog, The
@@ -87,9 +86,7 @@ impl Memory<'_> {
             for (at, _, work) in self.works_of(*site) {
                 times.add(at, Bounds::exactly(work.loads.max(work.stores) as f64));
             }
-            let place = &self.code.sites[site.index()];
-            let name = (place.module, place.offset, place.number);
-            (name, self.expansion().total(&times).interval().1)
+            (self.code.sites[site.index()].name(), self.expansion().total(&times).interval().1)
         };
         self.passed.sites.keys().map(most).collect()
     }

@@ -41,7 +41,7 @@ impl Grouping<'_> {
 
     pub(crate) fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
-        self.profile.stacks.place_at(site.module, site.offset)
+        self.profile.stacks.place_at(site.instruction)
     }
 
     /// The row of an access; `None` when it is not asked for.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos};
+use base::{BlockId, BurstId, CodeAddress, Nanos};
 use facts::{Block, BurstFlavour, Evidence, Metric, Recording, decode_records};
 use x86::Reader;
 use x86::translate::RecordLayout;
@@ -246,7 +246,7 @@ impl BurstCounts {
 }
 
 /// The loops whose iterations an instruction counts.
-struct Telling(HashMap<(ModuleId, FileOffset), Vec<LoopId>>);
+struct Telling(HashMap<CodeAddress, Vec<LoopId>>);
 
 impl Telling {
     /// `with_memory`: only code that accesses memory leaves a record. A count window asks the same instruction where
@@ -271,7 +271,7 @@ fn translated(
 ) -> Option<Translated> {
     let layout: RecordLayout = block.record.parse().ok()?;
     let (_, places) = instructions(&block.pieces, reader)?;
-    let (module, offset) = *places.first()?;
+    let CodeAddress { module, offset } = *places.first()?;
     let of_place = |(at, place)| {
         let loops = telling.0.get(place).into_iter().flatten();
         loops.map(move |one| (*one, at))

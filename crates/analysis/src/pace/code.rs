@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use base::{FileOffset, ModuleId, RemoteAddr};
+use base::{CodeAddress, FileOffset, ModuleId, RemoteAddr};
 use facts::{SampledFrame, SampledPlace, SampledState};
 use x86::{CodeBytes, Linear, Loops, Reading, TripCount, Variable, loops};
 
@@ -82,14 +82,10 @@ impl Code {
     }
 
     /// The last instruction that runs once in each iteration, of any kind or of those that access memory.
-    pub(super) fn last_per_iteration(
-        &self,
-        one: LoopId,
-        with_memory: bool,
-    ) -> Option<(ModuleId, FileOffset)> {
+    pub(super) fn last_per_iteration(&self, one: LoopId, with_memory: bool) -> Option<CodeAddress> {
         let function = &self.functions[one.function];
         let found = function.loops.last_per_iteration(one.position, with_memory)?;
-        Some((function.module, FileOffset(found.0)))
+        Some(CodeAddress::new(function.module, FileOffset(found.0)))
     }
 
     /// All loops.

@@ -18,7 +18,7 @@ mod undisturbed;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use base::{FileOffset, ModuleId};
+use base::{CodeAddress, FileOffset};
 use facts::{Evidence, Frame, Metric, Recording, SlotBase};
 use x86::Variable;
 
@@ -55,7 +55,7 @@ pub struct LoopPace {
     /// The first line of it that samples name.
     pub line: Option<u32>,
     /// The module, and where in it the loop begins.
-    pub start: (ModuleId, FileOffset),
+    pub start: CodeAddress,
     /// How many loops of the function are around it.
     pub depth: usize,
     /// CPU time in it, callees included.
@@ -184,7 +184,10 @@ fn sampled(recording: &Recording, code: &Code) -> Sampled {
             function,
             file,
             line,
-            start: (code.functions[one.function].module, FileOffset(machine.start.0)),
+            start: CodeAddress::new(
+                code.functions[one.function].module,
+                FileOffset(machine.start.0),
+            ),
             depth: machine.depth,
             iterations_per_second: Metric::unavailable("count/s", ""),
             iteration_time: Metric::unavailable("s", ""),
@@ -414,14 +417,14 @@ fn name(carrier: Variable) -> String {
 
 /// Source locations by address.
 struct Names<'a> {
-    frames: HashMap<(ModuleId, FileOffset), Vec<&'a Frame>>,
+    frames: HashMap<CodeAddress, Vec<&'a Frame>>,
 }
 
 impl<'a> Names<'a> {
     fn new(recording: &'a Recording) -> Names<'a> {
         let mut frames: HashMap<_, Vec<&Frame>> = HashMap::new();
         for frame in &recording.frames {
-            frames.entry((frame.module, frame.offset)).or_default().push(frame);
+            frames.entry(frame.code_address()).or_default().push(frame);
         }
         frames.values_mut().for_each(|frames| frames.sort_by_key(|frame| frame.depth));
         Names { frames }
@@ -433,7 +436,7 @@ impl<'a> Names<'a> {
         &self,
         code: &Code,
         one: LoopId,
-        places: &BTreeSet<(ModuleId, FileOffset)>,
+        places: &BTreeSet<CodeAddress>,
     ) -> (String, Option<String>, Option<u32>) {
         let outermost = places.iter().filter_map(|place| self.frames.get(place)?.last());
         let first = outermost.min_by_key(|frame| (frame.line.is_none(), frame.line));

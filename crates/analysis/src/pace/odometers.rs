@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use base::{BurstId, FileOffset, ModuleId};
+use base::{BurstId, CodeAddress};
 use facts::{Burst, Recording};
 
 use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
@@ -110,16 +110,11 @@ impl LoopsInCode {
     }
 
     /// The innermost of these loops around an instruction of which any byte is given, of those that will do.
-    pub(crate) fn around(
-        &self,
-        module: ModuleId,
-        offset: FileOffset,
-        will_do: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
+    pub(crate) fn around(&self, at: CodeAddress, will_do: impl Fn(usize) -> bool) -> Option<usize> {
         if self.loops.is_empty() {
             return None;
         }
-        let around = self.code.around_byte(module, offset);
+        let around = self.code.around_byte(at.module, at.offset);
         let known = around.iter().filter_map(|id| self.position.get(id).copied());
         known.into_iter().find(|at| will_do(*at))
     }

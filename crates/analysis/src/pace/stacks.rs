@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use base::{FileOffset, ModuleId, Pid, StackId, Tid};
+use base::{CodeAddress, Pid, StackId, Tid};
 use facts::{Recording, StackNode};
 
 use super::code::{Code, LoopId};
@@ -23,7 +23,7 @@ pub(super) struct EnclosingLoops {
     /// Which of them lie directly in one another.
     pub links: Vec<Link>,
     /// The frames in them.
-    places: Vec<(LoopId, ModuleId, FileOffset)>,
+    places: Vec<(LoopId, CodeAddress)>,
     /// Whether its outermost frames are not known.
     pub truncated: bool,
 }
@@ -57,7 +57,7 @@ impl<'a> Stacks<'a> {
             around.links.extend(nest.chain(call).map(link));
             below = loops.last().copied();
             for one in loops {
-                around.places.push((one, node.module, node.offset));
+                around.places.push((one, node.code_address()));
                 if !around.loops.contains(&one) {
                     around.loops.push(one);
                 }
@@ -82,7 +82,7 @@ impl<'a> Stacks<'a> {
 pub(super) struct Time {
     pub seconds: f64,
     pub samples: u64,
-    pub places: BTreeSet<(ModuleId, FileOffset)>,
+    pub places: BTreeSet<CodeAddress>,
     /// Of it, with a frame in another loop further out.
     pub within: BTreeMap<LoopId, f64>,
     /// Samples that another one of their thread follows, and those of them that it follows in this loop.
@@ -110,8 +110,8 @@ pub(super) fn times(recording: &Recording, stacks: &mut Stacks<'_>) -> BTreeMap<
                 *time.within.entry(*outer).or_default() += spent;
             }
         }
-        for (one, module, offset) in &around.places {
-            by_loop.entry(*one).or_default().places.insert((*module, *offset));
+        for (one, place) in &around.places {
+            by_loop.entry(*one).or_default().places.insert(*place);
         }
     }
     let mut before: HashMap<(Pid, Tid), StackId> = HashMap::new();

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use base::{FileOffset, ModuleId, StackId};
+use base::{CodeAddress, FileOffset, ModuleId, StackId};
 use facts::{Frame, Module, ModuleKind, Recording, StackNode};
 
 use super::{
@@ -29,10 +29,10 @@ pub(super) struct Builder<'a> {
     lines: Vec<(Option<String>, Option<u32>)>,
     line_ids: HashMap<(Option<String>, Option<u32>), LineId>,
     /// Frames by address, innermost first.
-    frames: HashMap<(ModuleId, FileOffset), Vec<&'a Frame>>,
+    frames: HashMap<CodeAddress, Vec<&'a Frame>>,
     /// A file for frames that have none, by module and function.
     files: HashMap<(ModuleId, &'a str), &'a str>,
-    expanded: HashMap<(ModuleId, FileOffset), Range<u32>>,
+    expanded: HashMap<CodeAddress, Range<u32>>,
     pool: Vec<LocationId>,
     problems: Problems,
 }
@@ -67,7 +67,7 @@ impl<'a> Builder<'a> {
 
     fn index_frames(&mut self, frames: &'a [Frame]) {
         for frame in frames {
-            self.frames.entry((frame.module, frame.offset)).or_default().push(frame);
+            self.frames.entry(frame.code_address()).or_default().push(frame);
             if let Some(file) = &frame.file {
                 self.files.entry((frame.module, &frame.function)).or_insert(file);
             }
@@ -125,19 +125,19 @@ impl<'a> Builder<'a> {
     }
 
     /// The frames at an address: those that symbolisation found, else one made of module and offset.
-    fn expand(&mut self, id: ModuleId, offset: FileOffset) -> Range<u32> {
-        if let Some(range) = self.expanded.get(&(id, offset)) {
+    fn expand(&mut self, address: CodeAddress) -> Range<u32> {
+        if let Some(range) = self.expanded.get(&address) {
             return range.clone();
         }
-        let module = self.module_ids.get(&id).copied();
+        let module = self.module_ids.get(&address.module).copied();
         if module.is_none() {
             self.problems.unknown_modules += 1;
         }
         let module = module.unwrap_or(ModuleIndex(0));
         let start = self.pool.len() as u32;
-        let rows = self.frames.remove(&(id, offset)).unwrap_or_default();
+        let rows = self.frames.remove(&address).unwrap_or_default();
         for frame in &rows {
-            let known = || self.files.get(&(id, frame.function.as_str())).copied();
+            let known = || self.files.get(&(address.module, frame.function.as_str())).copied();
             let file = frame.file.as_deref().or_else(known);
             // Line 0 is DWARF's "no line" (section 6.2.2).
             let line = frame.line.filter(|&line| line > 0 && frame.file.is_some());
@@ -145,11 +145,12 @@ impl<'a> Builder<'a> {
             self.pool.push(place);
         }
         if rows.is_empty() {
-            let place = self.place(self.address_name(module, offset), None, None, module, false);
+            let place =
+                self.place(self.address_name(module, address.offset), None, None, module, false);
             self.pool.push(place);
         }
         let range = start..self.pool.len() as u32;
-        self.expanded.insert((id, offset), range.clone());
+        self.expanded.insert(address, range.clone());
         range
     }
 
@@ -170,7 +171,7 @@ impl<'a> Builder<'a> {
     pub(super) fn build(
         mut self,
         recording: &Recording,
-        addresses: impl Iterator<Item = (ModuleId, FileOffset)>,
+        addresses: impl Iterator<Item = CodeAddress>,
     ) -> Stacks {
         let mut nodes: Vec<Node> = Vec::with_capacity(recording.stack_nodes.len());
         let mut known: HashMap<StackId, NodeIndex> =
@@ -189,10 +190,10 @@ impl<'a> Builder<'a> {
         let mut ids: Vec<(StackId, NodeIndex)> = known.into_iter().collect();
         ids.sort_unstable();
         let (mut at, mut compiled_at) = (HashMap::new(), HashMap::new());
-        for (module, offset) in addresses {
-            let frames = self.expand(module, offset);
-            at.insert((module, offset), self.pool[frames.start as usize]);
-            compiled_at.insert((module, offset), self.pool[frames.end as usize - 1]);
+        for address in addresses {
+            let frames = self.expand(address);
+            at.insert(address, self.pool[frames.start as usize]);
+            compiled_at.insert(address, self.pool[frames.end as usize - 1]);
         }
         let line_of = |one: &facts::Assignment| {
             self.line_ids.get(&(Some(one.file.clone()), Some(one.line))).copied()
@@ -224,7 +225,7 @@ impl<'a> Builder<'a> {
         if broken {
             self.problems.broken_parents += 1;
         }
-        let frames = self.expand(fact.module, fact.offset);
+        let frames = self.expand(fact.code_address());
         let function = |place: &LocationId| self.places[place.index()].function;
         let code = |function: FunctionId| {
             self.modules[self.functions[function.index()].module.index()].code

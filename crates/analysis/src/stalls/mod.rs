@@ -23,14 +23,15 @@ mod rows;
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
 use facts::{Privilege, Recording, SampledFrame, SampledState};
 use x86::{Access, Gpr, Operand, Suspect, Term, WaitKind, Whereabouts};
 
-use self::place::{CodeAddress, Distances, SampledAddress, places};
+use self::place::{Distances, SampledAddress, places};
 use crate::profile::Profile;
 use crate::stack::{LocationId, NodeIndex};
 use crate::threads::ThreadIndex;
+use crate::traced::SiteName;
 use crate::weight::Weight;
 
 pub use self::rows::{ObjectsOfSites, StallRow, StallRows, stall_rows};
@@ -71,9 +72,6 @@ pub(crate) struct Waited {
     /// The part of it that is beyond what stands at any instruction of the block.
     pub(crate) excess: f64,
 }
-
-/// An access of an instruction: its module, its offset, which of its accesses.
-pub type SiteName = (ModuleId, FileOffset, usize);
 
 /// What is known of all samples.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -133,7 +131,7 @@ impl Stalls {
         let ticks = ticks(profile);
         let mut weights: BTreeMap<CodeAddress, u64> = BTreeMap::new();
         each_sample(recording, &ticks, |_, state, tick| {
-            *weights.entry((state.place.module, state.place.offset)).or_default() += tick.weight;
+            *weights.entry(state.place.code_address()).or_default() += tick.weight;
         });
         let places = places(recording, &distances, &weights);
         let bases: HashMap<(Pid, Tid), u64> = recording
@@ -142,7 +140,7 @@ impl Stalls {
             .map(|burst| ((burst.pid, burst.tid), burst.fs_base.0))
             .collect();
         stalls.totals.damaged = each_sample(recording, &ticks, |(pid, tid), state, tick| {
-            let at = (state.place.module, state.place.offset);
+            let at = state.place.code_address();
             let (Some(thread), Some(place)) = (profile.threads.find(pid, tid), places.get(&at))
             else {
                 return;
@@ -189,7 +187,9 @@ impl Stalls {
         for (suspect, (number, access)) in accesses {
             let data = data(suspect, state, fs_base);
             known[usize::from(data != Data::Lost)] += share;
-            let site = (state.place.module, FileOffset(suspect.instruction.0), number);
+            let offset = FileOffset(suspect.instruction.0);
+            let instruction = CodeAddress::new(state.place.module, offset);
+            let site = SiteName { instruction, number };
             let excess = share as f64 * place.beyond;
             self.waited.push(Waited { who, site, access, data, weight: share, excess });
         }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{FileOffset, ModuleId, RemoteAddr};
+use base::{CodeAddress, FileOffset, ModuleId, RemoteAddr};
 use facts::Recording;
 use facts::host::SampleDistance;
 use x86::{CodeBytes, FARTHEST, Occurrence, Surroundings, Suspect, WaitKind};
@@ -13,9 +13,6 @@ use x86::{CodeBytes, FARTHEST, Occurrence, Surroundings, Suspect, WaitKind};
 const LEAST_PERCENT: f64 = 25.0;
 /// Where nothing was calibrated: the sample is at the instruction that waits, or at the next one.
 const POSSIBLE: [u8; 2] = [0, 1];
-
-/// An address in a module's file.
-pub(super) type CodeAddress = (ModuleId, FileOffset);
 
 /// An address with samples.
 #[derive(Default)]
@@ -74,12 +71,12 @@ pub(super) fn places(
 ) -> HashMap<CodeAddress, SampledAddress> {
     let mut found = HashMap::new();
     let mut rest = weights.iter().peekable();
-    while let Some(((module, _), _)) = rest.peek().copied() {
+    while let Some((first, _)) = rest.peek().copied() {
         let own: BTreeMap<FileOffset, u64> =
-            std::iter::from_fn(|| rest.next_if(|((other, _), _)| other == module))
-                .map(|((_, offset), weight)| (*offset, *weight))
+            std::iter::from_fn(|| rest.next_if(|(other, _)| other.module == first.module))
+                .map(|(at, weight)| (at.offset, *weight))
                 .collect();
-        let surroundings = surroundings(recording, *module, own.keys());
+        let surroundings = surroundings(recording, first.module, own.keys());
         // Long blocks have samples everywhere: what is found of an instruction serves all of its block.
         let mut known: BTreeMap<FileOffset, Option<Vec<Suspect>>> = BTreeMap::new();
         let mut block: Vec<FileOffset> = Vec::new();
@@ -94,7 +91,8 @@ pub(super) fn places(
             }
             let (beyond, near_access) = beyond(&block, &known, &own, *offset);
             let suspects = known[offset].clone();
-            found.insert((*module, *offset), SampledAddress { suspects, beyond, near_access });
+            let address = CodeAddress::new(first.module, *offset);
+            found.insert(address, SampledAddress { suspects, beyond, near_access });
         }
     }
     found

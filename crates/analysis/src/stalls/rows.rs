@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use base::{NodeId, Pid, RemoteAddr};
 use facts::{Evidence, Metric};
 
-use super::{Data, SiteName, Stalls, Waited};
+use super::{Data, Stalls, Waited};
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, ObjectId, Part, Window};
 use crate::stack::{LocationId, NO_STACK};
-use crate::traced::Site;
+use crate::traced::{Site, SiteName};
 use crate::weight::{Scale, Weight};
 use estimate::interval::wilson;
 
@@ -101,9 +101,9 @@ pub fn stall_rows(grouping: &Grouping<'_>, stalls: &Stalls, seen: &ObjectsOfSite
     let selection = grouping.selection;
     let selected = |one: &&Waited| selection.has(one.who.thread, one.who.time);
     for one in stalls.waited.iter().filter(selected) {
-        let Waited { who, site: (module, offset, number), access, .. } = *one;
+        let Waited { who, site: SiteName { instruction, number }, access, .. } = *one;
         // The access's own line, if bursts have it; else that of the instruction after it.
-        let traced = grouping.profile.stacks.place_at(module, offset);
+        let traced = grouping.profile.stacks.place_at(instruction);
         let place = if traced == NO_STACK { who.at } else { traced };
         let Some(part) = found.part(grouping, seen.get(&one.site), one) else {
             if selection.has_place(place) && !selection.chooses_objects() {
@@ -112,7 +112,7 @@ pub fn stall_rows(grouping: &Grouping<'_>, stalls: &Stalls, seen: &ObjectsOfSite
             continue;
         };
         let Some(key) = grouping.key(place, part) else { continue };
-        let site = Site { module, offset, number, access };
+        let site = Site { instruction, number, access };
         let key = key.with_site(grouping.keys, &grouping.profile.types, &site);
         let row = found.rows.entry(key).or_default();
         row.add(one);

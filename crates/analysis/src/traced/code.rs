@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base::{BlockId, BurstId, FileOffset, ModuleId, Pid, RemoteAddr};
+use base::{BlockId, BurstId, CodeAddress, FileOffset, Pid, RemoteAddr};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
 use x86::translate::{RecordLayout, RecordedValue};
 use x86::{
@@ -28,14 +28,29 @@ index!(/// A memory access of an instruction.
 /// A memory access of an instruction, in whatever block and process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Site {
-    /// The module of the instruction.
-    pub module: ModuleId,
-    /// Its offset there.
-    pub offset: FileOffset,
+    /// The instruction.
+    pub instruction: CodeAddress,
     /// Which of its accesses, from 0.
     pub number: usize,
     /// What it does.
     pub access: Access,
+}
+
+impl Site {
+    /// What distinguishes it from other sites.
+    #[must_use]
+    pub const fn name(&self) -> SiteName {
+        SiteName { instruction: self.instruction, number: self.number }
+    }
+}
+
+/// Names a [`Site`]: its instruction, and which of its accesses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SiteName {
+    /// The instruction.
+    pub instruction: CodeAddress,
+    /// Which of its accesses, from 0.
+    pub number: usize,
 }
 
 index!(/// An instruction with floating-point operations.
@@ -44,8 +59,7 @@ index!(/// An instruction with floating-point operations.
 /// An instruction with floating-point operations, in whatever block and process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arithmetic {
-    pub(crate) module: ModuleId,
-    pub(crate) offset: FileOffset,
+    pub(crate) address: CodeAddress,
     pub(crate) flops: Flops,
 }
 
@@ -150,11 +164,11 @@ pub(crate) struct CountedBlock {
     /// It ends with a branch through a register or memory, a return among them: its copy looks up where that leads.
     pub(crate) looks_up: bool,
     /// Where it begins.
-    pub(crate) start: Option<(ModuleId, FileOffset)>,
+    pub(crate) start: Option<CodeAddress>,
 }
 
 impl CountedBlock {
-    fn new(block: &x86::Block, places: &[(ModuleId, FileOffset)]) -> CountedBlock {
+    fn new(block: &x86::Block, places: &[CodeAddress]) -> CountedBlock {
         let ends = [x86::End::Return, x86::End::IndirectJump];
         let calls = matches!(block.end, x86::End::IndirectCall { .. });
         CountedBlock {
@@ -170,7 +184,7 @@ impl CountedBlock {
 pub(crate) struct KeptLoop {
     pub(crate) kept: Kept,
     /// Where its instructions lie.
-    pub(crate) places: Vec<(ModuleId, FileOffset)>,
+    pub(crate) places: Vec<CodeAddress>,
 }
 
 /// The code that bursts ran.
@@ -235,13 +249,13 @@ impl TracedCode {
     }
 
     /// Where the instructions lie whose accesses are known or that compute.
-    pub fn addresses(&self) -> impl Iterator<Item = (ModuleId, FileOffset)> + '_ {
-        let sites = self.sites.iter().map(|site| (site.module, site.offset));
-        sites.chain(self.arithmetic.iter().map(|one| (one.module, one.offset)))
+    pub fn addresses(&self) -> impl Iterator<Item = CodeAddress> + '_ {
+        let sites = self.sites.iter().map(|site| site.instruction);
+        sites.chain(self.arithmetic.iter().map(|one| one.address))
     }
 
     /// Instructions in loops of which bursts have no records, for they access no memory.
-    pub(crate) fn unrecorded_loops(&self) -> HashSet<(ModuleId, FileOffset)> {
+    pub(crate) fn unrecorded_loops(&self) -> HashSet<CodeAddress> {
         unrecorded_loops(&self.unrecorded)
     }
 
@@ -263,15 +277,15 @@ impl TracedCode {
             before += accesses.len();
             own
         });
-        let ((module, offset), number, access) = found?;
-        let site = self.site(known, Site { module, offset, number, access });
+        let (instruction, number, access) = found?;
+        let site = self.site(known, Site { instruction, number, access });
         let load = TimedLoad::new(site, &access, &layout, word)?;
         self.timed.entry(block.id).or_insert(load);
         Some(())
     }
 
     fn site(&mut self, known: &mut KnownInstructions, site: Site) -> SiteIndex {
-        *known.sites.entry((site.module, site.offset, site.number)).or_insert_with(|| {
+        *known.sites.entry(site.name()).or_insert_with(|| {
             self.sites.push(site);
             SiteIndex::new(self.sites.len() - 1)
         })
@@ -311,9 +325,8 @@ impl TracedCode {
         for (form, rooted) in forms?.into_iter().zip(&roots.accesses) {
             let before = accesses.last().map(|last: &TracedAccess| last.instruction);
             number = if before == Some(rooted.instruction) { number + 1 } else { 0 };
-            let (module, offset) = places[rooted.instruction];
-            let access = rooted.access;
-            let site = self.site(known, Site { module, offset, number, access });
+            let (instruction, access) = (places[rooted.instruction], rooted.access);
+            let site = self.site(known, Site { instruction, number, access });
             let (number, instruction) = (accesses.len(), rooted.instruction);
             let from = before.unwrap_or(0);
             let entered = enters_in(from, instruction) && !returns_in(from, instruction);
@@ -347,15 +360,15 @@ impl TracedCode {
     fn arithmetic(
         &mut self,
         block: &x86::Block,
-        places: &[(ModuleId, FileOffset)],
+        places: &[CodeAddress],
         known: &mut KnownInstructions,
     ) -> Vec<TracedArithmetic> {
         let mut found = Vec::new();
         for (position, instruction) in block.instructions.iter().enumerate() {
             let Some(flops) = instruction.flops() else { continue };
-            let (module, offset) = places[position];
-            let arithmetic = *known.arithmetic.entry((module, offset)).or_insert_with(|| {
-                self.arithmetic.push(Arithmetic { module, offset, flops });
+            let address = places[position];
+            let arithmetic = *known.arithmetic.entry(address).or_insert_with(|| {
+                self.arithmetic.push(Arithmetic { address, flops });
                 ArithmeticIndex::new(self.arithmetic.len() - 1)
             });
             found.push(TracedArithmetic { arithmetic, instruction: position });
@@ -373,15 +386,15 @@ fn slowest(block: &x86::Block, ways: &[usize]) -> Vec<f64> {
 /// Instructions that came up before: blocks overlap.
 #[derive(Default)]
 struct KnownInstructions {
-    sites: HashMap<(ModuleId, FileOffset, usize), SiteIndex>,
-    arithmetic: HashMap<(ModuleId, FileOffset), ArithmeticIndex>,
+    sites: HashMap<SiteName, SiteIndex>,
+    arithmetic: HashMap<CodeAddress, ArithmeticIndex>,
 }
 
-/// The instructions of `pieces`, and the module and offset of each; `None` when they are not what the pieces hold.
+/// The instructions of `pieces`, and the address of each; `None` when they are not what the pieces hold.
 pub(crate) fn instructions(
     pieces: &[CodePiece],
     reader: &mut Reader,
-) -> Option<(x86::Block, Vec<(ModuleId, FileOffset)>)> {
+) -> Option<(x86::Block, Vec<CodeAddress>)> {
     let code: Vec<CodeBytes<'_>> = pieces
         .iter()
         .map(|piece| CodeBytes { start: piece.address, bytes: &piece.bytes })
@@ -395,7 +408,8 @@ pub(crate) fn instructions(
         while at >= piece.bytes.len() {
             (piece, at) = (pieces.next()?, 0);
         }
-        places.push((piece.module, FileOffset(piece.offset.0.checked_add(at as u64)?)));
+        let offset = FileOffset(piece.offset.0.checked_add(at as u64)?);
+        places.push(CodeAddress::new(piece.module, offset));
         at += instruction.length();
     }
     Some((block, places))

@@ -19,4 +19,4 @@ pub(crate) use stream::{
     Damage, Execution, Tool, in_order, pieces_by_burst, stream, traced_bursts,
 };
 
-pub use code::{Site, SiteIndex, TracedCode};
+pub use code::{Site, SiteIndex, SiteName, TracedCode};

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use base::{FileOffset, ModuleId, Pid, RemoteAddr};
+use base::{CodeAddress, Pid, RemoteAddr};
 use x86::{End, Flow};
 
 use super::chain::{Chains, UnrecordedPath};
@@ -25,16 +25,12 @@ pub(super) struct UnrecordedBlock {
     start: RemoteAddr,
     targets: Vec<RemoteAddr>,
     chains: Arc<Chains>,
-    places: Vec<(ModuleId, FileOffset)>,
+    places: Vec<CodeAddress>,
 }
 
 impl UnrecordedBlock {
     /// Its code, and the positions of its instructions.
-    pub(super) fn new(
-        pid: Pid,
-        code: &x86::Block,
-        places: &[(ModuleId, FileOffset)],
-    ) -> UnrecordedBlock {
+    pub(super) fn new(pid: Pid, code: &x86::Block, places: &[CodeAddress]) -> UnrecordedBlock {
         let (targets, chains) = (targets(code), Arc::new(Chains::of(code)));
         UnrecordedBlock { pid, start: code.start, targets, chains, places: places.to_vec() }
     }
@@ -88,7 +84,7 @@ pub(super) fn ways_through(
 }
 
 /// Where the instructions of such loops lie.
-pub(super) fn unrecorded_loops(blocks: &[UnrecordedBlock]) -> HashSet<(ModuleId, FileOffset)> {
+pub(super) fn unrecorded_loops(blocks: &[UnrecordedBlock]) -> HashSet<CodeAddress> {
     let numbers: HashMap<(Pid, RemoteAddr), usize> =
         blocks.iter().enumerate().map(|(at, block)| ((block.pid, block.start), at)).collect();
     let edges: Vec<Vec<usize>> = blocks
@@ -114,6 +110,8 @@ pub(super) fn unrecorded_loops(blocks: &[UnrecordedBlock]) -> HashSet<(ModuleId,
 
 #[cfg(test)]
 mod tests {
+    use base::{FileOffset, ModuleId};
+
     use super::*;
 
     /// Blocks of one instruction each at these addresses, and where they go.
@@ -125,10 +123,11 @@ mod tests {
                 start: RemoteAddr(*start),
                 targets: targets.iter().copied().map(RemoteAddr).collect(),
                 chains: Arc::default(),
-                places: vec![(ModuleId(2), FileOffset(*start))],
+                places: vec![CodeAddress::new(ModuleId(2), FileOffset(*start))],
             })
             .collect();
-        let mut found: Vec<u64> = unrecorded_loops(&blocks).iter().map(|place| place.1.0).collect();
+        let mut found: Vec<u64> =
+            unrecorded_loops(&blocks).iter().map(|place| place.offset.0).collect();
         found.sort_unstable();
         found
     }

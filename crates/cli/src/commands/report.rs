@@ -169,7 +169,7 @@ pub fn opened(directory: &Path) -> Result<(Recording, Vec<String>), StoreError> 
 /// Names the functions of a result whose profiler died before it did, as far as the files still exist.
 fn name_symbols(recording: &mut Recording) {
     let mut addresses: Vec<_> =
-        recording.stack_nodes.iter().map(|node| (node.module, node.offset)).collect();
+        recording.stack_nodes.iter().map(facts::StackNode::code_address).collect();
     let traced = symbolise::traced_addresses(&recording.blocks);
     addresses.extend(&traced);
     let options = symbolise::Options { typed: traced, ..symbolise::Options::default() };

@@ -9,7 +9,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use base::{FileOffset, ModuleId, RemoteAddr};
+use base::{CodeAddress, RemoteAddr};
 use framehop::FrameAddress;
 
 use super::{AddressSpace, CopiedStack, MAX_DEPTH, UnwindCache, native};
@@ -80,7 +80,7 @@ impl AddressSpace {
         &self,
         stack: CopiedStack<'_>,
         cache: &mut UnwindCache,
-        mut frame: impl FnMut(RemoteAddr, Option<(ModuleId, FileOffset)>),
+        mut frame: impl FnMut(RemoteAddr, Option<CodeAddress>),
     ) -> bool {
         let followed = catch_unwind(AssertUnwindSafe(|| {
             let mut read = |address| stack.read(address);
@@ -89,7 +89,7 @@ impl AddressSpace {
             for _ in 0..MAX_DEPTH {
                 let Some(address) = FrameAddress::from_return_address(next) else { return true };
                 let found = self.mapping(RemoteAddr(address.address_for_lookup()));
-                frame(RemoteAddr(next), found.map(|(mapped, offset)| (mapped.module.id, offset)));
+                frame(RemoteAddr(next), found.map(|(_, found)| found));
                 let Some((mapped, _)) = found else { return false };
                 match cache.caller_of(Some(mapped), address, &mut registers, &mut read) {
                     Ok(Some(outer)) => next = outer,
@@ -153,6 +153,8 @@ impl AddressSpace {
 
 #[cfg(test)]
 mod tests {
+    use base::{FileOffset, ModuleId};
+
     use super::*;
     use crate::modules::KnownModule;
 

@@ -20,7 +20,7 @@ use sys::shared::SharedMemory;
 use super::aggregate::{Aggregator, Changes, Event, Recorded, Site, SiteId};
 use super::clock::Clock;
 use super::merge::{self, CopiedEvent, Cursor, RingContent};
-use super::rules::{self, CodeAddress, Rules};
+use super::rules::{self, ReturnAddress, Rules};
 use crate::address_space::CopiedStack;
 use crate::recorder::{Moment, Recorder};
 
@@ -269,7 +269,7 @@ impl Exact {
             named.stack = stack;
         }
         for address in seen.into_iter().filter(|address| address.0 >= layout::FIRST_ADDRESS) {
-            let code = CodeAddress { process: *process, generation, address };
+            let code = ReturnAddress { process: *process, generation, address };
             if self.rules.is_new(code) {
                 recorder.know_return(at.now, moment.pid, address)?;
                 if let Some(rule) = recorder.return_rule(moment.pid, address) {

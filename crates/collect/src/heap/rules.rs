@@ -13,9 +13,9 @@ use sys::shared::SharedMemory;
 
 use crate::address_space::{Base, ReturnRule};
 
-/// A code address of a process while the set of its libraries is unchanged.
+/// A return address of a process while the set of its libraries is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CodeAddress {
+pub struct ReturnAddress {
     /// Entry of the process.
     pub process: u32,
     /// As the agent counts, 16 bits.
@@ -27,17 +27,17 @@ pub struct CodeAddress {
 /// The addresses that were examined, whether they have a rule or not.
 #[derive(Default)]
 pub struct Rules {
-    known: HashSet<CodeAddress>,
+    known: HashSet<ReturnAddress>,
 }
 
 impl Rules {
     /// Whether this address was not examined before; from now on it was.
-    pub fn is_new(&mut self, code: CodeAddress) -> bool {
+    pub fn is_new(&mut self, code: ReturnAddress) -> bool {
         (code.process as usize) < layout::REGIONS && self.known.insert(code)
     }
 
     /// Writes a rule. Without room it is left out, and the agent copies such stacks.
-    pub fn publish(memory: &SharedMemory, code: CodeAddress, rule: ReturnRule) {
+    pub fn publish(memory: &SharedMemory, code: ReturnAddress, rule: ReturnRule) {
         let Some(rule) = encode(rule) else { return };
         let address = code.address.0;
         let rules = region(code.process) + layout::RULES_AT;

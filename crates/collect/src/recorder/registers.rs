@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use base::{FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, Nanos, Pid, RemoteAddr, Tid};
 use facts::{
     Fact, RegisterEncoder, SampleRegisters, SampledFrame, SampledPlace, SampledState, SinkError,
     Slot, SlotBase,
@@ -40,14 +40,21 @@ type Known<K, V> = HashMap<K, V, BuildHasherDefault<NodeHasher>>;
 /// Known addresses with what is kept there, and pieces that are not written yet.
 #[derive(Default)]
 pub(super) struct Pieces {
-    /// By module, offset, address, and frame with the registers that are known. `None`: nothing is kept.
-    places: Known<(ModuleId, u64, u64, u64), Option<SampledPlace>>,
+    /// By place in the file, address, and frame with the registers that are known. `None`: nothing is kept.
+    places: Known<(CodeAddress, u64, u64), Option<SampledPlace>>,
     /// What has a meaning at an offset of a module, in callers or not: each process has the offset at another
     /// address.
-    wanted: Known<(ModuleId, u64, bool), Option<Wanted>>,
+    wanted: Known<(CodeAddress, bool), Option<Wanted>>,
     /// Where functions saved registers, by module and offset.
-    saved: Known<(ModuleId, u64), [Saved; LASTING.len()]>,
+    saved: Known<CodeAddress, [Saved; LASTING.len()]>,
     open: HashMap<Tid, Piece>,
+}
+
+/// An instruction of a running process.
+#[derive(Clone, Copy)]
+struct Instruction {
+    code: CodeAddress,
+    ip: RemoteAddr,
 }
 
 struct Piece {
@@ -82,7 +89,7 @@ impl Recorder<'_> {
         let (Some(registers), Some(user)) = (seen.general, position.user) else { return Ok(()) };
         let ip = RemoteAddr(user.registers[sys::perf::USER_INSTRUCTION_POINTER]);
         let native = self.native_addresses.as_ref().and_then(|all| all.native(at.pid, ip));
-        let Some((module, offset)) = self.locate(at.pid, ip).filter(|_| native.is_none()) else {
+        let Some(code) = self.locate(at.pid, ip).filter(|_| native.is_none()) else {
             return Ok(());
         };
         if self.registers.places.len().max(self.registers.saved.len()) > MOST_PLACES {
@@ -103,7 +110,7 @@ impl Recorder<'_> {
         if self.note_frame(
             at,
             seen.cpu_time,
-            (module, offset, ip),
+            Instruction { code, ip },
             frame,
             (registers, u16::MAX),
             stack,
@@ -119,17 +126,16 @@ impl Recorder<'_> {
         let mut lasting = LASTING.map(|number| Some(registers[number]));
         let mut kept = 0;
         for pair in frames.windows(2) {
-            let [UserFrame { address, found: Some((module, offset)), .. }, caller] = pair else {
+            let [UserFrame { address, found: Some(code), .. }, caller] = pair else {
                 break;
             };
-            let key = (*module, offset.0);
             let spaces = &self.spaces;
             let read = || spaces.get(&at.pid).map(|space| space.saved(*address));
-            let saved = match self.registers.saved.get(&key) {
+            let saved = match self.registers.saved.get(code) {
                 Some(saved) => *saved,
                 None => {
                     let saved = read().unwrap_or([Saved::Nowhere; LASTING.len()]);
-                    self.registers.saved.insert(key, saved);
+                    self.registers.saved.insert(*code, saved);
                     saved
                 }
             };
@@ -145,7 +151,7 @@ impl Recorder<'_> {
                     Saved::Nowhere => None,
                 };
             }
-            let Some((module, offset)) = caller.found else { break };
+            let Some(code) = caller.found else { break };
             let mut restored = [0; Gpr::COUNT];
             (restored[RSP], restored[RBP]) = (caller.stack_pointer, caller.frame_pointer);
             let mut known = 1 << RSP | 1 << RBP;
@@ -153,7 +159,7 @@ impl Recorder<'_> {
                 restored[number] = value.unwrap_or(0);
                 known |= u16::from(value.is_some()) << number;
             }
-            let place = (module, offset, caller.address);
+            let place = Instruction { code, ip: caller.address };
             let taken =
                 self.note_frame(at, None, place, SampledFrame::Caller, (&restored, known), stack);
             kept += usize::from(taken);
@@ -169,15 +175,16 @@ impl Recorder<'_> {
         &mut self,
         at: Moment,
         cpu_time: Option<Nanos>,
-        (module, offset, ip): (ModuleId, FileOffset, RemoteAddr),
+        instruction: Instruction,
         frame: SampledFrame,
         (registers, known): (&[u64; Gpr::COUNT], u16),
         stack: Copied<'_>,
     ) -> bool {
-        let key = (module, offset.0, ip.0, (frame as u64) << 16 | u64::from(known));
+        let Instruction { code, ip } = instruction;
+        let key = (code, ip.0, (frame as u64) << 16 | u64::from(known));
         if !self.registers.places.contains_key(&key) {
             let place = self
-                .place(module, offset, ip, frame)
+                .place(instruction, frame)
                 .map(|place| SampledPlace { registers: place.registers & known, ..place });
             self.registers.places.insert(key, place);
         }
@@ -198,31 +205,21 @@ impl Recorder<'_> {
         open.into_iter().try_for_each(|(tid, piece)| self.sink.push(piece.fact(tid)))
     }
 
-    fn place(
-        &mut self,
-        module: ModuleId,
-        offset: FileOffset,
-        ip: RemoteAddr,
-        frame: SampledFrame,
-    ) -> Option<SampledPlace> {
+    fn place(&mut self, instruction: Instruction, frame: SampledFrame) -> Option<SampledPlace> {
         let calls = frame == SampledFrame::Caller;
-        let key = (module, offset.0, calls);
+        let key = (instruction.code, calls);
         if !self.registers.wanted.contains_key(&key) {
-            let wanted = self.wanted_at(module, offset, ip, calls);
+            let wanted = self.wanted_at(instruction, calls);
             self.registers.wanted.insert(key, wanted);
         }
         let Wanted { registers, slots } = self.registers.wanted.get(&key)?.as_ref()?;
         let (registers, slots) = (registers.bits(), slots.clone());
-        Some(SampledPlace { module, offset, address: ip, registers, slots, frame })
+        let Instruction { code: CodeAddress { module, offset }, ip: address } = instruction;
+        Some(SampledPlace { module, offset, address, registers, slots, frame })
     }
 
-    fn wanted_at(
-        &self,
-        module: ModuleId,
-        offset: FileOffset,
-        ip: RemoteAddr,
-        calls: bool,
-    ) -> Option<Wanted> {
+    fn wanted_at(&self, instruction: Instruction, calls: bool) -> Option<Wanted> {
+        let Instruction { code: CodeAddress { module, offset }, ip } = instruction;
         let file = self.modules.file(module)?;
         let before = BYTES_AROUND.min(offset.0).min(ip.0);
         let start = usize::try_from(offset.0 - before).ok()?;

@@ -4,7 +4,7 @@
 //! What not: where they come from (`heap::exact`). If a process has ended or executed another program meanwhile, a
 //! former address space has the code.
 
-use base::{FileOffset, Nanos, Pid, RemoteAddr, StackId};
+use base::{CodeAddress, FileOffset, Nanos, Pid, RemoteAddr, StackId};
 use facts::SinkError;
 
 use super::{AddressSpace, Moment, Recorder, UnwindCache};
@@ -50,7 +50,8 @@ impl Recorder<'_> {
             .iter()
             .map(|address| {
                 let inside = RemoteAddr(address.saturating_sub(1));
-                self.locate(at.pid, inside).unwrap_or((unknown, FileOffset(inside.0)))
+                let outside = CodeAddress::new(unknown, FileOffset(inside.0));
+                self.locate(at.pid, inside).unwrap_or(outside)
             })
             .collect();
         self.stacks.intern(at.tid, &frames, complete, self.sink)

@@ -2,7 +2,7 @@
 //!
 //! What not: unwinding (`address_space`), the tree (`stacks`).
 
-use base::{FileOffset, ModuleId, Pid, RemoteAddr, StackId};
+use base::{CodeAddress, FileOffset, Pid, RemoteAddr, StackId};
 use facts::{Fact, Fault, FaultKind, MemorySample, Privilege, Sample, SinkError};
 
 use super::{Moment, Position, Recorder, Ticked};
@@ -80,9 +80,10 @@ impl Recorder<'_> {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         let complete = space.unwind(stack, &mut self.cache, |frame| {
-            frames.push(frame.found.unwrap_or((unknown, FileOffset(frame.address.0))));
+            let outside = CodeAddress::new(unknown, FileOffset(frame.address.0));
+            frames.push(frame.found.unwrap_or(outside));
         });
-        let inside = frames.iter().take_while(|(module, _)| Some(*module) == self.agent).count();
+        let inside = frames.iter().take_while(|frame| Some(frame.module) == self.agent).count();
         let id = self.stacks.intern(at.tid, &frames[inside..], complete, self.sink);
         self.frames = frames;
         id
@@ -123,13 +124,14 @@ impl Recorder<'_> {
             for (depth, address) in position.kernel.iter().enumerate() {
                 // Callers are return addresses: one byte back lies inside the call, and so in the right line.
                 let back = u64::from(depth > 0);
-                self.frames.push((kernel, FileOffset(address.saturating_sub(back))));
+                let offset = FileOffset(address.saturating_sub(back));
+                self.frames.push(CodeAddress::new(kernel, offset));
             }
         }
         let unknown = self.modules.unknown(self.sink)?;
         let frames = &mut self.frames;
-        let mut push = |address: RemoteAddr, found: Option<(ModuleId, FileOffset)>| {
-            frames.push(found.unwrap_or((unknown, FileOffset(address.0))));
+        let mut push = |address: RemoteAddr, found: Option<CodeAddress>| {
+            frames.push(found.unwrap_or(CodeAddress::new(unknown, FileOffset(address.0))));
         };
         let mut complete = true;
         let user_frames = &mut self.user_frames;

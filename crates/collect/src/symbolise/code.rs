@@ -3,14 +3,14 @@
 //! What not: what the accesses are (`analysis`). Assumption: the bytes are whole instructions; the rest of a piece
 //! after an invalid one is left out.
 
-use base::{FileOffset, ModuleId, RemoteAddr};
+use base::{CodeAddress, FileOffset, RemoteAddr};
 use facts::{Block, CodePiece};
 use x86::{CodeBytes, Reader};
 
 /// Module and offset of each instruction of `blocks` that accesses memory or has floating-point operations, with
 /// repetitions.
 #[must_use]
-pub fn traced_addresses(blocks: &[Block]) -> Vec<(ModuleId, FileOffset)> {
+pub fn traced_addresses(blocks: &[Block]) -> Vec<CodeAddress> {
     let mut reader = Reader::new();
     let mut addresses = Vec::new();
     for piece in blocks.iter().flat_map(|block| &block.pieces) {
@@ -19,14 +19,15 @@ pub fn traced_addresses(blocks: &[Block]) -> Vec<(ModuleId, FileOffset)> {
     addresses
 }
 
-fn of_piece(piece: &CodePiece, reader: &mut Reader, found: &mut Vec<(ModuleId, FileOffset)>) {
+fn of_piece(piece: &CodePiece, reader: &mut Reader, found: &mut Vec<CodeAddress>) {
     let code = CodeBytes { start: piece.address, bytes: &piece.bytes };
     let mut inside = 0u64;
     while inside < piece.bytes.len() as u64 {
         let Some(at) = piece.address.0.checked_add(inside) else { return };
         let Ok(instruction) = reader.instruction(&code, RemoteAddr(at)) else { return };
         if !instruction.accesses().is_empty() || instruction.flops().is_some() {
-            found.push((piece.module, FileOffset(piece.offset.0.saturating_add(inside))));
+            let offset = FileOffset(piece.offset.0.saturating_add(inside));
+            found.push(CodeAddress::new(piece.module, offset));
         }
         inside += instruction.length() as u64;
     }
@@ -34,7 +35,7 @@ fn of_piece(piece: &CodePiece, reader: &mut Reader, found: &mut Vec<(ModuleId, F
 
 #[cfg(test)]
 mod tests {
-    use base::{BlockId, Pid};
+    use base::{BlockId, ModuleId, Pid};
     use facts::BurstFlavour;
 
     use super::*;
@@ -57,10 +58,10 @@ mod tests {
             pieces: vec![piece(1), piece(2)],
             record: String::new(),
         };
-        let found = [1, 2].map(|module| [0x1000, 0x1006, 0x100a].map(|at| (module, at)));
-        let found = found.as_flattened();
-        let found: Vec<_> =
-            found.iter().map(|(module, at)| (ModuleId(*module), FileOffset(*at))).collect();
-        assert_eq!(traced_addresses(&[block]), found);
+        let found = [1, 2].map(|module| {
+            let at = |offset| CodeAddress::new(ModuleId(module), FileOffset(offset));
+            [0x1000, 0x1006, 0x100a].map(at)
+        });
+        assert_eq!(traced_addresses(&[block]), found.as_flattened());
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use base::{FileOffset, ModuleId, Nanos, Pid};
+use base::{CodeAddress, Nanos, Pid};
 use facts::{Frame, Mapping, Module};
 
 use super::{Globals, Options, STACK_BYTES, Step, Symbolised, globals, symbolise};
@@ -18,7 +18,7 @@ pub struct Wanted {
     /// All modules.
     pub modules: Vec<Module>,
     /// Addresses, as for [`symbolise`].
-    pub addresses: Vec<(ModuleId, FileOffset)>,
+    pub addresses: Vec<CodeAddress>,
     /// How.
     pub options: Options,
     /// Mappings of code, and the processes whose variables are wanted, as for [`globals`].

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use base::Nanos;
+use base::{CodeAddress, Nanos};
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn module(id: u32, kind: ModuleKind, path: &str, build_id: Option<String>) -> Mo
 }
 
 fn one(module: Module, offset: FileOffset) -> Symbolised {
-    let addresses = [(module.id, offset)];
+    let addresses = [CodeAddress::new(module.id, offset)];
     symbolise(&[module], &addresses, &Options::default(), &mut |_| {})
 }
 
@@ -59,11 +59,11 @@ fn own_function_has_name_file_and_line() {
 fn many_addresses_come_sorted_and_the_same_each_time() {
     let (module, start) = own_function();
     let kernel = self::module(3, ModuleKind::Kernel, "[kernel]", None);
-    let mut addresses: Vec<_> =
-        (0..4000).rev().map(|n| (module.id, FileOffset(start.0 + n * 7))).collect();
-    addresses.extend((0..100).map(|n| (kernel.id, FileOffset(0xffff_ffff_8100_0000 + n * 4096))));
-    addresses.push((module.id, start));
-    addresses.push((ModuleId(99), start));
+    let at = |module: ModuleId, offset| CodeAddress::new(module, FileOffset(offset));
+    let mut addresses: Vec<_> = (0..4000).rev().map(|n| at(module.id, start.0 + n * 7)).collect();
+    addresses.extend((0..100).map(|n| at(kernel.id, 0xffff_ffff_8100_0000 + n * 4096)));
+    addresses.push(at(module.id, start.0));
+    addresses.push(at(ModuleId(99), start.0));
     let modules = [module, kernel];
     let mut last = (0, 0);
     let first = symbolise(&modules, &addresses, &Options::default(), &mut |step| {
@@ -88,7 +88,7 @@ fn addresses_of_one_nameless_function_share_its_row() {
     assert!(strip.status().unwrap().success());
     let path = stripped.to_str().unwrap();
     let module = module(5, ModuleKind::File, path, own.build_id);
-    let addresses = [(module.id, start), (module.id, FileOffset(start.0 + 5))];
+    let addresses = [start.0, start.0 + 5].map(|at| CodeAddress::new(module.id, FileOffset(at)));
     let found = symbolise(&[module], &addresses, &Options::default(), &mut |_| {});
     std::fs::remove_file(&stripped).unwrap();
     let names: Vec<_> = found.frames.iter().map(|frame| frame.function.clone()).collect();
@@ -127,7 +127,8 @@ fn vdso_functions_are_named() {
     };
     let elf = Elf::parse(&bytes).unwrap();
     let vdso = module(1, ModuleKind::Vdso, "[vdso]", elf.build_id());
-    let addresses: Vec<_> = (0..bytes.len() as u64).map(|at| (vdso.id, FileOffset(at))).collect();
+    let at = |offset| CodeAddress::new(vdso.id, FileOffset(offset));
+    let addresses: Vec<_> = (0..bytes.len() as u64).map(at).collect();
     let found =
         symbolise(std::slice::from_ref(&vdso), &addresses, &Options::default(), &mut |_| {});
     assert!(found.frames.iter().any(|frame| frame.function.contains("clock_gettime")));
@@ -187,7 +188,7 @@ fn separate_debug_files_are_found_by_build_id() {
     }
     // Without a place to search, names are left.
     let nowhere = Options { debug_directories: Vec::new(), ..Options::default() };
-    let found = symbolise(&[libc], &[(ModuleId(4), offset)], &nowhere, &mut |_| {});
+    let found = symbolise(&[libc], &[CodeAddress::new(ModuleId(4), offset)], &nowhere, &mut |_| {});
     assert_eq!(found.frames.len(), 1);
     assert!(found.problems[0].contains("no debug information"), "{found:?}");
 }
@@ -207,7 +208,8 @@ fn libc_function() -> u64 {
 #[test]
 fn names_are_looked_up_in_the_background() {
     let (module, start) = own_function();
-    let addresses: Vec<_> = (0..2000).map(|n| (module.id, FileOffset(start.0 + n * 11))).collect();
+    let at = |n: u64| CodeAddress::new(module.id, FileOffset(start.0 + n * 11));
+    let addresses: Vec<_> = (0..2000).map(at).collect();
     let options = Options::default();
     let expected = symbolise(std::slice::from_ref(&module), &addresses, &options, &mut |_| {});
     let (mappings, processes) = (Vec::new(), Vec::new());

@@ -37,7 +37,9 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
         Columns::by(request, place_keys, None, |row: &AccessRow| (&row.key, row.place));
     if by_site {
         columns.name("offset", "Offset", CellStyle::Figure, "", |row| {
-            row.site.as_ref().map_or(Cell::Missing, |site| Cell::text(site.offset.to_string()))
+            row.site
+                .as_ref()
+                .map_or(Cell::Missing, |site| Cell::text(site.instruction.offset.to_string()))
         });
     }
     columns.name("kind", "Kind", CellStyle::Text, "kind", |row| {

@@ -6,7 +6,9 @@
 //! ```
 //! What not: the bytes of records (`facts::RecordEncoder`).
 
-use base::{BlockId, BurstId, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid};
+use base::{
+    BlockId, BurstId, CodeAddress, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid,
+};
 use facts::{
     Block, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime, NoMissOutcome,
     NoMissTime,
@@ -159,17 +161,21 @@ impl Row for BurstRefused {
         row.cell(Cell::U64(self.time.0));
         row.cell(Cell::I32(self.pid.0));
         row.cell(Cell::I32(self.tid.0));
-        row.optional_u32(self.at.map(|(module, _)| module.0));
-        row.optional_u64(self.at.map(|(_, offset)| offset.0));
+        row.optional_u32(self.at.map(|code| code.module.0));
+        row.optional_u64(self.at.map(|code| code.offset.0));
         row.text(&self.reason);
     }
 
     fn take<S: RowSource>(row: &mut S) -> Result<BurstRefused, RowError> {
+        let (time, pid, tid) = (Nanos(row.u64()?), Pid(row.i32()?), Tid(row.i32()?));
+        let (module, offset) = (row.optional_u32()?, row.optional_u64()?);
         Ok(BurstRefused {
-            time: Nanos(row.u64()?),
-            pid: Pid(row.i32()?),
-            tid: Tid(row.i32()?),
-            at: row.optional_u32()?.map(ModuleId).zip(row.optional_u64()?.map(FileOffset)),
+            time,
+            pid,
+            tid,
+            at: module
+                .zip(offset)
+                .map(|(module, offset)| CodeAddress::new(ModuleId(module), FileOffset(offset))),
             reason: row.text()?,
         })
     }

@@ -51,7 +51,7 @@ pub(super) fn modules_exist(subject: &Subject<'_>, report: &mut Report) {
     let blocks = recording.blocks.iter().flat_map(|block| &block.pieces);
     let blocks = blocks.map(|piece| ("block", piece.module));
     let refused = recording.burst_refusals.iter().filter_map(|refused| refused.at);
-    let refused = refused.map(|(module, _)| ("refused burst", module));
+    let refused = refused.map(|code| ("refused burst", code.module));
     let globals = recording.globals.iter().map(|global| ("variable", global.module));
     let types = recording.access_types.iter().map(|typed| ("type of an access", typed.module));
     let assigned = recording.assignments.iter().map(|one| ("assignment", one.module));

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use base::{
-    AllocationId, BlockId, BurstId, Bytes, CpuId, FileOffset, ModuleId, Nanos, NodeId, Picos, Pid,
-    RemoteAddr, StackId, Tid,
+    AllocationId, BlockId, BurstId, Bytes, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, NodeId,
+    Picos, Pid, RemoteAddr, StackId, Tid,
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
@@ -249,7 +249,7 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         time: Nanos(5_000_000),
         pid: PID,
         tid: PID_TID,
-        at: Some((ModuleId(3), FileOffset(0x7f11_0000_1234))),
+        at: Some(CodeAddress::new(ModuleId(3), FileOffset(0x7f11_0000_1234))),
         reason: "jit code".to_owned(),
     }));
     facts.push(Fact::BurstRefused(BurstRefused {

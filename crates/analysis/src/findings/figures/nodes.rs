@@ -229,7 +229,7 @@ impl Tool for Watcher<'_> {
             if self.function.is_none() {
                 let site = self.code.sites[access.site.index()];
                 let stacks = &self.profile.stacks;
-                self.function = Some(stacks.compiled_at(site.module, site.offset));
+                self.function = Some(stacks.compiled_at(site.instruction));
             }
             execution.touches(access).for_each(|touch| self.pages.add(touch));
         }

@@ -98,8 +98,7 @@ fn timed<'a>(
     let found = recording.no_reload_times.iter().filter_map(|kept| {
         let NoReloadTime { block, repetitions, median, low, high } = *kept;
         let (all, code) = (code, code.kept.get(&block)?);
-        let (module, offset) = *code.places.first()?;
-        let function = functions.get(&profile.stacks.compiled_at(module, offset))?;
+        let function = functions.get(&profile.stacks.compiled_at(*code.places.first()?))?;
         Some(Timed {
             block,
             code,
@@ -128,7 +127,7 @@ fn weights(profile: &Profile<'_>, code: &TracedCode) -> HashMap<BlockId, Weight>
         code.kept.iter().flat_map(|(block, one)| one.places.iter().map(|at| (*at, *block)));
     let loops: HashMap<_, BlockId> = places.collect();
     let nodes = profile.recording.stack_nodes.iter().filter_map(|node| {
-        let block = loops.get(&(node.module, node.offset))?;
+        let block = loops.get(&node.code_address())?;
         Some((profile.stacks.find(node.id)?, *block))
     });
     let nodes: HashMap<_, BlockId> = nodes.collect();
@@ -233,7 +232,7 @@ fn place(
     let mut lines: BTreeMap<LocationId, usize> = BTreeMap::new();
     for site in sites {
         let site = &code.sites[site.index()];
-        *lines.entry(profile.stacks.place_at(site.module, site.offset)).or_default() += 1;
+        *lines.entry(profile.stacks.place_at(site.instruction)).or_default() += 1;
     }
     let (place, _) = lines.into_iter().max_by_key(|(_, count)| *count)?;
     let object = memory.main_object(sites).map(|(id, _)| objects.get(id));

@@ -25,7 +25,7 @@ use crate::profile::Profile;
 use crate::reuse::curves;
 use crate::selection::Selection;
 use crate::stack::{Function, FunctionId, LocationId};
-use crate::traced::{Site, SiteIndex, TracedAccess, TracedCode, traced_bursts};
+use crate::traced::{SiteIndex, SiteName, TracedAccess, TracedCode, traced_bursts};
 use crate::weight::Weight;
 
 /// A load repeats itself if this share of its successive addresses is the same.
@@ -51,11 +51,11 @@ pub(super) fn traced(
     let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
     let asked = memory.asked();
     let (rows, steps) = (asked.accesses.rows.clone(), &asked.steps);
-    let by_site: HashMap<(u32, u64, usize), AccessRow> =
-        rows.into_iter().filter_map(|row| row.site.map(|site| (name(&site), row))).collect();
+    let by_site: HashMap<SiteName, AccessRow> =
+        rows.into_iter().filter_map(|row| row.site.map(|site| (site.name(), row))).collect();
     let bursts = traced_bursts(profile.recording, code).count() as u64;
     let is_row = |site: SiteIndex| {
-        let row = by_site.get(&name(&code.sites[site.index()]));
+        let row = by_site.get(&code.sites[site.index()].name());
         row.is_some_and(|row| row.pattern == Pattern::Unit)
     };
     let is_stream = |site: SiteIndex| {
@@ -111,10 +111,6 @@ fn ceiling(profile: &Profile<'_>, memory: &Memory<'_>) -> Option<f64> {
     Some((loads.high? + stores.high?) * nanos * 1e-9 / seconds * 100.0)
 }
 
-fn name(site: &Site) -> (u32, u64, usize) {
-    (site.module.0, site.offset.0, site.number)
-}
-
 /// A function with its number and those of its sites.
 struct Numbered {
     function: FunctionId,
@@ -129,14 +125,14 @@ struct Sites<'a> {
     objects: &'a Objects,
     /// By site, what it has of each object, once somebody asked.
     of_objects: Vec<OnceCell<OfObjects>>,
-    by_site: HashMap<(u32, u64, usize), AccessRow>,
+    by_site: HashMap<SiteName, AccessRow>,
     steps: &'a [Steps],
 }
 
 impl Sites<'_> {
     fn place(&self, site: SiteIndex) -> LocationId {
         let site = &self.code.sites[site.index()];
-        self.profile.stacks.place_at(site.module, site.offset)
+        self.profile.stacks.place_at(site.instruction)
     }
 
     fn function(&self, memory: &FunctionMemory) -> Numbered {
@@ -188,7 +184,7 @@ impl Sites<'_> {
     fn site(&self, weight: &SiteWeight) -> Option<HotSite> {
         let index = weight.site;
         let site = &self.code.sites[index.index()];
-        let row = self.by_site.get(&name(site))?;
+        let row = self.by_site.get(&site.name())?;
         let kind = site.access.kind;
         let (object, of_object) = self.object(&[index]);
         Some(HotSite {
@@ -265,9 +261,9 @@ impl Sites<'_> {
         for (site, one) in functions.iter().flat_map(|one| one.sites.iter().zip(&one.figures.sites))
         {
             let Some(stride) = one.step() else { continue };
-            let Site { module, offset, .. } = self.code.sites[site.index()];
+            let instruction = self.code.sites[site.index()].instruction;
             let new = rows.len();
-            let key = (self.profile.stacks.compiled_at(module, offset), stride);
+            let key = (self.profile.stacks.compiled_at(instruction), stride);
             row_of_site[site.index()] = Some(*rows.entry(key).or_insert(new));
         }
         if rows.is_empty() {
@@ -351,7 +347,7 @@ impl Sites<'_> {
         // Of code that is inlined, the function that it is part of.
         let compiled = |access: &TracedAccess| {
             let site = &self.code.sites[access.site.index()];
-            stacks.compiled_at(site.module, site.offset)
+            stacks.compiled_at(site.instruction)
         };
         // Code that was translated, but did not run, decides nothing.
         let ran = |access: &TracedAccess| self.steps[access.site.index()].executions > 0;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use base::{FileOffset, ModuleId, Nanos, Pid};
+use base::{CodeAddress, Nanos, Pid};
 use collect::no_miss::HotCode;
 use collect::symbolise::{Elsewhere, Globals, Naming, Symbolised, Wanted};
 use collect::wait_objects::WaitObjects;
@@ -24,12 +24,12 @@ pub(in crate::commands) struct Noting {
     writer: Writer,
     modules: Vec<Module>,
     /// With duplicates, which are not removed while the program runs; at most as many as the stack tree has nodes.
-    addresses: Vec<(ModuleId, FileOffset)>,
+    addresses: Vec<CodeAddress>,
     /// Decoded at the end, when no thread waits.
     blocks: Vec<Block>,
     hot_code: HotCode,
     /// Samples with registers, by address: the code there is kept.
-    sampled: BTreeMap<(ModuleId, FileOffset), u64>,
+    sampled: BTreeMap<CodeAddress, u64>,
     /// The data addresses, if memory objects are wanted.
     data: Option<DataPlaces>,
     pub(in crate::commands) first_pid: Option<Pid>,
@@ -61,14 +61,12 @@ impl Sink for Noting {
         }
         match &fact {
             Fact::Module(module) => self.modules.push(module.clone()),
-            Fact::StackNode(node) => {
-                self.addresses.push((node.module, node.offset));
-            }
+            Fact::StackNode(node) => self.addresses.push(node.code_address()),
             Fact::Block(block) => self.blocks.push(block.clone()),
             Fact::SampleRegisters(piece) => {
                 // Encoded a moment ago by ourselves.
                 let _ = decode_registers(&piece.bytes, |state| {
-                    let address = (state.place.module, state.place.offset);
+                    let address = state.place.code_address();
                     *self.sampled.entry(address).or_default() += 1;
                 });
             }
@@ -175,8 +173,7 @@ impl Closing {
         let mut addresses = sink.addresses;
         let traced = symbolise::traced_addresses(&sink.blocks);
         addresses.extend(&traced);
-        let sampled = sink.sampled.into_iter().map(|((module, at), samples)| (module, at, samples));
-        let (typed, sampled) = (traced, sampled.collect());
+        let (typed, sampled) = (traced, sink.sampled.into_iter().collect());
         let options = symbolise::Options {
             typed,
             sampled,

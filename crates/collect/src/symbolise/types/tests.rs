@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use base::{FileOffset, ModuleId};
+use base::{CodeAddress, FileOffset, ModuleId};
 use facts::{AccessType, Frame, Module, ModuleKind};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use symbols::{Elf, ModuleImage};
@@ -105,7 +105,8 @@ fn looked_up(path: &Path, accesses: &BTreeMap<FileOffset, usize>) -> Symbolised 
     let build_id = Elf::parse(&bytes).unwrap().build_id();
     let path = path.to_str().unwrap().to_owned();
     let module = Module { id: ModuleId(1), kind: ModuleKind::File, path, build_id };
-    let typed: Vec<_> = accesses.keys().map(|offset| (module.id, *offset)).collect();
+    let typed: Vec<_> =
+        accesses.keys().map(|offset| CodeAddress::new(module.id, *offset)).collect();
     let options = Options { typed: typed.clone(), ..Options::default() };
     symbolise(&[module], &typed, &options, &mut |_| {})
 }
