@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{CpuId, Nanos, Pid, Tid};
+use base::{CpuId, Nanos, Pid, ThreadId, Tid};
 use facts::{Evidence, KernelCause, KernelEntry, Metric, Target};
 
 use crate::hotspots::Key;
@@ -29,7 +29,7 @@ pub struct EntryKey {
     /// Start of the bin.
     pub time: Option<Nanos>,
     pub process: Option<Pid>,
-    pub thread: Option<(Pid, Tid)>,
+    pub thread: Option<ThreadId>,
     pub cpu: Option<CpuId>,
     pub cause: Option<(KernelCause, String)>,
 }
@@ -171,20 +171,20 @@ impl Grouping<'_> {
             return None;
         }
         let cause = by_cause.then(|| (entry.cause, entry.name.clone()));
-        Some(self.key(middle, (entry.pid, entry.tid), entry.cpu, cause))
+        Some(self.key(middle, ThreadId::new(entry.pid, entry.tid), entry.cpu, cause))
     }
 
     fn key(
         &self,
         time: Nanos,
-        thread: (Pid, Tid),
+        thread: ThreadId,
         cpu: Option<CpuId>,
         cause: Option<(KernelCause, String)>,
     ) -> EntryKey {
         let has = |key| self.keys.contains(&key);
         EntryKey {
             time: self.bin.map(|bin| Nanos(time.0 / bin.0.max(1) * bin.0)),
-            process: has(Key::Process).then_some(thread.0),
+            process: has(Key::Process).then_some(thread.pid),
             thread: has(Key::Thread).then_some(thread),
             cpu: if has(Key::Cpu) { cpu } else { None },
             cause,
@@ -229,7 +229,8 @@ impl Grouping<'_> {
             }
             let name = if in_call { IN_KERNEL } else { IN_PROGRAM };
             let cause = by_cause.then(|| (KernelCause::PageFault, name.to_owned()));
-            let key = self.key(sample.time, (sample.pid, sample.tid), sample.cpu, cause);
+            let key =
+                self.key(sample.time, ThreadId::new(sample.pid, sample.tid), sample.cpu, cause);
             if let Some(row) = sums.get_mut(&key).filter(|row| row.untimed > 0) {
                 row.faults.add(sample.weight.0);
             }

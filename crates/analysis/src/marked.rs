@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, ThreadId};
 use facts::{Evidence, MarkedPass, Metric};
 
 use crate::profile::Profile;
@@ -59,7 +59,8 @@ pub fn regions(profile: &Profile<'_>, selection: &Selection) -> Vec<Region> {
             let sum = passes.iter().map(|pass| observed(pass, part(pass))).sum();
             Metric::counted(sum, "s")
         };
-        let mut threads: Vec<(Pid, Tid)> = passes.iter().map(|pass| (pass.pid, pass.tid)).collect();
+        let mut threads: Vec<ThreadId> =
+            passes.iter().map(|pass| ThreadId::new(pass.pid, pass.tid)).collect();
         threads.sort_unstable();
         threads.dedup();
         found.push(Region {
@@ -113,15 +114,17 @@ fn cpu_time(profile: &Profile<'_>, passes: &[&MarkedPass]) -> Metric {
     if profile.whole().is_empty() {
         return Metric::unavailable("s", profile.why_no_samples());
     }
-    let mut of_threads: BTreeMap<(Pid, Tid), Stretches> = BTreeMap::new();
+    let mut of_threads: BTreeMap<ThreadId, Stretches> = BTreeMap::new();
     for pass in passes {
-        of_threads.entry((pass.pid, pass.tid)).or_default().0.push(pass);
+        of_threads.entry(ThreadId::new(pass.pid, pass.tid)).or_default().0.push(pass);
     }
     of_threads.values_mut().for_each(Stretches::sort);
     let mut sum = Weight::default();
     let mut in_batches = false;
     for sample in &profile.recording.samples {
-        let Some(stretches) = of_threads.get(&(sample.pid, sample.tid)) else { continue };
+        let Some(stretches) = of_threads.get(&ThreadId::new(sample.pid, sample.tid)) else {
+            continue;
+        };
         // Its stack is of that moment; a filter on the region takes the same samples.
         let part = stretches.part_at(sample.time);
         if part > 0.0 {
@@ -206,6 +209,7 @@ fn lengths(profile: &Profile<'_>, region: u32) -> [Metric; 4] {
 
 #[cfg(test)]
 mod tests {
+    use base::{Pid, Tid};
     use facts::{MarkedLength, MarkedRegion, Privilege, Recording, Sample};
 
     use super::*;

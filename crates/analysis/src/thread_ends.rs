@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId};
 use facts::{Recording, SamplingMethod};
 
 use crate::profile::counted_cpu;
@@ -47,12 +47,12 @@ pub fn count_thread_ends(recording: &mut Recording) {
     let part = known / most;
     // Of threads without a sample, by process, and what those with samples have to take it in proportion to.
     let mut unsampled: HashMap<Pid, (f64, f64)> = HashMap::new();
-    for ((pid, _), clock) in &clocks {
-        let (without, with) = unsampled.entry(*pid).or_default();
+    for (thread, clock) in &clocks {
+        let (without, with) = unsampled.entry(thread.pid).or_default();
         *(if clock.weight > 0.0 { with } else { without }) += clock.rest * part;
     }
     for sample in &mut recording.samples {
-        let Some(clock) = clocks.get(&(sample.pid, sample.tid)) else { continue };
+        let Some(clock) = clocks.get(&ThreadId::new(sample.pid, sample.tid)) else { continue };
         let (without, with) = unsampled.get(&sample.pid).copied().unwrap_or_default();
         let rest = clock.rest * part;
         let of_unsampled = if with > 0.0 { without * rest / with } else { 0.0 };
@@ -82,17 +82,17 @@ fn missing(recording: &Recording) -> Option<(f64, f64)> {
     (sampled > 0.0 && !lost).then_some((all - sampled, all))
 }
 
-fn clocks(recording: &Recording) -> HashMap<(Pid, Tid), Clock> {
+fn clocks(recording: &Recording) -> HashMap<ThreadId, Clock> {
     let period =
         recording.samples.iter().map(|sample| sample.weight.0).filter(|one| *one > 0).min();
-    let mut clocks: HashMap<(Pid, Tid), Clock> = HashMap::new();
+    let mut clocks: HashMap<ThreadId, Clock> = HashMap::new();
     for sample in &recording.samples {
-        let clock = clocks.entry((sample.pid, sample.tid)).or_default();
+        let clock = clocks.entry(ThreadId::new(sample.pid, sample.tid)).or_default();
         clock.weight += sample.weight.0 as f64;
         clock.last = clock.last.max(Some(sample.time));
     }
     for thread in ThreadTable::new(recording).all() {
-        let clock = clocks.entry((thread.pid, thread.tid)).or_default();
+        let clock = clocks.entry(ThreadId::new(thread.pid, thread.tid)).or_default();
         let behind = thread.end.0.saturating_sub(clock.last.unwrap_or(thread.start).0);
         clock.rest = behind.min(period.unwrap_or(0)) as f64;
     }
@@ -101,6 +101,8 @@ fn clocks(recording: &Recording) -> HashMap<(Pid, Tid), Clock> {
 
 #[cfg(test)]
 mod tests {
+    use base::Tid;
+
     use super::*;
     use facts::{Privilege, ResourceUse, Sample, ThreadEvent, ThreadEventKind};
 

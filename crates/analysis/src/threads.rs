@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId, Tid};
 use facts::{Pauses, Recording, ThreadEventKind};
 
 crate::stack::index!(/// A thread of [`ThreadTable`].
@@ -40,7 +40,7 @@ impl Thread {
     }
 }
 
-type ThreadsByTid = BTreeMap<(Pid, Tid), (Thread, bool)>;
+type ThreadsByTid = BTreeMap<ThreadId, (Thread, bool)>;
 
 /// Notes that a thread was there at `time`; the flag says whether it has ended.
 fn seen(found: &mut ThreadsByTid, pid: Pid, tid: Tid, time: Nanos) -> (&mut Thread, &mut bool) {
@@ -49,7 +49,7 @@ fn seen(found: &mut ThreadsByTid, pid: Pid, tid: Tid, time: Nanos) -> (&mut Thre
             Thread { pid, tid, name: String::new(), start: time, end: time, start_known: false };
         (thread, false)
     };
-    let (thread, ended) = found.entry((pid, tid)).or_insert_with(new);
+    let (thread, ended) = found.entry(ThreadId::new(pid, tid)).or_insert_with(new);
     thread.start = thread.start.min(time);
     thread.end = thread.end.max(time);
     (thread, ended)
@@ -59,7 +59,7 @@ fn seen(found: &mut ThreadsByTid, pid: Pid, tid: Tid, time: Nanos) -> (&mut Thre
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ThreadTable {
     threads: Vec<Thread>,
-    ids: HashMap<(Pid, Tid), ThreadIndex>,
+    ids: HashMap<ThreadId, ThreadIndex>,
 }
 
 impl ThreadTable {
@@ -95,8 +95,9 @@ impl ThreadTable {
             thread
         };
         let threads: Vec<Thread> = found.into_values().map(close).collect();
-        let index =
-            |(at, thread): (usize, &Thread)| ((thread.pid, thread.tid), ThreadIndex::new(at));
+        let index = |(at, thread): (usize, &Thread)| {
+            (ThreadId::new(thread.pid, thread.tid), ThreadIndex::new(at))
+        };
         let ids = threads.iter().enumerate().map(index).collect();
         ThreadTable { threads, ids }
     }
@@ -116,7 +117,7 @@ impl ThreadTable {
     /// Where a thread is in [`ThreadTable::all`]. Every thread of a sample, fault or event has a place.
     #[must_use]
     pub fn find(&self, pid: Pid, tid: Tid) -> Option<ThreadIndex> {
-        self.ids.get(&(pid, tid)).copied()
+        self.ids.get(&ThreadId::new(pid, tid)).copied()
     }
 
     /// `name (pid)`, the name being that of its first thread.

@@ -1,6 +1,7 @@
 //! Ids: each says which table or kernel name space it points into.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
@@ -52,3 +53,32 @@ id!(
     /// A row of the result's table of recorded heap blocks.
     AllocationId(u32)
 );
+
+/// A thread and its process. A thread's id is used again after its end, so the process is part of its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ThreadId {
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+}
+
+impl ThreadId {
+    /// The thread `tid` of `pid`.
+    #[must_use]
+    pub const fn new(pid: Pid, tid: Tid) -> ThreadId {
+        ThreadId { pid, tid }
+    }
+
+    /// The first thread of a process: its id is the process's.
+    #[must_use]
+    pub const fn first(pid: Pid) -> ThreadId {
+        ThreadId::new(pid, Tid(pid.0))
+    }
+
+    /// All that a process may have.
+    #[must_use]
+    pub const fn all_of(pid: Pid) -> RangeInclusive<ThreadId> {
+        ThreadId::new(pid, Tid(i32::MIN))..=ThreadId::new(pid, Tid(i32::MAX))
+    }
+}

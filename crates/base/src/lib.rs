@@ -14,6 +14,8 @@ mod units;
 
 pub use address::{CodeAddress, FileOffset, RemoteAddr};
 pub use csv::csv_field;
-pub use id::{AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, Tid};
+pub use id::{
+    AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, ThreadId, Tid,
+};
 pub use mix::mixed;
 pub use units::{Bytes, Nanos, Picos};

@@ -21,7 +21,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use base::{CpuId, Nanos, Pid, Tid};
+use base::{CpuId, Nanos, Pid, ThreadId, Tid};
 use sys::process;
 use tracee::random::Random;
 use tracee::status::{ThreadFile, cpu_in, field, status_of};
@@ -101,7 +101,7 @@ impl Clock {
         ThreadFile::own("schedstat").map(Clock)
     }
 
-    fn of((pid, tid): (Pid, Tid)) -> Option<Clock> {
+    fn of(ThreadId { pid, tid }: ThreadId) -> Option<Clock> {
         ThreadFile::open(pid, tid, "schedstat").map(Clock)
     }
 
@@ -115,21 +115,21 @@ impl Clock {
 
 /// Chooses threads.
 pub struct Picker {
-    clocks: HashMap<(Pid, Tid), ThreadUse>,
+    clocks: HashMap<ThreadId, ThreadUse>,
     random: Random,
     /// The position of the last choice, of 2^64, if the next one lies opposite; or the next position, if `foresee`
     /// has drawn it.
     last: Option<u64>,
     planned: Option<u64>,
     /// Shares at the last reading.
-    shares: Vec<((Pid, Tid), u64)>,
+    shares: Vec<(ThreadId, u64)>,
     /// Number of threads that shared the time at the last reading.
     sharing: usize,
     /// Number of threads that waited for a CPU since the last reading, on average, and that ran.
     waiting: f64,
     running: f64,
     /// Threads of the processes.
-    threads: Vec<(Pid, Tid)>,
+    threads: Vec<ThreadId>,
     listed: Option<Instant>,
     began: Instant,
 }
@@ -154,25 +154,25 @@ impl Picker {
     }
 
     /// Picks a thread that used CPU time since the last reading.
-    pub fn pick(&mut self, processes: &[Pid]) -> Option<(Pid, Tid)> {
+    pub fn pick(&mut self, processes: &[Pid]) -> Option<ThreadId> {
         let every = (self.began.elapsed() / PART).clamp(LISTING, LATER_LISTING);
         if self.listed.is_none_or(|listed| listed.elapsed() >= every) {
             let of = |pid: &Pid| {
                 let tids = tracee::threads_of(*pid).unwrap_or_default();
-                tids.into_iter().map(|tid| (*pid, tid)).collect::<Vec<_>>()
+                tids.into_iter().map(|tid| ThreadId::new(*pid, tid)).collect::<Vec<_>>()
             };
             self.threads = processes.iter().flat_map(of).collect();
             self.listed = Some(Instant::now());
         }
         let mut threads = self.threads.clone();
-        threads.retain(|(pid, _)| processes.contains(pid));
+        threads.retain(|thread| processes.contains(&thread.pid));
         let all = threads.len() as f64;
         while threads.len() > MOST_LOOKED_AT {
             let out = (self.random.number() % threads.len() as u64) as usize;
             threads.swap_remove(out);
         }
         self.waiting = 0.0;
-        let shares: Vec<((Pid, Tid), u64)> =
+        let shares: Vec<(ThreadId, u64)> =
             threads.into_iter().map(|thread| (thread, self.share(thread))).collect();
         let represented = all / shares.len().max(1) as f64;
         self.waiting *= represented;
@@ -182,7 +182,7 @@ impl Picker {
     }
 
     /// Draws one of these threads, in proportion to their shares.
-    fn choose(&mut self, shares: Vec<((Pid, Tid), u64)>) -> Option<(Pid, Tid)> {
+    fn choose(&mut self, shares: Vec<(ThreadId, u64)>) -> Option<ThreadId> {
         self.sharing = shares.iter().filter(|(_, share)| *share > 0).count();
         self.shares = shares;
         if self.sharing == 0 {
@@ -231,7 +231,7 @@ impl Picker {
     }
 
     /// Share of the time since the last reading that a thread ran, in millionths.
-    fn share(&mut self, thread: (Pid, Tid)) -> u64 {
+    fn share(&mut self, thread: ThreadId) -> u64 {
         let now = process::monotonic();
         if !self.clocks.contains_key(&thread) {
             if self.clocks.len() >= MOST_CLOCKS {
@@ -260,9 +260,9 @@ impl Picker {
     }
 
     /// Whether a thread that runs its own code has not waited since the last call for it, at least [`QUIET`] ago.
-    pub fn is_quiet(&mut self, thread: (Pid, Tid)) -> Result<bool, Refused> {
+    pub fn is_quiet(&mut self, thread: ThreadId) -> Result<bool, Refused> {
         let Some(seen) = self.clocks.get_mut(&thread) else { return Ok(false) };
-        let (pid, tid) = thread;
+        let ThreadId { pid, tid } = thread;
         seen.status = seen.status.take().or_else(|| ThreadFile::open(pid, tid, "status"));
         let status = seen.status.as_ref().and_then(ThreadFile::read);
         let waits = runs(&status.ok_or(Refused::NotRunning)?)?;
@@ -277,11 +277,11 @@ impl Picker {
     }
 
     /// Whether all known waits of a thread that waits often are harmless.
-    pub fn waits_harmlessly(&mut self, thread: (Pid, Tid)) -> bool {
+    pub fn waits_harmlessly(&mut self, thread: ThreadId) -> bool {
         let Some(seen) = self.clocks.get_mut(&thread) else { return false };
         let Some((waits, _)) = seen.waits else { return false };
         if seen.blocks.is_none() {
-            let open = |name| ThreadFile::open(thread.0, thread.1, name);
+            let open = |name| ThreadFile::open(thread.pid, thread.tid, name);
             seen.blocks = open("io").map(|io| {
                 let (call, writes) = (open("syscall"), None);
                 Blocks { io, call, writes, waits, elsewhere: false, met: 0 }
@@ -296,19 +296,19 @@ impl Picker {
     }
 
     /// Whether a thread that runs and waits often may be stopped without being watched first.
-    pub fn need_not_be_watched(&mut self, thread: (Pid, Tid)) -> bool {
+    pub fn need_not_be_watched(&mut self, thread: ThreadId) -> bool {
         let Some(blocks) = self.blocks(thread) else { return false };
         blocks.met = blocks.met.wrapping_add(1);
         blocks.is_known() && self.waits_harmlessly(thread)
     }
 
-    fn blocks(&mut self, thread: (Pid, Tid)) -> Option<&mut Blocks> {
+    fn blocks(&mut self, thread: ThreadId) -> Option<&mut Blocks> {
         self.clocks.get_mut(&thread)?.blocks.as_mut()
     }
 
     /// Lets [`QUIET`] pass, or a part of it where there is nothing to find out. Meanwhile examines where a thread
     /// that waits often blocks.
-    pub fn wait_quietly(&mut self, thread: (Pid, Tid)) {
+    pub fn wait_quietly(&mut self, thread: ThreadId) {
         const STEP: Duration = Duration::from_nanos(QUIET.0 / LOOKS as u64);
         // A thread that writes now and then may be stopped only if it has not waited for all of that time.
         let is_harmless = self.waits_harmlessly(thread);
@@ -325,7 +325,7 @@ impl Picker {
     }
 
     /// Notes that we stopped a thread so often: the kernel counts each stop as a wait.
-    pub fn note_stops(&mut self, thread: (Pid, Tid), stops: u32) {
+    pub fn note_stops(&mut self, thread: ThreadId, stops: u32) {
         if let Some((waits, _)) = self.clocks.get_mut(&thread).and_then(|seen| seen.waits.as_mut())
         {
             *waits += u64::from(stops);
@@ -333,8 +333,8 @@ impl Picker {
     }
 
     /// The CPU that a thread ran on last.
-    pub fn cpu_of(&mut self, thread: (Pid, Tid)) -> Option<CpuId> {
-        let (pid, tid) = thread;
+    pub fn cpu_of(&mut self, thread: ThreadId) -> Option<CpuId> {
+        let ThreadId { pid, tid } = thread;
         let seen = self.clocks.get_mut(&thread)?;
         seen.stat = seen.stat.take().or_else(|| ThreadFile::open(pid, tid, "stat"));
         cpu_in(&seen.stat.as_ref()?.read()?)
@@ -342,19 +342,19 @@ impl Picker {
 
     /// CPU time that a thread used so far.
     #[must_use]
-    pub fn used(&self, thread: (Pid, Tid)) -> Option<Nanos> {
+    pub fn used(&self, thread: ThreadId) -> Option<Nanos> {
         Some(self.clocks.get(&thread)?.clock.read()?.used)
     }
 
     /// Time that a thread has waited for a CPU so far, without the current wait.
     #[must_use]
-    pub fn waited(&self, thread: (Pid, Tid)) -> Option<Nanos> {
+    pub fn waited(&self, thread: ThreadId) -> Option<Nanos> {
         Some(self.clocks.get(&thread)?.clock.read()?.waited)
     }
 }
 
 /// The thread at a position, of 2^64, in the sum of the shares.
-fn at(shares: &[((Pid, Tid), u64)], place: u64) -> Option<(Pid, Tid)> {
+fn at(shares: &[(ThreadId, u64)], place: u64) -> Option<ThreadId> {
     let all: u64 = shares.iter().map(|(_, share)| share).sum();
     let mut at = ((u128::from(place) * u128::from(all)) >> 64) as u64;
     for (thread, share) in shares {
@@ -481,13 +481,13 @@ mod tests {
     #[test]
     fn of_two_choices_the_second_lies_opposite() {
         let mut picker = Picker::new(Random::new(5));
-        let shares = [((Pid(1), Tid(1)), 500), ((Pid(1), Tid(2)), 500)];
+        let shares = [(ThreadId::new(Pid(1), Tid(1)), 500), (ThreadId::new(Pid(1), Tid(2)), 500)];
         for _ in 0..100 {
             let pair = [(); 2].map(|()| picker.choose(shares.to_vec()));
             assert!(pair[0].is_some() && pair[1].is_some() && pair[0] != pair[1], "{pair:?}");
         }
         // Of one in ten, every tenth choice.
-        let shares = [((Pid(1), Tid(1)), 100), ((Pid(1), Tid(2)), 900)];
+        let shares = [(ThreadId::new(Pid(1), Tid(1)), 100), (ThreadId::new(Pid(1), Tid(2)), 900)];
         let seldom =
             (0..20_000).filter(|_| picker.choose(shares.to_vec()) == Some(shares[0].0)).count();
         assert!((1900..2100).contains(&seldom), "{seldom}");
@@ -501,11 +501,11 @@ mod tests {
         let mut picker = Picker::new(Random::new(1));
         assert_eq!(picker.pick(&[]), None);
         for _ in 0..100 {
-            if let Some((picked, tid)) = picker.pick(&[pid]) {
-                assert_eq!(picked, pid);
-                assert!(picker.used((pid, tid)).is_some_and(|used| used.0 > 0));
+            if let Some(picked) = picker.pick(&[pid]) {
+                assert_eq!(picked.pid, pid);
+                assert!(picker.used(picked).is_some_and(|used| used.0 > 0));
             }
         }
-        assert!(picker.used((pid, Tid(-1))).is_none());
+        assert!(picker.used(ThreadId::new(pid, Tid(-1))).is_none());
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, SyncSender};
 use std::time::{Duration, Instant};
 
-use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, Tid};
+use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use facts::{Burst, BurstFlavour};
 use sys::process;
 use tracee::random::Random;
@@ -188,8 +188,8 @@ impl Worker {
             self.native_addresses.keep(&processes);
             let picked = self.picker.pick(&processes);
             self.note_displaced();
-            if let Some((pid, tid)) = picked {
-                self.pay_for((pid, tid), |worker| worker.turn(pid, tid, &watch));
+            if let Some(ThreadId { pid, tid }) = picked {
+                self.pay_for(ThreadId::new(pid, tid), |worker| worker.turn(pid, tid, &watch));
             }
             self.count_own();
             *lock(&self.shared.cost) = self.cost;
@@ -236,14 +236,14 @@ impl Worker {
 
     /// Charges a turn. A turn that stops no thread is charged to the next one that does: it tells nothing about the
     /// cost of bursts.
-    fn pay_for(&mut self, thread: (Pid, Tid), turn: impl FnOnce(&mut Worker)) {
-        let (was_there, before) = (self.is_there(thread.0), self.spent());
+    fn pay_for(&mut self, thread: ThreadId, turn: impl FnOnce(&mut Worker)) {
+        let (was_there, before) = (self.is_there(thread.pid), self.spent());
         let part = self.part();
         let stood_still = self.cost.stand_still;
         self.is_first = !was_there;
         turn(self);
         self.count_own();
-        if !was_there && self.is_there(thread.0) {
+        if !was_there && self.is_there(thread.pid) {
             let (its, own) = self.spent();
             self.budget.note_process(its - before.0, own - before.1, part);
         } else if self.cost.stand_still > stood_still {
@@ -307,7 +307,7 @@ impl Worker {
                     let _ = self.tried(pid, tid, BurstFlavour::Count, watch);
                 }
                 Ok(_) => {}
-                Err((reason, at)) => self.tell_refused(time, (pid, tid), at, reason),
+                Err((reason, at)) => self.tell_refused(time, ThreadId::new(pid, tid), at, reason),
             }
             return;
         }
@@ -328,7 +328,7 @@ impl Worker {
                 }
             }
             Ok(false) => {}
-            Err((reason, at)) => self.tell_refused(time, (pid, tid), at, reason),
+            Err((reason, at)) => self.tell_refused(time, ThreadId::new(pid, tid), at, reason),
         }
     }
 
@@ -358,7 +358,7 @@ impl Worker {
     fn tell_refused(
         &self,
         time: Nanos,
-        (pid, tid): (Pid, Tid),
+        ThreadId { pid, tid }: ThreadId,
         at: Option<RemoteAddr>,
         reason: Refused,
     ) {
@@ -409,7 +409,7 @@ impl Worker {
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         program.refused(flavour).map_err(nowhere)?;
         if !program.is_there() {
-            let used = self.picker.used((pid, tid)).unwrap_or_default();
+            let used = self.picker.used(ThreadId::new(pid, tid)).unwrap_or_default();
             if !self.budget.pays_for_set_up(&self.options, elapsed(self.began), used) {
                 return Ok(false);
             }
@@ -439,7 +439,7 @@ impl Worker {
             program.look_ahead(flavour);
         }
         let visit = self.begin(pid, tid, watch).map_err(|refused| (refused, None))?;
-        self.picker.note_stops((pid, tid), 1);
+        self.picker.note_stops(ThreadId::new(pid, tid), 1);
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
@@ -476,9 +476,9 @@ impl Worker {
     /// kernel/sched/stats.h), perhaps with a part from before our request. A thread that took much longer came out of
     /// the kernel: we do not want to trace the code after a page fault.
     fn begin<'w>(&mut self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
-        let before = self.picker.waited((pid, tid));
+        let before = self.picker.waited(ThreadId::new(pid, tid));
         let mut visit = Visit::begin(tid, watch, Blocked::LeaveAlone)?;
-        let waited = before.zip(self.picker.waited((pid, tid)));
+        let waited = before.zip(self.picker.waited(ThreadId::new(pid, tid)));
         let waited = waited.map_or(Nanos(0), |(before, now)| now - before);
         let waited = Duration::from_nanos(waited.min(elapsed(visit.asked)).0);
         visit.since = visit.since.max(visit.asked + waited);
@@ -515,7 +515,7 @@ impl Worker {
         let allowance =
             if is_empty { Allowance { misses: 0, is_empty, ..allowance } } else { allowance };
         let time = process::monotonic() - self.start;
-        let clock = || self.picker.used((pid, tid));
+        let clock = || self.picker.used(ThreadId::new(pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
@@ -537,7 +537,7 @@ impl Worker {
             program.note_missing(at, why);
         }
         self.send_blocks(pid, flavour);
-        let ran = ran.map(|ran| self.publish_all((pid, tid), flavour, time, ran));
+        let ran = ran.map(|ran| self.publish_all(ThreadId::new(pid, tid), flavour, time, ran));
         self.look_behind(pid, flavour);
         ran.map(|()| true)
     }
@@ -556,7 +556,7 @@ impl Worker {
     /// Publishes a burst; of two windows both.
     fn publish_all(
         &mut self,
-        (pid, tid): (Pid, Tid),
+        ThreadId { pid, tid }: ThreadId,
         flavour: BurstFlavour,
         time: Nanos,
         mut ran: Ran,
@@ -590,7 +590,7 @@ impl Worker {
             records_lost: false,
         };
         // The first stop was counted when the visit began.
-        self.picker.note_stops((pid, tid), ran.stops - 1);
+        self.picker.note_stops(ThreadId::new(pid, tid), ran.stops - 1);
         self.cost.stand_still += ran.stand_still;
         self.cost.inside += ran.elapsed;
         let Some(program) = self.programs.get_mut(&pid) else { return };

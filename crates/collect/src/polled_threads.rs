@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId, Tid};
 use facts::{Fact, SinkError, ThreadTime, Wait, WaitKind};
 
 use crate::long_waits;
@@ -31,7 +31,7 @@ struct Reading {
 #[derive(Default)]
 pub struct PolledThreads {
     next: Nanos,
-    seen: BTreeMap<(Pid, Tid), Reading>,
+    seen: BTreeMap<ThreadId, Reading>,
 }
 
 impl PolledThreads {
@@ -44,15 +44,15 @@ impl PolledThreads {
         let processes: Vec<Pid> = recorder.processes().collect();
         let threads = processes.into_iter().flat_map(|pid| {
             let threads = tracee::threads_of(pid).unwrap_or_default();
-            threads.into_iter().map(move |tid| (pid, tid))
+            threads.into_iter().map(move |tid| ThreadId::new(pid, tid))
         });
         let mut found = BTreeMap::new();
-        for (pid, tid) in threads.take(MOST_THREADS) {
-            let Some(seen) = look(now, pid, tid) else { continue };
-            if let Some(before) = self.seen.get(&(pid, tid)) {
-                round((pid, tid), *before, seen, recorder)?;
+        for thread in threads.take(MOST_THREADS) {
+            let Some(seen) = look(now, thread.pid, thread.tid) else { continue };
+            if let Some(before) = self.seen.get(&thread) {
+                round(thread, *before, seen, recorder)?;
             }
-            found.insert((pid, tid), seen);
+            found.insert(thread, seen);
         }
         self.seen = found;
         Ok(())
@@ -61,7 +61,7 @@ impl PolledThreads {
 
 /// Adds the time between two readings of a thread.
 fn round(
-    (pid, tid): (Pid, Tid),
+    ThreadId { pid, tid }: ThreadId,
     before: Reading,
     seen: Reading,
     recorder: &mut Recorder<'_>,

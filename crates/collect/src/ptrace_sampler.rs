@@ -17,7 +17,7 @@
 //! - Mappings are not announced: `/proc/PID/maps` is read again when a stack leads to an unknown address, and ever
 //!   more rarely while that does not help.
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId, Tid};
 use facts::SinkError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl PtraceSampler {
         let tracees = Tracees::seize(pid)?;
         let accounted = tracees
             .threads()
-            .filter_map(|(pid, tid)| Some((tid, trace::scheduled_time(pid, tid)?)))
+            .filter_map(|ThreadId { pid, tid }| Some((tid, trace::scheduled_time(pid, tid)?)))
             .collect();
         Ok(PtraceSampler {
             tracees,
@@ -108,8 +108,8 @@ impl PtraceSampler {
         let now = sys::process::monotonic() - self.start;
         if now >= self.next_round && !self.is_paused {
             self.next_round = now + self.random.around(PERIOD);
-            let threads: Vec<(Pid, Tid)> = self.tracees.threads().collect();
-            for (pid, tid) in threads {
+            let threads: Vec<ThreadId> = self.tracees.threads().collect();
+            for ThreadId { pid, tid } in threads {
                 self.sample(pid, tid, recorder, &mut news)?;
             }
         }
@@ -119,7 +119,7 @@ impl PtraceSampler {
     /// Takes no samples from now on, or takes them again. CPU time of meanwhile is not seen.
     pub fn pause(&mut self, paused: bool) {
         self.is_paused = paused;
-        let used = |(pid, tid)| Some((tid, trace::scheduled_time(pid, tid)?));
+        let used = |ThreadId { pid, tid }| Some((tid, trace::scheduled_time(pid, tid)?));
         self.accounted = self.tracees.threads().filter_map(used).collect();
     }
 

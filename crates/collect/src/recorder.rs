@@ -12,7 +12,7 @@ mod threads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{CodeAddress, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError};
 
 use burst::NativeAddresses;
@@ -91,9 +91,9 @@ pub struct Recorder<'s> {
     former_spaces: VecDeque<(Pid, AddressSpace)>,
     processes_seen: BTreeSet<Pid>,
     /// Living threads with their names, and the time since which they are known to live.
-    threads: BTreeMap<(Pid, Tid), (String, Nanos)>,
+    threads: BTreeMap<ThreadId, (String, Nanos)>,
     /// When threads ended lately.
-    ends: BTreeMap<(Pid, Tid), Nanos>,
+    ends: BTreeMap<ThreadId, Nanos>,
     cache: UnwindCache,
     /// The library that we preloaded, once a process has it.
     agent: Option<ModuleId>,
@@ -219,8 +219,7 @@ impl<'s> Recorder<'s> {
 
     /// A process's threads that are alive as far as we know.
     pub fn threads_of(&self, pid: Pid) -> Vec<Tid> {
-        let process = (pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX));
-        self.threads.range(process).map(|((_, tid), _)| *tid).collect()
+        self.threads.range(ThreadId::all_of(pid)).map(|(thread, _)| thread.tid).collect()
     }
 
     /// The module that an address of a process lies in, and where in it.

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use base::{Pid, Tid};
+use base::{Pid, ThreadId, Tid};
 use sys::process::Waited;
 use sys::trace::{self, Event, Stop, StoppedRegisters};
 
@@ -123,8 +123,8 @@ impl Tracees {
     }
 
     /// All threads with their processes.
-    pub fn threads(&self) -> impl Iterator<Item = (Pid, Tid)> + '_ {
-        self.threads.iter().map(|(tid, thread)| (thread.pid, *tid))
+    pub fn threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.threads.iter().map(|(tid, thread)| ThreadId::new(thread.pid, *tid))
     }
 
     /// Answers all pending stops, so that no thread stays stopped longer than until this call.

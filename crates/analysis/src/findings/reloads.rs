@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use base::{BlockId, Pid, Tid};
+use base::{BlockId, Pid, ThreadId, Tid};
 use facts::{Burst, Recording};
 use x86::Kind;
 
@@ -68,7 +68,7 @@ struct Runs<'a> {
     hurt: HashSet<BlockId>,
     held: HeldLocations,
     run: Option<Run>,
-    burst: Option<(Pid, Tid)>,
+    burst: Option<ThreadId>,
 }
 
 impl Tool for Runs<'_> {
@@ -76,7 +76,7 @@ impl Tool for Runs<'_> {
 
     fn begin(&mut self, burst: &Burst, _: usize) {
         self.run = None;
-        self.burst = Some((burst.pid, burst.tid));
+        self.burst = Some(ThreadId::new(burst.pid, burst.tid));
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
@@ -102,7 +102,7 @@ impl Tool for Runs<'_> {
 
 impl Runs<'_> {
     fn hold(&mut self, run: &Run) {
-        let Some((pid, tid)) = self.burst else { return };
+        let Some(ThreadId { pid, tid }) = self.burst else { return };
         for (start, end) in run.places.iter().copied().flatten() {
             let key = (pid, start, run.block);
             let known = self.held.get(&key);
@@ -185,18 +185,18 @@ struct OtherStores<'a> {
     code: &'a TracedCode,
     held: &'a HeldLocations,
     hurt: HashSet<BlockId>,
-    burst: Option<(Pid, Tid)>,
+    burst: Option<ThreadId>,
 }
 
 impl Tool for OtherStores<'_> {
     type OfBurst = ();
 
     fn begin(&mut self, burst: &Burst, _: usize) {
-        self.burst = Some((burst.pid, burst.tid));
+        self.burst = Some(ThreadId::new(burst.pid, burst.tid));
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        let Some((pid, tid)) = self.burst else { return };
+        let Some(ThreadId { pid, tid }) = self.burst else { return };
         for access in &block.accesses {
             let kind = self.code.sites[access.site.index()].access.kind;
             if !matches!(kind, Kind::Write | Kind::ReadWrite | Kind::StreamingWrite) {

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
+use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use facts::{Recording, Region, RegionEnd, RegionKind, Target, ThreadEventKind};
 
 use super::sites::{asking_place, is_by_malloc, is_thread_local, name_of, python_function};
@@ -137,22 +137,23 @@ impl Builder<'_> {
         }
     }
 
-    fn thread_names(&self) -> HashMap<(Pid, Tid), String> {
+    fn thread_names(&self) -> HashMap<ThreadId, String> {
         let threads = self.profile.threads.all().iter();
-        threads.map(|thread| ((thread.pid, thread.tid), thread.name.clone())).collect()
+        threads.map(|thread| (ThreadId::new(thread.pid, thread.tid), thread.name.clone())).collect()
     }
 
     fn region(
         &mut self,
         region: &Region,
         stack: Option<NodeIndex>,
-        names: &HashMap<(Pid, Tid), String>,
+        names: &HashMap<ThreadId, String>,
     ) -> ObjectId {
         let by_malloc = stack.is_some_and(|stack| is_by_malloc(&self.profile.stacks, stack));
         let (kind, name) = match region.kind {
             RegionKind::Stack => {
                 let tid = region.tid.unwrap_or(Tid(region.pid.0));
-                let name = names.get(&(region.pid, tid)).filter(|name| !name.is_empty());
+                let name =
+                    names.get(&ThreadId::new(region.pid, tid)).filter(|name| !name.is_empty());
                 let name = name.map_or_else(|| tid.to_string(), Clone::clone);
                 (ObjectKind::Stack, format!("stack of {name}"))
             }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Nanos, Pid, StackId, Tid};
+use base::{Nanos, Pid, StackId, ThreadId, Tid};
 use facts::{Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers};
 use x86::{Gpr, TripCount, Variable};
 
@@ -132,24 +132,24 @@ pub(super) fn find(
 ) -> (BTreeMap<LoopId, Found>, TripCounts) {
     let mut found = BTreeMap::new();
     let mut trip_counts = TripCounts::default();
-    let mut plain: HashMap<(Pid, Tid), Vec<Plain>> = HashMap::new();
+    let mut plain: HashMap<ThreadId, Vec<Plain>> = HashMap::new();
     for sample in &recording.samples {
         let kernel = sample.privilege == Privilege::Kernel;
         let Sample { time, weight, stack, .. } = *sample;
-        let of_thread = plain.entry((sample.pid, sample.tid)).or_default();
+        let of_thread = plain.entry(ThreadId::new(sample.pid, sample.tid)).or_default();
         of_thread.push(Plain { time, weight, kernel, stack });
     }
     let bursts = bursts(recording);
-    let mut pieces: BTreeMap<(Pid, Tid), Vec<&facts::SampleRegisters>> = BTreeMap::new();
+    let mut pieces: BTreeMap<ThreadId, Vec<&facts::SampleRegisters>> = BTreeMap::new();
     for piece in &recording.sample_registers {
-        pieces.entry((piece.pid, piece.tid)).or_default().push(piece);
+        pieces.entry(ThreadId::new(piece.pid, piece.tid)).or_default().push(piece);
     }
     for (thread, mut pieces) in pieces {
         pieces.sort_by_key(|piece| piece.time);
         let mut walk = Walk {
             code,
             stacks: &mut *stacks,
-            bursts: bursts.get(&thread.1).map_or(&[][..], Vec::as_slice),
+            bursts: bursts.get(&thread.tid).map_or(&[][..], Vec::as_slice),
             found: &mut found,
             trip_counts: &mut trip_counts,
             last: BTreeMap::new(),
@@ -210,7 +210,7 @@ struct Walk<'a, 's, 'r> {
     found: &'a mut BTreeMap<LoopId, Found>,
     trip_counts: &'a mut TripCounts,
     last: BTreeMap<LoopId, Last>,
-    thread: (Pid, Tid),
+    thread: ThreadId,
     period: Nanos,
     /// Samples, and which is the next.
     plain: Vec<Plain>,
@@ -365,10 +365,10 @@ fn bursts(recording: &Recording) -> HashMap<Tid, Vec<(Nanos, Nanos)>> {
 /// CPU time between samples with a burst between them, or in one, seconds.
 pub(super) fn around_bursts(recording: &Recording) -> f64 {
     let bursts = bursts(recording);
-    let mut before: HashMap<(Pid, Tid), Nanos> = HashMap::new();
+    let mut before: HashMap<ThreadId, Nanos> = HashMap::new();
     let mut around = 0.0;
     for sample in &recording.samples {
-        let last = before.insert((sample.pid, sample.tid), sample.time);
+        let last = before.insert(ThreadId::new(sample.pid, sample.tid), sample.time);
         let of_thread = bursts.get(&sample.tid).map_or(&[][..], Vec::as_slice);
         if last.is_some_and(|last| overlaps(of_thread, last, sample.time)) {
             around += seconds(sample.weight);
@@ -387,7 +387,7 @@ impl Found {
     /// Takes two samples that follow one another, perhaps around a burst; whether they are a pair in one run.
     fn pair(
         &mut self,
-        thread: (Pid, Tid),
+        thread: ThreadId,
         last: &Last,
         now: &Last,
         (used, around_burst): (Nanos, bool),
@@ -450,10 +450,10 @@ impl Found {
         one_run
     }
 
-    fn group(&mut self, thread: (Pid, Tid), snapshot: &Snapshot, terms: &Terms) -> usize {
+    fn group(&mut self, thread: ThreadId, snapshot: &Snapshot, terms: &Terms) -> usize {
         let values = snapshot.stays.iter().map(|(key, held)| (key.clone(), *held)).collect();
         let number = self.groups.len();
-        *self.groups.entry((thread.0, thread.1, values, terms.clone())).or_insert(number)
+        *self.groups.entry((thread.pid, thread.tid, values, terms.clone())).or_insert(number)
     }
 
     fn reach(&mut self, group: usize, position: f64) {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use base::{CodeAddress, Pid, StackId, Tid};
+use base::{CodeAddress, StackId, ThreadId};
 use facts::{Recording, StackNode};
 
 use super::code::{Code, LoopId};
@@ -114,10 +114,12 @@ pub(super) fn times(recording: &Recording, stacks: &mut Stacks<'_>) -> BTreeMap<
             by_loop.entry(*one).or_default().places.insert(*place);
         }
     }
-    let mut before: HashMap<(Pid, Tid), StackId> = HashMap::new();
+    let mut before: HashMap<ThreadId, StackId> = HashMap::new();
     for sample in &recording.samples {
         let Some(stack) = sample.stack else { continue };
-        let Some(before) = before.insert((sample.pid, sample.tid), stack) else { continue };
+        let Some(before) = before.insert(ThreadId::new(sample.pid, sample.tid), stack) else {
+            continue;
+        };
         let (now, before) = (stacks.around(stack), stacks.around(before));
         for one in &before.loops {
             let time = by_loop.entry(*one).or_default();

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId, Tid};
 use facts::{Evidence, Metric};
 
 use super::lru::KeySet;
@@ -50,14 +50,14 @@ pub(super) fn footprints(bursts: &[Pages]) -> Vec<Footprint> {
     let mut order: Vec<&Pages> = bursts.iter().collect();
     order.sort_by_key(|burst| burst.time);
     let mut so_far: HashMap<Pid, (KeySet, KeySet, bool)> = HashMap::new();
-    let mut last: HashMap<(Pid, Tid), &Pages> = HashMap::new();
+    let mut last: HashMap<ThreadId, &Pages> = HashMap::new();
     let mut footprints = Vec::with_capacity(order.len());
     for burst in order {
         let (small, large, partial) = so_far.entry(burst.pid).or_default();
         small.extend(&burst.small);
         large.extend(&burst.large);
         *partial |= burst.partial;
-        let before = last.insert((burst.pid, burst.tid), burst);
+        let before = last.insert(ThreadId::new(burst.pid, burst.tid), burst);
         footprints.push(Footprint {
             time: burst.time,
             pid: burst.pid,

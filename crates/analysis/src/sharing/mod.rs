@@ -18,7 +18,7 @@ mod burst;
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
-use base::{Nanos, Pid, RemoteAddr, Tid};
+use base::{Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use facts::{Burst, Evidence, Metric};
 
 use self::burst::{LineUse, lines_of_bursts};
@@ -158,14 +158,14 @@ pub(crate) fn compared(
 }
 
 /// When each thread of these bursts was seen running: samples and bursts.
-fn activity(profile: &Profile<'_>, of: &[BurstLines]) -> BTreeMap<(Pid, Tid), Vec<Nanos>> {
+fn activity(profile: &Profile<'_>, of: &[BurstLines]) -> BTreeMap<ThreadId, Vec<Nanos>> {
     let recording = profile.recording;
-    let mut times: BTreeMap<(Pid, Tid), Vec<Nanos>> =
-        of.iter().map(|burst| ((burst.pid, burst.tid), Vec::new())).collect();
+    let mut times: BTreeMap<ThreadId, Vec<Nanos>> =
+        of.iter().map(|burst| (ThreadId::new(burst.pid, burst.tid), Vec::new())).collect();
     let samples = recording.samples.iter().map(|one| (one.pid, one.tid, one.time));
     let bursts = recording.bursts.iter().map(|one| (one.pid, one.tid, one.time));
     for (pid, tid, time) in samples.chain(bursts) {
-        if let Some(times) = times.get_mut(&(pid, tid)) {
+        if let Some(times) = times.get_mut(&ThreadId::new(pid, tid)) {
             times.push(time);
         }
     }
@@ -175,12 +175,12 @@ fn activity(profile: &Profile<'_>, of: &[BurstLines]) -> BTreeMap<(Pid, Tid), Ve
 
 /// Whether the earlier burst's thread also ran after the later burst, or the later one's before the earlier burst.
 fn took_turns(
-    activity: &BTreeMap<(Pid, Tid), Vec<Nanos>>,
+    activity: &BTreeMap<ThreadId, Vec<Nanos>>,
     earlier: &BurstLines,
     later: &BurstLines,
 ) -> bool {
     let between = |burst: &BurstLines, from: Nanos, to: Nanos| {
-        activity.get(&(burst.pid, burst.tid)).is_some_and(|times| {
+        activity.get(&ThreadId::new(burst.pid, burst.tid)).is_some_and(|times| {
             let at = times.partition_point(|time| *time < from);
             times.get(at).is_some_and(|time| *time <= to)
         })

@@ -23,7 +23,7 @@ mod rows;
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{CodeAddress, CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, CpuId, FileOffset, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use facts::{Privilege, Recording, SampledFrame, SampledState};
 use x86::{Access, Gpr, Operand, Suspect, Term, WaitKind, Whereabouts};
 
@@ -134,26 +134,33 @@ impl Stalls {
             *weights.entry(state.place.code_address()).or_default() += tick.weight;
         });
         let places = places(recording, &distances, &weights);
-        let bases: HashMap<(Pid, Tid), u64> = recording
+        let bases: HashMap<ThreadId, u64> = recording
             .bursts
             .iter()
-            .map(|burst| ((burst.pid, burst.tid), burst.fs_base.0))
+            .map(|burst| (ThreadId::new(burst.pid, burst.tid), burst.fs_base.0))
             .collect();
-        stalls.totals.damaged = each_sample(recording, &ticks, |(pid, tid), state, tick| {
-            let at = state.place.code_address();
-            let (Some(thread), Some(place)) = (profile.threads.find(pid, tid), places.get(&at))
-            else {
-                return;
-            };
-            let who = Waiting {
-                time: state.time,
-                pid,
-                thread,
-                cpu: tick.cpu,
-                at: profile.stacks.innermost_user(tick.stack),
-            };
-            stalls.add(place, state, tick.weight, who, bases.get(&(pid, tid)).copied());
-        });
+        stalls.totals.damaged =
+            each_sample(recording, &ticks, |ThreadId { pid, tid }, state, tick| {
+                let at = state.place.code_address();
+                let (Some(thread), Some(place)) = (profile.threads.find(pid, tid), places.get(&at))
+                else {
+                    return;
+                };
+                let who = Waiting {
+                    time: state.time,
+                    pid,
+                    thread,
+                    cpu: tick.cpu,
+                    at: profile.stacks.innermost_user(tick.stack),
+                };
+                stalls.add(
+                    place,
+                    state,
+                    tick.weight,
+                    who,
+                    bases.get(&ThreadId::new(pid, tid)).copied(),
+                );
+            });
         stalls
     }
 
@@ -231,7 +238,7 @@ fn data(suspect: &Suspect, state: &SampledState<'_>, fs_base: Option<u64>) -> Da
 fn each_sample(
     recording: &Recording,
     ticks: &HashMap<(Pid, Tid, Nanos), Ticked>,
-    mut take: impl FnMut((Pid, Tid), &SampledState<'_>, &Ticked),
+    mut take: impl FnMut(ThreadId, &SampledState<'_>, &Ticked),
 ) -> u64 {
     let mut damaged = 0;
     for piece in &recording.sample_registers {
@@ -239,7 +246,7 @@ fn each_sample(
             let own = state.place.frame == SampledFrame::Own;
             let tick = ticks.get(&(piece.pid, piece.tid, state.time));
             if let Some(tick) = tick.filter(|_| own) {
-                take((piece.pid, piece.tid), state, tick);
+                take(ThreadId::new(piece.pid, piece.tid), state, tick);
             }
         });
         damaged += u64::from(decoded.is_err());

@@ -24,7 +24,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, ThreadId, Tid};
 use facts::{Allocation, AllocationCall, Fact, LostSource, Release, SinkError};
 use sys::shared::SharedMemory;
 use sys::{heap, heap_exact};
@@ -390,6 +390,6 @@ fn memory_bytes(options: &HeapOptions) -> usize {
 }
 
 /// Ids, for `rings`, which reads them.
-fn ids(pid: Pid, tid: u32) -> (Pid, Tid) {
-    (pid, Tid(i32::try_from(tid).unwrap_or(0)))
+fn ids(pid: Pid, tid: u32) -> ThreadId {
+    ThreadId::new(pid, Tid(i32::try_from(tid).unwrap_or(0)))
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::{Bytes, Nanos, Pid, Tid};
+use base::{Bytes, Nanos, Pid, ThreadId, Tid};
 use facts::AllocationCall;
 use sys::shared::SharedMemory;
 use sys::{heap, heap_exact};
@@ -299,7 +299,7 @@ impl State {
             heap::KIND_UNMAPPED => Happened::Unmapped { bytes: Bytes(size) },
             _ => return None,
         };
-        let (pid, tid) = super::ids(pid(&self.memory, process as usize), ids as u32);
+        let ThreadId { pid, tid } = super::ids(pid(&self.memory, process as usize), ids as u32);
         let stack = self.memory.bytes(at + heap::RECORD_BYTES, bytes / 8);
         let registers = [bp, sp, ip];
         Some((

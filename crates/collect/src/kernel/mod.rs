@@ -28,7 +28,7 @@ mod totals;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CStr;
 
-use base::{CpuId, Nanos, Pid, Tid};
+use base::{CpuId, Nanos, Pid, ThreadId, Tid};
 use facts::{Fact, KernelCause, KernelEntry, LostSource, SinkError};
 use sys::bpf::{AttachError, Map, MapKind, Program};
 use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, SoftwareEvent};
@@ -116,7 +116,7 @@ struct Programs {
     /// Decides whether they are observed at present.
     storms: Storms,
     before: HashMap<Key, [u64; 3]>,
-    announced: HashSet<(Pid, Tid)>,
+    announced: HashSet<ThreadId>,
 }
 
 /// The recording of entries into the kernel.
@@ -469,7 +469,7 @@ impl Programs {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         for entry in entries {
-            if entry.pid.0 > 0 && self.announced.insert((entry.pid, entry.tid)) {
+            if entry.pid.0 > 0 && self.announced.insert(ThreadId::new(entry.pid, entry.tid)) {
                 let name = thread_name(entry.pid, entry.tid);
                 // A thread that has ended has no name, and would never end in the recording.
                 if !name.is_empty() {

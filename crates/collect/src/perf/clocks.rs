@@ -30,7 +30,7 @@
 
 use std::collections::HashMap;
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId, Tid};
 use tracee::status::{ThreadFile, field};
 
 /// The period of the slow clock, in periods of the fast one.
@@ -88,7 +88,7 @@ pub enum Clock {
 pub struct Clocks {
     /// The cost of setting and cancelling a timer, ns.
     timer: f64,
-    seen: HashMap<(Pid, Tid), Usage>,
+    seen: HashMap<ThreadId, Usage>,
     last: Nanos,
     rounds: usize,
     now: Clock,
@@ -156,7 +156,7 @@ impl Clocks {
                 }
             }
         }
-        self.seen.retain(|(pid, tid), _| {
+        self.seen.retain(|ThreadId { pid, tid }, _| {
             threads.iter().any(|(one, tids)| one == pid && tids.contains(tid))
         });
         self.used += used;
@@ -165,7 +165,7 @@ impl Clocks {
 
     /// What was added since the last reading; nothing at the first reading.
     fn since(&mut self, pid: Pid, tid: Tid) -> Option<Counts> {
-        if let Some(seen) = self.seen.get_mut(&(pid, tid)) {
+        if let Some(seen) = self.seen.get_mut(&ThreadId::new(pid, tid)) {
             let now = seen.now()?;
             let last = std::mem::replace(&mut seen.last, now);
             return Some(Counts {
@@ -179,7 +179,7 @@ impl Clocks {
             let (schedstat, status) = (open("schedstat")?, open("status")?);
             let mut seen = Usage { schedstat, status, last: Counts::default() };
             seen.last = seen.now()?;
-            self.seen.insert((pid, tid), seen);
+            self.seen.insert(ThreadId::new(pid, tid), seen);
         }
         None
     }

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use base::{CpuId, Nanos, Pid, Tid};
+use base::{CpuId, Nanos, Pid, ThreadId, Tid};
 use facts::{FaultKind, LostSource, SinkError, Waker};
 
 use clocks::Clocks;
@@ -352,7 +352,7 @@ impl PerfSampler {
                 if pid != parent_pid {
                     recorder.process_forked(parent_pid, pid);
                 }
-                recorder.thread_created(time, (parent_pid, parent_tid), pid, tid)
+                recorder.thread_created(time, ThreadId::new(parent_pid, parent_tid), pid, tid)
             }
             Record::Exit { pid, tid } => {
                 if let Some(tracker) = &mut self.switches {

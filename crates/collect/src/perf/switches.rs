@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use base::{Nanos, Pid, RemoteAddr, StackId, Tid};
+use base::{Nanos, Pid, RemoteAddr, StackId, ThreadId, Tid};
 use facts::{Concurrency, Fact, SinkError, ThreadTime, Wait, WaitKind, Waker};
 
 use super::record::Switch;
@@ -90,7 +90,7 @@ struct WaitGroup {
 /// The state from which windows are made.
 #[derive(Debug)]
 pub struct SwitchTracker {
-    threads: BTreeMap<(Pid, Tid), Thread>,
+    threads: BTreeMap<ThreadId, Thread>,
     short: BTreeMap<WaitGroup, (u64, Nanos)>,
     wakers: Wakers,
     window: Nanos,
@@ -132,8 +132,8 @@ impl SwitchTracker {
 
     /// Adds a program that begins at time zero by running.
     pub fn launched(&mut self, pid: Pid) {
-        self.threads.entry((pid, Tid(pid.0))).or_default().queued_before = Some(0);
-        self.set_state(Nanos(0), (pid, Tid(pid.0)), State::Running);
+        self.threads.entry(ThreadId::first(pid)).or_default().queued_before = Some(0);
+        self.set_state(Nanos(0), ThreadId::first(pid), State::Running);
     }
 
     /// Adds a thread that exists when we start: it runs, or waits for an unknown reason.
@@ -141,8 +141,8 @@ impl SwitchTracker {
         let state =
             if runs { State::Running } else { State::Off(WaitKind::Blocked, WaitSite::default()) };
         let queued_before = run_queue_time(pid, tid);
-        self.threads.entry((pid, tid)).or_default().queued_before = queued_before;
-        self.set_state(Nanos(0), (pid, tid), state);
+        self.threads.entry(ThreadId::new(pid, tid)).or_default().queued_before = queued_before;
+        self.set_state(Nanos(0), ThreadId::new(pid, tid), state);
     }
 
     /// A thread is born: it waits for a CPU.
@@ -154,9 +154,13 @@ impl SwitchTracker {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         self.advance(time, recorder)?;
-        let thread = self.threads.entry((pid, tid)).or_default();
+        let thread = self.threads.entry(ThreadId::new(pid, tid)).or_default();
         (thread.ended, thread.queued_before) = (false, Some(0));
-        self.set_state(time, (pid, tid), State::Off(WaitKind::Preempted, WaitSite::default()));
+        self.set_state(
+            time,
+            ThreadId::new(pid, tid),
+            State::Off(WaitKind::Preempted, WaitSite::default()),
+        );
         Ok(())
     }
 
@@ -169,8 +173,8 @@ impl SwitchTracker {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         self.advance(time, recorder)?;
-        self.set_state(time, (pid, tid), State::Unknown);
-        self.threads.entry((pid, tid)).or_default().ended = true;
+        self.set_state(time, ThreadId::new(pid, tid), State::Unknown);
+        self.threads.entry(ThreadId::new(pid, tid)).or_default().ended = true;
         Ok(())
     }
 
@@ -182,7 +186,7 @@ impl SwitchTracker {
         stack: Option<StackId>,
         argument: Option<RemoteAddr>,
     ) {
-        self.threads.entry((pid, tid)).or_default().site =
+        self.threads.entry(ThreadId::new(pid, tid)).or_default().site =
             stack.map(|stack| WaitSite { stack: Some(stack), object: argument });
     }
 
@@ -201,7 +205,7 @@ impl SwitchTracker {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         self.advance(time, recorder)?;
-        let id = (pid, tid);
+        let id = ThreadId::new(pid, tid);
         let thread = self.threads.entry(id).or_default();
         thread.switched_since_read = true;
         let before = (thread.state, thread.since);
@@ -232,7 +236,7 @@ impl SwitchTracker {
     pub fn lost(&mut self, time: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.advance(time, recorder)?;
         self.wakers.lost();
-        let threads: Vec<(Pid, Tid)> = self.threads.keys().copied().collect();
+        let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
         for id in threads {
             self.set_state(time, id, State::Unknown);
             self.threads.entry(id).or_default().site = None;
@@ -249,9 +253,9 @@ impl SwitchTracker {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         let unknown = |thread: &Thread| thread.state == State::Unknown && !thread.ended;
-        if self.threads.get(&(pid, tid)).is_some_and(unknown) {
+        if self.threads.get(&ThreadId::new(pid, tid)).is_some_and(unknown) {
             self.advance(time, recorder)?;
-            self.set_state(time, (pid, tid), State::Running);
+            self.set_state(time, ThreadId::new(pid, tid), State::Running);
         }
         Ok(())
     }
@@ -269,7 +273,7 @@ impl SwitchTracker {
             return Ok(());
         }
         let began = sys::process::monotonic();
-        for (&(pid, tid), thread) in &mut self.threads {
+        for (&ThreadId { pid, tid }, thread) in &mut self.threads {
             let switched = std::mem::take(&mut thread.switched_since_read);
             if switched {
                 thread.read_queue(pid, tid);
@@ -297,7 +301,7 @@ impl SwitchTracker {
     }
 
     fn end_waits(&self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        for (&(pid, tid), thread) in &self.threads {
+        for (&ThreadId { pid, tid }, thread) in &self.threads {
             if let State::Off(kind, site) = thread.state
                 && end > thread.since
             {
@@ -313,7 +317,7 @@ impl SwitchTracker {
 
     fn waited(
         &mut self,
-        (pid, tid): (Pid, Tid),
+        ThreadId { pid, tid }: ThreadId,
         kind: WaitKind,
         site: WaitSite,
         (since, until): (Nanos, Nanos),
@@ -333,7 +337,7 @@ impl SwitchTracker {
     }
 
     /// Changes a state. Every change goes through here, so that the number of running threads is right.
-    fn set_state(&mut self, time: Nanos, id: (Pid, Tid), state: State) {
+    fn set_state(&mut self, time: Nanos, id: ThreadId, state: State) {
         let thread = self.threads.entry(id).or_default();
         let (ran, runs) = (thread.state == State::Running, state == State::Running);
         if ran && !runs {
@@ -359,7 +363,7 @@ impl SwitchTracker {
             self.close_until(cut, recorder)?;
             self.close_window(cut, recorder)?;
             self.end_waits(cut, recorder)?;
-            for (&(pid, tid), thread) in &mut self.threads {
+            for (&ThreadId { pid, tid }, thread) in &mut self.threads {
                 // What it waited for a CPU before belongs to no window after.
                 thread.read_queue(pid, tid);
                 thread.queued = None;
@@ -383,7 +387,7 @@ impl SwitchTracker {
         }
         self.count_at_once(end);
         let mut rows = self.wakers.close((time, span), recorder)?;
-        for (&(pid, tid), thread) in &mut self.threads {
+        for (&ThreadId { pid, tid }, thread) in &mut self.threads {
             if thread.state == State::Running {
                 thread.running += end - thread.since;
                 thread.since = end;

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId, Tid};
 use facts::{Fact, SinkError, Wake, Waker};
 
 use super::switches::WaitSite;
@@ -107,7 +107,7 @@ impl Wakers {
     /// window.
     pub fn ended(
         &mut self,
-        (pid, tid): (Pid, Tid),
+        ThreadId { pid, tid }: ThreadId,
         site: WaitSite,
         (since, until): (Nanos, Nanos),
         window: Nanos,

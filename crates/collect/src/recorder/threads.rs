@@ -3,7 +3,7 @@
 //! What for: several sources report the same steps, in different orders; here each becomes a fact once. What not:
 //! finding threads (`session`, the samplers).
 
-use base::{Nanos, Pid, Tid};
+use base::{Nanos, Pid, ThreadId, Tid};
 use facts::{Fact, SinkError, ThreadEvent, ThreadEventKind};
 
 use super::Recorder;
@@ -35,11 +35,11 @@ impl Recorder<'_> {
         tid: Tid,
         name: &str,
     ) -> Result<(), SinkError> {
-        let ended = self.ends.get(&(pid, tid)).is_some_and(|end| time <= *end);
-        if ended || self.threads.contains_key(&(pid, tid)) {
+        let ended = self.ends.get(&ThreadId::new(pid, tid)).is_some_and(|end| time <= *end);
+        if ended || self.threads.contains_key(&ThreadId::new(pid, tid)) {
             return Ok(());
         }
-        self.threads.insert((pid, tid), (name.to_owned(), time));
+        self.threads.insert(ThreadId::new(pid, tid), (name.to_owned(), time));
         if let Some(regions) = &mut self.regions {
             regions.thread_began(time, pid, tid);
         }
@@ -52,7 +52,7 @@ impl Recorder<'_> {
     pub fn thread_created(
         &mut self,
         time: Nanos,
-        creator: (Pid, Tid),
+        creator: ThreadId,
         pid: Pid,
         tid: Tid,
     ) -> Result<(), SinkError> {
@@ -88,19 +88,19 @@ impl Recorder<'_> {
         }
         // The thread that executes becomes the main thread, and the kernel has reported the ends of all others. A
         // thread that remains came from a second source: its start is a guess, or later than this event.
-        let process = (pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX));
+        let (own, first) = (ThreadId::new(pid, tid), ThreadId::first(pid));
         let others = self
             .threads
-            .range(process)
-            .filter(|((_, other), (_, since))| *other != tid && other.0 != pid.0 && *since <= time);
+            .range(ThreadId::all_of(pid))
+            .filter(|(other, (_, since))| **other != own && **other != first && *since <= time);
         for id in others.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.threads.remove(&id);
-            self.thread_event(time, pid, id.1, ThreadEventKind::Exit, "")?;
+            self.thread_event(time, pid, id.tid, ThreadEventKind::Exit, "")?;
         }
-        if tid.0 != pid.0 {
-            self.threads.remove(&(pid, tid));
+        if own != first {
+            self.threads.remove(&own);
         }
-        let first = self.threads.entry((pid, Tid(pid.0))).or_insert((String::new(), time));
+        let first = self.threads.entry(first).or_insert((String::new(), time));
         name.clone_into(&mut first.0);
         self.thread_event(time, pid, tid, ThreadEventKind::Exec, name)
     }
@@ -114,16 +114,17 @@ impl Recorder<'_> {
         name: &str,
     ) -> Result<(), SinkError> {
         self.thread_started(time, pid, tid, name)?;
-        self.threads.entry((pid, tid)).or_insert((String::new(), time)).0 = name.to_owned();
+        self.threads.entry(ThreadId::new(pid, tid)).or_insert((String::new(), time)).0 =
+            name.to_owned();
         self.thread_event(time, pid, tid, ThreadEventKind::Rename, name)
     }
 
     /// The thread ended; with its last thread the process is forgotten.
     pub fn thread_ended(&mut self, time: Nanos, pid: Pid, tid: Tid) -> Result<(), SinkError> {
-        if self.threads.remove(&(pid, tid)).is_none() {
+        if self.threads.remove(&ThreadId::new(pid, tid)).is_none() {
             return Ok(());
         }
-        if self.threads.range((pid, Tid(i32::MIN))..=(pid, Tid(i32::MAX))).next().is_none() {
+        if self.threads.range(ThreadId::all_of(pid)).next().is_none() {
             self.forget_space(pid);
             self.regions.iter_mut().for_each(|regions| regions.ended(pid));
         }
@@ -131,14 +132,17 @@ impl Recorder<'_> {
         if self.ends.len() >= ENDS {
             self.ends.retain(|_, end| *end + LATE >= time);
         }
-        self.ends.insert((pid, tid), time);
+        self.ends.insert(ThreadId::new(pid, tid), time);
         self.thread_event(time, pid, tid, ThreadEventKind::Exit, "")
     }
 
     /// When a thread ended, as far as that is known.
     #[must_use]
     pub fn end_of(&self, pid: Pid, tid: Tid) -> Option<Nanos> {
-        self.ends.get(&(pid, tid)).copied().filter(|_| !self.threads.contains_key(&(pid, tid)))
+        self.ends
+            .get(&ThreadId::new(pid, tid))
+            .copied()
+            .filter(|_| !self.threads.contains_key(&ThreadId::new(pid, tid)))
     }
 
     fn thread_event(

@@ -19,7 +19,7 @@ use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use base::{Bytes, CpuId, FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use base::{Bytes, CpuId, FileOffset, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use collect::address_space::CopiedStack;
 use collect::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
 use facts::{
@@ -296,7 +296,12 @@ impl Converter<'_, '_> {
                 if pid != parent {
                     self.recorder.process_forked(parent, pid);
                 }
-                self.recorder.thread_created(time, (parent, Tid(born.ptid)), pid, Tid(born.tid))
+                self.recorder.thread_created(
+                    time,
+                    ThreadId::new(parent, Tid(born.ptid)),
+                    pid,
+                    Tid(born.tid),
+                )
             }
             EventRecord::Exit(gone) => {
                 self.recorder.thread_ended(time, Pid(gone.pid), Tid(gone.tid))

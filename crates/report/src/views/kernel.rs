@@ -5,7 +5,7 @@ use analysis::kernel::{
     only_of_machine, waited,
 };
 use analysis::{Key, Profile};
-use base::{Pid, Tid};
+use base::{Pid, ThreadId, Tid};
 use facts::{KernelCause, LostSource, Metric};
 
 use super::Request;
@@ -92,8 +92,8 @@ const NAMES: [Name; 6] = [
     (Key::Thread, "thread", "Thread", CellStyle::Text, "thread", |request, key| {
         let threads = &request.profile.threads;
         match key.thread {
-            Some((Pid(0), _)) => Cell::text(no_process(request.profile)),
-            Some((pid, tid)) => Cell::text(match threads.find(pid, tid) {
+            Some(ThreadId { pid: Pid(0), .. }) => Cell::text(no_process(request.profile)),
+            Some(ThreadId { pid, tid }) => Cell::text(match threads.find(pid, tid) {
                 Some(thread) => threads.get(thread).label(),
                 None if tid == Tid(0) => format!("(all of {})", threads.process_label(pid)),
                 None => format!("({tid})"),

@@ -4,8 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base::{Nanos, Pid, Tid};
-use facts::{CounterKind, ExitKind, FaultKind, LostSource, RunState, ThreadEventKind};
+use base::{Nanos, ThreadId};
+use facts::{CounterKind, ExitKind, FaultKind, LostSource, NoteSubject, RunState, ThreadEventKind};
 
 use super::{Report, Subject, allocations};
 
@@ -136,9 +136,9 @@ pub(super) fn event_counts_proper(subject: &Subject<'_>, report: &mut Report) {
 pub(super) fn threads_in_order(subject: &Subject<'_>, report: &mut Report) {
     let mut events: Vec<_> = subject.recording.thread_events.iter().collect();
     events.sort_by_key(|event| event.time);
-    let mut alive: HashMap<(Pid, Tid), bool> = HashMap::new();
+    let mut alive: HashMap<ThreadId, bool> = HashMap::new();
     for event in events {
-        let state = alive.entry((event.pid, event.tid)).or_insert(false);
+        let state = alive.entry(ThreadId::new(event.pid, event.tid)).or_insert(false);
         let fits = match event.kind {
             ThreadEventKind::Start => !std::mem::replace(state, true),
             ThreadEventKind::Exit => std::mem::replace(state, false),

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Nanos, Pid, RemoteAddr, Tid};
+use base::{Nanos, Pid, RemoteAddr, ThreadId};
 use facts::host::NumaNode;
 use facts::{Burst, Evidence, Metric, Page};
 
@@ -91,12 +91,12 @@ pub(super) fn remote(
 }
 
 /// The node of each sample of a thread, in the order of time.
-pub(crate) struct ThreadNodes(HashMap<(Pid, Tid), Vec<(Nanos, u32)>>);
+pub(crate) struct ThreadNodes(HashMap<ThreadId, Vec<(Nanos, u32)>>);
 
 impl ThreadNodes {
     /// On which node a burst's thread was: that of its nearest sample.
     pub(crate) fn near(&self, burst: &Burst) -> Option<u32> {
-        let samples = self.0.get(&(burst.pid, burst.tid))?;
+        let samples = self.0.get(&ThreadId::new(burst.pid, burst.tid))?;
         let behind = samples.partition_point(|(time, _)| *time < burst.time);
         let around = samples[behind.saturating_sub(1)..].iter().take(2);
         let distance = |time: Nanos| time.0.abs_diff(burst.time.0);
@@ -106,11 +106,14 @@ impl ThreadNodes {
 }
 
 pub(crate) fn nodes_of_threads(profile: &Profile<'_>, nodes: &[NumaNode]) -> ThreadNodes {
-    let mut threads: HashMap<(Pid, Tid), Vec<(Nanos, u32)>> = HashMap::new();
+    let mut threads: HashMap<ThreadId, Vec<(Nanos, u32)>> = HashMap::new();
     for sample in &profile.recording.samples {
         let Some(cpu) = sample.cpu else { continue };
         if let Some(node) = nodes.iter().find(|node| node.cpus.contains(&cpu.0)) {
-            threads.entry((sample.pid, sample.tid)).or_default().push((sample.time, node.id));
+            threads
+                .entry(ThreadId::new(sample.pid, sample.tid))
+                .or_default()
+                .push((sample.time, node.id));
         }
     }
     threads.values_mut().for_each(|samples| samples.sort_unstable());
