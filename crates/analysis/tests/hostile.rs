@@ -54,7 +54,7 @@ fn loops_without_end_are_damage() {
         let recording = of(code, 1000, 0x7000_0000);
         let traced = TracedCode::read(&recording);
         let profile = Profile::with_addresses(&recording, traced.addresses());
-        let stores = Memory::new(&profile, &traced).executed().1.value;
+        let stores = Memory::new(&profile, &traced).executed().stores.value;
         assert!(stores.is_some_and(|stores| stores > 600_000.0), "a loop: {stores:?}");
         for iterations in [0, 1 << 40, u64::MAX - 1, u64::MAX] {
             for value in [0, 0x7000_0000, u64::MAX] {
@@ -72,7 +72,7 @@ fn a_string_of_2_to_64_bytes_is_one_that_was_interrupted() {
         ask_all(&recording);
         let code = TracedCode::read(&recording);
         let profile = Profile::with_addresses(&recording, code.addresses());
-        let stores = Memory::new(&profile, &code).executed().1;
+        let stores = Memory::new(&profile, &code).executed().stores;
         assert!(stores.value.expect("a value") < 1e6, "{stores:?}");
     }
 }

@@ -83,16 +83,16 @@ fn a_stream_moves_what_arithmetic_says() {
         within(&found.read, 24e6 / 3e-3 / 1e9, 2.0);
         within(&found.write, 8e6 / 3e-3 / 1e9, 2.0);
         within(&found.average, 32e6 / 3e-3 / 1e9, 2.0);
-        let (loads, stores) = memory.executed();
-        within(&loads, 2e6 / 3e-3, 2.0);
-        within(&stores, 1e6 / 3e-3, 2.0);
+        let executed = memory.executed();
+        within(&executed.loads, 2e6 / 3e-3, 2.0);
+        within(&executed.stores, 1e6 / 3e-3, 2.0);
         let levels = memory.all_levels();
         within(&levels.l1, 87.5, 0.1);
         within(&levels.dram, 12.5, 1.0);
         // Multiply and add.
-        let (flops, per_byte) = memory.arithmetic();
-        within(&flops, 2e6 / 3e-3 / 1e9, 2.0);
-        within(&per_byte, 2.0 / 32.0, 1.0);
+        let work = memory.arithmetic();
+        within(&work.rate, 2e6 / 3e-3 / 1e9, 2.0);
+        within(&work.intensity, 2.0 / 32.0, 1.0);
         assert_eq!(found.average.evidence, Some(Evidence::Estimated));
         let rows = memory.rows(&Selection::default(), &[Key::Module]).expect("rows");
         assert_eq!(rows.len(), 1);
@@ -333,7 +333,7 @@ fn count_windows_give_the_native_rate() {
         }
     }
     with(&recording, |memory| {
-        let (loads, _) = memory.executed();
+        let loads = memory.executed().loads;
         within(&loads, 150_000.0 / 3e-3, 6.0);
         // At 20 ns each the loads wait for memory, where counters may make code quicker than it is natively.
         assert!(loads.low.expect("low") < 1.4 * 100_000.0 / 3e-3, "{loads:?}");
@@ -342,7 +342,7 @@ fn count_windows_give_the_native_rate() {
     for burst in &mut recording.bursts {
         burst.cpu_time = Some(Nanos(9_000_000));
     }
-    with(&recording, |memory| within(&memory.executed().0, 150_000.0 / 3e-3, 6.0));
+    with(&recording, |memory| within(&memory.executed().loads, 150_000.0 / 3e-3, 6.0));
     // Bursts that ended while caches were cold, half of them without a window: the windows of the others tell their time.
     for burst in recording.bursts.iter_mut().filter(|burst| burst.flavour == BurstFlavour::Trace) {
         burst.end = BurstEnd::Full;
@@ -352,8 +352,8 @@ fn count_windows_give_the_native_rate() {
         window.records_lost = true;
     }
     with(&recording, |memory| {
-        within(&memory.executed().0, 150_000.0 / 3e-3, 6.0);
-        assert_eq!(memory.executed().0.samples, 6, "none is left out");
+        within(&memory.executed().loads, 150_000.0 / 3e-3, 6.0);
+        assert_eq!(memory.executed().loads.samples, 6, "none is left out");
     });
 }
 
@@ -422,7 +422,7 @@ fn what_no_burst_saw_is_not_zero() {
     samples(&mut test, 0x8000, "fill", 100);
     samples(&mut test, 0x1000, "chase", 100);
     with(&finished(test), |memory| {
-        let stores = memory.executed().1;
+        let stores = memory.executed().stores;
         assert_eq!(stores.value, None);
         assert!(stores.note.is_some_and(|why| why.contains("50 % of the CPU time")));
     });
@@ -436,7 +436,7 @@ fn few_bursts_and_none_say_why_there_is_nothing() {
     with(&finished(test), |memory| {
         let why = memory.bandwidth(Bands::default()).expect_err("one burst is too few");
         assert!(why.contains("only 1 burst recorded"), "{why}");
-        assert_eq!(memory.executed().0.value, None);
+        assert_eq!(memory.executed().loads.value, None);
     });
     with(&finished(Test::new()), |memory| {
         assert!(memory.missing().is_some_and(|why| why.contains("no burst was taken")));

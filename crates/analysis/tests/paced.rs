@@ -74,7 +74,7 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
     let recording = recorded(1000);
     let code = TracedCode::read(&recording);
     let profile = Profile::with_addresses(&recording, code.addresses());
-    let loads = Memory::new(&profile, &code).executed().0;
+    let loads = Memory::new(&profile, &code).executed().loads;
     let value = loads.value.expect("loads");
     assert!((value / 1e6 - 1.0).abs() < 0.01, "{loads:?}");
     let (low, high) = (loads.low.expect("low"), loads.high.expect("high"));

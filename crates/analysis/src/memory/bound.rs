@@ -253,7 +253,7 @@ impl Memory<'_> {
 
     fn exposed(&self, memory: &Metric) -> Metric {
         let levels = self.all_levels();
-        let loads = self.executed().0;
+        let loads = self.executed().loads;
         let beyond = |loads: Option<f64>, l1: Option<f64>| {
             loads.zip(l1).map(|(loads, l1)| loads * (100.0 - l1) / 100.0)
         };

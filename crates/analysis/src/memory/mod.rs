@@ -109,6 +109,24 @@ const LINE: f64 = x86::LINE_BYTES as f64;
 /// Why there is no share of traffic.
 const NOTHING_MOVED: &str = "the program moved no data to or from memory";
 
+/// Accesses that the program executed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ExecutedAccesses {
+    /// Loads.
+    pub loads: Metric,
+    /// Stores.
+    pub stores: Metric,
+}
+
+/// Floating-point work of the program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FloatingPointWork {
+    /// GFLOP/s over elapsed time.
+    pub rate: Metric,
+    /// FLOP per byte that moved to or from memory.
+    pub intensity: Metric,
+}
+
 /// Everything that bursts tell about memory, of the whole program or a selection: what is known of them, with the recording
 /// that it is of.
 pub struct Memory<'a> {
@@ -539,23 +557,26 @@ impl<'a> Memory<'a> {
 
     /// Loads and stores that the program executed.
     #[must_use]
-    pub fn executed(&self) -> (Metric, Metric) {
+    pub fn executed(&self) -> ExecutedAccesses {
         let unavailable = |why: &str| Metric::unavailable("count", why);
         if let Err(why) = self.available() {
-            return (unavailable(why), unavailable(why));
+            return ExecutedAccesses { loads: unavailable(why), stores: unavailable(why) };
         }
         let count = |quantity: &Quantity| {
             self.strata.opened(quantity, (1.0, "count"), Evidence::Estimated, MOST_PER_SECOND)
         };
-        (count(&self.all.loads), count(&self.all.stores))
+        ExecutedAccesses { loads: count(&self.all.loads), stores: count(&self.all.stores) }
     }
 
     /// Floating-point operations: GFLOP/s over elapsed time, and per byte that moved to or from memory.
     #[must_use]
-    pub fn arithmetic(&self) -> (Metric, Metric) {
-        let (rate, ratio) = ("GFLOP/s", "FLOP/byte");
+    pub fn arithmetic(&self) -> FloatingPointWork {
+        let (unit, ratio) = ("GFLOP/s", "FLOP/byte");
         if let Err(why) = self.available() {
-            return (Metric::unavailable(rate, why), Metric::unavailable(ratio, why));
+            return FloatingPointWork {
+                rate: Metric::unavailable(unit, why),
+                intensity: Metric::unavailable(ratio, why),
+            };
         }
         let mut flops = Quantity::none(self.passed.bursts.len());
         for (number, burst) in self.passed.bursts.iter().enumerate() {
@@ -563,11 +584,11 @@ impl<'a> Memory<'a> {
         }
         let elapsed = self.profile.observed().seconds().max(1e-9);
         let bytes = self.all.read.plus(&self.all.write);
-        let per = (elapsed * 1e9, rate);
+        let per = (elapsed * 1e9, unit);
         let most = self.most_flops(&flops);
-        let per_second = self.strata.opened(&flops, per, Evidence::Estimated, most);
+        let rate = self.strata.opened(&flops, per, Evidence::Estimated, most);
         // None seen is not none: then their ratio is not known either.
-        let intensity = match (per_second.value, per_second.note.as_deref()) {
+        let intensity = match (rate.value, rate.note.as_deref()) {
             (None, why) => Metric::unavailable(ratio, why.unwrap_or_default()),
             _ => {
                 let whole = self.expansion().total(&bytes).map(any_line);
@@ -576,7 +597,7 @@ impl<'a> Memory<'a> {
                 expansion.ratio(&flops, &whole, (1.0, ratio), evidence, nothing).metric()
             }
         };
-        (per_second, intensity)
+        FloatingPointWork { rate, intensity }
     }
 
     /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the

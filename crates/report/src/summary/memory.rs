@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use analysis::memory::{Bands, Bandwidth, BandwidthStep, Bound, Memory, PartRow, Verdict};
+use analysis::memory::{
+    Bands, Bandwidth, BandwidthStep, Bound, ExecutedAccesses, FloatingPointWork, Memory, PartRow,
+    Verdict,
+};
 use analysis::objects::{Grouping, Object};
 use analysis::stalls::stall_rows;
 use analysis::{Key, RowKey, Selection};
@@ -40,8 +43,8 @@ pub(super) struct MemoryPart {
 
 /// Figures from the bursts of a recording.
 pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> MemoryPart {
-    let (loads, stores) = memory.executed();
-    let (flops, intensity) = memory.arithmetic();
+    let ExecutedAccesses { loads, stores } = memory.executed();
+    let FloatingPointWork { rate: flops, intensity } = memory.arithmetic();
     let levels = memory.all_levels();
     let (bandwidth, bound) = (memory.bandwidth(Bands::default()), memory.bound());
     let verdict = memory.verdict(&bound);

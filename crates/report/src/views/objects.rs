@@ -5,7 +5,7 @@ mod figures;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use analysis::memory::Memory;
+use analysis::memory::{ExecutedAccesses, Memory};
 use analysis::objects::{
     NOT_COLLECTED, ObjectKind, ObjectPages, ObjectRow, ObjectTable, object_table,
 };
@@ -173,7 +173,7 @@ fn set_total(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>, ta
         samples: found.accesses.bursts,
         ..Metric::counted(value, unit)
     };
-    let (loads, stores) = memory.executed();
+    let ExecutedAccesses { loads, stores } = memory.executed();
     table.set_total("accesses", traced(found.accesses.total as f64, "count"));
     table.set_total("access_percent", traced(100.0, "percent"));
     table.set_total("loads", loads);

@@ -19,7 +19,7 @@ use crate::findings::reread::Stored;
 use crate::findings::steps::Steps;
 use crate::findings::strided::walks;
 use crate::hotspots::{Key, hotspots};
-use crate::memory::{FunctionMemory, Memory, OfObjects, SiteWeight, main_object};
+use crate::memory::{ExecutedAccesses, FunctionMemory, Memory, OfObjects, SiteWeight, main_object};
 use crate::objects::{ObjectKind, Objects};
 use crate::profile::Profile;
 use crate::reuse::curves;
@@ -106,7 +106,7 @@ fn missing(profile: &Profile<'_>, why: String) -> String {
 fn ceiling(profile: &Profile<'_>, memory: &Memory<'_>) -> Option<f64> {
     let calibration = profile.recording.run.calibration.as_ref()?;
     let nanos = calibration.dram_latency.as_ref()?.high?;
-    let (loads, stores) = memory.executed();
+    let ExecutedAccesses { loads, stores } = memory.executed();
     let seconds = profile.counted_cpu_seconds().filter(|seconds| *seconds > 0.0)?;
     Some((loads.high? + stores.high?) * nanos * 1e-9 / seconds * 100.0)
 }
