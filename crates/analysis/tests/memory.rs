@@ -74,6 +74,24 @@ fn within(metric: &Metric, truth: f64, percent: f64) {
     assert!(low <= truth * 1.001 && truth <= high * 1.001, "{low}..{high} without {truth}");
 }
 
+/// A burst so short that its clock had not moved on says nothing of a rate, and takes none away.
+#[test]
+fn a_burst_without_time_leaves_the_rate_of_operations() {
+    let rate = |shortest: Nanos| {
+        let (mut test, _) = streaming();
+        let burst = &mut test.builder.recording.bursts[3];
+        (burst.elapsed, burst.cpu_time) = (shortest, Some(shortest));
+        samples(&mut test, 0x8000, "elsewhere", 4);
+        samples(&mut test, 0x1000, "triad", 100);
+        with(&finished(test), |memory| memory.arithmetic().rate)
+    };
+    let (known, unknown) = (rate(Nanos(3_000_000)), rate(Nanos(0)));
+    let value = |metric: &Metric| metric.value.expect("a value");
+    assert!(value(&known) > 0.5, "{known:?}");
+    assert!((value(&unknown) / value(&known) - 1.0).abs() < 0.2, "{unknown:?} {known:?}");
+    assert!(unknown.high.is_some_and(f64::is_finite), "{unknown:?}");
+}
+
 /// A million iterations in 3 ms: 16 bytes loaded, 8 stored (and read before) each.
 #[test]
 fn a_stream_moves_what_arithmetic_says() {

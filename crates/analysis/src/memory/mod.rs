@@ -568,7 +568,7 @@ impl<'a> Memory<'a> {
         ExecutedAccesses { loads: count(&self.all.loads), stores: count(&self.all.stores) }
     }
 
-    /// Floating-point operations: GFLOP/s over elapsed time, and per byte that moved to or from memory.
+    /// Floating-point operations per second and per byte.
     #[must_use]
     pub fn arithmetic(&self) -> FloatingPointWork {
         let (unit, ratio) = ("GFLOP/s", "FLOP/byte");
@@ -600,11 +600,12 @@ impl<'a> Memory<'a> {
         FloatingPointWork { rate, intensity }
     }
 
-    /// Operations per second that code without a burst does at most: those of the busiest burst; where none did any, of the
-    /// machine.
+    /// Operations per second that code without a burst does at most: those of the busiest burst of known time; where none did
+    /// any, of the machine.
     fn most_flops(&self, flops: &Quantity) -> f64 {
         let rates = (0..).zip(&flops.0).map(|(at, flops)| flops.best / self.strata.seconds_of(at));
-        let busiest = rates.fold(0.0, f64::max);
+        // A burst whose thread's clock had not moved on has no rate: one without end would make the total no number.
+        let busiest = rates.filter(|rate| rate.is_finite()).fold(0.0, f64::max);
         let calibration = self.profile.recording.run.calibration.as_ref();
         let peak = calibration.and_then(|found| found.flops_peak.as_ref()?.value);
         if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
