@@ -63,6 +63,19 @@ def value(metric):
     return math.nan if metric is None or metric["value"] is None else metric["value"]
 
 
+def shown(figure, form):
+    """A number as text; a number that is none is unknown."""
+    return format(figure, form) if math.isfinite(figure) else "unknown"
+
+
+def said(metric, form, unit):
+    """A metric as text with its unit; without a value, why there is none."""
+    if math.isfinite(value(metric)):
+        return f"{value(metric):{form}} {unit}".strip()
+    why = metric and metric["note"]
+    return f"unknown ({why})" if why else "unknown"
+
+
 def findings(checks, result):
     """{id: row}, most seconds first."""
     found = {}
@@ -109,7 +122,7 @@ def few(pairs, unit):
 def persistent_memory(checks):
     """R1."""
     hot = checks.json("hotspots", "before")["rows"][0]
-    checks.must("hottest function is the library's inlined one", f"{hot['function']} {value(hot['self_percent']):.1f} %",
+    checks.must("hottest function is the library's inlined one", f"{hot['function']} {said(hot['self_percent'], '.1f', '%')}",
                 hot["function"] == "pmemobj_direct_inline" and hot["file"].endswith("libpmemobj/base.h"))
     found = findings(checks, "before")
     advice = found.get("repeated-loads")
@@ -119,22 +132,22 @@ def persistent_memory(checks):
     checks.must("bandwidth is not called the limit", ", ".join(found), "bandwidth-saturated" not in found)
     gone = [row for row in checks.json("hotspots", "after")["rows"] if row["function"] == "pmemobj_direct_inline"]
     share = max((value(row["self_percent"]) for row in gone), default=0.0)
-    checks.must("after: that function is gone", f"{share:.1f} % of the CPU time", share < 1)
+    checks.must("after: that function is gone", f"{shown(share, '.1f')} % of the CPU time", share < 1)
     before, after = (checks.json("summary", name) for name in ("before", "after"))
     peak = value(before["machine"]["dram_bandwidth_peak"])
     used = [value(one["dram_bandwidth"]["observed_max"]) for one in (before, after)]
-    checks.machine("before: bandwidth far below the peak", f"{used[0]:.1f} of {peak:.1f} GB/s", used[0] < peak / 2)
-    checks.machine("after: at least 80 % of the peak", f"{used[1]:.1f} of {peak:.1f} GB/s", used[1] >= 0.8 * peak)
+    checks.machine("before: bandwidth far below the peak", f"{shown(used[0], '.1f')} of {shown(peak, '.1f')} GB/s", used[0] < peak / 2)
+    checks.machine("after: at least 80 % of the peak", f"{shown(used[1], '.1f')} of {shown(peak, '.1f')} GB/s", used[1] >= 0.8 * peak)
     # The peak is reached by stores past the caches, which this program has none of.
     triad = checks.triad(threads=2)
-    checks.machine("after: at least 80 % of what a triad with ordinary stores reaches", f"{used[1]:.1f} of {triad:.1f} GB/s",
+    checks.machine("after: at least 80 % of what a triad with ordinary stores reaches", f"{shown(used[1], '.1f')} of {shown(triad, '.1f')} GB/s",
                    used[1] >= 0.8 * triad)
     loops = [common.value(checks.saved(f"{name}.txt"), "loop_seconds") for name in ("before", "after")]
     checks.machine("after: loop at least 5 times faster", f"{loops[0]:.2f} s, {loops[1]:.2f} s: {loops[0] / loops[1]:.1f} times",
                    loops[0] >= 5 * loops[1])
     gain = value(advice["predicted_gain"]) if advice else math.nan
     saved = value(before["elapsed"]) - value(after["elapsed"])
-    checks.machine("predicted gain within a factor of 2", f"predicted {gain:.2f} s, came {saved:.2f} s",
+    checks.machine("predicted gain within a factor of 2", f"predicted {shown(gain, '.2f')} s, came {shown(saved, '.2f')} s",
                    saved / 2 <= gain <= saved * 2)
 
 
@@ -162,7 +175,7 @@ def huge_pages(checks):
     share = value(checks.json("summary", "huge-pages")["huge_page_share"]) / 100
     # Of the matrices' memory this share took a fault per 2 MiB, the rest, for which no huge page was free, one per 4 KiB.
     rest = matrices / SMALL_PAGE * (1 - share) + matrices / HUGE_PAGE * share
-    checks.must("page faults fall as the share in huge pages says", f"{100 * share:.1f} % in huge pages: {rest:.0f} faults, {faults[1]:.0f} counted",
+    checks.must("page faults fall as the share in huge pages says", f"{shown(100 * share, '.1f')} % in huge pages: {shown(rest, '.0f')} faults, {faults[1]:.0f} counted",
                 abs(faults[1] - rest) <= 0.02 * faults[0])
     checks.machine("page faults at least 8 times fewer with huge pages", f"{faults[0]:.0f}, {faults[1]:.0f}: {faults[0] / faults[1]:.1f} times",
                    faults[0] >= 8 * faults[1])
@@ -170,7 +183,7 @@ def huge_pages(checks):
     checks.machine("all kernel entries at least 8 times fewer", f"{every[0]:.0f}, {every[1]:.0f}: {every[0] / every[1]:.1f} times",
                    every[0] >= 8 * every[1])
     largest = max((row for row in small["rows"] if row["cause"] in ENTRIES), key=lambda row: value(row["entries"]))
-    checks.must("page faults are the most entries", f"{largest['cause']} {value(largest['entries']):.0f}", largest["cause"] == "page fault")
+    checks.must("page faults are the most entries", f"{largest['cause']} {said(largest['entries'], '.0f', '')}", largest["cause"] == "page fault")
 
 
 def core_bytes_per_second(transfers, clocks, hertz):
@@ -196,15 +209,21 @@ def saturation(checks):
                 {name for name, _ in parts} == {"a", "b", "c"} and sum(part for _, part in parts) > 95)
     sweep = json.loads(checks.saved("sweep/scale.json"))
     points = {row["threads"]: row for row in sweep["table"]["rows"]}
-    rates = ", ".join(f"{threads}: {value(row['speedup']):.2f} times, {value(row['dram_bandwidth']):.1f} GB/s" for threads, row in points.items())
-    stop = value(sweep["bandwidth_saturation"])
-    checks.machine("verdict: memory is saturated", f"from {stop:.0f} threads on ({rates})", not math.isnan(stop))
-    gain = value(sweep["next"]["gain"]) if sweep["next"] else math.nan
-    checks.machine("the next thread brings nothing", f"{gain:.1f} % by {sweep['next'] and sweep['next']['threads']} threads", gain < 5)
+    rates = "; ".join(f"{threads}: {said(row['speedup'], '.2f', 'times')}, {said(row['dram_bandwidth'], '.1f', 'GB/s')}"
+                      for threads, row in points.items())
+    # Two figures: from where on the program gets no faster, and from where on memory moves no more. The second one is unknown
+    # where only the largest number of threads has the largest traffic.
+    stop, most = sweep["saturation"], sweep["bandwidth_saturation"]
+    checks.machine("verdict: more threads do not help", f"from {said(stop, '.1f', 'threads')} on ({rates})", math.isfinite(value(stop)))
+    checks.machine("verdict: memory is saturated", f"threads of the largest traffic: {said(most, '.0f', '')}", math.isfinite(value(most)))
+    further = sweep["next"]
+    gain = value(further["gain"]) if further else math.nan
+    checks.machine("the next thread brings nothing",
+                   f"{said(further['gain'], '.1f', '%')} by {further['threads']} threads" if further else "no law fits", gain < 5)
     found = findings(checks, "two")
     checks.machine("finding: bandwidth saturated, more threads will not help", ", ".join(found) or "none", "bandwidth-saturated" in found)
     times = [value(row["cpu_time"]) for row in checks.json("threads", "waits")["rows"]]
-    checks.machine("threads are balanced", ", ".join(f"{one:.2f} s" for one in times), max(times) <= 1.25 * min(times))
+    checks.machine("threads are balanced", ", ".join(f"{shown(one, '.2f')} s" for one in times), max(times) <= 1.25 * min(times))
 
 
 def between(view, low, high):
@@ -216,7 +235,8 @@ def between(view, low, high):
 def scalability(checks):
     """R4."""
     sweep = json.loads(checks.saved("sweep/scale.json"))["table"]["rows"]
-    table = ", ".join(f"{row['threads']}: {value(row['speedup']):.2f} times, {value(row['flop_rate']):.2f} GFLOP/s, {value(row['flops_percent']):.1f} %" for row in sweep)
+    table = "; ".join(f"{row['threads']}: {said(row['speedup'], '.2f', 'times')}, {said(row['flop_rate'], '.2f', 'GFLOP/s')}, "
+                      f"{said(row['flops_percent'], '.1f', '%')}" for row in sweep)
     checks.machine("naive: at most a tenth of the machine's peak", table, all(value(row["flops_percent"]) <= 10 for row in sweep))
     slow = load_seconds(checks, "naive")
     checks.machine("naive: b has most of the time of loads", few(slow, "s"), bool(slow) and slow[0][0] == "b")
@@ -231,13 +251,17 @@ def scalability(checks):
                    bool(bound) and bool(re.search(r"tiles? of (at most )?\d+", bound["advice"])))
     summaries = {name: checks.json("summary", name) for name in ("naive", "interchanged", "blocked", "library")}
     dram = [value(summaries[name]["levels"]["dram"]) for name in ("interchanged", "blocked")]
-    checks.must("blocked: loads no longer come from memory", f"{dram[0]:.1f} %, {dram[1]:.1f} % of the loads", dram[1] * 8 < dram[0])
+    checks.must("blocked: loads no longer come from memory", f"{shown(dram[0], '.1f')} %, {shown(dram[1], '.1f')} % of the loads", dram[1] * 8 < dram[0])
     near = [value(summaries[name]["levels"]["l2"]) for name in ("interchanged", "blocked")]
-    checks.must("blocked: they come from L2 (simulated)", f"{near[0]:.1f} %, {near[1]:.1f} % of the loads", near[1] >= 20 and near[1] > near[0])
+    checks.must("blocked: they come from L2 (simulated)", f"{shown(near[0], '.1f')} %, {shown(near[1], '.1f')} % of the loads", near[1] >= 20 and near[1] > near[0])
     ladder = summaries["blocked"]["machine"]["load_latency"]
     second, third = value(ladder["l2"]), value(ladder["l3"])
-    share = between(checks.json("latency", "blocked"), 0.5 * second, 0.9 * third)
-    checks.machine("blocked: the histogram's mass is at L2", f"{share:.0f} % of the timed loads from {0.5 * second:.1f} to {0.9 * third:.1f} ns", share >= 50)
+    if math.isfinite(second) and math.isfinite(third):
+        share = between(checks.json("latency", "blocked"), 0.5 * second, 0.9 * third)
+        span = f"{shown(share, '.0f')} % of the timed loads from {0.5 * second:.1f} to {0.9 * third:.1f} ns"
+    else:
+        share, span = math.nan, f"L2 {said(ladder['l2'], '.1f', 'ns')}, L3 {said(ladder['l3'], '.1f', 'ns')}"
+    checks.machine("blocked: the histogram's mass is at L2", span, share >= 50)
     speeds = {name: common.value(checks.saved(f"{name}.txt"), "rate_gflop_per_s") for name in ("interchanged", "pinned", "blocked", "library")}
     figures = ", ".join(f"{name} {speed:.1f}" for name, speed in speeds.items()) + " GFLOP/s"
     checks.machine("pinned and first touch: hardly faster than interchanged", figures, speeds["pinned"] < 1.25 * speeds["interchanged"])
