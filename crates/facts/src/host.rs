@@ -305,22 +305,42 @@ impl Calibration {
         self.effective_caches.iter().find(|cache| cache.level == level)?.latency.value
     }
 
-    /// The highest bandwidth of the bus, and the kernel and thread count that reached it. Programs' traffic is
-    /// counted with a read for each line that is stored to. So kernels with ordinary stores count in the same way,
+    /// The highest bandwidth of the bus: the best pass of a kernel whose traffic is certain, while the points of
+    /// [`Calibration::bandwidth`] are medians. A peak says what the bus can do, and whatever else runs only takes away
+    /// from it, so the best pass is nearer to it than the median (STREAM reports best passes for the same reason). Its
+    /// interval begins at the third best pass, so that a single outlier shows.
+    ///
+    /// Programs' traffic is counted with a read for each line that is stored to. So kernels with ordinary stores count in the same way,
     /// although some CPUs avoid such reads: otherwise a program could seem to move more than the machine can.
     #[must_use]
-    pub fn peak(&self) -> (Option<&Metric>, Option<String>) {
+    pub fn peak(&self) -> Option<BandwidthPeak<'_>> {
         let certain = self.dram_bandwidth_peak.as_ref().and_then(|peak| peak.value);
         let rate = |point: &&BandwidthPoint| point.bus.value.unwrap_or(0.0);
         let best = self.bandwidth.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
         match best.filter(|best| certain.is_some_and(|certain| rate(best) > certain)) {
             Some(best) => {
                 let name = if best.threads == 1 { "thread" } else { "threads" };
-                (Some(&best.bus), Some(format!("{}, {} {name}", best.kernel, best.threads)))
+                let reached_by = format!("median pass of {}, {} {name}", best.kernel, best.threads);
+                Some(BandwidthPeak { rate: &best.bus, reached_by: Some(reached_by) })
             }
-            None => (self.dram_bandwidth_peak.as_ref(), self.peak_kernel.clone()),
+            None => Some(BandwidthPeak {
+                rate: self.dram_bandwidth_peak.as_ref()?,
+                reached_by: self
+                    .peak_kernel
+                    .as_ref()
+                    .map(|kernel| format!("best pass of {kernel}")),
+            }),
         }
     }
+}
+
+/// The highest bandwidth of the bus that was measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BandwidthPeak<'a> {
+    /// GB/s.
+    pub rate: &'a Metric,
+    /// Which pass of which kernel with how many threads, such as "best pass of triad-nt, 2 threads".
+    pub reached_by: Option<String>,
 }
 
 /// Cost of an operation of the core with its data in registers or L1.

@@ -80,10 +80,11 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
         width,
         "no kernel could be measured",
     );
-    let (peak, kernel) = calibration.peak();
-    let peak = figure(peak, |value| text::rate(value, "GB/s"));
-    let kernel = kernel.map(|kernel| format!(" (reached by {kernel})"));
-    out += &entry("Peak", &format!("{peak}{}", kernel.unwrap_or_default()), width);
+    let peak = calibration.peak();
+    let rate = figure(peak.as_ref().map(|peak| peak.rate), |value| text::rate(value, "GB/s"));
+    let by = peak.and_then(|peak| peak.reached_by);
+    let by = by.map(|pass| format!(" ({pass}; the rows above are medians)"));
+    out += &entry("Peak", &format!("{rate}{}", by.unwrap_or_default()), width);
     out += &section(
         paint,
         "Caches and load latency",

@@ -330,7 +330,7 @@ fn levels(
     let rate = |metric: &&Metric| metric.value.unwrap_or(0.0);
     let single = points.filter(|point| point.threads == 1).map(|point| &point.bus);
     let single = single.max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let peak = calibration.and_then(|found| found.peak().0);
+    let peak = calibration.and_then(|found| Some(found.peak()?.rate));
     found.push(PlatformLevel {
         name: "DRAM".to_owned(),
         measured_bytes: Metric::unavailable("bytes", "memory has no measured size"),

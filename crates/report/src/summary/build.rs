@@ -277,7 +277,7 @@ fn machine(calibration: Option<&Calibration>, roofs: &[Roof]) -> MachineSummary 
     let part = |part: fn(&Calibration) -> Option<&Metric>| calibration.and_then(part);
     let failed = "could not be measured on this machine: see `fathom machine`";
     MachineSummary {
-        dram_bandwidth_peak: measured(part(|c| c.peak().0), "GB/s", failed),
+        dram_bandwidth_peak: measured(part(|c| Some(c.peak()?.rate)), "GB/s", failed),
         load_latency: Levels {
             l1: level(1),
             l2: level(2),
@@ -385,7 +385,7 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
     TextExtra {
         detail: false,
         usable_cpus: found.usable_cpus,
-        peak_kernel: calibration.and_then(|calibration| calibration.peak().1),
+        peak_reached_by: calibration.and_then(|calibration| calibration.peak()?.reached_by),
         calibrated: calibration.is_some(),
         calibration_age: calibration
             .map_or(0, |calibration| run.started_unix.saturating_sub(calibration.measured_unix)),

@@ -368,7 +368,7 @@ pub(crate) struct TextExtra {
     /// All of it instead of the first screen.
     pub(crate) detail: bool,
     pub(crate) usable_cpus: Option<f64>,
-    pub(crate) peak_kernel: Option<String>,
+    pub(crate) peak_reached_by: Option<String>,
     pub(crate) calibrated: bool,
     /// Age of the calibration when the run began, seconds.
     pub(crate) calibration_age: u64,

@@ -35,11 +35,8 @@ pub(super) fn machine(summary: &Summary, page: &mut Page) {
         );
         return;
     }
-    let with = summary
-        .extra
-        .peak_kernel
-        .as_deref()
-        .map(|kernel| format!(" (reached by {})", printable(kernel)));
+    let with =
+        summary.extra.peak_reached_by.as_deref().map(|pass| format!(" ({})", printable(pass)));
     let peak = figure(&machine.dram_bandwidth_peak, |value| {
         format!("{}{}", rate(value, "GB/s"), with.clone().unwrap_or_default())
     });
