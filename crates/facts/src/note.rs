@@ -16,12 +16,19 @@ pub enum NoteSubject {
     MarkedRegions,
     /// Loads that the hardware sampled.
     SampledLoads,
+    /// What was left out to keep the size limit of the result.
+    SizeLimit,
 }
 
 impl NoteSubject {
     /// Every subject.
-    pub const ALL: [Self; 4] =
-        [Self::CountedEvents, Self::TopDown, Self::MarkedRegions, Self::SampledLoads];
+    pub const ALL: [Self; 5] = [
+        Self::CountedEvents,
+        Self::TopDown,
+        Self::MarkedRegions,
+        Self::SampledLoads,
+        Self::SizeLimit,
+    ];
 
     const fn words(self) -> &'static str {
         match self {
@@ -29,6 +36,7 @@ impl NoteSubject {
             Self::TopDown => "top-down",
             Self::MarkedRegions => "marked regions",
             Self::SampledLoads => "sampled loads",
+            Self::SizeLimit => "size limit",
         }
     }
 

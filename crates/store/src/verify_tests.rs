@@ -633,6 +633,20 @@ fn a_thread_id_may_be_used_again() {
     assert_eq!(broken(&recording), Vec::<&str>::new());
 }
 
+/// The note with its subject, and as it was before it had one; not any that has the word.
+#[test]
+fn thinning_is_noted_by_its_subject() {
+    let mut recording = sound();
+    recording.lost[0].source = LostSource::Thinned;
+    let limit = facts::NoteSubject::SizeLimit.note("one of every 2 samples was kept");
+    for note in [limit, "samples were thinned out to keep the result".to_owned()] {
+        recording.run.notes = vec![note];
+        assert_eq!(broken(&recording), [""; 0]);
+    }
+    recording.run.notes = vec!["counted events: thinned, no PMU".to_owned()];
+    assert_eq!(broken(&recording), ["thinning-noted"]);
+}
+
 #[test]
 fn many_places_are_summed_up() {
     let mut recording = sound();

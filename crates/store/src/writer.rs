@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base::{BurstId, Bytes, Nanos};
-use facts::{Fact, Lost, LostSource, Run, RunState, SCHEMA_VERSION, Sink, SinkError};
+use facts::{Fact, Lost, LostSource, NoteSubject, Run, RunState, SCHEMA_VERSION, Sink, SinkError};
 
 use crate::compact::{COMPACTED_FILE, Compaction, Halve};
 use crate::convert::convert;
@@ -214,23 +214,24 @@ impl Writer {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = Vec::new();
+        let mut note = |text: String| notes.push(NoteSubject::SizeLimit.note(text));
         if self.thinner.factor() > 1 {
-            notes.push(format!(
+            note(format!(
                 "samples were thinned out to keep the result within {}: one of every {} was kept, with the weight of all",
                 Bytes(self.limit),
                 self.thinner.factor()
             ));
         }
         if self.kept_bursts.factor() > 1 {
-            notes.push(format!(
+            note(format!(
                 "records of bursts were thinned out to keep the result within {}: one of every {} bursts kept its own",
                 Bytes(self.limit),
                 self.kept_bursts.factor()
             ));
         }
         if !self.incomplete_bursts.is_empty() {
-            notes.push(format!(
+            note(format!(
                 "{} bursts lost their records because the result reached its limit of {}",
                 self.incomplete_bursts.len(),
                 Bytes(self.limit)
@@ -238,7 +239,7 @@ impl Writer {
         }
         let refused = self.refused.samples + self.refused.faults + self.refused.others;
         if refused > 0 {
-            notes.push(format!(
+            note(format!(
                 "the result reached its limit of {} and {refused} records were dropped: record again with a higher --limit",
                 Bytes(self.limit)
             ));

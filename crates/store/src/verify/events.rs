@@ -172,10 +172,16 @@ pub(super) fn losses_counted(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
+/// How the note began before it had a subject.
+const BARE_THINNING: &str = "samples were thinned out";
+
 pub(super) fn thinning_noted(subject: &Subject<'_>, report: &mut Report) {
     let run = &subject.recording.run;
     let thinned = subject.recording.lost(LostSource::Thinned);
-    let noted = run.notes.iter().any(|note| note.contains("thinned"));
+    // Fathom before the subject of this note wrote the bare sentence.
+    let is_limit =
+        |note: &String| NoteSubject::SizeLimit.has(note) || note.starts_with(BARE_THINNING);
+    let noted = run.notes.iter().any(is_limit);
     if thinned > 0 && run.state == RunState::Complete && !noted {
         report.add(|| format!("{thinned} samples were thinned out without a note"));
     }
