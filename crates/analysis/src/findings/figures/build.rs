@@ -401,3 +401,22 @@ fn threads(
     });
     Ok(threads.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use testkit::recording::RecordingBuilder;
+
+    use super::*;
+
+    /// A damaged journal may say that each record stands for 2^64 - 1 faults.
+    #[test]
+    fn weights_of_faults_add_up_to_any_number() {
+        let mut builder = RecordingBuilder::new();
+        for (pid, records) in [(1, 3), (2, 1)] {
+            builder.faults((pid, pid), None, FaultKind::Minor, records, u64::MAX, 0.0);
+        }
+        let recording = builder.build();
+        let percent = of_one_process(&Profile::new(&recording)).expect("there are faults");
+        assert!((percent - 75.0).abs() < 1e-6, "{percent}");
+    }
+}
