@@ -1,6 +1,6 @@
 //! Findings as they leave the program: in the summary and in their own view.
 
-use analysis::findings::{Finding, Findings};
+use analysis::findings::{Finding, Findings, NotJudged};
 use facts::Metric;
 use serde::Serialize;
 
@@ -62,17 +62,17 @@ pub struct UndecidedSummary {
 pub(crate) fn undecided(judged: &Findings) -> Vec<UndecidedSummary> {
     let mut reasons: Vec<UndecidedSummary> = Vec::new();
     for rule in &judged.unjudged {
-        if let Some(known) = reasons.iter_mut().find(|one| one.reason == rule.why) {
+        if let Some(known) = reasons.iter_mut().find(|one| one.reason == rule.why.text()) {
             known.rules.push(rule.id);
             continue;
         }
         // A reason ends with what to do, after a colon.
-        let by = rule.why.rsplit_once(": ").map(|(_, by)| by.to_owned());
+        let by = rule.why.text().rsplit_once(": ").map(|(_, by)| by.to_owned());
         reasons.push(UndecidedSummary {
             rules: vec![rule.id],
-            reason: rule.why.clone(),
+            reason: rule.why.text().to_owned(),
             decided_by: by,
-            elsewhere: rule.why.contains("fathom collect"),
+            elsewhere: matches!(rule.why, NotJudged::OtherAnalysis(_)),
         });
     }
     reasons

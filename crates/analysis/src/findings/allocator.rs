@@ -6,7 +6,7 @@
 //! has the kernel's part. What not: which blocks (`heap`).
 
 use super::gain::judged;
-use super::{Draft, Figures, Part, Proof};
+use super::{Draft, Figures, NotJudged, Part, Proof};
 
 /// Share of the allocator's time that reuse saves; the program's own bookkeeping takes the rest.
 pub(super) const GOES: Part<'static> = Part::Assumed([0.5, 0.9, 1.0]);
@@ -14,8 +14,8 @@ pub(super) const GOES: Part<'static> = Part::Assumed([0.5, 0.9, 1.0]);
 /// skid, and work that overlaps here takes longer alone.
 pub(super) const BEHIND: Part<'static> = Part::Assumed([0.0, 0.25, 0.5]);
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let spent = figures.allocator.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let spent = figures.allocator.as_ref().map_err(NotJudged::clone)?;
     let time = match super::faults::churns(figures) {
         true => &spent.in_program,
         false => &spent.time,

@@ -11,7 +11,9 @@ use facts::Metric;
 use crate::accesses::Pattern;
 
 use super::gain::{Gain, OVERLAP, judged};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, TILE, candidates, size, view_by};
+use super::{
+    Draft, Figures, HotFunction, HotSite, NotJudged, Part, Proof, TILE, candidates, size, view_by,
+};
 
 /// Share of the bandwidth reachable with as many threads. The calibration is a median of quiet passes: a program stays below it.
 pub(super) const SATURATED: f64 = 0.6;
@@ -27,8 +29,8 @@ const STREAM_PART: f64 = 80.0;
 /// through a block while it is in a cache.
 pub(super) const BYTES_LEFT: Part<'static> = Part::Assumed([0.125, 0.25, 0.5]);
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let traced = figures.traced.as_ref().map_err(NotJudged::clone)?;
     Ok(candidates(traced, |one| Some(draft(figures, one))))
 }
 

@@ -6,10 +6,10 @@
 //! that followed every thread switch.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, exactly, imbalance, of_lives, without_waits, words};
+use super::{Draft, Figures, NotJudged, Proof, exactly, imbalance, of_lives, without_waits, words};
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let waits = figures.waits.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let waits = figures.waits.as_ref().map_err(NotJudged::clone)?;
     let barriers = &waits.barriers;
     let said =
         imbalance::judge(figures)?.iter().filter_map(|draft| draft.gain.metric.value).sum::<f64>();

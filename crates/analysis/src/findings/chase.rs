@@ -5,7 +5,7 @@
 //! chain with its data in L1, and the transfer of the same lines at memory's peak bandwidth.
 
 use super::gain::{OVERLAP, busy, judged, left};
-use super::{Draft, Figures, HotFunction, Part, Proof, about, each_function, view_by};
+use super::{Draft, Figures, HotFunction, NotJudged, Part, Proof, about, each_function, view_by};
 use crate::accesses::Pattern;
 use crate::figure::Figure;
 
@@ -14,7 +14,7 @@ const WAITS: f64 = 0.3;
 /// The sites' part of the waits.
 const PART: f64 = 0.4;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     each_function(figures, |one| draft(figures, one))
 }
 

@@ -6,15 +6,15 @@
 use facts::{Evidence, Metric};
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, high, words};
+use super::{Draft, Figures, NotJudged, Proof, high, words};
 
 /// Seconds of a read of 4 KiB: a fast NVMe device, a usual one, a network disk.
 const READ: (f64, f64, f64) = (20e-6, 80e-6, 1e-3);
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     let faults = &figures.faults;
     let Some(count) = faults.major.value else {
-        return Err("major faults were not counted".to_owned());
+        return Err("major faults were not counted".into());
     };
     if count < 1.0 || super::swap::explains(figures) {
         return Ok(Vec::new());

@@ -8,15 +8,16 @@ use facts::{Evidence, KernelCause, Metric};
 
 use super::gain::{stated, unquantified};
 use super::{
-    Draft, EntryFigure, Figures, LEAST_GAIN, NamedLocation, Proof, faults, try_remedy, words,
+    Draft, EntryFigure, Figures, LEAST_GAIN, NamedLocation, NotJudged, Proof, faults, try_remedy,
+    words,
 };
 
 /// Seconds of a system call that does nothing: 50 ns on processors without mitigations for Meltdown and Spectre, several
 /// hundred with them (lmbench's `lat_syscall null` on servers of these years).
 const ENTRY: f64 = 100e-9;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let entries = figures.entries.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let entries = figures.entries.as_ref().map_err(NotJudged::clone)?;
     let drafts = entries.iter().filter_map(|one| match one.cause {
         KernelCause::SystemCall => Some(calls(figures, one)),
         KernelCause::PageFault => page_faults(figures, one),

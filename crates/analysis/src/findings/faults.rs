@@ -13,7 +13,7 @@
 use facts::{Evidence, Metric};
 
 use super::gain::{Gain, judged};
-use super::{Draft, FaultFigures, Figures, Part, Proof, exactly, try_remedy, words};
+use super::{Draft, FaultFigures, Figures, NotJudged, Part, Proof, exactly, try_remedy, words};
 
 /// A program that touches each page once has as many faults as pages. Growth by copying (`realloc`) may double that, and is no
 /// churn.
@@ -49,16 +49,16 @@ fn rounds(faults: &FaultFigures) -> Option<f64> {
     )
 }
 
-fn known(figures: &Figures) -> Result<f64, String> {
+fn known(figures: &Figures) -> Result<f64, NotJudged> {
     let faults = &figures.faults;
     if faults.time.value.is_none() {
         let why = faults.time.note.as_deref().unwrap_or("the time in page faults is not known");
-        return Err(format!("{why}: run `fathom machine`"));
+        return Err(format!("{why}: run `fathom machine`").into());
     }
     if faults.of_one_process.is_none() {
-        return Err("which of the processes had the page faults was not recorded".to_owned());
+        return Err("which of the processes had the page faults was not recorded".into());
     }
-    rounds(faults).ok_or_else(|| "the size of the program was not polled".to_owned())
+    rounds(faults).ok_or_else(|| "the size of the program was not polled".into())
 }
 
 fn draft(
@@ -92,7 +92,7 @@ pub(super) fn churns(figures: &Figures) -> bool {
     known(figures).is_ok_and(|rounds| rounds >= TIMES) && !super::swap::explains(figures)
 }
 
-pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     let rounds = known(figures)?;
     if !churns(figures) {
         return Ok(Vec::new());
@@ -116,14 +116,14 @@ pub(super) fn judge_churn(figures: &Figures) -> Result<Vec<Draft>, String> {
     Ok(vec![draft])
 }
 
-pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge_startup(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     if known(figures)? >= TIMES {
         return Ok(Vec::new());
     }
     let faults = &figures.faults;
     let (Some(small), Some(large)) = &faults.cost else {
         return Err("the cost of huge pages was not measured, or they are not available here: run `fathom machine`"
-            .to_owned());
+            .into());
     };
     let saves = |large: Option<f64>, small: Option<f64>| {
         Some((1.0 - large? / (PAGES * small?)).clamp(0.0, 1.0) * 100.0)

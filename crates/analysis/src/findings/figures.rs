@@ -20,6 +20,7 @@ use crate::accesses::Pattern;
 use crate::figure::Figure;
 use crate::stack::FunctionId;
 
+use super::NotJudged;
 use super::steps::Restarts;
 
 pub use self::nodes::RemoteFigure;
@@ -298,27 +299,27 @@ pub struct Figures {
     /// A hypervisor has the machine.
     pub virtualised: bool,
     /// Figures from bursts, or why there are none.
-    pub traced: Result<Traced, String>,
+    pub traced: Result<Traced, NotJudged>,
     /// Lines that threads share; an error when too few bursts could be compared.
-    pub shared: Result<Vec<SharedFigure>, String>,
+    pub shared: Result<Vec<SharedFigure>, NotJudged>,
     /// Page faults.
     pub faults: FaultFigures,
     /// The allocator's part; an error without samples.
-    pub allocator: Result<Spent, String>,
+    pub allocator: Result<Spent, NotJudged>,
     /// Threads; an error without samples.
-    pub threads: Result<Vec<ThreadTime>, String>,
+    pub threads: Result<Vec<ThreadTime>, NotJudged>,
     /// Runnable threads at a time, on average over polls; unavailable without polls.
     pub runnable: Metric,
     /// Rounds of threads that are started anew for each step, per process.
     pub rounds: Vec<Rounds>,
     /// What threads waited for; an error where switches were not recorded.
-    pub waits: Result<WaitFigures, String>,
+    pub waits: Result<WaitFigures, NotJudged>,
     /// What the system did to the program.
     pub system: SystemFigures,
     /// Entries into the kernel, most time first; an error where they were not counted.
-    pub entries: Result<Vec<EntryFigure>, String>,
+    pub entries: Result<Vec<EntryFigure>, NotJudged>,
     /// Functions whose memory is on known NUMA nodes, most CPU time first; an error where nodes were not recorded.
-    pub remote: Result<Vec<RemoteFigure>, String>,
+    pub remote: Result<Vec<RemoteFigure>, NotJudged>,
     /// The one with most accesses, on two of a machine with one node. None on a machine with several.
     pub used_by_all: Option<UsedByAll>,
     /// The program and its arguments.

@@ -11,7 +11,7 @@ use estimate::Estimate;
 use facts::{Evidence, Metric};
 
 use super::gain::{Gain, measured};
-use super::{Draft, Figures, Proof, Rounds, ThreadTime, words};
+use super::{Draft, Figures, NotJudged, Proof, Rounds, ThreadTime, words};
 use crate::figure::Figure;
 
 /// The first thread computes as well if it has this part of the most busy one's time.
@@ -27,8 +27,8 @@ const UNEVEN: &str = "the computing time of each thread is not known well enough
 /// Where to look.
 const NEXT: &str = "report timeline -g thread";
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let threads = figures.threads.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let threads = figures.threads.as_ref().map_err(NotJudged::clone)?;
     let mut drafts: Vec<Draft> =
         figures.rounds.iter().filter_map(|rounds| of_rounds(figures, rounds)).collect();
     if drafts.is_empty() {

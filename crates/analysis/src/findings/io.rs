@@ -6,8 +6,8 @@
 
 use super::gain::{stated, unquantified};
 use super::{
-    Draft, Figures, LEAST_GAIN, NamedLocation, Proof, WaitFigures, at_least_half, exactly,
-    of_lives, words,
+    Draft, Figures, LEAST_GAIN, NamedLocation, NotJudged, Proof, WaitFigures, at_least_half,
+    exactly, of_lives, words,
 };
 
 /// Share of the elapsed time that CPUs must be idle before a disk is suspected, without more knowledge.
@@ -18,21 +18,23 @@ const ADVICE: &str = "Read ahead while computing (a separate thread, io_uring, p
                 POSIX_FADV_WILLNEED)). Read and write large blocks, and write asynchronously. Check whether all of \
                 it is needed.";
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     if let Ok(waits) = &figures.waits {
         return Ok(vec![by_waits(figures, waits)]);
     }
     let idle = &figures.system.io_wait;
-    let Some(seconds) = idle.value else { return Err(idle.note.clone().unwrap_or_default()) };
+    let Some(seconds) = idle.value else {
+        return Err(idle.note.clone().unwrap_or_default().into());
+    };
     let waited = figures.waiting.value.unwrap_or(0.0);
     if seconds.min(waited) < IDLE * figures.elapsed {
         return Ok(Vec::new());
     }
     if let Some(others) = figures.other_percent.value.filter(|others| *others > OTHERS) {
-        return Err(format!(
+        return Err(NotJudged::OtherAnalysis(format!(
             "CPUs were idle during reads and writes, but other programs used {others:.0} % of the machine: `fathom \
              collect threading` shows which program waited"
-        ));
+        )));
     }
     Ok(vec![Draft {
         title: format!("CPUs were idle for {seconds:.1} s while a disk was read or written"),

@@ -3,13 +3,13 @@
 //! Gain: the time waited for it, over the working threads. Only for a recording that followed every thread switch.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, exactly, of_lives, without_waits, words};
+use super::{Draft, Figures, NotJudged, Proof, exactly, of_lives, without_waits, words};
 
 /// Locks that are reported, at most.
 const MOST: usize = 3;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let waits = figures.waits.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let waits = figures.waits.as_ref().map_err(NotJudged::clone)?;
     let drafts = waits.locks.iter().take(MOST).map(|lock| {
         let percent = of_lives(&lock.time, waits);
         let name = lock.place.object.as_deref().unwrap_or("of unknown address");

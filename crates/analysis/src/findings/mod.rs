@@ -147,7 +147,7 @@ pub struct Rule {
 }
 
 /// What a rule says, or why it could not be judged.
-type Judge = fn(&Figures) -> Result<Vec<Draft>, String>;
+type Judge = fn(&Figures) -> Result<Vec<Draft>, NotJudged>;
 
 /// All rules. The order is that of equal gains.
 pub const RULES: [Rule; 22] = [
@@ -207,6 +207,36 @@ const fn rule(id: &'static str, about: &'static str, judge: Judge) -> Rule {
     Rule { id, about, judge }
 }
 
+/// Why a rule could not be judged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotJudged {
+    /// This analysis does not record what the rule needs; the sentence names the one that does.
+    OtherAnalysis(String),
+    /// What was recorded does not decide it.
+    Open(String),
+}
+
+impl NotJudged {
+    /// The sentence.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        let (NotJudged::OtherAnalysis(text) | NotJudged::Open(text)) = self;
+        text
+    }
+}
+
+impl From<String> for NotJudged {
+    fn from(text: String) -> NotJudged {
+        NotJudged::Open(text)
+    }
+}
+
+impl From<&str> for NotJudged {
+    fn from(text: &str) -> NotJudged {
+        NotJudged::Open(text.to_owned())
+    }
+}
+
 /// A rule that could not be judged, or not of all that it may be about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unjudged {
@@ -215,7 +245,7 @@ pub struct Unjudged {
     /// What it looks for.
     pub about: &'static str,
     /// Why not, and what would allow it.
-    pub why: String,
+    pub why: NotJudged,
 }
 
 /// The whole of it.
@@ -236,7 +266,7 @@ pub fn findings(figures: &Figures) -> Findings {
             |why| all.unjudged.push(Unjudged { id: rule.id, about: rule.about, why });
         match (rule.judge)(figures) {
             Ok(drafts) => {
-                doubts(&drafts).into_iter().for_each(&mut unjudged);
+                doubts(&drafts).into_iter().map(NotJudged::Open).for_each(&mut unjudged);
                 let found = drafts.into_iter().filter(|draft| draft.gain.truth == Truth::Yes);
                 all.found.extend(found.map(|draft| finding(rule.id, draft, figures)));
             }
@@ -344,8 +374,8 @@ fn of_lives(seconds: &Metric, waits: &WaitFigures) -> f64 {
 fn each_function(
     figures: &Figures,
     draft: impl Fn(&HotFunction) -> Option<Draft>,
-) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
+) -> Result<Vec<Draft>, NotJudged> {
+    let traced = figures.traced.as_ref().map_err(NotJudged::clone)?;
     Ok(traced.functions.iter().filter_map(draft).collect())
 }
 

@@ -7,7 +7,7 @@
 //! CPUs, a pool does not.
 
 use super::gain::unquantified;
-use super::{Draft, Figures, NamedLocation, Proof, ThreadTime, low, words};
+use super::{Draft, Figures, NamedLocation, NotJudged, Proof, ThreadTime, low, words};
 
 /// Threads per CPU: one more than CPUs may be the one that prepared the others' work.
 const MANY: f64 = 2.0;
@@ -20,8 +20,8 @@ const CROWDED: f64 = 0.1;
 /// Busy CPUs, percent of those that may be used; the rest of the machine counts, as far as others use it.
 const BUSY: f64 = 85.0;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let threads = figures.threads.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let threads = figures.threads.as_ref().map_err(NotJudged::clone)?;
     let cpus = figures.usable_cpus.ok_or("the number of usable CPUs is not known")?;
     let cpu = figures.cpu_time.value.ok_or("the CPU time of the program is not known")?;
     let most = threads.iter().map(|thread| thread.cpu.value.unwrap_or(0.0)).fold(0.0, f64::max);

@@ -5,16 +5,16 @@
 //! programs may be in its group.
 
 use super::gain::stated;
-use super::{Draft, Figures, NamedLocation, Proof, at_least_half, words};
+use super::{Draft, Figures, NamedLocation, NotJudged, Proof, at_least_half, words};
 
 /// A thread computes if it has this part of the most busy one's CPU time.
 const WORKS: f64 = 0.3;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     let Some(quota) = figures.quota else { return Ok(Vec::new()) };
     let throttled = &figures.system.throttled;
     let Some(seconds) = throttled.value else {
-        return Err(throttled.note.clone().unwrap_or_default());
+        return Err(throttled.note.clone().unwrap_or_default().into());
     };
     let threads = computing(figures);
     let ran = figures.cpu_time.value.unwrap_or(0.0) / threads;

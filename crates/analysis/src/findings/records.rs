@@ -7,7 +7,9 @@
 
 use super::gain::{OVERLAP, REORDERED, busy, judged, left};
 use super::strided::walks;
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, each_function, view};
+use super::{
+    Draft, Figures, HotFunction, HotSite, NotJudged, Part, Proof, about, each_function, view,
+};
 use crate::accesses::Pattern;
 use crate::figure::Figure;
 
@@ -19,7 +21,7 @@ const USED: f64 = 0.5;
 const WAITS: f64 = 0.25;
 const PART: f64 = 0.3;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     each_function(figures, |one| draft(figures, one))
 }
 

@@ -6,7 +6,7 @@
 //! no-miss time, or bursts were few), the finding has no gain.
 
 use super::gain::{Gain, Truth, judged};
-use super::{Draft, Figures, Part, Proof, RemoteFigure, high, try_remedy};
+use super::{Draft, Figures, NotJudged, Part, Proof, RemoteFigure, high, try_remedy};
 use crate::placement::SLOWER;
 
 /// Least share of the lines.
@@ -20,8 +20,8 @@ const MARGIN: f64 = 0.1;
 /// A finding without a gain must take this part of the CPU time.
 const WORTH: f64 = 0.1;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let functions = figures.remote.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let functions = figures.remote.as_ref().map_err(NotJudged::clone)?;
     Ok(functions.iter().filter_map(|one| draft(figures, one)).collect())
 }
 

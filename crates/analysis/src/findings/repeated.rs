@@ -7,10 +7,10 @@
 //! Gain: the function's own time; or the time that the loop saves with registers, and at best with vectors as well.
 
 use super::gain::judged;
-use super::{Draft, Figures, Part, Proof, ReloadedLoop, view};
+use super::{Draft, Figures, NotJudged, Part, Proof, ReloadedLoop, view};
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let traced = figures.traced.as_ref().map_err(NotJudged::clone)?;
     let drafts = traced.repeated.iter().map(|one| {
         let name = one.place.function.as_deref().unwrap_or("a function");
         let caller = one.caller.function.as_deref().unwrap_or("its caller");

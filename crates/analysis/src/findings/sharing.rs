@@ -9,7 +9,7 @@
 use facts::{Evidence, Metric};
 
 use super::gain::{Gain, Truth, judged};
-use super::{Draft, Figures, NamedLocation, Part, Proof, SharedFigure};
+use super::{Draft, Figures, NamedLocation, NotJudged, Part, Proof, SharedFigure};
 use crate::figure::Figure;
 
 /// Share of the time that transfers must be able to fill.
@@ -27,17 +27,17 @@ pub(super) const BACK: Part<'static> = Part::Assumed([0.4, 0.85, 1.0]);
 /// A thread that waits for a line does little else, percent.
 const MOST: f64 = 90.0;
 
-pub(super) fn judge_false(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge_false(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     judge(figures, true)
 }
 
-pub(super) fn judge_true(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge_true(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     judge(figures, false)
 }
 
 /// The line with most turns for which it is so, or else may be.
-fn judge(figures: &Figures, different_bytes: bool) -> Result<Vec<Draft>, String> {
-    let lines = figures.shared.as_ref().map_err(String::clone)?;
+fn judge(figures: &Figures, different_bytes: bool) -> Result<Vec<Draft>, NotJudged> {
+    let lines = figures.shared.as_ref().map_err(NotJudged::clone)?;
     let lines = lines.iter().filter(|line| line.different_bytes == different_bytes);
     let mut drafts: Vec<Draft> = lines.map(|line| draft(figures, line)).collect();
     drafts.retain(|one| one.gain.truth != Truth::No);

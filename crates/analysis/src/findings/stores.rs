@@ -13,7 +13,7 @@
 
 use super::bandwidth::SATURATED;
 use super::gain::{Gain, judged};
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, candidates, view_by};
+use super::{Draft, Figures, HotFunction, HotSite, NotJudged, Part, Proof, candidates, view_by};
 use crate::accesses::Pattern;
 
 /// Percent of the bytes of lines; the ends of a burst's stretch are in part its own.
@@ -25,8 +25,8 @@ const BUSY: f64 = 0.3;
 /// Lower than for other rules: stores retire without waiting for their lines, so few waits are seen even where they limit.
 const WAITS: f64 = 0.15;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let traced = figures.traced.as_ref().map_err(NotJudged::clone)?;
     Ok(candidates(traced, |one| draft(figures, one, traced.past_caches.unwrap_or(1.0))))
 }
 

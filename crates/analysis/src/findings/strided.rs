@@ -8,7 +8,8 @@
 
 use super::gain::{OVERLAP, REORDERED, busy, judged, left};
 use super::{
-    Draft, Figures, HotFunction, HotSite, Part, Proof, Walk, about, each_function, size, view_by,
+    Draft, Figures, HotFunction, HotSite, NotJudged, Part, Proof, Walk, about, each_function, size,
+    view_by,
 };
 use crate::accesses::Pattern;
 use crate::figure::Figure;
@@ -22,7 +23,7 @@ const PART: f64 = 0.3;
 /// Share of the restarts that are next to the run before.
 const ADJACENT: f64 = 0.5;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     each_function(figures, |one| draft(figures, one))
 }
 

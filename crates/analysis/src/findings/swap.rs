@@ -4,7 +4,7 @@
 //! that were only written out have no known cost for the program.
 
 use super::gain::stated;
-use super::{Draft, Figures, Proof, words};
+use super::{Draft, Figures, NotJudged, Proof, words};
 
 /// Whether swap may be where the major faults come from: the count is the machine's.
 pub(super) fn explains(figures: &Figures) -> bool {
@@ -12,11 +12,11 @@ pub(super) fn explains(figures: &Figures) -> bool {
     swapped.zip(major).is_some_and(|(swapped, major)| swapped >= 1.0 && swapped >= major)
 }
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
     let system = &figures.system;
     let major = figures.faults.major.value.ok_or("major faults were not counted")?;
     let Some(pages) = system.swapped.value else {
-        return Err(system.swapped.note.clone().unwrap_or_default());
+        return Err(system.swapped.note.clone().unwrap_or_default().into());
     };
     if major < 1.0 || !explains(figures) {
         return Ok(Vec::new());

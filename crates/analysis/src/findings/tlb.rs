@@ -12,7 +12,7 @@ use crate::accesses::Pattern;
 use crate::figure::Figure;
 
 use super::gain::judged;
-use super::{Draft, Figures, HotFunction, HotSite, Part, Proof, about, view};
+use super::{Draft, Figures, HotFunction, HotSite, NotJudged, Part, Proof, about, view};
 
 const PAGE: u64 = 4096;
 /// Least share of the time beyond the no-miss time: walks that other work hides cost nothing.
@@ -23,12 +23,12 @@ pub(super) const SEEN: Part<'static> = Part::Assumed([0.0, 0.4, 1.0]);
 /// Share of anonymous memory in huge pages, percent: above it few small pages are left to replace.
 const HUGE: f64 = 50.0;
 
-pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, String> {
-    let traced = figures.traced.as_ref().map_err(String::clone)?;
+pub(super) fn judge(figures: &Figures) -> Result<Vec<Draft>, NotJudged> {
+    let traced = figures.traced.as_ref().map_err(NotJudged::clone)?;
     let Some(cost) = &figures.walk_cost else {
         return Err(
             "the cost of a page walk was not measured, or 2 MiB pages are not available: run `fathom machine`"
-                .to_owned(),
+                .into(),
         );
     };
     if figures.faults.huge_percent.value.is_some_and(|percent| percent > HUGE) {

@@ -58,7 +58,7 @@ fn a_saturated_function_is_found_and_one_of_doubtful_rate_is_not() {
     let why = "this machine's bandwidth was not measured: run `fathom machine`";
     let unmeasured = HotFunction { of_reach: Metric::unavailable("percent", why).into(), ..busy };
     let found = findings(&with_function(unmeasured));
-    assert!(found.found.is_empty() && found.unjudged[0].why.contains("fathom machine"));
+    assert!(found.found.is_empty() && found.unjudged[0].why.text().contains("fathom machine"));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_loop_that_loads_again_is_named_with_its_fields() {
     let open = findings(&with(doubtful(&percent(40.0)), true));
     assert!(open.found.is_empty());
     let of_rule = open.unjudged.iter().find(|one| one.id == "repeated-loads").expect("in doubt");
-    assert!(of_rule.why.contains("apply to stuff"), "{}", of_rule.why);
+    assert!(of_rule.why.text().contains("apply to stuff"), "{:?}", of_rule.why);
     // Threads that take its line from each other come first.
     let line = SharedFigure { place: place("stuff"), ..shared(true, 80.0) };
     let contended = Figures { shared: Ok(vec![line]), ..with(percent(60.0), true) };
@@ -300,12 +300,12 @@ fn what_may_be_so_is_undecided_with_what_would_decide_it() {
     let found = findings(&chase(untimed));
     assert!(found.found.is_empty());
     assert_eq!((found.unjudged.len(), found.unjudged[0].id), (1, "pointer-chase"));
-    let why = &found.unjudged[0].why;
+    let why = found.unjudged[0].why.text();
     assert_eq!(why, "it may apply to loop, but it could not be timed: try a small input");
     let few = findings(&chase(waits(0.0, 20.0, 95.0)));
     assert!(few.found.is_empty());
     assert_eq!((few.unjudged.len(), few.unjudged[0].id), (1, "pointer-chase"));
-    let why = &few.unjudged[0].why;
+    let why = few.unjudged[0].why.text();
     assert!(
         why.contains("loop, but there were too few bursts") && why.contains("--repeat"),
         "{why}"

@@ -9,8 +9,8 @@ mod threads;
 use analysis::Figure;
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation, Restarts, Spent,
-    SystemFigures, Traced, WaitFigures, Waited, findings,
+    FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation, NotJudged, Restarts,
+    Spent, SystemFigures, Traced, WaitFigures, Waited, findings,
 };
 use analysis::memory::Class;
 use facts::{Evidence, Metric};
@@ -177,7 +177,7 @@ fn core_bound_is_said_where_nothing_else_is() {
     let few = Traced { ceiling: Some(2.0), ..Traced::default() };
     assert_eq!(ids(&Figures { traced: Ok(few), ..quiet() }), ["core-bound"]);
     // Nor is it said where threads could not be compared.
-    let uncompared = Figures { shared: Err("no two bursts".to_owned()), ..with(percent(7.0)) };
+    let uncompared = Figures { shared: Err("no two bursts".into()), ..with(percent(7.0)) };
     assert_eq!(ids(&uncompared), NOTHING);
     // Nor where threads spin: one second of CPU time, of which they computed the half.
     let half = threads::thread(0, 0.5, (0.0, 1.0));
@@ -191,8 +191,8 @@ fn core_bound_is_said_where_nothing_else_is() {
 #[test]
 fn what_cannot_be_judged_says_why() {
     let figures = Figures {
-        traced: Err("no burst was taken: see coverage for the reasons".to_owned()),
-        threads: Err("no samples".to_owned()),
+        traced: Err("no burst was taken: see coverage for the reasons".into()),
+        threads: Err("no samples".into()),
         ..quiet()
     };
     let found = findings(&figures);
@@ -203,8 +203,8 @@ fn what_cannot_be_judged_says_why() {
     let threads = ["barrier-waits"];
     assert_eq!(unjudged, [traced.as_slice(), rest.as_slice(), threads.as_slice()].concat());
     let unfollowed = Figures {
-        waits: Err("run `fathom collect threading`".to_owned()),
-        entries: Err("run `fathom collect system-overview`".to_owned()),
+        waits: Err(NotJudged::OtherAnalysis("run `fathom collect threading`".to_owned())),
+        entries: Err(NotJudged::OtherAnalysis("run `fathom collect system-overview`".to_owned())),
         quota: Some(2.0),
         system: SystemFigures {
             throttled: Metric::unavailable("s", "not counted"),

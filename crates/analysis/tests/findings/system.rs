@@ -85,7 +85,7 @@ fn waits_for_files_count_as_far_as_there_is_something_to_do_meanwhile() {
     // Without the switches of threads: a sign, and how to see more.
     let idle = |seconds, waiting| {
         let system = SystemFigures { io_wait: Metric::counted(seconds, "s"), ..quiet().system };
-        let waits = Err("not followed".to_owned());
+        let waits = Err("not followed".into());
         Figures { system, waits, waiting: Metric::counted(waiting, "s"), ..quiet() }
     };
     let found = findings(&idle(0.5, 0.5)).found;
@@ -100,7 +100,7 @@ fn waits_for_files_count_as_far_as_there_is_something_to_do_meanwhile() {
     assert_eq!(ids(&with_other_load(30.0)), NOTHING);
     let unjudged = findings(&with_other_load(30.0)).unjudged;
     assert!(
-        unjudged.iter().any(|rule| rule.id == "io-bound" && rule.why.contains("30 %")),
+        unjudged.iter().any(|rule| rule.id == "io-bound" && rule.why.text().contains("30 %")),
         "{unjudged:?}"
     );
 }
@@ -256,8 +256,8 @@ fn memory_on_another_node_seen_by_too_few_bursts() {
     let [unjudged] = &all.unjudged[..] else { panic!("{:?}", all.unjudged) };
     assert_eq!(unjudged.id, "remote-memory");
     assert!(
-        unjudged.why.starts_with("it may apply to sum, but there were too few bursts"),
-        "{}",
+        unjudged.why.text().starts_with("it may apply to sum, but there were too few bursts"),
+        "{:?}",
         unjudged.why
     );
     // What is local, and what nothing waits for, is in no doubt.

@@ -15,6 +15,7 @@ use super::{
     FaultFigures, Figures, NamedLocation, RemoteFigure, Spent, ThreadTime, Traced, UsedByAll,
 };
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
+use crate::findings::NotJudged;
 use crate::hotspots::Key;
 use crate::memory::{Memory, far_latencies};
 use crate::objects::{ObjectKind, Objects};
@@ -144,9 +145,9 @@ fn displaced(profile: &Profile<'_>, elapsed: f64, cpu: f64, others: &Metric) -> 
 
 fn remote(
     (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
-    traced: &Result<Traced, String>,
-) -> Result<Vec<RemoteFigure>, String> {
-    let functions = &traced.as_ref().map_err(String::clone)?.functions;
+    traced: &Result<Traced, NotJudged>,
+) -> Result<Vec<RemoteFigure>, NotJudged> {
+    let functions = &traced.as_ref().map_err(NotJudged::clone)?.functions;
     super::nodes::remote(profile, code, objects, functions)
 }
 
@@ -316,9 +317,9 @@ fn allocates(profile: &Profile<'_>, place: LocationId) -> bool {
         || name.starts_with("operator delete")
 }
 
-fn allocator(profile: &Profile<'_>) -> Result<Spent, String> {
+fn allocator(profile: &Profile<'_>) -> Result<Spent, NotJudged> {
     if profile.whole().is_empty() {
-        return Err(profile.why_no_samples().to_owned());
+        return Err(profile.why_no_samples().into());
     }
     let [mut all, mut in_program, mut counting] = [Weight::default(); 3];
     let mut askers: BTreeMap<LocationId, u64> = BTreeMap::new();
@@ -374,9 +375,9 @@ fn threads(
     profile: &Profile<'_>,
     work: &[Work],
     split: Option<&Threading>,
-) -> Result<Vec<ThreadTime>, String> {
+) -> Result<Vec<ThreadTime>, NotJudged> {
     if profile.whole().is_empty() && split.is_none() {
-        return Err(profile.why_no_samples().to_owned());
+        return Err(profile.why_no_samples().into());
     }
     let all = || profile.threads.all().iter().zip(work);
     let mut busiest: BTreeMap<Pid, &Work> = BTreeMap::new();

@@ -15,6 +15,7 @@ use facts::{Burst, Evidence, Metric, Page};
 
 use super::{HotFunction, NamedLocation};
 use crate::figure::Figure;
+use crate::findings::NotJudged;
 use crate::index_map::IndexMap;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
@@ -55,7 +56,7 @@ pub(super) fn remote(
     code: &TracedCode,
     objects: &Objects,
     functions: &[HotFunction],
-) -> Result<Vec<RemoteFigure>, String> {
+) -> Result<Vec<RemoteFigure>, NotJudged> {
     let nodes = &profile.recording.run.host.numa_nodes;
     let with_memory = profile.recording.run.host.memory_nodes().count();
     if with_memory < 2 {
@@ -63,7 +64,7 @@ pub(super) fn remote(
     }
     let snapshots = PageSnapshots::new(&profile.recording.pages);
     if snapshots.0.is_empty() {
-        return Err("on which NUMA nodes the program's pages lie was not recorded".to_owned());
+        return Err("on which NUMA nodes the program's pages lie was not recorded".into());
     }
     let mut watcher = Watcher {
         profile,
@@ -84,7 +85,7 @@ pub(super) fn remote(
     match figures.is_empty() && !functions.is_empty() {
         true => {
             Err("the NUMA nodes of the pages that bursts touched are unknown: record for longer"
-                .to_owned())
+                .into())
         }
         false => Ok(figures),
     }

@@ -11,6 +11,7 @@ use facts::Metric;
 
 use super::{NamedLocation, SharedFigure, Traced};
 use crate::figure::Figure;
+use crate::findings::NotJudged;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::sharing::{SharedLine, SharedLines, Sharing};
@@ -23,9 +24,9 @@ type Sharers = (bool, BTreeSet<FunctionId>, BTreeSet<Tid>);
 
 pub(super) fn shared<'s>(
     (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
-    traced: &Result<Traced, String>,
+    traced: &Result<Traced, NotJudged>,
     lines: impl FnOnce() -> Cow<'s, SharedLines>,
-) -> Result<Vec<SharedFigure>, String> {
+) -> Result<Vec<SharedFigure>, NotJudged> {
     if profile.threads.all().len() < 2 {
         return Ok(Vec::new());
     }
@@ -34,7 +35,7 @@ pub(super) fn shared<'s>(
         return Err(
             "no two bursts of different threads are close enough in time to compare: run for longer, or take more \
              bursts with -k burst-interval"
-                .to_owned(),
+                .into(),
         );
     }
     let (bursts, nanos) = traced_bursts(profile.recording, code)
@@ -119,7 +120,7 @@ fn line_name(objects: &Objects, line: &SharedLine, lines: usize) -> String {
 }
 
 /// The waits of the function of a place.
-fn waits(profile: &Profile<'_>, traced: &Result<Traced, String>, place: LocationId) -> Figure {
+fn waits(profile: &Profile<'_>, traced: &Result<Traced, NotJudged>, place: LocationId) -> Figure {
     let id = Some(profile.stacks.places[place.index()].function);
     let known = traced.as_ref().ok();
     let function = known.and_then(|traced| traced.functions.iter().find(|one| one.place.id == id));

@@ -6,6 +6,7 @@
 use base::Nanos;
 use facts::{CounterKind, KernelCause, Metric};
 
+use crate::findings::NotJudged;
 use crate::kernel::{entry_table, entry_time, observes_machine, only_of_machine};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -50,17 +51,17 @@ pub(super) fn system(profile: &Profile<'_>) -> SystemFigures {
 }
 
 /// By cause, most time first.
-pub(super) fn entries(profile: &Profile<'_>) -> Result<Vec<EntryFigure>, String> {
+pub(super) fn entries(profile: &Profile<'_>) -> Result<Vec<EntryFigure>, NotJudged> {
     if profile.recording.kernel_entries.is_empty() {
-        return Err(
+        return Err(NotJudged::OtherAnalysis(
             "entries into the kernel were not counted: `fathom collect system-overview` counts them"
                 .to_owned(),
-        );
+        ));
     }
     if observes_machine(profile) || only_of_machine(profile) {
         return Err(
             "entries into the kernel are those of the whole machine: see `fathom report kernel`"
-                .to_owned(),
+                .into(),
         );
     }
     let table = entry_table(profile, &Selection::default(), &[], 1);

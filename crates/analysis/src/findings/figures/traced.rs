@@ -14,6 +14,7 @@ use super::reloads::reloaded;
 use super::walks::walk;
 use super::{HotFunction, HotSite, NamedLocation, RepeatedFunction, Traced, Walk};
 use crate::accesses::{AccessRow, Pattern, line_uses};
+use crate::findings::NotJudged;
 use crate::findings::bandwidth;
 use crate::findings::reread::Stored;
 use crate::findings::steps::Steps;
@@ -47,7 +48,7 @@ pub(super) fn traced(
     code: &TracedCode,
     memory: &Memory<'_>,
     objects: &Objects,
-) -> Result<Traced, String> {
+) -> Result<Traced, NotJudged> {
     let (whole, functions) = memory.functions().map_err(|why| missing(profile, why))?;
     let asked = memory.asked();
     let (rows, steps) = (asked.accesses.rows.clone(), &asked.steps);
@@ -95,10 +96,13 @@ pub(super) fn traced(
 }
 
 /// An analysis that takes no bursts says so.
-fn missing(profile: &Profile<'_>, why: String) -> String {
+fn missing(profile: &Profile<'_>, why: String) -> NotJudged {
     match profile.recording.run.analysis {
-        Analysis::MemoryAccess => why,
-        other => format!("`fathom collect {}` traces no accesses: use `fathom run`", other.name()),
+        Analysis::MemoryAccess => NotJudged::Open(why),
+        other => NotJudged::OtherAnalysis(format!(
+            "`fathom collect {}` traces no accesses: use `fathom run`",
+            other.name()
+        )),
     }
 }
 

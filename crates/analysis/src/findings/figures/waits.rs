@@ -8,6 +8,7 @@ use base::{Nanos, Pid, RemoteAddr};
 use facts::{Evidence, Metric};
 
 use super::NamedLocation;
+use crate::findings::NotJudged;
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::LocationId;
@@ -61,13 +62,15 @@ pub(super) fn split(profile: &Profile<'_>) -> Option<Threading> {
 pub(super) fn waits(
     profile: &Profile<'_>,
     found: Option<&Threading>,
-) -> Result<WaitFigures, String> {
+) -> Result<WaitFigures, NotJudged> {
     let Some(found) = found else {
-        return Err("waits were not recorded: `fathom collect threading` records them".to_owned());
+        return Err(NotJudged::OtherAnalysis(
+            "waits were not recorded: `fathom collect threading` records them".to_owned(),
+        ));
     };
     let workers = Workers::new(found);
     if workers.threads.is_empty() {
-        return Err("no thread of it ran".to_owned());
+        return Err("no thread of it ran".into());
     }
     let sum = &workers.sum;
     let at = |reason, more| {

@@ -73,7 +73,7 @@ fn summed() -> Recording {
     test.build()
 }
 
-fn figure_of(recording: &Recording, nodes: [u32; 2]) -> Result<Vec<RemoteFigure>, String> {
+fn figure_of(recording: &Recording, nodes: [u32; 2]) -> Result<Vec<RemoteFigure>, NotJudged> {
     let page = |(half, node): (u64, u32)| Page {
         time: Nanos(0),
         pid: Pid(PID),
@@ -131,5 +131,5 @@ fn a_recording_without_nodes_cannot_tell() {
     let code = TracedCode::read(&recording);
     let profile = Profile::with_addresses(&recording, code.addresses());
     let found = remote(&profile, &code, &Objects::new(&profile), &[]);
-    assert!(found.is_err_and(|why| why.contains("was not recorded")));
+    assert!(found.is_err_and(|why| why.text().contains("was not recorded")));
 }
