@@ -87,7 +87,7 @@ fn a_burst_without_time_leaves_the_rate_of_operations() {
     };
     let (known, unknown) = (rate(Nanos(3_000_000)), rate(Nanos(0)));
     let value = |metric: &Metric| metric.value.expect("a value");
-    assert!(value(&known) > 0.5, "{known:?}");
+    assert!(value(&known) > 0.05, "{known:?}");
     assert!((value(&unknown) / value(&known) - 1.0).abs() < 0.2, "{unknown:?} {known:?}");
     assert!(unknown.high.is_some_and(f64::is_finite), "{unknown:?}");
 }
