@@ -54,14 +54,15 @@ def arguments():
 
 
 def geometries(options):
-    """What callgrind's caches are: sizes that the processor names, and of the last level also the size that latency shows."""
+    """What callgrind's caches are: sizes that the processor names, and that latency shows; of the last level also half of that."""
     machine = json.loads(common.run([options.fathom, "machine", "--format", "json"]))
     named = generate.caches_of_machine()
     ways = {cache["level"]: cache["ways"] for cache in machine["host"]["caches"] if cache["kind"] != "instruction"}
     seen = {cache["level"]: int(cache["bytes"]["value"]) for cache in machine["calibration"]["effective_caches"]}
     return {"l1": count.geometry(named.l1, ways.get(1, 8)), "l2": count.geometry(named.l2, ways.get(2, 8)),
             "l2 seen": count.geometry(min(named.l2, seen.get(2, named.l2)), ways.get(2, 8)),
-            "seen": count.geometry(seen.get(3, named.l3), ways.get(3, 16)), "named": count.geometry(named.l3, ways.get(3, 16))}
+            "seen": count.geometry(seen.get(3, named.l3), ways.get(3, 16)), "named": count.geometry(named.l3, ways.get(3, 16)),
+            "half": count.geometry(min(seen.get(3, named.l3), named.l3) // 2, ways.get(3, 16))}
 
 
 def kept(folder):

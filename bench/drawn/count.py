@@ -11,7 +11,9 @@ is fixed. Where the caches are not yet in turn then, it is nine repeats. What a 
   them in the cache (truth.h of the truth bench says more). Bytes written: dirty lines evicted; what is left
   at the end is freed, not written.
 - The second and the last level are taken at the size that a ladder of latencies shows and at the size that the processor
-  names; random pages and shared hosts make them differ. Shares and traffic are ranges; a wide one is no truth, and not scored.
+  names; random pages and shared hosts make them differ. The last one is taken at half the smaller of these, too: pages of a
+  set that nearly fills it fall into the same sets of the cache by chance, and threads share it. Shares and traffic are ranges; a
+  wide one is no truth, and not scored.
 
 What not: hardware prefetches, page-table walks, the kernel, other processes. Threads take turns under valgrind and share one
 first-level cache there.
@@ -28,6 +30,8 @@ MODIFYING = re.compile(r"^(lock )?(add|sub|adc|sbb|and|or|xor|inc|dec|neg|not|sh
 # Of instructions that read memory, those that also write it included: their number, and where they missed.
 OWN = ("loads", "stores", "l1_misses", "last_misses")
 REPEATS = 3
+# Sizes of the last level.
+LAST = ("seen", "named", "half")
 EVENTS = ("Ir", "Dr", "Dw", "D1mr", "D1mw", "DLmr", "DLmw", "DLdmr", "DLdmw", "ILdmr", "ILmr")
 # Where fewer of the loads than this leave the first level, it is not told apart which of the next serves them.
 FEW_LOADS = 0.01
@@ -152,9 +156,9 @@ def size_of(cache):
 
 
 def count(binary, phases, caches, store, repeats=REPEATS):
-    """{"l2", "l2 seen" (or None), "seen", "named": {key: [fixed, slopes...]}, "touched"}; kept in `store` by what it depends on.
+    """{"l2", "l2 seen" (or None), "seen", "named", "half": {key: [fixed, slopes...]}, "touched"}; kept in `store` by what it depends on.
 
-    `caches`: {"l1", "l2", "l2 seen", "seen", "named": geometry}; `seen` and `named` are the two sizes of the last level.
+    `caches`: {"l1", "l2", "l2 seen", "seen", "named", "half": geometry}; the last three are sizes of the last level.
     """
     with open(binary, "rb") as file:
         digest = hashlib.sha256(file.read() + SOURCE + json.dumps([caches, repeats]).encode())
@@ -178,6 +182,7 @@ def count(binary, phases, caches, store, repeats=REPEATS):
     # What fits into the smaller last level fits into the larger one.
     fits = counted["touched"] < min(size_of(caches["seen"]), size_of(caches["named"])) / 2
     counted["named"] = counted["seen"] if fits else counted_with("named")[0]
+    counted["half"] = counted["seen"] if fits else counted_with("half")[0]
     few = all(first - last <= FEW_LOADS * loads
               for first, last, loads in zip(*(counted["seen"][key] for key in ("l1_misses", "last_misses", "loads"))))
     counted["l2"] = None if few else counted_with("l2")[0]
@@ -189,6 +194,11 @@ def count(binary, phases, caches, store, repeats=REPEATS):
     return counted
 
 
+def ends(figures):
+    figures = list(figures)
+    return min(figures), max(figures)
+
+
 def truth_at(counted, repeats):
     """{quantity: (low, high)} of a whole run. Bytes, counts, percent of loads."""
     def at(cache, *keys):
@@ -196,10 +206,10 @@ def truth_at(counted, repeats):
                           for line in (counted[cache][key] for key in keys)))
 
     loads, stores = at("seen", "loads"), at("seen", "stores")
-    read = sorted(max(0, 64 * at(size, "DLmr", "DLmw", "ILmr") - counted["touched"]) for size in ("seen", "named"))
-    written = sorted(64 * at(size, "DLdmr", "DLdmw", "ILdmr") for size in ("seen", "named"))
+    read = ends(max(0, 64 * at(size, "DLmr", "DLmw", "ILmr") - counted["touched"]) for size in LAST)
+    written = ends(64 * at(size, "DLdmr", "DLdmw", "ILdmr") for size in LAST)
     first = at("seen", "l1_misses")
-    beyond = sorted(at(size, "last_misses") for size in ("seen", "named"))
+    beyond = ends(at(size, "last_misses") for size in LAST)
     truth = {"loads": (loads, loads), "stores": (stores, stores), "read": tuple(read), "write": tuple(written),
              "dram": (read[0] + written[0], read[1] + written[1])}
     shares = {"l1": (loads - first,) * 2, "dram": tuple(beyond)}

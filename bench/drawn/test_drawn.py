@@ -19,7 +19,8 @@ import generate  # noqa: E402
 import score  # noqa: E402
 
 CACHES = generate.Caches(l1=32 << 10, l2=1 << 20, l3=32 << 20)
-SMALL = {"l1": "32768,8,64", "l2": "131072,8,64", "l2 seen": "131072,8,64", "seen": "262144,16,64", "named": "524288,16,64"}
+SMALL = {"l1": "32768,8,64", "l2": "131072,8,64", "l2 seen": "131072,8,64", "seen": "262144,16,64", "named": "524288,16,64",
+         "half": "131072,16,64"}
 ELEMENTS = 1 << 18  # 2 MiB of doubles
 LOOPS = {
     # name: (flags, type, loop body, loads, stores per element; lines read, lines written per element of 64 bytes / size)
@@ -92,7 +93,7 @@ class Counting(unittest.TestCase):
                     line = ELEMENTS / 8  # elements of 8 bytes
                     self.near(counted["seen"]["loads"][1], loads * ELEMENTS)
                     self.near(counted["seen"]["stores"][1], stores * ELEMENTS)
-                    for size in ("seen", "named"):
+                    for size in count.LAST:
                         self.near(counted[size]["DLmr"][1] + counted[size]["DLmw"][1], lines * line)
                         self.near(counted[size]["DLdmr"][1] + counted[size]["DLdmw"][1], dirty * line)
                     # Written once, in pages that the kernel cleared: nothing of that is read from memory.
