@@ -68,7 +68,7 @@ pub(super) struct Trips {
     pub ratio: f64,
     /// Half of its 95 % interval.
     pub half: f64,
-    /// What told it, and how many of these.
+    /// What shows it, and how many of these.
     pub by: Witness,
     pub seen: usize,
 }

@@ -91,9 +91,10 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
         row.agreement = rate.and_then(|rate| seen.in_words(*one, rate));
         if let Some(position) = code.get(*one).parent {
             let outer = LoopId { position, ..*one };
-            let told = trip_counts.of(*one, &[outer], |_| Some(1.0)).map(|told| told.metric());
+            let derived =
+                trip_counts.of(*one, &[outer], |_| Some(1.0)).map(|derived| derived.metric());
             let by_paces = || trip_count(&row.iterations, iterations.get(&outer));
-            row.trip_count = told.unwrap_or_else(by_paces);
+            row.trip_count = derived.unwrap_or_else(by_paces);
             if let (Some(trips), true) = (seen.trips(&code, *one, &[outer]), own) {
                 let words = row.agreement.take().map_or(String::new(), |words| words + ", ");
                 let disagree = match half_share(&row.trip_count).zip(row.trip_count.value) {
@@ -249,10 +250,10 @@ fn around(one: &Time, left: &mut Vec<LoopId>, known: &Known<'_>) -> Option<Vec<L
 type Known<'a> = BTreeMap<LoopId, (LoopPace, &'a Time)>;
 
 /// What tells trips.
-type Seen<'a> = (&'a Code, &'a BurstCounts, &'a TripCounts);
+type Witnesses<'a> = (&'a Code, &'a BurstCounts, &'a TripCounts);
 
 /// The pace of a loop by those of loops around it and its trips, as it is known best.
-fn by_trips(one: LoopId, known: &Known<'_>, seen: Seen<'_>) -> Option<LoopPace> {
+fn by_trips(one: LoopId, known: &Known<'_>, seen: Witnesses<'_>) -> Option<LoopPace> {
     let (_, time) = known.get(&one)?;
     let has_odometer =
         |outer: &&LoopId| known.get(outer).is_some_and(|(row, _)| row.iterations.value.is_some());
@@ -267,18 +268,18 @@ fn trips(
     one: LoopId,
     around: &[LoopId],
     known: &Known<'_>,
-    (code, seen, counts): Seen<'_>,
+    (code, seen, counts): Witnesses<'_>,
 ) -> Option<Trips> {
     let in_bursts = seen.trips(code, one, around);
-    let told = counts.of(one, around, |outer| known.get(&outer)?.0.iterations.value);
+    let derived = counts.of(one, around, |outer| known.get(&outer)?.0.iterations.value);
     // Where both are known and surely differ, the code runs otherwise than it reads: neither is believed.
-    let differ = |told: Trips, seen: Trips| {
-        let off = (told.ratio - seen.ratio).abs();
-        off > SURELY * (told.half + seen.half) && off > UNLIKE_BURSTS * told.ratio
+    let differ = |derived: Trips, seen: Trips| {
+        let off = (derived.ratio - seen.ratio).abs();
+        off > SURELY * (derived.half + seen.half) && off > UNLIKE_BURSTS * derived.ratio
     };
-    match told.zip(in_bursts) {
-        Some((told, seen)) if differ(told, seen) => None,
-        _ => told.or(in_bursts),
+    match derived.zip(in_bursts) {
+        Some((derived, seen)) if differ(derived, seen) => None,
+        _ => derived.or(in_bursts),
     }
 }
 
@@ -292,7 +293,7 @@ fn by_trips_of(
     one: LoopId,
     around: &[LoopId],
     known: &Known<'_>,
-    seen: Seen<'_>,
+    seen: Witnesses<'_>,
 ) -> Option<LoopPace> {
     let (row, time) = known.get(&one)?;
     let outer = || around.iter().filter_map(|outer| known.get(outer));

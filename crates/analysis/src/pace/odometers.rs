@@ -80,8 +80,8 @@ impl LoopsInCode {
         };
         let passes: Vec<Vec<(BurstId, f64)>> = paced.iter().map(|(id, ..)| traced(*id)).collect();
         for (at, (id, row, time)) in paced.iter().enumerate() {
-            let is_told = code.last_per_iteration(*id, true).is_some();
-            let inside = if is_told { None } else { told_inside(at, &paced, &passes) };
+            let is_recorded = code.last_per_iteration(*id, true).is_some();
+            let inside = if is_recorded { None } else { recorded_inside(at, &paced, &passes) };
             let (iterations, traced) = match inside {
                 Some(inner) => (&paced[inner].1.iterations, &passes[inner]),
                 None => (&row.iterations, &passes[at]),
@@ -122,7 +122,7 @@ impl LoopsInCode {
 
 /// A loop whose iterations traces tell, in one without an access in each of its own: the one that they met most. What the code
 /// around it does is a part of what each of its iterations does.
-fn told_inside(
+fn recorded_inside(
     outer: usize,
     paced: &[(LoopId, LoopPace, Time)],
     passes: &[Vec<(BurstId, f64)>],

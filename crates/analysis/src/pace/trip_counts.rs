@@ -34,8 +34,8 @@ pub(super) struct Link {
 /// Runs of an inner loop that samples met.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runs {
-    told: u64,
-    untold: u64,
+    known: u64,
+    unknown: u64,
     /// Of 1 / iterations, and its square.
     sum: f64,
     squares: f64,
@@ -43,7 +43,7 @@ struct Runs {
     may_be_none: bool,
 }
 
-/// What samples told of all links.
+/// What samples show of all links.
 #[derive(Debug, Default)]
 pub(super) struct TripCounts(BTreeMap<Link, Runs>);
 
@@ -54,11 +54,11 @@ impl TripCounts {
         runs.may_be_none |= may_be_none;
         match iterations.filter(|count| *count > 0) {
             Some(count) => {
-                runs.told += 1;
+                runs.known += 1;
                 runs.sum += 1.0 / count as f64;
                 runs.squares += (count as f64).powi(-2);
             }
-            None => runs.untold += 1,
+            None => runs.unknown += 1,
         }
     }
 
@@ -122,8 +122,8 @@ impl TripCounts {
 
 impl Runs {
     fn trips(&self) -> Option<Trips> {
-        let n = self.told as f64;
-        if self.told < FEWEST || n < MOST * (self.told + self.untold) as f64 {
+        let n = self.known as f64;
+        if self.known < FEWEST || n < MOST * (self.known + self.unknown) as f64 {
             return None;
         }
         let mean = self.sum / n;
@@ -135,7 +135,7 @@ impl Runs {
             return None;
         }
         let half = Z_95 * relative / n.sqrt() / mean;
-        Some(Trips { seen: self.told as usize, ..trips(1.0 / mean, half) })
+        Some(Trips { seen: self.known as usize, ..trips(1.0 / mean, half) })
     }
 }
 
@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn what_too_few_samples_tell_is_not_known() {
-        let of = |told: u64, untold: u64| {
+        let of = |known: u64, unknown: u64| {
             let mut counts = TripCounts::default();
-            (0..told).for_each(|_| counts.add(link(1, 0, None), Some(5), false));
-            (0..untold).for_each(|_| counts.add(link(1, 0, None), None, false));
+            (0..known).for_each(|_| counts.add(link(1, 0, None), Some(5), false));
+            (0..unknown).for_each(|_| counts.add(link(1, 0, None), None, false));
             counts.of(one(1), &[one(0)], |_| Some(1.0)).map(|trips| trips.ratio.round())
         };
         assert_eq!(of(100, 0), Some(5.0));

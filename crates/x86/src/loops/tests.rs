@@ -314,13 +314,13 @@ fn a_second_way_out_leaves_the_iterations_open_unless_it_never_returns() {
         bytes.extend(end);
         of(&bytes)
     };
-    let told = |found: &Loops| {
+    let iterations = |found: &Loops| {
         let count = found.trip_count(0)?;
         count.iterations(count.first.known()?.cast_signed())
     };
-    assert_eq!(told(&with(&[0xc3])), None);
+    assert_eq!(iterations(&with(&[0xc3])), None);
     // call 1100; ud2
-    assert_eq!(told(&with(&[0xe8, 0xeb, 0, 0, 0, 0x0f, 0x0b])), Some(8));
+    assert_eq!(iterations(&with(&[0xe8, 0xeb, 0, 0, 0, 0x0f, 0x0b])), Some(8));
 }
 
 #[test]

@@ -100,9 +100,9 @@ impl Loops {
         let (exit, goes_on_if_taken) = self.exit(&one.natural)?;
         let order = self.once_blocks(wanted);
         let position = |block| order.iter().position(|at| *at == block);
-        let told = self.last_per_iteration(wanted, true);
-        let told = told.or_else(|| self.last_per_iteration(wanted, false))?;
-        let is_told_behind = position(self.graph.locate(told)?.block)? > position(exit)?;
+        let counted = self.last_per_iteration(wanted, true);
+        let counted = counted.or_else(|| self.last_per_iteration(wanted, false))?;
+        let is_counted_behind = position(self.graph.locate(counted)?.block)? > position(exit)?;
         let (difference, code) = self.compared(one.states.get(&exit)?, exit)?;
         let (stays, is_negated) = relation(code, goes_on_if_taken)?;
         let sign = |value: Linear| if is_negated { value.times(u64::MAX) } else { value };
@@ -116,7 +116,7 @@ impl Loops {
         let first = sign(replaced(&difference, |variable| value_in(&entry, variable))?);
         let guards = self.always(one.natural.header, region, states)?;
         let known = stays != Relation::Zero && step != 0;
-        known.then_some(TripCount { first, step, stays, may_be_none: is_told_behind, guards })
+        known.then_some(TripCount { first, step, stays, may_be_none: is_counted_behind, guards })
     }
 
     /// A loop that lies in no other one of its function, seen from the loop around a call of that function: the innermost one
