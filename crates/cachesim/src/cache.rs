@@ -3,6 +3,8 @@
 //! What not: where lines come from and go to (`hierarchy`), how sets work (`sets`). A fixed number of ways per set
 //! lets the compiler leave out what sets of any size need: that is worth three variants.
 
+use std::num::NonZeroU8;
+
 use base::Bytes;
 
 use crate::config::{ColdLines, Frames, Geometry, MAX_LINES, MAX_WAYS};
@@ -18,19 +20,41 @@ pub struct CacheAddress {
     pub set: usize,
 }
 
-/// The position of a line. This and [`Hit`] are small enough to be passed in registers.
+/// The position of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     pub set: u32,
     pub way: u8,
 }
 
-/// A line that was found.
+/// A line that was found. A result with it fits into a register: in memory, its bytes would be written singly and read together,
+/// for which a core waits until they are in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hit {
-    pub slot: Slot,
+    set: u32,
+    way: u8,
+    depth_and_one: NonZeroU8,
+}
+
+const _: () = assert!(size_of::<Result<Hit, FillClass>>() == 8);
+
+impl Hit {
+    #[inline]
+    pub fn new(Slot { set, way }: Slot, depth: u8) -> Hit {
+        Hit { set, way, depth_and_one: NonZeroU8::MIN.saturating_add(depth) }
+    }
+
+    /// Where it is.
+    #[inline]
+    pub fn slot(self) -> Slot {
+        Slot { set: self.set, way: self.way }
+    }
+
     /// Number of more recent lines in its set.
-    pub depth: u8,
+    #[inline]
+    pub fn depth(self) -> u8 {
+        self.depth_and_one.get() - 1
+    }
 }
 
 /// One level.

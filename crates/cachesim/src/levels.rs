@@ -6,7 +6,7 @@
 //! so to the nearest outer level that has it when it leaves, without becoming more recent there.
 
 use crate::access::Kind;
-use crate::cache::{Cache, CacheAddress, Hit};
+use crate::cache::{Cache, CacheAddress};
 use crate::config::Config;
 use crate::state::{Entry, LineState};
 use crate::tally::{FillClass, SiteTally};
@@ -58,16 +58,17 @@ impl Caches {
         }
         let address = self.l1.locate(line);
         match self.l1.look_up(address) {
-            Ok(Hit { slot, depth }) => {
-                tally.l1.add_hits(depth, 1);
+            Ok(hit) => {
+                tally.l1.add_hits(hit.depth(), 1);
                 if kind.stores() {
+                    let slot = hit.slot();
                     let state = self.l1.state(slot);
                     // Only the first store to a clean line is counted: it makes one write-back, however many follow.
                     if !state.is_dirtied() {
                         self.l1.set_state(slot, stored(state, tally));
                     }
                 }
-                Touched::Hit(depth)
+                Touched::Hit(hit.depth())
             }
             Err(class) => {
                 tally.l1.absent.add(class);
@@ -92,9 +93,9 @@ impl Caches {
             Some(l2) => {
                 let address = l2.locate(line);
                 match l2.look_up_far(address) {
-                    Ok(Hit { slot, depth }) => {
-                        tally.l2.add_hits(depth, 1);
-                        l2.state(slot)
+                    Ok(hit) => {
+                        tally.l2.add_hits(hit.depth(), 1);
+                        l2.state(hit.slot())
                     }
                     Err(class) => {
                         tally.l2.absent.add(class);
@@ -129,9 +130,9 @@ impl Caches {
         };
         let address = llc.locate(line);
         match llc.look_up_far(address) {
-            Ok(Hit { slot, depth }) => {
-                tally.llc.add_hits(depth, 1);
-                llc.state(slot)
+            Ok(hit) => {
+                tally.llc.add_hits(hit.depth(), 1);
+                llc.state(hit.slot())
             }
             Err(class) => {
                 tally.llc.absent.add(class);

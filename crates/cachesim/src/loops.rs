@@ -17,6 +17,9 @@
 //!   lines in unused sets. Then only changed accesses are simulated, each at its change. Calm ends when two lines
 //!   meet in a set, or a line is removed from L1.
 //!
+//! * *Restless*: where some accesses are at another line in each iteration, every iteration is one with a change. Then to look for
+//!   what does not change costs more than its hits, and all accesses are simulated.
+//!
 //! Accesses that remove lines (stores that bypass the caches, flushes) are simulated at their changes too. Repeated,
 //! they find nothing to remove, unless another access inserts the line: that is not calm. Stores: the
 //! simulated touch at a change makes the line dirty; repeated ones find it dirty.
@@ -72,6 +75,9 @@ impl Hierarchy {
             tally.count(&access.at(0), run.iterations.saturating_add(more));
         }
         let done = self.run_ahead(run);
+        if done == 0 {
+            return drive(self, run);
+        }
         let rest: Vec<LoopAccess> = run.accesses.iter().map(|access| access.from(done)).collect();
         let rest = LoopRun { accesses: &rest, iterations: run.iterations - done, ..*run };
         drive(self, &rest);
@@ -164,7 +170,10 @@ fn unchanged(access: &Access, stride: i64, shift: u32) -> u64 {
 pub(crate) fn drive<L: Levels>(levels: &mut L, run: &LoopRun<'_>) {
     if run.iterations > 0 && !run.accesses.is_empty() {
         let mut driver = Driver::new(levels, run);
-        driver.iterations(run.iterations);
+        match driver.is_restless() {
+            true => driver.restless(run.iterations),
+            false => driver.iterations(run.iterations),
+        }
     }
     for (index, access) in run.accesses.iter().take(run.partial).enumerate() {
         let (access, shift) = (access.at(run.iterations), levels.shift(index));
@@ -176,6 +185,9 @@ pub(crate) fn drive<L: Levels>(levels: &mut L, run: &LoopRun<'_>) {
 
 /// Up to this many cursors are compared pairwise; more, by their sets.
 const FEW: usize = 2;
+
+/// Of so many accesses one that is always at another line decides what is done with all of them.
+const RESTLESS: usize = 4;
 
 /// Finds lines in one set, in one pass over all cursors, none of which removes lines.
 #[derive(Default)]
@@ -239,6 +251,25 @@ impl<'a, L: Levels> Driver<'a, L> {
         let drops = run.accesses.iter().any(|access| access.kind.drops());
         let meetings = Meetings::default();
         Driver { levels, cursors, meetings, drops, steady: Vec::new() }
+    }
+
+    /// All iterations, of which each changes the lines of some accesses.
+    fn restless(&mut self, iterations: u64) {
+        for now in 0..iterations {
+            for index in 0..self.cursors.len() {
+                let cursor = &mut self.cursors[index];
+                if cursor.next <= now {
+                    cursor.move_to(self.levels, index, now);
+                }
+                self.touch(index, false);
+            }
+        }
+    }
+
+    /// Whether so many accesses are always at another line that it is restless.
+    fn is_restless(&self) -> bool {
+        let moves = |cursor: &&Cursor| cursor.access.stride.unsigned_abs() >> cursor.shift > 0;
+        self.cursors.iter().filter(moves).count() * RESTLESS >= self.cursors.len()
     }
 
     /// Invariant at the head of the loop: all iterations before `now` are done, and either something changes in

@@ -162,7 +162,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
         let way = set.order.newest();
         // Most touches are of the most recent line: test it first, before marks and recency.
         if set.entry(way).is_of(address.line) && set.generation == self.generation {
-            return Ok(Hit { slot: slot(address.set, way), depth: 0 });
+            return Ok(Hit::new(slot(address.set, way), 0));
         }
         if set.generation != self.generation {
             return Err(self.absent(0));
@@ -192,7 +192,7 @@ impl<const N: usize, O: Order> Sets<N, O> {
             return Err(self.absent(filled));
         };
         let depth = set.order.promote(way, self.ways);
-        Ok(Hit { slot: slot(address.set, way), depth })
+        Ok(Hit::new(slot(address.set, way), depth))
     }
 
     pub fn find(&self, line: u64) -> Option<Slot> {

@@ -9,7 +9,7 @@
 //! [`crate::DEPTHS`] of fully associative first levels count as the deepest.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
-use crate::cache::{Cache, Hit};
+use crate::cache::Cache;
 use crate::config::{ColdLines, ConfigError, Frames, Geometry};
 use crate::levels::Touched;
 use crate::loops::{Levels, drive};
@@ -164,9 +164,9 @@ impl Tlb {
         };
         let address = first.locate(tag);
         let class = match first.look_up(address) {
-            Ok(Hit { depth, .. }) => {
-                self.tallies[site].first.add_hits(depth, 1);
-                return Touched::Hit(depth);
+            Ok(hit) => {
+                self.tallies[site].first.add_hits(hit.depth(), 1);
+                return Touched::Hit(hit.depth());
             }
             Err(class) => class,
         };
@@ -176,7 +176,7 @@ impl Tlb {
         if let Some(second) = &mut self.second {
             let (tally, address) = (&mut self.tallies[site].second, second.locate(tag));
             match second.look_up_far(address) {
-                Ok(Hit { depth, .. }) => tally.add_hits(depth, 1),
+                Ok(hit) => tally.add_hits(hit.depth(), 1),
                 Err(class) => {
                     tally.absent.add(class);
                     second.fill(address, LineState::fetched(class));
