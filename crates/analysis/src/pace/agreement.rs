@@ -93,14 +93,6 @@ impl Trips {
         let interval = (self.ratio - self.half, self.ratio + self.half);
         Metric::with_interval(self.evidence(), self.ratio, "count", interval, self.seen as u64)
     }
-
-    pub(super) fn in_words(&self) -> String {
-        let by = match self.by {
-            Witness::Bursts => "bursts",
-            Witness::Samples => "samples",
-        };
-        format!("{:.4} trips in {} {by}", self.ratio, self.seen)
-    }
 }
 
 /// A translated block: the loops around it, and those of which it runs the instruction that tells their iterations, with its

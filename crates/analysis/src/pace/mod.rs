@@ -22,7 +22,7 @@ use base::{CodeAddress, FileOffset};
 use facts::{Evidence, Frame, Metric, Recording, SlotBase};
 use x86::Variable;
 
-use self::agreement::{BurstCounts, Trips};
+use self::agreement::{BurstCounts, Trips, Witness};
 use self::code::{Code, LoopId};
 use self::estimate::{NOT_READ, Pace, TOO_WIDE, pace, seconds};
 pub use self::odometers::LoopName;
@@ -331,7 +331,12 @@ fn by_trips_of(
         iterations: metric(rate * time.seconds, in_all, "count"),
         odometer: (!carriers.is_empty()).then(|| {
             let carriers = carriers.join(" and ");
-            format!("{carriers}, {}", trips.in_words())
+            match trips.by {
+                Witness::Bursts => {
+                    format!("{carriers}, {:.4} trips in {} bursts", trips.ratio, trips.seen)
+                }
+                Witness::Samples => format!("{carriers} × trips"),
+            }
         }),
         ..row.clone()
     })

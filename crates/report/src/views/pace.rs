@@ -48,7 +48,7 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     columns.name("agreement", "Agreement", CellStyle::Text, "agreement", |(row, _)| {
         Cell::text_or_missing(row.agreement.as_deref())
     });
-    columns.name("limit", "Limited by", CellStyle::Text, "limit of the core", |(_, limit)| {
+    columns.name("limit", "Limited by", CellStyle::Text, "core limit", |(_, limit)| {
         let words = |limit: &LoopLimit| words(limit.cause.name(), limit.instruction.as_deref());
         Cell::text_or_missing(limit.as_ref().map(words).as_deref())
     });
