@@ -60,7 +60,7 @@ impl Plan {
             cpus,
             nodes,
             thread_counts,
-            memory: memory(host, notes),
+            memory: Bytes(available(host, notes).0 / MEMORY_SHARE),
             hurried: time_limit < HURRIED,
         }
     }
@@ -75,8 +75,8 @@ fn thread_counts(all: usize) -> Vec<usize> {
     counts
 }
 
-/// A quarter of what the kernel says is available, or of what our cgroup's limit leaves.
-fn memory(host: &Host, notes: &mut Vec<String>) -> Bytes {
+/// What the kernel says is available, or what our cgroup's limit leaves.
+pub(crate) fn available(host: &Host, notes: &mut Vec<String>) -> Bytes {
     let meminfo = live::read("/proc/meminfo").unwrap_or_default();
     let available = machine::text::value_of(&meminfo, "MemAvailable").map(machine::text::size);
     let mut available = match available {
@@ -86,21 +86,16 @@ fn memory(host: &Host, notes: &mut Vec<String>) -> Bytes {
             host.memory_bytes / 4
         }
     };
-    // Version 2 of cgroups, then version 1. Without a limit version 2 says `max`, which is no
-    // number.
-    for (limit, used) in [
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ] {
-        let number = |path| live::read(path)?.trim().parse::<u64>().ok();
-        if let (Some(limit), Some(used)) = (number(limit), number(used)) {
+    for (limit, used) in
+        machine::memory_limits(&live::read("/proc/self/cgroup").unwrap_or_default())
+    {
+        let number = |path: &str| live::read(path)?.trim().parse::<u64>().ok();
+        // Without a limit version 2 says `max`, which is no number.
+        if let (Some(limit), Some(used)) = (number(&limit), number(&used)) {
             available = available.min(limit.saturating_sub(used));
         }
     }
-    Bytes(available / MEMORY_SHARE)
+    Bytes(available)
 }
 
 #[cfg(test)]

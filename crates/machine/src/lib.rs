@@ -30,7 +30,7 @@ mod topology;
 pub use fingerprint::fingerprint;
 pub use host::describe;
 pub use snapshot::{Snapshot, Source};
-pub use surroundings::has_core_counters;
+pub use surroundings::{has_core_counters, memory_limits};
 pub use topology::placement;
 
 /// Why a piece of text was not understood.

@@ -121,6 +121,8 @@ const V2_MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const V1_MOUNTS: [&str; 3] =
     ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpuacct,cpu"];
 
+const V1_MEMORY: &str = "/sys/fs/cgroup/memory";
+
 /// Deeper cgroup paths are cut: the kernel's own limit is far lower in practice.
 const DEEPEST_CGROUP: usize = 64;
 
@@ -136,16 +138,16 @@ fn with_ancestors(mount: &str, path: &str) -> Vec<String> {
     (0..=parts.len()).rev().map(|depth| [&[mount], &parts[..depth]].concat().join("/")).collect()
 }
 
-/// (is version 2, path) of the CPU controller in `/proc/self/cgroup` (man 7 cgroups).
-fn cpu_cgroups(cgroups: &str) -> Vec<(bool, &str)> {
+/// (is version 2, path) of a controller in `/proc/self/cgroup` (man 7 cgroups).
+fn cgroups_of<'a>(cgroups: &'a str, wanted: &str) -> Vec<(bool, &'a str)> {
     cgroups
         .lines()
         .filter_map(|line| {
             let mut fields = line.splitn(3, ':');
             let (hierarchy, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
             let version_2 = hierarchy == "0" && controllers.is_empty();
-            let has_cpu = controllers.split(',').any(|controller| controller == "cpu");
-            (version_2 || has_cpu).then_some((version_2, path))
+            let is_wanted = controllers.split(',').any(|controller| controller == wanted);
+            (version_2 || is_wanted).then_some((version_2, path))
         })
         .collect()
 }
@@ -153,7 +155,7 @@ fn cpu_cgroups(cgroups: &str) -> Vec<(bool, &str)> {
 /// The directories that may limit us.
 fn quota_directories(cgroups: &str) -> Vec<(bool, String)> {
     let mut directories = Vec::new();
-    for (version_2, path) in cpu_cgroups(cgroups) {
+    for (version_2, path) in cgroups_of(cgroups, "cpu") {
         let mounts: &[&str] = if version_2 { &V2_MOUNTS } else { &V1_MOUNTS };
         for mount in mounts {
             directories.extend(
@@ -162,6 +164,22 @@ fn quota_directories(cgroups: &str) -> Vec<(bool, String)> {
         }
     }
     directories
+}
+
+/// The files with the limit of memory and with its use, of the cgroup that `/proc/self/cgroup` names and of all above it.
+#[must_use]
+pub fn memory_limits(cgroups: &str) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for (version_2, path) in cgroups_of(cgroups, "memory") {
+        let (mounts, limit, used): (&[&str], _, _) = match version_2 {
+            true => (&V2_MOUNTS, "memory.max", "memory.current"),
+            false => (&[V1_MEMORY], "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        };
+        for directory in mounts.iter().flat_map(|mount| with_ancestors(mount, path)) {
+            files.push((format!("{directory}/{limit}"), format!("{directory}/{used}")));
+        }
+    }
+    files
 }
 
 /// The files to read for [`cpu_quota`].
@@ -201,4 +219,30 @@ pub(crate) fn cpu_quota(snapshot: &Snapshot, problems: &mut Vec<String>) -> Opti
         }
     }
     lowest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_limited_by_each_cgroup_up_to_the_root() {
+        let limits = |text| -> Vec<String> {
+            memory_limits(text).into_iter().map(|(limit, _)| limit).collect()
+        };
+        let version_2 = limits("0::/a/b\n");
+        let root = "/sys/fs/cgroup";
+        let own = ["/a/b", "/a", ""].map(|path| format!("{root}{path}/memory.max"));
+        assert_eq!(version_2[..3], own);
+        assert_eq!(
+            memory_limits("4:memory:/x\n5:cpu:/y\n")[0],
+            (
+                format!("{root}/memory/x/memory.limit_in_bytes"),
+                format!("{root}/memory/x/memory.usage_in_bytes")
+            )
+        );
+        let outside = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/unified/memory.max"];
+        assert_eq!(limits("0::/../x\n"), outside);
+        assert_eq!(limits("5:cpu:/y\nnonsense\n"), [""; 0]);
+    }
 }
