@@ -300,7 +300,7 @@ fn certain(samples: &Samples) -> impl Iterator<Item = (f64, &Point)> {
 }
 
 /// Bus bytes per program byte.
-fn bus_factor(kernel: Kernel) -> f64 {
+pub(crate) fn bus_factor(kernel: Kernel) -> f64 {
     kernel.bus_bytes_per_element() as f64 / kernel.program_bytes_per_element() as f64
 }
 

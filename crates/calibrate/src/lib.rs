@@ -25,6 +25,7 @@ mod load;
 mod nodes;
 mod operations;
 mod plan;
+pub mod reading;
 mod sample_cost;
 mod statistics;
 mod workers;

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use calibrate::reading::Reader;
 use calibrate::{Options, measure};
-use facts::host::Calibration;
+use facts::host::{Calibration, ReadingMoment};
 use facts::{Evidence, Metric};
 
 fn all_metrics(calibration: &Calibration) -> Vec<&Metric> {
@@ -29,6 +30,31 @@ fn all_metrics(calibration: &Calibration) -> Vec<&Metric> {
     ];
     metrics.extend(single.into_iter().flatten());
     metrics
+}
+
+/// Against a measurement of the same seconds; its figures are not judged.
+fn reading(host: &facts::host::Host, stored: &Calibration) {
+    let reader = Reader::new(host, stored);
+    let reading = match reader.and_then(|reader| reader.read(ReadingMoment::After)) {
+        Ok(reading) => reading,
+        Err(why) => {
+            println!("skipped: no reading: {why}");
+            return;
+        }
+    };
+    assert!(reading.bytes >= 4 << 20 && reading.took_seconds > 0.0 && !reading.points.is_empty());
+    for point in &reading.points {
+        let same = |one: &&facts::host::BandwidthPoint| {
+            (&one.kernel, one.threads) == (&point.kernel, point.threads)
+        };
+        assert!(stored.bandwidth.iter().any(|one| same(&one)), "{point:?}");
+        let (value, ends) = (point.bus.value.expect("passes"), (point.bus.low, point.bus.high));
+        assert!(!point.passes.is_empty() && point.passes.iter().all(|rate| *rate > 0.0));
+        assert!(ends.0.expect("low") <= value && value <= ends.1.expect("high"), "{point:?}");
+    }
+    // What there is nothing to compare with is not read.
+    let none = Calibration { bandwidth: Vec::new(), ..stored.clone() };
+    assert!(Reader::new(host, &none).is_err());
 }
 
 #[test]
@@ -56,6 +82,7 @@ fn a_short_measurement_gives_sound_metrics() {
             && !calibration.flops.is_empty()
     );
     assert_eq!(calibration.fingerprint, machine::fingerprint(&host));
+    reading(&host, &calibration);
     let text = serde_json::to_string(&calibration).expect("plain data");
     let again: Calibration = serde_json::from_str(&text).expect("our own");
     assert_eq!(all_metrics(&again).len(), all_metrics(&calibration).len());

@@ -343,6 +343,45 @@ pub struct BandwidthPeak<'a> {
     pub reached_by: Option<String>,
 }
 
+/// Whether a reading was taken before the program started or after it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadingMoment {
+    /// Just before it started.
+    Before,
+    /// Right after its end.
+    After,
+}
+
+/// A short reading of the memory's speed, next to a run: a [`Calibration`] may be hours old, and a virtual machine's
+/// neighbours change.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MemoryReading {
+    /// Before or after the run.
+    pub moment: ReadingMoment,
+    /// When, seconds since 1970.
+    pub measured_unix: u64,
+    /// How long it took, seconds.
+    pub took_seconds: f64,
+    /// The memory that it passed over, bytes.
+    pub bytes: u64,
+    /// What it measured.
+    pub points: Vec<ReadingPoint>,
+}
+
+/// A kernel's rate in a reading.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ReadingPoint {
+    /// As [`BandwidthPoint::kernel`]; its bus traffic is certain.
+    pub kernel: String,
+    /// Threads.
+    pub threads: u32,
+    /// As [`BandwidthPoint::bus`]: the median of the passes. Passes that other programs disturbed are lost.
+    pub bus: Metric,
+    /// Each pass, in the order in which they were made, GB/s.
+    pub passes: Vec<f64>,
+}
+
 /// Cost of an operation of the core with its data in registers or L1.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OperationCost {

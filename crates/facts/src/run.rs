@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Calibration, Host};
+use crate::host::{Calibration, Host, MemoryReading};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
@@ -354,6 +354,9 @@ pub struct Run {
     pub host: Host,
     /// What the machine can do, when it was measured.
     pub calibration: Option<Calibration>,
+    /// Readings of the memory's speed next to this run; empty where none was taken, and in results of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_readings: Vec<MemoryReading>,
     /// Knobs that differ from their defaults.
     pub knobs: BTreeMap<String, String>,
     /// Size limit of the result, bytes.

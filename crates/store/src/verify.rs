@@ -116,6 +116,11 @@ pub const INVARIANTS: &[Invariant] = &[
         events::runs_in_order,
     ),
     invariant(
+        "readings-proper",
+        "a run has at most two readings of the memory's speed, and their rates are positive and within their intervals",
+        events::readings_proper,
+    ),
+    invariant(
         "sorted-by-time",
         "samples, faults and sampled accesses are in order of time",
         events::sorted_by_time,

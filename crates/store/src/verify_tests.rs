@@ -4,6 +4,7 @@ use base::{
     AllocationId, BlockId, BurstId, Bytes, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, NodeId,
     Picos, Pid, RemoteAddr, StackId, Tid,
 };
+use facts::host::{MemoryReading, ReadingMoment, ReadingPoint};
 use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
     BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, CountedEvent, Counter,
@@ -491,6 +492,17 @@ const BREAKS: &[Break] = &[
         let start_ns = r.run.elapsed_ns + 1;
         let (elapsed_ns, exit) = (None, ExitKind::Unknown);
         r.run.runs = vec![OneRun { pid: 1, start_ns, elapsed_ns, exit }];
+    }),
+    ("readings-proper", |r| {
+        let bus = facts::Metric::counted(-1.0, "GB/s");
+        let kernel = "load".to_owned();
+        r.run.memory_readings = vec![MemoryReading {
+            moment: ReadingMoment::After,
+            measured_unix: 1,
+            took_seconds: 0.06,
+            bytes: 1 << 28,
+            points: vec![ReadingPoint { kernel, threads: 1, bus, passes: Vec::new() }],
+        }];
     }),
     ("faults-within-count", |r| {
         r.faults = (0..4).map(|time| fault(time, FaultKind::Minor)).collect();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use facts::host::{
     BandwidthPoint, Calibration, CpuGroup, CpuPart, EarlierPeak, EffectiveCache, FlopsPoint,
-    LatencyPoint, NodePair, NumaNode, SampleDistance,
+    LatencyPoint, MemoryReading, NodePair, NumaNode, ReadingMoment, ReadingPoint, SampleDistance,
 };
 use facts::{
     BranchReplay, ExitKind, Metric, OneRun, Rank, Run, Source, SourceEvent, TimedLoadOverhead,
@@ -64,6 +64,14 @@ fn full() -> Run {
         earlier_peaks: vec![EarlierPeak { measured_unix: 1, gb_per_s: 1.0 }],
         ..Calibration::default()
     });
+    let kernel = "load".to_owned();
+    run.memory_readings = vec![MemoryReading {
+        moment: ReadingMoment::After,
+        measured_unix: 1,
+        took_seconds: 0.0625,
+        bytes: 1,
+        points: vec![ReadingPoint { kernel, threads: 1, bus: metric(), passes: vec![1.0] }],
+    }];
     run
 }
 

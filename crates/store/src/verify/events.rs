@@ -5,7 +5,9 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{Nanos, ThreadId};
-use facts::{CounterKind, ExitKind, FaultKind, LostSource, NoteSubject, RunState, ThreadEventKind};
+use facts::{
+    CounterKind, ExitKind, FaultKind, LostSource, Metric, NoteSubject, RunState, ThreadEventKind,
+};
 
 use super::{Report, Subject, allocations};
 
@@ -66,6 +68,26 @@ pub(super) fn runs_in_order(subject: &Subject<'_>, report: &mut Report) {
         if next.is_some() && (one.exit != ExitKind::Code(0) || one.elapsed_ns.is_none()) {
             report
                 .add(|| format!("a run follows run {}, which ended by {:?}", number + 1, one.exit));
+        }
+    }
+}
+
+pub(super) fn readings_proper(subject: &Subject<'_>, report: &mut Report) {
+    let readings = &subject.recording.run.memory_readings;
+    if readings.len() > 2 {
+        report.add(|| format!("{} readings of the memory's speed", readings.len()));
+    }
+    let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
+    for point in readings.iter().flat_map(|reading| &reading.points) {
+        let Metric { value, low, high, .. } = &point.bus;
+        let within = value.is_none_or(|value| {
+            let ends = (low.unwrap_or(value), high.unwrap_or(value));
+            is_rate(ends.0) && ends.0 <= value && value <= ends.1 && is_rate(ends.1)
+        });
+        if !within || point.threads == 0 || !point.passes.iter().all(|rate| is_rate(*rate)) {
+            report.add(|| {
+                format!("{} with {} threads: {:?}", point.kernel, point.threads, point.bus)
+            });
         }
     }
 }
