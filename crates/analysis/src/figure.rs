@@ -80,6 +80,21 @@ impl Figure {
         Figure { metric, replicates: replicates.map(|all| all.map(part)), sharper }
     }
 
+    /// The same with a remark for the reader.
+    pub(crate) fn noted(self, note: &str) -> Figure {
+        Figure { metric: self.metric.noted(note), ..self }
+    }
+
+    /// Divided by something that is about 1. A figure without replicates stays as it is.
+    pub(crate) fn over(self, doubt: &Estimate) -> Figure {
+        let Figure { metric, replicates: Some(all), sharper } = self else { return self };
+        let all = all / doubt;
+        let (low, high) = all.interval();
+        let metric =
+            Metric { value: Some(all.point()), low: Some(low), high: Some(high), ..metric };
+        Figure { metric, replicates: Some(all), sharper }
+    }
+
     /// The sum of parts of one whole, each like `first`, no more than `most`. Parts that grow at the cost of each other are known
     /// better together than alone.
     pub(crate) fn sum<'a>(

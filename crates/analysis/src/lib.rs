@@ -29,6 +29,7 @@ pub mod heap;
 pub mod hotspots;
 mod index_map;
 pub mod kernel;
+pub mod machine_then;
 pub mod marked;
 pub mod memory;
 pub mod moments;

@@ -3,9 +3,11 @@
 //! What not: figures. Every view starts from a [`Profile`].
 
 use base::{CodeAddress, Nanos};
+use facts::host::Calibration;
 use facts::{CounterKind, LostSource, Pauses, Privilege, Recording, SamplingMethod};
 
 use crate::index_map::IndexMap;
+use crate::machine_then::MachineThen;
 use crate::parallel;
 use crate::selection::Selection;
 use crate::stack::{NodeIndex, Stacks};
@@ -50,6 +52,8 @@ pub struct Profile<'a> {
     pub threads: ThreadTable,
     /// Types of traced accesses.
     pub types: SiteTypes,
+    /// What the machine could do then; `None` where it was never measured.
+    pub machine: Option<MachineThen<'a>>,
     cells: Vec<Cell>,
     stack_cells: Vec<StackCell>,
     whole: Weight,
@@ -77,7 +81,14 @@ impl<'a> Profile<'a> {
         stack_cells.iter().for_each(|cell| whole.merge(&cell.weight));
         let types = SiteTypes::read(recording);
         let pauses = recording.pauses();
-        Profile { recording, stacks, threads, types, cells, stack_cells, whole, pauses }
+        let machine = MachineThen::of(&recording.run);
+        Profile { recording, stacks, threads, types, machine, cells, stack_cells, whole, pauses }
+    }
+
+    /// The figures of the machine, with the memory's bandwidth as of the run.
+    #[must_use]
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.machine.as_ref().map(MachineThen::calibration)
     }
 
     /// The samples of the selected threads and time, summed per thread and stack, in a fixed order.

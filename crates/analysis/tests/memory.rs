@@ -5,7 +5,10 @@ mod common;
 use analysis::memory::{Bands, Certainty, Class, Limit, Memory, Mix, Verdict};
 use analysis::{Key, Profile, Selection, TracedCode};
 use base::{BlockId, Nanos, Picos};
-use facts::host::{BandwidthPoint, Calibration, FlopsPoint, LevelBandwidth};
+use facts::host::{
+    BandwidthPoint, Calibration, FlopsPoint, LevelBandwidth, MemoryReading, ReadingMoment,
+    ReadingPoint,
+};
 use facts::{
     BurstEnd, BurstFlavour, CounterKind, Evidence, IterationTime, Metric, NoMissOutcome,
     NoMissTime, Recording,
@@ -161,6 +164,70 @@ fn the_no_miss_time_gives_the_memory_bound_share() {
     });
     recording.no_miss_times[0].outcome = NoMissOutcome::Measured(time(Picos(30_000)));
     with(&recording, |memory| assert!(memory.bound().is_err(), "ten times the native time"));
+}
+
+/// The stream of 10.7 GB/s, where the machine's peak with one thread was so many times as high as stored when it ran.
+fn judged(stored: f64, read: Option<f64>) -> (Metric, Metric, Verdict) {
+    let (test, block) = streaming();
+    let mut recording = finished(test);
+    let time =
+        IterationTime { repetitions: 100, median: Picos(750), low: Picos(750), high: Picos(750) };
+    let outcome = NoMissOutcome::Measured(time);
+    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
+    let calibration = recording.run.calibration.as_mut().expect("one");
+    for point in &mut calibration.bandwidth {
+        point.bus = point.bus.times(stored, "GB/s");
+    }
+    let points = calibration.bandwidth.iter().map(|point| ReadingPoint {
+        kernel: point.kernel.clone(),
+        threads: point.threads,
+        bus: point.bus.times(read.unwrap_or(1.0), "GB/s"),
+        passes: Vec::new(),
+    });
+    let points = points.collect();
+    let (moment, measured_unix) = (ReadingMoment::After, 1);
+    let reading = MemoryReading { moment, measured_unix, took_seconds: 0.06, bytes: 1, points };
+    recording.run.memory_readings = read.map(|_| reading).into_iter().collect();
+    with(&recording, |memory| {
+        (Metric::clone(&memory.of_reach()), memory.reach(), memory.verdict(&memory.bound()))
+    })
+}
+
+/// 10.7 of 20 GB/s; of the 30 that the machine had then; of the 11.5.
+#[test]
+fn a_run_is_judged_by_the_speed_that_memory_had_then() {
+    let (of, reach, _) = judged(1.0, None);
+    within(&of, 1067.0 / 20.0, 2.0);
+    assert_eq!((reach.low, reach.high, reach.note), (Some(20.0), Some(20.0), None));
+    let (same, unchanged, _) = judged(1.0, Some(1.05));
+    assert_eq!((same, unchanged), (of.clone(), judged(1.0, None).1));
+    let (of, reach, verdict) = judged(1.0, Some(1.5));
+    within(&of, 1067.0 / 30.0, 2.0);
+    within(&reach, 30.0, 0.1);
+    assert!(of.high.expect("high") / of.low.expect("low") > 1.15, "{of:?}");
+    assert!(reach.note.is_some_and(|note| note.contains("50 % faster")));
+    assert_ne!(verdict.class, Some(Class::Bandwidth), "{}", verdict.why);
+    let (of, _, verdict) = judged(1.0, Some(0.58));
+    within(&of, 1067.0 / 11.6, 2.0);
+    assert_eq!(verdict.class, Some(Class::Bandwidth), "{}", verdict.why);
+}
+
+/// Stored when the machine was slow: 10.7 GB/s of 8, and of the 12 of the best kernel; of 5, and 7.5.
+#[test]
+fn a_peak_that_is_too_low_is_said_to_be() {
+    let (of, _, verdict) = judged(0.4, None);
+    within(&of, 1067.0 / 12.0, 2.0);
+    assert!(of.note.is_some_and(|note| note.contains("of the highest rate")));
+    assert_eq!(verdict.class, Some(Class::Bandwidth), "{}", verdict.why);
+    let (of, _, verdict) = judged(0.25, None);
+    assert_eq!((of.value, verdict.class), (None, None));
+    for text in [of.note.unwrap_or_default(), verdict.why] {
+        assert!(text.contains("that peak is too low (`fathom machine --refresh`"), "{text}");
+    }
+    // A reading at the run repairs that.
+    let (of, _, verdict) = judged(0.25, Some(2.3));
+    within(&of, 1067.0 / 11.5, 2.0);
+    assert_eq!(verdict.class, Some(Class::Bandwidth), "{}", verdict.why);
 }
 
 /// Sums an array of so many bytes again and again, in steps of 32 bytes, at 10.5 GB/s.

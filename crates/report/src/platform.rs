@@ -91,6 +91,7 @@ pub fn platform(prepared: &Prepared<'_>, result: &str) -> String {
                 .to_owned(),
         );
     }
+    notes.extend(prepared.profile.machine.as_ref().and_then(|then| then.note.clone()));
     let several = host.numa_nodes.len() > 1;
     let distances = host.numa_nodes.iter().filter(|_| several);
     let document = PlatformDocument {
@@ -105,7 +106,7 @@ pub fn platform(prepared: &Prepared<'_>, result: &str) -> String {
             .map(|node| NodeDistances { node: node.id, to: node.distances.clone() })
             .collect(),
         node_pairs: run.calibration.as_ref().map_or(Vec::new(), |found| found.node_pairs.clone()),
-        levels: levels(host, run.calibration.as_ref(), &prepared.memory()),
+        levels: levels(host, prepared.profile.calibration(), &prepared.memory()),
         notes,
     };
     // Only maps with keys that are not text can fail to serialise, and there are none.

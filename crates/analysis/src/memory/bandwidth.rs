@@ -241,7 +241,7 @@ fn over_time(
 
 /// What one thread moves at most, bytes per second.
 pub(super) fn most_of_one_thread(profile: &Profile<'_>) -> f64 {
-    let calibration = profile.recording.run.calibration.as_ref();
+    let calibration = profile.calibration();
     calibration.and_then(one_thread).unwrap_or(MOST_OF_ONE_THREAD) * GIGA
 }
 

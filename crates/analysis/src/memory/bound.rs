@@ -13,7 +13,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use estimate::{Draws, Estimate, REPLICATES};
+use estimate::{Bounds, Draws, Estimate, REPLICATES};
 use facts::host::BandwidthPoint;
 use facts::{Evidence, Metric};
 
@@ -29,12 +29,19 @@ pub(super) const TOO_MUCH: f64 = 1.15;
 const WIDE: f64 = 80.0;
 /// From this share of the peak on, bandwidth limits.
 pub const NEAR_PEAK: f64 = 0.7;
-/// A rate certainly above this cannot be memory's: as a share of the highest that as many threads ever reached.
+/// A rate certainly above this cannot be a cache's: as a share of the highest that as many threads ever reached.
 pub const IMPOSSIBLE: f64 = 1.1;
 /// What such a rate means.
 pub const WHY_IMPOSSIBLE: &str = "its traffic exceeds what this many threads reach on this machine: part of it \
                 came from a cache that the model does not know, or the machine was busy when `fathom machine` \
                 measured it";
+/// What a rate certainly above the highest of memory means.
+pub const WHY_BEYOND: &str = "its traffic exceeds the most that as many threads reached when this machine was measured: that peak \
+                is too low (`fathom machine --refresh` measures it again), or part of the traffic came from a cache that the \
+                model does not know";
+/// What a share of another peak is.
+pub(super) const OF_BEST: &str = "of the highest rate that as many threads reached when this machine was measured: it moves more \
+                than code with its mixture of reads and writes did then";
 /// Page walks per second of one thread, at most: one in 10 ns.
 const MOST_WALKS: f64 = 1e8;
 
@@ -318,20 +325,36 @@ impl Memory<'_> {
         if read + written > 0.0 { written / (read + written) } else { 0.0 }
     }
 
-    /// Bandwidth that the program's threads can reach on this machine with its mix of reads and writes, GB/s.
+    /// Bandwidth that the program's threads can reach on this machine with its mix of reads and writes, GB/s; what
+    /// [`Memory::of_reach`] is a share of.
     #[must_use]
     pub fn reach(&self) -> Metric {
         if let Err(why) = self.available() {
             return Metric::unavailable("GB/s", why);
         }
-        self.reach_of(self.running(), self.written())
+        let running = self.running();
+        match self.best(running).filter(|_| self.of_reach().note.as_deref() == Some(OF_BEST)) {
+            Some(best) => {
+                let ends = (best, best);
+                Metric::with_interval(Evidence::Calibrated, best, "GB/s", ends, 1).noted(OF_BEST)
+            }
+            None => self.reach_of(running, self.written()),
+        }
     }
 
     /// Bandwidth of so many threads when this part of it is written, GB/s.
     pub(super) fn reach_of(&self, running: f64, written: f64) -> Metric {
         match self.reachable(running, written) {
             Some(rate) => {
-                Metric { evidence: Some(Evidence::Calibrated), ..Metric::counted(rate, "GB/s") }
+                let machine = self.profile.machine.as_ref();
+                let Bounds { best, low, high } =
+                    machine.map_or(Bounds::exactly(1.0), |then| then.factor(running));
+                let interval = (rate * low / best, rate * high / best);
+                let reach = Metric::with_interval(Evidence::Calibrated, rate, "GB/s", interval, 1);
+                match machine.filter(|_| low < high) {
+                    Some(then) => Metric { note: then.note.clone(), ..reach },
+                    None => reach,
+                }
             }
             None => Metric::unavailable(
                 "GB/s",
@@ -348,7 +371,7 @@ impl Memory<'_> {
     /// The best of what was measured with at most that many threads, and with as large a part that is written or less. Reads
     /// alone reach less than a mixture: writes need not be waited for.
     pub(super) fn reached_by(&self, running: f64, written: f64) -> Option<&BandwidthPoint> {
-        let calibration = self.profile.recording.run.calibration.as_ref()?;
+        let calibration = self.profile.calibration()?;
         let threads = running.ceil().max(1.0) as u32;
         let fewest = calibration.bandwidth.iter().map(|point| point.threads).min()?;
         // Reads and ordinary stores; non-temporal stores reach what no other code does.
@@ -367,7 +390,7 @@ impl Memory<'_> {
 
     /// The highest measured bandwidth with at most this many threads, whatever they did, GB/s.
     pub(super) fn best(&self, running: f64) -> Option<f64> {
-        let points = self.profile.recording.run.calibration.as_ref()?.bandwidth.iter();
+        let points = self.profile.calibration()?.bandwidth.iter();
         let fewest = points.clone().map(|point| point.threads).min()?;
         let threads = (running.ceil().max(1.0) as u32).max(fewest);
         let points = points.filter(|point| point.threads <= threads);
@@ -379,7 +402,7 @@ impl Memory<'_> {
     pub(crate) fn past_caches(&self) -> Option<f64> {
         let running = self.running();
         let threads = running.ceil().max(1.0) as u32;
-        let points = self.profile.recording.run.calibration.as_ref()?.bandwidth.iter();
+        let points = self.profile.calibration()?.bandwidth.iter();
         let points = points.filter(|point| point.threads <= threads && past_caches(point));
         let most = points.filter_map(|point| point.bus.value).reduce(f64::max)?;
         Some(most / self.reachable(running, 1.0)?).filter(|ratio| *ratio > 1.0)

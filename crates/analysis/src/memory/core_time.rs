@@ -281,7 +281,7 @@ impl Memory<'_> {
 
     /// Seconds that a mispredicted branch costs.
     fn branch_miss(&self) -> Bounds {
-        let calibration = self.profile.recording.run.calibration.as_ref();
+        let calibration = self.profile.calibration();
         let measured = calibration.and_then(|found| found.branch_miss.as_ref()?.value);
         measured.filter(|nanos| *nanos > 0.0).map_or(MISPREDICTED, |nanos| {
             let of = |part: f64| nanos * part * 1e-9;

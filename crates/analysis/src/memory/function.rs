@@ -21,14 +21,14 @@ use estimate::{Bounds, Estimate};
 use facts::{Evidence, Metric};
 use x86::Kind;
 
-use super::bound::{IMPOSSIBLE, NO_TIME, WHY_IMPOSSIBLE};
+use super::bound::{NO_TIME, OF_BEST, WHY_BEYOND};
 use super::core_time::{CoreTimes, LOADED};
 use super::expansion::Expansion;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
 use super::zeroed::{Zeroed, no_less_than_rest};
 use super::{LINE, Memory};
-use crate::figure::Figure;
+use crate::figure::{Figure, spread};
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 use crate::weight::Weight;
@@ -208,6 +208,15 @@ impl Memory<'_> {
         self.part_of_reach(bursts, &self.sums(&all))
     }
 
+    /// How surely the speed of the memory at this run is known, as a factor.
+    fn speed_doubt(&self, running: f64) -> Estimate {
+        let machine = self.profile.machine.as_ref();
+        let Some(Bounds { best, low, high }) = machine.map(|then| then.factor(running)) else {
+            return Estimate::exactly(1.0);
+        };
+        spread([low / best, 1.0, high / best], OF_SPEED)
+    }
+
     fn part_of_reach(&self, bursts: Bursts<'_>, sums: &Sums) -> Figure {
         let written = sums.written.sum() / sums.moved.sum().max(1.0);
         // Of the seconds of each burst those that memory needs for what all threads move, if they move as much: at the rate
@@ -228,11 +237,19 @@ impl Memory<'_> {
                 sum.add(*burst, sums.moved.0[*burst].times(running / (rate * 1e9)));
             }
         }
-        let share = |part| bursts.per_second(part, (100.0, "percent"), Evidence::Estimated);
-        if share(&least).low.is_some_and(|low| low > IMPOSSIBLE * 100.0) {
-            return Metric::unavailable("percent", WHY_IMPOSSIBLE).into();
+        let doubt = self.speed_doubt(self.running());
+        let share =
+            |part| bursts.per_second(part, (100.0, "percent"), Evidence::Estimated).over(&doubt);
+        let is_beyond = |share: &Figure| share.low.is_some_and(|low| low > 100.0);
+        let of_reach = share(&needed);
+        if !is_beyond(&of_reach) {
+            return of_reach;
         }
-        share(&needed)
+        // No code of its mixture was as quick when the machine was measured; some other code may have been.
+        match share(&least) {
+            of_best if is_beyond(&of_best) => Metric::unavailable("percent", WHY_BEYOND).into(),
+            of_best => of_best.noted(OF_BEST),
+        }
     }
 
     fn sums(&self, bursts: &[usize]) -> Sums {
@@ -320,7 +337,7 @@ impl Memory<'_> {
 
     /// Nanoseconds of the second level, the third and memory.
     pub(super) fn latencies(&self) -> [f64; 3] {
-        let Some(found) = self.profile.recording.run.calibration.as_ref() else {
+        let Some(found) = self.profile.calibration() else {
             return USUAL_LATENCY;
         };
         let dram = found.dram_latency.as_ref().and_then(|latency| latency.value);
@@ -338,6 +355,9 @@ struct SiteSums {
     /// Nanoseconds, one access after the other.
     serial: Quantity,
 }
+
+/// The number of the draws that say how fast memory was. Caches have those of their levels.
+const OF_SPEED: usize = 0;
 
 /// Summed latencies of the accesses of one function.
 struct Weighed {

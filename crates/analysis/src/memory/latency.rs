@@ -187,7 +187,7 @@ impl TimedLoads {
     /// By site, the share of its loads beyond the second level that went to memory, where enough were timed: the measured
     /// answer to what the model leaves open.
     pub(super) fn hits_in_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
-        let dram = profile.recording.run.calibration.as_ref();
+        let dram = profile.calibration();
         let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
         let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);
         let (Some(l2), Some(l3), Some(dram)) = levels else { return BTreeMap::new() };
@@ -225,7 +225,7 @@ fn hit_cycles(raw: &[Raw], measured: Option<f64>, step: f64) -> f64 {
 }
 
 fn level_nanos(profile: &Profile<'_>, level: u32) -> Option<f64> {
-    profile.recording.run.calibration.as_ref()?.cache_latency(level)
+    profile.calibration()?.cache_latency(level)
 }
 
 /// Loads with a weight each.

@@ -173,7 +173,7 @@ impl Memory<'_> {
         running: f64,
         kernel: Option<&str>,
     ) -> Option<Bounds> {
-        let points = &self.profile.recording.run.calibration.as_ref()?.level_bandwidth;
+        let points = &self.profile.calibration()?.level_bandwidth;
         reach(points, level, running, kernel)
     }
 

@@ -71,7 +71,7 @@ impl Sizes {
 
     /// The last level as it was measured, and this program's part of it.
     fn measure(&mut self, profile: &Profile<'_>) {
-        let calibration = profile.recording.run.calibration.as_ref();
+        let calibration = profile.calibration();
         let Geometry { bytes: claimed, ways, .. } = self.levels[2];
         match calibration.and_then(|found| last_level::capacity(found, ways, claimed.0)) {
             Some(bytes) => self.levels[2].bytes = Bytes(bytes as u64),

@@ -84,7 +84,7 @@ use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
-pub use self::bound::{Bound, IMPOSSIBLE, NEAR_PEAK, WHY_IMPOSSIBLE};
+pub use self::bound::{Bound, IMPOSSIBLE, NEAR_PEAK, WHY_BEYOND, WHY_IMPOSSIBLE};
 pub(crate) use self::core_time::seconds;
 pub use self::function::{FunctionMemory, SiteWeight};
 pub use self::latency::{Latency, LatencyRow, LatencyStep};
@@ -606,7 +606,7 @@ impl<'a> Memory<'a> {
         let rates = (0..).zip(&flops.0).map(|(at, flops)| flops.best / self.strata.seconds_of(at));
         // A burst whose thread's clock had not moved on has no rate: one without end would make the total no number.
         let busiest = rates.filter(|rate| rate.is_finite()).fold(0.0, f64::max);
-        let calibration = self.profile.recording.run.calibration.as_ref();
+        let calibration = self.profile.calibration();
         let peak = calibration.and_then(|found| found.flops_peak.as_ref()?.value);
         if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
     }

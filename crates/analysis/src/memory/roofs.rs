@@ -94,7 +94,7 @@ impl Memory<'_> {
     /// With one thread and with all. A roof that was not measured has no rate, and a reason.
     #[must_use]
     pub fn roofs(&self) -> Vec<Roof> {
-        let Some(found) = self.profile.recording.run.calibration.as_ref() else {
+        let Some(found) = self.profile.calibration() else {
             return Vec::new();
         };
         let kernel = self.level_rates()[0].kernel;
@@ -140,7 +140,7 @@ impl Memory<'_> {
     }
 
     fn flops_point(&self, limit: Limit, double: bool, threads: u32) -> Option<&FlopsPoint> {
-        let found = self.profile.recording.run.calibration.as_ref()?;
+        let found = self.profile.calibration()?;
         let precision = if double { "double" } else { "single" };
         let same = found.flops.iter().filter(|point| {
             point.precision == precision
@@ -154,7 +154,7 @@ impl Memory<'_> {
     /// GFLOP/s that this number of threads reaches with these kinds of operations, and which kind takes most of that time.
     #[must_use]
     pub fn arithmetic_roof(&self, mix: &Mix, threads: f64) -> Option<(Limit, Metric)> {
-        let found = self.profile.recording.run.calibration.as_ref()?;
+        let found = self.profile.calibration()?;
         let all = found.flops.iter().map(|point| point.threads).max()?;
         // Of a billion operations, seconds; those of scalars apart.
         let mut seconds = [Bounds::default(); 2];

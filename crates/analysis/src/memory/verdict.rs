@@ -18,7 +18,7 @@ use estimate::Estimate;
 use facts::Metric;
 
 use super::Memory;
-use super::bound::{Bound, NEAR_PEAK, WHY_IMPOSSIBLE};
+use super::bound::{Bound, NEAR_PEAK, WHY_BEYOND};
 use super::work::BurstWork;
 use crate::profile::Profile;
 
@@ -129,10 +129,6 @@ impl Verdict {
     }
 }
 
-/// Percent of the measured peak above which a rate is no figure: the peak itself may be a tenth higher, where neighbours used the
-/// memory while it was measured.
-const POSSIBLE: f64 = 110.0;
-
 impl Memory<'_> {
     /// What limits the program.
     #[must_use]
@@ -142,7 +138,7 @@ impl Memory<'_> {
         }
         let of_reach = self.of_reach();
         let unknown = of_reach.note.as_deref().unwrap_or_default();
-        if of_reach.value.is_none() && unknown == WHY_IMPOSSIBLE {
+        if of_reach.value.is_none() && unknown == WHY_BEYOND {
             return Verdict::undecided(unknown.to_owned());
         }
         // Of a rate that nothing is known of, neither bandwidth nor latency can be said.
@@ -153,14 +149,13 @@ impl Memory<'_> {
             if of_reach.value.is_none() {
                 return unknown.to_owned();
             }
-            let reached = self.reachable(self.running(), self.written()).unwrap_or(0.0);
+            let reached = self.reach().value.unwrap_or(0.0);
             let (low, _) = rate.interval();
             let (rate, percent) = (rate.point() / 100.0 * reached, rate.point());
             // More than the machine can is no figure, but what is sure may be near.
-            if percent > POSSIBLE {
+            if percent > 100.0 {
                 return format!(
-                    "at least {low:.0} % of the {reached:.1} GB/s that this many threads reach on this machine; its rate is known \
-                     too roughly for a figure"
+                    "at least {low:.0} % of the {reached:.1} GB/s that this many threads reach on this machine"
                 );
             }
             format!(
@@ -270,7 +265,7 @@ fn translation_dominates(profile: &Profile<'_>) -> bool {
 
 /// Latency far beyond the caches, with small pages and with large ones: at the largest size that has both.
 pub(crate) fn far_latencies<'a>(profile: &'a Profile<'_>) -> Option<[&'a Metric; 2]> {
-    let calibration = profile.recording.run.calibration.as_ref()?;
+    let calibration = profile.calibration()?;
     let of = |page: u64| calibration.ladder.iter().filter(move |point| point.page_bytes == page);
     let large = of(2 << 20).max_by_key(|point| point.bytes)?;
     let small = of(4 << 10).find(|point| point.bytes == large.bytes)?;

@@ -52,7 +52,7 @@ impl Memory<'_> {
         if self.bursts.is_some() || stalls.missing().is_some() || samples < FEWEST {
             return None;
         }
-        let calibration = self.profile.recording.run.calibration.as_ref();
+        let calibration = self.profile.calibration();
         let first = calibration.and_then(|found| found.cache_latency(1)).unwrap_or(USUAL_FIRST);
         let executed = self.executed_by_site();
         let mut stood: BTreeMap<SiteName, (Weight, bool)> = BTreeMap::new();

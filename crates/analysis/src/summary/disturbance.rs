@@ -37,7 +37,7 @@ pub(super) fn other_cpu(profile: &Profile<'_>, cpu_time: &Metric) -> Metric {
 }
 
 pub(super) fn sampling_cost(profile: &Profile<'_>, cpu_time: &Metric) -> Metric {
-    let calibration = profile.recording.run.calibration.as_ref();
+    let calibration = profile.calibration();
     let cost = calibration.and_then(|calibration| calibration.sample_cost.as_ref());
     let cpu = cpu_time.value.filter(|cpu| *cpu > 0.0);
     let (Some(cost), Some(cpu)) = (cost.filter(|cost| cost.value.is_some()), cpu) else {

@@ -92,7 +92,7 @@ impl Summary {
                 waiting: tidy(found.split.waiting),
                 thread_time: tidy(found.split.thread_time),
             },
-            machine: machine(run.calibration.as_ref(), &bursts.roofs()),
+            machine: machine(profile.calibration(), &bursts.roofs()),
             page_faults: PageFaultSummary {
                 minor: tidy(found.minor_faults),
                 major: tidy(found.major_faults),
@@ -370,7 +370,7 @@ fn whole_overhead(run: &Run, found: &Overview, heap_library: &Metric) -> Metric 
 
 fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) -> TextExtra {
     let run = &profile.recording.run;
-    let calibration = run.calibration.as_ref();
+    let calibration = profile.calibration();
     let faults = fault_table(profile, &Selection::default(), &[]);
     let all = fault_scales(profile.recording).all;
     let top_faults = faults.rows.first().map(|row| {
@@ -389,9 +389,11 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
         calibrated: calibration.is_some(),
         calibration_age: calibration
             .map_or(0, |calibration| run.started_unix.saturating_sub(calibration.measured_unix)),
-        calibration_notes: calibration
-            .map(|calibration| calibration.notes.clone())
-            .unwrap_or_default(),
+        calibration_notes: profile
+            .machine
+            .iter()
+            .flat_map(|then| then.note.iter().chain(&then.calibration().notes).cloned())
+            .collect(),
         top_faults,
         more_functions,
         agent: in_library(profile, found).map(|weight| found.scale.percent(&weight)),

@@ -186,7 +186,7 @@ fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
 
 /// The best of as many threads at most as run at a time.
 fn store_rate(profile: &Profile<'_>, running: f64) -> Option<f64> {
-    let points = profile.recording.run.calibration.as_ref()?.bandwidth.iter();
+    let points = profile.calibration()?.bandwidth.iter();
     let stores = points.filter(|point| point.kernel == "store");
     let fits = stores.filter(|point| f64::from(point.threads) <= running.ceil());
     fits.filter_map(|point| point.bus.value).reduce(f64::max)

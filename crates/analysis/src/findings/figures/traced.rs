@@ -108,7 +108,7 @@ fn missing(profile: &Profile<'_>, why: String) -> NotJudged {
 
 /// Accesses × the latency of memory, over CPU time.
 fn ceiling(profile: &Profile<'_>, memory: &Memory<'_>) -> Option<f64> {
-    let calibration = profile.recording.run.calibration.as_ref()?;
+    let calibration = profile.calibration()?;
     let nanos = calibration.dram_latency.as_ref()?.high?;
     let ExecutedAccesses { loads, stores } = memory.executed();
     let seconds = profile.counted_cpu_seconds().filter(|seconds| *seconds > 0.0)?;

@@ -151,7 +151,9 @@ fn traffic(summary: &Summary) -> Option<String> {
         // An end beyond what memory reaches says nothing.
         (of, Some(reach)) => share(&within(of, 100.0)).map_or_else(String::new, |of| {
             let reach = rate(reach, "GB/s");
-            format!("; while it runs, {of} of the {reach} that as many threads reach here")
+            let is_read = used.reachable.low < used.reachable.value;
+            let then = if is_read { " as of this run" } else { "" };
+            format!("; while it runs, {of} of the {reach} that as many threads reach here{then}")
         }),
         _ => String::new(),
     };
