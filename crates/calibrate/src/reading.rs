@@ -18,7 +18,7 @@ use sys::kernels::{Buffer, Kernel, KernelError, Pages, Simd, sweep_again};
 
 use crate::bandwidth::bus_factor;
 use crate::plan::{Plan, available};
-use crate::statistics::Repeats;
+use crate::statistics::median_metric;
 use crate::workers;
 
 /// Reads, and reads with writes.
@@ -30,11 +30,12 @@ const OF_THREAD: Bytes = Bytes(16 << 20);
 const LEAST_OF_THREAD: Bytes = Bytes(4 << 20);
 /// A reading takes at most this share of the available memory.
 const MEMORY_SHARE: u64 = 16;
-/// Memory is awaited until then, and no round begins after the other.
+/// Memory is awaited until then, and no pass begins after the other.
 const POPULATED: Duration = Duration::from_millis(45);
 const ROUNDS_END: Duration = Duration::from_millis(60);
-/// Passes of a point, at least and at most.
-const ROUNDS: std::ops::RangeInclusive<usize> = 3..=9;
+/// Passes of a point: at most, and the fewest undisturbed ones that count.
+const ROUNDS: usize = 9;
+const FEWEST: usize = 2;
 /// Memory comes in such pieces: huge pages.
 const PIECE: Bytes = Bytes(2 << 20);
 /// The threads of a pass run together for so much of it, or something disturbed them.
@@ -105,32 +106,38 @@ impl Reader {
                 "the kernel gave each thread {got} of memory in {limit} ms, and it needs {LEAST_OF_THREAD}"
             ));
         }
-        let mut samples: Vec<(Repeats, Vec<f64>)> = vec![Default::default(); self.points.len()];
-        for round in 0..*ROUNDS.end() {
-            if round >= *ROUNDS.start() && started.elapsed() > ROUNDS_END {
+        // Rates of passes that nothing disturbed, and of all.
+        let mut samples: Vec<[Vec<f64>; 2]> = vec![Default::default(); self.points.len()];
+        for point in (0..self.points.len()).cycle().take(self.points.len() * ROUNDS) {
+            if started.elapsed() > ROUNDS_END {
                 break;
             }
-            for ((kernel, threads), (repeats, passes)) in self.points.iter().zip(&mut samples) {
-                let parts = &mut parts[..*threads];
-                let (rate, disturbed) = pass(*kernel, parts, filled).map_err(said)?;
-                repeats.push(rate, disturbed);
-                passes.push(rate * bus_factor(*kernel));
+            let (kernel, threads) = self.points[point];
+            let (rate, disturbed) = pass(kernel, &mut parts[..threads], filled).map_err(said)?;
+            let [good, all] = &mut samples[point];
+            all.push(rate * bus_factor(kernel));
+            if !disturbed {
+                good.push(rate * bus_factor(kernel));
             }
         }
         drop(parts);
-        let points =
-            self.points.iter().zip(samples).map(|((kernel, threads), taken)| ReadingPoint {
-                kernel: kernel.name().to_owned(),
-                threads: *threads as u32,
-                bus: taken.0.median_metric(bus_factor(*kernel), "GB/s"),
-                passes: taken.1,
-            });
+        let enough = self.points.iter().zip(samples).filter(|(_, [good, _])| good.len() >= FEWEST);
+        let points = enough.map(|((kernel, threads), [good, all])| ReadingPoint {
+            kernel: kernel.name().to_owned(),
+            threads: *threads as u32,
+            bus: median_metric(&good, "GB/s").with_lost((all.len() - good.len()) as u64),
+            passes: all,
+        });
+        let points: Vec<ReadingPoint> = points.collect();
+        if points.is_empty() {
+            return Err("other programs had the CPUs".to_owned());
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Ok(MemoryReading {
             moment,
             measured_unix: now.map_or(0, |since| since.as_secs()),
             bytes: filled.0 * self.cpus.len() as u64,
-            points: points.collect(),
+            points,
             took_seconds: started.elapsed().as_secs_f64(),
         })
     }
