@@ -3,7 +3,9 @@
 //! Order of steps, and what a failure or Ctrl-C leaves at each:
 //! ```text
 //!   find the program, make the directory     nothing ran
+//!   read the memory's speed                  likewise
 //!   collect                                  the directory opens with everything up to the last second
+//!   read the memory's speed                  likewise
 //!   measure no-miss times of hot loops       likewise
 //!   name the symbols, close the tables       likewise; symbols are looked up again when it is opened
 //!     (where that takes too long, the report is printed between the two, with the names known so far)
@@ -13,6 +15,7 @@
 
 mod afterwards;
 pub(super) mod closing;
+mod readings;
 mod top_down;
 
 use std::ffi::OsString;
@@ -28,7 +31,7 @@ use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
-use facts::host::Host;
+use facts::host::{Host, ReadingMoment};
 use facts::{Analysis, ExitKind, NoteSubject, Run, RunState, SCHEMA_VERSION, Target};
 use store::{StoreError, Writer};
 use sys::process::{LaunchError, SignalFd};
@@ -36,6 +39,7 @@ use sys::process::{LaunchError, SignalFd};
 pub use self::afterwards::pass_on;
 use self::afterwards::{add_calibration, say_what_was_kept, wait_for_program};
 use self::closing::{Closing, Deadline, Noting, kept_in, time_hot_code};
+use self::readings::Readings;
 use crate::agent_file;
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};
@@ -235,6 +239,10 @@ fn collect_result(
         );
     }
     let mut sink = Noting::new(writer, options.regions);
+    run.calibration = calibrate::cache::load(&run.host);
+    let mut readings = Readings::new(&run, matches!(what, WhatToWatch::Program(..)), &settings);
+    readings.take(ReadingMoment::Before);
+    (run.started_unix, run.started_part_ns) = now();
     let outcome = match &what {
         WhatToWatch::Program(file, program) => {
             session::launch(file, &program.command, &options, &signals, &mut sink)
@@ -257,6 +265,10 @@ fn collect_result(
         WhatToWatch::Program(..) => sink.first_pid.map(|pid| Target::Launched { pid: pid.0 }),
     };
     describe(&mut run, target, &outcome);
+    if !outcome.still_runs && outcome.stopped_by.is_none() {
+        readings.take(ReadingMoment::After);
+    }
+    readings.finish(&mut run);
     let program = outcome.program.take();
     let closing = match outcome.sink_error.take() {
         // The journal is what there is; closing the tables would need the room that is missing.
@@ -273,7 +285,6 @@ fn collect_result(
     let signals = program.is_some().then_some(signals);
     let shown = closing.and_then(|mut closing| {
         // For a report before the closing; measuring comes after it.
-        run.calibration = calibrate::cache::load(&run.host);
         let early = closing.report_early(&run, &directory, collection.quiet)?;
         let finished = closing.finish(&mut run, &directory, collection.quiet)?;
         // Measuring next to a running program would slow it down and give false figures.
@@ -315,7 +326,7 @@ fn new_run(
                 .to_owned(),
         );
     }
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let (started_unix, started_part_ns) = now();
     Run {
         schema: SCHEMA_VERSION,
         fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -323,8 +334,8 @@ fn new_run(
         analysis,
         command: command_line(what),
         working_directory: working_directory(what),
-        started_unix: now.as_ref().map_or(0, |since| since.as_secs()),
-        started_part_ns: now.map_or(0, |since| since.subsec_nanos()),
+        started_unix,
+        started_part_ns,
         host_name: Some(host_name()).filter(|name| !name.is_empty()),
         host,
         knobs: settings.changed.clone(),
@@ -332,6 +343,12 @@ fn new_run(
         notes,
         ..Run::default()
     }
+}
+
+/// Seconds since 1970, and nanoseconds beyond these.
+fn now() -> (u64, u32) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or((0, 0), |since| (since.as_secs(), since.subsec_nanos()))
 }
 
 /// A new result where the user wants it, else by the next free name here. Of several that begin at once, each gets one.
