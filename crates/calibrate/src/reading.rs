@@ -166,7 +166,7 @@ impl Reader {
     }
 }
 
-/// One pass of the threads with these parts, after one that empties the caches of them: program GB/s of all together, and
+/// One pass of the threads with these parts, after one that empties the caches of them: program GB/s in total, and
 /// whether it was disturbed. Threads do not start at the same instant, so each has a rate of its own.
 fn pass(kernel: Kernel, parts: &mut [Part], bytes: Bytes) -> Result<(f64, bool), KernelError> {
     let simd = Simd::available().last().copied().unwrap_or(Simd::Baseline);
