@@ -283,8 +283,9 @@ fn peaks(views: &Views) -> Vec<String> {
         views.summary.as_ref();
     let mut found = Vec::new();
     let peak = machine.dram_bandwidth_peak.value.unwrap_or(f64::INFINITY);
-    // What exceeds all usual rates is compared with the highest ever.
-    let most = machine.dram_bandwidth_peak.high.unwrap_or(peak).max(peak);
+    // Reachable may be the highest that any pass reached (a note says so), not that of the median.
+    let highest = machine.dram_bandwidth_peak.high.filter(|_| used.reachable.note.is_some());
+    let most = highest.unwrap_or(peak).max(peak);
     if used.reachable.value.is_some_and(|rate| rate > most * (1.0 + ROUNDED)) {
         found.push(format!("{} is within reach, of {peak} GB/s", ends(&used.reachable)));
     }
