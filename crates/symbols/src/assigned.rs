@@ -37,7 +37,9 @@ pub fn assigned(line: &str, before: Option<&str>) -> Option<String> {
     let before = before.and_then(statement).filter(|before| before.ends_with('='));
     let whole = before.map_or_else(|| line.to_owned(), |before| format!("{before} {line}"));
     let variable = fortran(&whole).or_else(|| of_statement(&whole))?;
-    (variable.len() <= LONGEST).then_some(variable)
+    // A line of a file that is no source code may have any bytes.
+    let is_name = variable.len() <= LONGEST && !variable.chars().any(char::is_control);
+    is_name.then_some(variable)
 }
 
 fn of_statement(text: &str) -> Option<String> {
@@ -210,6 +212,11 @@ fn path(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::assigned;
+
+    #[test]
+    fn a_control_character_is_in_no_name() {
+        assert_eq!(assigned("  mal\0w3j;] =-<rows", Some("  m[")), None);
+    }
 
     #[test]
     fn variables_of_statements() {
