@@ -296,12 +296,17 @@ impl Loops {
     /// The values before the instruction at `address`.
     fn state(&self, one: &Loop, address: RemoteAddr) -> Option<State> {
         let Location { block, instruction: at } = self.graph.locate(address)?;
-        let mut state = one.states.get(&block)?.clone();
-        let mut factory = InstructionInfoFactory::new();
-        for instruction in &self.graph.instructions[self.graph.blocks[block].range.start..at] {
+        let start = self.graph.blocks[block].range.start;
+        Some(self.after(one.states.get(&block)?, start..at))
+    }
+
+    /// The values behind instructions that follow one another, of those before.
+    fn after(&self, before: &State, instructions: std::ops::Range<usize>) -> State {
+        let (mut state, mut factory) = (before.clone(), InstructionInfoFactory::new());
+        for instruction in &self.graph.instructions[instructions] {
             state.step(instruction, &self.exposed, &mut factory);
         }
-        Some(state)
+        state
     }
 }
 

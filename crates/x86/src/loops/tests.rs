@@ -4,6 +4,14 @@ use facts::SlotBase;
 
 use super::*;
 
+/// 1000: xor ecx,ecx
+/// 1002: add rcx,1; 1006: test rax,rax; 1009: je 100f; 100b: add rdx,4; 100f: cmp rcx,rsi; 1012: jne 1002
+/// 1014: add rbx,rdi; 1017: dec r8; 101a: jne 1000; 101c: ret
+const NEST: [u8; 29] = [
+    0x31, 0xc9, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x85, 0xc0, 0x74, 0x04, 0x48, 0x83, 0xc2, 0x04, 0x48,
+    0x39, 0xf1, 0x75, 0xee, 0x48, 0x01, 0xfb, 0x49, 0xff, 0xc8, 0x75, 0xe4, 0xc3,
+];
+
 fn of(bytes: &[u8]) -> Loops {
     loops(&CodeBytes { start: RemoteAddr(0x1000), bytes })
 }
@@ -61,14 +69,7 @@ fn a_pointer_and_a_counter_move_in_step_wherever_they_are_read() {
 
 #[test]
 fn a_nest_has_the_outer_counter_in_its_inner_loop_and_conditional_steps_are_none() {
-    // 1000: xor ecx,ecx
-    // 1002: add rcx,1; 1006: test rax,rax; 1009: je 100f; 100b: add rdx,4; 100f: cmp rcx,rsi; 1012: jne 1002
-    // 1014: add rbx,rdi; 1017: dec r8; 101a: jne 1000; 101c: ret
-    let bytes = [
-        0x31, 0xc9, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x85, 0xc0, 0x74, 0x04, 0x48, 0x83, 0xc2, 0x04,
-        0x48, 0x39, 0xf1, 0x75, 0xee, 0x48, 0x01, 0xfb, 0x49, 0xff, 0xc8, 0x75, 0xe4, 0xc3,
-    ];
-    let found = of(&bytes);
+    let found = of(&NEST);
     let nest: Vec<(u64, Option<usize>, usize)> =
         found.all().iter().map(|one| (one.start.0, one.parent, one.depth)).collect();
     assert_eq!(nest, [(0x1000, None, 0), (0x1002, Some(0), 1)]);
@@ -253,14 +254,7 @@ fn counted(found: &Loops, one: usize, first: [i64; 3]) -> Option<(String, [Optio
 
 #[test]
 fn a_counter_from_zero_to_a_bound_tells_its_iterations() {
-    // 1000: xor ecx,ecx
-    // 1002: add rcx,1; 1006: test rax,rax; 1009: je 100f; 100b: add rdx,4; 100f: cmp rcx,rsi; 1012: jne 1002
-    // 1014: add rbx,rdi; 1017: dec r8; 101a: jne 1000; 101c: ret
-    let nest = [
-        0x31, 0xc9, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x85, 0xc0, 0x74, 0x04, 0x48, 0x83, 0xc2, 0x04,
-        0x48, 0x39, 0xf1, 0x75, 0xee, 0x48, 0x01, 0xfb, 0x49, 0xff, 0xc8, 0x75, 0xe4, 0xc3,
-    ];
-    let found = of(&nest);
+    let found = of(&NEST);
     // With a bound of 10; a bound of 1; a bound that was passed: the counter wraps around first.
     let inner = ("-1*rsi + 1".to_owned(), [Some(10), Some(1), None]);
     assert_eq!(counted(&found, 1, [-9, 0, 3]), Some(inner));

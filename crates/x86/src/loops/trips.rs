@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::RemoteAddr;
-use iced_x86::{ConditionCode, Instruction, InstructionInfoFactory, Mnemonic};
+use iced_x86::{ConditionCode, Instruction, Mnemonic};
 
 use super::graph::Natural;
 use super::linear::{Linear, Variable};
@@ -161,13 +161,10 @@ impl Loops {
     /// What the conditional jump at the end of a block compares, one side minus the other, with these values at its start.
     fn compared(&self, before: &State, block: usize) -> Option<(Linear, ConditionCode)> {
         let range = self.graph.blocks[block].range.clone();
-        let (jump, body) = self.graph.instructions[range].split_last()?;
+        let (jump, body) = self.graph.instructions[range.clone()].split_last()?;
         let code = matches!(flow(jump), Flow::Conditional(_)).then(|| jump.condition_code())?;
         let at = body.iter().rposition(|one| one.rflags_modified() != 0)?;
-        let (mut state, mut factory) = (before.clone(), InstructionInfoFactory::new());
-        for instruction in &body[..at] {
-            state.step(instruction, &self.exposed, &mut factory);
-        }
+        let state = self.after(before, range.start..range.start + at);
         let raw = &body[at];
         let of_carry = |code| {
             use ConditionCode as C;
@@ -200,11 +197,7 @@ impl Loops {
                 && block.next.contains(&natural.header)
         });
         for (from, block) in before {
-            let mut state = states.get(&from)?.clone();
-            let mut factory = InstructionInfoFactory::new();
-            for instruction in &self.graph.instructions[block.range.clone()] {
-                state.step(instruction, &self.exposed, &mut factory);
-            }
+            let state = self.after(states.get(&from)?, block.range.clone());
             match &mut entry {
                 Some(known) => drop(known.join(&state)),
                 None => entry = Some(state),
