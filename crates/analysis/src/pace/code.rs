@@ -192,23 +192,25 @@ impl Snapshot {
     /// A sum of variables at the start of the iteration; `None` where the sample does not have them all.
     pub(super) fn value(&self, sum: &Linear) -> Option<i64> {
         let value = sum.terms.iter().try_fold(sum.constant, |known, (variable, factor)| {
-            let terms = vec![(*variable, 1)];
-            let moving = self.moves.get(&terms);
+            let moving = self.moves.get(&vec![(*variable, 1)]);
             let value = moving.map(|moving| signed(moving.value, moving.bits).cast_unsigned());
-            let key = |bits| (terms.clone(), bits);
-            let stays = || self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32))).copied();
-            Some(known.wrapping_add(value.or_else(stays)?.wrapping_mul(*factor)))
+            let value = value.or_else(|| self.held(*variable))?;
+            Some(known.wrapping_add(value.wrapping_mul(*factor)))
         })?;
         Some(signed(value, sum.bits))
+    }
+
+    /// The value of a variable that stays.
+    fn held(&self, variable: Variable) -> Option<u64> {
+        let key = |bits| (vec![(variable, 1)], bits);
+        self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32))).copied()
     }
 
     /// A step's value; `None` where it depends on values that the sample does not have.
     fn step(&self, step: &Linear) -> Option<i64> {
         let mut sum = step.constant;
         for (variable, factor) in &step.terms {
-            let key = |bits| (vec![(*variable, 1)], bits);
-            let held = self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32)))?;
-            sum = sum.wrapping_add(held.wrapping_mul(*factor));
+            sum = sum.wrapping_add(self.held(*variable)?.wrapping_mul(*factor));
         }
         Some(signed(sum, step.bits))
     }

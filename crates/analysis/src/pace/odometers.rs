@@ -98,8 +98,9 @@ impl LoopsInCode {
             in_bursts.extend(traced.iter().map(|(burst, count)| ((*burst, number), *count)));
             let followed = time.followed as f64;
             let stays = time.samples >= FEWEST_SAMPLES && time.stays as f64 >= STAYS * followed;
-            let LoopPace { function, file, line, depth, .. } = row.clone();
-            loops.push(OneLoop { name: LoopName { function, file, line, depth }, odometer, stays });
+            let (function, file) = (row.function.clone(), row.file.clone());
+            let name = LoopName { function, file, line: row.line, depth: row.depth };
+            loops.push(OneLoop { name, odometer, stays });
         }
         LoopsInCode { code, loops, position, in_bursts, undisturbed }
     }
