@@ -188,8 +188,8 @@ impl Worker {
             self.native_addresses.keep(&processes);
             let picked = self.picker.pick(&processes);
             self.note_displaced();
-            if let Some(ThreadId { pid, tid }) = picked {
-                self.pay_for(ThreadId::new(pid, tid), |worker| worker.turn(pid, tid, &watch));
+            if let Some(thread) = picked {
+                self.pay_for(thread, |worker| worker.turn(thread, &watch));
             }
             self.count_own();
             *lock(&self.shared.cost) = self.cost;
@@ -297,38 +297,38 @@ impl Worker {
 
     /// The bursts of one thread. Count windows and timed loads only add to traces: if they are refused, no reason is
     /// recorded, because the traces record it.
-    fn turn(&mut self, pid: Pid, tid: Tid, watch: &Watch) {
+    fn turn(&mut self, thread: ThreadId, watch: &Watch) {
         // The thread still exists: whatever follows, the program has not ended at this time.
         let time = process::monotonic() - self.start;
         if self.length == Length::Brief {
-            match self.tried(pid, tid, BurstFlavour::Trace, watch) {
+            match self.tried(thread, BurstFlavour::Trace, watch) {
                 // A count window gives the native speed of the code: a trace that was slowed down does not.
                 Ok(true) if self.is_slowed => {
-                    let _ = self.tried(pid, tid, BurstFlavour::Count, watch);
+                    let _ = self.tried(thread, BurstFlavour::Count, watch);
                 }
                 Ok(_) => {}
-                Err((reason, at)) => self.tell_refused(time, ThreadId::new(pid, tid), at, reason),
+                Err((reason, at)) => self.tell_refused(time, thread, at, reason),
             }
             return;
         }
-        if self.next_flavour(pid) == BurstFlavour::Timed {
-            let _ = self.visits(pid, tid, BurstFlavour::Timed, watch);
-            if let Some(program) = self.programs.get_mut(&pid) {
+        if self.next_flavour(thread.pid) == BurstFlavour::Timed {
+            let _ = self.visits(thread, BurstFlavour::Timed, watch);
+            if let Some(program) = self.programs.get_mut(&thread.pid) {
                 program.schedule.note_timed();
             }
             return;
         }
-        match self.tried(pid, tid, BurstFlavour::Trace, watch) {
+        match self.tried(thread, BurstFlavour::Trace, watch) {
             Ok(true) => {
-                let program = self.programs.get_mut(&pid);
+                let program = self.programs.get_mut(&thread.pid);
                 // At once: the thread still does the same as in the trace.
                 let is_slowed = self.is_slowed;
                 if program.is_some_and(|program| program.schedule.note_trace(is_slowed)) {
-                    let _ = self.tried(pid, tid, BurstFlavour::Count, watch);
+                    let _ = self.tried(thread, BurstFlavour::Count, watch);
                 }
             }
             Ok(false) => {}
-            Err((reason, at)) => self.tell_refused(time, ThreadId::new(pid, tid), at, reason),
+            Err((reason, at)) => self.tell_refused(time, thread, at, reason),
         }
     }
 
@@ -336,19 +336,18 @@ impl Worker {
     /// as likely to find it, or another one, in the kernel.
     fn tried(
         &mut self,
-        pid: Pid,
-        tid: Tid,
+        thread: ThreadId,
         flavour: BurstFlavour,
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
         for _ in 0..TRIES - 1 {
-            match self.visits(pid, tid, flavour, watch) {
+            match self.visits(thread, flavour, watch) {
                 Err((Refused::NotRunning, _)) if self.may_go_on(watch) => {}
                 result => return result,
             }
             std::thread::park_timeout(Duration::from_nanos(self.random.around(AGAIN).0));
         }
-        self.visits(pid, tid, flavour, watch)
+        self.visits(thread, flavour, watch)
     }
 
     fn may_go_on(&self, watch: &Watch) -> bool {
@@ -377,8 +376,7 @@ impl Worker {
     /// A burst, with the visits that must precede the first of its flavour. False if there was none.
     fn visits(
         &mut self,
-        pid: Pid,
-        tid: Tid,
+        thread: ThreadId,
         flavour: BurstFlavour,
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
@@ -386,10 +384,10 @@ impl Worker {
             if !self.may_go_on(watch) {
                 return Ok(false);
             }
-            if self.burst(pid, tid, flavour, watch)? {
+            if self.burst(thread, flavour, watch)? {
                 return Ok(true);
             }
-            if !self.is_there(pid) {
+            if !self.is_there(thread.pid) {
                 return Ok(false);
             }
         }
@@ -399,17 +397,16 @@ impl Worker {
     /// Whether a burst took place, and not only a visit that must precede it.
     fn burst(
         &mut self,
-        pid: Pid,
-        tid: Tid,
+        thread: ThreadId,
         flavour: BurstFlavour,
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
         let nowhere = |refused| (refused, None);
-        self.know(pid).map_err(nowhere)?;
-        let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
+        self.know(thread.pid).map_err(nowhere)?;
+        let Some(program) = self.programs.get_mut(&thread.pid) else { return Ok(false) };
         program.refused(flavour).map_err(nowhere)?;
         if !program.is_there() {
-            let used = self.picker.used(ThreadId::new(pid, tid)).unwrap_or_default();
+            let used = self.picker.used(thread).unwrap_or_default();
             if !self.budget.pays_for_set_up(&self.options, elapsed(self.began), used) {
                 return Ok(false);
             }
@@ -419,42 +416,41 @@ impl Worker {
             program.prepare(flavour, BLOCKS_BETWEEN, &mut self.next_block);
         }
         let sets_up = program.expects_set_up(flavour);
-        self.approach(pid, tid, sets_up).map_err(nowhere)?;
+        self.approach(thread, sets_up).map_err(nowhere)?;
         let shared = Arc::clone(&self.shared);
         let mut waiting = lock(&shared.waiting);
-        let result = self.visit(pid, tid, flavour, watch);
+        let result = self.visit(thread, flavour, watch);
         *waiting = watch.is_waiting();
         result
     }
 
     fn visit(
         &mut self,
-        pid: Pid,
-        tid: Tid,
+        thread: ThreadId,
         flavour: BurstFlavour,
         watch: &Watch,
     ) -> Result<bool, NoBurst> {
         let began = process::thread_cpu_time();
-        if let Some(program) = self.programs.get_mut(&pid) {
+        if let Some(program) = self.programs.get_mut(&thread.pid) {
             program.look_ahead(flavour);
         }
-        let visit = self.begin(pid, tid, watch).map_err(|refused| (refused, None))?;
-        self.picker.note_stops(ThreadId::new(pid, tid), 1);
+        let visit = self.begin(thread, watch).map_err(|refused| (refused, None))?;
+        self.picker.note_stops(thread, 1);
         let at = visit.native.instruction_pointer();
         let here = |refused| (refused, Some(at));
-        let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
+        let Some(program) = self.programs.get_mut(&thread.pid) else { return Ok(false) };
         if let Err(refused) = visit.check() {
             self.cost.stand_still += visit.leave(0);
             return Err(here(refused));
         }
         if program.is_another_for(flavour) {
             self.cost.stand_still += visit.leave(0);
-            self.programs.remove(&pid);
+            self.programs.remove(&thread.pid);
             return Ok(false);
         }
         if program.needs_set_up(flavour, at) {
             let stood_still =
-                program.set_up(visit, &mut self.placement, flavour, cookie(pid, self.began));
+                program.set_up(visit, &mut self.placement, flavour, cookie(thread.pid, self.began));
             self.cost.stand_still += stood_still;
             program.note_pages(flavour, &mut self.cost.pages);
             // The first turn of a process is charged as a whole, elsewhere.
@@ -468,17 +464,17 @@ impl Worker {
             self.cost.stand_still += visit.leave(0);
             return Ok(false);
         }
-        self.run(pid, visit, flavour).map_err(here)
+        self.run(thread.pid, visit, flavour).map_err(here)
     }
 
     /// Stops a thread in its own code. A thread that waits for a CPU stops only when it gets one; until then it is
     /// not stopped because of us. Its clock counts that wait when it ends (sched_info_arrive in
     /// kernel/sched/stats.h), perhaps with a part from before our request. A thread that took much longer came out of
     /// the kernel: we do not want to trace the code after a page fault.
-    fn begin<'w>(&mut self, pid: Pid, tid: Tid, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
-        let before = self.picker.waited(ThreadId::new(pid, tid));
-        let mut visit = Visit::begin(tid, watch, Blocked::LeaveAlone)?;
-        let waited = before.zip(self.picker.waited(ThreadId::new(pid, tid)));
+    fn begin<'w>(&mut self, thread: ThreadId, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
+        let before = self.picker.waited(thread);
+        let mut visit = Visit::begin(thread.tid, watch, Blocked::LeaveAlone)?;
+        let waited = before.zip(self.picker.waited(thread));
         let waited = waited.map_or(Nanos(0), |(before, now)| now - before);
         let waited = Duration::from_nanos(waited.min(elapsed(visit.asked)).0);
         visit.since = visit.since.max(visit.asked + waited);

@@ -2,7 +2,7 @@
 //!
 //! What for: decides whether the thread may be stopped now, and moves us to its CPU or off it. What not: stopping it (`visit`).
 
-use base::{Pid, ThreadId, Tid};
+use base::ThreadId;
 
 use super::Worker;
 use crate::placement::{Placement, Side};
@@ -26,20 +26,19 @@ impl Worker {
 
     /// Decides whether a thread may be stopped now. Where that is not known yet, sleeps to find out, and also after a move. A
     /// set-up is a dozen calls, and as many stops: they are fastest on the thread's CPU.
-    pub(super) fn approach(&mut self, pid: Pid, tid: Tid, sets_up: bool) -> Result<(), Refused> {
-        let is_quiet = self.picker.is_quiet(ThreadId::new(pid, tid))?;
-        self.cpu = self.picker.cpu_of(ThreadId::new(pid, tid));
+    pub(super) fn approach(&mut self, thread: ThreadId, sets_up: bool) -> Result<(), Refused> {
+        let is_quiet = self.picker.is_quiet(thread)?;
+        self.cpu = self.picker.cpu_of(thread);
         let side = if sets_up { Side::Same } else { self.side() };
         let is_there = |(placement, cpu): (&Placement, _)| placement.is(cpu, side);
         let is_placed = self.placement.as_ref().zip(self.cpu).is_none_or(is_there);
-        let may_be_stopped = is_quiet || self.picker.need_not_be_watched(ThreadId::new(pid, tid));
+        let may_be_stopped = is_quiet || self.picker.need_not_be_watched(thread);
         if may_be_stopped && is_placed {
             return Ok(());
         }
         self.pin_to(side);
-        self.picker.wait_quietly(ThreadId::new(pid, tid));
-        let may_be_stopped = self.picker.is_quiet(ThreadId::new(pid, tid))?
-            || self.picker.waits_harmlessly(ThreadId::new(pid, tid));
+        self.picker.wait_quietly(thread);
+        let may_be_stopped = self.picker.is_quiet(thread)? || self.picker.waits_harmlessly(thread);
         if may_be_stopped { Ok(()) } else { Err(Refused::WaitsOften) }
     }
 }
