@@ -98,15 +98,15 @@ pub fn overview(profile: &Profile<'_>) -> Overview {
     let scales = fault_scales(recording);
     let (minor, major) = counted_faults(recording);
     let fault_cost = fault_cost(profile);
-    let (kernel_percent, kernel_time) = kernel_time(profile);
-    let split = time_split(profile, &cpu_time, &kernel_time, &fault_cost);
+    let kernel = kernel_time(profile);
+    let split = time_split(profile, &cpu_time, &kernel.seconds, &fault_cost);
     Overview {
         cpu_utilisation: utilisation(&cpu_time, profile.observed(), usable_cpus),
         threads: count_or(profile.threads.all().len(), "no thread was observed"),
         processes: count_or(profile.threads.process_count(), "no process was observed"),
         usable_cpus,
         split,
-        kernel_percent,
+        kernel_percent: kernel.percent,
         minor_faults: fault_total(minor, &scales.minor),
         major_faults: fault_total(major, &scales.major),
         fault_cost,

@@ -66,8 +66,22 @@ pub(super) fn utilisation(cpu_time: &Metric, elapsed: Nanos, cpus: Option<f64>) 
 /// kernel/sched/cputime.c): with less than ten of them the division means nothing.
 const TICKED: Nanos = Nanos(100_000_000);
 
-/// Kernel time as percent of CPU time, and in seconds.
-pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
+/// Time of the program in the kernel.
+pub(super) struct KernelTime {
+    /// Of its CPU time, percent.
+    pub(super) percent: Metric,
+    pub(super) seconds: Metric,
+}
+
+impl KernelTime {
+    fn unavailable(why: &str) -> KernelTime {
+        let [percent, seconds] = ["percent", "s"].map(|unit| Metric::unavailable(unit, why));
+        KernelTime { percent, seconds }
+    }
+}
+
+/// From samples, else from what the kernel counted.
+pub(super) fn kernel_time(profile: &Profile<'_>) -> KernelTime {
     if profile.samples_kernel() && !profile.whole().is_empty() {
         let mut part = Weight::default();
         profile
@@ -76,26 +90,21 @@ pub(super) fn kernel_time(profile: &Profile<'_>) -> (Metric, Metric) {
             .filter(|cell| cell.kernel)
             .for_each(|cell| part.merge(&cell.weight));
         let scale = profile.cpu_scale();
-        return (scale.percent(&part), scale.quantity(&part));
+        return KernelTime { percent: scale.percent(&part), seconds: scale.quantity(&part) };
     }
     match profile.recording.run.resource_use.as_ref() {
         Some(usage) if usage.user_ns.saturating_add(usage.system_ns) < TICKED.0 => {
-            let why = "the program ran too briefly for the kernel's part: the kernel divides CPU time by its clock \
-                ticks";
-            (Metric::unavailable("percent", why), Metric::unavailable("s", why))
+            KernelTime::unavailable(
+                "the program ran too briefly for the kernel's part: the kernel divides CPU time by its clock ticks",
+            )
         }
         Some(usage) if usage.user_ns.saturating_add(usage.system_ns) > 0 => {
             let (user, system) = (Nanos(usage.user_ns).seconds(), Nanos(usage.system_ns).seconds());
-            let percent = Metric::counted(system / (user + system) * 100.0, "percent");
-            (
-                percent.noted("from getrusage: time in the kernel was not sampled"),
-                Metric::counted(system, "s"),
-            )
+            let percent = Metric::counted(system / (user + system) * 100.0, "percent")
+                .noted("from getrusage: time in the kernel was not sampled");
+            KernelTime { percent, seconds: Metric::counted(system, "s") }
         }
-        _ => {
-            let why = "time in the kernel was neither sampled nor counted";
-            (Metric::unavailable("percent", why), Metric::unavailable("s", why))
-        }
+        _ => KernelTime::unavailable("time in the kernel was neither sampled nor counted"),
     }
 }
 
