@@ -122,7 +122,7 @@ pub(crate) fn coverage<'a>(
     line
 }
 
-/// Explains reasons for refused bursts that are not obvious, and what the user can do about them.
+/// What a reason for refused bursts means, and what the user can do about it. `docs/guide/command-line.md` lists all reasons.
 pub(crate) fn about_refusals(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "waits often" => {
@@ -136,18 +136,24 @@ pub(crate) fn about_refusals(reason: &str) -> Option<&'static str> {
              compiler, the rest can be traced"
         }
         "no room for code" => {
-            "translated code needs some 70 MiB of address space near the program's. A limit (ulimit -v) of less than 64 times \
-             that is left to the program"
+            "translated code needs some 70 MiB of address space near the program's, and takes none below a limit (ulimit -v) of \
+             64 times that: raise the limit above 5 GB, or remove it"
         }
         "system call filter" => {
             "the program filters its system calls (seccomp). An option may turn that sandbox off"
         }
         "not allowed" => {
-            "another process traces it, or ptrace is not allowed: `fathom doctor` says which"
+            "another process traces it (TracerPid in /proc/PID/status names it), or ptrace is not allowed: `fathom doctor` says \
+             whether it is"
         }
         "shadow stack" => {
             "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off in its environment starts it without a shadow stack"
         }
+        "instruction" | "system call" => {
+            "code near such instructions is not traced; clock samples cover it all the same"
+        }
+        "gs in use" => "translated code needs the gs segment, which this program uses itself",
+        "not 64-bit code" => "build the program for 64 bits to have it traced",
         _ => return None,
     })
 }
