@@ -1,7 +1,7 @@
 //! `moments`: single samples, page faults, waits, bursts and passes of regions in a span of time, for the page's timeline.
 //!
 //! What for: `moments?filter=time=1.2..1.3&limit=20000`. What not: a view of the command line; `docs/format/stacks.md` has the meaning
-//! of each field. Times are whole microseconds, each the difference to the one before it: so they are short.
+//! of each field. Times are whole microseconds, stored as differences to save space.
 
 use analysis::Selection;
 use analysis::moments::{Close, Moments, close};

@@ -99,7 +99,7 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
         let text = format!("{} % of the machine went to other virtual machines", percent(stolen));
         page.entry("Stolen CPU time", &page.paint.warn(&text));
     }
-    page.entry("±", "half of the 95 % interval, from the number of samples");
+    page.entry("±", "the larger distance from a value to an end of its 95 % interval");
 }
 
 /// What was lost, with how many of it.
