@@ -1,7 +1,7 @@
 //! The code of a process: where it is, a copy of its bytes, and whether they are unchanged.
 //!
 //! What for: only code in private read-only mappings of files, and the vdso, is translated. Its bytes are compared
-//! with the process's memory before every burst, and again behind the stop where pages faulted in between
+//! with the process's memory before every burst, and again after the stop where pages faulted in between
 //! (`Program::is_as_compared`).
 //!
 //! Within the milliseconds of a burst, another thread may replace a library. So in a process of several threads, code of a

@@ -2,7 +2,7 @@
 //!
 //! A ladder is the latency of a random pointer chase over growing sizes. It consists of plateaus (the data fit a
 //! level), joined by rises. In virtual machines the last level is shared with strangers or cut into slices
-//! (Intel CAT): its claimed size may be twenty times what is had, and its rise is long and soft. Then this module
+//! (Intel CAT): its claimed size may be twenty times the size available, and its rise is long and soft. Then this module
 //! gives a wide interval, not a guess.
 //!
 //! Method. A plateau is a maximal run of points between neighbours of which the latency grows by less than

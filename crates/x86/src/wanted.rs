@@ -1,7 +1,7 @@
 //! The part of a thread's state at an address that the code around it gives a meaning.
 //!
 //! What for: a clock sample has all general registers and a piece of the stack, few of which are informative: those
-//! from which addresses are computed, that count, and that are compared with; and stack words used likewise (all
+//! from which addresses are computed, that count iterations, and that are compared with; and stack words used likewise (all
 //! variables of unoptimised code). What not: their meaning, which is worked out later from the same code
 //! ([`loops`](crate::loops())).
 //!

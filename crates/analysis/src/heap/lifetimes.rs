@@ -3,8 +3,8 @@
 //! What for: many short lifetimes in one row are an allocation that a reused block would save.
 //! Where every block was recorded, all are counted ([`facts::HeapLifetime`]). Otherwise only blocks whose size guarantees a
 //! record: too few blocks drawn at random end for a distribution.
-//! What not: threads (as in `exact`). With a filter on time there is no row of blocks that were not freed where sums are of frees:
-//! blocks freed in that time may have been allocated before.
+//! What not: threads (as in `exact`). With a filter on time there is no row of blocks that were not freed: the sums are of frees in
+//! that time, whose blocks may have been allocated before.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -2,7 +2,7 @@
 //!
 //! What for: two independent estimates, and the range that both allow. Clock samples show where the core waits (`waits`). And
 //! loops were timed with all their data in the first-level cache (their *no-miss time*); native time beyond that is stall time.
-//! What not: stalls on code fetch, which count as memory, and mispredicted branches, which widen the interval.
+//! What not: stalls on code fetch, which count as memory; mispredicted branches are core time (`core_time`).
 //!
 //! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata; `core_time` has the first.
 //!

@@ -4,7 +4,7 @@
 //! `function`).
 //!
 //! Instructions in loops take the measured no-miss time of the loop. Others take what paths through such code took, drawn in
-//! bursts that began in the same function, or in any where these are too few (`collect::one`, [`together`]). Where too few
+//! bursts that began in the same function, or in any where these are too few (`collect::no_miss`, [`together`]). Where too few
 //! were timed they take [`USUAL`], with [`QUICKEST`] and the sum of their latencies as bounds. To these come mispredicted
 //! branches (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: the share
 //! that samples show for the function (`unrecorded`). The sum is at most the native time of the burst. The four are measured
@@ -113,7 +113,7 @@ impl Paces {
     }
 }
 
-/// The mean of paths, each of which is there by the instructions that ran (`collect::one`). Bounds: Student's interval of the
+/// The mean of paths, each of which is there by the instructions that ran (`collect::no_miss`). Bounds: Student's interval of the
 /// mean, for `further` paths besides, by as much again as repetitions of one path differ, on the median (that of a single path tells more
 /// about the machine's other work). Those that could not be timed may all be as quick as the quickest, or as slow as the slowest.
 /// `None` where too few could.

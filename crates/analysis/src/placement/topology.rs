@@ -1,4 +1,4 @@
-//! The machine of a what-if: its nodes, how much longer a load from another node takes, and a run with that.
+//! The machine that a what-if assumes: its nodes, how much longer a load from another node takes, and the run on it.
 //!
 //! What not: reading files. A shape such as `2x18` has no measured latency; a machine that was measured has.
 

@@ -4,8 +4,8 @@
 //!
 //! Traces are sorted by the loop that they are mostly in, and by whether they are long. Of `N` traces of one kind that cost `c`
 //! lines each, as many are looked at as is best for a total: a part in proportion to 1 / sqrt(c) (W. G. Cochran, "Sampling
-//! Techniques", 3rd ed., Wiley 1977, 5.5), spread evenly over the time. Long traces tell of reuse, brief ones of rates; a loop
-//! of long runs is as much work as the rest of a program.
+//! Techniques", 3rd ed., Wiley 1977, 5.5), spread evenly over the time. Long traces show reuse, brief ones rates. One
+//! loop of long runs may be as much work as the rest of the program.
 //!
 //! Assumption: traces of all kinds scatter alike.
 

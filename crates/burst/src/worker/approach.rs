@@ -1,6 +1,6 @@
-//! Takes its place before a thread is stopped.
+//! Prepares to stop a thread.
 //!
-//! What for: decides whether the thread may be stopped now, and moves us to its CPU or off it. What not: stopping it (`visit`).
+//! What for: decides whether it may be stopped now, and moves the tracer to its CPU or off it. What not: stopping it (`visit`).
 
 use base::ThreadId;
 

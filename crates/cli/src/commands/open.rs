@@ -1,4 +1,4 @@
-//! `fathom open` and `fathom html`: the page with all views of a result, or of the many of a dataset, in the browser or in a file.
+//! `fathom open` and `fathom html`: the page with all views of a result, or of a dataset's many results, in the browser or in a file.
 //!
 //! What not: the page (`web`), starting a browser (`browser`).
 
