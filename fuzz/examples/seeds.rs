@@ -58,6 +58,8 @@ fn main() {
     let slice = "kubepods-besteffort-pod11111111_2222_3333_4444_555555555555.slice";
     let pod = format!("9:cpu,cpuacct:/\n0::/kubepods.slice/{slice}/cri-containerd-{id}.scope\n");
     seed("tracee_cgroup", "pod", pod.as_bytes());
+    seed("export_otlp_answer", "part", b"\x0a\x14\x08\x01\x12\x10one is too large");
+    seed("export_otlp_answer", "status", b"\x08\x03\x12\x05wrong");
     seed("tracee_cgroup", "unit", b"0::/user.slice/user@1000.service/app.slice/a.service\n");
     seed("machine_snapshot", "here", machine().as_bytes());
     seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);

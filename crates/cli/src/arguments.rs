@@ -74,7 +74,7 @@ pub enum Command {
     Import(ImportOptions),
     /// Write a result in the format of another viewer
     #[command(
-        after_help = "Examples:\n  fathom export pprof -o r000ma.pb.gz && go tool pprof -http : r000ma.pb.gz\n  fathom export speedscope -r r000ma -o r000ma.speedscope.json\n  fathom export folded --figure alloc_space | inferno-flamegraph > heap.svg\n  fathom export perfetto -o r000ma.pftrace\n  fathom export svg -o flame.svg\n\nTables of a view: fathom report VIEW --format csv -o FILE. The result's own files are Parquet."
+        after_help = "Examples:\n  fathom export pprof -o r000ma.pb.gz && go tool pprof -http : r000ma.pb.gz\n  fathom export speedscope -r r000ma -o r000ma.speedscope.json\n  fathom export folded --figure alloc_space | inferno-flamegraph > heap.svg\n  fathom export perfetto -o r000ma.pftrace\n  fathom export otlp --send http://127.0.0.1:4318\n  fathom export svg -o flame.svg\n\nTables of a view: fathom report VIEW --format csv -o FILE. The result's own files are Parquet."
     )]
     Export(ExportOptions),
     /// Collect the figures of many results as Parquet files that query engines read
@@ -440,6 +440,8 @@ pub enum ExportFormat {
     Folded,
     /// All figures by call stack, gzip: go tool pprof, Pyroscope, Parca
     Pprof,
+    /// All figures by call stack, protobuf: OpenTelemetry, and what takes its profiles
+    Otlp,
     /// All figures by call stack, JSON: speedscope.app
     Speedscope,
     /// Samples at their times, threads, DRAM traffic: profiler.firefox.com
@@ -465,6 +467,12 @@ pub struct ExportOptions {
     /// For folded and svg: show this figure [default: cpu, or the first that there is]
     #[arg(long, value_name = "NAME")]
     pub figure: Option<String>,
+    /// For otlp: send it to this receiver instead of writing it; without a path in the address, to /v1development/profiles
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "output")]
+    pub send: Option<String>,
+    /// For otlp: a name of what was profiled (repeatable), such as k8s.pod.name=shop-7 or service.name=shop
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
+    pub attributes: Vec<(String, String)>,
     /// Leave these out
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub redact: Vec<Redact>,
@@ -545,7 +553,10 @@ pub struct WatchOptions {
     /// Write each profile as pprof into DIR
     #[arg(long, value_name = "DIR")]
     pub pprof: Option<PathBuf>,
-    /// Leave these out of the dataset and of pprof
+    /// Send each profile to this receiver of OTLP, such as http://127.0.0.1:4318; without it nothing leaves the machine
+    #[arg(long, value_name = "ADDRESS")]
+    pub otlp: Option<String>,
+    /// Leave these out of the dataset, of pprof and of what is sent
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub redact: Vec<Redact>,
     /// Write metrics for Prometheus to this file, as node_exporter's textfile collector reads them
@@ -592,6 +603,11 @@ pub struct AcrossOptions {
 pub struct VerifyOptions {
     /// The result [default: the newest in this directory]
     pub result: Option<PathBuf>,
+}
+
+fn attribute(text: &str) -> Result<(String, String), String> {
+    let pair = parameter(text)?;
+    if pair.0.is_empty() { Err("must be NAME=VALUE".to_owned()) } else { Ok(pair) }
 }
 
 fn parameter(text: &str) -> Result<(String, String), String> {

@@ -8,6 +8,7 @@ mod commands;
 #[cfg(test)]
 mod document_tests;
 mod exit;
+mod http;
 mod knobs;
 mod order;
 mod progress;

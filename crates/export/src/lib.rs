@@ -1,4 +1,4 @@
-//! A result for other viewers: folded stacks, pprof, speedscope, Firefox Profiler, Perfetto, CSV, a flame graph as SVG.
+//! A result for other viewers: folded stacks, pprof, OTLP, speedscope, Firefox Profiler, Perfetto, CSV, a flame graph as SVG.
 //!
 //! What for: from a recording to bytes; [`Exported`] has the stacks with their figures, and each format is a module.
 //! What not: files (cli); tables of a view, which `fathom report --format csv` writes.
@@ -13,13 +13,15 @@ mod csv;
 mod firefox;
 mod flame;
 mod folded;
+mod otlp;
 mod perfetto;
 mod pprof;
 mod speedscope;
 mod stacks;
 mod wire;
 
-pub use stacks::{Exported, Figure, Frame, Sample};
+pub use otlp::OtlpAnswer;
+pub use stacks::{Exported, Figure, Frame, Origin, Sample};
 
 impl Exported {
     /// One line per stack: `outermost;...;innermost AMOUNT`.
@@ -32,6 +34,13 @@ impl Exported {
     #[must_use]
     pub fn pprof(&self) -> Vec<u8> {
         pprof::pprof(self)
+    }
+
+    /// OTLP: a request that a receiver of OpenTelemetry takes, a protobuf message. `attributes`: of what was profiled, by
+    /// OpenTelemetry's names; they replace those that the result knows.
+    #[must_use]
+    pub fn otlp(&self, attributes: &[(String, String)]) -> Vec<u8> {
+        otlp::otlp(self, attributes)
     }
 
     /// JSON of speedscope, with a profile for each figure.
@@ -63,4 +72,10 @@ impl Exported {
     pub fn svg(&self, figure: usize) -> String {
         flame::svg(self, figure)
     }
+}
+
+/// Bytes compressed by gzip.
+#[must_use]
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    wire::gzip(bytes)
 }

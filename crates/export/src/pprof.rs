@@ -3,34 +3,12 @@
 //! What not: addresses. Frames have names already, so each is a location of its own; the viewer need not look for files.
 
 use std::collections::HashMap;
-use std::io::Write;
-
-use flate2::write::GzEncoder;
 
 use crate::stacks::{Exported, Frame, whole_numbers};
-use crate::wire::Message;
-
-/// The table of texts; the first is empty, as the format demands.
-struct Texts {
-    list: Vec<String>,
-    known: HashMap<String, u64>,
-}
-
-impl Texts {
-    fn id(&mut self, text: &str) -> u64 {
-        if let Some(&known) = self.known.get(text) {
-            return known;
-        }
-        let id = self.list.len() as u64;
-        self.list.push(text.to_owned());
-        self.known.insert(text.to_owned(), id);
-        id
-    }
-}
+use crate::wire::{Message, Texts, gzip};
 
 pub(crate) fn pprof(exported: &Exported) -> Vec<u8> {
-    let mut texts = Texts { list: Vec::new(), known: HashMap::new() };
-    texts.id("");
+    let mut texts = Texts::default();
     let mut profile = Message::default();
     for figure in &exported.figures {
         let kind = Message::default().number(1, texts.id(figure.name));
@@ -86,9 +64,6 @@ pub(crate) fn pprof(exported: &Exported) -> Vec<u8> {
         .number(9, exported.started_unix.saturating_mul(1_000_000_000))
         .number(10, exported.elapsed.0)
         .number(14, main);
-    profile = texts.list.iter().fold(profile, |all, text| all.text(6, text));
-    let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::default());
-    // A vector takes everything.
-    let _ = packed.write_all(&profile.into_bytes());
-    packed.finish().unwrap_or_default()
+    profile = texts.list().iter().fold(profile, |all, text| all.text(6, text));
+    gzip(&profile.into_bytes())
 }

@@ -10,7 +10,7 @@ use analysis::objects::{Objects, Pieces};
 use analysis::stack_cells::{FigureCells, StackFigure, stack_cells};
 use analysis::{Code, FunctionId, Key, LocationId, Profile, Selection, ThreadIndex, TracedCode};
 use base::{Nanos, Pid, Tid};
-use facts::{Evidence, MarkKind, Privilege, Recording};
+use facts::{Evidence, MarkKind, Privilege, Recording, Run, Target};
 
 /// What is counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,10 +101,56 @@ pub(crate) struct Lane {
     pub(crate) busy: Vec<(Nanos, f64)>,
 }
 
+/// What was recorded, and where. A text that is not known is empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// The machine's name.
+    pub host: String,
+    /// File name of the program.
+    pub program: String,
+    /// The program and its arguments.
+    pub command: String,
+    /// Its process.
+    pub pid: Option<Pid>,
+    /// When it began, as exactly as known, nanoseconds since 1970.
+    pub(crate) started: u64,
+}
+
+impl Origin {
+    fn of(run: &Run) -> Origin {
+        let program = run.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
+        Origin {
+            host: run.host_name.clone().unwrap_or_default(),
+            program: program.unwrap_or_default().to_owned(),
+            command: run.command.join(" "),
+            pid: match run.target {
+                Some(Target::Launched { pid } | Target::Attached { pid }) => Some(Pid(pid)),
+                _ => None,
+            },
+            started: run
+                .started_unix
+                .saturating_mul(1_000_000_000)
+                .saturating_add(u64::from(run.started_part_ns)),
+        }
+    }
+
+    /// 16 bytes that are the same whenever this figure of this recording is written: a receiver can know one that it has. FNV-1a.
+    pub(crate) fn id(&self, figure: &str) -> [u8; 16] {
+        let pid = self.pid.map_or(0, |pid| pid.0);
+        let text = format!("{}\0{}\0{pid}\0{}\0{figure}", self.started, self.host, self.command);
+        let start = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+        let prime = 0x0000_0000_0100_0000_0000_0000_0000_013b_u128;
+        let hash = |hash: u128, byte| (hash ^ u128::from(byte)).wrapping_mul(prime);
+        text.bytes().fold(start, hash).to_be_bytes()
+    }
+}
+
 /// A recording, ready to be written in any format.
 pub struct Exported {
     /// The result's name.
     pub result: String,
+    /// What it is of.
+    pub origin: Origin,
     /// When the recording began, seconds since 1970.
     pub started_unix: u64,
     /// How long it is.
@@ -307,6 +353,7 @@ impl Exported {
         });
         Exported {
             result: result.to_owned(),
+            origin: Origin::of(&recording.run),
             started_unix: recording.run.started_unix,
             elapsed: profile.elapsed(),
             samples: samples.collect(),

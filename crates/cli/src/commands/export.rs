@@ -1,6 +1,6 @@
 //! `fathom export`: a result in the format of another viewer.
 //!
-//! What not: the formats (`export`).
+//! What not: the formats (`export`), sending one (`otlp`).
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -18,8 +18,16 @@ pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("--figure is for folded and svg")
             .hint("the other formats have all figures; choose in the viewer"));
     }
+    let is_otlp = matches!(options.format, ExportFormat::Otlp);
+    if !is_otlp && (options.send.is_some() || !options.attributes.is_empty()) {
+        return Err(Failure::usage("--send and --attribute are for otlp")
+            .hint("fathom export otlp --send http://127.0.0.1:4318"));
+    }
     let binary = matches!(options.format, ExportFormat::Pprof | ExportFormat::Perfetto);
-    if binary && options.output.is_none() && std::io::stdout().is_terminal() {
+    if (binary || is_otlp && options.send.is_none())
+        && options.output.is_none()
+        && std::io::stdout().is_terminal()
+    {
         return Err(Failure::usage("this format is no text; a terminal cannot show it")
             .hint("name a file: -o FILE"));
     }
@@ -30,7 +38,9 @@ pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
     // Of one that was counted the notes are of other figures.
     let chosen = if one_figure { figure(&exported, options).ok() } else { None };
     let counted = chosen.is_some_and(|at| !exported.figures[at].name.starts_with("estimated"));
-    exported.notes.iter().filter(|_| !counted).for_each(|note| eprintln!("fathom: {note}"));
+    // What is sent has them in it.
+    let is_said = !counted && options.send.is_none();
+    exported.notes.iter().filter(|_| is_said).for_each(|note| eprintln!("fathom: {note}"));
     let bytes = match options.format {
         ExportFormat::Folded => exported.folded(figure(&exported, options)?).into_bytes(),
         ExportFormat::Svg => exported.svg(figure(&exported, options)?).into_bytes(),
@@ -38,11 +48,17 @@ pub fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
         ExportFormat::Firefox => exported.firefox().into_bytes(),
         // Without a figure a file would say that the program did nothing.
         ExportFormat::Pprof => figure(&exported, options).map(|_| exported.pprof())?,
+        ExportFormat::Otlp => {
+            figure(&exported, options).map(|_| exported.otlp(&options.attributes))?
+        }
         ExportFormat::Speedscope => {
             figure(&exported, options).map(|_| exported.speedscope().into_bytes())?
         }
         ExportFormat::Csv => figure(&exported, options).map(|_| exported.csv().into_bytes())?,
     };
+    if let Some(address) = &options.send {
+        return super::otlp::send(address, &bytes, &exported.result);
+    }
     match &options.output {
         None => super::print_bytes(&bytes),
         Some(file) => super::write(file, &bytes),

@@ -15,6 +15,7 @@ pub mod import;
 pub mod machine;
 mod machine_code;
 pub mod open;
+mod otlp;
 pub mod report;
 pub mod scale;
 pub mod steer;

@@ -5,18 +5,17 @@
 //! All print rows as JSON objects. Assumption: an engine only reads the dataset, so one that fails or is killed loses nothing.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::str::FromStr;
-use std::time::Duration;
 
 use ::dataset::Dialect;
 use serde_json::{Deserializer, Map, Value};
 
 use super::engine_failure;
 use crate::exit::Failure;
+use crate::http::{Address, Request, ask};
 
 /// Reads SQL from stdin, prints a JSON object per row.
 const DUCKDB_SCRIPT: &str = "\
@@ -41,8 +40,6 @@ const PYSPARK_SCRIPT: &str = "import os, pyspark; print(os.path.join(os.path.dir
 
 /// ClickHouse's port for HTTP.
 const HTTP_PORT: u16 = 8123;
-/// Longest wait for a connection; a query may take longer.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Where a question is answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -195,37 +192,20 @@ fn spark(master: &str, sql: &str) -> Result<String, Failure> {
 /// its `user_files_path`.
 fn clickhouse(host: &str, port: u16, sql: &str) -> Result<String, Failure> {
     let failed = |what: String| engine_failure(format!("ClickHouse at {host}:{port}: {what}"));
-    let ask = || -> std::io::Result<Vec<u8>> {
-        let mut addresses = std::net::ToSocketAddrs::to_socket_addrs(&(host, port))?;
-        let address = addresses.next().ok_or(std::io::ErrorKind::NotFound)?;
-        let mut stream = TcpStream::connect_timeout(&address, CONNECT)?;
-        let secret =
-            |name: &str| std::env::var(name).ok().filter(|text| !text.contains(['\r', '\n']));
-        let login: String = [("CLICKHOUSE_USER", "User"), ("CLICKHOUSE_PASSWORD", "Key")]
-            .iter()
-            .filter_map(|(name, header)| {
-                Some(format!("X-ClickHouse-{header}: {}\r\n", secret(name)?))
-            })
-            .collect();
-        // HTTP/1.0: the answer comes in one piece, and its end is that of the connection.
-        let head = format!(
-            "POST /?wait_end_of_query=1 HTTP/1.0\r\nHost: {host}\r\n{login}Content-Length: {}\r\n\r\n",
-            sql.len()
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(sql.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        Ok(answer)
-    };
-    let answer = ask().map_err(|error| failed(error.to_string()))?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or_else(|| failed("it closed the connection before it answered".to_owned()))?;
-    match head.split(' ').nth(1) {
-        Some("200") => Ok(body.to_owned()),
-        _ => Err(failed(last_lines(body))),
+    let secret = |name: &str| std::env::var(name).ok();
+    let login = [("CLICKHOUSE_USER", "User"), ("CLICKHOUSE_PASSWORD", "Key")];
+    let login = login
+        .iter()
+        .filter_map(|(name, header)| Some((format!("X-ClickHouse-{header}"), secret(name)?)));
+    let path = "/?wait_end_of_query=1".to_owned();
+    let address = Address { is_secure: false, host: host.to_owned(), port, path };
+    let headers = login.collect();
+    let request = Request { method: "POST", headers, body: sql.as_bytes(), patience: None };
+    let answer = ask(&address, &request).map_err(|error| failed(error.to_string()))?;
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    match answer.status {
+        200 => Ok(body),
+        _ => Err(failed(last_lines(&body))),
     }
 }
 

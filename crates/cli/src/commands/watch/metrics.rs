@@ -100,12 +100,12 @@ pub fn text<'a>(
         ("failures", "Profiles that could not be made.", Some(counts.failures as f64)),
         (
             "sent",
-            "Results that were added to the dataset.",
+            "Results that arrived where they should go: in the dataset, at the receiver.",
             watched.waiting.map(|_| counts.sent as f64),
         ),
         (
             "dropped",
-            "Results that were removed before they were in the dataset.",
+            "Results that were removed before they arrived there.",
             watched.waiting.map(|_| counts.dropped as f64),
         ),
         (
@@ -136,7 +136,7 @@ pub fn text<'a>(
         ("off", "Whether the off file is there.", Some(f64::from(u8::from(watched.off)))),
         (
             "waiting_results",
-            "Results that wait to be added to the dataset.",
+            "Results that wait to be sent.",
             watched.waiting.map(|count| count as f64),
         ),
         ("spool_bytes", "Size of the spool.", Some(watched.spool_bytes as f64)),

@@ -1,8 +1,8 @@
 //! `fathom watch`: again and again, for a few seconds, a profile of the process that uses most memory time on this machine.
 //!
 //! ```text
-//!   off? budget? ──> choose ──> collect --pid ──> report summary ──> export pprof ──> dataset add ──> log, metrics
-//!     guard, budget   choice      (each is a command of Fathom as a child: helper, round)
+//!   off? budget? ──> choose ──> collect --pid ──> report summary ──> export pprof ──> export otlp, dataset add ──> log, metrics
+//!     guard, budget   choice      (each is a command of Fathom as a child: helper, round, send)
 //! ```
 //! What for: the schedule, the log, and what survives a restart. What not: profiling, which is an ordinary `fathom collect`
 //! with its rules for what may be attached to; the steps of a round (`round`).
@@ -15,6 +15,7 @@ mod helper;
 mod log;
 mod metrics;
 mod round;
+mod send;
 mod spool;
 mod workload;
 
@@ -86,6 +87,9 @@ pub fn watch(options: &WatchOptions) -> Result<ExitCode, Failure> {
     }
     // Now: each round would fail with it.
     crate::knobs::parse(&options.knobs)?;
+    if let Some(address) = &options.otlp {
+        address.parse::<crate::http::Address>().map_err(Failure::usage)?;
+    }
     // Before any thread is started: threads inherit the mask.
     let signals = SignalFd::of(&[Signal::Interrupt, Signal::Terminate, Signal::HangUp])
         .map_err(|error| Failure::new(CANNOT_MEASURE, error))?;
@@ -195,10 +199,14 @@ impl<'a> Watch<'a> {
             Some(dataset) => format!("adds them to {}", dataset.display()),
             None => "adds them to no dataset (--dataset)".to_owned(),
         };
+        let sends = match &self.options.otlp {
+            Some(address) => format!("sends profiles to {address}"),
+            None => "sends nothing (--otlp)".to_owned(),
+        };
         let processes =
             if *top == 1 { "one process".to_owned() } else { format!("{top} processes") };
         format!(
-            "every {:.0} s: profiles {processes} for {:.1} s, keeps results in {}, {dataset}; may take {budget} % of this host, \
+            "every {:.0} s: profiles {processes} for {:.1} s, keeps results in {}, {dataset}, {sends}; may take {budget} % of this host, \
              {:.1} s of CPU time in an hour; {} turns it off",
             every.as_secs_f64(),
             length.as_secs_f64(),
@@ -253,7 +261,7 @@ impl<'a> Watch<'a> {
 
     /// Writes the metrics, and what the next process must know.
     fn show(&mut self) {
-        let waiting = self.options.dataset.as_ref().map(|_| self.spool.waiting().len() as u64);
+        let waiting = self.sends().then(|| self.spool.waiting().len() as u64);
         self.charge(0.0);
         let now = now();
         self.shown.retain(|one| now - one.when < HOUR);

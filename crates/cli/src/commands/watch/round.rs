@@ -1,7 +1,7 @@
-//! A round of the watch: chooses a workload, profiles it, reads the figures, and adds waiting results to the dataset.
+//! A round of the watch: chooses a workload, profiles it, reads the figures, and has waiting results sent.
 //!
 //! What for: the consequences of each failure for this result and the next rounds. What not: when a round begins (`mod`), how a
-//! child is ended (`helper`).
+//! child is ended (`helper`), where results go (`send`).
 //!
 //! A result is in the spool before anything else happens to it, so that a kill at any moment loses no measurement.
 
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use super::choice::{Candidate, ChoiceFilters, choose};
 use super::helper::{Ended, Stop};
 use super::metrics::Figures;
-use super::spool::{Removed, Spool, make_private};
+use super::spool::{Removed, Spool};
 use super::workload::Workload;
 use super::{Shown, Watch, log, now};
 use crate::arguments::AnalysisName;
-use crate::exit::{BUG, DAMAGED, USAGE};
+use crate::exit::USAGE;
 
 /// Between the two looks that tell who is busy now.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -34,8 +34,6 @@ const MORE: usize = 2;
 const SAMPLING: f64 = 0.016;
 /// Share of a program's time that bursts may take: used where the recording broke off before it knew its own.
 const BURSTS: f64 = 0.03;
-/// A result that cannot be read in so many rounds is given up.
-const MOST_TRIES: u32 = 3;
 
 impl Watch<'_> {
     /// Does all of a round. Whether it was as it should be: a profile was made, or there was nothing to do.
@@ -107,12 +105,12 @@ impl Watch<'_> {
         Some(made)
     }
 
-    fn left(&self) -> Nanos {
+    pub(super) fn left(&self) -> Nanos {
         Nanos((self.budget.left(now()) * 1e9) as u64)
     }
 
     /// Runs a command of Fathom; what it cost is charged. A command that could not be started is a failure like others.
-    fn run(&mut self, words: Vec<OsString>, urgent: bool) -> Option<Ended> {
+    pub(super) fn run(&mut self, words: Vec<OsString>, urgent: bool) -> Option<Ended> {
         let ended = self.guard.run(&words, urgent, self.left());
         self.charge(0.0);
         ended
@@ -168,7 +166,7 @@ impl Watch<'_> {
         if ended.stopped.is_none() {
             self.export(&result, &name);
         }
-        if self.options.dataset.is_none()
+        if !self.sends()
             && let Err(error) = self.spool.keep(&result)
         {
             self.failed(candidate, &format!("cannot keep its result: {error}"));
@@ -246,87 +244,10 @@ impl Watch<'_> {
         }
     }
 
-    fn redaction(&self) -> Vec<OsString> {
+    pub(super) fn redaction(&self) -> Vec<OsString> {
         let name = |what: &crate::redact::Redact| clap::ValueEnum::to_possible_value(what);
         let names = self.options.redact.iter().filter_map(name);
         names.flat_map(|value| ["--redact".into(), OsString::from(value.get_name())]).collect()
-    }
-
-    /// Adds what waits to the dataset, the oldest first.
-    fn send_waiting(&mut self) {
-        let Some(dataset) = &self.options.dataset else { return };
-        let path = dataset.display().to_string();
-        let waiting = self.spool.waiting();
-        if !dataset.join(::dataset::VERSION_FILE).exists() {
-            if self.sent_to.as_ref() == Some(&path) && !waiting.is_empty() {
-                // The folder below a mount that is gone must not become another dataset.
-                let message = format!(
-                    "{} results wait in the spool: {path} is no longer a dataset. Mount it, or create it again with `fathom \
-                     dataset add {path} RESULT`",
-                    waiting.len()
-                );
-                return self.log.say("waits", &message, json!({ "waiting": waiting.len() }));
-            }
-            // Command lines may be secret. What cannot be made now is said by `dataset add`.
-            let _ = make_private(dataset);
-        }
-        for result in waiting {
-            if self.guard.stop().is_some() || self.left() == Nanos(0) {
-                return;
-            }
-            let name = super::super::shown_name(Path::new(result.file_name().unwrap_or_default()));
-            let mut words = ["dataset", "add", "-q"].map(OsString::from).to_vec();
-            words.extend(labels(&Spool::target(&result)));
-            words.extend(self.redaction());
-            words.extend([dataset.clone().into(), result.as_os_str().to_owned()]);
-            let Some(ended) = self.run(words, false) else { return };
-            let code = ended.status.code().and_then(|code| u8::try_from(code).ok());
-            // Its code alone may mean the dataset.
-            let left_out = code == Some(DAMAGED) && ended.said.contains(" was left out: ");
-            if code == Some(0) || left_out {
-                self.tries.remove(&name);
-                self.sent_to = Some(path.clone());
-                if code == Some(0) {
-                    self.counts.sent += 1;
-                } else {
-                    self.log.say(
-                        "failed",
-                        &format!("{name} is not in the dataset: {}", ended.why()),
-                        json!({ "result": name }),
-                    );
-                }
-                if let Err(error) = self.spool.keep(&result) {
-                    return self.log.say(
-                        "failed",
-                        &format!("cannot move {name}: {error}"),
-                        json!({ "result": name }),
-                    );
-                }
-                continue;
-            }
-            if matches!(ended.stopped, Some(Stop::Off | Stop::Signal)) {
-                return;
-            }
-            // The dataset is away: all wait. Or this one cannot be read: the others must not wait for it.
-            let is_away = ended.stopped.is_none() && code.is_some_and(|code| code < BUG);
-            let why = match ended.stopped {
-                Some(_) => "it takes more than the budget of an hour".to_owned(),
-                None => ended.why(),
-            };
-            let message = format!("{name} and later ones wait in the spool: {why}");
-            self.log.say(
-                "waits",
-                &message,
-                json!({ "result": name, "waiting": self.spool.waiting().len() }),
-            );
-            let tries = self.tries.entry(name.clone()).or_default();
-            *tries += u32::from(!is_away);
-            if *tries == MOST_TRIES {
-                Spool::remove(&result);
-                self.note_removed(&[Removed { name, is_lost: true }], &why);
-            }
-            return;
-        }
     }
 
     /// Makes room after a disk was full.
@@ -339,17 +260,17 @@ impl Watch<'_> {
         }
     }
 
-    fn note_removed(&mut self, removed: &[Removed], why: &str) {
+    pub(super) fn note_removed(&mut self, removed: &[Removed], why: &str) {
         let names: Vec<&str> = removed.iter().map(|one| one.name.as_str()).collect();
         for name in &names {
             if let Some(folder) = &self.options.pprof {
                 let _ = std::fs::remove_file(folder.join(format!("{name}.pb.gz")));
             }
         }
-        // Without a dataset the spool is all there is, and old ones are meant to go.
-        let lost = match self.options.dataset {
-            Some(_) => removed.iter().filter(|one| one.is_lost).count() as u64,
-            None => 0,
+        // Where they go nowhere, the spool is all there is, and old ones are meant to go.
+        let lost = match self.sends() {
+            true => removed.iter().filter(|one| one.is_lost).count() as u64,
+            false => 0,
         };
         self.counts.dropped += lost;
         if !names.is_empty() {
@@ -425,15 +346,6 @@ fn named(candidate: &Candidate) -> String {
         candidate.pid,
         inner.unwrap_or_default()
     )
-}
-
-/// `--label` of each name that is known.
-fn labels(target: &Value) -> Vec<OsString> {
-    let keys = ["unit", "namespace", "pod", "container", "image"];
-    let known = keys.iter().filter_map(|key| Some((key, target[*key].as_str()?)));
-    // A comma separates labels.
-    let one = |(key, value): (&&str, &str)| format!("{key}={}", value.replace(',', "_"));
-    known.map(one).flat_map(|label| ["--label".into(), OsString::from(label)]).collect()
 }
 
 /// Seconds that a recording took from the program's threads.

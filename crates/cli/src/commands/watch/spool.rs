@@ -1,14 +1,14 @@
-//! The folder in which profiles wait until they are in the dataset, and are kept for a while after that.
+//! The folder in which profiles wait until they are where they should go, and are kept for a while after that.
 //!
 //! ```text
 //! SPOOL/lock          one watch at a time
 //! SPOOL/state.json    what was spent in the last hour, counts
-//! SPOOL/new/NAME      a result that is not in the dataset yet
-//! SPOOL/kept/NAME     a result that is in the dataset, or where there is no dataset
-//! SPOOL/*/NAME.json   the workload of the profile
+//! SPOOL/new/NAME      a result that is not yet everywhere where it should go
+//! SPOOL/kept/NAME     a result that is, or that goes nowhere
+//! SPOOL/*/NAME.json   the workload of the profile, and where it is already (`sent`, `refused`)
 //! ```
 //! NAME begins with the time, so that names sort by age. What for: a bounded size. The oldest result in `kept` is deleted
-//! first, then the oldest in `new`. What not: adding to the dataset (`round`).
+//! first, then the oldest in `new`. What not: sending (`send`).
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ pub struct SpoolSize {
 pub struct Removed {
     /// Its name.
     pub name: String,
-    /// Whether it was not in the dataset yet.
+    /// Whether it had not gone where it should yet.
     pub is_lost: bool,
 }
 
@@ -91,6 +91,25 @@ impl Spool {
     pub fn target(result: &Path) -> Value {
         let text = fs::read_to_string(described(result)).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// The names in a list next to a result: places that have it (`sent`), or that do not want it (`refused`).
+    pub fn noted(result: &Path, list: &str) -> Vec<String> {
+        let target = Spool::target(result);
+        let names = target[list].as_array().into_iter().flatten();
+        names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    }
+
+    /// Adds a name to such a list.
+    pub fn note(result: &Path, list: &str, name: &str) -> io::Result<()> {
+        let mut names = Spool::noted(result, list);
+        names.push(name.to_owned());
+        let mut target = Spool::target(result);
+        if !target.is_object() {
+            target = Value::Object(serde_json::Map::new());
+        }
+        target[list] = names.into();
+        replace(&described(result), format!("{target:#}\n").as_bytes(), 0o600)
     }
 
     /// A result does not wait any more.
@@ -227,7 +246,11 @@ mod tests {
         let removed = |name: &str, is_lost| Removed { name: name.to_owned(), is_lost };
         assert_eq!(spool.make_room(0), [removed("2-b", false)], "what was sent is no loss");
         assert_eq!(spool.make_room(1000), [removed("1-a", true)]);
-        assert_eq!(Spool::target(&spool.waiting()[0])["pid"], 7);
+        let last = &spool.waiting()[0];
+        assert_eq!(Spool::target(last)["pid"], 7);
+        assert!(Spool::noted(last, "sent").is_empty());
+        Spool::note(last, "sent", "otlp").unwrap();
+        assert_eq!(Spool::noted(last, "sent"), ["otlp"]);
         assert_eq!(spool.remove_oldest(), Some(removed("3-c", true)));
         assert_eq!(
             (spool.remove_oldest(), spool.size()),
