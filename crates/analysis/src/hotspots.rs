@@ -62,11 +62,14 @@ pub enum Key {
     Lifetime,
     /// `loop`: the innermost loop with a share of the CPU time; of other code the function.
     Loop,
+    /// `region`: the innermost region that the program marks and the thread is in. Not a part of [`RowKey`]: each region is a
+    /// selection of its own (`Selection::by_region`).
+    Region,
 }
 
 impl Key {
     /// All keys.
-    pub const ALL: [Key; 20] = [
+    pub const ALL: [Key; 21] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,
@@ -87,6 +90,7 @@ impl Key {
         Key::Waker,
         Key::Lifetime,
         Key::Loop,
+        Key::Region,
     ];
 
     /// Those that a sample has: code and threads without any data.
@@ -123,6 +127,7 @@ impl Key {
             Key::Waker => "waker",
             Key::Lifetime => "lifetime",
             Key::Loop => "loop",
+            Key::Region => "region",
         }
     }
 }

@@ -13,7 +13,7 @@ use base::{Nanos, Pid};
 pub use self::names::{bare_function_name, name_matches};
 use self::names::{file_matches, function_matches};
 use self::no_match::{listing, no_match};
-use self::regions::InRegions;
+use self::regions::{InRegions, Innermost};
 use crate::error::AnalysisError;
 use crate::objects::{Object, ObjectId, Objects};
 use crate::profile::Profile;
@@ -87,6 +87,15 @@ impl Filter {
     }
 }
 
+/// A selection, divided by region.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RegionParts {
+    /// Each region by its name, those with most time first; then, without a name, what is in none. Together they are the whole.
+    pub parts: Vec<(Option<String>, Selection)>,
+    /// Regions whose passes are too short to be told from what is around them, and which are a part of that.
+    pub too_short: Vec<String>,
+}
+
 /// Filters applied to a recording.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Selection {
@@ -130,14 +139,34 @@ impl Selection {
                 _ => selection.add_places(profile, &alike)?,
             }
         }
-        // Where a span is asked for, it is the one that has all of them.
-        if let Some(regions) = &selection.regions {
-            let (from, to) = regions.hull();
-            let (start, end) = selection.time.unwrap_or((from, to));
-            let start = start.max(from);
-            selection.time = Some((start, end.min(to).max(start)));
-        }
+        selection.bound_by_regions();
         Ok(selection)
+    }
+
+    /// Where a span is asked for, it is the one that has all of them.
+    fn bound_by_regions(&mut self) {
+        let Some(regions) = &self.regions else { return };
+        let (from, to) = regions.hull();
+        let (start, end) = self.time.unwrap_or((from, to));
+        let start = start.max(from);
+        self.time = Some((start, end.min(to).max(start)));
+    }
+
+    /// This selection, divided by the innermost region that each thread is in. At most `most` regions are told apart.
+    #[must_use]
+    pub fn by_region(&self, profile: &Profile<'_>, most: usize) -> RegionParts {
+        let Innermost { regions, outside, too_short } = Innermost::new(profile, most);
+        let regions = regions.into_iter().map(|(name, regions)| (Some(name), regions));
+        let part = |(name, regions): (Option<String>, InRegions)| {
+            let regions =
+                self.regions.as_ref().map_or_else(|| regions.clone(), |own| regions.and(own));
+            let mut part = Selection { regions: Some(regions), ..self.clone() };
+            part.bound_by_regions();
+            let (start, end) = part.time.unwrap_or_default();
+            (start < end).then_some((name, part))
+        };
+        let parts = regions.chain([(None, outside)]).filter_map(part).collect();
+        RegionParts { parts, too_short }
     }
 
     /// Applies the filters on objects, likewise.

@@ -95,6 +95,33 @@ fn a_filter_on_a_region_has_the_cpu_time_of_the_region() {
 }
 
 #[test]
+fn rows_by_region_are_of_the_innermost_and_add_up() {
+    if !perf_events_work() {
+        return skip("no perf events");
+    }
+    let fathom = fathom("regions-group");
+    let arguments = ["--threads", "2", "--rounds", "20", "--us", "4000", "--tiny", "50"];
+    let (_, rows) = collect(&fathom, &[], &target("regions"), &arguments);
+    let report = fathom.report("result", &["hotspots", "-g", "region"]);
+    let found = report["rows"].as_array().expect("rows");
+    let cpu = |row: &Value| value(row, "cpu_time");
+    let of = |region: &str| found.iter().find(|row| row["region"] == region).map_or(0.0, cpu);
+    let sum: f64 = found.iter().map(cpu).sum();
+    assert!((sum / cpu(&report["total"]) - 1.0).abs() < 1e-4, "{report}");
+    // `tiny` is too short to be told apart, and all of it is in `outer`.
+    let [inner, outer] = ["inner", "outer"].map(|region| value(&rows[region], "cpu_time"));
+    assert!((of("inner") / inner - 1.0).abs() < 1e-4, "{report}");
+    assert!(((of("inner") + of("outer")) / outer - 1.0).abs() < 1e-4, "{report}");
+    assert!(
+        of("tiny") == 0.0 && report["notes"].to_string().contains("a part of that: tiny"),
+        "{report}"
+    );
+    let functions = fathom.rows("result", &["hotspots", "-g", "region,function"]);
+    let all: f64 = functions.iter().map(cpu).sum();
+    assert!((all / sum - 1.0).abs() < 1e-4, "{all} {sum}");
+}
+
+#[test]
 fn millions_of_passes_are_counted_in_a_small_result() {
     let fathom = fathom("regions-many");
     let arguments = ["--us", "0", "--rounds", "2", "--tiny", "2000000"];

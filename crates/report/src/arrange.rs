@@ -16,11 +16,26 @@ impl Table {
     /// # Errors
     /// There is no such column.
     pub(crate) fn sorted(mut self, key: &str) -> Result<Table, ReportError> {
-        let by = self.find(key)?;
-        let level = self.column(LEVEL);
-        let rows = std::mem::take(&mut self.rows);
-        self.rows = siblings(rows, level, by);
+        self.find(key)?;
+        self.sort_by(key);
         Ok(self)
+    }
+
+    /// Sorts by a column that it has.
+    pub(crate) fn sort_by(&mut self, key: &str) {
+        if let Some(by) = self.column(key) {
+            let rows = std::mem::take(&mut self.rows);
+            self.rows = siblings(rows, self.column(LEVEL), by);
+        }
+    }
+
+    /// Leaves columns out.
+    pub(crate) fn without(mut self, is_left_out: impl Fn(&str) -> bool) -> Table {
+        let kept: Vec<bool> = self.columns.iter().map(|one| !is_left_out(one.key)).collect();
+        let all = self.rows.iter_mut().chain([&mut self.total]);
+        all.for_each(|row| retain(row, &kept));
+        retain(&mut self.columns, &kept);
+        self
     }
 
     /// Keeps these columns, in this order.
@@ -79,6 +94,11 @@ impl Table {
         let own = self.text_columns.iter().find(|one| one.style.key() == Some(key));
         own.map_or(label, |one| one.title)
     }
+}
+
+fn retain<T>(all: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    all.retain(|_| kept.next().copied().unwrap_or(true));
 }
 
 /// Sorted rows; of a tree each with those below it.

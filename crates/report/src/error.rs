@@ -64,7 +64,7 @@ pub enum ReportError {
         /// The grouping.
         key: &'static str,
         /// What it can be grouped by.
-        possible: &'static str,
+        possible: String,
     },
     /// The view has no figures by object.
     #[error("the view '{view}' takes no filter by object; 'objects' and 'accesses' do")]

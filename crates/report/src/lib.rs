@@ -164,36 +164,14 @@ pub fn build_prepared(
         selection.choose_objects(prepared.objects(), &options.filters)?;
     }
     let request = views::Request { prepared, profile, selection: &selection, options, sources };
-    let mut table = match options.view {
-        View::Summary => {
-            let mut summary = Summary::new(prepared, &options.result_name);
-            summary.extra.detail = options.detail;
-            return Ok(Document::Summary(Box::new(summary)));
-        }
-        View::Hotspots => views::hotspots(&request),
-        View::Callers => views::callers(&request),
-        View::Callees => views::callees(&request),
-        View::Source => views::source(&request),
-        View::Faults => views::faults(&request),
-        View::Allocations => views::allocations(&request),
-        View::Kernel => views::kernel(&request),
-        View::Timeline => views::timeline(&request),
-        View::Threads => views::threads(&request),
-        View::Waits => views::waits(&request),
-        View::Accesses => views::accesses(&request, code),
-        View::Bandwidth => views::bandwidth(&request, code, &prepared.memory_of(&selection)),
-        View::Latency => views::latency(&request, code, &prepared.memory_of(&selection)),
-        View::Reuse => views::reuse(&request, code),
-        View::Sharing => views::sharing(&request),
-        View::Roofline => views::roofline(&request, code, &prepared.memory_of(&selection)),
-        View::WorkingSet => views::working_set(&request, code),
-        View::Findings => views::findings(&request),
-        View::Objects => views::objects(&request, code),
-        View::Pace => views::pace(&request),
-        View::Nodes => views::nodes(&request),
-        View::Regions => views::regions(&request),
-        View::Events => views::events(&request),
-        View::Uarch => views::uarch(&request),
+    if options.view == View::Summary {
+        let mut summary = Summary::new(prepared, &options.result_name);
+        summary.extra.detail = options.detail;
+        return Ok(Document::Summary(Box::new(summary)));
+    }
+    let mut table = match options.group.contains(&Key::Region) {
+        true => views::by_region(&request, |request| table(request, code)),
+        false => table(&request, code),
     };
     table.notes.extend(request.regions_note());
     let table = match &options.sort {
@@ -207,6 +185,38 @@ pub fn build_prepared(
         columns => table.with_columns(columns)?,
     };
     Ok(Document::Table(Box::new(table)))
+}
+
+/// The table of a view, without what the user asked for of any.
+fn table(request: &views::Request<'_>, code: &TracedCode) -> Table {
+    let memory = || request.prepared.memory_of(request.selection);
+    match request.options.view {
+        // The summary is no table.
+        View::Summary | View::Hotspots => views::hotspots(request),
+        View::Callers => views::callers(request),
+        View::Callees => views::callees(request),
+        View::Source => views::source(request),
+        View::Faults => views::faults(request),
+        View::Allocations => views::allocations(request),
+        View::Kernel => views::kernel(request),
+        View::Timeline => views::timeline(request),
+        View::Threads => views::threads(request),
+        View::Waits => views::waits(request),
+        View::Accesses => views::accesses(request, code),
+        View::Bandwidth => views::bandwidth(request, code, &memory()),
+        View::Latency => views::latency(request, code, &memory()),
+        View::Reuse => views::reuse(request, code),
+        View::Sharing => views::sharing(request),
+        View::Roofline => views::roofline(request, code, &memory()),
+        View::WorkingSet => views::working_set(request, code),
+        View::Findings => views::findings(request),
+        View::Objects => views::objects(request, code),
+        View::Pace => views::pace(request),
+        View::Nodes => views::nodes(request),
+        View::Regions => views::regions(request),
+        View::Events => views::events(request),
+        View::Uarch => views::uarch(request),
+    }
 }
 
 /// What `fathom machine` shows: what the machine is, and what it was measured to do.

@@ -59,8 +59,12 @@ impl Options {
         if by_object && !self.view.has_objects() {
             return Err(ReportError::NotByObject { view: self.view.name() });
         }
+        // Regions are next to any of these keys.
+        let takes_regions = self.takes_regions();
+        let mut group = self.group.clone();
+        group.retain(|key| *key != Key::Region || !takes_regions);
         let (allowed, possible): (&[Key], _) = match self.view {
-            View::Allocations => keys_of_allocations(&self.group),
+            View::Allocations => keys_of_allocations(&group),
             View::Hotspots => (
                 &Key::OF_SAMPLES,
                 "'function', 'call-stack', 'source-line', 'module', 'thread' and 'process'",
@@ -96,7 +100,7 @@ impl Options {
                 (&[Key::Thread, Key::CallStack, Key::Waker], "'thread', 'call-stack' and 'waker'")
             }
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
-            View::Bandwidth if self.group.len() == 1 => (
+            View::Bandwidth if group.len() == 1 => (
                 &[
                     Key::Object,
                     Key::Function,
@@ -112,20 +116,35 @@ impl Options {
                 &[Key::Object, Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],
                 "'object', 'function', 'source-line', 'module', 'type' and 'field'",
             ),
-            View::Roofline if self.group.contains(&Key::Loop) => (&[Key::Loop], "'loop' alone"),
+            View::Roofline if group.contains(&Key::Loop) => (&[Key::Loop], "'loop' alone"),
             View::Roofline => (
                 &[Key::Function, Key::SourceLine, Key::Module],
                 "'function', 'source-line' and 'module', and 'loop' alone",
             ),
             _ => (&[], "none"),
         };
-        match self.group.iter().find(|key| !allowed.contains(key)) {
+        match group.iter().find(|key| !allowed.contains(key)) {
             None => Ok(()),
             Some(key) => Err(ReportError::GroupNotPossible {
                 view: self.view.name(),
                 key: key.name(),
-                possible,
+                possible: match self.view {
+                    View::Bandwidth | View::Latency | View::Reuse | View::Roofline => {
+                        format!("{possible}; and 'region' next to one of them")
+                    }
+                    _ if takes_regions => format!("{possible}; and 'region'"),
+                    _ => possible.to_owned(),
+                },
             }),
+        }
+    }
+
+    /// Whether the view can be made of each region: its figures follow a filter on one, and it is not over time.
+    fn takes_regions(&self) -> bool {
+        match self.view {
+            View::Hotspots | View::Faults | View::Objects | View::Accesses => true,
+            View::Bandwidth | View::Latency | View::Reuse | View::Roofline => self.group.len() > 1,
+            _ => false,
         }
     }
 }

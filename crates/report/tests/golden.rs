@@ -198,6 +198,29 @@ fn regions_that_the_program_marks() {
 }
 
 #[test]
+fn views_by_region_add_up() {
+    let recording = recordings::paused(recordings::triad());
+    for (name, line) in [
+        ("region_hotspots.txt", "hotspots -g region"),
+        ("region_hotspots_function.txt", "hotspots -g region,function"),
+        ("region_hotspots_filter.txt", "hotspots -g function,region --filter region=solve"),
+        ("region_faults.txt", "faults -g region"),
+    ] {
+        golden(name, &text(&view(&recording, line)));
+    }
+    golden("region_none.txt", &text(&view(&recordings::triad(), "hotspots -g region")));
+    let by_region = view(&recording, "hotspots -g region");
+    golden("region_hotspots.json", &by_region.json());
+    let json: serde_json::Value = serde_json::from_str(&by_region.json()).expect("JSON");
+    let cpu = |row: &serde_json::Value| row["cpu_time"]["value"].as_f64().expect("a time");
+    let sum: f64 = json["rows"].as_array().expect("rows").iter().map(cpu).sum();
+    assert!((sum / cpu(&json["total"]) - 1.0).abs() < 1e-5, "{json}");
+    let refused = build(&recording, &options("bandwidth -g region"), &|_| None);
+    let error = refused.err().expect("refused").to_string();
+    assert!(error.ends_with("; and 'region' next to one of them"), "{error}");
+}
+
+#[test]
 fn events_that_were_counted() {
     let events = view(&recordings::counted(), "events");
     golden("events.txt", &text(&events));

@@ -1,11 +1,14 @@
-//! The filter on marked regions: when each thread was in one of them.
+//! Marked regions as a filter: when each thread was in one of them; and as a grouping: which one was the innermost.
 //!
 //! What for: a region is a set of spans of time for each thread, so what another thread did meanwhile does not count. Rows of many
 //! short passes are taken whole; [`InRegions::between_short_passes`] says how much of the time that is. What not: figures of regions (`marked`).
 
-use base::Nanos;
+use std::collections::BTreeSet;
 
-use super::{Filter, listing, name_matches};
+use base::Nanos;
+use facts::MarkedPass;
+
+use super::{Filter, MOST_BETWEEN, listing, name_matches};
 use crate::error::AnalysisError;
 use crate::profile::Profile;
 use crate::threads::ThreadIndex;
@@ -34,6 +37,11 @@ impl Spans {
     pub(super) fn has(&self, time: Nanos) -> bool {
         let next = self.0.partition_point(|(start, _)| *start <= time);
         next > 0 && time < self.0[next - 1].1
+    }
+
+    /// Those that both have.
+    fn and(&self, other: &Spans) -> Spans {
+        Spans(self.0.iter().flat_map(|(from, to)| other.within(*from, *to)).collect())
     }
 
     /// The parts of them that lie in a span.
@@ -88,8 +96,28 @@ impl InRegions {
                 between += pass.span - pass.inside;
             }
         }
+        Ok(InRegions::new(spans, between))
+    }
+
+    fn new(spans: Vec<Vec<(Nanos, Nanos)>>, between: Nanos) -> InRegions {
         let any = Spans::new(spans.iter().flatten().copied().collect());
-        Ok(InRegions { of_threads: spans.into_iter().map(Spans::new).collect(), any, between })
+        InRegions { of_threads: spans.into_iter().map(Spans::new).collect(), any, between }
+    }
+
+    /// Where both let a thread in.
+    pub(super) fn and(&self, other: &InRegions) -> InRegions {
+        let of_threads: Vec<Spans> = self
+            .of_threads
+            .iter()
+            .zip(&other.of_threads)
+            .map(|(one, other)| one.and(other))
+            .collect();
+        let any = Spans::new(of_threads.iter().flat_map(|spans| &spans.0).copied().collect());
+        InRegions { of_threads, any, between: self.between }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.any.is_empty()
     }
 
     pub(super) fn of(&self, thread: ThreadIndex) -> &Spans {
@@ -100,6 +128,22 @@ impl InRegions {
         &self.any
     }
 
+    /// Of all threads.
+    fn time(&self) -> Nanos {
+        let all = self.of_threads.iter().flat_map(|spans| &spans.0);
+        all.fold(Nanos(0), |sum, (start, end)| sum + (*end - *start))
+    }
+
+    /// Several as one.
+    fn together(regions: &[(String, InRegions)]) -> InRegions {
+        let threads = regions.first().map_or(0, |(_, first)| first.of_threads.len());
+        let of_thread = |at: usize| {
+            regions.iter().flat_map(|(_, one)| one.of_threads[at].0.iter().copied()).collect()
+        };
+        let between = regions.iter().fold(Nanos(0), |sum, (_, one)| sum + one.between);
+        InRegions::new((0..threads).map(of_thread).collect(), between)
+    }
+
     /// From the first begin to the last end.
     pub(super) fn hull(&self) -> (Nanos, Nanos) {
         let start = self.any.0.first().map_or(Nanos(0), |(start, _)| *start);
@@ -108,10 +152,115 @@ impl InRegions {
 
     /// Of the time of all threads in the regions, the share that lies between the short passes of a row.
     pub(super) fn between_short_passes(&self) -> Option<f64> {
-        let all = self.of_threads.iter().flat_map(|spans| &spans.0);
-        let sum = all.fold(Nanos(0), |sum, (start, end)| sum + (*end - *start));
-        (self.between > Nanos(0)).then(|| self.between.0 as f64 / sum.0.max(1) as f64)
+        let share = || self.between.0 as f64 / self.time().0.max(1) as f64;
+        (self.between > Nanos(0)).then(|| share().min(1.0))
     }
+}
+
+/// The time of all threads by the innermost region that they are in.
+#[derive(Default)]
+pub(super) struct Innermost {
+    /// By name, those with most time first.
+    pub(super) regions: Vec<(String, InRegions)>,
+    /// In none.
+    pub(super) outside: InRegions,
+    /// Regions whose passes are too short to be told from what is around them; their time is that of the region around.
+    pub(super) too_short: Vec<String>,
+}
+
+impl Innermost {
+    /// Of at most so many regions; the others are one together.
+    pub(super) fn new(profile: &Profile<'_>, most: usize) -> Innermost {
+        let recording = profile.recording;
+        let mut names: Vec<&str> = Vec::new();
+        let named = recording.marked_regions.iter().map(|region| {
+            let known = names.iter().position(|name| *name == region.name);
+            known.unwrap_or_else(|| {
+                names.push(&region.name);
+                names.len() - 1
+            })
+        });
+        let named: Vec<usize> = named.collect();
+        let passes = || {
+            let known = |pass: &MarkedPass| named.get(pass.region as usize).copied();
+            recording.marked_passes.iter().filter_map(move |pass| Some((known(pass)?, pass)))
+        };
+        let mut sums = vec![(Nanos(0), Nanos(0)); names.len()];
+        for (name, pass) in passes() {
+            sums[name].0 += pass.span;
+            if pass.passes > 1 {
+                sums[name].1 += pass.span.saturating_sub(pass.inside);
+            }
+        }
+        let is_short = |name: usize| sums[name].1.0 as f64 > MOST_BETWEEN * sums[name].0.0 as f64;
+        let mut of_threads = vec![Vec::new(); profile.threads.all().len()];
+        for (name, pass) in passes().filter(|(name, _)| !is_short(*name)) {
+            if let Some(thread) = profile.threads.find(pass.pid, pass.tid) {
+                of_threads[thread.index()].push((
+                    pass.time,
+                    pass.time + pass.span,
+                    pass.depth,
+                    name,
+                ));
+            }
+        }
+        let nothing = || vec![Vec::new(); of_threads.len()];
+        let mut spans = vec![nothing(); names.len()];
+        let mut outside = nothing();
+        // A sample may be as late as the end.
+        let end = profile.elapsed() + Nanos(1);
+        for (thread, passes) in of_threads.iter().enumerate() {
+            let mut last = Nanos(0);
+            for (from, to, name) in innermost(passes) {
+                spans[name][thread].push((from, to));
+                outside[thread].push((last, from));
+                last = to;
+            }
+            outside[thread].push((last, end.max(last)));
+            outside[thread].retain(|(from, to)| from < to);
+        }
+        let found = spans.into_iter().enumerate().zip(&names);
+        let found = found
+            .map(|((at, spans), name)| ((*name).to_owned(), InRegions::new(spans, sums[at].1)));
+        let mut regions: Vec<_> = found.filter(|(_, found)| !found.is_empty()).collect();
+        regions.sort_by_key(|(_, found)| std::cmp::Reverse(found.time()));
+        if regions.len() > most {
+            let others = regions.split_off(most.saturating_sub(1));
+            regions.push(("(other regions)".to_owned(), InRegions::together(&others)));
+        }
+        let too_short = (0..names.len()).filter(|name| is_short(*name));
+        let too_short = too_short.map(|name| names[name].to_owned()).collect();
+        Innermost { regions, outside: InRegions::new(outside, Nanos(0)), too_short }
+    }
+}
+
+/// A pass: begin, end, how many regions are around it, and which region it is of.
+type Pass = (Nanos, Nanos, u32, usize);
+
+/// Which region is the innermost, from when to when, in order. Rows of several passes may overlap.
+fn innermost(passes: &[Pass]) -> Vec<(Nanos, Nanos, usize)> {
+    let moments = passes.iter().enumerate();
+    let moments = moments.flat_map(|(at, pass)| [(pass.0, true, at), (pass.1, false, at)]);
+    let mut moments: Vec<(Nanos, bool, usize)> = moments.collect();
+    moments.sort_unstable();
+    // Deepest last; of equals the one that began last.
+    let mut within: BTreeSet<(u32, Nanos, usize)> = BTreeSet::new();
+    let mut found: Vec<(Nanos, Nanos, usize)> = Vec::new();
+    let mut last = Nanos(0);
+    for (time, begins, at) in moments {
+        if let Some((_, _, deepest)) = within.last().filter(|_| last < time) {
+            found.push((last, time, passes[*deepest].3));
+        }
+        let entry = (passes[at].2, passes[at].0, at);
+        // An empty pass ends before it begins.
+        match begins {
+            true if passes[at].1 > time => drop(within.insert(entry)),
+            true => {}
+            false => drop(within.remove(&entry)),
+        }
+        last = time;
+    }
+    found
 }
 
 #[cfg(test)]
@@ -221,5 +370,44 @@ mod tests {
         assert!(error.to_string().contains("solve"), "{error}");
         let error = Selection::resolve(&profile, &[region("atoms")]).expect_err("mostly others");
         assert!(error.to_string().contains("80 % of the time"), "{error}");
+    }
+
+    #[test]
+    fn the_innermost_region_has_the_time_and_nothing_is_lost() {
+        let mut recording = recording();
+        for (at, pass) in recording.marked_passes.iter_mut().enumerate() {
+            pass.depth = u32::from(at == 1);
+        }
+        // `solve` from 12 to 14 is `tiny` now, within `solve`.
+        recording.marked_passes[1].region = 1;
+        let profile = Profile::new(&recording);
+        let amount = |selection: &Selection| {
+            profile.cells(selection).iter().map(|cell| cell.weight.amount()).sum::<u64>()
+        };
+        let by_region = |selection: &Selection, most| {
+            let found = selection.by_region(&profile, most);
+            let named = found
+                .parts
+                .iter()
+                .map(|(name, part)| (name.clone().unwrap_or_default(), amount(part)));
+            (named.collect::<Vec<_>>(), found.too_short)
+        };
+        let all = Selection::default();
+        let (parts, too_short) = by_region(&all, 9);
+        let named = |name: &str, amount| (name.to_owned(), amount);
+        // `atoms`, most of whose time lies between its passes, is a part of what is around it.
+        let outside = 200 - (18 + 15 + 10) - (2 + 40);
+        assert_eq!(parts, [named("solve", 43), named("tiny", 42), named("", outside)]);
+        assert_eq!(too_short, ["atoms"]);
+        let (parts, _) = by_region(&all, 1);
+        assert_eq!(parts, [named("(other regions)", 85), named("", outside)]);
+        // A filter has regions within: of `solve` those 2 ns are in `tiny`.
+        let tiny = recording.marked_regions[1].name.clone();
+        let solve = chosen(&profile, &[region("solve")]);
+        let (parts, _) = by_region(&solve, 9);
+        assert_eq!(parts, [named("solve", 43), named(&tiny, 2)]);
+        let first = chosen(&profile, &[Filter::Time { start: 0.0, end: 13.5e-9 }]);
+        let (parts, _) = by_region(&first, 9);
+        assert_eq!(parts.iter().map(|(_, amount)| amount).sum::<u64>(), amount(&first));
     }
 }

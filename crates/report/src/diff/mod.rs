@@ -73,7 +73,7 @@ impl DiffOptions {
             return Err(ReportError::GroupNotPossible {
                 view: "diff",
                 key: key.name(),
-                possible: "'function', 'source-line', 'module' and 'call-stack'",
+                possible: "'function', 'source-line', 'module' and 'call-stack'".to_owned(),
             });
         }
         let by_line = table.group.contains(&Key::SourceLine);

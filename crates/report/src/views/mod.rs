@@ -3,6 +3,7 @@
 mod accesses;
 mod allocations;
 mod bandwidth;
+mod by_region;
 mod calls;
 mod columns;
 mod events;
@@ -31,6 +32,7 @@ mod waits;
 pub(crate) use accesses::accesses;
 pub(crate) use allocations::allocations;
 pub(crate) use bandwidth::bandwidth;
+pub(crate) use by_region::by_region;
 pub(crate) use calls::{callees, callers};
 pub(crate) use events::events;
 pub(crate) use faults::faults;
@@ -62,6 +64,7 @@ use crate::table::{Cell, Table};
 use crate::{Options, Prepared, text};
 
 /// What a view is made from.
+#[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) prepared: &'a Prepared<'a>,
     /// Of `prepared`.

@@ -18,7 +18,7 @@ const BETWEEN: f64 = 0.05;
 const TOO_SHORT: &str = "its passes are too short to say which accesses are in them";
 const TOO_MANY: &str = "estimated for the regions with most time: filter by this one";
 
-const EMPTY: &str = "The program marked no regions. With include/fathom.h: fathom_begin(\"name\"); ... fathom_end(); tasks of ITT and \
+pub(super) const EMPTY: &str = "The program marked no regions. With include/fathom.h: fathom_begin(\"name\"); ... fathom_end(); tasks of ITT and \
      ranges of NVTX count, too. A process that is attached to, and a static program, have none.";
 
 /// A region with its traffic.
