@@ -37,6 +37,8 @@ fill() {
     install -D -m 644 deploy/fathom-watch.service "$1/lib/systemd/system/fathom-watch.service"
     install -D -m 644 deploy/fathom-watch.yaml "$share/fathom/deploy/fathom-watch.yaml"
     install -D -m 644 -t "$1/include" include/fathom.h include/fathom.f90
+    install -D -m 644 include/rust/Cargo.toml "$share/fathom/rust/Cargo.toml"
+    install -D -m 644 include/rust/src/lib.rs "$share/fathom/rust/src/lib.rs"
     mkdir -p "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/vendor-completions" \
         "$share/fish/vendor_completions.d" "$share/doc/fathom"
     "$binary" man "$share/man/man1"

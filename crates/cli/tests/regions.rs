@@ -204,6 +204,41 @@ fn fortran_marks_regions() {
     assert_eq!(value(&rows["step"], "passes"), 7.0);
 }
 
+#[test]
+fn rust_marks_regions() {
+    let fathom = fathom("regions-rust");
+    let build = |more: &[&str], to: &str| {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["build", "--release", "--quiet", "--offline", "--example", "phases"]);
+        command.arg("--manifest-path").arg(root().join("include/rust/Cargo.toml")).args(more);
+        command.arg("--target-dir").arg(fathom.scratch.join(to)).output()
+    };
+    let output = match build(&[], "built") {
+        Ok(output) => output,
+        Err(error) => return skip(&format!("cargo is not here: {error}")),
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let program = fathom.scratch.join("built/release/examples/phases");
+    let (facts, rows) = collect(&fathom, &[], &program, &[]);
+    assert_eq!(facts["sum"], "1", "both threads computed the same");
+    assert_eq!(rows.keys().collect::<Vec<_>>(), ["fails", "solve", "step"]);
+    for row in rows.values() {
+        assert_eq!((value(row, "passes"), value(row, "threads")), (20.0, 2.0), "{row}");
+    }
+    let [step, within] = ["step", "solve"].map(|name| value(&rows[name], "time"));
+    assert!(within > 0.0 && step - within > value(&rows["step"], "own_time") - 1e-9, "{rows:?}");
+    let text = fathom.output(["report", "timeline", "-r", "result"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("Marks: threads ended at "), "{text}");
+    let alone = Command::new(&program).output().expect("it runs alone");
+    assert!(alone.status.success(), "without Fathom nothing happens");
+    let disabled = build(&["--features", "disable"], "disabled").expect("cargo runs");
+    assert!(disabled.status.success(), "{}", String::from_utf8_lossy(&disabled.stderr));
+    let bytes = std::fs::read(fathom.scratch.join("disabled/release/examples/phases")).expect("it");
+    let looks = bytes.windows(14).any(|part| part == b"FATHOM_REGIONS");
+    assert!(!looks, "all calls are gone");
+}
+
 /// Real stubs of both: those of their Python packages.
 #[test]
 fn tasks_of_itt_and_ranges_of_nvtx_are_regions() {

@@ -37,7 +37,7 @@ const RULES: &[Rule] = &[
         check: |tree, _| heads::check(tree),
     },
     Rule {
-        says: "unsafe stands only in crates/sys and crates/agent, each with a Safety comment",
+        says: "unsafe stands only in crates/sys, crates/agent and include/rust, each with a Safety comment",
         check: |tree, _| unsafety::check(tree),
     },
     Rule {

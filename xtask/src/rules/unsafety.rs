@@ -7,8 +7,9 @@ use crate::problem::Problem;
 use crate::rust_text::{Position, RustText, line_of};
 use crate::tree::Tree;
 
-/// Crates whose purpose it is: the door to the kernel, and the library that runs inside of other programs.
-const ALLOWED: [&str; 2] = ["crates/sys", "crates/agent"];
+/// Crates whose purpose it is: the door to the kernel, the libraries that run inside of other programs, and what these programs have
+/// to find one.
+const ALLOWED: [&str; 3] = ["crates/sys", "crates/agent", "include/rust"];
 
 /// The rule.
 pub fn check(tree: &Tree) -> Vec<Problem> {
@@ -19,7 +20,7 @@ pub fn check(tree: &Tree) -> Vec<Problem> {
             let rest = text.code[at + "unsafe".len()..].trim_start();
             let Some(what) = Unsafe::of(rest) else { continue };
             if !allowed {
-                let sentence = "unsafe outside of crates/sys and crates/agent: give crates/sys a safe function for it";
+                let sentence = "unsafe outside of crates/sys, crates/agent and include/rust: give crates/sys a safe function for it";
                 problems.push(Problem::error(&file.path, line, sentence));
             } else if let Some(sentence) = what.missing(&text, at) {
                 problems.push(Problem::error(&file.path, line, sentence));
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn only_where_it_is_allowed() {
         let text = "// Safety: yes.\nlet a = unsafe { b() };\n";
-        let sentence = "crates/store/src/a.rs:2: unsafe outside of crates/sys and crates/agent: give crates/sys a safe function for it";
+        let sentence = "crates/store/src/a.rs:2: unsafe outside of crates/sys, crates/agent and include/rust: give crates/sys a safe function for it";
         assert_eq!(said("crates/store/src/a.rs", text), [sentence]);
         assert_eq!(said("crates/sys/src/a.rs", text), [] as [&str; 0]);
         assert_eq!(said("crates/systematic/src/a.rs", text).len(), 1);
