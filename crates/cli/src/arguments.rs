@@ -495,7 +495,7 @@ pub enum DatasetAction {
 
 #[derive(Args, Debug)]
 pub struct AddOptions {
-    /// The dataset's directory; made if it is not there
+    /// The dataset: a directory, or s3://BUCKET/PREFIX; made if it is not there
     pub dataset: PathBuf,
     /// Directories of results
     #[arg(required_unless_present = "watch")]
@@ -547,7 +547,7 @@ pub struct WatchOptions {
     /// Limit of the spool's size, MB; the oldest results are removed first
     #[arg(long, value_name = "MB", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(8..=1_000_000))]
     pub spool_limit: u64,
-    /// Add the results to this dataset
+    /// Add the results to this dataset, a directory or s3://BUCKET/PREFIX
     #[arg(long, value_name = "DIR")]
     pub dataset: Option<PathBuf>,
     /// Write each profile as pprof into DIR
@@ -578,7 +578,7 @@ pub struct WatchOptions {
 
 #[derive(Args, Debug)]
 pub struct AcrossOptions {
-    /// The dataset's directory
+    /// The dataset: a directory, or s3://BUCKET/PREFIX
     pub dataset: PathBuf,
     /// The question; without one, all are listed
     pub question: Option<String>,

@@ -41,6 +41,12 @@ impl Failure {
         self
     }
 
+    /// The same with another name for what it is about.
+    pub fn renamed(self, from: &str, to: &str) -> Failure {
+        let error = anyhow::Error::msg(sentence(&self.error).replace(from, to));
+        Failure { error, ..self }
+    }
+
     /// Both in one sentence or two.
     pub fn says(&self) -> String {
         let hint = self.hint.as_ref().map(|hint| format!(". {hint}")).unwrap_or_default();

@@ -14,6 +14,7 @@ mod order;
 mod progress;
 mod ranks;
 mod redact;
+mod s3;
 mod timed_run;
 
 use std::process::ExitCode;

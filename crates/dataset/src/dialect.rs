@@ -75,8 +75,10 @@ impl Dialect {
                     format!("NULLIF({part}, '{}') AS {part}", crate::identity::UNKNOWN)
                 });
                 let structure = self.structure(table, &PARTITIONS);
+                // An address of the web is that of a store; the key is in the engine's environment.
+                let function = if dataset.contains("://") { "s3" } else { "file" };
                 format!(
-                    "SELECT * FROM (SELECT {}, {} FROM file('{files}', Parquet, '{structure}'))",
+                    "SELECT * FROM (SELECT {}, {} FROM {function}('{files}', Parquet, '{structure}'))",
                     columns.join(", "),
                     parts.join(", ")
                 )

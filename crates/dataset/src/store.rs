@@ -107,9 +107,8 @@ impl Dataset {
         let version = json!({ VERSION_FIELD: VERSION, "partitions": PARTITIONS });
         make_folder(path)?;
         replace(&path.join(VERSION_FILE), &version)?;
-        let nowhere = PARTITIONS.map(|_| UNKNOWN.to_owned());
         for table in &TABLES {
-            let file = dataset.folder(table, &nowhere).join(format!("schema-{VERSION}.parquet"));
+            let file = dataset.schema_file(table);
             if !file.exists() {
                 dataset.write(&file, table, &[], "")?;
             }
@@ -127,6 +126,28 @@ impl Dataset {
 
     fn file(&self, table: &TableColumns, identity: &Identity) -> PathBuf {
         self.folder(table, &identity.parts).join(format!("{}.parquet", identity.run))
+    }
+
+    /// Where the files of a result are, below the dataset's folder; that of `runs` is the last.
+    #[must_use]
+    pub fn files(&self, identity: &Identity) -> Vec<PathBuf> {
+        let files = TABLES.iter().map(|table| self.file(table, identity));
+        files.map(|file| self.below(&file)).collect()
+    }
+
+    /// Where the files without rows are.
+    #[must_use]
+    pub fn schema_files(&self) -> Vec<PathBuf> {
+        TABLES.iter().map(|table| self.below(&self.schema_file(table))).collect()
+    }
+
+    fn below(&self, file: &Path) -> PathBuf {
+        file.strip_prefix(&self.path).unwrap_or(file).to_owned()
+    }
+
+    fn schema_file(&self, table: &TableColumns) -> PathBuf {
+        let nowhere = PARTITIONS.map(|_| UNKNOWN.to_owned());
+        self.folder(table, &nowhere).join(format!("schema-{VERSION}.parquet"))
     }
 
     /// Whether a result is there already.
@@ -233,7 +254,9 @@ impl Dataset {
         Ok(found)
     }
 
-    fn quarantine_file(&self, result: &Path) -> PathBuf {
+    /// Where the reason is kept why a result was left out.
+    #[must_use]
+    pub fn quarantine_file(&self, result: &Path) -> PathBuf {
         let name = crate::identity::file_name(&result.to_string_lossy());
         self.path.join(QUARANTINE).join(format!("{name}.json"))
     }

@@ -4,9 +4,10 @@
 
 mod engine;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use ::dataset::{COMMON, Dataset, Question, questions};
+use ::dataset::{COMMON, Dataset, Dialect, Question, questions};
 use ::report::{Answer, AnswerColumn, AnswerKind};
 use facts::{Evidence, Metric};
 use report::Cell;
@@ -29,13 +30,10 @@ pub fn across(options: &AcrossOptions) -> Result<ExitCode, Failure> {
         let names: Vec<&str> = all.iter().map(|question| question.name).collect();
         Failure::usage(format!("there is no question '{name}'; possible are {}", names.join(", ")))
     })?;
-    Dataset::open(&options.dataset).map_err(super::dataset::failure)?;
     let engine: Engine = options.engine.parse().map_err(Failure::usage)?;
-    // An engine may run in another directory.
-    let path = std::path::absolute(&options.dataset).unwrap_or_else(|_| options.dataset.clone());
-    let statements = question
-        .sql(engine.dialect(), &path.to_string_lossy(), &options.parameters)
-        .map_err(Failure::usage)?;
+    let place = place(&options.dataset, &engine)?;
+    let statements =
+        question.sql(engine.dialect(), &place, &options.parameters).map_err(Failure::usage)?;
     if options.sql {
         return super::print(&(statements.join(";\n") + ";\n"));
     }
@@ -45,22 +43,37 @@ pub fn across(options: &AcrossOptions) -> Result<ExitCode, Failure> {
 }
 
 /// Answers a question with its usual parameters on DuckDB, as a view in JSON.
-pub fn answered(dataset: &std::path::Path, name: &str) -> Result<String, Failure> {
+pub fn answered(dataset: &Path, name: &str) -> Result<String, Failure> {
     let all = questions();
     let question = all.iter().find(|question| question.name == name);
     let question =
         question.ok_or_else(|| Failure::usage(format!("there is no question '{name}'")))?;
-    let path = std::path::absolute(dataset).unwrap_or_else(|_| dataset.to_owned());
     let most = [("limit".to_owned(), MOST.to_string())];
     let engine = Engine::DuckDb;
-    let statements =
-        question.sql(engine.dialect(), &path.to_string_lossy(), &most).map_err(Failure::usage)?;
+    let place = place(dataset, &engine)?;
+    let statements = question.sql(engine.dialect(), &place, &most).map_err(Failure::usage)?;
     let rows = engine.rows(&statements)?;
     let mut answer = answer(question, &super::shown_name(dataset), &rows);
     if rows.len() == MOST {
         answer.notes.push(format!("These are the first {MOST} rows: there are more."));
     }
     Ok(answer.document().json())
+}
+
+/// Where an engine finds the dataset, which must be there.
+fn place(dataset: &Path, engine: &Engine) -> Result<String, Failure> {
+    if let Some(bucket) = super::dataset::bucket(dataset)? {
+        super::dataset::Stored::check(&bucket)?;
+        return Ok(match engine.dialect() {
+            Dialect::DuckDb => bucket.name,
+            Dialect::Spark => bucket.name.replacen("s3://", "s3a://", 1),
+            Dialect::ClickHouse => bucket.url(),
+        });
+    }
+    Dataset::open(dataset).map_err(super::dataset::failure)?;
+    // An engine may run in another directory.
+    let path = std::path::absolute(dataset).unwrap_or_else(|_| dataset.to_owned());
+    Ok(path.to_string_lossy().into_owned())
 }
 
 /// The questions, one line each, with their parameters.

@@ -1,7 +1,9 @@
 //! `fathom dataset`: opens results one after the other and adds their figures to a dataset; checks one.
 //!
-//! What not: the files of a dataset, and which figures (`dataset`). What one result lacks never stops the others; a dataset that
+//! What not: the files of a dataset, and which figures (`dataset`); a dataset in an S3 store (`store`). What one result lacks never stops the others; a dataset that
 //! cannot be written stops all, and the same command goes on from there.
+
+mod store;
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -9,15 +11,18 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::dataset::{Dataset, DatasetError, Identity, Labels, Membership, Verified};
+use ::dataset::{Dataset, DatasetError, Identity, Labels, Membership, Rows, Verified};
+use ::store::StoreError;
 use facts::{Run, RunState};
-use store::StoreError;
 use sys::process::{Signal, SignalFd};
 
 use crate::arguments::{AddOptions, DatasetAction};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
 use crate::progress::Progress;
 use crate::redact::{Redact, redact, redact_run};
+use crate::s3::Bucket;
+
+pub use self::store::Stored;
 
 /// A clock may be ahead by this before it is said: results come from machines whose clocks differ by less.
 const CLOCK_TOLERANCE_S: u64 = 2;
@@ -43,7 +48,21 @@ pub fn dataset(action: &DatasetAction) -> Result<ExitCode, Failure> {
     }
 }
 
+/// The store that a name is of, if it is of one.
+pub fn bucket(dataset: &Path) -> Result<Option<Bucket>, Failure> {
+    let name = dataset.to_string_lossy();
+    if !Bucket::is_named(&name) {
+        return Ok(None);
+    }
+    Bucket::new(&name, |name| std::env::var(name).ok()).map(Some).map_err(store::failure)
+}
+
 fn verify(path: &Path) -> Result<ExitCode, Failure> {
+    let name = path.display().to_string();
+    if Bucket::is_named(&name) {
+        return Err(Failure::usage("verify reads all files of a dataset: it needs a copy")
+            .hint(format!("aws s3 sync {name} copy && fathom dataset verify copy")));
+    }
     let found = Dataset::open(path).and_then(|dataset| dataset.verify()).map_err(failure)?;
     let mut text = String::new();
     for (file, what) in &found.damaged {
@@ -63,9 +82,61 @@ fn verify(path: &Path) -> Result<ExitCode, Failure> {
     Ok(if damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 
+/// Where a dataset is.
+enum Place {
+    Folder(Dataset),
+    Store(Box<Stored>),
+}
+
+impl Place {
+    fn create(path: &Path) -> Result<Place, Failure> {
+        match bucket(path)? {
+            Some(bucket) => Stored::create(bucket).map(|stored| Place::Store(Box::new(stored))),
+            None => Dataset::create(path).map(Place::Folder).map_err(failure),
+        }
+    }
+
+    fn holds(&self, identity: &Identity, state: RunState) -> Result<Membership, Failure> {
+        match self {
+            Place::Folder(dataset) => Ok(dataset.holds(identity, state)),
+            Place::Store(stored) => stored.holds(identity, state),
+        }
+    }
+
+    fn add(
+        &self,
+        identity: &Identity,
+        rows: &Rows,
+        state: RunState,
+        held: Membership,
+    ) -> Result<(), Failure> {
+        match self {
+            Place::Folder(dataset) => dataset.add(identity, rows, state).map_err(failure),
+            Place::Store(stored) => stored.add(identity, rows, state, held),
+        }
+    }
+
+    fn quarantine(&self, result: &Path, reason: &str) -> Result<(), Failure> {
+        match self {
+            Place::Folder(dataset) => dataset.quarantine(result, reason).map(drop).map_err(failure),
+            Place::Store(stored) => stored.quarantine(result, reason),
+        }
+    }
+
+    fn release(&self, result: &Path) -> Result<(), Failure> {
+        match self {
+            Place::Folder(dataset) => {
+                dataset.release(result);
+                Ok(())
+            }
+            Place::Store(stored) => stored.release(result),
+        }
+    }
+}
+
 /// A dataset that is added to, and how.
 struct Adding<'a> {
-    dataset: Dataset,
+    dataset: Place,
     labels: Labels,
     redact: &'a [Redact],
     counts: [usize; 4],
@@ -74,7 +145,7 @@ struct Adding<'a> {
 impl Adding<'_> {
     /// Adds a result, counts it, and says why it was left out.
     fn add(&mut self, result: &Path) -> Result<(), Failure> {
-        let at = match self.add_one(result).map_err(failure)? {
+        let at = match self.add_one(result)? {
             Outcome::Added => 0,
             Outcome::Renewed => 1,
             Outcome::There => 2,
@@ -93,7 +164,7 @@ const LEFT_OUT: usize = 3;
 
 fn add(options: &AddOptions) -> Result<ExitCode, Failure> {
     let mut adding = Adding {
-        dataset: Dataset::create(&options.dataset).map_err(failure)?,
+        dataset: Place::create(&options.dataset)?,
         labels: options.labels.iter().cloned().collect(),
         redact: &options.redact,
         counts: [0; 4],
@@ -139,7 +210,7 @@ fn add_as_they_come(adding: &mut Adding<'_>, folder: &Path) -> Result<(), Failur
         for result in results {
             let Some(written) = written(&result.join("run.json")) else { continue };
             let is_whole =
-                || store::read_run(&result).is_ok_and(|run| run.state == RunState::Complete);
+                || ::store::read_run(&result).is_ok_and(|run| run.state == RunState::Complete);
             if known.contains(&(result.clone(), written)) || !(is_whole() || is_quiet(&result)) {
                 continue;
             }
@@ -164,7 +235,7 @@ fn is_quiet(result: &Path) -> bool {
 }
 
 impl Adding<'_> {
-    fn add_one(&self, result: &Path) -> Result<Outcome, DatasetError> {
+    fn add_one(&self, result: &Path) -> Result<Outcome, Failure> {
         let Adding { dataset, labels, .. } = self;
         // One result has one name in quarantine, wherever the command was typed.
         let whole = std::path::absolute(result).unwrap_or_else(|_| result.to_owned());
@@ -172,7 +243,7 @@ impl Adding<'_> {
             dataset.quarantine(&whole, &why)?;
             Ok(Outcome::LeftOut(why))
         };
-        let mut run = match store::read_run(result) {
+        let mut run = match ::store::read_run(result) {
             Ok(run) => run,
             // There is nothing to keep a reason about.
             Err(error @ StoreError::NotAResult { .. }) => {
@@ -186,9 +257,9 @@ impl Adding<'_> {
             Ok(identity) => identity,
             Err(why) => return left_out(why),
         };
-        let held = dataset.holds(&identity, run.state);
+        let held = dataset.holds(&identity, run.state)?;
         if held == Membership::Whole {
-            dataset.release(&whole);
+            dataset.release(&whole)?;
             return Ok(Outcome::There);
         }
         let (mut recording, problems) = match super::report::opened(result) {
@@ -211,8 +282,8 @@ impl Adding<'_> {
             Ok(rows) => rows,
             Err(error) => return left_out(error.to_string()),
         };
-        dataset.add(&identity, &rows, recording.run.state)?;
-        dataset.release(&whole);
+        dataset.add(&identity, &rows, recording.run.state, held)?;
+        dataset.release(&whole)?;
         Ok(if held == Membership::No { Outcome::Added } else { Outcome::Renewed })
     }
 }

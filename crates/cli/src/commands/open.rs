@@ -11,6 +11,7 @@ use report::{Diff, Document, Options, View};
 
 use crate::arguments::{HtmlOptions, OpenOptions, Shown};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
+use crate::s3::Bucket;
 
 /// Serves the page until it is interrupted.
 pub fn open(options: &OpenOptions) -> Result<ExitCode, Failure> {
@@ -48,12 +49,16 @@ fn cannot(error: web::WebError) -> Failure {
     Failure::new(CANNOT_MEASURE, error)
 }
 
+fn is_dataset(path: &Path) -> bool {
+    Bucket::is_named(&path.to_string_lossy()) || path.join(::dataset::VERSION_FILE).is_file()
+}
+
 /// A result, or the many of a dataset.
 fn with_subject(
     shown: &Shown,
     show: impl FnOnce(&dyn web::Subject) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    match shown.result.as_ref().filter(|path| path.join("dataset.json").is_file()) {
+    match shown.result.as_ref().filter(|path| is_dataset(path)) {
         Some(dataset) => with_fleet(shown, dataset, show),
         None => with_site(shown, show),
     }
@@ -68,7 +73,6 @@ fn with_fleet(
         let says = "--with and --scaling are for the page of one result, not of a dataset";
         return Err(Failure::usage(says.to_owned()));
     }
-    ::dataset::Dataset::open(dataset).map_err(super::dataset::failure)?;
     // That there is no engine is said here, not in the page.
     let [first, ..] = web::FLEET;
     let results = super::across::answered(dataset, first)?;

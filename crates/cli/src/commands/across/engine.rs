@@ -21,7 +21,13 @@ use crate::http::{Address, Request, ask};
 const DUCKDB_SCRIPT: &str = "\
 import json, math, sys
 import duckdb
-found = duckdb.connect().execute(sys.stdin.read())
+sql = sys.stdin.read()
+connection = duckdb.connect()
+if \"'s3://\" in sql:
+    # Of this process: nothing is downloaded, and the variables of the environment say where and who.
+    import fsspec
+    connection.register_filesystem(fsspec.filesystem('s3'))
+found = connection.execute(sql)
 names = [column[0] for column in found.description]
 def plain(value):
     if value is None or isinstance(value, (bool, int, str)):
@@ -125,7 +131,17 @@ fn parse(text: &str) -> Result<Vec<Map<String, Value>>, serde_json::Error> {
 
 fn duckdb(sql: &str) -> Result<String, Failure> {
     // It draws on stdout in queries of more than 2 s, in front of the first row.
+    let is_stored = sql.contains("'s3://");
     let sql = &format!("SET enable_progress_bar = false;\n{sql}");
+    if is_stored {
+        return match python_with("duckdb").filter(|_| python_with("s3fs").is_some()) {
+            Some(python) => run("duckdb", Command::new(python).args(["-c", DUCKDB_SCRIPT]), sql),
+            None => Err(engine_failure(
+                "DuckDB reads a store with Python's s3fs, which is not installed".to_owned(),
+            )
+            .hint("pip install duckdb s3fs; or choose --engine clickhouse")),
+        };
+    }
     if let Some(program) = on_path("duckdb") {
         let mut command = Command::new(program);
         return run("duckdb", command.args(["-batch", "-json", "-init", "/dev/null"]), sql);
@@ -149,6 +165,14 @@ fn clickhouse_local(sql: &str) -> Result<String, Failure> {
 }
 
 fn spark(master: &str, sql: &str) -> Result<String, Failure> {
+    if sql.contains("'s3a://") {
+        return Err(engine_failure(
+            "Spark needs its own settings and libraries for a store".to_owned(),
+        )
+        .hint(
+            "--sql prints the statements for your cluster; or choose --engine duckdb or clickhouse",
+        ));
+    }
     let home = std::env::var_os("SPARK_HOME").map(|home| PathBuf::from(home).join("bin/spark-sql"));
     let of_module = || {
         let python = python_with("pyspark")?;

@@ -87,6 +87,9 @@ pub fn watch(options: &WatchOptions) -> Result<ExitCode, Failure> {
     }
     // Now: each round would fail with it.
     crate::knobs::parse(&options.knobs)?;
+    if let Some(dataset) = &options.dataset {
+        crate::commands::dataset::bucket(dataset)?;
+    }
     if let Some(address) = &options.otlp {
         address.parse::<crate::http::Address>().map_err(Failure::usage)?;
     }

@@ -17,6 +17,7 @@ use super::Watch;
 use super::helper::{Ended, Stop};
 use super::spool::{Removed, Spool, make_private};
 use crate::exit::{BUG, DAMAGED};
+use crate::s3::Bucket;
 
 /// A result that cannot be read in so many rounds is given up.
 const MOST_TRIES: u32 = 3;
@@ -90,7 +91,9 @@ impl Watch<'_> {
     fn dataset_is_there(&self) -> bool {
         let Some(dataset) = &self.options.dataset else { return false };
         let path = dataset.display().to_string();
-        if dataset.join(::dataset::VERSION_FILE).exists() {
+        // A store is asked by `dataset add`.
+        let is_stored = Bucket::is_named(&path);
+        if is_stored || dataset.join(::dataset::VERSION_FILE).exists() {
             return true;
         }
         let waiting = self.spool.waiting().len();
