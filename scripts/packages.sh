@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes sure that what Fathom's build, recipes and tests need is there; with the argument `corpus`, also what
-# `make corpus` and the benches of the burst tracer run; with `numa`, what `make numa` runs.
+# `make corpus` and the benches of the burst tracer run; with `numa`, what `make numa` runs; with `ranks`, launchers of ranks, whose tests
+# are skipped without.
 #
 # Looks for the things themselves, not for package names, so that it is also right where they came from elsewhere.
 # Installs what is missing through apt when it may (root on Debian or Ubuntu); else prints the command to type and
@@ -77,6 +78,15 @@ if [ "${1:-}" = numa ]; then
     need python3 command -v python3
     need qemu-system-x86 command -v qemu-system-x86_64
     need busybox-static has_static_busybox
+fi
+
+if [ "${1:-}" = ranks ]; then
+    need openmpi-bin command -v mpirun
+    need slurmctld command -v slurmctld
+    need slurmd command -v slurmd
+    need slurm-client command -v srun
+    need munge command -v munged
+    need iproute2 command -v ip
 fi
 
 update="apt-get -qq update"
