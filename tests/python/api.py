@@ -129,6 +129,39 @@ def a_block_is_recorded():
     refused(2, "possible values: memory-access", fathom.profile("nonsense").__enter__)
 
 
+def parts_of_tables_have_names():
+    import numpy
+    import pandas
+    import pyarrow
+
+    def named(**variables):
+        file = fathom._recording._name_arrays(variables)
+        lines = Path(f"/proc/self/fd/{file.fileno()}").read_text().splitlines()
+        return {line.split(" ", 2)[2]: [int(number, 16) for number in line.split(" ", 2)[:2]] for line in lines}
+
+    rows = 50_000
+    frame = pandas.DataFrame({"price": numpy.arange(rows) * 0.5, "count": numpy.arange(rows)})
+    frame["tax"] = frame["price"] * 0.2
+    frame["masked"] = pandas.array([1, None] * (rows // 2), dtype="Int32")
+    found = named(frame=frame)
+    assert set(found) == {f"frame['{name}']: {kind}[{rows}]" for name, kind in
+                          [("price", "float64"), ("count", "int64"), ("tax", "float64"), ("masked", "int32")]}, found
+    assert found[f"frame['tax']: float64[{rows}]"] == [frame["tax"].to_numpy().ctypes.data, rows * 8]
+    # Of a table in one array, row by row, no column lies in one piece: the array has the table's name.
+    whole = numpy.zeros((1000, 3))
+    shares = pandas.DataFrame(whole, columns=["a", "b", "c"], copy=False)
+    assert named(shares=shares) == {"shares: float64[1000, 3]": [whole.ctypes.data, whole.nbytes]}
+    series = pandas.Series(numpy.ones(rows), name="x")
+    assert set(named(series=series, text=pandas.Series(["a", "b"]))) == {f"series: float64[{rows}]"}
+    # By DLPack, as tensors of PyTorch and JAX: here an array of Arrow.
+    arrow = pyarrow.array(numpy.arange(rows))
+    assert named(arrow=arrow) == {f"arrow: int64[{rows}]": [arrow.buffers()[1].address, rows * 8]}
+    grid = numpy.ones((4, 8))
+    assert named(_0=grid, row=grid[1], grid=grid) == {"grid: float64[4, 8]": [grid.ctypes.data, grid.nbytes]}
+    # An array with gaps cannot be shown: nothing is said, and the others are named.
+    assert set(named(gaps=pyarrow.array([1, None]), grid=grid)) == {"grid: float64[4, 8]"}
+
+
 LIES = "x 10 no number\n10 0 empty\nffffffffffffffff 2 wraps\n500000000000 fffffffffff all\n0 8 \xff\x00\n"
 
 
@@ -202,6 +235,7 @@ def main():
         a_block_is_recorded()
         arrays_from_before_have_the_names_of_their_variables()
         views_are_rows_and_frames(result)
+        parts_of_tables_have_names()
         pictures_are_drawn(result)
         os.chdir("/")
 

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Dict, List, Mapping, MutableMapping, Optional, Sequence, Tuple, Type, Union
+from typing import IO, Any, Dict, Iterator, List, Mapping, MutableMapping, Optional, Sequence, Tuple, Type, Union
 
 from ._command import FathomError, binary
 from ._result import Result
@@ -26,6 +26,8 @@ PR_SET_PTRACER = 0x59616D61
 ATTACH_SECONDS = 15
 #: The end of the name of a result, where it is not the initials of its analysis.
 SUFFIXES = {"hotspots": "hs", "threading": "tr"}
+#: Columns of a table and parameters of a module that get names: there may be thousands.
+_MOST_PARTS = 100
 
 
 def collect(
@@ -246,18 +248,50 @@ def _name_functions(program: str, environment: MutableMapping[str, str]) -> None
     print(f"fathom: {program}: {says}", file=sys.stderr)
 
 
+def _arrays(numpy: Any, name: str, value: Any, depth: int = 0) -> Iterator[Tuple[str, Any]]:
+    """The arrays that a variable consists of, as NumPy sees their memory: its own; columns of pandas; what shows its memory by DLPack, as
+    tensors of PyTorch and JAX and arrays of Arrow do; and the parameters of a module of PyTorch."""
+    pandas: Any = sys.modules.get("pandas")
+    if isinstance(value, numpy.ndarray):
+        yield name, value
+    elif hasattr(pandas, "DataFrame") and isinstance(value, pandas.DataFrame):
+        for column in range(min(value.shape[1], _MOST_PARTS)):
+            yield from _arrays(numpy, f"{name}[{value.columns[column]!r}]", value.iloc[:, column])
+    elif hasattr(pandas, "Series") and isinstance(value, pandas.Series):
+        # Of a column with a mask, its values; what is neither has no array of its own.
+        values = getattr(value.array, "_data", value.array)
+        values = values if isinstance(values, numpy.ndarray) else value.to_numpy() if isinstance(value.dtype, numpy.dtype) else None
+        if values is not None:
+            yield name, values
+    elif callable(getattr(type(value), "named_parameters", None)) and depth == 0:
+        for part, parameter in list(value.named_parameters())[:_MOST_PARTS]:
+            yield from _arrays(numpy, f"{name}.{part}", parameter, 1)
+    elif hasattr(type(value), "__dlpack__"):
+        # A tensor that takes part in a gradient shows its memory only without that.
+        shown = value.detach() if hasattr(type(value), "detach") else value
+        yield name, numpy.from_dlpack(shown)
+
+
 def _name_arrays(variables: Mapping[str, object]) -> IO[str]:
-    """The file by which a process names its data for Fathom, with the memory of NumPy arrays: lines of first address, bytes and name. Of
-    several with the same memory the owner counts, and then a name without `_`."""
+    """The file by which a process names its data for Fathom, with the memory of arrays: lines of first address, bytes and name. Of several
+    with the same memory the owner counts, and then a name without `_`."""
     numpy: Any = sys.modules.get("numpy")
     lines: Dict[int, Tuple[bool, bool, str]] = {}
-    for name, array in variables.items() if hasattr(numpy, "ndarray") else ():
-        if isinstance(array, numpy.ndarray):
+    for variable, value in variables.items() if hasattr(numpy, "ndarray") else ():
+        try:
+            found = list(_arrays(numpy, variable, value))
+        except Exception:
+            # Memory of another device, an object that is not whole yet: it has no name, and nobody asked for its error.
+            continue
+        for name, array in found:
             owner: Any = array
-            while isinstance(owner.base, numpy.ndarray):
+            # A column within a table of its own keeps its name where it lies in one piece.
+            while isinstance(owner.base, numpy.ndarray) and (name == variable or not owner.flags.forc):
                 owner = owner.base
             if owner.flags.forc and owner.nbytes:
-                line = f"{owner.ctypes.data:x} {owner.nbytes:x} {name}: {array.dtype}{list(array.shape)}\n"
+                # Of a part whose memory is that of the whole, the whole.
+                shown, name = (array, name) if owner is array or name == variable else (owner, variable)
+                line = f"{owner.ctypes.data:x} {owner.nbytes:x} {name}: {shown.dtype}{list(shown.shape)}\n"
                 better = (owner is not array, name.startswith("_"), line)
                 lines[owner.ctypes.data] = min(better, lines.get(owner.ctypes.data, better))
     file = open(os.memfd_create("fathom-objects"), "w")
