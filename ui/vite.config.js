@@ -1,10 +1,12 @@
-// Builds ui/dist: one script, one style sheet, their hashes for the Content Security Policy, and a hash of the sources,
-// by which a test sees without Node that the build is of these sources. Same sources, same bytes.
+// Builds ui/dist: one script, one style sheet, their hashes for the Content Security Policy, the SQL engine (a script for a worker
+// and its WebAssembly, packed), and a hash of the sources, by which a test sees without Node that the build is of these sources.
+// Same sources, same bytes.
 
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { defineConfig } from "vite";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { build, defineConfig } from "vite";
 
 const root = import.meta.dirname;
 // A test builds into a folder of its own.
@@ -36,8 +38,34 @@ const hashes = {
   },
 };
 
+// Read before the build empties the folder.
+const committed = join(root, "dist/engine.txt");
+const before = existsSync(committed) ? readFileSync(committed, "utf8") : "";
+
+// As ui/src/engine/engine.ts unpacks it: four bytes say how long the script is, then the script, then the WebAssembly; gzip; base64.
+const engine = {
+  name: "engine",
+  async closeBundle() {
+    const entry = join(root, "src/engine/worker.ts");
+    const [made] = await build({
+      configFile: false,
+      logLevel: "error",
+      resolve: { conditions: ["browser"] },
+      build: { lib: { entry, name: "engine", formats: ["iife"] }, write: false, target: "es2022" },
+    });
+    const script = Buffer.from("/* sql.js, MIT, (c) 2017 sql.js authors; SQLite, public domain */" + made.output[0].code);
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(script.length);
+    const wasm = readFileSync(join(root, "node_modules/sql.js/dist/sql-wasm-browser.wasm"));
+    const whole = Buffer.concat([length, script, wasm]);
+    // Of the same parts the same bytes: another Node may pack them otherwise.
+    const same = before !== "" && gunzipSync(Buffer.from(before, "base64")).equals(whole);
+    writeFileSync(join(out, "engine.txt"), same ? before : gzipSync(whole, { level: 9 }).toString("base64"));
+  },
+};
+
 export default defineConfig({
-  plugins: [hashes],
+  plugins: [hashes, engine],
   build: {
     lib: { entry: join(root, "src/main.tsx"), name: "fathom", formats: ["iife"], fileName: () => "app.js", cssFileName: "app" },
     outDir: out,

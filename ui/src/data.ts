@@ -59,6 +59,11 @@ export function mode(): Data["mode"] {
   return current.mode;
 }
 
+/** What the user calls the result. */
+export function resultName(): string {
+  return current.result;
+}
+
 /** What the page is of. */
 export function glance(): Glance | undefined {
   return current.run;

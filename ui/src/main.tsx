@@ -11,6 +11,7 @@ import { KINDS, nothingChosen } from "./selection";
 import { USUAL, choose, getState, update, useShown } from "./state";
 import { chooseTheme, restoreTheme, theme } from "./theme";
 import type { StacksDocument } from "./types";
+import { AskView } from "./views/ask";
 import { AroundView, CallsView } from "./views/calls";
 import { CompareView } from "./views/compare";
 import { FlameView } from "./views/flame";
@@ -37,6 +38,7 @@ const VIEWS: [key: string, label: string][] = [
   ["roofline", "Roofline"],
   ["platform", "Platform"],
   ["tables", "Tables"],
+  ["ask", "Ask"],
 ];
 
 function View({ view, height }: { view: string; height: number }) {
@@ -51,6 +53,7 @@ function View({ view, height }: { view: string; height: number }) {
     case "roofline": return <RooflineView height={height} />;
     case "platform": return <PlatformView />;
     case "tables": return <TablesView height={height} />;
+    case "ask": return <AskView height={height} />;
     case "scaling": return <ScalingView height={height} />;
     case "compare": return <CompareView height={height} />;
     default: return <SummaryView />;

@@ -16,11 +16,11 @@ export function save(name: string, content: Blob | string, kind = "text/plain"):
 export function csv(columns: Column[], rows: Row[]): string {
   const quoted = (text: string) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const line = (fields: string[]) => fields.map(quoted).join(",") + "\n";
-  const heads = columns.flatMap(({ key, unit }) => (unit === null ? [key] : [key, `${key}_low`, `${key}_high`, `${key}_evidence`]));
+  const heads = columns.flatMap(({ key, unit, plain }) => (unit === null || plain ? [key] : [key, `${key}_low`, `${key}_high`, `${key}_evidence`]));
   const body = rows.map((row) =>
-    line(columns.flatMap(({ key, unit }) => {
+    line(columns.flatMap(({ key, unit, plain }) => {
       const cell = row[key];
-      if (unit === null) return [textOf(cell)];
+      if (unit === null || plain) return [textOf(cell)];
       if (!isMetric(cell)) return [textOf(cell), "", "", ""];
       return [cell.value, cell.low, cell.high, cell.evidence].map((field) => String(field ?? ""));
     })));

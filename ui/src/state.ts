@@ -23,6 +23,8 @@ export interface State {
   further: string;
   /** Units of tables: `s:ms,bytes:MiB`. */
   units: string;
+  /** What is asked in SQL. */
+  sql: string;
   /** What Compare shows: tables where nothing is said. */
   compare: string;
   /** Lanes of the timeline that are pinned, and those that are folded or not against custom: lists of ids as JSON. */
@@ -33,7 +35,7 @@ export interface State {
 }
 
 /** What is shown where the address does not say. */
-export const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", only: {}, without: {}, search: "", table: "hotspots?group=function&limit=400", flame: "", further: "", units: "", compare: "", pins: "", folds: "", marks: "" };
+export const USUAL: State = { view: "summary", figure: "cpu_time", group: "function", only: {}, without: {}, search: "", table: "hotspots?group=function&limit=400", flame: "", further: "", units: "", sql: "", compare: "", pins: "", folds: "", marks: "" };
 const NUMBERS = new Set(["from", "to", "line"]);
 
 /** In the address names that are left out have this in front of their kind. */

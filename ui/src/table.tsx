@@ -17,6 +17,8 @@ interface Props {
   label?: string;
   /** What is chosen is shown elsewhere. */
   withoutDetails?: boolean;
+  /** Also columns that no row has anything of. */
+  everyColumn?: boolean;
 }
 
 const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: "minmax(160px,3fr)", object: "minmax(220px,4fr)", stack: "minmax(240px,5fr)", file: "minmax(90px,1fr)", line: "52px", code: "minmax(240px,4fr)", offset: "72px", dram_intensity: "minmax(112px,1fr)", intensity: "minmax(92px,1fr)", l2_intensity: "minmax(92px,1fr)", l3_intensity: "minmax(92px,1fr)", flop_rate: "minmax(104px,1fr)", roof: "minmax(104px,1fr)", bound: "minmax(64px,1fr)", part: "72px", above: "minmax(120px,3fr)", kind: "56px", latency: "minmax(84px,1fr)", title: "minmax(240px,5fr)", advice: "minmax(240px,5fr)", states: "minmax(420px,9fr)" };
@@ -105,13 +107,13 @@ export function Details({ columns, row }: { columns: Column[]; row: Row | undefi
   );
 }
 
-export function DocTable({ table, height, keys, selected, onSelect, label, withoutDetails }: Props) {
+export function DocTable({ table, height, keys, selected, onSelect, label, withoutDetails, everyColumn }: Props) {
   const [sort, setSort] = useState<Sort>();
   const [bench, change] = useBench(table.view);
   const [pinned, setPinned] = useState<Set<Row>>(new Set());
   const [search, setSearch] = useState("");
   const [own, setOwn] = useState<Row>();
-  const { columns: usual, reasons } = useMemo(() => filled(columnsOf(table, keys), table.rows), [table, keys]);
+  const { columns: usual, reasons } = useMemo(() => (everyColumn ? { columns: table.columns, reasons: [] } : filled(columnsOf(table, keys), table.rows)), [table, keys]);
   const columns = useMemo(() => columnsOfBench(bench, usual, table.columns), [bench, usual, table]);
   const most = useMemo(() => mostOf(table.columns, table.rows), [table]);
   const rows = useMemo(() => {

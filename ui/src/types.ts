@@ -18,6 +18,8 @@ export interface Column {
   key: string;
   label: string;
   unit: string | null;
+  /** Of numbers that are no figures: without interval and evidence. */
+  plain?: true;
 }
 
 export type Cell = string | number | string[] | Metric | null;
@@ -43,7 +45,7 @@ export interface Glance {
 
 /** Any view but the summary. */
 export interface Table {
-  view: ViewName | "diff" | "scale";
+  view: ViewName | "diff" | "scale" | "ask";
   result: string;
   columns: Column[];
   rows: Row[];

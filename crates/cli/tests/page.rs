@@ -7,7 +7,8 @@
 mod support;
 
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -97,6 +98,17 @@ fn the_page_of_recipe_4_is_clicked_through() {
     assert!(!fathom.scratch.join("cut.html").exists());
 }
 
+/// What the server at this address answers to a GET.
+fn answer(address: &str, path: &str) -> String {
+    let rest = address.strip_prefix("http://").expect("an address");
+    let (host, token) = rest.split_once('/').expect("a token");
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    write!(stream, "GET /{token}{path} HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("it reads");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("it answers");
+    said
+}
+
 /// All users of a machine can read the arguments of a program, so they never hold the secret of the page's address.
 #[test]
 fn the_browser_is_started_without_the_secret_among_its_arguments() {
@@ -122,6 +134,8 @@ fn the_browser_is_started_without_the_secret_among_its_arguments() {
     while !noted.exists() && server.try_wait().expect("our child").is_none() {
         std::thread::sleep(Duration::from_millis(10));
     }
+    // Stored facts are there, too, to be asked in SQL.
+    let modules = answer(address, "api/facts?table=modules");
     server.kill().expect("our child");
     server.wait().expect("our child");
     let noted = std::fs::read_to_string(noted).expect("the browser was started");
@@ -132,4 +146,6 @@ fn the_browser_is_started_without_the_secret_among_its_arguments() {
     assert!(token.len() == 32 && !arguments.contains(token), "{arguments}");
     assert!(arguments.ends_with(".html") && mode == "600", "{noted}");
     assert!(file.contains(&format!("url={address}\"")), "{file}");
+    assert!(modules.contains(r#""columns":["id","kind","pid","path","build_id"]"#), "{modules}");
+    assert!(modules.contains("/bin/true"), "{modules}");
 }

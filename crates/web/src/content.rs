@@ -10,6 +10,7 @@ use report::{Cell, Document, FunctionCode, Options, Prepared, View, build_prepar
 use serde_json::{Value, json};
 
 use crate::WebError;
+use crate::bundle::ENGINE;
 use crate::compact::{compact, compact_value, packed};
 use crate::glance::glance;
 use crate::layout::layout;
@@ -67,11 +68,17 @@ const EMBEDDED_TEXTS: usize = 16;
 const EMBEDDED_CODES: usize = 16;
 /// Bytes of all source files together.
 const ALL_TEXTS: usize = 1_500_000;
+/// Rows of a stored table that are sent to be asked in SQL.
+const MOST_FACTS: usize = 50_000;
 /// Rows that are sent when the page names no limit: more are for files, not for people.
 const MOST_ROWS: usize = 5000;
 
 /// The code of the function around an offset of a module's file; `None` when the file is not there or another build.
 pub type CodeOf = dyn Fn(&Module, FileOffset) -> Option<FunctionCode> + Sync;
+
+/// Stored facts as JSON: without a name which tables there are, with one its first rows, at most so many; `None` when no table
+/// has that name (`store::tables_json`, `store::rows_json`).
+pub type FactsOf<'a> = dyn Fn(Option<&str>, usize) -> Option<Value> + Sync + 'a;
 
 /// What a page is of.
 pub trait Subject: Sync {
@@ -112,6 +119,8 @@ pub struct Carried {
     pub head: String,
     /// Questions with their answers, as JSON; the first is what is shown first.
     pub documents: Vec<(String, String)>,
+    /// The SQL engine belongs to them, where the page has room for it.
+    pub engine: bool,
 }
 
 /// The other result of a comparison.
@@ -139,6 +148,7 @@ pub struct Site<'a> {
     problems: Vec<String>,
     sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
     codes: &'a CodeOf,
+    facts: Option<&'a FactsOf<'a>>,
     compared: Option<Compared>,
     sweep: Option<String>,
     long: LongTables,
@@ -161,6 +171,7 @@ impl<'a> Site<'a> {
             problems,
             sources,
             codes: &|_, _| None,
+            facts: None,
             compared: None,
             sweep: None,
             long: LongTables::default(),
@@ -191,6 +202,12 @@ impl<'a> Site<'a> {
     #[must_use]
     pub fn with_code(self, codes: &'a CodeOf) -> Site<'a> {
         Site { codes, ..self }
+    }
+
+    /// Adds the stored facts, which a server gives to who asks in SQL.
+    #[must_use]
+    pub fn with_facts(self, facts: &'a FactsOf<'a>) -> Site<'a> {
+        Site { facts: Some(facts), ..self }
     }
 
     /// Adds a sweep over numbers of threads: the text of a `scale.json`. `None` when it is no such document.
@@ -317,6 +334,12 @@ impl Subject for Site<'_> {
                 );
                 code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
             }
+            "engine" => Ok(engine()),
+            "facts" => {
+                let facts = self.facts.ok_or(WebError::NoFacts)?;
+                let found = facts(query.value("table"), MOST_FACTS);
+                Ok(found.ok_or_else(|| WebError::Query(question.to_owned()))?.to_string())
+            }
             "diff" => self.with_other(|compared| &compared.diff),
             "other-stacks" => self.with_other(|compared| &compared.stacks),
             "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
@@ -362,8 +385,14 @@ impl Subject for Site<'_> {
             "scales": self.sweep.is_some(),
             "run": glance(self.recording),
         });
-        Carried { head: head.to_string(), documents: report::each_long(&questions, answer) }
+        let documents = report::each_long(&questions, answer);
+        Carried { head: head.to_string(), documents, engine: everything }
     }
+}
+
+/// The document `engine`.
+pub(crate) fn engine() -> String {
+    json!({ "engine": ENGINE }).to_string()
 }
 
 /// Number of instructions of a function above which a self-contained page carries only the code around samples: an

@@ -27,6 +27,9 @@ pub enum WebError {
     /// No sweep was given.
     #[error("there is no sweep over threads to show: fathom open A --scaling SWEEP")]
     NoSweep,
+    /// The stored facts were not given.
+    #[error("the stored facts are not here: `fathom open` has them")]
+    NoFacts,
     /// The engine that answers questions about many results did not.
     #[error("{0}")]
     Across(String),
@@ -47,6 +50,7 @@ impl WebError {
                 | WebError::NoCode(_)
                 | WebError::NothingToCompare
                 | WebError::NoSweep
+                | WebError::NoFacts
                 | WebError::Across(_)
                 | WebError::Report(report::ReportError::Selection(_))
         )

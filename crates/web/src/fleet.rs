@@ -58,6 +58,10 @@ impl Subject for Fleet<'_> {
             ((*question).to_owned(), self.answer(question).unwrap_or_else(failed))
         };
         let asked: &[&str] = if everything { &FLEET } else { &[] };
-        Carried { head: head.to_string(), documents: asked.iter().map(answer).collect() }
+        Carried {
+            head: head.to_string(),
+            documents: asked.iter().map(answer).collect(),
+            engine: false,
+        }
     }
 }

@@ -5,8 +5,13 @@
 //! truncated page shows everything before the cut. The server's page has no summary, which takes seconds for a very
 //! large recording; it has what is known without one.
 
+use serde_json::json;
+
 use crate::bundle::{SCRIPT, STYLE, policy};
-use crate::content::{Carried, Subject};
+use crate::content::{Carried, Subject, engine};
+
+/// Bytes of a page with the SQL engine, at most: mail takes that, and a browser reads it at once.
+const MOST_BYTES: usize = 1_500_000;
 
 /// One file with everything in it: no network, no other file. Opens from disk.
 #[must_use]
@@ -25,16 +30,29 @@ fn html(site: &dyn Subject, data: &Carried, policy: &str) -> String {
     let first = documents.next().map_or_else(String::new, document);
     let rest: String = documents.map(document).collect();
     let head = json_element("fathom-data", &data.head);
-    let end = json_element("fathom-end", "{}");
-    format!(
+    let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n<title>{title} - Fathom</title>\n\
          <link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n</head>\n<body>\n\
          <div id=\"app\"><p>Reading the result. If this stays, the page was cut off or scripts are not allowed.</p></div>\n\
-         {head}{first}<script>{SCRIPT}</script>\n{rest}{end}</body>\n</html>\n"
-    )
+         {head}{first}<script>{SCRIPT}</script>\n{rest}"
+    );
+    if data.engine {
+        let engine = engine();
+        let answer = if html.len() + engine.len() <= MOST_BYTES { engine } else { no_engine() };
+        html.push_str(&document(&("engine".to_owned(), answer)));
+    }
+    html + &json_element("fathom-end", "{}") + "</body>\n</html>\n"
+}
+
+fn no_engine() -> String {
+    let most = MOST_BYTES as f64 / 1e6;
+    let says = format!(
+        "this file has no SQL engine: with it, it would have more than {most} MB. `fathom open` has it"
+    );
+    json!({ "absent": says }).to_string()
 }
 
 fn document((question, answer): &(String, String)) -> String {

@@ -97,7 +97,7 @@ fn a_rebuild_gives_the_same_bytes() {
         .status()
         .expect("vite starts");
     assert!(built.success());
-    for name in ["app.js", "app.css", "hashes.txt", "sources.txt"] {
+    for name in ["app.js", "app.css", "hashes.txt", "engine.txt", "sources.txt"] {
         let read = |folder: &Path| std::fs::read(folder.join(name)).expect("a built file");
         assert!(
             read(&out) == read(&ui().join("dist")),

@@ -38,7 +38,8 @@ fn generated_types_match() {
     text += &format!("export type EvidenceName = {};\n", union(&evidence));
     let questions: Vec<&str> = web::EMBEDDED.to_vec();
     text += "/** What a page on its own can answer. */\n";
-    text += &format!("export type Embedded = {};\n", union(&questions));
+    text += &format!("export const EMBEDDED = {questions:?} as const;\n");
+    text += "export type Embedded = (typeof EMBEDDED)[number];\n";
     let tables: Vec<String> = View::ALL
         .iter()
         .map(|(view, says)| format!("  [{:?}, {says:?}],\n", view.name()))

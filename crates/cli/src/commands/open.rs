@@ -92,8 +92,13 @@ fn with_site(
     let working_directory = PathBuf::from(&recording.run.working_directory);
     let sources = |path: &str| super::report::read_source(&working_directory.join(path));
     let name = super::shown_name(&directory);
+    let facts = |table: Option<&str>, most: usize| match table {
+        Some(name) => store::rows_json(&recording, name, most),
+        None => Some(store::tables_json(&recording)),
+    };
     let site = web::Site::new(&recording, &name, problems, &sources)
-        .with_code(&super::machine_code::of_function);
+        .with_code(&super::machine_code::of_function)
+        .with_facts(&facts);
     let site = match &shown.scaling {
         Some(sweep) => scaled(site, &sweep.join("scale.json"))?,
         None => site,
