@@ -154,6 +154,8 @@ export interface PlatformLevel {
   latency: Metric;
   one_thread: Metric;
   all_threads: Metric;
+  /** The kernel that these were measured with. */
+  like: string | null;
   loads: Metric;
   rate: Metric;
   read: Metric;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use analysis::memory::{Bands, Memory};
+use analysis::memory::{Bands, Limit, Memory};
 use facts::Metric;
 use facts::host::{CacheKind, Calibration, CpuPart, Host, NodePair};
 use serde::Serialize;
@@ -64,9 +64,11 @@ struct PlatformLevel {
     /// Up to which size it is this level that answers.
     measured_bytes: Metric,
     latency: Metric,
-    /// GB/s that one thread, and all, read from it.
+    /// GB/s that one thread, and all, get from it: the roofs of the roofline.
     one_thread: Metric,
     all_threads: Metric,
+    /// The kernel that these were measured with: it reads and writes as the run does.
+    like: Option<String>,
     /// Share of the run's loads that hit in it, percent.
     loads: Metric,
     /// GB/s of the run.
@@ -279,23 +281,21 @@ fn levels(
     numbers.retain(|level| (1..=4).contains(level));
     let shares = memory.all_levels();
     let rates = memory.level_rates();
-    let most =
-        calibration.and_then(|found| found.level_bandwidth.iter().map(|one| one.threads).max());
+    let roofs = memory.roofs();
+    let gives = |limit: Limit| {
+        let mut of: Vec<_> = roofs.iter().filter(|roof| roof.limit == limit).collect();
+        of.sort_by_key(|roof| roof.threads);
+        let rate = |roof: Option<&&analysis::memory::Roof>| {
+            roof.map_or_else(|| not_measured("GB/s"), |roof| tidy(roof.rate.clone()))
+        };
+        let like = of.last().and_then(|roof| roof.like.clone());
+        (rate(of.first()), rate(of.last()), like)
+    };
     let mut found: Vec<PlatformLevel> = numbers
         .into_iter()
         .map(|level| {
             let measured = effective.iter().find(|cache| cache.level == level);
-            let delivers = |threads: Option<u32>| {
-                let points = calibration.into_iter().flat_map(|found| &found.level_bandwidth);
-                let same = |point: &&facts::host::LevelBandwidth| {
-                    point.level == level && Some(point.threads) == threads && point.kernel == "load"
-                };
-                points
-                    .filter(same)
-                    .map(|point| point.rate.clone())
-                    .next()
-                    .unwrap_or_else(|| not_measured("GB/s"))
-            };
+            let (one_thread, all_threads, like) = gives(Limit::Level(level));
             let loads = match level {
                 1 => shares.l1.clone(),
                 2 => shares.l2.clone(),
@@ -310,8 +310,9 @@ fn levels(
                 measured_bytes: measured
                     .map_or_else(|| not_measured("bytes"), |cache| cache.bytes.clone()),
                 latency: measured.map_or_else(|| not_measured("ns"), |cache| cache.latency.clone()),
-                one_thread: delivers(Some(1)),
-                all_threads: delivers(most),
+                one_thread,
+                all_threads,
+                like,
                 loads: tidy(loads),
                 rate: run.map_or_else(|| none("GB/s"), |one| tidy(one.rate.clone())),
                 read: none("GB/s"),
@@ -327,19 +328,16 @@ fn levels(
         Ok(found) => tidy(part(found).clone()),
         Err(why) => Metric::unavailable("GB/s", why),
     };
-    let points = calibration.into_iter().flat_map(|found| &found.bandwidth);
-    let rate = |metric: &&Metric| metric.value.unwrap_or(0.0);
-    let single = points.filter(|point| point.threads == 1).map(|point| &point.bus);
-    let single = single.max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let peak = calibration.and_then(|found| Some(found.peak()?.rate));
+    let (one_thread, all_threads, like) = gives(Limit::Dram);
     found.push(PlatformLevel {
         name: "DRAM".to_owned(),
         measured_bytes: Metric::unavailable("bytes", "memory has no measured size"),
         latency: calibration
             .and_then(|found| found.dram_latency.clone())
             .unwrap_or_else(|| not_measured("ns")),
-        one_thread: single.cloned().unwrap_or_else(|| not_measured("GB/s")),
-        all_threads: peak.cloned().unwrap_or_else(|| not_measured("GB/s")),
+        one_thread,
+        all_threads,
+        like,
         loads: tidy(shares.dram),
         rate: of_traffic(|found| &found.average),
         read: of_traffic(|found| &found.read),

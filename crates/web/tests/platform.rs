@@ -12,6 +12,7 @@ mod support;
 
 use facts::Recording;
 use facts::host::{Cache, CacheKind, CpuGroup, CpuPart, Host, NumaNode};
+use web::Subject;
 
 use self::support::click_through;
 
@@ -118,6 +119,32 @@ fn recording(host: Host) -> Recording {
     recording.run.calibration = recordings::triad().run.calibration;
     recording.run.host = host;
     recording
+}
+
+/// What a level gives is one fact: the platform and the roofline name the same rate, and what it was measured with.
+#[test]
+fn levels_give_what_their_roofs_say() {
+    let recording = recordings::triad();
+    let site = web::Site::new(&recording, "r", Vec::new(), &|_| None);
+    let ask = |question: &str| -> serde_json::Value {
+        serde_json::from_str(&site.answer(question).expect("an answer")).expect("JSON")
+    };
+    let (summary, platform) = (ask("summary"), ask("platform"));
+    let roofs = summary["machine"]["roofs"].as_array().expect("roofs");
+    let mut compared = 0;
+    for level in platform["levels"].as_array().expect("levels") {
+        let mut of: Vec<_> = roofs.iter().filter(|roof| roof["roof"] == level["name"]).collect();
+        of.sort_by_key(|roof| roof["threads"].as_u64());
+        let (Some(one), Some(all)) = (of.first(), of.last()) else { continue };
+        assert_eq!(
+            (&level["one_thread"]["value"], &level["all_threads"]["value"], &level["like"]),
+            (&one["rate"]["value"], &all["rate"]["value"], &all["like"]),
+            "{}",
+            level["name"]
+        );
+        compared += usize::from(!level["all_threads"]["value"].is_null());
+    }
+    assert!(compared > 0);
 }
 
 #[test]

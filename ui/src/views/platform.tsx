@@ -25,7 +25,7 @@ export function PlatformView() {
         <section class="card" aria-label="Levels of memory">
           <h2>Levels of memory, and the run's traffic between them</h2>
           <Ladder levels={doc.levels} />
-          <p class="legend">A pipe is as wide as what as many threads as the run has can get through it; filled is what the run took. The whisker is its 95 % interval. A dashed pipe: not known.</p>
+          <p class="legend">A pipe is as wide as what as many threads as the run has can get through it; filled is what the run took. The whisker is its 95 % interval. A dashed pipe: not known. What a level gives was measured with the kernel whose reads and writes are most like the run's: these are the roofs of the roofline.</p>
         </section>
         <section class="card" aria-label="CPUs, caches and nodes">
           <h2>CPUs, caches and nodes</h2>
@@ -70,7 +70,7 @@ function ofLevel(level: PlatformLevel): string[] {
   if (known(level.latency)) found.push(`${words(level.latency)} a load`);
   const rates = [[level.one_thread, "one thread"], [level.all_threads, "all"]] as const;
   const read = rates.filter(([metric]) => known(metric)).map(([{ value, unit }, who]) => `${who} ${amount(value!, unit)}`);
-  if (read.length > 0) found.push(`gives ${read.join(", ")}`);
+  if (read.length > 0) found.push(`gives ${read.join(", ")}${level.like ? `, measured with ${level.like}` : ""}`);
   if (known(level.loads)) found.push(`answers ${words(level.loads)} of the run's loads`);
   return found.length > 0 ? found : ["not measured on this machine"];
 }
@@ -116,7 +116,7 @@ function Ladder({ levels }: { levels: PlatformLevel[] }) {
     else parts.push(<line key={`to ${level.name}`} class="axis" x1={9 + PIPE / 2} x2={9 + PIPE / 2} y1={top} y2={top + height} />);
     top += height;
     const size = known(level.measured_bytes) ? [`${words(level.measured_bytes)} by its latency`] : [];
-    const why = [["latency", level.latency], ["one thread reads", level.one_thread], ["all threads read", level.all_threads], ["share of the run's loads", level.loads]] as const;
+    const why = [["latency", level.latency], ["one thread gets", level.one_thread], ["all threads get", level.all_threads], ["share of the run's loads", level.loads]] as const;
     plate(level.name, [...size, ...ofLevel(level)], why.map(([what, metric]) => `${what}: ${provenance(metric)}`).join("; "));
   }
   return (

@@ -322,7 +322,7 @@ function Machine({ summary }: { summary: Summary }) {
         <dt>Processor</dt><dd>{host.cpu || "unknown"}, {known([[host.cores, counted(host.cores, "core")], [host.logical_cpus, counted(host.logical_cpus, "logical CPU")], [host.sockets, counted(host.sockets, "socket")]])}</dd>
         <dt>Caches</dt><dd>{host.caches.map((cache) => `L${cache.level} ${cache.kind} ${bytes(cache.bytes)}`).join(", ") || "not known"}</dd>
         <dt>Memory</dt><dd>{known([[host.memory_bytes, bytes(host.memory_bytes)], [host.numa_nodes, counted(host.numa_nodes, "NUMA node")], [host.page_bytes, `pages of ${bytes(host.page_bytes)}`]])}</dd>
-        {isThere(machine.dram_bandwidth_peak) && <><dt>DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd></>}
+        {isThere(machine.dram_bandwidth_peak) && <><dt title="of any mix of reads and writes">Peak DRAM bandwidth</dt><dd><Value metric={machine.dram_bandwidth_peak} /></dd></>}
         {levels.length > 0 && <><dt>Latency</dt><dd>{levels.map(([label, metric]) => <div key={label}>{label} <Value metric={metric} /></div>)}</dd></>}
         {isThere(machine.flops_peak) && <><dt>Arithmetic</dt><dd><Value metric={machine.flops_peak} /></dd></>}
         {!isThere(machine.dram_bandwidth_peak) && <><dt>Bandwidth</dt><dd><Prose text={machine.dram_bandwidth_peak.note ?? "not measured: `fathom machine` does"} /></dd></>}
