@@ -294,6 +294,10 @@ fn peaks(views: &Views) -> Vec<String> {
     if beyond && used.of_reachable.value.is_some() {
         found.push(format!("it moves {}, of {peak} GB/s", ends(&used.average)));
     }
+    let largest = used.observed_max.value.unwrap_or(f64::INFINITY);
+    if used.average.value.is_some_and(|mean| mean > largest * (1.0 + ROUNDED)) {
+        found.push(format!("it moves {} on average, at most {largest}", ends(&used.average)));
+    }
     let hit = machine.load_latency.l1.value.unwrap_or(0.0) * HIT;
     if average_load_latency.value.is_some_and(|mean| mean < hit) {
         found.push(format!("a mean load takes {}, a hit {hit:.2} ns", ends(average_load_latency)));
@@ -417,6 +421,11 @@ mod tests {
             views.summary.machine.dram_bandwidth_peak = about(50.0, "GB/s");
         };
         assert_eq!(broken(reach), ["below-peaks"]);
+        let mean = |views: &mut Views| {
+            views.summary.dram_bandwidth.average = about(4.0, "GB/s");
+            views.summary.dram_bandwidth.observed_max = about(3.0, "GB/s");
+        };
+        assert_eq!(broken(mean), ["below-peaks"]);
         let roof = |views: &mut Views| {
             let [rate, roof] = [3.0, 1.0].map(|rate| Cell::Metric(about(rate, "GFLOP/s")));
             add_row(views, View::Roofline, &[("flop_rate", rate), ("roof", roof)]);

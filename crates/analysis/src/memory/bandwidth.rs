@@ -154,11 +154,12 @@ pub(crate) fn bandwidth(
         let high = part.high.zip(average.high).map(|(part, both)| part.min(both));
         Metric { high, ..part }
     };
+    let observed_max = observed_max(&rates, &average);
     Bandwidth {
         read: part(read),
         write: part(write),
         average,
-        observed_max: observed_max(&rates),
+        observed_max,
         bound_time: bound_time(&seen, &rates, elapsed, bands),
         histogram: histogram(&seen, &rates, reach),
         bins,
@@ -251,7 +252,8 @@ fn one_thread(calibration: &Calibration) -> Option<f64> {
     points.filter_map(|point| point.bus.value).reduce(f64::max)
 }
 
-fn observed_max(rates: &[Metric]) -> Metric {
+/// The largest of means is no less than the mean of all, which is known from more than its bins.
+fn observed_max(rates: &[Metric], average: &Metric) -> Metric {
     let mean = |window: &[Metric]| {
         let mean = |part: fn(&Metric) -> Option<f64>| {
             window.iter().filter_map(part).sum::<f64>() / window.len() as f64
@@ -266,7 +268,10 @@ fn observed_max(rates: &[Metric]) -> Metric {
         return Metric::unavailable("GB/s", "the recording has no length");
     };
     let samples = rates.first().map_or(0, |rate| rate.samples);
-    Metric::with_interval(Evidence::Estimated, value, "GB/s", (low, high), samples)
+    let least = |largest: f64, mean: Option<f64>| largest.max(mean.unwrap_or(largest));
+    let (value, ends) =
+        (least(value, average.value), (least(low, average.low), least(high, average.high)));
+    Metric::with_interval(Evidence::Estimated, value, "GB/s", ends, samples)
 }
 
 fn bound_time(
