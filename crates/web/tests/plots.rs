@@ -72,6 +72,16 @@ fn a_file_shows_known_figures() {
 }
 
 #[test]
+fn names_in_a_roofline_cover_nothing() {
+    let recording = recording(500);
+    let page = web::page(&web::Site::new(&recording, "r000ma", Vec::new(), &|_| None));
+    let file = std::env::temp_dir().join(format!("fathom-names-{}.html", std::process::id()));
+    std::fs::write(&file, &page).expect("a writable temporary folder");
+    click_through("roofline.mjs", &format!("file://{}", file.display()), &[]);
+    std::fs::remove_file(&file).expect("our own file");
+}
+
+#[test]
 fn every_view_fits_into_every_width_in_light_and_dark() {
     let (base, recording) = (recording(700), recording(500));
     let page = web::page(&site(&base, &recording));

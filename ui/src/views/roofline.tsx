@@ -10,8 +10,10 @@ import { Failed, NoThread, Prose, SaveDrawing, useWidth, Waiting } from "../part
 import { Axes, Whisker, logarithmic, type Scale } from "../plot";
 import { OF_STACKS, filtersOf, noThreadLeft, unfollowed } from "../selection";
 import { useShown } from "../state";
+import { Room, type Name } from "../room";
 import { DocTable } from "../table";
 import { useStacks } from "./calls";
+import { namesOf, type RoofLine, type SpotName } from "./roofline_names";
 import { isMetric, textOf, valueOf, type Row, type Table } from "../types";
 
 const HEIGHT = 400;
@@ -132,7 +134,15 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
   const x = logarithmic(low, high, LEFT, width - 16);
   const y = logarithmic(bottom, top, HEIGHT - 40, 12);
   const most = Math.max(...known.map((roof) => roof.threads));
-  const names = labels(points.map((point) => ({ x: x.at(point.intensity), y: y.at(point.speed), radius: radiusOf(point), text: cut(nameOf(point.row)) })), others.map((point) => x.at(point.intensity)), y.at(others[0]?.speed ?? 1), width - 16);
+  const flat = [...vectors, ...of("scalar")];
+  const lines = [...sloped.map((roof) => slopedLine(roof, { x, y, low, bottom }, vectors.find((one) => one.threads === roof.threads)?.rate.value ?? peak)), ...flat.map((roof) => flatLine(roof, { x, y, low, high }, sloped))];
+  const said = [...sloped.map((roof) => (roof === of(roof.roof)[0] ? nameOfLevel(roof, of(roof.roof).find((other) => other.threads < roof.threads)?.rate.value, roof.roof === level, width) : "")), ...flat.map((roof) => `${roof.roof} ${rate(roof.rate.value ?? 0, "GFLOP/s")}`)];
+  const named = lines.map((line, at): RoofLine => ({ ...line, text: said[at]!, here: line.roof.roof === level }));
+  const circles = others.map((point) => ({ x: x.at(point.intensity), y: y.at(point.speed) }));
+  const room = new Room(LEFT, 20, width - 8, HEIGHT - 42);
+  const names = namesOf(room, named, circles, levelNames(others, x, y), points.map((point) => ({ x: x.at(point.intensity), y: y.at(point.speed), radius: radiusOf(point), text: cut(nameOf(point.row)), weight: point.row === chosen ? Infinity : point.share })));
+  // A roof whose name has no room has its figure in the legend.
+  const unnamed = lines.filter((_, at) => said[at] !== "" && (!names.roofs[at] || width < NARROW)).map(({ roof }) => `${roof.roof} ${figure(roof.rate)}`);
   const missing = new Map<string, string[]>();
   for (const { roof, threads, rate: { note = "not measured" } } of roofs.filter((one) => one.rate.value === undefined && (one.precision ?? precision) === precision)) {
     const name = of(roof).length === 0 ? roof : `${roof} with ${counted(threads, "thread")}`;
@@ -146,28 +156,20 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
       <div class="plot" ref={box}>
         <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label={`Roofline: ${known.filter((roof) => roof.threads === most).map((roof) => `${roof.roof} ${figure(roof.rate)}`).join(", ")}; ${counted(points.length, "point")}`}>
           <Axes width={width} height={HEIGHT} x={x} y={y} left={LEFT} bottom={40} format={onAxis} formatY={onAxis} xLabel={`FLOP per byte from ${words}`} yLabel="GFLOP/s">
-            {sloped.map((roof) => {
-              const ceiling = vectors.find((one) => one.threads === roof.threads)?.rate.value ?? peak;
-              const one = of(roof.roof).find((other) => other.threads < roof.threads)?.rate.value;
-              return <Sloped key={`${roof.roof} ${roof.threads}`} roof={roof} one={one} ceiling={ceiling} {...{ x, y, low, bottom }} here={roof.roof === level} all={roof === of(roof.roof)[0]} most={most} width={width} />;
-            })}
-            {[...vectors, ...of("scalar")].map((roof) => {
-              const from = Math.max(low, (roof.rate.value ?? 0) / Math.max(...sloped.filter((one) => one.threads === roof.threads).map((one) => one.rate.value ?? 0)));
-              return (
-                <g key={`${roof.roof} ${roof.threads}`} class={roof.threads === most ? "roof" : "roof one"}>
-                  <title>{about(roof)}</title>
-                  <line x1={x.at(from)} x2={x.at(high)} y1={y.at(roof.rate.value ?? 0)} y2={y.at(roof.rate.value ?? 0)} />
-                  <text class="tick" x={x.at(high) - 4} y={y.at(roof.rate.value ?? 0) - 4} text-anchor="end">{`${roof.roof} ${rate(roof.rate.value ?? 0, "GFLOP/s")}`}</text>
-                </g>
-              );
-            })}
-            {others.length > 0 && <OtherLevels points={others} {...{ x, y }} from={pointOf(chosen!, key)?.intensity} />}
-            {points.map((point, number) => <Dot key={nameOf(point.row) + textOf(point.row.module) + textOf(point.row.part)} point={point} column={key} {...{ x, y }} label={names[number]} ranges={[[low, high], [bottom, top]]} chosen={point.row === chosen} choose={choose} />)}
+            {lines.map(({ roof, from, to }, at) => (
+              <g key={`${roof.roof} ${roof.threads}`} class={`roof${roof.roof === level ? " here" : ""}${roof.threads === most ? "" : " one"}`}>
+                <title>{about(roof)}</title>
+                <line x1={from[0]} y1={from[1]} x2={to[0]} y2={to[1]} />
+                <Named name={names.roofs[at]} />
+              </g>
+            ))}
+            {others.length > 0 && <OtherLevels points={others} names={names.levels} {...{ x, y }} from={pointOf(chosen!, key)?.intensity} />}
+            {points.map((point, number) => <Dot key={nameOf(point.row) + textOf(point.row.module) + textOf(point.row.part)} point={point} column={key} {...{ x, y }} label={names.spots[number]} ranges={[[low, high], [bottom, top]]} chosen={point.row === chosen} choose={choose} />)}
           </Axes>
         </svg>
         <SaveDrawing svg={svg} name="roofline" />
       </div>
-      <p class="legend">{`Roofs are of ${precision} precision${most > 1 ? `, solid of ${counted(most, "thread")}, dashed of one` : ""}; strong is that of ${words}, whose bytes are on the axis. A point is as large as its share of the time; its rate is of all threads that run meanwhile. Small circles are the chosen one's other levels, each under its own roof.${width < NARROW ? ` ${sloped.filter((roof) => roof === of(roof.roof)[0]).map((roof) => `${roof.roof} ${figure(roof.rate)}`).join(", ")}.` : ""}`}</p>
+      <p class="legend">{`Roofs are of ${precision} precision${most > 1 ? `, solid of ${counted(most, "thread")}, dashed of one` : ""}; strong is that of ${words}, whose bytes are on the axis. A point is as large as its share of the time; its rate is of all threads that run meanwhile. Small circles are the chosen one's other levels, each under its own roof.${unnamed.length > 0 ? ` ${unnamed.join(", ")}.` : ""}`}</p>
       {all.length > points.length && <p class="legend">{`${counted(all.length - points.length, "point")} with less than ${LEAST} % of the time left out.`}</p>}
       {[...missing].filter(([, names]) => !table.notes.some((note) => note.startsWith(`No roof of ${names.join(", ")}`))).map(([why, names]) => <p key={why} class="legend"><Prose text={`No roof of ${names.join(", ")}: ${why}.`} /></p>)}
       {above.map((point) => <p key={nameOf(point.row)} class="legend"><Prose text={`${nameOf(point.row)} is above its roof: ${textOf(point.row.above)}.`} /></p>)}
@@ -179,49 +181,42 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
 const about = (roof: Roof): string =>
   `${roof.roof}, ${counted(roof.threads, "thread")}${roof.like ? `, ${roof.precision ? roof.like : `measured with ${roof.like}`}` : ""}: ${provenance(roof.rate)}`;
 
-interface SlopedProps {
-  roof: Roof;
-  /** What one thread reaches, where this is of more. */
-  one: number | undefined;
-  ceiling: number;
+interface Frame {
   x: Scale;
   y: Scale;
   low: number;
-  bottom: number;
-  /** The level whose bytes are on the axis. */
-  here: boolean;
-  /** Of the most threads that were measured at this level. */
-  all: boolean;
-  /** The most of any level. */
-  most: number;
-  /** Of the drawing. */
-  width: number;
 }
 
-/** The roof of a level, up to that of arithmetic; its name goes along it. */
-function Sloped({ roof, one, ceiling, x, y, low, bottom, here, all, most, width }: SlopedProps) {
-  // Where rates have no room, the legend has them.
-  const narrow = width < NARROW;
+type Drawn = Pick<RoofLine, "from" | "to"> & { roof: Roof };
+
+/** The roof of a level, up to that of arithmetic. */
+function slopedLine(roof: Roof, { x, y, low, bottom }: Frame & { bottom: number }, ceiling: number): Drawn {
   const bandwidth = roof.rate.value ?? 0;
   const from = Math.max(low, bottom / bandwidth);
-  const [left, under] = [x.at(from), y.at(from * bandwidth)];
-  const [right, over] = [x.at(ceiling / bandwidth), y.at(ceiling)];
-  const turn = (Math.atan2(over - under, right - left) * 180) / Math.PI;
-  return (
-    <g class={`roof${here ? " here" : ""}${roof.threads === most ? "" : " one"}`}>
-      <title>{about(roof)}</title>
-      <line x1={left} y1={under} x2={right} y2={over} />
-      {all && narrow && <text class="tick" x={right - (16 * (right - left)) / (under - over)} y={over + 16} dx={-6} text-anchor="end">{roof.roof}</text>}
-      {all && !narrow && Math.hypot(right - left, over - under) > 130 && <text class="tick" transform={`translate(${right},${over}) rotate(${turn})`} dx={-10} dy={-4} text-anchor="end">{`${roof.roof} ${rate(bandwidth, "GB/s")}${here && one && width >= WIDE ? `, one thread ${rate(one, "GB/s")}` : ""}`}</text>}
-    </g>
-  );
+  return { roof, from: [x.at(from), y.at(from * bandwidth)], to: [x.at(ceiling / bandwidth), y.at(ceiling)] };
 }
 
-/** The chosen one against the bytes of other levels. */
-function OtherLevels({ points, x, y, from }: { points: (Point & { name: string; column: string })[]; x: Scale; y: Scale; from: number | undefined }) {
-  const all = [...points.map((point) => point.intensity), ...(from === undefined ? [] : [from])];
-  const level = y.at(points[0]!.speed);
-  // Levels that nearly as many bytes come from have their names together.
+/** The roof of arithmetic, from where the fastest level reaches it. */
+function flatLine(roof: Roof, { x, y, low, high }: Frame & { high: number }, sloped: Roof[]): Drawn {
+  const speed = roof.rate.value ?? 0;
+  const fastest = Math.max(...sloped.filter((one) => one.threads === roof.threads).map((one) => one.rate.value ?? 0));
+  return { roof, from: [x.at(Math.max(low, speed / fastest)), y.at(speed)], to: [x.at(high), y.at(speed)] };
+}
+
+/** Where rates have no room, the legend has them. `one`: what one thread reaches, where this is of more. */
+function nameOfLevel(roof: Roof, one: number | undefined, here: boolean, width: number): string {
+  if (width < NARROW) return roof.roof;
+  return `${roof.roof} ${rate(roof.rate.value ?? 0, "GB/s")}${here && one && width >= WIDE ? `, one thread ${rate(one, "GB/s")}` : ""}`;
+}
+
+function Named({ name }: { name: Name | undefined }) {
+  if (!name) return null;
+  const { text, x, y, anchor, turn } = name;
+  return <text class="tick" text-anchor={anchor} {...(turn ? { transform: `translate(${x},${y}) rotate(${turn})` } : { x, y })}>{text}</text>;
+}
+
+/** Levels that nearly as many bytes come from have their names together. */
+function levelNames(points: (Point & { name: string })[], x: Scale, y: Scale): { x: number; y: number; text: string }[] {
   const places: { from: number; to: number; names: string[] }[] = [];
   for (const point of [...points].sort((a, b) => a.intensity - b.intensity)) {
     const place = x.at(point.intensity);
@@ -229,6 +224,13 @@ function OtherLevels({ points, x, y, from }: { points: (Point & { name: string; 
     if (last && place - last.to < 16 + 14 * last.names.length) Object.assign(last, { to: place, names: [...last.names, point.name] });
     else places.push({ from: place, to: place, names: [point.name] });
   }
+  return places.map(({ from, to, names }) => ({ x: (from + to) / 2, y: y.at(points[0]!.speed), text: names.join(", ") }));
+}
+
+/** The chosen one against the bytes of other levels. */
+function OtherLevels({ points, names, x, y, from }: { points: (Point & { name: string; column: string })[]; names: (Name | undefined)[]; x: Scale; y: Scale; from: number | undefined }) {
+  const all = [...points.map((point) => point.intensity), ...(from === undefined ? [] : [from])];
+  const level = y.at(points[0]!.speed);
   return (
     <g class="levels">
       <line x1={x.at(Math.min(...all))} x2={x.at(Math.max(...all))} y1={level} y2={level} />
@@ -238,35 +240,9 @@ function OtherLevels({ points, x, y, from }: { points: (Point & { name: string; 
           <circle cx={x.at(point.intensity)} cy={level} r={4} />
         </g>
       ))}
-      {places.map(({ from, to, names }) => <text key={from} class="tick" x={(from + to) / 2} y={level + 17} text-anchor="middle">{names.join(", ")}</text>)}
+      {names.map((name, at) => <Named key={at} name={name} />)}
     </g>
   );
-}
-
-interface Label {
-  x: number;
-  y: number;
-  anchor: "start" | "end";
-  text: string;
-}
-
-/** Names next to their points, at whichever side is free; a name that has no room is left to the tooltip. */
-function labels(places: { x: number; y: number; radius: number; text: string }[], levels: number[], y: number, end: number): (Label | undefined)[] {
-  const taken = places.map(({ x, y, radius }) => [x - radius, y - radius, x + radius, y + radius]);
-  // The names of levels below the line of the chosen one.
-  for (const x of levels) taken.push([x - 22, y - 4, x + 22, y + 20]);
-  return places.map(({ x, y, radius, text }) => {
-    const wide = text.length * 6.4;
-    const sides = [[1, -7], [1, 15], [-1, -7], [-1, 15]] as const;
-    for (const [side, down] of sides) {
-      const from = side > 0 ? x + radius + 2 : x - radius - 2 - wide;
-      const box = [from, y + down - 10, from + wide, y + down + 2];
-      if (from < LEFT || box[2]! > end || taken.some((one) => one[0]! < box[2]! && box[0]! < one[2]! && one[1]! < box[3]! && box[1]! < one[3]!)) continue;
-      taken.push(box);
-      return { x: side > 0 ? from : from + wide, y: y + down, anchor: side > 0 ? "start" : "end", text };
-    }
-    return undefined;
-  });
 }
 
 const radiusOf = (point: Point): number => 4 + Math.sqrt(point.share);
@@ -276,7 +252,7 @@ interface DotProps {
   column: string;
   x: Scale;
   y: Scale;
-  label: Label | undefined;
+  label: SpotName | undefined;
   ranges: [[number, number], [number, number]];
   chosen: boolean;
   choose: (row: Row) => void;
@@ -294,7 +270,8 @@ function Dot({ point, column, x, y, label, ranges, chosen, choose }: DotProps) {
       {across && across[0] < across[1] && <Whisker x={[x.at(across[0]), x.at(across[1])]} y={[level, level]} />}
       {upright && upright[0] < upright[1] && <Whisker x={[middle, middle]} y={[y.at(upright[0]), y.at(upright[1])]} />}
       <circle class="dot" cx={middle} cy={level} r={radius} />
-      {label && <text class="tick" x={label.x} y={label.y} text-anchor={label.anchor}>{label.text}</text>}
+      {label?.lead && <line class="lead" x1={label.lead[0][0]} y1={label.lead[0][1]} x2={label.lead[1][0]} y2={label.lead[1][1]} />}
+      <Named name={label} />
     </g>
   );
 }

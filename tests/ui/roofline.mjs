@@ -1,0 +1,109 @@
+// The roofline of points and roofs that are drawn at random, many of them close together: no name covers another name or a point.
+//
+//   node tests/ui/roofline.mjs CHROMIUM file:///PAGE.html          (crates/web/tests/plots.rs makes the page)
+//
+// SEED=N draws others. What not: where a roofline's figures come from.
+
+import assert from "node:assert/strict";
+import { readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { open } from "./harness.mjs";
+
+const { address, page, step, view, run } = await open();
+const html = readFileSync(fileURLToPath(address), "utf8");
+const [DRAWS, WIDTHS] = [16, [1440, 400]];
+const seed = Number(process.env.SEED ?? 1);
+
+/** Numbers from 0 to 1 (mulberry32). */
+function drawing(from) {
+  let state = from >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const replaced = (text, question, change) => text.replace(new RegExp(`(id="doc ${question.replace(/[?]/g, "\\?").replaceAll("&", "&amp;")}">)([^]*?)(</script>)`), (_, head, body, end) => head + JSON.stringify(change(JSON.parse(body))).replaceAll("<", "\\u003c") + end);
+
+/** A page with so many points: in a few heaps, under roofs that may be close to each other. */
+function drawn(number) {
+  const random = drawing(seed * 1000 + number);
+  const metric = (value, unit) => ({ value, low: value * (0.6 + 0.4 * random()), high: value * (1 + random()), unit, evidence: "estimated", samples: 9 });
+  const between = (low, high) => low * (high / low) ** random();
+  const heaps = Array.from({ length: 1 + Math.floor(random() * 4) }, () => [between(0.02, 20), between(0.1, 40)]);
+  const names = ["loop", "main", "a_function_with_a_long_name_of_its_own", "ns::Grid<double, 3>::step<4>(int, long)", "f"];
+  const rows = Array.from({ length: 1 + Math.floor(random() * 40) }, (_, at) => {
+    const [x, y] = heaps[Math.floor(random() * heaps.length)];
+    const level = () => metric(x * between(0.5, 2), "FLOP/byte");
+    return {
+      part: "loop in 1", function: `${names[at % names.length]}${at}`, file: "a.c", line: 10 + at, module: "a", self_percent: metric(between(0.4, 40), "percent"), flop_rate: metric(y * between(0.8, 1.25), "GFLOP/s"),
+      dram_intensity: level(), l3_intensity: level(), l2_intensity: level(), intensity: level(), flops: metric(1e9, "count"), double_percent: metric(100, "percent"), above: null, bound: "L2", roof: metric(50, "GFLOP/s"),
+    };
+  });
+  const base = between(5, 60);
+  const roof = (name, threads, rate, unit, precision = null) => ({ roof: name, threads, like: null, precision, rate: { ...metric(rate, unit), evidence: "calibrated" } });
+  const roofs = [1, 2 + Math.floor(random() * 8)].flatMap((threads) => [
+    ...["DRAM", "L3", "L2", "L1"].map((name, at) => roof(name, threads, base * threads ** 0.8 * between(1, 1.6) ** at, "GB/s")),
+    roof("scalar", threads, 4 * threads, "GFLOP/s", "double"), roof("vector", threads, 4 * threads * between(1.02, 8), "GFLOP/s", "double"),
+  ]);
+  let text = replaced(html, "roofline?group=loop&limit=100", (table) => ({ ...table, cells: undefined, rows, empty: undefined, notes: [] }));
+  text = replaced(text, "summary", (summary) => ({ ...summary, machine: { ...summary.machine, roofs } }));
+  return { text, points: rows.length };
+}
+
+/** Runs in the page: names that cover each other, a point, or the edge. */
+function covered() {
+  const svg = document.querySelector("#view svg[aria-label^=Roofline]");
+  const frame = svg.getBoundingClientRect();
+  const quad = (text) => {
+    const [wide, turn] = [text.getComputedTextLength(), text.getScreenCTM()];
+    const x = Number(text.getAttribute("x") ?? 0) - { start: 0, middle: wide / 2, end: wide }[getComputedStyle(text).textAnchor];
+    const y = Number(text.getAttribute("y") ?? 0);
+    return [[x + 0.5, y - 8.5], [x + wide - 0.5, y - 8.5], [x + wide - 0.5, y + 2.5], [x + 0.5, y + 2.5]].map(([a, b]) => { const point = new DOMPoint(a, b).matrixTransform(turn); return [point.x, point.y]; });
+  };
+  const meet = (one, other) => ![one, other].some((of) => of.some(([x, y], at) => {
+    const [nx, ny] = of[(at + 1) % 4];
+    const across = ([a, b]) => a * (ny - y) - b * (nx - x);
+    const [first, second] = [one.map(across), other.map(across)];
+    return Math.max(...first) <= Math.min(...second) || Math.max(...second) <= Math.min(...first);
+  }));
+  const names = [...svg.querySelectorAll("text")].map((text) => ({ text, quad: quad(text) }));
+  const dots = [...svg.querySelectorAll("circle")].map((dot) => {
+    const { left, right, top, bottom } = dot.getBoundingClientRect();
+    return [[left + 1, top + 1], [right - 1, top + 1], [right - 1, bottom - 1], [left + 1, bottom - 1]];
+  });
+  const found = [];
+  for (const [at, one] of names.entries()) {
+    const name = one.text.textContent;
+    if (one.quad.some(([x, y]) => !(x >= frame.left - 1 && x <= frame.right + 1 && y >= frame.top - 1 && y <= frame.bottom + 1))) found.push(`${name} ends beyond the drawing`);
+    for (const other of names.slice(at + 1)) if (meet(one.quad, other.quad)) found.push(`${name} and ${other.text.textContent}`);
+    if (dots.some((dot) => meet(one.quad, dot))) found.push(`${name} and a point`);
+  }
+  return { found, named: svg.querySelectorAll(".point text").length, chosen: svg.querySelector(".point.chosen text")?.textContent, points: svg.querySelectorAll(".point").length };
+}
+
+const file = join(tmpdir(), `fathom-roofline-${process.pid}.html`);
+for (const width of WIDTHS) {
+  step(`${DRAWS} drawn rooflines, ${width} pixels wide`, async () => {
+    await page.setViewportSize({ width, height: 900 });
+    let [named, points] = [0, 0];
+    for (let number = 0; number < DRAWS; number++) {
+      writeFileSync(file, drawn(number).text);
+      await page.goto("about:blank");
+      await page.goto(`file://${file}#view=roofline`);
+      await view.locator("svg[aria-label^=Roofline] .point").first().waitFor();
+      const seen = await page.evaluate(covered);
+      assert.deepEqual(seen.found, [], `drawing ${number}`);
+      [named, points] = [named + seen.named, points + seen.points];
+    }
+    unlinkSync(file);
+    // Most have a name where there is room.
+    if (width > 1000) assert.ok(named > points * 0.5, `${named} of ${points} points have a name`);
+  });
+}
+
+await run();
