@@ -6,6 +6,7 @@ import { colourOf } from "../colours";
 import { seconds, shortName } from "../format";
 import { inRegion, type Busy, type Kind, type Moment, type Moments, type Pass } from "../moments";
 import type { Scale } from "../plot";
+import { fitted, widthOf } from "../room";
 import type { Choice } from "../stacks";
 import { chooseBy } from "../state";
 import type { BusyLane, FigureLane, Lane } from "./lanes";
@@ -180,7 +181,7 @@ export function RegionDrawing({ lane, top, drawn, moments }: { lane: BusyLane; t
     const y = tenth(top + high * (1 - part));
     d += `M${from} ${y}h${tenth(size)}V${top + high}h${tenth(-size)}z`;
     const text = saysPass(one);
-    if (size > text.length * LETTER + 6) labels.push(<text key={one.from} class="onbox" x={from + 3} y={top + high - 4}>{text}</text>);
+    if (size > widthOf(text) + 6) labels.push(<text key={one.from} class="onbox" x={from + 3} y={top + high - 4}>{text}</text>);
   }
   return (
     <g>
@@ -247,11 +248,8 @@ function Samples({ moments, samples, top, high, drawn, having }: { moments: Mome
     const colour = moments.isKernel(one) ? "kernel" : colourOf(moments.stacks.moduleOf(fn), moments.stacks.functionName(fn));
     const size = Math.max(0.5, right - left - 0.6);
     boxes.set(colour, `${boxes.get(colour) ?? ""}M${left} ${top}h${tenth(size)}v${high}h${tenth(-size)}z`);
-    const room = Math.floor((size - 4) / LETTER);
-    if (room >= 4) {
-      const name = shortName(moments.stacks.functionName(fn));
-      labels.push(<text key={one.at} class={moments.isKernel(one) ? "onbox kernel" : "onbox"} x={left + 3} y={top + high - 4}>{name.length > room ? `${name.slice(0, room - 1)}…` : name}</text>);
-    }
+    const name = size > 20 ? fitted(shortName(moments.stacks.functionName(fn)), size - 5) : "";
+    if (name) labels.push(<text key={one.at} class={moments.isKernel(one) ? "onbox kernel" : "onbox"} x={left + 3} y={top + high - 4}>{name}</text>);
     if (having?.[moments.nodeOf(one)]) marks += `M${left} ${top - 2}h${tenth(size)}v2.5h${tenth(-size)}z`;
   }
   return (
