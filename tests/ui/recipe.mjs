@@ -26,6 +26,13 @@ step("a finding shows where it is", async () => {
   await findings.first().click();
   await page.locator("[role=tab][aria-selected=true]:not(#tab-summary)").waitFor();
 });
+step("no interval has more busy CPUs than there are", async () => {
+  const { run } = await page.evaluate(() => JSON.parse(document.getElementById("fathom-data").textContent));
+  await tab("Timeline");
+  const top = Number(/^to ([\d.]+)$/.exec(await view.locator("svg text.tick").filter({ hasText: /^to [\d.]+$/ }).first().textContent())[1]);
+  // Sums of samples are scaled to the counted time, by a few percent.
+  assert.ok(top <= run.cpus * 1.1, `${top} of ${run.cpus}`);
+});
 step("bottom-up: the hot function, its callers, its stack", async () => {
   await tab("Bottom-up");
   const row = tree.filter({ hasText: hot }).first();

@@ -2,6 +2,7 @@
 // What not: drawing (lane_drawing.tsx).
 
 import { HUES } from "../colours";
+import { glance } from "../data";
 import { amount, bytes, digits, rate, seconds } from "../format";
 import type { Summary } from "../generated";
 import type { Busy, Moments } from "../moments";
@@ -144,7 +145,10 @@ export function figureLanes({ stacks, choice, traffic, memory, summary, moments,
   // Where a closer look has no sample, nothing was busy: coarse bins would say otherwise.
   const none = { from: span[0], width: span[1] - span[0], user: new Float64Array(1), kernel: new Float64Array(1) };
   const near = busy && (busy.get("all") ?? none);
-  if (cpu) add({ label: "CPUs busy", says: "threads on a CPU at a time, sampled", kinds: ["user", "kernel"], names: ["program", "kernel"], format: digits, spans: near ? spansOf(near, cpu) : overTime(stacks, cpu, choice, true) }, true);
+  // No interval reaches beyond the CPUs that there are.
+  const cpus = glance()?.cpus || Infinity;
+  const withinCpus = (span: Span): Span => ({ ...span, high: span.high && Math.max(span.low ?? 0, Math.min(span.high, cpus)) });
+  if (cpu) add({ label: "CPUs busy", says: "threads on a CPU at a time, sampled", kinds: ["user", "kernel"], names: ["program", "kernel"], format: digits, spans: (near ? spansOf(near, cpu) : overTime(stacks, cpu, choice, true)).map(withinCpus) }, true);
   const spans = (table: Table | undefined, keys: string[]): Span[] =>
     (table?.rows ?? []).map((row) => {
       const sum = row[keys.length > 1 ? "total" : keys[0]!];
