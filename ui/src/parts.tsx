@@ -75,7 +75,7 @@ export function Explained() {
       document.removeEventListener("keydown", onKey);
     };
   }, []);
-  return <div class={why ? "why" : "why empty"} role="status" aria-live="polite">{why}</div>;
+  return <div class={why ? "why" : "why empty"} role="status" aria-live="polite">{why && <Prose text={why} />}</div>;
 }
 
 export function Badge({ evidence }: { evidence: string }) {

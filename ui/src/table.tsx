@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { Grid, type GridColumn } from "./grid";
 import { counted, provenance, seconds, shortName } from "./format";
-import { CellValue, Empty, FunctionLink, INTERVALS, Notes } from "./parts";
+import { CellValue, Empty, FunctionLink, INTERVALS, Notes, Prose } from "./parts";
 import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
 import { Tools, columnsOfBench, exactly, heatOf, mostOf, plainNumber, useBench, type Bench } from "./workbench";
 
@@ -101,7 +101,7 @@ export function Details({ columns, row }: { columns: Column[]; row: Row | undefi
     <dl class="details" aria-live="polite">
       {shown.map(({ key, label }) => {
         const cell = row[key];
-        return <div key={key}><dt>{label}</dt><dd>{isMetric(cell) ? provenance(cell) : typeof cell !== "number" ? textOf(cell) : TIMES.has(key) ? seconds(cell) : plainNumber(cell)}</dd></div>;
+        return <div key={key}><dt>{label}</dt><dd>{isMetric(cell) ? <Prose text={provenance(cell)} /> : typeof cell !== "number" ? textOf(cell) : TIMES.has(key) ? seconds(cell) : plainNumber(cell)}</dd></div>;
       })}
     </dl>
   );

@@ -75,7 +75,7 @@ function ObjectPane({ row }: { row: Row }) {
         {has("latency") && <><dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd></>}
         {has("page_faults") && <><dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd></>}
         {sampled && <><dt>Accesses</dt><dd>{textOf(row.sampled_loads)} loads and {textOf(row.sampled_stores)} stores were sampled by the hardware</dd></>}
-        {!sampled && !has("loads") && <><dt>Accesses</dt><dd>none known: {metric(row, "loads")?.note ?? "no burst had one"}</dd></>}
+        {!sampled && !has("loads") && <><dt>Accesses</dt><dd>none known: <Prose text={metric(row, "loads")?.note ?? "no burst had one"} /></dd></>}
         {!sampled && <><dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd></>}
         {!sampled && <><dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd></>}
       </dl>
