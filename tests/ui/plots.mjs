@@ -202,6 +202,8 @@ step("assembly beside the source", async () => {
   const code = pane.getByRole("grid", { name: "Assembly of blend" });
   await code.getByText("mulsd xmm0, xmm1").waitFor();
   await code.getByText("jne 0x1000").waitFor();
+  // Shares are of the whole run, as those of the lines: 500 of 1,000 samples are in it.
+  await code.locator("[role=row]").filter({ hasText: "50.0 %" }).first().waitFor();
   await pane.getByText("Only the instructions that bursts ran").waitFor();
 });
 

@@ -3,13 +3,14 @@
 
 import { useMemo } from "preact/hooks";
 import { mode, useDoc } from "../data";
-import { amount, percent } from "../format";
 import { Grid, type GridColumn } from "../grid";
-import { CellValue, Notes, Waiting } from "../parts";
+import { CellValue, Notes, Prose, Waiting } from "../parts";
+import { unfollowed } from "../selection";
 import type { Choice, Stacks } from "../stacks";
+import { shareOf } from "./calls";
 import { update, useShown } from "../state";
 import { DocTable } from "../table";
-import { isMetric, textOf, valueOf, type AssemblyDocument, type AssemblyRow, type Row, type Table } from "../types";
+import { isMetric, textOf, valueOf, type AssemblyDocument, type AssemblyRow, type Figure, type Row, type Table } from "../types";
 
 /** Functions to choose from. */
 const MOST = 60;
@@ -46,6 +47,8 @@ export function AssemblyPane({ stacks, choice, accesses, file, line, height, say
   const chosen = all.find((one) => one.name === shown.code) ?? here ?? all[0];
   const question = chosen && `assembly?function=${encodeURIComponent(chosen.name)}&module=${encodeURIComponent(chosen.module)}`;
   const { value: code, error, waiting } = useDoc<AssemblyDocument>(question ?? null);
+  const time = stacks.doc.figures.find((figure) => figure.key === "cpu_time");
+  const whole = code && unfollowed(shown, [], "CPU times of instructions", false);
   return (
     <aside class={file ? "pane code-pane" : "pane code-pane alone"} aria-label="Assembly">
       <div class="bar">
@@ -56,9 +59,9 @@ export function AssemblyPane({ stacks, choice, accesses, file, line, height, say
           </select>
         )}
       </div>
-      {says && <p class="quiet">{says}</p>}
+      {[says, whole].map((one) => one && <p key={one} class="quiet"><Prose text={one} /></p>)}
       {!chosen && <p class="empty">No function with samples is in this selection.</p>}
-      {chosen && code && !waiting && <Code code={code} accesses={accesses} file={file} line={line} height={height - 60} />}
+      {chosen && code && !waiting && <Code code={code} time={time} accesses={accesses} file={file} line={line} height={height - 60} />}
       {chosen && waiting && <Waiting />}
       {chosen && error && (
         <>
@@ -70,13 +73,12 @@ export function AssemblyPane({ stacks, choice, accesses, file, line, height, say
   );
 }
 
-function Code({ code, accesses, file, line, height }: { code: AssemblyDocument; accesses: Table | undefined; file: string | undefined; line: number | undefined; height: number }) {
+function Code({ code, time, accesses, file, line, height }: { code: AssemblyDocument; time: Figure | undefined; accesses: Table | undefined; file: string | undefined; line: number | undefined; height: number }) {
   const traced = useMemo(() => {
     const rows = (accesses?.rows ?? []).filter((row) => row.module === code.module);
     return new Map(rows.map((row) => [textOf(row.offset), row]));
   }, [accesses, code]);
   const most = code.rows.reduce((best, row) => Math.max(best, row.cpu_time), 1e-30);
-  const whole = code.rows.reduce((sum, row) => sum + row.cpu_time, 0) || 1;
   const hottest = code.rows.findIndex((row) => row.cpu_time === most);
   const mine = (row: AssemblyRow) => line !== undefined && row.line === line && row.file === file;
   const first = code.rows.findIndex(mine);
@@ -89,7 +91,7 @@ function Code({ code, accesses, file, line, height }: { code: AssemblyDocument; 
     { key: "offset", label: "Offset", title: "offset in the module's file", width: "58px", cell: (row) => <span class="quiet code">{row.offset}</span> },
     { key: "line", label: "Line", number: true, width: "34px", cell: (row) => <span class="quiet">{row.line ?? ""}</span> },
     { key: "text", label: "Instruction", width: "minmax(140px,1fr)", cell: (row) => <code title={row.function ?? undefined}>{row.text}</code> },
-    { key: "self", label: "CPU time", title: "samples at this instruction", number: true, width: "60px", cell: (row) => (row.cpu_time > 0 ? <span title={amount(row.cpu_time, "s")}>{percent((row.cpu_time / whole) * 100)}</span> : "") },
+    { key: "self", label: "CPU time", title: "samples at this instruction, of the whole run", number: true, width: "60px", cell: (row) => (row.cpu_time > 0 && time ? <CellValue metric={shareOf(time, row.cpu_time, time.whole.value ?? 1)} /> : "") },
   ];
   if (code.rows.some((row) => traced.has(row.offset))) {
     columns.push({ key: "accesses", rank: 2, label: "Accesses", title: "share of all traced accesses", number: true, width: "62px", cell: (row) => share(row, "access_percent") });
