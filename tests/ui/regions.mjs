@@ -12,6 +12,7 @@ step("the summary names them, and leads to their table", async () => {
   await page.goto(address);
   await view.getByText("Regions of the program: solve, ", { exact: false }).waitFor();
   await view.getByRole("button", { name: "Show them" }).click();
+  await view.getByRole("grid").getByRole("row").nth(1).waitFor();
   assert.deepEqual((await view.getByRole("grid").getByRole("row").allTextContents()).length, 4, "a heading and three regions");
 });
 step("each has a lane, with the lengths of its passes", async () => {
