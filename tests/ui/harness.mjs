@@ -10,12 +10,35 @@ import { createRequire } from "node:module";
 const require = createRequire(new URL("../../ui/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
 
+/** Runs in the page before anything else: what a text of a drawing covers, however it is turned, and whether two such areas meet. */
+function shapes() {
+  window.quadOf = (text) => {
+    const [wide, turn] = [text.getComputedTextLength(), text.getScreenCTM()];
+    const x = Number(text.getAttribute("x") ?? 0) - { start: 0, middle: wide / 2, end: wide }[getComputedStyle(text).textAnchor];
+    const y = Number(text.getAttribute("y") ?? 0);
+    const size = Number.parseFloat(getComputedStyle(text).fontSize);
+    // Letters are less high than their line.
+    return [[x + 0.5, y - size * 0.77], [x + wide - 0.5, y - size * 0.77], [x + wide - 0.5, y + size * 0.2], [x + 0.5, y + size * 0.2]].map(([a, b]) => {
+      const point = new DOMPoint(a, b).matrixTransform(turn);
+      return [point.x, point.y];
+    });
+  };
+  // Two convex shapes are apart where a line along a side of one has the other behind it.
+  window.quadsMeet = (one, other) => ![one, other].some((of) => of.some(([x, y], at) => {
+    const [nextX, nextY] = of[(at + 1) % of.length];
+    const across = ([a, b]) => a * (nextY - y) - b * (nextX - x);
+    const [first, second] = [one.map(across), other.map(across)];
+    return Math.max(...first) <= Math.min(...second) || Math.max(...second) <= Math.min(...first);
+  }));
+}
+
 export async function open() {
   const [executablePath, address] = process.argv.slice(2);
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
   // Generous: a machine under load draws a page in seconds.
   page.setDefaultTimeout(30_000);
+  await page.addInitScript(shapes);
   const faults = [];
   page.on("pageerror", (error) => faults.push(String(error)));
   page.on("console", (message) => message.type() === "error" && faults.push(message.text()));

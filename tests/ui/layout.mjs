@@ -64,8 +64,8 @@ function wrongs() {
       for (const [other, next] of labels.slice(at + 1)) {
         const across = Math.min(box.right, next.right) - Math.max(box.left, next.left);
         const down = Math.min(box.bottom, next.bottom) - Math.max(box.top, next.top);
-        // Boxes of letters have room above and below them.
-        if (across > 1 && down > 4) found.push(`${name(one)} and ${name(other)} overlap`);
+        // Boxes of letters have room above and below them; those around names along a slope overlap where the names do not.
+        if (across > 1 && down > 4 && window.quadsMeet(window.quadOf(one), window.quadOf(other))) found.push(`${name(one)} and ${name(other)} overlap`);
       }
     }
   }

@@ -59,19 +59,7 @@ function drawn(number) {
 function covered() {
   const svg = document.querySelector("#view svg[aria-label^=Roofline]");
   const frame = svg.getBoundingClientRect();
-  const quad = (text) => {
-    const [wide, turn] = [text.getComputedTextLength(), text.getScreenCTM()];
-    const x = Number(text.getAttribute("x") ?? 0) - { start: 0, middle: wide / 2, end: wide }[getComputedStyle(text).textAnchor];
-    const y = Number(text.getAttribute("y") ?? 0);
-    return [[x + 0.5, y - 8.5], [x + wide - 0.5, y - 8.5], [x + wide - 0.5, y + 2.5], [x + 0.5, y + 2.5]].map(([a, b]) => { const point = new DOMPoint(a, b).matrixTransform(turn); return [point.x, point.y]; });
-  };
-  const meet = (one, other) => ![one, other].some((of) => of.some(([x, y], at) => {
-    const [nx, ny] = of[(at + 1) % 4];
-    const across = ([a, b]) => a * (ny - y) - b * (nx - x);
-    const [first, second] = [one.map(across), other.map(across)];
-    return Math.max(...first) <= Math.min(...second) || Math.max(...second) <= Math.min(...first);
-  }));
-  const names = [...svg.querySelectorAll("text")].map((text) => ({ text, quad: quad(text) }));
+  const names = [...svg.querySelectorAll("text")].map((text) => ({ text, quad: window.quadOf(text) }));
   const dots = [...svg.querySelectorAll("circle")].map((dot) => {
     const { left, right, top, bottom } = dot.getBoundingClientRect();
     return [[left + 1, top + 1], [right - 1, top + 1], [right - 1, bottom - 1], [left + 1, bottom - 1]];
@@ -80,8 +68,8 @@ function covered() {
   for (const [at, one] of names.entries()) {
     const name = one.text.textContent;
     if (one.quad.some(([x, y]) => !(x >= frame.left - 1 && x <= frame.right + 1 && y >= frame.top - 1 && y <= frame.bottom + 1))) found.push(`${name} ends beyond the drawing`);
-    for (const other of names.slice(at + 1)) if (meet(one.quad, other.quad)) found.push(`${name} and ${other.text.textContent}`);
-    if (dots.some((dot) => meet(one.quad, dot))) found.push(`${name} and a point`);
+    for (const other of names.slice(at + 1)) if (window.quadsMeet(one.quad, other.quad)) found.push(`${name} and ${other.text.textContent}`);
+    if (dots.some((dot) => window.quadsMeet(one.quad, dot))) found.push(`${name} and a point`);
   }
   return { found, named: svg.querySelectorAll(".point text").length, chosen: svg.querySelector(".point.chosen text")?.textContent, points: svg.querySelectorAll(".point").length };
 }

@@ -75,7 +75,7 @@ const reach = (box: Box): [number, number, number, number] => {
 };
 
 /** Whether two convex shapes have a point in common: where no line between them exists (separating axis theorem). */
-function meet(one: Box, other: Box): boolean {
+export function meet(one: Box, other: Box): boolean {
   const apart = (of: Box) => of.some(([x, y], at) => {
     const [next, below] = of[(at + 1) % of.length]!;
     const across = ([right, down]: [number, number]) => right * (below - y) - down * (next - x);
@@ -100,14 +100,18 @@ export class Room {
     return !this.taken.some((one) => one.reach[0] < right && left < one.reach[1] && one.reach[2] < bottom && top < one.reach[3] && meet(one.box, box));
   }
 
-  /** The first of these names that has room, which it takes. */
-  first(names: Iterable<Name>): Name | undefined {
+  /** The first of these names that has room, which it takes; one that is not `better` only where no better one has room. */
+  first(names: Iterable<Name>, better: (box: Box) => boolean = () => true): Name | undefined {
+    let found: Name | undefined;
     for (const name of names) {
       const box = boxOf(name);
       if (!this.isFree(box)) continue;
-      this.take(box);
-      return name;
+      found ??= name;
+      if (!better(box)) continue;
+      found = name;
+      break;
     }
-    return undefined;
+    if (found) this.take(boxOf(found));
+    return found;
   }
 }

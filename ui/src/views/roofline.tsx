@@ -142,7 +142,7 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
   const room = new Room(LEFT, 20, width - 8, HEIGHT - 42);
   const names = namesOf(room, named, circles, levelNames(others, x, y), points.map((point) => ({ x: x.at(point.intensity), y: y.at(point.speed), radius: radiusOf(point), text: cut(nameOf(point.row)), weight: point.row === chosen ? Infinity : point.share })));
   // A roof whose name has no room has its figure in the legend.
-  const unnamed = lines.filter((_, at) => said[at] !== "" && (!names.roofs[at] || width < NARROW)).map(({ roof }) => `${roof.roof} ${figure(roof.rate)}`);
+  const unnamed = lines.filter((_, at) => said[at] !== "" && (!names.roofs[at] || (width < NARROW && at < sloped.length))).map(({ roof }) => `${roof.roof} ${figure(roof.rate)}`);
   const missing = new Map<string, string[]>();
   for (const { roof, threads, rate: { note = "not measured" } } of roofs.filter((one) => one.rate.value === undefined && (one.precision ?? precision) === precision)) {
     const name = of(roof).length === 0 ? roof : `${roof} with ${counted(threads, "thread")}`;

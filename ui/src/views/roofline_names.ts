@@ -2,7 +2,7 @@
 // no room next to its point has a line to it, and one that has no room at all is left to the legend, the table and what pointing
 // at it says.
 
-import { Room, boxAround, boxOf, widthOf, type Box, type Name } from "../room";
+import { Room, boxAround, boxOf, meet, widthOf, type Box, type Name } from "../room";
 
 /** A roof as it is drawn, from the left to the right. */
 export interface RoofLine {
@@ -30,13 +30,13 @@ export interface SpotName extends Name {
 /** Steps along a roof in which a place for its name is looked for, pixels. */
 const STEP = 24;
 
-/** Along the line from its right end on, above it and then below. */
+/** Along the line from its right end on, above or below it. */
 function* along({ text, from: [left, under], to: [right, over] }: RoofLine): Iterable<Name> {
   const [length, wide] = [Math.hypot(right - left, over - under), widthOf(text)];
   const slope = Math.atan2(over - under, right - left);
   const turn = (slope * 180) / Math.PI;
-  for (const down of [-4, 13]) {
-    for (let back = turn === 0 ? 4 : 10; back + wide + 4 <= length; back += STEP) {
+  for (let back = turn === 0 ? 4 : 10; back + wide + 4 <= length; back += STEP) {
+    for (const down of [-4, 13]) {
       yield { text, turn, anchor: "end", x: right - back * Math.cos(slope) - down * Math.sin(slope), y: over - back * Math.sin(slope) + down * Math.cos(slope) };
     }
   }
@@ -81,7 +81,11 @@ export function namesOf(room: Room, roofs: RoofLine[], circles: { x: number; y: 
   for (const { x, y } of circles) room.take(boxAround(x, y, 5));
   const found: Names = { roofs: roofs.map(() => undefined), levels: [], spots: spots.map(() => undefined) };
   const first = roofs.map((_, at) => at).sort((a, b) => Number(roofs[b]!.here) - Number(roofs[a]!.here));
-  for (const at of first) if (roofs[at]!.text !== "") found.roofs[at] = room.first(along(roofs[at]!));
+  const lines = roofs.map(({ from, to }) => stroke(from, to));
+  for (const at of first) {
+    // Better where no other roof goes through the name.
+    if (roofs[at]!.text !== "") found.roofs[at] = room.first(along(roofs[at]!), (box) => lines.every((line, other) => other === at || !meet(line, box)));
+  }
   found.levels = levels.map(({ x, y, text }) => room.first([17, -9].map((down): Name => ({ text, x, y: y + down, anchor: "middle" }))));
   const heaviest = spots.map((_, at) => at).sort((a, b) => spots[b]!.weight - spots[a]!.weight);
   for (const at of heaviest) found.spots[at] = nameOfSpot(spots[at]!, room);
