@@ -82,6 +82,7 @@ fi
 
 if [ "${1:-}" = ranks ]; then
     need openmpi-bin command -v mpirun
+    need libopenmpi-dev command -v mpicc
     need slurmctld command -v slurmctld
     need slurmd command -v slurmd
     need slurm-client command -v srun

@@ -3,7 +3,9 @@
 use std::process::Stdio;
 
 use serde_json::Value;
-use testkit::programs::{Fathom, NO_CALIBRATION, assert_ended_well, root, skip, target};
+use testkit::programs::{
+    Fathom, NO_CALIBRATION, assert_ended_well, perf_events_work, root, skip, target,
+};
 
 fn manifest(fathom: &Fathom, result: &str) -> Value {
     let text =
@@ -123,4 +125,58 @@ fn ranks_of_slurm_are_found_on_two_nodes_and_added_by_an_array_job() {
     if let Some(reason) = said.strip_prefix("skipped: ") {
         skip(reason.trim_end());
     }
+}
+
+/// Two ranks that meet at barriers; the first computes 0.03 s of each round, the second 0.01 s, and waits for the rest.
+#[test]
+fn what_a_rank_waits_in_mpi_is_spinning_and_its_work_is_not() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "mpi-waits");
+    let (source, program) =
+        (root().join("tests/programs/mpi_barriers.c"), fathom.scratch.join("barriers"));
+    let built = std::process::Command::new("mpicc")
+        .args(["-O1", "-g", "-o"])
+        .arg(&program)
+        .arg(source)
+        .output();
+    if !built.is_ok_and(|output| output.status.success()) {
+        return skip("mpicc is missing: scripts/packages.sh ranks");
+    }
+    let mut command = std::process::Command::new("mpirun");
+    command.args([
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "-n",
+        "2",
+        env!("CARGO_BIN_EXE_fathom"),
+    ]);
+    command
+        .args(["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "-r", "job.%r", "--"])
+        .arg(&program);
+    // Without it, ranks beyond the CPUs yield instead of spinning: then the wait is none of CPU time.
+    command.env("OMPI_MCA_mpi_yield_when_idle", "0");
+    let output = command.current_dir(fathom.scratch.path()).output().expect("mpirun");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let [first, second] = [0, 1].map(|rank| fathom.report(&format!("job.{rank}"), &["summary"]));
+    let value =
+        |of: &Value, path: &str| of.pointer(path).and_then(Value::as_f64).expect("a figure");
+    let spins = |of: &Value| value(of, "/time_split/spinning/value");
+    let works = |of: &Value| value(of, "/cpu_time/value") - spins(of);
+    // 0.6 and 0.2 s; besides, what starting MPI takes.
+    assert!(
+        works(&first) > 0.55 && works(&second) < 0.7 * works(&first),
+        "{} {}",
+        works(&first),
+        works(&second)
+    );
+    assert!(spins(&second) > spins(&first), "{} {}", spins(&second), spins(&first));
+    let report = fathom.report("job.1", &["hotspots"]);
+    let rows = report["rows"].as_array().expect("rows");
+    let barrier = rows
+        .iter()
+        .find(|row| row["function"].as_str().is_some_and(|name| name.ends_with("MPI_Barrier")));
+    let barrier = value(barrier.expect("a row"), "/total_time/value");
+    assert!((spins(&second) / barrier - 1.0).abs() < 0.5, "{} {barrier}", spins(&second));
 }

@@ -13,7 +13,7 @@ use crate::weight::Weight;
 pub struct TimeSplit {
     /// CPU time in the program and its libraries.
     pub user: Metric,
-    /// Of `user`: threads that spin in an OpenMP library or at a spin lock, until another one comes.
+    /// Of `user`: threads that spin in an OpenMP library, at a spin lock or in a call of MPI, until another thread or rank comes.
     pub spinning: Metric,
     /// CPU time in the kernel, without page faults where these are known.
     pub kernel: Metric,

@@ -1,8 +1,8 @@
 //! Why a thread waited, from the names of the functions on its stack; and whether a function only waits while it runs.
 //!
 //! What not: times. Assumptions: names are those of glibc 2.17 to 2.41 (`nptl/`, `sysdeps/`), libgomp (`config/linux/bar.c`,
-//! `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`) and Linux 4.x to 6.x (`kernel/futex/`,
-//! `fs/`, `net/`). A name that is not here makes a wait [`Reason::Other`], never another reason.
+//! `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`), MPI 4.1 (appendix A) and Linux 4.x to 6.x
+//! (`kernel/futex/`, `fs/`, `net/`). A name that is not here makes a wait [`Reason::Other`], never another reason.
 
 use std::collections::BTreeMap;
 
@@ -219,6 +219,28 @@ const SPINNING: [&str; 19] = [
 
 /// How libraries of OpenMP runtimes are called: GNU, LLVM, Intel.
 const OPENMP_LIBRARIES: [&str; 3] = ["libgomp", "libomp", "libiomp5"];
+/// How libraries are called that run in a call of MPI: Open MPI with its plugins and event loop, PMIx, MPICH and Intel MPI, and the
+/// networks' own (UCX, libfabric, PSM2, verbs).
+const MPI_LIBRARIES: [&str; 16] = [
+    "libmpi",
+    "libmpich",
+    "libopen-pal",
+    "libopen-rte",
+    "mca_",
+    "libmca",
+    "libpmix",
+    "libevent",
+    "libucp",
+    "libuct",
+    "libucs",
+    "libfabric",
+    "libpsm2",
+    "libibverbs",
+    "libmlx",
+    "libhwloc",
+];
+/// Functions that copy: a call of MPI that moves data does not wait meanwhile.
+const COPYING: [&str; 4] = ["memcpy", "memmove", "convertor", "dt_copy"];
 /// Libraries that programs wait in: the caller is who called them.
 const WAITING_LIBRARIES: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linux"];
 
@@ -286,20 +308,48 @@ fn spins(stacks: &Stacks, place: LocationId) -> bool {
         || openmp && (nameless || SPINNING.contains(&bare) || bare.contains("wait"))
 }
 
+/// Whether a function is one that programs call MPI by: of C, and as Fortran compilers write it.
+fn is_mpi_call(name: &str) -> bool {
+    let name = name.strip_prefix(['P', 'p']).unwrap_or(name);
+    name.starts_with("MPI_") || name.starts_with("mpi_") && name.ends_with('_')
+}
+
+/// Whether a thread with this stack is in a call of MPI and copies nothing: such a call asks again and again whether other ranks
+/// have come. Code of the program that MPI calls, as the operation of a reduction, does not wait.
+fn waits_in_mpi(stacks: &Stacks, stack: Option<NodeIndex>) -> bool {
+    let mut frames = stacks.frames(stack).skip_while(|place| is_kernel(stacks, *place)).peekable();
+    let name = |place| stacks.function_of(place).name.as_str();
+    let copies = |place| COPYING.iter().any(|word| name(place).contains(word));
+    if frames.peek().is_none_or(|first| copies(*first)) {
+        return false;
+    }
+    let own = |place: &LocationId| {
+        let module = stacks.module_of(*place);
+        in_library(stacks, *place, &MPI_LIBRARIES)
+            || in_library(stacks, *place, &WAITING_LIBRARIES)
+            || module.name.starts_with("[vdso")
+    };
+    frames.take_while(|place| own(place)).any(|place| is_mpi_call(name(place)))
+}
+
 /// Which stacks spin. Samples share few innermost functions, and names are compared once for each of these.
 pub(crate) struct SpinTable<'a> {
     stacks: &'a Stacks,
     known: BTreeMap<LocationId, bool>,
+    in_mpi: BTreeMap<NodeIndex, bool>,
 }
 
 impl<'a> SpinTable<'a> {
     pub(crate) const fn new(stacks: &'a Stacks) -> SpinTable<'a> {
-        SpinTable { stacks, known: BTreeMap::new() }
+        SpinTable { stacks, known: BTreeMap::new(), in_mpi: BTreeMap::new() }
     }
 
     pub(crate) fn spins(&mut self, stack: Option<NodeIndex>) -> bool {
-        let place = self.stacks.innermost_user(stack);
-        *self.known.entry(place).or_insert_with(|| spins(self.stacks, place))
+        let (stacks, place) = (self.stacks, self.stacks.innermost_user(stack));
+        let spins = *self.known.entry(place).or_insert_with(|| spins(stacks, place));
+        let in_mpi = &mut self.in_mpi;
+        let mut waits = |node| *in_mpi.entry(node).or_insert_with(|| waits_in_mpi(stacks, stack));
+        spins || stack.is_some_and(&mut waits)
     }
 }
 
@@ -315,6 +365,16 @@ pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<Locatio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_mpi_are_those_of_c_and_of_fortran() {
+        for name in ["MPI_Barrier", "PMPI_Wait", "mpi_allreduce_", "pmpi_recv_"] {
+            assert!(is_mpi_call(name), "{name}");
+        }
+        for name in ["MPIR_Barrier", "mpi_setup", "my_MPI_Barrier", "opal_progress", "P", ""] {
+            assert!(!is_mpi_call(name), "{name}");
+        }
+    }
 
     #[test]
     fn the_halves_of_a_condition_variable_are_one_object() {
