@@ -17,8 +17,9 @@ const FIRST: [u32; 8] = [
 
 /// First 32 bits of the fractional parts of the cube roots of the first 64 primes.
 static CONSTANTS: LazyLock<[u32; 64]> = LazyLock::new(|| {
-    let is_prime =
-        |number: &u64| (2..*number).take_while(|by| by * by <= *number).all(|by| number % by != 0);
+    let is_prime = |number: &u64| {
+        (2..*number).take_while(|by| by * by <= *number).all(|by| !number.is_multiple_of(by))
+    };
     let mut primes = (2..).filter(is_prime);
     std::array::from_fn(|_| cube_root_part(primes.next().unwrap_or(2)))
 });
