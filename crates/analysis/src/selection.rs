@@ -92,7 +92,7 @@ impl Filter {
 pub struct RegionParts {
     /// Each region by its name, those with most time first; then, without a name, what is in none. Together they are the whole.
     pub parts: Vec<(Option<String>, Selection)>,
-    /// Regions whose passes are too short to be told from what is around them, and which are a part of that.
+    /// Regions whose passes are too short to be distinguished from what is around them, and which are a part of that.
     pub too_short: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ impl Selection {
         self.time = Some((start, end.min(to).max(start)));
     }
 
-    /// This selection, divided by the innermost region that each thread is in. At most `most` regions are told apart.
+    /// This selection, divided by the innermost region that each thread is in. At most `most` regions are distinguished.
     #[must_use]
     pub fn by_region(&self, profile: &Profile<'_>, most: usize) -> RegionParts {
         let Innermost { regions, outside, too_short } = Innermost::new(profile, most);

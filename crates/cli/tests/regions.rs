@@ -108,7 +108,7 @@ fn rows_by_region_are_of_the_innermost_and_add_up() {
     let of = |region: &str| found.iter().find(|row| row["region"] == region).map_or(0.0, cpu);
     let sum: f64 = found.iter().map(cpu).sum();
     assert!((sum / cpu(&report["total"]) - 1.0).abs() < 1e-4, "{report}");
-    // `tiny` is too short to be told apart, and all of it is in `outer`.
+    // `tiny` is too short to be distinguished, and all of it is in `outer`.
     let [inner, outer] = ["inner", "outer"].map(|region| value(&rows[region], "cpu_time"));
     assert!((of("inner") / inner - 1.0).abs() < 1e-4, "{report}");
     assert!(((of("inner") + of("outer")) / outer - 1.0).abs() < 1e-4, "{report}");

@@ -164,7 +164,7 @@ pub(super) struct Innermost {
     pub(super) regions: Vec<(String, InRegions)>,
     /// In none.
     pub(super) outside: InRegions,
-    /// Regions whose passes are too short to be told from what is around them; their time is that of the region around.
+    /// Regions whose passes are too short to be distinguished from what is around them; their time is that of the region around.
     pub(super) too_short: Vec<String>,
 }
 

@@ -83,23 +83,23 @@ fn verify(path: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Where a dataset is.
-enum Place {
+enum Location {
     Folder(Dataset),
     Store(Box<Stored>),
 }
 
-impl Place {
-    fn create(path: &Path) -> Result<Place, Failure> {
+impl Location {
+    fn create(path: &Path) -> Result<Location, Failure> {
         match bucket(path)? {
-            Some(bucket) => Stored::create(bucket).map(|stored| Place::Store(Box::new(stored))),
-            None => Dataset::create(path).map(Place::Folder).map_err(failure),
+            Some(bucket) => Stored::create(bucket).map(|stored| Location::Store(Box::new(stored))),
+            None => Dataset::create(path).map(Location::Folder).map_err(failure),
         }
     }
 
     fn holds(&self, identity: &Identity, state: RunState) -> Result<Membership, Failure> {
         match self {
-            Place::Folder(dataset) => Ok(dataset.holds(identity, state)),
-            Place::Store(stored) => stored.holds(identity, state),
+            Location::Folder(dataset) => Ok(dataset.holds(identity, state)),
+            Location::Store(stored) => stored.holds(identity, state),
         }
     }
 
@@ -111,32 +111,34 @@ impl Place {
         held: Membership,
     ) -> Result<(), Failure> {
         match self {
-            Place::Folder(dataset) => dataset.add(identity, rows, state).map_err(failure),
-            Place::Store(stored) => stored.add(identity, rows, state, held),
+            Location::Folder(dataset) => dataset.add(identity, rows, state).map_err(failure),
+            Location::Store(stored) => stored.add(identity, rows, state, held),
         }
     }
 
     fn quarantine(&self, result: &Path, reason: &str) -> Result<(), Failure> {
         match self {
-            Place::Folder(dataset) => dataset.quarantine(result, reason).map(drop).map_err(failure),
-            Place::Store(stored) => stored.quarantine(result, reason),
+            Location::Folder(dataset) => {
+                dataset.quarantine(result, reason).map(drop).map_err(failure)
+            }
+            Location::Store(stored) => stored.quarantine(result, reason),
         }
     }
 
     fn release(&self, result: &Path) -> Result<(), Failure> {
         match self {
-            Place::Folder(dataset) => {
+            Location::Folder(dataset) => {
                 dataset.release(result);
                 Ok(())
             }
-            Place::Store(stored) => stored.release(result),
+            Location::Store(stored) => stored.release(result),
         }
     }
 }
 
 /// A dataset that is added to, and how.
 struct Adding<'a> {
-    dataset: Place,
+    dataset: Location,
     labels: Labels,
     redact: &'a [Redact],
     counts: [usize; 4],
@@ -164,7 +166,7 @@ const LEFT_OUT: usize = 3;
 
 fn add(options: &AddOptions) -> Result<ExitCode, Failure> {
     let mut adding = Adding {
-        dataset: Place::create(&options.dataset)?,
+        dataset: Location::create(&options.dataset)?,
         labels: options.labels.iter().cloned().collect(),
         redact: &options.redact,
         counts: [0; 4],

@@ -11,7 +11,7 @@ use super::regions::EMPTY;
 use crate::table::{Cell, CellStyle, Table};
 use crate::{Options, View, text};
 
-/// So many regions are told apart: each takes a pass over what was recorded.
+/// So many regions are distinguished: each takes a pass over what was recorded.
 const MOST: usize = 40;
 /// From this share of a region's time on that lies between its passes, it is said.
 const BETWEEN: f64 = 0.05;
@@ -40,7 +40,7 @@ pub(crate) fn by_region(request: &Request<'_>, make: impl Fn(&Request<'_>) -> Ta
         rows.extend(of_region.into_iter().map(|row| with(Cell::text(region), row)));
         if let Some(share) = selection.between_short_passes().filter(|share| *share > BETWEEN) {
             let share = text::percent(share * 100.0);
-            notes.push(format!("{share} % of the time of {region} lies between passes of it that are too short to be told apart."));
+            notes.push(format!("{share} % of the time of {region} lies between passes of it that are too short to be distinguished."));
         }
     }
     whole.rows = rows;
@@ -68,7 +68,7 @@ pub(crate) fn by_region(request: &Request<'_>, make: impl Fn(&Request<'_>) -> Ta
     }
     if !found.too_short.is_empty() {
         notes.push(format!(
-            "Passes of these regions are too short to be told from what is around them, and are a part of that: {}.",
+            "Passes of these regions are too short to be distinguished from what is around them, and are a part of that: {}.",
             found.too_short.join(", ")
         ));
     }

@@ -24,17 +24,17 @@ const MOST_TRIES: u32 = 3;
 
 /// Where results go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Destination {
     Dataset,
     Receiver,
 }
 
-impl Place {
+impl Destination {
     /// As the spool notes it.
     fn name(self) -> &'static str {
         match self {
-            Place::Dataset => "dataset",
-            Place::Receiver => "otlp",
+            Destination::Dataset => "dataset",
+            Destination::Receiver => "otlp",
         }
     }
 
@@ -42,18 +42,20 @@ impl Place {
     fn refused(self, ended: &Ended) -> bool {
         let is_damaged = ended.status.code() == Some(i32::from(DAMAGED));
         match self {
-            Place::Dataset => is_damaged && ended.said.contains(" was left out: "),
-            Place::Receiver => is_damaged || ended.said.contains(" has no figures by call stack"),
+            Destination::Dataset => is_damaged && ended.said.contains(" was left out: "),
+            Destination::Receiver => {
+                is_damaged || ended.said.contains(" has no figures by call stack")
+            }
         }
     }
 }
 
 impl Watch<'_> {
     /// Where results go.
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<Destination> {
         let all = [
-            (Place::Receiver, self.options.otlp.is_some()),
-            (Place::Dataset, self.options.dataset.is_some()),
+            (Destination::Receiver, self.options.otlp.is_some()),
+            (Destination::Dataset, self.options.dataset.is_some()),
         ];
         all.into_iter().filter_map(|(place, wanted)| wanted.then_some(place)).collect()
     }
@@ -66,7 +68,7 @@ impl Watch<'_> {
     /// Sends what waits, the oldest first.
     pub(super) fn send_waiting(&mut self) {
         for place in self.places() {
-            if place == Place::Dataset && !self.dataset_is_there() {
+            if place == Destination::Dataset && !self.dataset_is_there() {
                 continue;
             }
             for result in self.spool.waiting() {
@@ -111,17 +113,17 @@ impl Watch<'_> {
         true
     }
 
-    fn words(&self, result: &Path, place: Place) -> Vec<OsString> {
+    fn words(&self, result: &Path, place: Destination) -> Vec<OsString> {
         let target = Spool::target(result);
         let mut words: Vec<OsString>;
         match place {
-            Place::Dataset => {
+            Destination::Dataset => {
                 words = ["dataset", "add", "-q"].map(OsString::from).to_vec();
                 words.extend(labels(&target));
                 words.extend(self.redaction());
                 words.extend(self.options.dataset.clone().map(OsString::from));
             }
-            Place::Receiver => {
+            Destination::Receiver => {
                 words = ["export", "otlp", "--send"].map(OsString::from).to_vec();
                 words.extend(self.options.otlp.clone().map(OsString::from));
                 words.extend(attributes(&target));
@@ -134,7 +136,7 @@ impl Watch<'_> {
     }
 
     /// Sends a result. Whether the next one may be tried.
-    fn send(&mut self, result: &Path, place: Place) -> bool {
+    fn send(&mut self, result: &Path, place: Destination) -> bool {
         let name = crate::commands::shown_name(Path::new(result.file_name().unwrap_or_default()));
         let Some(ended) = self.run(self.words(result, place), false) else { return false };
         let is_refused = place.refused(&ended);
@@ -143,11 +145,12 @@ impl Watch<'_> {
             return false;
         }
         self.tries.remove(&name);
-        if place == Place::Dataset {
+        if place == Destination::Dataset {
             self.sent_to = self.options.dataset.as_ref().map(|path| path.display().to_string());
         }
         if is_refused {
-            let at = if place == Place::Dataset { "in the dataset" } else { "at the receiver" };
+            let at =
+                if place == Destination::Dataset { "in the dataset" } else { "at the receiver" };
             let message = format!("{name} is not {at}: {}", ended.why());
             self.log.say("failed", &message, json!({ "result": name }));
         }
@@ -155,7 +158,13 @@ impl Watch<'_> {
     }
 
     /// Notes that a place is done with a result. When all are, it does not wait any more.
-    fn note_arrival(&mut self, result: &Path, name: &str, place: Place, is_refused: bool) -> bool {
+    fn note_arrival(
+        &mut self,
+        result: &Path,
+        name: &str,
+        place: Destination,
+        is_refused: bool,
+    ) -> bool {
         let refused = Spool::noted(result, "refused");
         let is_last = self.places().into_iter().all(|one| one == place || is_done(result, one));
         let noted = match is_last {
@@ -196,7 +205,7 @@ impl Watch<'_> {
 }
 
 /// Whether a result is at a place, or was refused there.
-fn is_done(result: &Path, place: Place) -> bool {
+fn is_done(result: &Path, place: Destination) -> bool {
     let lists = ["sent", "refused"].into_iter();
     lists.flat_map(|list| Spool::noted(result, list)).any(|known| known == place.name())
 }
