@@ -65,7 +65,7 @@ export async function stored(): Promise<Source[]> {
   if (mode() === "file") return [];
   const { value, error } = await ask("facts");
   if (error !== undefined) throw new Error(error);
-  return (value as Facts).tables.filter(({ rows }) => rows > 0).map(({ name, rows }) => ({ name: `stored_${name}`, says: `${name}.parquet: ${rows.toLocaleString("en")} rows`, question: `facts?table=${name}` }));
+  return (value as Facts).tables.filter(({ rows }) => rows > 0).map(({ name }) => ({ name: `stored_${name}`, says: `${name}.parquet`, question: `facts?table=${name}` }));
 }
 
 /** Every figure in a document, with the path to it. */
