@@ -82,6 +82,14 @@ async function run() {
   await timed("objects, search given up", search(""), another);
   await timed("objects, scrolled to the end", `const b = document.querySelector(".grid"); b.scrollTop = b.scrollHeight`, `(document.querySelector(".grid .body .row:last-child [role=gridcell]"))`);
   note("rows of objects", await page.locator(".grid").first().getAttribute("aria-rowcount"));
+  await timed("ask, first time", tab("ask"), "[aria-label=Answer] .body .row");
+  const headed = (name) => `([...document.querySelectorAll("[aria-label=Answer] .head [role=columnheader]")].some((one) => one.textContent.trim() === ${JSON.stringify(name)}))`;
+  const query = async (name, sql, column) => {
+    await page.getByLabel("SQL", { exact: true }).fill(sql);
+    await timed(name, `[...document.querySelectorAll("#view button")].find((one) => one.textContent === "Run").click()`, headed(column));
+  };
+  await query("ask: a join of two tables", "SELECT h.function, h.cpu_time, h.cpu_time_low, h.cpu_time_high, b.loads AS joined FROM hotspots_by_function h JOIN bandwidth_by_module_function b USING (function) ORDER BY h.cpu_time DESC", "joined");
+  await query("ask: the same again", "SELECT h.function, h.cpu_time, h.cpu_time_low, h.cpu_time_high, b.loads AS again FROM hotspots_by_function h JOIN bandwidth_by_module_function b USING (function) ORDER BY h.cpu_time DESC", "again");
 
   await session.send("HeapProfiler.collectGarbage");
   note("JavaScript heap, MB", (await page.evaluate(() => performance.memory.usedJSHeapSize)) / 1e6);
