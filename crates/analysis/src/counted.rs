@@ -8,6 +8,8 @@
 use estimate::interval::{CountedStretch, scaled_count};
 use facts::{CountedEvent, Evidence, Metric, Recording};
 
+use crate::weight::Weight;
+
 /// A PMU that shows none of these in so much time of a running program does not count.
 const NEVER_ZERO: [&str; 2] = ["cycles", "instructions"];
 /// A shorter run may really have none: 10 ms are some ten million cycles.
@@ -28,8 +30,30 @@ pub struct Counted<'a> {
 #[must_use]
 pub fn counted(recording: &Recording) -> Vec<Counted<'_>> {
     let stretches = stretches(recording);
-    let events = recording.counted_events.iter().zip(&stretches);
-    events.map(|(event, stretches)| whole(event, stretches)).collect()
+    let mut sampled = vec![Weight::default(); recording.counted_events.len()];
+    for sample in &recording.event_samples {
+        if let Some(of) = sampled.get_mut(sample.event as usize) {
+            of.add(sample.weight);
+        }
+    }
+    let events = recording.counted_events.iter().zip(stretches.iter().zip(&sampled));
+    let one = |(event, (stretches, sampled)): (_, (&Stretches, &Weight))| {
+        if stretches.is_empty() && !sampled.is_empty() {
+            of_samples(event, sampled)
+        } else {
+            whole(event, stretches)
+        }
+    };
+    events.map(one).collect()
+}
+
+/// The sum of an event that only samples know.
+fn of_samples<'a>(event: &'a CountedEvent, sampled: &Weight) -> Counted<'a> {
+    let (count, interval) = sampled.poisson_total(1.0);
+    let count =
+        Metric::with_interval(Evidence::Sampled, count, "count", interval, sampled.records());
+    let why = "the recording does not say for how long it had a counter";
+    Counted { event, count, share: Metric::unavailable("percent", why) }
 }
 
 /// Between two readings of an event: count, time to be counted, time with a counter.

@@ -21,6 +21,7 @@ mod code_keys;
 pub mod compare;
 pub mod core_limits;
 pub mod counted;
+pub mod counted_code;
 mod error;
 pub mod faults;
 mod figure;

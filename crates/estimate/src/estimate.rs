@@ -12,6 +12,12 @@ use std::ops::{Add, Div, Mul, Sub};
 /// How many replicates an estimate has.
 pub const REPLICATES: usize = 256;
 
+/// Replicates of a Poisson count: its bounds at each of these normal numbers. Those at 2.5 and 97.5 % are `interval::poisson`'s.
+#[must_use]
+pub fn poisson_replicates(count: f64, normal: &[f64]) -> Vec<f64> {
+    normal.iter().map(|z| crate::interval::poisson_at(count, *z)).collect()
+}
+
 /// Outside of the interval on either side.
 const TAIL: f64 = 0.025;
 
@@ -187,6 +193,16 @@ mod tests {
         assert_eq!((a.clone() / &a).interval(), (1.0, 1.0));
         let (low, high) = (a - &b).interval();
         assert!((high - low - 2.0 * 1.96 * 0.3 * 2f64.sqrt()).abs() < 0.15, "{low} {high}");
+    }
+
+    #[test]
+    fn replicates_of_a_count_have_the_poisson_interval() {
+        for count in [0.0, 1.0, 7.0, 400.0] {
+            let replicates = poisson_replicates(count, &Draws::new(3).normal());
+            let ((low, high), (l, h)) =
+                (Estimate::new(count, replicates).interval(), crate::interval::poisson(count));
+            assert!((low - l).abs() < 0.1 && (high - h).abs() < 0.01 * h + 0.05, "{low} {high}");
+        }
     }
 
     #[test]

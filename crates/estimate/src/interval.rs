@@ -40,10 +40,20 @@ pub fn wilson(share: f64, n: f64) -> (f64, f64) {
 /// Source: Breslow and Day, "Statistical Methods in Cancer Research", vol. II (IARC 1987), p. 69.
 #[must_use]
 pub fn poisson(count: f64) -> (f64, f64) {
+    (poisson_at(count, -Z_95), poisson_at(count, Z_95))
+}
+
+/// The same at any quantile `z` of the normal distribution, of which a negative one gives the lower bound.
+pub(crate) fn poisson_at(count: f64, z: f64) -> f64 {
     let count = if count.is_finite() { count.max(0.0) } else { 0.0 };
-    let bound = |n: f64, z: f64| n * (1.0 - 1.0 / (9.0 * n) + z / (3.0 * n.sqrt())).powi(3);
-    let low = if count < 1.0 { 0.0 } else { bound(count, -Z_95).max(0.0) };
-    (low, bound(count + 1.0, Z_95))
+    let bound = |n: f64| n * (1.0 - 1.0 / (9.0 * n) + z / (3.0 * n.sqrt())).powi(3);
+    if z > 0.0 {
+        bound(count + 1.0)
+    } else if count < 1.0 {
+        0.0
+    } else {
+        bound(count).max(0.0)
+    }
 }
 
 /// How many equal observations carry as much information as weighted ones with these sums:

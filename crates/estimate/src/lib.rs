@@ -33,5 +33,5 @@ pub mod student;
 
 pub use bounds::Bounds;
 pub use draws::Draws;
-pub use estimate::{Estimate, REPLICATES};
+pub use estimate::{Estimate, REPLICATES, poisson_replicates};
 pub use multiplexed::scaled_estimate;

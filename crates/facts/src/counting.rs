@@ -1,9 +1,11 @@
 //! Events that a counter of the hardware or the kernel counted.
 //!
-//! What for: what was counted, and how much in each stretch of the recording. What not: which events there are (`machine::events`),
-//! what a count means, and the whole where counters took turns (`analysis`).
+//! What for: what was counted, how much in each stretch of the recording, and which code ran when a counter had counted so many.
+//! What not: which events there are (`machine::events`), what a count means, and the whole where counters took turns (`analysis`).
 
-use base::Nanos;
+use base::{CpuId, Nanos, Pid, StackId, Tid};
+
+use crate::Privilege;
 
 /// An event that was counted for all that was observed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -31,4 +33,26 @@ pub struct EventCount {
     pub enabled: Nanos,
     /// Part of `enabled` with a counter. Less than all of it where more events were asked for than there are counters.
     pub running: Nanos,
+}
+
+/// The code that ran when a counter had counted so many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventSample {
+    /// When.
+    pub time: Nanos,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// The CPU, where the source tells it.
+    pub cpu: Option<CpuId>,
+    /// Innermost frame. `None` when no frame could be had.
+    pub stack: Option<StackId>,
+    /// Program or kernel.
+    pub privilege: Privilege,
+    /// [`CountedEvent::id`].
+    pub event: u32,
+    /// Occurrences since the sample before: the period of the counter; or what the event's group counted since then, where each
+    /// sample reads all of a group.
+    pub weight: u64,
 }

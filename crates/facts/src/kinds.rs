@@ -60,6 +60,7 @@ macro_rules! every_kind_of_fact {
             MarkedRegion in marked_regions;
             MarkedPass in marked_passes at time;
             MarkedLength in marked_lengths;
+            EventSample in event_samples at time;
         }
     };
 }

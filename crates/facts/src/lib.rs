@@ -36,7 +36,7 @@ pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime,
     NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Records,
 };
-pub use counting::{CountedEvent, EventCount};
+pub use counting::{CountedEvent, EventCount, EventSample};
 pub use kernel::{KernelCause, KernelEntry};
 pub use mark::{Mark, MarkKind, Pauses};
 pub use marked_region::{MarkedLength, MarkedPass, MarkedRegion};

@@ -10,7 +10,7 @@ use crate::host::{Calibration, Host, MemoryReading};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
-pub const SCHEMA_VERSION: u32 = 11;
+pub const SCHEMA_VERSION: u32 = 12;
 
 /// Which analysis was asked for; the names are VTune's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -286,6 +286,8 @@ pub enum EventUse {
     Branches,
     /// CPU time and, of the samples with a data address, memory accesses.
     CpuTimeAndMemoryAccesses,
+    /// Counts of the event per function.
+    Counts,
     /// Nothing: no view shows such samples yet.
     #[default]
     Nothing,

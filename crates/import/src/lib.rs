@@ -59,6 +59,10 @@ pub struct RecordedMachine {
     pub architecture: String,
     /// Its processor.
     pub cpu: String,
+    /// The processor's vendor, and `family/model/stepping` in decimal digits; of x86 only.
+    pub cpu_id: Option<(String, String)>,
+    /// Cores with a CPU, where it says which CPUs share one; else 0.
+    pub cores: u32,
     /// CPUs online.
     pub cpus: u32,
     /// Memory, bytes.
@@ -88,9 +92,9 @@ pub enum ImportError {
         /// What is wrong.
         why: String,
     },
-    /// No event of it measures time, and none has memory accesses.
+    /// No event of it measures time, counts anything or has memory accesses.
     #[error(
-        "no event of {path} measures time (cpu-clock, task-clock, cycles) or samples memory accesses: it has {events}. Record with `perf record -g -- PROGRAM`, or \
+        "no event of {path} measures time (cpu-clock, task-clock, cycles), counts anything or samples memory accesses: it has {events}. Record with `perf record -g -- PROGRAM`, or \
          with `-e cpu-clock` where there are no counters"
     )]
     NoTime {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use base::{FileOffset, Nanos, Pid, Tid};
 use facts::{
-    AccessKind, DataSource, EventUse, Fact, FaultKind, MemorySample, Module, ModuleKind, Privilege,
-    RegionKind, Sample, StackNode, Translation,
+    AccessKind, DataSource, EventSample, EventUse, Fact, FaultKind, MemorySample, Module,
+    ModuleKind, Privilege, RegionKind, Sample, StackNode, Translation,
 };
 use import::{ImportError, Imported, perf_data};
 
@@ -19,6 +19,7 @@ const CPU_CLOCK: Event = Event { kind: 1, config: 0, name: "cpu-clock" };
 const CYCLES: Event = Event { kind: 0, config: 0, name: "cycles:P" };
 const FAULTS: Event = Event { kind: 1, config: 2, name: "page-faults" };
 const MISSES: Event = Event { kind: 0, config: 3, name: "cache-misses" };
+const DUMMY: Event = Event { kind: 1, config: 9, name: "dummy" };
 
 const PID: u32 = 4242;
 const START: u64 = 5_000_000_000;
@@ -146,7 +147,7 @@ fn too_few_samples_of_cycles_count_as_periods_of_the_frequency() {
 
 #[test]
 fn faults_are_faults_and_what_has_no_view_is_counted() {
-    let mut file = begun(vec![CPU_CLOCK, FAULTS, MISSES]);
+    let mut file = begun(vec![CPU_CLOCK, FAULTS, DUMMY]);
     file.sample(0, START + 1, PID, MILLISECOND, &[USER, 0x40_1000]);
     file.sample(1, START + 2, PID, 3, &[USER, 0x40_1000]);
     file.sample(2, START + 3, PID, 1000, &[USER, 0x40_1000]);
@@ -163,16 +164,129 @@ fn faults_are_faults_and_what_has_no_view_is_counted() {
     assert_eq!(faults, [(3, FaultKind::Minor)]);
     let uses: Vec<EventUse> = imported.source.events.iter().map(|event| event.used_as).collect();
     assert_eq!(uses, [EventUse::CpuTime, EventUse::PageFaults, EventUse::Nothing]);
-    assert!(imported.notes.iter().any(|note| note.contains("cache-misses (1 samples)")));
+    assert!(imported.notes.iter().any(|note| note.contains("dummy (1 samples)")));
+}
+
+fn counts(facts: &[Fact]) -> Vec<EventSample> {
+    let count = |fact: &Fact| match fact {
+        Fact::EventSample(sample) => Some(*sample),
+        _ => None,
+    };
+    facts.iter().filter_map(count).collect()
+}
+
+fn counted_events(facts: &[Fact]) -> Vec<(u32, String, u32)> {
+    let event = |fact: &Fact| match fact {
+        Fact::CountedEvent(event) => Some((event.id, event.name.clone(), event.group)),
+        _ => None,
+    };
+    facts.iter().filter_map(event).collect()
+}
+
+#[test]
+fn samples_of_other_events_are_counts_of_the_code() {
+    let mut file = begun(vec![CPU_CLOCK, CYCLES, MISSES]);
+    file.sample(0, START + 1, PID, MILLISECOND, &[USER, 0x40_1000]);
+    file.sample(1, START + 2, PID, 100_000, &[USER, 0x40_1000]);
+    file.sample(2, START + 3, PID, 1000, &[USER, 0x40_2000, 0x40_3005]);
+    let (imported, facts) = imported("counts.data", &file);
+    let imported = imported.expect("a sound file");
+    let uses: Vec<EventUse> = imported.source.events.iter().map(|event| event.used_as).collect();
+    assert_eq!(uses, [EventUse::CpuTime, EventUse::Counts, EventUse::Counts]);
+    let event = |id, name: &str| (id, name.to_owned(), id);
+    assert_eq!(counted_events(&facts), [event(0, "cycles:P"), event(1, "cache-misses")]);
+    let found: Vec<_> = counts(&facts).iter().map(|one| (one.event, one.weight)).collect();
+    assert_eq!(found, [(0, 100_000), (1, 1000)]);
+    assert!(counts(&facts).iter().all(|one| one.stack.is_some() && one.tid == Tid(4242)));
+    // Cycles alone show as time.
+    let mut file = begun(vec![CYCLES]);
+    file.sample(0, START + 1, PID, 100_000, &[USER, 0x40_1000]);
+    assert!(counts(&self::imported("cycles_alone.data", &file).1).is_empty());
+}
+
+/// PERF_SAMPLE_READ with PERF_FORMAT_TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING, ID and GROUP, as `perf record -e
+/// '{cycles,instructions}:S'` asks for (include/uapi/linux/perf_event.h): the leader alone takes samples.
+#[test]
+fn a_group_that_samples_read_counts_by_differences() {
+    const INSTRUCTIONS: Event = Event { kind: 0, config: 1, name: "instructions" };
+    let mut file = begun(vec![CYCLES, INSTRUCTIONS]);
+    file.further = (1 << 4, 1 | 2 | 4 | 8, 0);
+    let readings = [
+        (START + MILLISECOND, 0x40_1000, [2, 1000, 500, 300, 1, 90, 2]),
+        (START + 2 * MILLISECOND, 0x40_2000, [2, 2000, 1500, 400, 1, 490, 2]),
+        (START + 100 * MILLISECOND, 0x40_1000, [2, 3000, 2000, 700, 1, 490, 2]),
+    ];
+    for (time, ip, words) in readings {
+        let rest = [&words[..], &[0]].concat();
+        file.sample_of(0, time, PID, 300, ip, &rest);
+    }
+    let (imported, facts) = imported("group.data", &file);
+    let imported = imported.expect("a sound file");
+    let event = |id, name: &str| (id, name.to_owned(), 0);
+    assert_eq!(counted_events(&facts), [event(0, "cycles:P"), event(1, "instructions")]);
+    let found: Vec<_> = counts(&facts)
+        .iter()
+        .map(|one| (one.time.0 / MILLISECOND, one.event, one.weight))
+        .collect();
+    assert_eq!(found, [(1, 0, 300), (1, 1, 90), (2, 0, 100), (2, 1, 400), (100, 0, 300)]);
+    let stretches: Vec<_> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::EventCount(one) => Some((one.event, one.count, one.enabled.0, one.running.0)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(stretches, [(0, 700, 3000, 2000), (1, 490, 3000, 2000)]);
+    let uses: Vec<EventUse> = imported.source.events.iter().map(|event| event.used_as).collect();
+    assert_eq!(uses, [EventUse::CpuTime, EventUse::Counts]);
+}
+
+/// Samples and sum of the periods of each event, as `perf report -F sample,period` 6.1 prints them.
+const COUNTED: [(&str, &[(&str, u64, u64)]); 3] = [
+    (
+        "perfdata-format-edge/perf.data.lost_samples-4.4",
+        &[
+            ("cycles:pp", 97, 1_940_291),
+            ("instructions:pp", 80, 1_600_240),
+            ("branch-instructions:pp", 14, 280_042),
+        ],
+    ),
+    (
+        "perfdata-format-edge/perf.data.piped.header_feautres_group_desc-6.8",
+        &[("cycles:u", 11, 540_774), ("instructions:u", 10, 588_431)],
+    ),
+    (
+        "perfdata-format-edge/perf.data.group_desc-4.14",
+        &[("cache-references", 7, 165_909), ("branch-misses", 6, 23_813)],
+    ),
+];
+
+#[test]
+fn recordings_of_real_machines_keep_their_counts() {
+    for (name, expected) in COUNTED {
+        let Some(path) = testkit::fixtures::fixture(name) else { continue };
+        let mut facts = Vec::new();
+        perf_data(&path, &mut facts).expect(name);
+        let events = counted_events(&facts);
+        let (samples, names) = (counts(&facts), events.iter().map(|(_, name, _)| name.as_str()));
+        let found: Vec<(&str, u64, u64)> = names
+            .zip(0..)
+            .map(|(name, id)| {
+                let of = samples.iter().filter(|one| one.event == id);
+                (name, of.clone().count() as u64, of.map(|one| one.weight).sum())
+            })
+            .collect();
+        assert_eq!(found, expected, "{name}");
+    }
 }
 
 #[test]
 fn a_file_without_time_is_refused_by_the_names_of_its_events() {
-    let mut file = begun(vec![MISSES]);
+    let mut file = begun(vec![DUMMY]);
     file.sample(0, START + 1, PID, 1000, &[USER, 0x40_1000]);
-    let error = imported("misses.data", &file).0.err().expect("no time");
+    let error = imported("dummy.data", &file).0.err().expect("no time");
     assert!(matches!(error, ImportError::NoTime { .. }));
-    assert!(error.to_string().contains("cache-misses"), "{error}");
+    assert!(error.to_string().contains("dummy"), "{error}");
 }
 
 #[test]

@@ -239,6 +239,25 @@ fn top_down_trees() {
 }
 
 #[test]
+fn counted_events_and_pipeline_slots_by_code() {
+    let recording = recordings::counted_code();
+    golden("summary_counted_code.txt", &text(&view(&recording, "summary --detail yes")));
+    let uarch = view(&recording, "uarch -g function");
+    golden("uarch_function.txt", &text(&uarch));
+    golden("uarch_function.json", &uarch.json());
+    golden("uarch_function.csv", &uarch.csv());
+    golden("uarch_samples.txt", &text(&view(&recording, "uarch")));
+    golden("uarch_filtered.txt", &text(&view(&recording, "uarch --filter function=compute")));
+    golden("events_samples.txt", &text(&view(&recording, "events")));
+    let events = view(&recording, "events -g function --limit 6");
+    golden("events_function.txt", &text(&events));
+    golden("events_function.csv", &events.csv());
+    let none = view(&recordings::nothing(), "uarch -g function,thread");
+    golden("nothing_uarch_function.txt", &text(&none));
+    golden("nothing_events_function.txt", &text(&view(&recordings::nothing(), "events -g module")));
+}
+
+#[test]
 fn heap_blocks() {
     let (every, some) = (recordings::heap(), recordings::heap_by_lot());
     for (name, line) in [

@@ -107,6 +107,7 @@ impl Compaction {
                 }
                 Fact::Fault(fault) => self.thinner.fault(fault),
                 Fact::MemorySample(sample) => self.thinner.memory(sample),
+                Fact::EventSample(sample) => self.thinner.counted(sample),
                 Fact::SampleRegisters(piece) => self.thinner.registers(piece),
                 // One row for all thinning: otherwise each halving would add its own.
                 Fact::Lost(lost) if lost.source == LostSource::Thinned => {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base::{BurstId, Nanos};
-use facts::{Fact, Fault, MemorySample, Sample};
+use facts::{EventSample, Fact, Fault, MemorySample, Sample};
 
 use crate::error::StoreError;
 use crate::journal::{JournalReader, NextFrame};
@@ -53,6 +53,7 @@ struct Tables<'a> {
     samples: Sorter<Sample>,
     faults: Sorter<Fault>,
     memory_samples: Sorter<MemorySample>,
+    event_samples: Sorter<EventSample>,
     incomplete_bursts: &'a BTreeSet<BurstId>,
 }
 
@@ -63,6 +64,7 @@ impl Tables<'_> {
             Fact::Sample(row) => self.samples.push(row, out),
             Fact::Fault(row) => self.faults.push(row, out),
             Fact::MemorySample(row) => self.memory_samples.push(row, out),
+            Fact::EventSample(row) => self.event_samples.push(row, out),
             Fact::Burst(row) if self.incomplete_bursts.contains(&row.id) => {
                 out.push(|cells| without(row).put(cells))
             }
@@ -78,6 +80,8 @@ impl Tables<'_> {
         self.faults.write(faults, &mut self.writers[Table::Fault as usize])?;
         let accesses = self.memory_samples.rows.len();
         self.memory_samples.write(accesses, &mut self.writers[Table::MemorySample as usize])?;
+        let counts = self.event_samples.rows.len();
+        self.event_samples.write(counts, &mut self.writers[Table::EventSample as usize])?;
         Table::ALL
             .into_iter()
             .zip(self.writers)
@@ -105,6 +109,7 @@ pub fn convert(
         samples: Sorter::new(|sample| sample.time),
         faults: Sorter::new(|fault| fault.time),
         memory_samples: Sorter::new(|sample| sample.time),
+        event_samples: Sorter::new(|sample| sample.time),
         incomplete_bursts,
     };
     read_facts(journal, |fact| tables.push(fact))?;

@@ -97,7 +97,7 @@ fn properties(table: Table) -> Result<WriterProperties, ParquetError> {
         .set_key_value_metadata(Some(
             metadata.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect(),
         ));
-    if matches!(table, Table::Sample | Table::Fault | Table::MemorySample) {
+    if matches!(table, Table::Sample | Table::Fault | Table::MemorySample | Table::EventSample) {
         let by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
         builder = builder.set_sorting_columns(Some(vec![by_time]));
     }

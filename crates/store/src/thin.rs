@@ -11,15 +11,16 @@
 use std::collections::BTreeMap;
 
 use base::{BurstId, Nanos, Tid};
-use facts::{Burst, Fact, Fault, FaultKind, MemorySample, Sample, SampleRegisters};
+use facts::{Burst, EventSample, Fact, Fault, FaultKind, MemorySample, Sample, SampleRegisters};
 
-/// A stream that is thinned by itself: minor and major faults separately, so that both totals stay right; accesses by event,
-/// whose weights do not add up to those of another.
+/// A stream that is thinned by itself: minor and major faults separately, so that both totals stay right; accesses and counts by
+/// event, whose weights do not add up to those of another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stream {
     Samples(Tid),
     Faults(Tid, bool),
     Accesses(Tid, u32),
+    Counts(Tid, u32),
 }
 
 /// A sample or fault and its weight.
@@ -28,6 +29,7 @@ enum Weighted {
     Sample(Sample),
     Fault(Fault),
     Access(MemorySample),
+    Count(EventSample),
 }
 
 impl Weighted {
@@ -36,6 +38,7 @@ impl Weighted {
             Weighted::Sample(sample) => Stream::Samples(sample.tid),
             Weighted::Fault(fault) => Stream::Faults(fault.tid, fault.kind == FaultKind::Major),
             Weighted::Access(sample) => Stream::Accesses(sample.tid, sample.event),
+            Weighted::Count(sample) => Stream::Counts(sample.tid, sample.event),
         }
     }
 
@@ -44,6 +47,7 @@ impl Weighted {
             Weighted::Sample(sample) => sample.weight.0,
             Weighted::Fault(fault) => fault.weight,
             Weighted::Access(sample) => sample.weight,
+            Weighted::Count(sample) => sample.weight,
         }
     }
 
@@ -52,6 +56,7 @@ impl Weighted {
             Weighted::Sample(sample) => Fact::Sample(Sample { weight: Nanos(weight), ..sample }),
             Weighted::Fault(fault) => Fact::Fault(Fault { weight, ..fault }),
             Weighted::Access(sample) => Fact::MemorySample(MemorySample { weight, ..sample }),
+            Weighted::Count(sample) => Fact::EventSample(EventSample { weight, ..sample }),
         }
     }
 }
@@ -103,6 +108,11 @@ impl Thinner {
     /// Takes a sampled access likewise.
     pub fn memory(&mut self, sample: MemorySample) -> Option<Fact> {
         self.take(Weighted::Access(sample))
+    }
+
+    /// Takes a sample of a counted event likewise.
+    pub fn counted(&mut self, sample: EventSample) -> Option<Fact> {
+        self.take(Weighted::Count(sample))
     }
 
     /// Takes a piece of a thread's registers; returns it if it is the one of `factor` that stays. Pieces stay whole,
@@ -205,6 +215,8 @@ fn draw(stream: Stream, group: u64) -> u64 {
         Stream::Samples(tid) => (tid, 0),
         Stream::Faults(tid, major) => (tid, 1 + u64::from(major)),
         Stream::Accesses(tid, event) => (tid, 3 + (u64::from(event) << 34)),
+        // The events of a group are sampled together, and stay together.
+        Stream::Counts(tid, _) => (tid, 1 << 34),
     };
     split_mix(u64::from(tid.0 as u32) << 2 | kind, group)
 }

@@ -263,7 +263,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "event-counts-proper",
-        "a count is of a counted event, and no longer with a counter than it was to be counted",
+        "a count and a sample are of a counted event; the counter was there no longer than it was to count",
         events::event_counts_proper,
     ),
     invariant(

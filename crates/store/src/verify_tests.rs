@@ -8,13 +8,13 @@ use facts::host::{MemoryReading, ReadingMoment, ReadingPoint};
 use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
     BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, CountedEvent, Counter,
-    CounterKind, DataSource, EventCount, ExitKind, Fault, FaultKind, Frame, HeapFree, HeapLifetime,
-    HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping, Mark,
-    MarkKind, MarkedLength, MarkedPass, MarkedRegion, MemorySample, Module, ModuleKind,
-    NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record,
-    RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION,
-    Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait,
-    WaitKind, Wake, Waker,
+    CounterKind, DataSource, EventCount, EventSample, ExitKind, Fault, FaultKind, Frame, HeapFree,
+    HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource,
+    Mapping, Mark, MarkKind, MarkedLength, MarkedPass, MarkedRegion, MemorySample, Module,
+    ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege,
+    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState,
+    SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime,
+    Translation, Wait, WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -228,6 +228,7 @@ fn sound() -> Recording {
             ..MarkedPass::default()
         }],
         marked_lengths: vec![MarkedLength { passes: 1, ..MarkedLength::default() }],
+        event_samples: vec![event_sample(700); 2],
     }
 }
 
@@ -237,6 +238,11 @@ fn mark(time: u64, kind: MarkKind, name: &str) -> Mark {
 
 fn event_count(time: u64) -> EventCount {
     EventCount { time: Nanos(time), enabled: Nanos(3), running: Nanos(2), ..EventCount::default() }
+}
+
+fn event_sample(time: u64) -> EventSample {
+    let MemorySample { pid, tid, cpu, stack, privilege, event, weight, .. } = access(time);
+    EventSample { time: Nanos(time), pid, tid, cpu, stack, privilege, event, weight }
 }
 
 fn branch_loop() -> BranchLoop {
@@ -465,6 +471,10 @@ const BREAKS: &[Break] = &[
     ("event-counts-proper", |r| r.event_counts[0].event = 1),
     ("event-counts-proper", |r| r.event_counts[0].running = Nanos(4)),
     ("times-within-run", |r| r.event_counts[0].time = Nanos(10_001)),
+    ("event-counts-proper", |r| r.event_samples[0].event = 1),
+    ("stacks-exist", |r| r.event_samples[0].stack = Some(StackId(9))),
+    ("weights-positive", |r| r.event_samples[0].weight = 0),
+    ("sorted-by-time", |r| r.event_samples[0].time = Nanos(701)),
     ("marks-proper", |r| r.marks[1].name.push('x')),
     ("marks-proper", |r| r.marks[0].name.clear()),
     ("times-within-run", |r| r.marks[1].time = Nanos(10_001)),

@@ -79,9 +79,11 @@ struct Filled {
 impl Filled {
     fn count(&mut self, fact: &Fact, bytes: usize) {
         match fact {
-            Fact::Sample(_) | Fact::Fault(_) | Fact::MemorySample(_) | Fact::SampleRegisters(_) => {
-                self.samples += bytes as u64;
-            }
+            Fact::Sample(_)
+            | Fact::Fault(_)
+            | Fact::MemorySample(_)
+            | Fact::EventSample(_)
+            | Fact::SampleRegisters(_) => self.samples += bytes as u64,
             Fact::Records(_) => self.records += bytes as u64,
             _ => {}
         }
@@ -99,7 +101,7 @@ struct Refused {
 impl Refused {
     fn count(&mut self, fact: &Fact) {
         match fact {
-            Fact::Sample(_) | Fact::MemorySample(_) => self.samples += 1,
+            Fact::Sample(_) | Fact::MemorySample(_) | Fact::EventSample(_) => self.samples += 1,
             Fact::Fault(_) => self.faults += 1,
             _ => self.others += 1,
         }
@@ -267,6 +269,7 @@ impl Writer {
             Fact::Sample(sample) => self.thinner.sample(sample),
             Fact::Fault(fault) => self.thinner.fault(fault),
             Fact::MemorySample(sample) => self.thinner.memory(sample),
+            Fact::EventSample(sample) => self.thinner.counted(sample),
             Fact::SampleRegisters(piece) => self.thinner.registers(piece),
             other => self.kept_bursts.fact(other),
         };

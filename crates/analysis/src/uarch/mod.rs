@@ -4,8 +4,8 @@
 //!   intel.tsv, amd.tsv ──> Table of this CPU ──> groups of events to count ──> (collect)
 //!   counted events ──> Estimates ──> formulas, once per replicate ──> shares with intervals, flags
 //! ```
-//! What for: levels 1 to 4 of Intel's tree and both of AMD's, for a whole run. What not: opening events (`collect::counting`),
-//! shares per function.
+//! What for: levels 1 to 4 of Intel's tree and both of AMD's, for a whole run; of the code that samples of these events fell into, the
+//! first two (`code`). What not: opening events (`collect::counting`).
 //!
 //! A node is over its threshold where the maker's condition holds, which includes its ancestors. It is said to be so only where
 //! 97.5 % of the replicates agree.
@@ -13,17 +13,21 @@
 //! Source: A. Yasin, "A Top-Down method for performance analysis and counters architecture", ISPASS 2014; the makers' tables, as
 //! `intel.tsv` and `amd.tsv` name them.
 
+mod code;
 mod formula;
+mod names;
 mod table;
 
 use std::collections::HashMap;
 
 use estimate::{Estimate, REPLICATES, scaled_estimate};
 use facts::host::Host;
-use facts::{CountedEvent, Evidence, Metric, Recording};
+use facts::{Evidence, Metric, Recording};
 
 use crate::counted::stretches;
 use table::{Node, Table};
+
+pub use code::{CodeRow, CodeRows, by_code, events_of_code, tree_of_samples};
 
 /// What formulas may use except events: whether two threads share a core, ticks of the time-stamp counter, seconds.
 const CONSTANTS: [&str; 3] = ["smt_on", "tsc", "duration_time"];
@@ -135,46 +139,28 @@ pub fn groups(host: &Host) -> Result<Vec<Vec<EventToCount>>, String> {
 pub fn tree(recording: &Recording) -> Result<Tree, String> {
     let table = Table::of(&recording.run.host)?;
     let counts = counts(recording);
-    if !table.events.iter().any(|(name, _)| counts.contains_key(name)) {
+    if !table.events.iter().any(|(name, _)| counts.contains_key(*name)) {
         return Err("the events of the top-down tree were not counted: `fathom collect uarch-exploration` counts them \
                     where the cores have a PMU"
             .to_owned());
     }
     let readings = recording.event_counts.len() as u64;
     let known = FormulaValues { table: &table, constants: constants(recording), counts };
-    let point = known.nodes(None);
-    let exact = known.counts.values().flatten().all(|count| count.replicate(0) == count.point());
-    let replicates = if exact { 0 } else { REPLICATES };
-    let again: Vec<_> = (0..replicates).map(|at| known.nodes(Some(at))).collect();
-    let share = |(at, node): (usize, &Node)| {
-        let all = again.iter().map(|one| one[at].share.as_ref().copied().unwrap_or(f64::NAN));
-        let share = metric(node, &point[at].share, all.collect(), readings);
-        let over = |one: &Vec<Value>| one[at].over.map(f64::from);
-        let (now, then) = (point[at].over, again.iter().filter_map(over).collect::<Vec<_>>());
-        NodeShare {
-            name: node.name,
-            path: path(&table, node),
-            of: node.of,
-            over: share.value.and(now).map(|now| decide(now, &then)),
-            share,
-            next: node.next,
-        }
-    };
-    let nodes = table.nodes.iter().enumerate().map(share).collect();
-    Ok(Tree { cpu: table.cpu, nodes })
+    Ok(Tree { cpu: table.cpu, nodes: known.shares(usize::MAX, readings) })
 }
 
-/// Counts by event; an error says why an event has none.
-type Counts<'a> = HashMap<&'a str, Result<Estimate, String>>;
+/// Counts by the tables' names of events; an error says why an event has none.
+type Counts = HashMap<String, Result<Estimate, String>>;
 
-fn counts<'a>(recording: &'a Recording) -> Counts<'a> {
+fn counts(recording: &Recording) -> Counts {
     let events = recording.counted_events.iter().zip(stretches(recording));
-    let count = |(event, stretches): (&'a CountedEvent, Vec<_>)| {
+    // Events of samples only have no readings.
+    let read = events.filter(|(_, stretches)| !stretches.is_empty());
+    names::by_table(read.map(|(event, stretches)| {
         let none = || format!("no counter was free for {}", event.name);
         let count = scaled_estimate(&stretches, u64::from(event.group)).ok_or_else(none);
         (event.name.as_str(), count)
-    };
-    events.map(count).collect()
+    }))
 }
 
 /// Values of [`CONSTANTS`].
@@ -201,20 +187,45 @@ struct Value {
 struct FormulaValues<'a> {
     table: &'a Table,
     constants: [Result<f64, String>; CONSTANTS.len()],
-    counts: Counts<'a>,
+    counts: Counts,
 }
 
 impl FormulaValues<'_> {
-    /// All nodes, with the best values of the counts or with those of a replicate.
-    fn nodes(&self, replicate: Option<usize>) -> Vec<Value> {
+    /// The nodes of the first `levels` levels, with intervals.
+    fn shares(&self, levels: usize, readings: u64) -> Vec<NodeShare> {
+        let nodes: Vec<&Node> =
+            self.table.nodes.iter().filter(|node| path(self.table, node).len() <= levels).collect();
+        let point = self.nodes(&nodes, None);
+        let exact = self.counts.values().flatten().all(|count| count.replicate(0) == count.point());
+        let replicates = if exact { 0 } else { REPLICATES };
+        let again: Vec<_> = (0..replicates).map(|at| self.nodes(&nodes, Some(at))).collect();
+        let share = |(at, node): (usize, &&Node)| {
+            let all = again.iter().map(|one| one[at].share.as_ref().copied().unwrap_or(f64::NAN));
+            let share = metric(node, &point[at].share, all.collect(), readings);
+            let over = |one: &Vec<Value>| one[at].over.map(f64::from);
+            let (now, then) = (point[at].over, again.iter().filter_map(over).collect::<Vec<_>>());
+            NodeShare {
+                name: node.name,
+                path: path(self.table, node),
+                of: node.of,
+                over: share.value.and(now).map(|now| decide(now, &then)),
+                share,
+                next: node.next,
+            }
+        };
+        nodes.iter().enumerate().map(share).collect()
+    }
+
+    /// These nodes, with the best values of the counts or with those of a replicate.
+    fn nodes(&self, nodes: &[&Node], replicate: Option<usize>) -> Vec<Value> {
         let mut found = HashMap::new();
-        let value = |node: &Node| {
+        let value = |node: &&Node| {
             let share = self.value(node.name, replicate, &mut found);
             let mut percent = |name: &str| Ok(self.value(name, replicate, &mut found)? * 100.0);
             let over = node.threshold.as_ref().map(|threshold| threshold.value(&mut percent));
             Value { share, over: over.and_then(Result::ok).map(|truth| truth != 0.0) }
         };
-        self.table.nodes.iter().map(value).collect()
+        nodes.iter().map(value).collect()
     }
 
     fn value(

@@ -40,6 +40,8 @@ pub(crate) struct Table {
     pub(crate) formulas: BTreeMap<&'static str, Formula>,
     /// Names and the terms for perf_event_open, where the kernel counts it.
     pub(crate) events: Vec<(&'static str, Option<&'static str>)>,
+    /// Names and terms of events that count what parts of PERF_METRICS do, and can be sampled.
+    pub(crate) sampled: Vec<(&'static str, &'static str)>,
 }
 
 impl Table {
@@ -100,6 +102,7 @@ impl Table {
             ("event", [name, terms]) => {
                 self.events.push((name, (*terms != "-").then_some(*terms)));
             }
+            ("sampled", [name, terms]) => self.sampled.push((name, terms)),
             _ => return Err("unknown kind of line, or of other fields".to_owned()),
         }
         Ok(())

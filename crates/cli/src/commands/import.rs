@@ -63,8 +63,12 @@ fn describe(run: &mut Run, imported: Imported) {
         ..CollectorInfo::default()
     };
     run.host_name = Some(machine.host).filter(|name| !name.is_empty());
+    let (vendor, family_model_stepping) = machine.cpu_id.unwrap_or_default();
     run.host = Host {
         cpu: machine.cpu,
+        vendor,
+        family_model_stepping,
+        cores: machine.cores,
         architecture: machine.architecture,
         logical_cpus: machine.cpus,
         memory_bytes: machine.memory_bytes,

@@ -1,9 +1,9 @@
-//! Samples, faults, sampled accesses and calls into the agent, each with its stack.
+//! Samples, faults, sampled accesses, counted events and calls into the agent, each with its stack.
 //!
 //! What not: unwinding (`address_space`), the tree (`stacks`).
 
 use base::{CodeAddress, FileOffset, Pid, RemoteAddr, StackId};
-use facts::{Fact, Fault, FaultKind, MemorySample, Privilege, Sample, SinkError};
+use facts::{EventSample, Fact, Fault, FaultKind, MemorySample, Privilege, Sample, SinkError};
 
 use super::{Moment, Position, Recorder, Ticked};
 use crate::address_space::CopiedStack;
@@ -61,6 +61,27 @@ impl Recorder<'_> {
         let privilege =
             if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
         self.sink.push(Fact::MemorySample(MemorySample { stack, privilege, ..seen }))
+    }
+
+    /// Counters had counted this much of these events since they were looked at before.
+    pub fn happened(
+        &mut self,
+        at: Moment,
+        counts: &[(u32, u64)],
+        position: Position<'_>,
+    ) -> Result<(), SinkError> {
+        if counts.is_empty() || self.is_paused(at.time) {
+            return Ok(());
+        }
+        let stack = self.stack_at(at, position)?;
+        let privilege =
+            if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
+        let Moment { time, pid, tid, cpu } = at;
+        counts.iter().filter(|(_, weight)| *weight > 0).try_for_each(|(event, weight)| {
+            let (event, weight) = (*event, *weight);
+            let sample = EventSample { time, pid, tid, cpu, stack, privilege, event, weight };
+            self.sink.push(Fact::EventSample(sample))
+        })
     }
 
     /// The stack of the caller of the agent, without the agent's own frames. If the process has ended or executed

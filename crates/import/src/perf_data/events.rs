@@ -1,7 +1,8 @@
 //! What the events of a perf.data file count, and how much time a sample of them is.
 //!
 //! What for: views show CPU time. Of the events that measure it the best is taken: clocks, whose periods are
-//! nanoseconds; else cycles. Samples of any event may have a memory access besides. What not: the records themselves.
+//! nanoseconds; else cycles. Samples of any event may have a memory access besides. All events but clocks and page faults are
+//! counted per function; cycles only next to another, because they show as time. What not: the records themselves.
 //!
 //! Cycles become time by the rate of their own samples. For two successive samples of one thread on one CPU, the time between
 //! them over the period of the second is the duration of a cycle if the thread ran throughout, and more if it waited. So the
@@ -12,12 +13,12 @@
 use std::collections::HashMap;
 
 use base::Nanos;
-use facts::{EventUse, FaultKind, NoteSubject, SourceEvent};
+use facts::{CountedEvent, EventUse, FaultKind, NoteSubject, SourceEvent};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{AttributeDescription, PerfFile};
 use reader::{
-    HardwareEventId, PerfEventType, RawEventRecord, SampleFormat, SamplingPolicy,
-    SoftwareCounterType,
+    AttrFlags, HardwareEventId, PerfEventType, RawEventRecord, ReadFormat, SampleFormat,
+    SamplingPolicy, SoftwareCounterType,
 };
 
 use super::sample::{self, Head};
@@ -78,6 +79,17 @@ struct Event {
     branches: u64,
     /// Loads below so many cycles are no samples of it.
     least_latency: Option<u64>,
+    /// Whether counts of it per function make sense, and its number among the counted events, once that is decided.
+    countable: bool,
+    counted: Option<u32>,
+    /// Samples with a count of it.
+    counts_seen: u64,
+    /// Whether its samples read the counts of its group.
+    reads_group: bool,
+    /// Whether threads inherit it, and whether the kernel is counted.
+    inherits: bool,
+    kernel: bool,
+    ids: Vec<u64>,
 }
 
 /// A sample of numbers, large enough for their median: one of every so many.
@@ -195,8 +207,11 @@ impl Events {
                 event.meaning = Some(Meaning::Time);
             }
         }
-        let tells =
-            |event: &Event| (event.tells_accesses || event.has_branches) && event.samples > 0;
+        self.choose_counted();
+        let tells = |event: &Event| {
+            (event.tells_accesses || event.has_branches) && event.samples > 0
+                || event.counted.is_some()
+        };
         let undecided = |event: &&Event| event.counts.is_some() && event.samples > 0;
         let without_time = taken.is_empty() && !self.list.iter().any(tells);
         if let Some(event) = self.list.iter().find(undecided).filter(|_| without_time) {
@@ -207,6 +222,68 @@ impl Events {
             return Err(names.join(", "));
         }
         Ok(self)
+    }
+
+    /// Numbers the events that are counted per function.
+    fn choose_counted(&mut self) {
+        let read = self.list.iter().any(|event| event.reads_group && event.samples > 0);
+        // A member of a group has no samples of its own, which also makes page faults countable.
+        let seen = |event: &Event| match event.samples {
+            0 => read && event.reads_group && (event.countable || event.faults.is_some()),
+            _ => event.countable,
+        };
+        let not_cycles = |event: &Event| seen(event) && event.counts.is_none();
+        if self.list.iter().any(not_cycles) {
+            let chosen = self.list.iter_mut().filter(|event| seen(event));
+            (0..).zip(chosen).for_each(|(number, event)| event.counted = Some(number));
+        }
+    }
+
+    /// The counted events. A group that is read together has one sampled event.
+    pub(super) fn counted(&self) -> Vec<CountedEvent> {
+        let mut all = Vec::new();
+        // The number of the group, once it has one, and whether it has its sampled event.
+        let mut open: Option<(Option<u32>, bool)> = None;
+        for event in &self.list {
+            let begins = open.is_none_or(|(_, is_sampled)| is_sampled && event.samples > 0);
+            if !event.reads_group || begins {
+                open = Some((None, false));
+            }
+            let (number, is_sampled) = open.get_or_insert((None, false));
+            *is_sampled |= event.samples > 0 || !event.reads_group;
+            let Some(id) = event.counted else { continue };
+            let group = *number.get_or_insert(id);
+            let (name, kernel) = (event.name.clone(), event.kernel);
+            all.push(CountedEvent { id, name, group, kernel });
+        }
+        all
+    }
+
+    /// The ids of each of them, and whether threads inherit it.
+    pub(super) fn ids_of_counted(&self) -> impl Iterator<Item = (&[u64], bool)> {
+        let counted = self.list.iter().filter(|event| event.counted.is_some());
+        counted.map(|event| (event.ids.as_slice(), event.inherits))
+    }
+
+    /// A sample of an event that is counted: what it stands for.
+    pub(super) fn counted_by(&mut self, index: usize, sample: &Head) -> Option<(u32, u64)> {
+        let event = self.list.get_mut(index)?;
+        let (number, period) = (event.counted?, event.period(sample)?);
+        event.counts_seen += 1;
+        Some((number, period))
+    }
+
+    /// A sample had counts of these events.
+    pub(super) fn counted_of_group(&mut self, counts: &[(u32, u64)]) {
+        for event in &mut self.list {
+            let seen = counts.iter().any(|(number, _)| Some(*number) == event.counted);
+            event.counts_seen += u64::from(seen);
+        }
+    }
+
+    /// From the first record to the last.
+    pub(super) fn length(&self) -> Nanos {
+        Nanos(self.last.saturating_sub(self.first))
     }
 
     /// The time since the first record.
@@ -254,7 +331,10 @@ impl Events {
     /// The names of the events, when nothing became of any.
     pub(super) fn nothing(&self) -> Option<String> {
         let used = |event: &Event| {
-            event.meaning == Some(Meaning::Time) || event.accesses > 0 || event.branches > 0
+            event.meaning == Some(Meaning::Time)
+                || event.accesses > 0
+                || event.branches > 0
+                || event.counts_seen > 0
         };
         let names = || self.list.iter().map(Event::in_words).collect::<Vec<_>>().join(", ");
         (!self.list.iter().any(used)).then(names)
@@ -268,7 +348,7 @@ impl Events {
             used_as: event.used_as(),
         });
         imported.source.events = events.collect();
-        imported.elapsed = Nanos(self.last.saturating_sub(self.first));
+        imported.elapsed = self.length();
         let mut weights: Vec<u64> = self
             .list
             .iter_mut()
@@ -338,6 +418,14 @@ impl Event {
             has_branches: has(SampleFormat::BRANCH_STACK),
             branches: 0,
             least_latency: least_latency(&name),
+            countable: countable(&one.attr.type_, &name),
+            counted: None,
+            counts_seen: 0,
+            reads_group: has(SampleFormat::READ)
+                && one.attr.read_format.contains(ReadFormat::GROUP),
+            inherits: one.attr.flags.contains(AttrFlags::INHERIT),
+            kernel: !one.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL),
+            ids: one.ids().to_vec(),
             name,
         }
     }
@@ -350,6 +438,7 @@ impl Event {
             (Some(Meaning::Faults(_)), _) => EventUse::PageFaults,
             (None, true) => EventUse::MemoryAccesses,
             (None, false) if self.branches > 0 => EventUse::Branches,
+            (None, false) if self.counts_seen > 0 => EventUse::Counts,
             (None, false) => EventUse::Nothing,
         }
     }
@@ -411,6 +500,25 @@ fn counts(kind: &PerfEventType, name: &str) -> Option<Counts> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// Whether a sample of the event is a count of something: not of time, of page faults, of accesses, of nothing, and no trace.
+fn countable(kind: &PerfEventType, name: &str) -> bool {
+    const OTHERS: [&str; 8] = [
+        "intel_pt",
+        "intel_bts",
+        "arm_spe",
+        "cs_etm",
+        "ibs_",
+        "mem-loads",
+        "mem-stores",
+        "mem_trans",
+    ];
+    use SoftwareCounterType::{BpfOutput, CpuClock, Dummy, TaskClock};
+    match kind {
+        PerfEventType::Software(CpuClock | TaskClock | Dummy | BpfOutput) => false,
+        _ => super::fault_kind(name).is_none() && !OTHERS.iter().any(|other| name.contains(other)),
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) fn of(file: &PerfFile, first: u64, imported: &mut Imported) -> Record
         kernel: text(file.os_release()),
         architecture: text(file.arch()),
         cpu: text(file.cpu_desc()),
+        cpu_id: identified(&text(file.cpu_id())),
+        cores: cores(file).unwrap_or(0),
         cpus: file.nr_cpus().ok().flatten().map_or(0, |cpus| cpus.nr_cpus_online),
         // In KiB (perf.data-file-format.txt, HEADER_TOTAL_MEM).
         memory_bytes: file.total_mem().ok().flatten().unwrap_or(0).saturating_mul(1024),
@@ -58,6 +60,32 @@ pub(super) fn of(file: &PerfFile, first: u64, imported: &mut Imported) -> Record
         .collect();
     let home = std::env::var_os("HOME").map(PathBuf::from);
     Recorded { build_ids, here, caches: home.map(|home| home.join(".debug")).into_iter().collect() }
+}
+
+/// `GenuineIntel,6,85,4` (tools/perf/arch/x86/util/header.c, `get_cpuid`); others have other forms.
+fn identified(text: &str) -> Option<(String, String)> {
+    let (vendor, numbers) = text.split_once(',')?;
+    let parts: Vec<&str> = numbers.split(',').collect();
+    let sound = parts.len() == 3 && parts.iter().all(|part| part.parse::<u32>().is_ok());
+    sound.then(|| (vendor.to_owned(), parts.join("/")))
+}
+
+/// HEADER_CPU_TOPOLOGY: lists of CPUs by package, then lists of CPUs by core, each with its number and its texts.
+fn cores(file: &PerfFile) -> Option<u32> {
+    let mut rest = file.feature_section_data(Feature::CPU_TOPOLOGY)?;
+    let number = |rest: &mut &[u8]| {
+        let (bytes, after) = rest.split_first_chunk::<4>()?;
+        *rest = after;
+        Some(match file.endian() {
+            Endianness::LittleEndian => u32::from_le_bytes(*bytes),
+            Endianness::BigEndian => u32::from_be_bytes(*bytes),
+        })
+    };
+    for _ in 0..number(&mut rest)? {
+        let length = usize::try_from(number(&mut rest)?).ok()?;
+        rest = rest.get(length..)?;
+    }
+    number(&mut rest)
 }
 
 /// perf's command line. The parser reserves memory for as many words as the file claims: no more than there are bytes.

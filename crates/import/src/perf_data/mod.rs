@@ -7,6 +7,7 @@
 
 mod accesses;
 mod branches;
+mod counts;
 mod events;
 mod header;
 mod machine;
@@ -23,7 +24,8 @@ use base::{Bytes, CpuId, FileOffset, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use collect::address_space::CopiedStack;
 use collect::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
 use facts::{
-    Fact, FaultKind, LostSource, MemorySample, Privilege, Region, RegionKind, Sink, SinkError,
+    EventCount, Fact, FaultKind, LostSource, MemorySample, Privilege, Region, RegionKind, Sink,
+    SinkError,
 };
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord, RawUserRecord, UserRecord};
@@ -31,6 +33,7 @@ use reader::{BranchSampleFormat, CpuMode, EventRecord, RawEventRecord, RecordTyp
 
 use self::accesses::Access;
 use self::branches::Branches;
+use self::counts::Counts;
 use self::events::{Events, Meaning};
 use self::header::{Checked, Mode, Refused};
 use self::sample::{Body, Head};
@@ -95,11 +98,16 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     let known = machine::of(&first.file, events.first(), &mut imported);
     let mut recorder = Recorder::new(sink);
     recorder.recorded_before(known);
+    for event in events.counted() {
+        recorder.push(Fact::CountedEvent(event))?;
+    }
+    let counts = Counts::of(events.ids_of_counted());
     let mut converter = Converter {
         events: &mut events,
         recorder: &mut recorder,
         taken: ImportCounts::default(),
         branches: Branches::default(),
+        counts,
         trace,
     };
     let second = each(path, mode, &mut |_, record| match record {
@@ -108,6 +116,8 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     });
     let second = second.and_then(|read| {
         converter.traced_until(u64::MAX).map_err(Failure::Sink)?;
+        let rest = converter.counts.rest(converter.events.length());
+        converter.push_counts(rest).map_err(Failure::Sink)?;
         Ok(read)
     });
     let Converter { taken, branches, trace, .. } = converter;
@@ -259,6 +269,7 @@ struct Converter<'a, 's> {
     recorder: &'a mut Recorder<'s>,
     taken: ImportCounts,
     branches: Branches,
+    counts: Counts,
     trace: Option<Trace>,
 }
 
@@ -384,7 +395,8 @@ impl Converter<'_, '_> {
         let tells = self.events.tells_accesses(index);
         let access = tells.and_then(|is_ibs| accesses::access(sample, body, is_ibs));
         let has_branches = body.branches.len() > 0;
-        if meaning.is_none() && access.is_none() && !has_branches {
+        let counted = self.counted(index, sample, body);
+        if meaning.is_none() && access.is_none() && !has_branches && counted.is_empty() {
             return Ok(());
         }
         let (Some(pid), Some(tid)) = (sample.pid, sample.tid) else {
@@ -418,6 +430,9 @@ impl Converter<'_, '_> {
         let stack = self.copied(raw, body);
         let user = stack.as_ref().map(|registers| CopiedStack { registers, bytes: body.stack });
         let position = Position { kernel: &kernel, ip, user, chain: &chain };
+        self.recorder.happened(at, &counted, position)?;
+        let stretches = self.counts.due(time);
+        self.push_counts(stretches)?;
         match meaning {
             Some((Meaning::Time, weight)) => {
                 let seen = Ticked { weight: Nanos(weight), cpu_time: None, general: None };
@@ -438,6 +453,24 @@ impl Converter<'_, '_> {
         let position = Position { kernel: &kernel, ip, user, chain: &chain };
         let weight = self.events.accessed(index, sample);
         self.recorder.accessed(accessed(at, index, weight, &access), position)
+    }
+
+    /// What a sample counted: all members of a group that it reads, else its event's period.
+    fn counted(&mut self, index: usize, sample: &Head, body: &Body<'_>) -> Vec<(u32, u64)> {
+        let read = body.read.as_ref();
+        let of_group = read.map(|read| self.counts.take(sample.tid.unwrap_or(0), read));
+        let grouped = read.is_some_and(|read| read.grouped);
+        match of_group.filter(|_| grouped) {
+            Some(counts) => {
+                self.events.counted_of_group(&counts);
+                counts
+            }
+            None => self.events.counted_by(index, sample).into_iter().collect(),
+        }
+    }
+
+    fn push_counts(&mut self, counts: Vec<EventCount>) -> Result<(), SinkError> {
+        counts.into_iter().try_for_each(|count| self.recorder.push(Fact::EventCount(count)))
     }
 
     /// Accesses of the hardware trace before a moment.

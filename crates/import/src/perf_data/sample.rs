@@ -37,6 +37,20 @@ pub(super) struct Body<'a> {
     pub(super) weight: Option<Weight>,
     pub(super) data_source: Option<u64>,
     pub(super) page: Option<u64>,
+    pub(super) read: Option<Counters>,
+}
+
+/// PERF_SAMPLE_READ: what counters had counted then.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counters {
+    /// Of a whole group, not of the sampled event alone.
+    pub(super) grouped: bool,
+    /// For how long they were to count, nanoseconds.
+    pub(super) enabled: Option<u64>,
+    /// For how long they were there.
+    pub(super) running: Option<u64>,
+    /// The id of each event, and its count.
+    pub(super) counts: Vec<(Option<u64>, u64)>,
 }
 
 /// PERF_SAMPLE_WEIGHT or PERF_SAMPLE_WEIGHT_STRUCT.
@@ -104,13 +118,27 @@ impl<'a> ByteReader<'a> {
         Some(Words { bytes, big_endian: self.big_endian })
     }
 
-    /// `values`, `nr` of them with what belongs to each: PERF_SAMPLE_READ.
-    fn skip_read(&mut self, format: ReadFormat, lost: bool) -> Option<()> {
-        let each = 1 + u64::from(format.contains(ReadFormat::ID)) + u64::from(lost);
-        let times = u64::from(format.contains(ReadFormat::TOTAL_TIME_ENABLED))
-            + u64::from(format.contains(ReadFormat::TOTAL_TIME_RUNNING));
-        let values = if format.contains(ReadFormat::GROUP) { self.word()? } else { 1 };
-        self.words(values.checked_mul(each)?.checked_add(times)?).map(|_| ())
+    /// A value with its times, or the number of values, the times, and the values: PERF_SAMPLE_READ.
+    fn counters(&mut self, format: ReadFormat, lost: bool) -> Option<Counters> {
+        let grouped = format.contains(ReadFormat::GROUP);
+        let first = self.word()?;
+        let mut word_if = |wanted| if wanted { self.word().map(Some) } else { Some(None) };
+        let enabled = word_if(format.contains(ReadFormat::TOTAL_TIME_ENABLED))?;
+        let running = word_if(format.contains(ReadFormat::TOTAL_TIME_RUNNING))?;
+        let has_id = format.contains(ReadFormat::ID);
+        let after = usize::from(has_id) + usize::from(lost);
+        let counts = if grouped {
+            let each = after + 1;
+            let words = self.words(first.checked_mul(each as u64)?)?;
+            let one = |at: usize| {
+                Some((words.get(at * each + 1).filter(|_| has_id), words.get(at * each)?))
+            };
+            (0..words.len() / each).filter_map(one).collect()
+        } else {
+            let words = self.words(after as u64)?;
+            vec![(words.get(0).filter(|_| has_id), first)]
+        };
+        Some(Counters { grouped, enabled, running, counts })
     }
 
     fn registers(&mut self, mask: u64) -> Option<Option<Words<'a>>> {
@@ -161,7 +189,7 @@ fn with<'a>(
     let head = begin(raw, &mut rest)?;
     let mut body = Body::default();
     if has(SampleFormat::READ) {
-        rest.skip_read(about.read_format, further.lost)?;
+        body.read = Some(rest.counters(about.read_format, further.lost)?);
     }
     if has(SampleFormat::CALLCHAIN) {
         let count = rest.word()?;

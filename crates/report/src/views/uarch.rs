@@ -1,19 +1,61 @@
-//! `uarch`: the top-down tree of the whole run, from counted events.
+//! `uarch`: the top-down tree of the whole run, from counted events; by code, its first levels and cycles per instruction, from
+//! samples of such events.
 //!
 //! What not: formulas and thresholds (`analysis::uarch`); the counts themselves (`events`).
 
-use analysis::counted::counted;
-use analysis::uarch::{NodeShare, ThresholdState, tree};
-
 use super::Request;
+use super::columns::{names, short_columns};
 use super::events::remarks;
-use super::list::{Columns, PERCENT};
+use super::list::{COUNT, Columns, Figure, PERCENT, PERCENT_ALONE, Unit};
 use crate::table::{Cell, CellStyle, Table};
+use analysis::counted::counted;
+use analysis::uarch::{CodeRow, NodeShare, ThresholdState, Tree, by_code, tree, tree_of_samples};
+
+/// Nodes of the first two levels as columns, with the names that Intel's and AMD's tables give them.
+const NODES: [(Figure, &[&str]); 13] = [
+    (("retiring", "Retiring", PERCENT_ALONE, "retire %"), &["retiring"]),
+    (
+        ("light_operations", "Light Operations", PERCENT_ALONE, ""),
+        &["light_operations", "retiring_fastpath"],
+    ),
+    (
+        ("heavy_operations", "Heavy Operations", PERCENT_ALONE, ""),
+        &["heavy_operations", "retiring_microcode"],
+    ),
+    (("frontend_bound", "Front-End Bound", PERCENT_ALONE, "front %"), &["frontend_bound"]),
+    (
+        ("fetch_latency", "Front-End Latency", PERCENT_ALONE, ""),
+        &["fetch_latency", "frontend_bound_latency"],
+    ),
+    (
+        ("fetch_bandwidth", "Front-End Bandwidth", PERCENT_ALONE, ""),
+        &["fetch_bandwidth", "frontend_bound_bandwidth"],
+    ),
+    (("bad_speculation", "Bad Speculation", PERCENT_ALONE, "spec %"), &["bad_speculation"]),
+    (
+        ("branch_mispredicts", "Branch Mispredict", PERCENT_ALONE, ""),
+        &["branch_mispredicts", "bad_speculation_mispredicts"],
+    ),
+    (
+        ("machine_clears", "Machine Clears", PERCENT_ALONE, ""),
+        &["machine_clears", "bad_speculation_pipeline_restarts"],
+    ),
+    (("backend_bound", "Back-End Bound", PERCENT_ALONE, "back %"), &["backend_bound"]),
+    (
+        ("memory_bound", "Memory Bound", PERCENT_ALONE, "memory %"),
+        &["memory_bound", "backend_bound_memory"],
+    ),
+    (("core_bound", "Core Bound", PERCENT_ALONE, ""), &["core_bound", "backend_bound_cpu"]),
+    (("smt_contention", "SMT Contention", PERCENT_ALONE, ""), &["smt_contention"]),
+];
 
 pub(crate) fn uarch(request: &Request<'_>) -> Table {
+    if !request.options.group.is_empty() {
+        return of_code(request);
+    }
     let recording = request.profile.recording;
     let mut notes = Vec::new();
-    let (nodes, empty) = match tree(recording) {
+    let (nodes, empty) = match found(request) {
         Ok(tree) => {
             notes.extend(cycles_per_instruction(request));
             let cpu = tree.cpu;
@@ -36,6 +78,82 @@ pub(crate) fn uarch(request: &Request<'_>) -> Table {
             &nodes,
         )
     }
+}
+
+/// From counts where they are known, of chosen code from samples.
+fn found(request: &Request<'_>) -> Result<Tree, String> {
+    let of_samples = || tree_of_samples(request.profile, request.selection);
+    let sampled = !request.profile.recording.event_samples.is_empty();
+    match request.everything() {
+        true => tree(request.profile.recording)
+            .or_else(|why| if sampled { of_samples() } else { Err(why) }),
+        false if sampled => of_samples(),
+        false => Err("the tree of a part of the run needs samples of its events".to_owned()),
+    }
+}
+
+fn of_code(request: &Request<'_>) -> Table {
+    let keys = request.options.group.as_slice();
+    let found = by_code(request.profile, request.selection, keys);
+    let mut notes = Vec::new();
+    let (rows, paths, empty) = match &found {
+        Ok(found) => {
+            notes.push(match &found.table {
+                Ok(cpu) => format!(
+                    "From samples of events. Shares are of pipeline slots; formulas and thresholds are the maker's for {cpu}."
+                ),
+                Err(why) => format!("From samples of events. No top-down tree: {why}."),
+            });
+            (found.rows.as_slice(), found.paths.as_ref(), request.empty("samples of events"))
+        }
+        Err(why) => (&[][..], None, format!("n/a: {why}.")),
+    };
+    let mut columns = Columns::by(request, keys, paths, |row: &CodeRow| (&row.key, row.place));
+    columns.figure("clockticks", "Clockticks", COUNT, "", |row| &row.cycles);
+    columns.figure("cycles_percent", "Share of cycles", PERCENT, "cycles %", |row| {
+        &row.cycles_percent
+    });
+    columns.figure("instructions", "Instructions retired", COUNT, "", |row| &row.instructions);
+    let ratio = Unit("ratio", CellStyle::Count);
+    columns.figure("cpi", "CPI rate", ratio, "CPI", |row| &row.cpi);
+    for ((key, label, unit, heading), names) in NODES {
+        columns.cell(key, label, unit, heading, move |row| {
+            let node = row.nodes.iter().find(|node| names.contains(&node.name));
+            node.map_or(Cell::Missing, |node| Cell::metric(node.share.clone()))
+        });
+    }
+    columns.name("flagged", "Over its threshold", CellStyle::Text, "over", |row| {
+        Cell::text_or_missing(flagged(&row.nodes).as_deref())
+    });
+    columns.name("samples", "Samples of cycles", CellStyle::Number, "", |row| {
+        Cell::Number(row.samples)
+    });
+    columns.show(&["cycles_percent", "cpi"]);
+    if rows.iter().any(|row| row.nodes.iter().any(|node| node.share.value.is_some())) {
+        columns.show(&["retiring", "backend_bound", "memory_bound", "frontend_bound"]);
+        columns.show(&["bad_speculation"]);
+    }
+    if rows.iter().any(|row| flagged(&row.nodes).is_some()) {
+        columns.show(&["flagged"]);
+    }
+    columns.text.extend(short_columns(keys, keys));
+    notes.extend(remarks(request.profile.recording));
+    let title = format!("cycles per instruction and pipeline slots by {}", names(keys));
+    Table { notes, empty, ..columns.table(request, "uarch", &title, rows) }
+}
+
+/// The deepest nodes that are over their thresholds.
+fn flagged(nodes: &[NodeShare]) -> Option<String> {
+    let over = |node: &&NodeShare| node.over == Some(ThresholdState::Yes);
+    let deepest = |node: &&NodeShare| {
+        let below = |other: &NodeShare| {
+            other.path.len() > node.path.len() && other.path.starts_with(&node.path)
+        };
+        !nodes.iter().any(|other| over(&other) && below(other))
+    };
+    let titles = nodes.iter().filter(over).filter(deepest);
+    let titles: Vec<&str> = titles.filter_map(|node| node.path.last().copied()).collect();
+    (!titles.is_empty()).then(|| titles.join(", "))
 }
 
 fn columns<'a>() -> Columns<'a, NodeShare> {

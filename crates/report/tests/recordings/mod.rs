@@ -1,11 +1,13 @@
 //! The recordings that the golden tests render.
 
 use base::{CpuId, Nanos, Pid, Tid};
+mod counted_code;
 mod heap;
 mod objects;
 mod pace;
 mod sampled;
 
+pub use counted_code::counted_code;
 pub use heap::{heap, heap_by_lot};
 pub use objects::{objects, touched, waited};
 pub use pace::pace;

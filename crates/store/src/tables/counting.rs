@@ -16,3 +16,14 @@ row!(EventCount = "event_counts", since 11, Always {
     enabled: "enabled_ns";
     running: "running_ns";
 });
+
+row!(EventSample = "event_samples", since 12, Bulk {
+    time: "time_ns", Rising;
+    pid: "pid";
+    tid: "tid";
+    cpu: "cpu";
+    stack: "stack";
+    privilege: "privilege";
+    event: "event";
+    weight: "weight";
+});

@@ -71,6 +71,8 @@ pub(super) fn stacks_exist(subject: &Subject<'_>, report: &mut Report) {
     let faults = recording.faults.iter().map(|fault| ("fault", fault.time, fault.stack));
     let accesses = recording.memory_samples.iter();
     let faults = faults.chain(accesses.map(|one| ("sampled access", one.time, one.stack)));
+    let events = recording.event_samples.iter();
+    let faults = faults.chain(events.map(|one| ("sample of an event", one.time, one.stack)));
     let loops = recording.branch_loops.iter().flat_map(|one| [one.branch, one.head]);
     let faults = faults.chain(loops.map(|stack| ("loop of branches", Nanos(0), stack)));
     let blocks = recording.allocations.iter().map(|block| ("heap block", block.time, block.stack));

@@ -18,6 +18,8 @@ pub(super) fn times_within_run(subject: &Subject<'_>, report: &mut Report) {
     let accesses = recording.memory_samples.iter();
     let counts = recording.event_counts.iter().map(|fact| ("count of an event", fact.time));
     let faults = faults.chain(accesses.map(|one| ("sampled access", one.time))).chain(counts);
+    let events = recording.event_samples.iter();
+    let faults = faults.chain(events.map(|one| ("sample of an event", one.time)));
     let mappings = recording.mappings.iter().map(|fact| ("mapping", fact.time));
     let threads = recording.thread_events.iter().map(|fact| ("thread event", fact.time));
     let lost = recording.lost.iter().map(|fact| ("loss", fact.time));
@@ -97,7 +99,8 @@ pub(super) fn sorted_by_time(subject: &Subject<'_>, report: &mut Report) {
     let samples = recording.samples.windows(2).map(|pair| (pair[0].time, pair[1].time));
     let faults = recording.faults.windows(2).map(|pair| (pair[0].time, pair[1].time));
     let accesses = recording.memory_samples.windows(2).map(|pair| (pair[0].time, pair[1].time));
-    let all = samples.chain(faults).chain(accesses);
+    let events = recording.event_samples.windows(2).map(|pair| (pair[0].time, pair[1].time));
+    let all = samples.chain(faults).chain(accesses).chain(events);
     for (before, after) in all.filter(|(before, after)| before > after) {
         report.add(|| format!("{} ns comes before {} ns", before.0, after.0));
     }
@@ -109,6 +112,8 @@ pub(super) fn weights_positive(subject: &Subject<'_>, report: &mut Report) {
     let faults = recording.faults.iter().map(|fact| ("fault", fact.time, fact.weight));
     let accesses = recording.memory_samples.iter();
     let faults = faults.chain(accesses.map(|one| ("sampled access", one.time, one.weight)));
+    let events = recording.event_samples.iter();
+    let faults = faults.chain(events.map(|one| ("sample of an event", one.time, one.weight)));
     for (what, time, _) in samples.chain(faults).filter(|(_, _, weight)| *weight == 0) {
         report.add(|| format!("the {what} at {} ns weighs nothing", time.0));
     }
@@ -150,6 +155,11 @@ pub(super) fn event_counts_proper(subject: &Subject<'_>, report: &mut Report) {
                 let (of, for_) = (one.running.0, one.enabled.0);
                 format!("event {} of {}: {of} ns of {for_} with a counter", one.event, events.len())
             });
+        }
+    }
+    for one in &subject.recording.event_samples {
+        if one.event as usize >= events.len() {
+            report.add(|| format!("a sample of event {} of {}", one.event, events.len()));
         }
     }
 }

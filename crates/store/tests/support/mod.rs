@@ -11,12 +11,12 @@ use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
     BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CountedEvent, Counter,
-    CounterKind, DataSource, EventCount, ExitKind, Fact, Fault, FaultKind, Frame, Gauge, GaugeKind,
-    Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry,
-    Lost, LostSource, Mapping, Mark, MarkKind, MarkedLength, MarkedPass, MarkedRegion,
-    MemorySample, Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime,
-    NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording, Records, Region, RegionEnd,
-    RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target,
+    CounterKind, DataSource, EventCount, EventSample, ExitKind, Fact, Fault, FaultKind, Frame,
+    Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Mark, MarkKind, MarkedLength, MarkedPass,
+    MarkedRegion, MemorySample, Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome,
+    NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording, Records, Region,
+    RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target,
     ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
@@ -513,7 +513,11 @@ fn accesses() -> Vec<Fact> {
         enabled: Nanos(5),
         ..EventCount::default()
     };
+    let MemorySample { time, pid, tid, cpu, stack, privilege, weight, .. } = known;
+    let sampled = EventSample { time, pid, tid, cpu, stack, privilege, event: 0, weight };
     vec![
+        Fact::EventSample(sampled),
+        Fact::EventSample(EventSample { cpu: None, stack: None, ..sampled }),
         Fact::MemorySample(known),
         Fact::MemorySample(unknown),
         Fact::BranchLoop(looped),

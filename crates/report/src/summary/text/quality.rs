@@ -65,6 +65,7 @@ pub(super) fn quality(summary: &Summary, page: &mut Page) {
             facts::EventUse::MemoryAccesses => "shown as memory accesses",
             facts::EventUse::CpuTimeAndMemoryAccesses => "shown as CPU time and memory accesses",
             facts::EventUse::Branches => "shown as loops",
+            facts::EventUse::Counts => "counted per function",
             facts::EventUse::Nothing if event.samples == 0 => continue,
             facts::EventUse::Nothing => "not shown",
         };
