@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Bytes;
 use collect::bursts::BurstOptions;
-use collect::counting::Choice;
+use collect::counting::{Choice, SampleRate};
 use facts::{Analysis, SamplingMethod};
 use machine::events::EventCode;
 use machine::pmu::Pmu;
@@ -77,7 +77,7 @@ pub const KNOBS: [Knob; 14] = [
         set: |_, value| one_of(value, &[("auto", ()), ("hw-tracing", ())]) },
     Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", used_by: ACCESSES, about: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses",
         set: |settings, value| { settings.objects = value.parse().ok()?; Some(()) } },
-    Knob { name: "event-config", default: "", vtune: "event-config", used_by: ALL, about: "events to count, with commas between them: page-faults, cycles, cpu/event=0x3c,umask=0x1/; {A,B} are counted at the same times; `report events` shows them",
+    Knob { name: "event-config", default: "", vtune: "event-config", used_by: ALL, about: "events to count, with commas between them: page-faults, cycles, cpu/event=0x3c,umask=0x1/; {A,B} are counted at the same times, A:sa=N takes a sample of the code per N; `report events` shows them",
         set: |_, _| Some(()) }, // `parse` sets it: it has errors of its own.
     Knob { name: "dram-bandwidth-limits", default: "true", vtune: "dram-bandwidth-limits", used_by: ALL, about: "true: measure this machine once, after the first run (about 16 s), and read the memory's speed before and after each (0.07 s each)",
         set: |settings, value| { settings.calibrate = value.parse().ok()?; Some(()) } },
@@ -239,18 +239,32 @@ fn events(text: &str) -> Result<Vec<Vec<Choice>>, Failure> {
     // Reading what the machine has costs some milliseconds.
     let pmus = if groups.is_empty() { Vec::new() } else { calibrate::counters().pmus };
     let known = |name: String| {
-        choice(&name, &name, &pmus).ok_or_else(|| {
-            let text = format!("knob event-config: there is no event '{name}' here");
-            Failure::usage(text).hint("for example: cycles, page-faults, PMU/EVENT/")
+        let (event, sampled) = sampled(&name)?;
+        let found = choice(event, event, &pmus).map(|choice| Choice { sampled, ..choice });
+        found.ok_or_else(|| {
+            let text = format!("knob event-config: there is no event '{event}' here");
+            Failure::usage(text)
+                .hint("for example: cycles, page-faults, PMU/EVENT/, cycles:sa=2000003")
         })
     };
     groups.into_iter().map(|group| group.into_iter().map(known).collect()).collect()
 }
 
+/// `EVENT:sa=N`, as VTune writes it: an event that takes a sample of the code per N occurrences.
+fn sampled(text: &str) -> Result<(&str, Option<SampleRate>), Failure> {
+    let Some((event, digits)) = text.rsplit_once(":sa=") else { return Ok((text, None)) };
+    match digits.parse().ok().filter(|period| *period > 0) {
+        Some(period) => Ok((event, Some(SampleRate::Period(period)))),
+        None => Err(Failure::usage(format!(
+            "knob event-config: '{text}': a sample after how many? sa=2000003 is one per 2,000,003"
+        ))),
+    }
+}
+
 /// An event to count, by a name for people.
 pub fn choice(name: &str, event: &str, pmus: &[Pmu]) -> Option<Choice> {
     let EventCode { pmu, config, only_in_kernel } = machine::events::resolve(event, pmus)?;
-    Some(Choice { name: name.to_owned(), pmu, config, only_in_kernel })
+    Some(Choice { name: name.to_owned(), pmu, config, only_in_kernel, sampled: None })
 }
 
 fn bytes(text: &str, least: u64) -> Option<Bytes> {
@@ -309,9 +323,17 @@ mod tests {
             of("task-clock,{cycles,instructions},branches"),
             expected(&[&["task-clock"], &["cycles", "instructions"], &["branches"]])
         );
-        for wrong in ["{cycles", "cpu/event=1", "cycles,cyclos"] {
+        for wrong in ["{cycles", "cpu/event=1", "cycles,cyclos", "cycles:sa=0", "cycles:sa=often"] {
             assert_eq!(of(wrong), Err(()), "{wrong}");
         }
+        let sampled: Vec<_> = events("page-faults:sa=7,cycles")
+            .unwrap_or_default()
+            .into_iter()
+            .flatten()
+            .map(|one| (one.name, one.sampled))
+            .collect();
+        let period = Some(SampleRate::Period(7));
+        assert_eq!(sampled, [("page-faults".to_owned(), period), ("cycles".to_owned(), None)]);
     }
 
     #[test]

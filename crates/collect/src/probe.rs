@@ -108,6 +108,7 @@ fn sampling(cpus: &[CpuId]) -> Ability {
             wait_stack_rate: None,
             start_paused: false,
             wakes: None,
+            counted: Vec::new(),
         };
         PerfSampler::on_launch(child, &settings).map(|sampler| sampler.sees_kernel())
     });

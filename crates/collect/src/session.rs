@@ -65,7 +65,7 @@ pub struct Options {
     pub kernel: bool,
     /// Record which memory is mapped.
     pub regions: bool,
-    /// Groups of events to count.
+    /// Groups of events to count, and events that take samples.
     pub events: Vec<Vec<Choice>>,
     /// Variables added to the environment of a program that we start.
     pub environment: Vec<(OsString, OsString)>,
@@ -374,7 +374,7 @@ fn open_control(options: &Options) -> (Option<Control>, Vec<String>) {
 }
 
 fn counts(options: &Options) -> bool {
-    !options.events.is_empty()
+    options.events.iter().flatten().any(|event| event.sampled.is_none())
 }
 
 /// Refuses a process that cannot be profiled; returns a descriptor that becomes readable at the process's end.

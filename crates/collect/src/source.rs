@@ -43,6 +43,14 @@ impl Source {
         }
     }
 
+    /// Names the counted events that take samples. Returns their number.
+    pub fn announce_counted(&self, recorder: &mut Recorder<'_>) -> Result<u32, SinkError> {
+        match self {
+            Source::Perf(sampler) => sampler.announce_counted(recorder),
+            Source::Ptrace(_) | Source::Proc => Ok(0),
+        }
+    }
+
     /// Ends all observation.
     pub fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         match self {
@@ -165,6 +173,13 @@ fn settings(options: &Options) -> Settings {
         fault_rate: most(FAULT_RATE),
         cpus: options.cpus.clone(),
         start_paused: options.start_paused,
+        counted: options
+            .events
+            .iter()
+            .flatten()
+            .filter(|one| one.sampled.is_some())
+            .cloned()
+            .collect(),
         wait_stack_rate: options.follow_waits.then(|| most(WAIT_STACK_RATE)),
         wakes: if options.follow_waits {
             WakingTracepoint::find().map(|tracepoint| (tracepoint, most(WAKE_RATE)))

@@ -33,6 +33,10 @@ FIXED = {
 # Parts of the register PERF_METRICS (arch/x86/events/intel/core.c, "topdown").
 PERF_METRICS = ["retiring", "bad_speculation", "frontend_bound", "backend_bound", "heavy_operations",
                 "branch_mispredicts", "fetch_latency", "memory_bound"]
+# Events of common counters that count what parts of PERF_METRICS do: these can be sampled, that register cannot.
+SAMPLED = ["TOPDOWN.SLOTS_P", "UOPS_RETIRED.SLOTS", "IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE",
+           "TOPDOWN.BACKEND_BOUND_SLOTS", "TOPDOWN.BAD_SPEC_SLOTS", "TOPDOWN.BR_MISPREDICT_SLOTS",
+           "TOPDOWN.MEMORY_BOUND_SLOTS"]
 MODIFIERS = {"c": "cmask", "u": "umask", "e": "edge", "i": "inv"}
 MSRS = {0x1A6: "offcore_rsp", 0x1A7: "offcore_rsp", 0x3F7: "frontend", 0x3F6: "ldlat"}
 
@@ -121,6 +125,13 @@ def tables(folder, name, perfmon):
                 counted.append(word)
     for name in dict.fromkeys(counted):
         lines.append(("event", name, encoding(name, events)))
+    if any(name.startswith("perf_metrics.") for name in counted):
+        taken = set()
+        for name in map(str.lower, SAMPLED):
+            terms = encoding(name, events) if name in events else None
+            if terms and terms not in taken:
+                taken.add(terms)
+                lines.append(("sampled", name, terms))
     return lines
 
 
@@ -129,7 +140,8 @@ def main():
     mapping = (perfmon / "mapfile.csv").read_text().splitlines()
     print("# The top-down tree of Intel's cores. Made by generate.py; not to be edited. Fields are separated by tabs:")
     print("#   cpu LETTER NAME MODELS, then lines for the CPUs with these LETTERS:")
-    print("#   node LETTERS NAME PARENT SHARE-OF THRESHOLD FORMULA; value LETTERS NAME FORMULA; event LETTERS NAME TERMS")
+    print("#   node LETTERS NAME PARENT SHARE-OF THRESHOLD FORMULA; value LETTERS NAME FORMULA; event LETTERS NAME TERMS;")
+    print("#   sampled LETTERS NAME TERMS: takes the place of a part of PERF_METRICS where events are sampled")
     print("#   MODELS are FAMILY-MODEL or FAMILY-MODEL-[STEPPINGS], in hexadecimal, with spaces between them.")
     print("# From https://github.com/intel/perfmon, under this licence:\n#")
     for line in (perfmon / "LICENSE").read_text().strip().splitlines():

@@ -35,6 +35,25 @@ pub struct Choice {
     pub config: [u64; 3],
     /// Happens only in the kernel: where that may not be counted, it would count 0.
     pub only_in_kernel: bool,
+    /// Takes samples of the code, so often.
+    pub sampled: Option<SampleRate>,
+}
+
+/// How often an event takes a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SampleRate {
+    /// Once per so many occurrences.
+    Period(u64),
+    /// About so many times a second: the kernel adapts the period.
+    Hertz(u64),
+}
+
+impl Choice {
+    /// Whether it is an event of the kernel itself, whose samples at an adapted rate carry the next period.
+    pub(crate) fn is_of_kernel_at_adapted_rate(&self) -> bool {
+        let adapted = matches!(self.sampled, Some(SampleRate::Hertz(_)));
+        adapted && self.pmu == sys::perf::PERF_TYPE_SOFTWARE
+    }
 }
 
 /// Between two readings at first.
@@ -96,6 +115,8 @@ struct Group {
 
 /// Open groups.
 pub struct Counting {
+    /// The number of its first event, and of its first group.
+    first: u32,
     groups: Vec<Group>,
     kernel: bool,
     announced: bool,
@@ -142,6 +163,7 @@ impl Counting {
     /// With the kernel where that is allowed, else of the program alone. The second value says why nothing may be counted.
     fn open(targets: &Targets<'_>, wanted: &[Vec<Choice>]) -> (Counting, Option<OpenError>) {
         let mut counting = Counting {
+            first: 0,
             groups: Vec::new(),
             kernel: true,
             announced: false,
@@ -180,7 +202,10 @@ impl Counting {
 
     fn open_all(&mut self, targets: &Targets<'_>, wanted: &[Vec<Choice>]) -> Result<(), OpenError> {
         let all = targets.all();
-        let mut left: VecDeque<Vec<Choice>> = wanted.iter().cloned().collect();
+        let without_samples = |group: &Vec<Choice>| -> Vec<Choice> {
+            group.iter().filter(|choice| choice.sampled.is_none()).cloned().collect()
+        };
+        let mut left: VecDeque<Vec<Choice>> = wanted.iter().map(without_samples).collect();
         let mut unknown = Vec::new();
         while let Some(choices) = left.pop_front() {
             let mut group =
@@ -259,16 +284,21 @@ impl Counting {
         Ok(tried)
     }
 
+    /// Events with numbers below this are announced by another.
+    #[must_use]
+    pub fn after(self, first: u32) -> Counting {
+        Counting { first, ..self }
+    }
+
     /// Reads all groups if that is due, and pushes what came since the last time.
     pub fn look(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        let pause = if now < FIRST { OFTEN } else { SELDOM };
-        if now - self.last < pause { Ok(()) } else { self.read(now, recorder) }
+        if now - self.last < pause(now) { Ok(()) } else { self.read(now, recorder) }
     }
 
     fn read(&mut self, now: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.last = now;
         self.announce(recorder)?;
-        let mut event = 0_u32;
+        let mut event = self.first;
         for group in &mut self.groups {
             let counts = vec![0; group.choices.len()];
             let mut sum = GroupCounts { counts, ..GroupCounts::default() };
@@ -303,8 +333,8 @@ impl Counting {
         let of_group = |(group, one): (u32, &Group)| -> Vec<(u32, String)> {
             one.choices.iter().map(|choice| (group, choice.name.clone())).collect()
         };
-        let named = (0_u32..).zip(&self.groups).flat_map(of_group);
-        for (id, (group, name)) in (0_u32..).zip(named) {
+        let named = (self.first..).zip(&self.groups).flat_map(of_group);
+        for (id, (group, name)) in (self.first..).zip(named) {
             let kernel = self.kernel;
             recorder.push(Fact::CountedEvent(CountedEvent { id, name, group, kernel }))?;
         }
@@ -339,6 +369,11 @@ impl Counting {
         }
         Ok(self.notes)
     }
+}
+
+/// Between two readings of counters, at this time.
+pub(crate) fn pause(now: Nanos) -> Nanos {
+    if now < FIRST { OFTEN } else { SELDOM }
 }
 
 /// What could be opened of a group.

@@ -69,7 +69,13 @@ fn two_counters(attr: &Attr, target: OpenTarget) -> io::Result<OwnedFd> {
 }
 
 fn choice(name: &str, config: u64) -> Choice {
-    Choice { name: name.to_owned(), pmu: 4, config: [config, 0, 0], only_in_kernel: false }
+    Choice {
+        name: name.to_owned(),
+        pmu: 4,
+        config: [config, 0, 0],
+        only_in_kernel: false,
+        sampled: None,
+    }
 }
 
 fn with_kernel<T>(

@@ -9,6 +9,7 @@
 //!                        context-switches   (samples with the stack of a waiting thread,    -> the same ring
 //!                                            and major-faults announces every switch; where switches are recorded)
 //!                        sched:sched_waking (samples of threads that wake another; likewise)  -> the same ring
+//!                        counted events     (samples of the code, where they are wanted)      -> the same ring
 //!   per thread, any CPU: task-clock, context-switches, cpu-migrations                        counting only
 //! ```
 //! What not: reading the rings (`mod`). Inherited events with a ring exist per CPU only: the kernel refuses to map
@@ -29,13 +30,15 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::FaultKind;
 use sys::perf::{Attr, Counting, Event, Flag, OpenTarget, Ring, SoftwareEvent};
 
-use self::attr::{announcing, clock_attr, fault_attr, sampling};
+use self::attr::{announcing, clock_attr, counted_attr, fault_attr, sampling};
 pub use self::error::OpenError;
 pub(crate) use self::error::libc_errno;
 use self::ring::map_ring;
 use super::clocks::{Clock, SLOWER};
+use super::counted::CountedEvents;
 use super::record::ClockIds;
 use super::wakeups::WakingTracepoint;
+use crate::counting::Choice;
 
 /// What the collection records.
 #[derive(Clone, Debug)]
@@ -54,6 +57,8 @@ pub struct Settings {
     pub wakes: Option<(WakingTracepoint, u64)>,
     /// A program that we start is not observed at first: only what announces mappings, births and deaths begins with it.
     pub start_paused: bool,
+    /// Events that take samples of the code.
+    pub counted: Vec<Choice>,
 }
 
 /// The stream of a ring's record.
@@ -71,6 +76,8 @@ pub enum Stream {
     Switches,
     /// Stacks of threads that wake another.
     Wakes,
+    /// Samples of a counted event, by its number.
+    Counted(u32),
 }
 
 /// Exact totals; `None` where the kernel does not let us count.
@@ -117,6 +124,8 @@ pub struct Opened {
     /// The tracepoint of wakes, where its events are open.
     pub(super) waking: Option<WakingTracepoint>,
     counters: Vec<(SoftwareEvent, Event)>,
+    /// Events that take samples of the code, by number.
+    pub(super) counted: Vec<(u32, Event)>,
     /// The rings, one per CPU.
     pub(super) rings: Vec<Ring>,
     /// Event ids.
@@ -192,6 +201,7 @@ impl Opened {
             switches: Vec::new(),
             waking: None,
             counters: Vec::new(),
+            counted: Vec::new(),
             rings: Vec::new(),
             streams: HashMap::new(),
             clock_ids: ClockIds::default(),
@@ -270,6 +280,7 @@ impl Opened {
                 self.open_slow_clock(settings, flags, target, owner)?;
             }
             self.open_switches(settings, flags, target, owner)?;
+            self.open_counted(settings, flags, target, owner)?;
             for (kind, event) in [
                 (FaultKind::Minor, SoftwareEvent::MinorFaults),
                 (FaultKind::Major, SoftwareEvent::MajorFaults),
@@ -351,6 +362,7 @@ impl Opened {
     pub(super) fn pause(&self, paused: bool, clock: Clock) {
         let counting = if paused { Counting::Off } else { Counting::On };
         let counters = self.counters.iter().map(|(_, event)| event);
+        let counters = counters.chain(self.counted.iter().map(|(_, event)| event));
         for event in self.switches.iter().chain(counters).chain(self.minor_events()) {
             let _ = event.set(counting);
         }
@@ -432,10 +444,53 @@ impl Opened {
         Ok(())
     }
 
+    /// Opens counted events that take samples. Those that are not there, or may not be counted, are left out.
+    fn open_counted(
+        &mut self,
+        settings: &Settings,
+        flags: &[Flag],
+        target: OpenTarget,
+        owner: Option<usize>,
+    ) -> Result<(), OpenError> {
+        for (number, choice) in (0_u32..).zip(&settings.counted) {
+            // It would count 0.
+            if choice.only_in_kernel && !self.sees_kernel {
+                continue;
+            }
+            let attr = counted_attr(choice, settings).flags(flags);
+            let event = match sys::perf::open_counting_lost(&attr, target) {
+                Ok(event) => event,
+                // The time is sampled all the same.
+                Err(_) => continue,
+            };
+            if let Some(owner) = owner {
+                event.send_records_to(&self.clocks[owner])?;
+            }
+            self.streams.insert(event.id()?, Stream::Counted(number));
+            self.counted.push((number, event));
+        }
+        Ok(())
+    }
+
+    /// Gives the events that are there numbers without gaps.
+    pub(super) fn number_counted(&mut self, settings: &Settings) -> CountedEvents {
+        let (events, numbers) =
+            CountedEvents::new(&settings.counted, &self.counted, self.sees_kernel);
+        let new = |old: u32| numbers.get(old as usize).copied().flatten().unwrap_or(old);
+        self.counted.iter_mut().for_each(|(number, _)| *number = new(*number));
+        for stream in self.streams.values_mut() {
+            if let Stream::Counted(number) = stream {
+                *number = new(*number);
+            }
+        }
+        events
+    }
+
     fn all(&self) -> impl Iterator<Item = &Event> {
         let faults = self.faults.iter().map(|(_, event)| event);
         let sampled = self.clocks.iter().chain(faults).chain(&self.switches);
-        sampled.chain(self.counters.iter().map(|(_, event)| event))
+        let counted = self.counted.iter().map(|(_, event)| event);
+        sampled.chain(counted).chain(self.counters.iter().map(|(_, event)| event))
     }
 
     /// The events that own a ring.
@@ -455,7 +510,8 @@ impl Opened {
         let of =
             |kind| self.faults.iter().filter(move |(one, _)| *one == kind).map(|(_, event)| event);
         let clocks = self.clocks.iter().chain(&self.slow_clocks).chain(&self.cpu_clocks);
-        let samples = clocks.chain(of(FaultKind::Major));
+        let counted = self.counted.iter().map(|(_, event)| event);
+        let samples = clocks.chain(counted).chain(of(FaultKind::Major));
         (samples.filter_map(Event::lost).sum(), of(FaultKind::Minor).filter_map(Event::lost).sum())
     }
 

@@ -4,9 +4,12 @@
 //! timer. What not: what to do when it is refused (`source`).
 
 mod clocks;
+mod counted;
 mod events;
 mod fault_windows;
 mod record;
+#[cfg(test)]
+mod simulated_tests;
 mod switches;
 mod wakeups;
 
@@ -18,6 +21,7 @@ use base::{CpuId, Nanos, Pid, ThreadId, Tid};
 use facts::{FaultKind, LostSource, SinkError, Waker};
 
 use clocks::Clocks;
+use counted::CountedEvents;
 pub(crate) use events::libc_errno;
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
@@ -54,6 +58,10 @@ pub struct PerfSampler {
     fault_windows: Option<FaultWindows>,
     /// Which clock samples; `None` where there is only one.
     clocks: Option<Clocks>,
+    /// Counted events that take samples.
+    counted: CountedEvents,
+    /// How often the kernel stopped events that took too many samples.
+    throttled: u64,
     /// Kept between samples, to save an allocation each.
     kernel_chain: Vec<u64>,
     /// While nothing is to be observed: the major faults until then.
@@ -65,7 +73,8 @@ pub struct PerfSampler {
 impl PerfSampler {
     /// Opens the events on a launched child that still waits: they begin with its execve.
     pub fn on_launch(child: Pid, settings: &Settings) -> Result<PerfSampler, OpenError> {
-        let mut sampler = Opened::on_launch(child, settings).map(PerfSampler::new)?;
+        let mut sampler =
+            Opened::on_launch(child, settings).map(|opened| PerfSampler::new(opened, settings))?;
         sampler.fault_windows = Some(FaultWindows::new());
         if settings.wait_stack_rate.is_some() {
             let mut tracker = SwitchTracker::new(sampler.sees_kernel());
@@ -86,7 +95,8 @@ impl PerfSampler {
 
     /// Opens the events on all threads of a running process.
     pub fn on_running(threads: &[Tid], settings: &Settings) -> Result<PerfSampler, OpenError> {
-        let mut sampler = Opened::on_running(threads, settings).map(PerfSampler::new)?;
+        let mut sampler = Opened::on_running(threads, settings)
+            .map(|opened| PerfSampler::new(opened, settings))?;
         if settings.wait_stack_rate.is_some() {
             let mut tracker = SwitchTracker::new(sampler.sees_kernel());
             for tid in threads {
@@ -100,10 +110,11 @@ impl PerfSampler {
 
     /// Opens the events on everything that runs on the CPUs, except the idle threads.
     pub fn on_machine(settings: &Settings) -> Result<PerfSampler, OpenError> {
-        Opened::on_machine(settings).map(PerfSampler::new)
+        Opened::on_machine(settings).map(|opened| PerfSampler::new(opened, settings))
     }
 
-    fn new(mut events: Opened) -> PerfSampler {
+    fn new(mut events: Opened, settings: &Settings) -> PerfSampler {
+        let counted = events.number_counted(settings);
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);
         let clock_ids = std::mem::take(&mut events.clock_ids);
@@ -126,6 +137,8 @@ impl PerfSampler {
             left_out: None,
             fault_windows: None,
             clocks,
+            counted,
+            throttled: 0,
             kernel_chain: Vec::new(),
             paused: None,
             unseen_major: 0,
@@ -150,6 +163,12 @@ impl PerfSampler {
         self.waking.is_some()
     }
 
+    /// Names the counted events that take samples, before any of these. Returns their number.
+    pub fn announce_counted(&self, recorder: &mut Recorder<'_>) -> Result<u32, SinkError> {
+        self.counted.announce(recorder)?;
+        Ok(u32::try_from(self.counted.len()).unwrap_or(u32::MAX))
+    }
+
     /// Descriptors that become readable when records wait.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.events.ring_owners().map(AsFd::as_fd)
@@ -164,6 +183,7 @@ impl PerfSampler {
         if self.paused.is_none() {
             self.adapt(now, recorder);
         }
+        self.counted.read(now - self.start, false, &self.events.counted, recorder)?;
         match &mut self.switches {
             Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
             None => Ok(()),
@@ -254,8 +274,22 @@ impl PerfSampler {
     }
 
     /// Passes on the rest of a recording of length `end`, and reads the totals.
-    pub fn finish(mut self, end: Nanos, recorder: &mut Recorder<'_>) -> Result<Totals, SinkError> {
+    pub fn finish(
+        mut self,
+        end: Nanos,
+        notes: &mut Vec<String>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<Totals, SinkError> {
         self.pass_on(Nanos(u64::MAX), recorder)?;
+        self.counted.read(end, true, &self.events.counted, recorder)?;
+        notes.extend(self.counted.take_notes());
+        if self.throttled > 0 {
+            notes.push(format!(
+                "the kernel stopped sampling {} times for the rest of a timer tick, because samples came too often: their code has \
+                 too small a share (kernel.perf_event_max_sample_rate, kernel.perf_cpu_time_max_percent)",
+                self.throttled
+            ));
+        }
         if let Some(tracker) = self.switches.take() {
             tracker.finish(end, recorder)?;
         }
@@ -380,6 +414,7 @@ impl PerfSampler {
                         Stream::Clock
                         | Stream::SlowClock
                         | Stream::CpuClock
+                        | Stream::Counted(_)
                         | Stream::Faults(FaultKind::Major),
                     ) => {
                         self.announced_lost.0 += count;
@@ -388,6 +423,10 @@ impl PerfSampler {
                     Some(Stream::Switches | Stream::Wakes) | None => LostSource::Events,
                 };
                 recorder.lost(time, source, count)
+            }
+            Record::Throttle => {
+                self.throttled += 1;
+                Ok(())
             }
             Record::Other => Ok(()),
         }
@@ -444,6 +483,16 @@ impl PerfSampler {
                     0 => Ok(()),
                     weight => recorder.faulted(at, kind, sample.address, weight, position),
                 }
+            }
+            Stream::Counted(event) => {
+                let weight = match self.counted.announces_next(event) {
+                    true => {
+                        let copy = (sample.tid, sample.cpu, stream);
+                        weight(&mut self.periods, copy, sample.period)
+                    }
+                    false => sample.period,
+                };
+                recorder.happened(at, &[(event, weight)], position)
             }
             Stream::Switches => {
                 let stack = recorder.stack_of(at, position)?;

@@ -25,6 +25,7 @@ mod kind {
     pub const LOST: u32 = 1;
     pub const COMM: u32 = 3;
     pub const EXIT: u32 = 4;
+    pub const THROTTLE: u32 = 5;
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
     pub const MMAP2: u32 = 10;
@@ -138,6 +139,8 @@ pub enum Record<'a> {
         tid: Tid,
         to: Switch,
     },
+    /// The kernel stops an event for the rest of a timer tick.
+    Throttle,
     /// A kind that we did not request.
     Other,
 }
@@ -191,6 +194,7 @@ pub fn parse<'a>(bytes: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, Record<'a
             let pid = Pid(u32_at(bytes, 8 + trailer)? as i32);
             Record::Switch { pid, tid: Tid(u32_at(bytes, 12 + trailer)? as i32), to }
         }
+        kind::THROTTLE => Record::Throttle,
         _ => Record::Other,
     };
     Some((time, record))

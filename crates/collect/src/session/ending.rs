@@ -92,7 +92,9 @@ impl Session<'_> {
         let note = self.marks_note();
         self.notes.extend(note);
         let counted = match self.source {
-            Source::Perf(sampler) => stopped.and_then(|()| sampler.finish(elapsed, &mut recorder)),
+            Source::Perf(sampler) => {
+                stopped.and_then(|()| sampler.finish(elapsed, &mut self.notes, &mut recorder))
+            }
             Source::Ptrace(_) | Source::Proc => stopped.map(|()| Totals::default()),
         };
         let counted = counted.and_then(|counted| {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use base::{Nanos, Pid, Tid};
-use facts::SinkError;
+use facts::{NoteSubject, SinkError};
 use sys::process::{self, Received, Runs, Signal, StopFor};
 
 use super::{End, Session};
@@ -72,11 +72,24 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Names the events that take samples, and has those that are only counted come after them.
+    fn announce_counted(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        let first = self.source.announce_counted(recorder)?;
+        self.counting = self.counting.take().map(|counting| counting.after(first));
+        let wanted = self.options.events.iter().flatten().any(|event| event.sampled.is_some());
+        if wanted && !matches!(self.source, Source::Perf(_)) {
+            let why = "no event takes samples: that needs perf events, which are not used here";
+            self.notes.push(NoteSubject::CountedEvents.note(why));
+        }
+        Ok(())
+    }
+
     pub(super) fn watch(&mut self, recorder: &mut Recorder<'_>) -> Result<End, SinkError> {
         let mut gauges = Gauges::default();
         let polled = self.options.follow_waits && !matches!(self.source, Source::Perf(_));
         let mut polled = polled.then(PolledThreads::default);
         let mut last_flush = Nanos(0);
+        self.announce_counted(recorder)?;
         loop {
             let kernel = self.kernel.as_ref().map(KernelTrace::due);
             let due = [recorder.regions_due(), self.source.due(), kernel];

@@ -160,6 +160,16 @@ impl Attr {
         self
     }
 
+    /// The same for an event of any PMU instead ([`Attr::of_pmu`]); a read gives its count and the times with it
+    /// ([`super::Event::read_timed`]).
+    #[must_use]
+    pub fn of_event(mut self, pmu: u32, config: [u64; 3]) -> Attr {
+        self.kind = pmu;
+        [self.config, self.config1, self.config2] = config;
+        self.read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        self
+    }
+
     /// Sets single-bit flags.
     #[must_use]
     pub fn flags(mut self, flags: &[Flag]) -> Attr {

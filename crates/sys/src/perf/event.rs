@@ -2,7 +2,7 @@
 //!
 //! What not: the ring (`ring`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -23,12 +23,15 @@ pub struct OpenTarget {
 pub type FakeOpen = fn(&Attr, OpenTarget) -> io::Result<OwnedFd>;
 
 thread_local! {
+    static MADE_UP: Cell<u64> = const { Cell::new(0) };
     static FAKE: RefCell<Option<FakeOpen>> = const { RefCell::new(None) };
 }
 
 /// Makes [`open`] on this thread call `answer` instead of the kernel (`None`: the kernel again). For tests of paths
-/// that a machine cannot take by itself: no PMU, no permission.
+/// that a machine cannot take by itself: no PMU, no permission. Ids of events are then numbers from 1, in the order of opening; a read
+/// takes what stands in the file at its position, and a ring is the beginning of the file.
 pub fn fake_open(answer: Option<FakeOpen>) {
+    MADE_UP.set(0);
     FAKE.with(|fake| *fake.borrow_mut() = answer);
 }
 
@@ -36,15 +39,15 @@ pub fn fake_open(answer: Option<FakeOpen>) {
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
-    /// A test's: it cannot be switched.
-    made_up: bool,
+    /// A test's, with its id: it cannot be switched.
+    made_up: Option<u64>,
     counts_lost: bool,
     read_words: usize,
 }
 
 impl Event {
     fn new(fd: OwnedFd, attr: &Attr) -> Event {
-        Event { fd, made_up: false, counts_lost: attr.counts_lost(), read_words: attr.read_words() }
+        Event { fd, made_up: None, counts_lost: attr.counts_lost(), read_words: attr.read_words() }
     }
 }
 
@@ -56,7 +59,9 @@ pub fn open(attr: &Attr, target: OpenTarget) -> io::Result<Event> {
 /// The same in the group of `leader`: both are counted at the same times, or neither is.
 pub fn open_in_group(attr: &Attr, target: OpenTarget, leader: Option<&Event>) -> io::Result<Event> {
     if let Some(answer) = FAKE.with(|fake| *fake.borrow()) {
-        return answer(attr, target).map(|fd| Event { made_up: true, ..Event::new(fd, attr) });
+        let fd = answer(attr, target)?;
+        MADE_UP.set(MADE_UP.get() + 1);
+        return Ok(Event { made_up: Some(MADE_UP.get()), ..Event::new(fd, attr) });
     }
     let cpu = target.cpu.map_or(-1, |cpu| i32::try_from(cpu.0).unwrap_or(i32::MAX));
     let group = leader.map_or(-1, |leader| leader.fd.as_raw_fd());
@@ -80,8 +85,8 @@ pub fn open_in_group(attr: &Attr, target: OpenTarget, leader: Option<&Event>) ->
     Ok(Event::new(unsafe { OwnedFd::from_raw_fd(fd) }, attr))
 }
 
-/// The count, the time enabled, and the number of lost records.
-const MOST_READ_WORDS: usize = 3;
+/// The count, the times enabled and running, and the number of lost records.
+const MOST_READ_WORDS: usize = 4;
 
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 
@@ -123,7 +128,7 @@ pub enum Counting {
 impl Event {
     /// Switches the event and everything inherited from it; of the leader of a group, the whole group.
     pub fn set(&self, counting: Counting) -> io::Result<()> {
-        if self.made_up {
+        if self.made_up.is_some() {
             return Ok(());
         }
         let request = match counting {
@@ -136,6 +141,9 @@ impl Event {
 
     /// Sends this event's records to the ring of `other`, which must be on the same CPU.
     pub fn send_records_to(&self, other: &Event) -> io::Result<()> {
+        if self.made_up.is_some() {
+            return Ok(());
+        }
         // Safety: takes a file descriptor as integer.
         check(unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_SET_OUTPUT, other.fd.as_raw_fd()) })
     }
@@ -148,6 +156,9 @@ impl Event {
 
     /// The id in this event's records (PERF_SAMPLE_IDENTIFIER), including those of inherited copies.
     pub fn id(&self) -> io::Result<u64> {
+        if let Some(id) = self.made_up {
+            return Ok(id);
+        }
         let mut id = 0u64;
         // Safety: writes eight bytes to a live u64.
         check(unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_ID, &raw mut id) })?;
@@ -157,6 +168,12 @@ impl Event {
     /// The count so far, inherited copies included (alive and dead).
     pub fn read(&self) -> io::Result<u64> {
         self.read_words().map(|words| words[0])
+    }
+
+    /// The count so far, the time for which it was to be counted, and the part of that with a counter, nanoseconds; of
+    /// [`Attr::of_event`], inherited copies included.
+    pub fn read_timed(&self) -> io::Result<[u64; 3]> {
+        self.read_words().map(|[count, enabled, running, _]| [count, enabled, running])
     }
 
     /// Number of records of this event and its inherited copies that did not fit into the ring, reported there or

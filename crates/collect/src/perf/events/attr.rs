@@ -6,6 +6,7 @@ use sys::perf::{Attr, Flag, SoftwareEvent};
 
 use super::Settings;
 use super::ring::ring_bytes;
+use crate::counting::{Choice, SampleRate};
 
 /// Every event samples these fields (see `record`).
 pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
@@ -28,6 +29,17 @@ pub(super) fn clock_attr(settings: &Settings) -> Attr {
 pub(super) fn announcing(attr: Attr, settings: &Settings) -> Attr {
     let attr = attr.flags(&[Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task]);
     if settings.wait_stack_rate.is_some() { attr.flags(&[Flag::ContextSwitch]) } else { attr }
+}
+
+/// Without a copied stack: such samples come often, and tell of the innermost function.
+pub(super) fn counted_attr(choice: &Choice, settings: &Settings) -> Attr {
+    let settings = Settings { stack_bytes: 0, ..settings.clone() };
+    let attr = sampling(SoftwareEvent::Dummy, &settings).of_event(choice.pmu, choice.config);
+    match choice.sampled {
+        Some(SampleRate::Period(period)) => attr.period(period.max(1)),
+        Some(SampleRate::Hertz(hertz)) => attr.frequency(hertz.max(1)),
+        None => attr,
+    }
 }
 
 pub(super) fn fault_attr(event: SoftwareEvent, settings: &Settings) -> Attr {

@@ -17,6 +17,7 @@ fn settings() -> Settings {
         wait_stack_rate: None,
         start_paused: false,
         wakes: None,
+        counted: Vec::new(),
     }
 }
 

@@ -1,0 +1,109 @@
+//! Samples of counted events: the code that runs when a counter has counted so many.
+//!
+//! What for: which of the wanted events are there, what each counted between two readings and for how long it had a counter. What not:
+//! opening them and their rings (`events`), counting without samples (`crate::counting`).
+//!
+//! Where more events are wanted than there are counters, they take turns: samples come only while an event has one. Readings say
+//! what share of the time that was.
+
+use base::Nanos;
+use facts::{CountedEvent, EventCount, Fact, NoteSubject, SinkError};
+use sys::perf::Event;
+
+use crate::counting::{self, Choice};
+use crate::recorder::Recorder;
+
+/// What is sampled, in the order of its numbers.
+pub struct CountedEvents {
+    choices: Vec<Choice>,
+    kernel: bool,
+    /// Counts and times until the last reading.
+    before: Vec<[u64; 3]>,
+    last: Nanos,
+    notes: Vec<String>,
+}
+
+impl CountedEvents {
+    /// `wanted`: the events that could be opened have a number in `opened`. Also returns the new number of each.
+    pub(super) fn new(
+        wanted: &[Choice],
+        opened: &[(u32, Event)],
+        kernel: bool,
+    ) -> (CountedEvents, Vec<Option<u32>>) {
+        let (mut choices, mut numbers, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, choice) in (0_u32..).zip(wanted) {
+            let found = opened.iter().any(|(number, _)| *number == at);
+            numbers.push(found.then(|| u32::try_from(choices.len()).unwrap_or(u32::MAX)));
+            if found {
+                choices.push(choice.clone());
+            } else {
+                refused.push(choice.name.as_str());
+            }
+        }
+        let mut notes = Vec::new();
+        if !refused.is_empty() {
+            notes.push(NoteSubject::CountedEvents.note(format!(
+                "not sampled: {}; no PMU here has them, this user may not, or another tool has the counters",
+                refused.join(", ")
+            )));
+        }
+        let before = vec![[0; 3]; choices.len()];
+        (CountedEvents { choices, kernel, before, last: Nanos(0), notes }, numbers)
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.choices.len()
+    }
+
+    /// Whether the kernel gives the period of the next sample with a sample (see `super::weight`).
+    pub(super) fn announces_next(&self, event: u32) -> bool {
+        self.choices.get(event as usize).is_some_and(Choice::is_of_kernel_at_adapted_rate)
+    }
+
+    /// Names the events, before any sample of them.
+    pub(super) fn announce(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        (0_u32..).zip(&self.choices).try_for_each(|(id, choice)| {
+            let (name, kernel) = (choice.name.clone(), self.kernel);
+            recorder.push(Fact::CountedEvent(CountedEvent { id, name, group: id, kernel }))
+        })
+    }
+
+    /// Reads the counters if that is due; at the end in any case.
+    pub(super) fn read(
+        &mut self,
+        now: Nanos,
+        ends: bool,
+        events: &[(u32, Event)],
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        if self.choices.is_empty() || !ends && now.0 - self.last.0 < counting::pause(now).0 {
+            return Ok(());
+        }
+        self.last = now;
+        let mut sums = vec![[0_u64; 3]; self.choices.len()];
+        for (number, event) in events {
+            let (Some(sum), Ok(read)) = (sums.get_mut(*number as usize), event.read_timed()) else {
+                continue;
+            };
+            sum.iter_mut().zip(read).for_each(|(sum, part)| *sum = sum.saturating_add(part));
+        }
+        for ((event, sum), before) in (0_u32..).zip(&sums).zip(&mut self.before) {
+            let [count, enabled, running]: [u64; 3] =
+                std::array::from_fn(|part| sum[part].saturating_sub(before[part]));
+            *before = *sum;
+            let (enabled, running) = (Nanos(enabled), Nanos(running.min(enabled)));
+            // Nothing ran: there is nothing to say.
+            if enabled > Nanos(0) {
+                let count = EventCount { time: now, event, count, enabled, running };
+                recorder.push(Fact::EventCount(count))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the reader must know.
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
