@@ -60,6 +60,8 @@ pub enum Key {
     Waker,
     /// `lifetime`: classes of how long heap blocks lived.
     Lifetime,
+    /// `bandwidth-domain`: a socket, or all.
+    BandwidthDomain,
     /// `loop`: the innermost loop with a share of the CPU time; of other code the function.
     Loop,
     /// `region`: the innermost region that the program marks and the thread is in. Not a part of [`RowKey`]: each region is a
@@ -69,7 +71,7 @@ pub enum Key {
 
 impl Key {
     /// All keys.
-    pub const ALL: [Key; 21] = [
+    pub const ALL: [Key; 22] = [
         Key::Function,
         Key::CallStack,
         Key::SourceLine,
@@ -91,6 +93,7 @@ impl Key {
         Key::Lifetime,
         Key::Loop,
         Key::Region,
+        Key::BandwidthDomain,
     ];
 
     /// Those that a sample has: code and threads without any data.
@@ -128,6 +131,7 @@ impl Key {
             Key::Lifetime => "lifetime",
             Key::Loop => "loop",
             Key::Region => "region",
+            Key::BandwidthDomain => "bandwidth-domain",
         }
     }
 }

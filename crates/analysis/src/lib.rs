@@ -31,6 +31,7 @@ pub mod hotspots;
 mod index_map;
 pub mod kernel;
 pub mod machine_then;
+pub mod machine_traffic;
 pub mod marked;
 pub mod memory;
 pub mod moments;

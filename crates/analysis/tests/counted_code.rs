@@ -22,7 +22,13 @@ fn recording(events: &[(&str, u32)], samples: &[(u32, usize, u64)]) -> Recording
     let mut recording = builder.build();
     for ((name, group), id) in events.iter().zip(0..) {
         let (name, group) = ((*name).to_owned(), *group);
-        recording.counted_events.push(CountedEvent { id, name, group, kernel: true });
+        recording.counted_events.push(CountedEvent {
+            id,
+            name,
+            group,
+            kernel: true,
+            ..CountedEvent::default()
+        });
     }
     recording.event_samples = (0..)
         .zip(samples)

@@ -26,7 +26,7 @@ use tracee::status::FaultCounts;
 
 use crate::bursts::{BurstOptions, Bursts};
 use crate::control::{self, CollectionStatus, Control};
-use crate::counting::{Choice, Counting};
+use crate::counting::{Choice, ControllerEvent, Counting};
 use crate::first_checks::FirstChecks;
 use crate::heap::{Heap, HeapOptions};
 use crate::kernel::{KernelTrace, Watched};
@@ -67,6 +67,8 @@ pub struct Options {
     pub regions: bool,
     /// Groups of events to count, and events that take samples.
     pub events: Vec<Vec<Choice>>,
+    /// What memory controllers count, of the whole machine.
+    pub controllers: Vec<ControllerEvent>,
     /// Variables added to the environment of a program that we start.
     pub environment: Vec<(OsString, OsString)>,
     /// The standard output of a program that we start, instead of ours.
@@ -227,7 +229,8 @@ fn launch_here(
             PerfSampler::on_launch(pid, settings)
         }
     })?;
-    let counting = counts(options).then(|| Counting::on_launch(pid, &options.events));
+    let counting = counts(options)
+        .then(|| Counting::on_launch(pid, &options.events).with_sockets(&options.controllers));
     let watched = Watched { pid, running: Vec::new() };
     let mut kernel = options.kernel.then(|| KernelTrace::start(&options.cpus, Some(&watched)));
     let mut recorder = Recorder::new(sink);
@@ -304,7 +307,9 @@ fn attach_here(
     let heap = options.heap.as_ref().map(|heap| Heap::attach(pid, heap));
     let start = process::monotonic();
     let (mut source, info, threads) = open_on_all_threads(pid, options)?;
-    let counting = counts(options).then(|| Counting::on_running(&threads, &options.events));
+    let counting = counts(options).then(|| {
+        Counting::on_running(&threads, &options.events).with_sockets(&options.controllers)
+    });
     let usage_before = process::own_usage();
     if matches!(source, Source::Proc) && options.best_method != SamplingMethod::ProcOnly {
         let why = info.fallback_reason.unwrap_or_default();
@@ -374,7 +379,8 @@ fn open_control(options: &Options) -> (Option<Control>, Vec<String>) {
 }
 
 fn counts(options: &Options) -> bool {
-    options.events.iter().flatten().any(|event| event.sampled.is_none())
+    let counted = options.events.iter().flatten().any(|event| event.sampled.is_none());
+    counted || !options.controllers.is_empty()
 }
 
 /// Refuses a process that cannot be profiled; returns a descriptor that becomes readable at the process's end.

@@ -18,6 +18,10 @@ pub struct CountedEvent {
     pub group: u32,
     /// Whether it was counted in the kernel too.
     pub kernel: bool,
+    /// The socket that was counted, from 0, whatever ran on it; `None`: the program was, or all CPUs.
+    pub socket: Option<u32>,
+    /// What 1,000 occurrences move between memory and a socket, bytes.
+    pub bytes_per_thousand: Option<u32>,
 }
 
 /// The count of an event between two readings.

@@ -12,6 +12,8 @@ pub enum NoteSubject {
     CountedEvents,
     /// Events of the top-down tree.
     TopDown,
+    /// What the whole machine moves to and from memory.
+    MachineTraffic,
     /// Regions that the program marks.
     MarkedRegions,
     /// Loads that the hardware sampled.
@@ -22,9 +24,10 @@ pub enum NoteSubject {
 
 impl NoteSubject {
     /// Every subject.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::CountedEvents,
         Self::TopDown,
+        Self::MachineTraffic,
         Self::MarkedRegions,
         Self::SampledLoads,
         Self::SizeLimit,
@@ -34,6 +37,7 @@ impl NoteSubject {
         match self {
             Self::CountedEvents => "counted events",
             Self::TopDown => "top-down",
+            Self::MachineTraffic => "machine traffic",
             Self::MarkedRegions => "marked regions",
             Self::SampledLoads => "sampled loads",
             Self::SizeLimit => "size limit",

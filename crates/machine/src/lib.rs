@@ -21,6 +21,7 @@ mod fingerprint;
 mod host;
 pub mod ladder;
 mod memory;
+pub mod memory_events;
 pub mod pmu;
 mod snapshot;
 mod surroundings;

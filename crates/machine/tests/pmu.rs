@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use machine::Source;
 use machine::events::resolve;
+use machine::memory_events::memory_events;
 use machine::pmu::{Bits, Pmu, PmuKind, Rights, pmus, rights};
 
 struct Tree(BTreeMap<String, String>);
@@ -185,4 +186,67 @@ fn settings_and_capabilities_decide() {
     assert_eq!(rights("-1\n", none), of(true, true, true));
     assert_eq!(rights("4\n", perfmon), of(true, true, true));
     assert_eq!(rights("", ""), of(false, false, false));
+}
+
+/// The CPUs and PMUs of a two-socket Skylake-SP, a client, a Sapphire Rapids whose kernel names no events, and a Zen 4.
+#[test]
+fn what_memory_controllers_count() {
+    let of = |text: &str, cpu: &str| -> Vec<(&'static str, u32, u64, Vec<u32>, u32)> {
+        memory_events(&pmus(&tree(text)), cpu)
+            .into_iter()
+            .map(|one| {
+                (one.direction.name(), one.pmu, one.config[0], one.cpus, one.bytes_per_thousand)
+            })
+            .collect()
+    };
+    let fields = "format/event config:0-7
+        NAME/format/umask config:8-15";
+    let server = "
+        NAME/type 13
+        NAME/cpumask 0,28
+        NAME/FIELDS
+        NAME/events/cas_count_read event=0x04,umask=0x03
+        NAME/events/cas_count_read.scale 6.103515625e-5
+        NAME/events/cas_count_read.unit MiB
+        NAME/events/cas_count_write event=0x04,umask=0x0c
+        NAME/events/cas_count_write.scale 6.103515625e-5
+        NAME/events/cas_count_write.unit MiB";
+    let server = server.replace("FIELDS", fields).replace("NAME", "uncore_imc_0");
+    let (read, write) = ("memory reads", "memory writes");
+    assert_eq!(
+        of(&server, "6/85/4"),
+        [(read, 13, 0x304, vec![0, 28], 64_000), (write, 13, 0xc04, vec![0, 28], 64_000)]
+    );
+    let unnamed = "
+        NAME/type 40
+        NAME/cpumask 0
+        NAME/FIELDS";
+    let unnamed = unnamed.replace("FIELDS", fields).replace("NAME", "uncore_imc_3");
+    let expected = [(read, 40, 0xcf05, vec![0], 64_000), (write, 40, 0xf005, vec![0], 64_000)];
+    assert_eq!(of(&unnamed, "6/143/8"), expected);
+    assert_eq!(of(&unnamed, "6/173/1").len(), 4);
+    assert_eq!(of(&unnamed, "6/99/1"), []);
+    let client = "
+        uncore_imc_free_running/type 21
+        uncore_imc_free_running/cpumask 0
+        uncore_imc_free_running/format/event config:0-7
+        uncore_imc_free_running/format/umask config:8-15
+        uncore_imc_free_running/events/data_read event=0xff,umask=0x20
+        uncore_imc_free_running/events/data_read.scale 6.103515625e-5
+        uncore_imc_free_running/events/data_read.unit MiB
+        uncore_imc_free_running/events/data_write event=0xff,umask=0x30
+        uncore_imc_free_running/events/data_write.scale 6.103515625e-5
+        uncore_imc_free_running/events/data_write.unit MiB";
+    let expected = [(read, 21, 0x20ff, vec![0], 64_000), (write, 21, 0x30ff, vec![0], 64_000)];
+    assert_eq!(of(&format!("{client}{server}"), "6/140/1"), expected);
+    let umc = "
+        amd_umc_0/type 14
+        amd_umc_0/cpumask 0
+        amd_umc_0/format/event config:0-7
+        amd_umc_0/format/rdwrmask config:8-9";
+    let expected = [(read, 14, 0x10a, vec![0], 64_000), (write, 14, 0x20a, vec![0], 64_000)];
+    assert_eq!(of(umc, "25/97/2"), expected);
+    // An energy meter is none, and a strange unit is not guessed at.
+    assert_eq!(of(SERVER, "6/99/1"), []);
+    assert_eq!(of(&server.replace("MiB", "Joules"), "6/99/1"), []);
 }

@@ -102,6 +102,7 @@ impl Options {
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
             View::Bandwidth if group.len() == 1 => (
                 &[
+                    Key::BandwidthDomain,
                     Key::Object,
                     Key::Function,
                     Key::SourceLine,
@@ -110,7 +111,7 @@ impl Options {
                     Key::Field,
                     Key::Thread,
                 ],
-                "'object', 'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
+                "'object', 'function', 'source-line', 'module', 'type', 'field', and 'thread' or 'bandwidth-domain' alone",
             ),
             View::Bandwidth | View::Latency | View::Reuse => (
                 &[Key::Object, Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],

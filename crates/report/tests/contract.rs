@@ -119,8 +119,13 @@ fn tables_have_their_shape_and_metrics_their_evidence() {
 fn every_figure_is_in_the_glossary() {
     let glossary = documents("glossary/README.md");
     let paused = recordings::paused(recordings::triad());
-    let recordings =
-        [paused, recordings::threading(), recordings::sampled(), recordings::counted_code()];
+    let recordings = [
+        paused,
+        recordings::threading(),
+        recordings::sampled(),
+        recordings::counted_code(),
+        recordings::sockets(),
+    ];
     let mut keys = Vec::new();
     let views = View::ALL
         .iter()

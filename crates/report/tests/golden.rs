@@ -258,6 +258,19 @@ fn counted_events_and_pipeline_slots_by_code() {
 }
 
 #[test]
+fn traffic_of_the_whole_machine() {
+    let recording = recordings::sockets();
+    golden("bandwidth_machine.txt", &text(&view(&recording, "bandwidth")));
+    let domains = view(&recording, "bandwidth -g bandwidth-domain");
+    golden("bandwidth_domain.txt", &text(&domains));
+    golden("bandwidth_domain.json", &domains.json());
+    let mut none = recordings::nothing();
+    none.run.notes.push(facts::NoteSubject::MachineTraffic.note("it was not counted"));
+    let none = view(&none, "bandwidth -g bandwidth-domain");
+    golden("bandwidth_domain_none.txt", &text(&none));
+}
+
+#[test]
 fn heap_blocks() {
     let (every, some) = (recordings::heap(), recordings::heap_by_lot());
     for (name, line) in [

@@ -28,7 +28,7 @@ fn recording(host: Host, events: &[(&str, Vec<Reading>)]) -> Recording {
     recording.run.elapsed_ns = 2_000_000_000;
     for ((name, readings), id) in events.iter().zip(0..) {
         let name = (*name).to_owned();
-        recording.counted_events.push(CountedEvent { id, name, group: id, kernel: true });
+        recording.counted_events.push(CountedEvent { id, name, group: id, kernel: true, ..CountedEvent::default() });
         for ((count, enabled, running), at) in readings.iter().zip(1..) {
             let (enabled, running) = (Nanos(*enabled), Nanos(*running));
             let (time, event, count) = (Nanos(at * 100), id, *count);

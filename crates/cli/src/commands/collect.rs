@@ -25,14 +25,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use base::{Nanos, Pid};
+use base::{CpuId, Nanos, Pid};
 use collect::control::CollectionStatus;
+use collect::counting::ControllerEvent;
 use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
 use facts::host::{Host, ReadingMoment};
 use facts::{Analysis, ExitKind, NoteSubject, Run, RunState, SCHEMA_VERSION, Target};
+use machine::memory_events::{MemoryEvent, memory_events};
 use store::{StoreError, Writer};
 use sys::process::{LaunchError, SignalFd};
 
@@ -427,11 +429,29 @@ fn options(
         heap,
         regions: analysis == Analysis::MemoryAccess && settings.objects,
         events,
+        controllers: controllers(analysis, host),
         began: Nanos(0),
         region_library,
         start_paused: false,
         about: None,
     })
+}
+
+/// What memory controllers count, for the analyses that ask about memory.
+fn controllers(analysis: Analysis, host: &Host) -> Vec<ControllerEvent> {
+    let wanted = [Analysis::MemoryAccess, Analysis::UarchExploration, Analysis::SystemOverview];
+    if !wanted.contains(&analysis) {
+        return Vec::new();
+    }
+    let found = memory_events(&calibrate::counters().pmus, &host.family_model_stepping);
+    let event = |one: MemoryEvent| ControllerEvent {
+        name: one.direction.name().to_owned(),
+        pmu: one.pmu,
+        config: one.config,
+        cpus: one.cpus.into_iter().map(CpuId).collect(),
+        bytes_per_thousand: one.bytes_per_thousand,
+    };
+    found.into_iter().map(event).collect()
 }
 
 /// Whether what one run reads from standard input is gone for the next: neither a file nor a device.

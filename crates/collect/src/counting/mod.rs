@@ -11,6 +11,7 @@
 //! take turns by themselves where there are more than counters; each reading has the time with a counter.
 //! Assumption: Linux 4.13 or later, which reads inherited groups together.
 
+mod sockets;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,8 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{CountedEvent, EventCount, Fact, NoteSubject, SinkError};
 use sys::perf::{Attr, Counting as Switch, Event, Flag, GroupCounts, OpenTarget};
 
+pub use self::sockets::ControllerEvent;
+use self::sockets::Sockets;
 use crate::perf::{ALL_THREADS, OpenError, libc_errno};
 use crate::recorder::Recorder;
 
@@ -118,6 +121,8 @@ pub struct Counting {
     /// The number of its first event, and of its first group.
     first: u32,
     groups: Vec<Group>,
+    /// Of the whole machine.
+    sockets: Sockets,
     kernel: bool,
     announced: bool,
     last: Nanos,
@@ -165,6 +170,7 @@ impl Counting {
         let mut counting = Counting {
             first: 0,
             groups: Vec::new(),
+            sockets: Sockets::default(),
             kernel: true,
             announced: false,
             last: Nanos(0),
@@ -284,6 +290,14 @@ impl Counting {
         Ok(tried)
     }
 
+    /// And what memory controllers move, whatever runs.
+    #[must_use]
+    pub fn with_sockets(mut self, wanted: &[ControllerEvent]) -> Counting {
+        self.sockets = Sockets::open(wanted);
+        self.notes.extend(self.sockets.note.take());
+        self
+    }
+
     /// Events with numbers below this are announced by another.
     #[must_use]
     pub fn after(self, first: u32) -> Counting {
@@ -323,7 +337,7 @@ impl Counting {
                 event += 1;
             }
         }
-        Ok(())
+        self.sockets.read(now, event, recorder)
     }
 
     fn announce(&mut self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
@@ -334,11 +348,15 @@ impl Counting {
             one.choices.iter().map(|choice| (group, choice.name.clone())).collect()
         };
         let named = (self.first..).zip(&self.groups).flat_map(of_group);
+        let mut next = self.first;
         for (id, (group, name)) in (self.first..).zip(named) {
             let kernel = self.kernel;
-            recorder.push(Fact::CountedEvent(CountedEvent { id, name, group, kernel }))?;
+            let event = CountedEvent { id, name, group, kernel, ..CountedEvent::default() };
+            recorder.push(Fact::CountedEvent(event))?;
+            next = id + 1;
         }
-        Ok(())
+        let group = self.first + u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        self.sockets.announce(next, group, recorder)
     }
 
     /// Counts nothing from now on, or counts again.
@@ -347,6 +365,7 @@ impl Counting {
             // The thread may have ended.
             let _ = opened.leader.set(if paused { Switch::Off } else { Switch::On });
         }
+        self.sockets.set(if paused { Switch::Off } else { Switch::On });
     }
 
     /// The last reading, and remarks for the reader.
@@ -359,6 +378,7 @@ impl Counting {
             // All has ended then.
             let _ = opened.leader.set(Switch::Off);
         }
+        self.sockets.set(Switch::Off);
         self.read(end, recorder)?;
         let starved = |group: &&Group| group.before.running < group.before.enabled;
         if self.groups.iter().any(|group| starved(&group)) && watchdog_counts() {

@@ -9,7 +9,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{CountedEvent, EventCount, Fact, Sink, SinkError};
 use sys::perf::{Attr, Flag, OpenTarget};
 
-use super::{Choice, Counting, try_here};
+use super::{Choice, ControllerEvent, Counting, try_here};
 use crate::recorder::Recorder;
 
 const EACCES: i32 = 13;
@@ -229,4 +229,45 @@ fn threads_and_cpus_are_summed() {
         OPENED.with_borrow(Clone::clone)
     });
     assert_eq!(opened, [(1, OpenTarget { tid: Tid(2), cpu: None }, true)]);
+}
+
+/// Four controllers of two sockets: a read of each socket's counters is the sum over its controllers. Readings are count, enabled,
+/// running.
+#[test]
+fn memory_controllers_are_summed_by_socket() {
+    let controllers: Vec<ControllerEvent> = [10, 11]
+        .map(|pmu| ControllerEvent {
+            name: "memory reads".to_owned(),
+            pmu,
+            config: [0x304, 0, 0],
+            cpus: vec![CpuId(0), CpuId(28)],
+            bytes_per_thousand: 64_000,
+        })
+        .to_vec();
+    let reads = [[100, 10, 10], [200, 10, 10], [7, 10, 10], [9, 10, 10]];
+    let reads = reads.map(|words| vec![words.to_vec()]).to_vec();
+    let (events, counts, notes) = with_kernel(accept, reads, || {
+        let counting = Counting::on_launch(Pid(7), &[]).with_sockets(&controllers);
+        recorded(counting, &[9])
+    });
+    let named: Vec<_> =
+        events.iter().map(|one| (one.id, one.socket, one.bytes_per_thousand)).collect();
+    assert_eq!(named, [(0, Some(0), Some(64_000)), (1, Some(1), Some(64_000))]);
+    let found: Vec<_> = counts.iter().map(|one| (one.event, one.count, one.enabled.0)).collect();
+    assert_eq!(found, [(0, 107, 20), (1, 209, 20)]);
+    assert!(notes.is_empty(), "{notes:?}");
+    let refuse: sys::perf::FakeOpen =
+        |attr, target| if attr.pmu() == 11 { error(EACCES) } else { accept(attr, target) };
+    let (events, _, notes) = with_kernel(refuse, Vec::new(), || {
+        let counting = Counting::on_launch(Pid(7), &[]).with_sockets(&controllers);
+        recorded(counting, &[9])
+    });
+    assert!(events.is_empty());
+    assert_eq!(
+        notes,
+        [
+            "machine traffic: the memory traffic of the whole machine was not counted: perf_event_open is not permitted here \
+             (Permission denied (os error 13)); to enable: sudo sysctl kernel.perf_event_paranoid=0"
+        ]
+    );
 }

@@ -65,7 +65,7 @@ impl CountedEvents {
     pub(super) fn announce(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         (0_u32..).zip(&self.choices).try_for_each(|(id, choice)| {
             let (name, kernel) = (choice.name.clone(), self.kernel);
-            recorder.push(Fact::CountedEvent(CountedEvent { id, name, group: id, kernel }))
+            recorder.push(Fact::CountedEvent(CountedEvent { id, name, group: id, kernel, ..CountedEvent::default() }))
         })
     }
 

@@ -38,7 +38,9 @@ fn machine_here(
     source.begin(start);
     kernel.iter_mut().for_each(KernelTrace::begin);
     let counting = super::counts(options);
-    let counting = counting.then(|| Counting::on_machine(&options.cpus, &options.events));
+    let counting = counting.then(|| {
+        Counting::on_machine(&options.cpus, &options.events).with_sockets(&options.controllers)
+    });
     let mut recorder = Recorder::new(sink);
     let (control, notes) = super::open_control(options);
     let mut session = Session {

@@ -254,7 +254,7 @@ impl Events {
             let Some(id) = event.counted else { continue };
             let group = *number.get_or_insert(id);
             let (name, kernel) = (event.name.clone(), event.kernel);
-            all.push(CountedEvent { id, name, group, kernel });
+            all.push(CountedEvent { id, name, group, kernel, ..CountedEvent::default() });
         }
         all
     }

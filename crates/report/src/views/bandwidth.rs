@@ -1,8 +1,11 @@
-//! `bandwidth`: traffic between caches and memory over time, or by object, function, line, module or thread.
+//! `bandwidth`: traffic between caches and memory over time, or by object, function, line, module or thread; that of the whole machine
+//! next to it, or by socket.
 
+use analysis::machine_traffic::{MachineTraffic, SocketTraffic};
 use analysis::memory::{BandwidthBin, Memory, MemoryRow, ThreadTraffic};
 use analysis::{Key, TracedCode};
-use facts::Metric;
+use base::Nanos;
+use facts::{Metric, NoteSubject};
 
 use super::Request;
 use super::columns::{columns_next_to_objects, names};
@@ -20,30 +23,60 @@ pub(crate) fn bandwidth(request: &Request<'_>, code: &TracedCode, memory: &Memor
     match keys {
         [] => over_time(request, memory),
         [Key::Thread] => by_thread(request, memory),
+        [Key::BandwidthDomain] => by_domain(request),
         _ => by_code(request, code, memory, keys),
     }
 }
 
+/// A bin of the program's traffic, and what the whole machine read and wrote then.
+type Row = (BandwidthBin, Option<[Metric; 2]>);
+
 fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let found = memory.bandwidth(request.options.bands);
-    let bins: &[BandwidthBin] = found.as_ref().map_or(&[], |found| &found.bins);
+    let machine = MachineTraffic::new(request.profile.recording);
+    let rows =
+        rows(request, memory, found.as_ref().ok().map(|found| &found.bins), machine.as_ref());
     let mut columns = Columns::new();
-    columns.name("start", "Start", CellStyle::Start, "from", |bin: &BandwidthBin| {
+    columns.name("start", "Start", CellStyle::Start, "from", |(bin, _): &Row| {
         Cell::Seconds(bin.start.seconds())
     });
-    columns.name("end", "End", CellStyle::Start, "", |bin| Cell::Seconds(bin.end.seconds()));
-    columns.figure("read", "Read", RATE, "read", |bin| &bin.read);
-    columns.figure("write", "Write", RATE, "write", |bin| &bin.write);
-    columns.figure("total", "Both", RATE, "both", |bin| &bin.total);
-    columns.figure("reachable", "Reachable", RATE, "", |bin| &bin.reachable);
-    columns.show(&["start", "read", "write", "total"]);
-    columns.text.push(CellStyle::Bar("total").titled(""));
+    columns.name("end", "End", CellStyle::Start, "", |(bin, _)| Cell::Seconds(bin.end.seconds()));
+    columns.figure("read", "Read", RATE, "read", |(bin, _)| &bin.read);
+    columns.figure("write", "Write", RATE, "write", |(bin, _)| &bin.write);
+    columns.figure("total", "Both", RATE, "both", |(bin, _)| &bin.total);
+    columns.figure("reachable", "Reachable", RATE, "", |(bin, _)| &bin.reachable);
+    let of_machine = |way: usize| {
+        move |(_, rates): &Row| {
+            rates.as_ref().map_or(Cell::Missing, |rates| Cell::metric(rates[way].clone()))
+        }
+    };
+    columns.cell("machine_read", "Read by all", RATE, "all read", of_machine(0));
+    columns.cell("machine_write", "Written by all", RATE, "all write", of_machine(1));
+    columns.show(&["start"]);
+    let program = found.is_ok();
+    if program {
+        columns.show(&["read", "write", "total"]);
+    }
+    if machine.is_some() {
+        columns.show(&["machine_read", "machine_write"]);
+    }
+    columns.text.push(CellStyle::Bar(if program { "total" } else { "machine_read" }).titled(""));
     let mut table = Table {
         notes: request.over_time_notes(memory.notes.clone()),
         page: PAGE,
         empty: nothing(memory),
-        ..columns.table(request, "bandwidth", "traffic with memory over time", bins)
+        ..columns.table(request, "bandwidth", "traffic with memory over time", &rows)
     };
+    if let Some(all) = machine.as_ref().and_then(|machine| machine.sockets().into_iter().next()) {
+        table.set_total("machine_read", all.read);
+        table.set_total("machine_write", all.write);
+        let why = memory.missing().filter(|_| !program);
+        table.notes.extend(why.map(|why| format!("The program's own traffic is n/a: {why}.")));
+        table.notes.push(
+            "All: counted by the memory controllers, other programs, the kernel and devices included.".to_owned(),
+        );
+    }
+    table.notes.extend(not_counted(request));
     if let Ok(found) = &found {
         table.set_total("read", found.read.clone());
         table.set_total("write", found.write.clone());
@@ -58,6 +91,65 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         }));
     }
     table
+}
+
+/// The program's bins; without any, the readings of the machine's counters.
+fn rows(
+    request: &Request<'_>,
+    memory: &Memory<'_>,
+    bins: Option<&Vec<BandwidthBin>>,
+    machine: Option<&MachineTraffic<'_>>,
+) -> Vec<Row> {
+    let rates = |start, end| machine.map(|machine| machine.rates(start, end));
+    if let Some(bins) = bins {
+        return bins.iter().map(|bin| (bin.clone(), rates(bin.start, bin.end))).collect();
+    }
+    let none = Metric::unavailable("GB/s", memory.missing().unwrap_or("it was not traced"));
+    let steps = machine.map(MachineTraffic::steps).unwrap_or_default();
+    let chosen = steps.into_iter().filter(|(start, _)| request.selection.has_time(*start));
+    let row = |(start, end): (Nanos, Nanos)| {
+        let (read, write, total, reachable) =
+            (none.clone(), none.clone(), none.clone(), none.clone());
+        let observed = Nanos(end.0 - start.0);
+        let bin = BandwidthBin { start, end, read, write, observed, total, reachable };
+        (bin, rates(start, end))
+    };
+    chosen.map(row).collect()
+}
+
+/// Why the machine's counters were not read.
+fn not_counted(request: &Request<'_>) -> impl Iterator<Item = String> {
+    let notes = request.profile.recording.run.notes.iter();
+    notes.filter(|note| NoteSubject::MachineTraffic.has(note)).cloned()
+}
+
+fn by_domain(request: &Request<'_>) -> Table {
+    let machine = MachineTraffic::new(request.profile.recording);
+    let found = machine.as_ref().map(MachineTraffic::sockets).unwrap_or_default();
+    let mut columns = Columns::new();
+    let name = |row: &SocketTraffic| match row.socket {
+        None => Cell::text("DRAM, all sockets"),
+        Some(socket) => Cell::text(format!("DRAM, socket {socket}")),
+    };
+    columns.name("bandwidth_domain", "Bandwidth domain", CellStyle::Text, "domain", name);
+    columns.figure("read", "Read", RATE, "read", |row| &row.read);
+    columns.figure("write", "Write", RATE, "write", |row| &row.write);
+    columns.figure("total", "Both", RATE, "both", |row| &row.total);
+    columns.figure("observed_max", "Observed maximum", RATE, "maximum", |row| &row.observed_max);
+    columns.figure("dram_bytes", "Bytes moved", BYTES, "bytes", |row| &row.bytes);
+    columns.show(&["bandwidth_domain", "read", "write", "total", "observed_max", "dram_bytes"]);
+    columns.text.push(CellStyle::Bar("total").titled(""));
+    let empty = "n/a: memory controllers were not counted: `fathom run` counts them where the kernel shows them \
+                 (`fathom machine`) and this user may count the whole machine.";
+    let mut notes: Vec<String> = not_counted(request).collect();
+    if machine.is_some() {
+        notes.push("Counted: all programs, the kernel and devices. Of the program alone: `report bandwidth`.".to_owned());
+    }
+    Table {
+        notes,
+        empty: empty.to_owned(),
+        ..columns.table(request, "bandwidth", "traffic with memory by bandwidth domain", &found)
+    }
 }
 
 const OF_LEVELS: [Figure; 4] = [

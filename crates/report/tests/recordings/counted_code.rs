@@ -40,6 +40,7 @@ pub fn counted_code() -> Recording {
             name: name.clone(),
             group: id,
             kernel: false,
+            ..CountedEvent::default()
         });
         let used_as = if id == 0 { EventUse::CpuTime } else { EventUse::Counts };
         events.push(SourceEvent { name, samples: samples.iter().sum(), used_as });

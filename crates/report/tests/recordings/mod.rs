@@ -6,12 +6,14 @@ mod heap;
 mod objects;
 mod pace;
 mod sampled;
+mod sockets;
 
 pub use counted_code::counted_code;
 pub use heap::{heap, heap_by_lot};
 pub use objects::{objects, touched, waited};
 pub use pace::pace;
 pub use sampled::sampled;
+pub use sockets::sockets;
 
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
@@ -387,6 +389,7 @@ pub fn counted() -> Recording {
             name: name.into(),
             group,
             kernel: id != 3,
+            ..CountedEvent::default()
         });
         for reading in 1..=4 {
             let (count, running) = match id {
@@ -430,7 +433,13 @@ pub fn top_down() -> Recording {
     ];
     for ((name, mean), event) in mean_counts.into_iter().zip(0..) {
         let (name, group) = (name.into(), event / 2);
-        recording.counted_events.push(CountedEvent { id: event, name, group, kernel: true });
+        recording.counted_events.push(CountedEvent {
+            id: event,
+            name,
+            group,
+            kernel: true,
+            ..CountedEvent::default()
+        });
         for reading in 1..=8 {
             let count = mean + mean / 10 * (reading * u64::from(group + 3) % 4);
             // The last had no counter.

@@ -7,6 +7,8 @@ row!(CountedEvent = "counted_events", since 11, Always {
     name: "name", Opaque;
     group: "group";
     kernel: "kernel";
+    socket: "socket";
+    bytes_per_thousand: "bytes_per_thousand";
 });
 
 row!(EventCount = "event_counts", since 11, Always {

@@ -1,0 +1,137 @@
+//! Counts what memory controllers move, of each socket, whatever runs there.
+//!
+//! What for: the traffic of the whole machine next to that of the program. A controller has a counter for each of its events, so nothing
+//! takes turns. What not: which events there are (`machine::memory_events`), rates (`analysis`).
+//!
+//! Only users who may count the whole machine get them: for others that is a note, and nothing is missing that the program needs.
+
+use base::{CpuId, Nanos};
+use facts::{CountedEvent, EventCount, Fact, NoteSubject, SinkError};
+use sys::perf::{Attr, Counting as Switch, Event, Flag, OpenTarget, SoftwareEvent};
+
+use crate::perf::{ALL_THREADS, OpenError};
+use crate::recorder::Recorder;
+
+/// An event of one controller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ControllerEvent {
+    /// What it counts, for people; events of the same name are added up.
+    pub name: String,
+    /// The number of the controller's PMU.
+    pub pmu: u32,
+    /// `config`, `config1`, `config2` of `perf_event_attr`.
+    pub config: [u64; 3],
+    /// Where it is opened: a CPU of each socket.
+    pub cpus: Vec<CpuId>,
+    /// What 1,000 occurrences move, bytes.
+    pub bytes_per_thousand: u32,
+}
+
+/// What is counted of a socket.
+struct SocketCount {
+    name: String,
+    socket: u32,
+    bytes_per_thousand: u32,
+    events: Vec<Event>,
+    before: [u64; 3],
+}
+
+/// All sockets.
+#[derive(Default)]
+pub(super) struct Sockets {
+    counts: Vec<SocketCount>,
+    pub(super) note: Option<String>,
+}
+
+impl Sockets {
+    /// Opens all; `None` of them where one may not be counted, because a part of the traffic would look like all of it.
+    pub(super) fn open(wanted: &[ControllerEvent]) -> Sockets {
+        match open(wanted) {
+            Ok(counts) => Sockets { counts, note: None },
+            Err(error) => {
+                let why = format!(
+                    "the memory traffic of the whole machine was not counted: {error}; to enable: sudo sysctl \
+                     kernel.perf_event_paranoid=0"
+                );
+                Sockets { counts: Vec::new(), note: Some(NoteSubject::MachineTraffic.note(why)) }
+            }
+        }
+    }
+
+    pub(super) fn announce(
+        &self,
+        first: u32,
+        group: u32,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        (first..).zip(&self.counts).try_for_each(|(id, one)| {
+            recorder.push(Fact::CountedEvent(CountedEvent {
+                id,
+                name: one.name.clone(),
+                group,
+                kernel: true,
+                socket: Some(one.socket),
+                bytes_per_thousand: Some(one.bytes_per_thousand),
+            }))
+        })
+    }
+
+    pub(super) fn read(
+        &mut self,
+        now: Nanos,
+        first: u32,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        for (event, one) in (first..).zip(&mut self.counts) {
+            let mut sum = [0_u64; 3];
+            for read in one.events.iter().filter_map(|event| event.read_timed().ok()) {
+                sum.iter_mut().zip(read).for_each(|(sum, part)| *sum = sum.saturating_add(part));
+            }
+            let before = std::mem::replace(&mut one.before, sum);
+            let [count, enabled, running]: [u64; 3] =
+                std::array::from_fn(|part| sum[part].saturating_sub(before[part]));
+            let (enabled, running) = (Nanos(enabled), Nanos(running.min(enabled)));
+            if enabled > Nanos(0) {
+                let count = EventCount { time: now, event, count, enabled, running };
+                recorder.push(Fact::EventCount(count))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts or does not. A CPU may be offline by now.
+    pub(super) fn set(&self, switch: Switch) {
+        for event in self.counts.iter().flat_map(|one| &one.events) {
+            let _ = event.set(switch);
+        }
+    }
+}
+
+fn open(wanted: &[ControllerEvent]) -> Result<Vec<SocketCount>, OpenError> {
+    let mut counts: Vec<SocketCount> = Vec::new();
+    for one in wanted {
+        for (socket, cpu) in (0_u32..).zip(&one.cpus) {
+            // Such a PMU counts neither by thread nor by mode: it takes no exclusions.
+            let attr = Attr::software(SoftwareEvent::Dummy)
+                .of_event(one.pmu, one.config)
+                .flags(&[Flag::Disabled]);
+            let event = sys::perf::open(&attr, OpenTarget { tid: ALL_THREADS, cpu: Some(*cpu) })?;
+            let same = |count: &&mut SocketCount| {
+                (count.socket, &count.name) == (socket, &one.name)
+                    && count.bytes_per_thousand == one.bytes_per_thousand
+            };
+            match counts.iter_mut().find(same) {
+                Some(count) => count.events.push(event),
+                None => counts.push(SocketCount {
+                    name: one.name.clone(),
+                    socket,
+                    bytes_per_thousand: one.bytes_per_thousand,
+                    events: vec![event],
+                    before: [0; 3],
+                }),
+            }
+        }
+    }
+    counts.iter().flat_map(|one| &one.events).try_for_each(|event| event.set(Switch::On))?;
+    Ok(counts)
+}
