@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 
 use estimate::Estimate;
 use facts::host::Host;
-use facts::{Evidence, Metric};
+use facts::{CountedEvent, Evidence, Metric};
 
-use super::names::{CYCLES, INSTRUCTIONS, by_table, in_each_pmu};
+use super::names::{CYCLES, INSTRUCTIONS, by_table, in_each_pmu, is_of};
 use super::table::Table;
 use super::{CONSTANTS, EventToCount, FormulaValues, NodeShare, Tree};
 use crate::counted_code::{CountedCode, CountedRow, sampled_metric};
@@ -66,33 +66,37 @@ pub struct CodeRows {
 /// # Errors
 /// Says that there is no table for this CPU.
 pub fn events_of_code(host: &Host) -> Result<Vec<EventToCount>, String> {
-    let table = Table::of(host)?;
-    let wanted = table.nodes.iter().filter(|node| super::path(&table, node).len() <= LEVELS);
-    let mut left: Vec<&str> = wanted.map(|node| node.name).collect();
+    Ok(Table::all_of(host)?.iter().flat_map(events_of_table).collect())
+}
+
+fn events_of_table(table: &Table) -> Vec<EventToCount> {
+    let pmu = table.pmu.unwrap_or(super::CORES);
+    let wanted = table.nodes.iter().filter(|node| super::path(table, node).len() <= LEVELS);
+    let mut left: Vec<String> = wanted.map(|node| node.name.to_owned()).collect();
     let (mut seen, mut parts) = (BTreeSet::new(), false);
     let mut events = Vec::new();
     while let Some(name) = left.pop() {
-        if !seen.insert(name.to_owned()) {
+        if !seen.insert(name.clone()) {
             continue;
         }
-        if let Some(formula) = table.formulas.get(name) {
+        if let Some(formula) = table.formulas.get(name.as_str()) {
             let mut names = Vec::new();
             formula.names(&mut names);
-            left.extend(names);
+            left.extend(names.into_iter().map(str::to_owned));
         } else if name.contains("perf_metrics") {
             parts = true;
-        } else if let Some((name, Some(terms))) =
-            table.events.iter().find(|(event, _)| *event == name)
-        {
-            events.push((*name, *terms));
+        } else if let Some(&(name, Some(terms))) = table.events.iter().find(|one| one.0 == name) {
+            events.push(EventToCount { name, terms, pmu });
         }
     }
     if parts {
-        events.extend(&table.sampled);
+        let sampled = table.sampled.iter();
+        events.extend(sampled.map(|&(name, terms)| EventToCount { name, terms, pmu }));
     }
     events.sort_unstable();
-    events.dedup_by_key(|(_, terms)| *terms);
-    Ok(events)
+    let mut seen = BTreeSet::new();
+    events.retain(|event| seen.insert(event.terms));
+    events
 }
 
 /// Rows by `keys`, without keys one.
@@ -127,26 +131,28 @@ pub fn by_code(
     Ok(CodeRows { rows, paths: code.paths, table })
 }
 
-/// The whole tree of the selected code, from samples.
+/// The whole trees of the selected code, from samples.
 ///
 /// # Errors
 /// Says why there is none.
-pub fn tree_of_samples(profile: &Profile<'_>, selection: &Selection) -> Result<Tree, String> {
-    let table = Table::of(&profile.recording.run.host)?;
+pub fn trees_of_samples(profile: &Profile<'_>, selection: &Selection) -> Result<Vec<Tree>, String> {
+    let tables = Table::all_of(&profile.recording.run.host)?;
     let code = CountedCode::new(profile, selection, &[]);
-    let names = code.sampled().map(|(at, event)| (at, event.name.clone()));
-    let names: Vec<(usize, String)> = names.collect();
-    let cycles = in_each_pmu(names.iter().cloned(), &CYCLES);
     let Some(row) = code.rows.first() else {
         return Err("no sample of a counted event is selected".to_owned());
     };
-    let samples = cycles.iter().map(|event| row.samples(*event)).sum();
-    let nodes = nodes(&code, row, &table, (samples, usize::MAX));
-    if nodes.iter().all(|node| node.share.value.is_none()) {
-        let why = nodes.first().and_then(|node| node.share.note.clone());
-        return Err(why.unwrap_or_else(|| "the samples are of other events".to_owned()));
+    let mut why = None;
+    let mut trees = Vec::new();
+    for table in &tables {
+        let nodes = nodes(&code, row, table, usize::MAX);
+        if nodes.iter().any(|node| node.share.value.is_some()) {
+            trees.push(Tree { cpu: table.cpu, cores: table.cores(), nodes });
+        } else {
+            why = why.or_else(|| nodes.first().and_then(|node| node.share.note.clone()));
+        }
     }
-    Ok(Tree { cpu: table.cpu, nodes })
+    let none = || why.unwrap_or_else(|| "the samples are of other events".to_owned());
+    if trees.is_empty() { Err(none()) } else { Ok(trees) }
 }
 
 /// `None` for code without a sample of cycles or instructions.
@@ -180,8 +186,7 @@ fn one(
         cycles_percent: percent,
         instructions: retired.as_ref().map_or_else(not_sampled, |one| count(one, instructions)),
         cpi: ratio(&spent, retired.as_ref(), (samples(cycles), samples(instructions))),
-        nodes: table
-            .map_or_else(Vec::new, |table| nodes(code, row, table, (samples(cycles), LEVELS))),
+        nodes: table.map_or_else(Vec::new, |table| nodes(code, row, table, LEVELS)),
     })
 }
 
@@ -199,13 +204,13 @@ fn ratio(cycles: &Estimate, instructions: Option<&Estimate>, samples: (u64, u64)
     Metric::with_interval(Evidence::Estimated, ratio.point(), "ratio", interval, fewest)
 }
 
-fn nodes(
-    code: &CountedCode<'_>,
-    row: &CountedRow,
-    table: &Table,
-    (samples, levels): (u64, usize),
-) -> Vec<NodeShare> {
-    let counts = code.sampled().map(|(at, event)| (event.name.as_str(), code.estimate(row, at)));
+fn nodes(code: &CountedCode<'_>, row: &CountedRow, table: &Table, levels: usize) -> Vec<NodeShare> {
+    let of_cores: Vec<(usize, &CountedEvent)> =
+        code.sampled().filter(|(_, event)| is_of(&event.name, table.pmu)).collect();
+    let names = of_cores.iter().map(|(at, event)| (*at, event.name.clone()));
+    let cycles = in_each_pmu(names, &CYCLES);
+    let samples: u64 = cycles.iter().map(|event| row.samples(*event)).sum();
+    let counts = of_cores.iter().map(|(at, one)| (one.name.as_str(), code.estimate(row, *at)));
     let mut counts = by_table(counts);
     no_slots_are_left(&mut counts);
     if samples < FEWEST {

@@ -2,22 +2,37 @@
 """Makes intel.tsv from Intel's public event and metric tables: generate.py PERFMON > intel.tsv
 
 PERFMON is a checkout of https://github.com/intel/perfmon (BSD-3-Clause; its notice is carried over). Only the
-levels 1 to 4 of the top-down tree are kept, with the values and events that their formulas need. What not: hybrid
-cores, uncore events.
+levels 1 to 4 of the top-down tree are kept, with the values and events that their formulas need; of efficient cores the three levels of
+E-core_TMA_Metrics.csv. What not: uncore events.
 """
 
+import csv
 import json
 import re
 import sys
 from pathlib import Path
 
 LEVELS = 4
-# Letter, folder, start of the file's name.
+# Letter, name (and folder), start of the names of its files.
 CPUS = [
     ("a", "HSW", "haswell"), ("b", "HSX", "haswellx"), ("c", "BDW", "broadwell"), ("d", "BDX", "broadwellx"),
     ("e", "SKL", "skylake"), ("f", "SKX", "skylakex"), ("g", "CLX", "cascadelakex"), ("h", "ICL", "icelake"),
     ("i", "TGL", "tigerlake"), ("j", "RKL", "rocketlake"), ("k", "ICX", "icelakex"), ("l", "SPR", "sapphirerapids"),
     ("m", "EMR", "emeraldrapids"), ("n", "GNR", "graniterapids"),
+]
+# Cores of one kind of a hybrid: letter, name, folder, start of the file of events and of that of metrics, PMU.
+PERFORMANCE_CORES = [
+    ("o", "ADL", "alderlake_goldencove", "alderlake_metrics_goldencove_core"),
+    ("p", "MTL", "meteorlake_redwoodcove", "meteorlake_metrics_redwoodcove_core"),
+    ("q", "LNL", "lunarlake_lioncove", "lunarlake_metrics_lioncove_core"),
+    ("r", "ARL", "arrowlake_lioncove", "arrowlake_metrics_lioncove_core"),
+]
+# Efficient cores: letter, folder, start of the file of events, column of the table, whether others are next to them.
+EFFICIENT_CORES = [
+    ("s", "ADL", "alderlake_gracemont", "GRT", True), ("t", "MTL", "meteorlake_crestmont", "CMT", True),
+    ("u", "LNL", "lunarlake_skymont", "LNL-SKT", True), ("v", "ARL", "arrowlake_skymont", "ARL-SKT", True),
+    ("w", "SRF", "sierraforest", "CMT", False), ("x", "GRR", "grandridge", "CMT", False),
+    ("y", "ADL-N", "alderlake_gracemont", "GRT", False),
 ]
 TOP = ("Frontend_Bound", "Bad_Speculation", "Backend_Bound", "Retiring")
 OF = {"Slots": "slots", "Uops": "uops"}
@@ -27,6 +42,7 @@ FIXED = {
     "inst_retired.any": "event=0xc0",
     "cpu_clk_unhalted.thread": "event=0x3c",
     "cpu_clk_unhalted.thread_any": "event=0x3c,any=0x1",
+    "cpu_clk_unhalted.core": "event=0x3c",
     "cpu_clk_unhalted.ref_tsc": "event=0x0,umask=0x3",
     "topdown.slots": "event=0x0,umask=0x4",
 }
@@ -67,6 +83,8 @@ def encoding(name, events):
     for modifier in modifiers:
         if modifier.startswith("ocr_msr_val="):
             terms["offcore_rsp"] = modifier.split("=")[1]
+        elif modifier.startswith("eq"):
+            terms["eq"] = f"{int(modifier[2:], 0):#x}"
         elif modifier != "perf_metrics":
             terms[MODIFIERS[modifier[0]]] = f"{int(modifier[1:], 0):#x}"
     return ",".join("=".join(term) for term in terms.items())
@@ -93,12 +111,46 @@ def parent(metric, levels):
     return above[0] if above else metric["ParentCategory"].lower()
 
 
-def tables(folder, name, perfmon):
-    metrics = json.loads((perfmon / folder / "metrics" / f"{name}_metrics.json").read_text())["Metrics"]
+def events_of(perfmon, folder, name):
+    events = json.loads((perfmon / folder / "events" / f"{name}_core.json").read_text())["Events"]
+    return {event["EventName"].lower(): event for event in events}
+
+
+def efficient(folder, name, column, perfmon):
+    """The tree of efficient cores: formulas by columns of cores, thresholds as parts of 1, where P is the parent's condition."""
+    rows = list(csv.reader((perfmon / "E-core_TMA_Metrics.csv").read_text(encoding="utf-8-sig").splitlines()))
+    head = next(row for row in rows if row[0] == "Key")
+    at, threshold_at = head.index(column), head.index("Threshold")
+    aux = {row[1]: row[at] for row in rows if row[0] == "Aux"}
+    tree = [row for row in rows if row[0] in ("FE", "BAD", "BE", "RET")]
+    names = {cell: cell.lower() for row in tree for cell in row[1:4] if cell}
+
+    def formula(text):
+        while "#" in text:
+            text = re.sub(r"#\w+", lambda word: f"({aux[word[0]]})", text)
+        return plain(WORD.sub(lambda word: names.get(word[0], word[0].lower()), text))
+
+    events = events_of(perfmon, folder, name)
+    path, conditions, lines, counted = [None] * 3, [None] * 3, [], []
+    for row in tree:
+        level = next(level for level in range(3) if row[1 + level])
+        path[level] = names[row[1 + level]]
+        limit = round(100 * float(re.match(r">\s*([0-9.]+)", row[threshold_at])[1]), 3)
+        own = f"({path[level]} > {limit:g})"
+        conditions[level] = f"{own} & {conditions[level - 1]}" if "P" in row[threshold_at] else own
+        text = formula(row[at])
+        lines.append(("node", path[level], path[level - 1] if level else "-", "slots", conditions[level], text))
+        counted += [word for word in WORD.findall(text) if "." in word]
+    for event in dict.fromkeys(counted):
+        lines.append(("event", event, encoding(event, events)))
+    return lines
+
+
+def tables(folder, name, metrics_file, perfmon):
+    metrics = json.loads((perfmon / folder / "metrics" / f"{metrics_file}.json").read_text())["Metrics"]
     metrics = [metric for metric in metrics if metric.get("Category") == "TMA"]
     by_name = {key(metric): metric for metric in metrics}
-    events = json.loads((perfmon / folder / "events" / f"{name}_core.json").read_text())["Events"]
-    events = {event["EventName"].lower(): event for event in events}
+    events = events_of(perfmon, folder, name)
     nodes = [metric for metric in metrics if metric["Level"] <= LEVELS and metric.get("Threshold")
              and (metric.get("ParentCategory") or metric["MetricName"] in TOP)]
     levels = {key(node): node["Level"] for node in nodes}
@@ -139,7 +191,7 @@ def main():
     perfmon = Path(sys.argv[1])
     mapping = (perfmon / "mapfile.csv").read_text().splitlines()
     print("# The top-down tree of Intel's cores. Made by generate.py; not to be edited. Fields are separated by tabs:")
-    print("#   cpu LETTER NAME MODELS, then lines for the CPUs with these LETTERS:")
+    print("#   cpu LETTER NAME MODELS, and the PMU of one of a hybrid's kinds of cores; then lines for the CPUs with these LETTERS:")
     print("#   node LETTERS NAME PARENT SHARE-OF THRESHOLD FORMULA; value LETTERS NAME FORMULA; event LETTERS NAME TERMS;")
     print("#   sampled LETTERS NAME TERMS: takes the place of a part of PERF_METRICS where events are sampled")
     print("#   MODELS are FAMILY-MODEL or FAMILY-MODEL-[STEPPINGS], in hexadecimal, with spaces between them.")
@@ -147,12 +199,20 @@ def main():
     for line in (perfmon / "LICENSE").read_text().strip().splitlines():
         print(f"# {line}".rstrip())
     letters, order = {}, []
-    for letter, folder, name in CPUS:
+    all_cpus = [(letter, folder, folder, name, [], tables(folder, name, f"{name}_metrics", perfmon))
+                for letter, folder, name in CPUS]
+    all_cpus += [(letter, folder, f"{folder}-P", name, ["cpu_core"], tables(folder, name, metrics, perfmon))
+                 for letter, folder, name, metrics in PERFORMANCE_CORES]
+    all_cpus += [(letter, short.split("-")[0], f"{short}-E" if hybrid else short, name, ["cpu_atom"] if hybrid else [],
+                  efficient(short.split("-")[0], name, column, perfmon))
+                 for letter, short, name, column, hybrid in EFFICIENT_CORES]
+    for letter, folder, shown, name, pmu, lines in all_cpus:
+        kind = ",hybridcore," if pmu else ",core,"
         models = [row.split(",")[0].removeprefix("GenuineIntel-") for row in mapping
-                  if f"/{folder}/events/{name}_core.json" in row]
-        print("cpu", letter, folder, " ".join(models), sep="\t")
+                  if f"/{folder}/events/{name}_core.json" in row and kind in row]
+        print("cpu", letter, shown, " ".join(models), *pmu, sep="\t")
         after = -1
-        for line in tables(folder, name, perfmon):
+        for line in lines:
             if line in letters:
                 letters[line] += letter
                 after = order.index(line)

@@ -27,7 +27,7 @@ use facts::{Evidence, Metric, Recording};
 use crate::counted::stretches;
 use table::{Node, Table};
 
-pub use code::{CodeRow, CodeRows, by_code, events_of_code, tree_of_samples};
+pub use code::{CodeRow, CodeRows, by_code, events_of_code, trees_of_samples};
 
 /// What formulas may use except events: whether two threads share a core, ticks of the time-stamp counter, seconds.
 const CONSTANTS: [&str; 3] = ["smt_on", "tsc", "duration_time"];
@@ -87,23 +87,53 @@ pub struct NodeShare {
 pub struct Tree {
     /// The processor family of its table.
     pub cpu: &'static str,
+    /// Which cores, where a machine has several kinds.
+    pub cores: Option<&'static str>,
     /// Parents before children.
     pub nodes: Vec<NodeShare>,
 }
 
-/// An event to count: its name, and the terms of the core's PMU, where the kernel counts it.
-pub type EventToCount = (&'static str, &'static str);
+/// An event to count, where the kernel counts it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct EventToCount {
+    /// Its name in the maker's table.
+    pub name: &'static str,
+    /// The terms of the PMU.
+    pub terms: &'static str,
+    /// The cores' PMU: of a hybrid each kind has one.
+    pub pmu: &'static str,
+}
+
+impl EventToCount {
+    /// The name that tells kinds of cores apart.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        match self.pmu {
+            CORES => self.name.to_owned(),
+            pmu => format!("{pmu}/{}/", self.name),
+        }
+    }
+}
+
+/// The PMU of cores that are all alike.
+const CORES: &str = "cpu";
 
 /// The groups of events that the tree of this CPU needs.
 ///
 /// # Errors
 /// Says that there is no table for it.
 pub fn groups(host: &Host) -> Result<Vec<Vec<EventToCount>>, String> {
-    let table = Table::of(host)?;
-    let mut left: Vec<EventToCount> =
-        table.events.iter().filter_map(|(name, terms)| Some((*name, (*terms)?))).collect();
+    Ok(Table::all_of(host)?.iter().flat_map(groups_of).collect())
+}
+
+fn groups_of(table: &Table) -> Vec<Vec<EventToCount>> {
+    let pmu = table.pmu.unwrap_or(CORES);
+    let event = |&(name, terms): &(&'static str, Option<&'static str>)| {
+        Some(EventToCount { name, terms: terms?, pmu })
+    };
+    let mut left: Vec<EventToCount> = table.events.iter().filter_map(event).collect();
     let mut take = |wanted: &dyn Fn(&str) -> bool| -> Vec<EventToCount> {
-        let (taken, rest) = left.iter().partition(|(name, _)| wanted(name));
+        let (taken, rest) = left.iter().partition(|one| wanted(one.name));
         left = rest;
         taken
     };
@@ -129,34 +159,53 @@ pub fn groups(host: &Host) -> Result<Vec<Vec<EventToCount>>, String> {
             .chunks(if at == 0 { group.len().max(1) } else { COUNTERS })
             .map(<[EventToCount]>::to_vec)
     });
-    Ok(split.filter(|group| !group.is_empty()).collect())
+    split.filter(|group| !group.is_empty()).collect()
 }
 
-/// The tree of a recording.
+/// The tree of a recording; of a hybrid's performance cores.
 ///
 /// # Errors
 /// Says why there is none.
 pub fn tree(recording: &Recording) -> Result<Tree, String> {
-    let table = Table::of(&recording.run.host)?;
-    let counts = counts(recording);
+    trees(recording).map(|mut trees| trees.remove(0))
+}
+
+/// The trees of the machine's kinds of cores.
+///
+/// # Errors
+/// Says why there is none.
+pub fn trees(recording: &Recording) -> Result<Vec<Tree>, String> {
+    let tables = Table::all_of(&recording.run.host)?;
+    let (trees, missing): (Vec<_>, Vec<_>) =
+        tables.iter().map(|table| tree_of(table, recording)).partition(Result::is_ok);
+    let trees: Vec<Tree> = trees.into_iter().flatten().collect();
+    match missing.into_iter().find_map(Result::err) {
+        Some(why) if trees.is_empty() => Err(why),
+        _ => Ok(trees),
+    }
+}
+
+fn tree_of(table: &Table, recording: &Recording) -> Result<Tree, String> {
+    let counts = counts(recording, table);
     if !table.events.iter().any(|(name, _)| counts.contains_key(*name)) {
         return Err("the events of the top-down tree were not counted: `fathom collect uarch-exploration` counts them \
                     where the cores have a PMU"
             .to_owned());
     }
     let readings = recording.event_counts.len() as u64;
-    let known = FormulaValues { table: &table, constants: constants(recording), counts };
-    Ok(Tree { cpu: table.cpu, nodes: known.shares(usize::MAX, readings) })
+    let known = FormulaValues { table, constants: constants(recording), counts };
+    Ok(Tree { cpu: table.cpu, cores: table.cores(), nodes: known.shares(usize::MAX, readings) })
 }
 
 /// Counts by the tables' names of events; an error says why an event has none.
 type Counts = HashMap<String, Result<Estimate, String>>;
 
-fn counts(recording: &Recording) -> Counts {
+fn counts(recording: &Recording, table: &Table) -> Counts {
     let events = recording.counted_events.iter().zip(stretches(recording));
     // Events of samples only have no readings.
     let read = events.filter(|(_, stretches)| !stretches.is_empty());
-    names::by_table(read.map(|(event, stretches)| {
+    let of_cores = read.filter(|(event, _)| names::is_of(&event.name, table.pmu));
+    names::by_table(of_cores.map(|(event, stretches)| {
         let none = || format!("no counter was free for {}", event.name);
         let count = scaled_estimate(&stretches, u64::from(event.group)).ok_or_else(none);
         (event.name.as_str(), count)

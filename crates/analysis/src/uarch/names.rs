@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// A table's name, and others of the same event, the best first.
-const SAME: [(&str, &[&str]); 15] = [
+const SAME: [(&str, &[&str]); 16] = [
     ("cpu_clk_unhalted.thread", &["cpu_clk_unhalted.thread_p", "cycles", "cpu-cycles"]),
+    ("cpu_clk_unhalted.core", &["cpu_clk_unhalted.core_p", "cycles", "cpu-cycles"]),
     ("ls_not_halted_cyc", &["cycles", "cpu-cycles"]),
     ("inst_retired.any", &["inst_retired.any_p", "instructions"]),
     ("cpu_clk_unhalted.ref_tsc", &["ref-cycles"]),
@@ -31,9 +32,11 @@ const SAME: [(&str, &[&str]); 15] = [
     ("perf_metrics.memory_bound", &["topdown-mem-bound", "topdown.memory_bound_slots"]),
 ];
 /// Names of cycles of a core, and of instructions that retire.
-pub(super) const CYCLES: [&str; 5] = [
+pub(super) const CYCLES: [&str; 7] = [
     "cpu_clk_unhalted.thread",
     "cpu_clk_unhalted.thread_p",
+    "cpu_clk_unhalted.core",
+    "cpu_clk_unhalted.core_p",
     "ls_not_halted_cyc",
     "cycles",
     "cpu-cycles",
@@ -61,12 +64,20 @@ pub(super) fn plain(name: &str) -> (String, String) {
     (String::new(), event.to_owned())
 }
 
+/// Whether an event of this name is of the cores with this PMU. The kernel's own names count performance cores.
+pub(super) fn is_of(name: &str, pmu: Option<&str>) -> bool {
+    let (of, _) = plain(name);
+    pmu.is_none_or(|pmu| of == pmu || of.is_empty() && pmu == "cpu_core")
+}
+
 /// By the tables' names: each name as it is, and the tables' names of the same event.
 pub(super) fn by_table<'a, T: Clone>(
     counted: impl Iterator<Item = (&'a str, T)>,
 ) -> HashMap<String, T> {
     let mut found: HashMap<String, T> = HashMap::new();
     for (name, count) in counted {
+        // Modifiers may be the table's own (`:sup`).
+        found.insert(name.to_ascii_lowercase(), count.clone());
         // The first of two is the one that was counted in a group of its own.
         found.entry(plain(name).1).or_insert(count);
     }

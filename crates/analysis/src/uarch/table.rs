@@ -34,6 +34,8 @@ pub(crate) struct Node {
 pub(crate) struct Table {
     /// Short name of the microarchitecture.
     pub(crate) cpu: &'static str,
+    /// Of one kind of a hybrid's cores: the name of their PMU.
+    pub(crate) pmu: Option<&'static str>,
     /// Parents before their children, in the order to show.
     pub(crate) nodes: Vec<Node>,
     /// Nodes, and values that only formulas use.
@@ -45,41 +47,53 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The table of this machine's CPU.
+    /// The table of this machine's CPU; of a hybrid that of its performance cores.
     ///
     /// # Errors
     /// Says that there is none.
     pub(crate) fn of(host: &Host) -> Result<Table, String> {
+        Table::all_of(host).map(|mut tables| tables.remove(0))
+    }
+
+    /// The tables of this machine's kinds of cores, the fastest first.
+    ///
+    /// # Errors
+    /// Says that there is none.
+    pub(crate) fn all_of(host: &Host) -> Result<Vec<Table>, String> {
         let none =
             || format!("there is no table of top-down events for this processor ({})", host.cpu);
         let (_, text) =
             TABLES.iter().find(|(vendor, _)| *vendor == host.vendor).ok_or_else(none)?;
-        if !host.core_types.is_empty() {
+        let tables = Table::parse(text, &host.family_model_stepping)?;
+        if !host.core_types.is_empty() && tables.iter().any(|table| table.pmu.is_none()) {
             return Err(format!("{}: its two kinds of cores differ", none()));
         }
-        Table::parse(text, &host.family_model_stepping)?.ok_or_else(none)
+        if tables.is_empty() { Err(none()) } else { Ok(tables) }
     }
 
     /// What this text has for a CPU, given as `family/model/stepping`.
-    fn parse(text: &'static str, cpu: &str) -> Result<Option<Table>, String> {
-        let mut found: Option<(&str, Table)> = None;
+    fn parse(text: &'static str, cpu: &str) -> Result<Vec<Table>, String> {
+        let mut found: Vec<(&str, Table)> = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let fields: Vec<&'static str> = line.split('\t').collect();
-            match (fields.as_slice(), &mut found) {
-                (["cpu", letter, name, models], None)
+            match fields.as_slice() {
+                ["cpu", letter, name, models, pmu @ ..]
                     if models.split(' ').any(|pattern| is_model(pattern, cpu)) =>
                 {
-                    found = Some((letter, Table { cpu: name, ..Table::default() }));
+                    let pmu = pmu.first().copied();
+                    found.push((letter, Table { cpu: name, pmu, ..Table::default() }));
                 }
-                (["cpu", ..], _) => {}
-                ([_, letters, rest @ ..], Some((letter, table))) if letters.contains(*letter) => {
-                    let whole = format!("line '{line}'");
-                    table.add(fields[0], rest).map_err(|why| format!("{whole}: {why}"))?;
+                ["cpu", ..] => {}
+                [_, letters, rest @ ..] => {
+                    for (_, table) in found.iter_mut().filter(|(one, _)| letters.contains(*one)) {
+                        let whole = format!("line '{line}'");
+                        table.add(fields[0], rest).map_err(|why| format!("{whole}: {why}"))?;
+                    }
                 }
                 _ => {}
             }
         }
-        Ok(found.map(|(_, table)| table.in_order()))
+        Ok(found.into_iter().map(|(_, table)| table.in_order()).collect())
     }
 
     fn add(&mut self, kind: &str, fields: &[&'static str]) -> Result<(), String> {
@@ -106,6 +120,11 @@ impl Table {
             _ => return Err("unknown kind of line, or of other fields".to_owned()),
         }
         Ok(())
+    }
+
+    /// In words, of a hybrid.
+    pub(crate) fn cores(&self) -> Option<&'static str> {
+        self.pmu.map(|pmu| if pmu == "cpu_core" { "performance" } else { "efficient" })
     }
 
     /// Nodes whose parent comes later, or never, would have no place: parents first, each followed by what is below it.
@@ -191,14 +210,18 @@ mod tests {
                 let (family, model) =
                     (number(parts.next().unwrap()), number(parts.next().unwrap()));
                 let stepping = parts.next().map_or(0, |steppings| number(&steppings[1..2]));
-                let table = Table::parse(text, &format!("{family}/{model}/{stepping}"));
-                let table = table.expect("every line parses").expect("a table");
-                assert_eq!(table.cpu, fields[1]);
-                check(&table);
-                cpus.push(table.cpu);
+                let tables = Table::parse(text, &format!("{family}/{model}/{stepping}"));
+                let tables = tables.expect("every line parses");
+                let table = tables.iter().find(|table| table.cpu == fields[1]);
+                check(table.expect("a table"));
+                cpus.push(fields[1]);
+                if let [performance, efficient] = tables.as_slice() {
+                    let pmus = (performance.pmu, efficient.pmu);
+                    assert_eq!(pmus, (Some("cpu_core"), Some("cpu_atom")));
+                }
             }
         }
-        assert_eq!(cpus.len(), 16);
+        assert_eq!(cpus.len(), 27);
     }
 
     fn check(table: &Table) {

@@ -15,6 +15,11 @@ import tarfile
 MAPS = {"HSW": "haswell", "HSX": "haswellx", "BDW": "broadwell", "BDX": "broadwellx", "SKL": "skylake", "SKX": "skylakex",
         "CLX": "cascadelakex", "ICL": "icelake", "TGL": "tigerlake", "RKL": "rocketlake", "ICX": "icelakex",
         "SPR": "sapphirerapids", "EMR": "emeraldrapids", "GNR": "graniterapids"}
+# Performance cores of hybrids: folder, file.
+HYBRIDS = {"ADL-P": "ADL/metrics/alderlake_metrics_goldencove_core.json",
+           "MTL-P": "MTL/metrics/meteorlake_metrics_redwoodcove_core.json",
+           "LNL-P": "LNL/metrics/lunarlake_metrics_lioncove_core.json",
+           "ARL-P": "ARL/metrics/arrowlake_metrics_lioncove_core.json"}
 SECONDS, TSC_HZ = 2.0, 2.5e9
 TOP = ("Frontend_Bound", "Bad_Speculation", "Backend_Bound", "Retiring")
 
@@ -67,9 +72,10 @@ def tree(metrics, random_):
 
 
 def main():
-    archive, seed, cpus = tarfile.open(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] or list(MAPS)
+    archive, seed, cpus = tarfile.open(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] or [*MAPS, *HYBRIDS]
     for cpu in cpus:
-        member = next(name for name in archive.getnames() if name.endswith(f"{cpu}/metrics/{MAPS[cpu]}_metrics.json"))
+        file = HYBRIDS[cpu] if cpu in HYBRIDS else f"{cpu}/metrics/{MAPS[cpu]}_metrics.json"
+        member = next(name for name in archive.getnames() if name.endswith(file))
         metrics = json.load(archive.extractfile(member))["Metrics"]
         print(cpu, *tree(metrics, random.Random(f"{seed} {cpu}")), sep="\t")
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use analysis::uarch::{NodeShare, ThresholdState, groups, tree};
+use analysis::uarch::{NodeShare, ThresholdState, events_of_code, groups, tree, trees};
 use base::Nanos;
 use facts::host::Host;
 use facts::{CountedEvent, EventCount, Evidence, Recording};
@@ -28,7 +28,13 @@ fn recording(host: Host, events: &[(&str, Vec<Reading>)]) -> Recording {
     recording.run.elapsed_ns = 2_000_000_000;
     for ((name, readings), id) in events.iter().zip(0..) {
         let name = (*name).to_owned();
-        recording.counted_events.push(CountedEvent { id, name, group: id, kernel: true, ..CountedEvent::default() });
+        recording.counted_events.push(CountedEvent {
+            id,
+            name,
+            group: id,
+            kernel: true,
+            ..CountedEvent::default()
+        });
         for ((count, enabled, running), at) in readings.iter().zip(1..) {
             let (enabled, running) = (Nanos(*enabled), Nanos(*running));
             let (time, event, count) = (Nanos(at * 100), id, *count);
@@ -64,6 +70,10 @@ fn model(cpu: &str) -> &'static str {
         "SPR" => "6/143/8",
         "EMR" => "6/207/2",
         "GNR" => "6/173/1",
+        "ADL-P" => "6/151/2",
+        "MTL-P" => "6/170/4",
+        "LNL-P" => "6/189/1",
+        "ARL-P" => "6/197/2",
         _ => panic!("{cpu}"),
     }
 }
@@ -267,15 +277,78 @@ fn groups_hold_each_event_once() {
         [("GenuineIntel", "6/143/8"), ("GenuineIntel", "6/85/4"), ("AuthenticAMD", "25/17/1")]
     {
         let groups = groups(&host(vendor, model, true)).expect("a table");
-        let mut names: Vec<&str> = groups.iter().flatten().map(|(name, _)| *name).collect();
+        let mut names: Vec<&str> = groups.iter().flatten().map(|one| one.name).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all);
         assert!(groups.iter().all(|group| (1..=9).contains(&group.len())));
-        let slots = groups.iter().flatten().position(|(name, _)| name.starts_with("topdown.slots"));
+        let slots = groups.iter().flatten().position(|one| one.name.starts_with("topdown.slots"));
         assert!(slots.is_none_or(|at| at == 0), "{groups:?}");
     }
     let none = groups(&host("GenuineIntel", "6/23/1", true)).expect_err("too old");
     assert!(none.contains("no table"), "{none}");
+}
+
+/// An Alder Lake: each kind of cores has a table and counts of its own, whose names begin with its PMU.
+#[test]
+fn kinds_of_cores_have_trees_of_their_own() {
+    let mut host = host("GenuineIntel", "6/151/2", true);
+    host.core_types = vec![("cpu_core".to_owned(), 8), ("cpu_atom".to_owned(), 8)];
+    let groups = groups(&host).expect("tables");
+    let pmus: Vec<&str> = groups.iter().flatten().map(|one| one.pmu).collect();
+    assert!(pmus.contains(&"cpu_core") && pmus.contains(&"cpu_atom"));
+    assert!(groups.iter().all(|group| group.iter().all(|one| one.pmu == group[0].pmu)));
+    let of_code = events_of_code(&host).expect("tables");
+    assert!(of_code.iter().all(|one| !one.name.contains("perf_metrics")));
+    assert!(of_code.iter().any(|one| one.full_name() == "cpu_core/topdown.memory_bound_slots/"));
+    let events = [
+        ("cpu_core/topdown-retiring/", 300),
+        ("cpu_core/topdown-bad-spec/", 100),
+        ("cpu_core/topdown-fe-bound/", 200),
+        ("cpu_core/topdown-be-bound/", 400),
+        ("cpu_atom/cycles/", 100),
+        ("cpu_atom/TOPDOWN_BE_BOUND.ALL/", 350),
+        ("cpu_atom/topdown_retiring.all/", 50),
+    ];
+    let counted: Vec<_> =
+        events.iter().map(|(name, count)| (*name, vec![(*count, 9, 9)])).collect();
+    let trees = trees(&recording(host, &counted)).expect("two trees");
+    let shown: Vec<_> = trees
+        .iter()
+        .map(|tree| (tree.cpu, tree.cores, percent(&tree.nodes, "backend_bound")))
+        .collect();
+    let expected = [("ADL-P", Some("performance"), 40.0), ("ADL-E", Some("efficient"), 70.0)];
+    assert_eq!(shown, expected);
+    let back_end = trees[1].nodes.iter().find(|node| node.name == "backend_bound").expect("it");
+    assert_eq!(back_end.over, Some(ThresholdState::Yes));
+    assert!((percent(&trees[1].nodes, "retiring") - 10.0).abs() < 1e-9);
+}
+
+/// Servers of efficient cores have one kind.
+#[test]
+fn a_sierra_forest_has_one_tree() {
+    let nodes = exact(
+        host("GenuineIntel", "6/175/3", false),
+        &[
+            ("cpu_clk_unhalted.core", 1_000),
+            ("topdown_fe_bound.all_p", 600),
+            ("topdown_be_bound.all_p", 3_000),
+            ("topdown_be_bound.mem_scheduler", 1_800),
+            ("topdown_be_bound.alloc_restrictions", 300),
+            ("topdown_retiring.all_p", 2_100),
+            ("topdown_bad_speculation.all_p", 300),
+        ],
+    );
+    for (name, share, over) in [
+        ("frontend_bound", 10.0, ThresholdState::No),
+        ("backend_bound", 50.0, ThresholdState::Yes),
+        ("resource_bound", 45.0, ThresholdState::Yes),
+        ("mem_scheduler", 30.0, ThresholdState::Yes),
+        ("retiring", 35.0, ThresholdState::No),
+    ] {
+        let node = nodes.iter().find(|node| node.name == name).expect(name);
+        assert!((percent(&nodes, name) - share).abs() < 1e-9, "{name}");
+        assert_eq!(node.over, Some(over), "{name}");
+    }
 }

@@ -9,7 +9,7 @@ use super::events::remarks;
 use super::list::{COUNT, Columns, Figure, PERCENT, PERCENT_ALONE, Unit};
 use crate::table::{Cell, CellStyle, Table};
 use analysis::counted::counted;
-use analysis::uarch::{CodeRow, NodeShare, ThresholdState, Tree, by_code, tree, tree_of_samples};
+use analysis::uarch::{CodeRow, NodeShare, ThresholdState, Tree, by_code, trees, trees_of_samples};
 
 /// Nodes of the first two levels as columns, with the names that Intel's and AMD's tables give them.
 const NODES: [(Figure, &[&str]); 13] = [
@@ -56,13 +56,18 @@ pub(crate) fn uarch(request: &Request<'_>) -> Table {
     let recording = request.profile.recording;
     let mut notes = Vec::new();
     let (nodes, empty) = match found(request) {
-        Ok(tree) => {
+        Ok(trees) => {
             notes.extend(cycles_per_instruction(request));
-            let cpu = tree.cpu;
+            let cpu = trees.iter().map(|tree| tree.cpu).collect::<Vec<_>>().join(" and ");
             notes.push(format!("Nodes and formulas are the maker's for {cpu}; so are thresholds, which AMD does not give."));
+            let sampled = !recording.memory_samples.is_empty();
             let memory = "Accesses, latency, bandwidth, reuse, sharing, objects and roofline need `fathom run -- PROGRAM`.";
-            notes.push(memory.to_owned());
-            (tree.nodes, String::new())
+            notes.push(match sampled {
+                true => "Loads and stores that the hardware sampled: `report latency -g function`, `report sharing`.".to_owned(),
+                false => memory.to_owned(),
+            });
+            let nodes = |tree: Tree| tree.nodes.into_iter().map(move |node| (tree.cores, node));
+            (trees.into_iter().flat_map(nodes).collect(), String::new())
         }
         Err(why) => (Vec::new(), format!("n/a: {why}.")),
     };
@@ -71,7 +76,7 @@ pub(crate) fn uarch(request: &Request<'_>) -> Table {
         notes,
         page: 200,
         empty,
-        ..columns().table(
+        ..columns(&nodes).table(
             request,
             "uarch",
             "where the core's pipeline slots and cycles went",
@@ -81,11 +86,11 @@ pub(crate) fn uarch(request: &Request<'_>) -> Table {
 }
 
 /// From counts where they are known, of chosen code from samples.
-fn found(request: &Request<'_>) -> Result<Tree, String> {
-    let of_samples = || tree_of_samples(request.profile, request.selection);
+fn found(request: &Request<'_>) -> Result<Vec<Tree>, String> {
+    let of_samples = || trees_of_samples(request.profile, request.selection);
     let sampled = !request.profile.recording.event_samples.is_empty();
     match request.everything() {
-        true => tree(request.profile.recording)
+        true => trees(request.profile.recording)
             .or_else(|why| if sampled { of_samples() } else { Err(why) }),
         false if sampled => of_samples(),
         false => Err("the tree of a part of the run needs samples of its events".to_owned()),
@@ -99,6 +104,9 @@ fn of_code(request: &Request<'_>) -> Table {
     let (rows, paths, empty) = match &found {
         Ok(found) => {
             notes.push(match &found.table {
+                Ok(cpu) if !has_shares(&found.rows) => format!(
+                    "From samples of events. Too few events of the top-down tree of {cpu} were sampled for shares of pipeline slots."
+                ),
                 Ok(cpu) => format!(
                     "From samples of events. Shares are of pipeline slots; formulas and thresholds are the maker's for {cpu}."
                 ),
@@ -114,7 +122,7 @@ fn of_code(request: &Request<'_>) -> Table {
         &row.cycles_percent
     });
     columns.figure("instructions", "Instructions retired", COUNT, "", |row| &row.instructions);
-    let ratio = Unit("ratio", CellStyle::Count);
+    let ratio = Unit("ratio", CellStyle::Ratio);
     columns.figure("cpi", "CPI rate", ratio, "CPI", |row| &row.cpi);
     for ((key, label, unit, heading), names) in NODES {
         columns.cell(key, label, unit, heading, move |row| {
@@ -129,7 +137,7 @@ fn of_code(request: &Request<'_>) -> Table {
         Cell::Number(row.samples)
     });
     columns.show(&["cycles_percent", "cpi"]);
-    if rows.iter().any(|row| row.nodes.iter().any(|node| node.share.value.is_some())) {
+    if has_shares(rows) {
         columns.show(&["retiring", "backend_bound", "memory_bound", "frontend_bound"]);
         columns.show(&["bad_speculation"]);
     }
@@ -140,6 +148,11 @@ fn of_code(request: &Request<'_>) -> Table {
     notes.extend(remarks(request.profile.recording));
     let title = format!("cycles per instruction and pipeline slots by {}", names(keys));
     Table { notes, empty, ..columns.table(request, "uarch", &title, rows) }
+}
+
+/// Whether any row has a part of the tree.
+fn has_shares(rows: &[CodeRow]) -> bool {
+    rows.iter().any(|row| row.nodes.iter().any(|node| node.share.value.is_some()))
 }
 
 /// The deepest nodes that are over their thresholds.
@@ -156,26 +169,37 @@ fn flagged(nodes: &[NodeShare]) -> Option<String> {
     (!titles.is_empty()).then(|| titles.join(", "))
 }
 
-fn columns<'a>() -> Columns<'a, NodeShare> {
-    let mut columns: Columns<'_, NodeShare> = Columns::new();
-    columns.name("node", "Node", CellStyle::Text, "", |node| Cell::text(node.path.join("/")));
+/// A node, and the cores that it is of where a machine has several kinds.
+type Row = (Option<&'static str>, NodeShare);
+
+fn columns<'a>(rows: &[Row]) -> Columns<'a, Row> {
+    let mut columns: Columns<'_, Row> = Columns::new();
+    columns.name("node", "Node", CellStyle::Text, "", |(_, node)| Cell::text(node.path.join("/")));
     let style = |key| CellStyle::Function(key, Some("level"));
-    columns
-        .name("title", "Title", style, "node", |node| Cell::text(*node.path.last().unwrap_or(&"")));
-    columns.name("level", "Level", CellStyle::Text, "", |node| {
+    columns.name("title", "Title", style, "node", |(_, node)| {
+        Cell::text(*node.path.last().unwrap_or(&""))
+    });
+    columns.name("level", "Level", CellStyle::Text, "", |(_, node)| {
         Cell::Number(node.path.len() as u64 - 1)
     });
-    columns.figure("percent", "Share", PERCENT, "share %", |node| &node.share);
-    columns.name("share_of", "Of", CellStyle::Text, "of", |node| Cell::text(node.of));
-    columns.name("flagged", "ThresholdState its threshold", CellStyle::Text, "over", |node| {
+    columns.figure("percent", "Share", PERCENT, "share %", |(_, node)| &node.share);
+    columns.name("share_of", "Of", CellStyle::Text, "of", |(_, node)| Cell::text(node.of));
+    columns.name("flagged", "Over its threshold", CellStyle::Text, "over", |(_, node)| {
         Cell::text_or_missing(node.over.map(ThresholdState::name))
     });
-    columns.name("next", "What to look at next", CellStyle::Text, "next", |node| {
+    columns.name("next", "What to look at next", CellStyle::Text, "next", |(_, node)| {
         let may_matter = node.share.value.is_some() && node.over != Some(ThresholdState::No);
         Cell::text_or_missing(node.next.filter(|_| may_matter))
     });
-    columns.name("metric", "The maker's name", CellStyle::Text, "", |node| Cell::text(node.name));
+    columns
+        .name("metric", "The maker's name", CellStyle::Text, "", |(_, node)| Cell::text(node.name));
+    columns.name("cores", "Kind of cores", CellStyle::Text, "cores", |(cores, _)| {
+        Cell::text_or_missing(*cores)
+    });
     columns.show(&["title", "percent", "share_of", "flagged", "next"]);
+    if rows.iter().any(|(cores, _)| cores.is_some()) {
+        columns.show(&["cores"]);
+    }
     columns
 }
 

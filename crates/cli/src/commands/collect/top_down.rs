@@ -3,6 +3,7 @@
 //! What for: the table's events as this machine's PMU takes them, and notes on what it cannot count. What not: the table and the
 //! tree (`analysis::uarch`), opening events (`collect::counting`).
 
+use analysis::uarch::EventToCount;
 use collect::counting::{Choice, SampleRate};
 use facts::NoteSubject;
 use facts::host::Host;
@@ -26,7 +27,8 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
         }
     };
     let pmus = calibrate::counters().pmus;
-    if !pmus.iter().any(|pmu| pmu.name == "cpu") {
+    let has = |event: &EventToCount| pmus.iter().any(|pmu| pmu.name == event.pmu);
+    if !wanted.iter().flatten().any(has) {
         notes.push(note(NO_PMU.to_owned()));
         return Vec::new();
     }
@@ -41,7 +43,8 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
     let own = ["cycles", "instructions"].iter().filter_map(|name| find(name, name)).collect();
     let mut groups: Vec<Vec<Choice>> = vec![own];
     for group in wanted {
-        let event = |(name, terms): &(&str, &str)| find(name, &format!("cpu/{terms}/"));
+        let event =
+            |one: &EventToCount| find(&one.full_name(), &format!("{}/{}/", one.pmu, one.terms));
         groups.push(group.iter().filter_map(event).collect());
     }
     groups.push(of_code(host, &mut find));
@@ -56,12 +59,21 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
 /// Cycles, instructions and the events of the tree's first levels, as events that take samples.
 fn of_code(host: &Host, find: &mut impl FnMut(&str, &str) -> Option<Choice>) -> Vec<Choice> {
     let events = analysis::uarch::events_of_code(host).unwrap_or_default();
-    let own = ["cycles", "instructions"].map(|name| (name, name.to_owned()));
-    let of_tree = events.into_iter().map(|(name, terms)| (name, format!("cpu/{terms}/")));
+    let own = ["cycles", "instructions"].map(|name| (name.to_owned(), name.to_owned()));
+    let of_tree = events.iter().map(|one| (one.full_name(), format!("{}/{}/", one.pmu, one.terms)));
+    // The kernel's names count one kind of cores; `inst_retired.any` and its like are not in the first levels of all trees.
+    let efficient = events.iter().any(|one| one.pmu == "cpu_atom");
+    let of_others = [
+        ("cpu_atom/cycles/", "cpu_atom/event=0x3c/"),
+        ("cpu_atom/instructions/", "cpu_atom/event=0xc0/"),
+    ];
+    let of_others = of_others.into_iter().filter(|_| efficient);
+    let of_others = of_others.map(|(name, event)| (name.to_owned(), event.to_owned()));
     let sampled = Some(SampleRate::Hertz(SAMPLES));
     own.into_iter()
+        .chain(of_others)
         .chain(of_tree)
-        .filter_map(|(name, event)| find(name, &event))
+        .filter_map(|(name, event)| find(&name, &event))
         .map(|choice| Choice { sampled, ..choice })
         .collect()
 }
