@@ -269,7 +269,7 @@ export type Summary = {
     events: ({
       name: string;
       samples: number;
-      used_as: "cpu-time" | "page-faults" | "memory-accesses" | "cpu-time-and-memory-accesses" | "branches" | "nothing";
+      used_as: "cpu-time" | "page-faults" | "memory-accesses" | "cpu-time-and-memory-accesses" | "branches" | "counts" | "nothing";
     })[];
     file: string;
     tool: string;

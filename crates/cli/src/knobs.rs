@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Bytes;
 use collect::bursts::BurstOptions;
-use collect::counting::{Choice, SampleRate};
+use collect::counting::{Carried, Choice, SampleRate};
 use facts::{Analysis, SamplingMethod};
 use machine::events::EventCode;
 use machine::pmu::Pmu;
@@ -264,7 +264,14 @@ fn sampled(text: &str) -> Result<(&str, Option<SampleRate>), Failure> {
 /// An event to count, by a name for people.
 pub fn choice(name: &str, event: &str, pmus: &[Pmu]) -> Option<Choice> {
     let EventCode { pmu, config, only_in_kernel } = machine::events::resolve(event, pmus)?;
-    Some(Choice { name: name.to_owned(), pmu, config, only_in_kernel, sampled: None })
+    Some(Choice {
+        name: name.to_owned(),
+        pmu,
+        config,
+        only_in_kernel,
+        sampled: None,
+        carries: Carried::Nothing,
+    })
 }
 
 fn bytes(text: &str, least: u64) -> Option<Bytes> {

@@ -8,7 +8,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accesses;
 pub mod address_space;
+pub mod branches;
 pub mod bursts;
 pub mod busy;
 pub mod control;

@@ -144,6 +144,8 @@ impl Options {
     fn takes_regions(&self) -> bool {
         match self.view {
             View::Hotspots | View::Faults | View::Objects | View::Accesses => true,
+            // The machine's counters know of no regions.
+            View::Bandwidth if self.group.contains(&Key::BandwidthDomain) => false,
             View::Bandwidth | View::Latency | View::Reuse | View::Roofline => self.group.len() > 1,
             _ => false,
         }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use base::StackId;
+use base::{CodeAddress, StackId};
 use estimate::interval::{ratio_interval, wilson};
 use facts::{BranchLoop, Evidence, Metric};
 
@@ -30,6 +30,8 @@ const NAMELESS: u64 = 1024;
 pub struct SampledLoop {
     /// Where it begins.
     pub place: LocationId,
+    /// The address there.
+    pub head: Option<CodeAddress>,
     /// How often branch stacks have the branch that closes it.
     pub taken: u64,
     /// Share of all backward branches, percent.
@@ -47,15 +49,16 @@ pub fn sampled_loops(profile: &Profile<'_>, selection: &Selection) -> Vec<Sample
         let inner = stacks.innermost(Some(leaf));
         Some((inner, stacks.frames(Some(leaf)).last().unwrap_or(inner)))
     };
-    let nodes: BTreeMap<StackId, u64> =
-        profile.recording.stack_nodes.iter().map(|node| (node.id, node.offset.0)).collect();
+    let nodes: BTreeMap<StackId, CodeAddress> =
+        profile.recording.stack_nodes.iter().map(|node| (node.id, node.code_address())).collect();
+    let address = |id: Option<StackId>| nodes.get(&id?).copied();
     let mut loops: BTreeMap<(Option<StackId>, Option<StackId>), (LocationId, BranchLoop)> =
         BTreeMap::new();
     for one in &profile.recording.branch_loops {
         let (Some(branch), Some(head)) = (place(one.branch), place(one.head)) else { continue };
         // Inlined functions apart, the ends of a loop are in one function.
         let function = |place: LocationId| stacks.places[place.index()].function;
-        let offset = |id: Option<StackId>| id.and_then(|id| nodes.get(&id)).copied().unwrap_or(0);
+        let offset = |id| address(id).map_or(0, |at| at.offset.0);
         let nameless = stacks.function_of(head.1).name.starts_with('[');
         let near = offset(one.branch).abs_diff(offset(one.head)) <= NAMELESS;
         if function(branch.1) != function(head.1) && !(nameless && near) {
@@ -74,10 +77,11 @@ pub fn sampled_loops(profile: &Profile<'_>, selection: &Selection) -> Vec<Sample
     }
     let all = loops.values().fold(0_u64, |sum, (_, one)| sum.saturating_add(one.taken));
     let mut found: Vec<SampledLoop> = loops
-        .values()
-        .filter(|(place, _)| selection.has_place(*place))
-        .map(|(place, one)| SampledLoop {
+        .iter()
+        .filter(|(_, (place, _))| selection.has_place(*place))
+        .map(|((_, head), (place, one))| SampledLoop {
             place: *place,
+            head: address(*head),
             taken: one.taken,
             share: share(one, all),
             trip_count: trip_count(one),

@@ -40,6 +40,26 @@ pub struct Choice {
     pub only_in_kernel: bool,
     /// Takes samples of the code, so often.
     pub sampled: Option<SampleRate>,
+    /// What its samples carry besides the address of the code.
+    pub carries: Carried,
+}
+
+/// What samples of an event carry, where the hardware has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Carried {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The branches before them.
+    Branches,
+    /// The memory access of the instruction; PEBS gives it only with an event that leads its group (`mem-loads-aux`), by its `config`, on
+    /// cores from Sapphire Rapids on.
+    Access {
+        /// That event.
+        leader: Option<u64>,
+    },
+    /// The same of AMD's IBS, which samples operations and cannot leave anything out.
+    IbsAccess,
 }
 
 /// How often an event takes a sample.

@@ -9,7 +9,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{CountedEvent, EventCount, Fact, Sink, SinkError};
 use sys::perf::{Attr, Flag, OpenTarget};
 
-use super::{Choice, ControllerEvent, Counting, try_here};
+use super::{Carried, Choice, ControllerEvent, Counting, try_here};
 use crate::recorder::Recorder;
 
 const EACCES: i32 = 13;
@@ -75,6 +75,7 @@ fn choice(name: &str, config: u64) -> Choice {
         config: [config, 0, 0],
         only_in_kernel: false,
         sampled: None,
+        carries: Carried::Nothing,
     }
 }
 

@@ -10,12 +10,14 @@ use base::Nanos;
 use facts::{CountedEvent, EventCount, Fact, NoteSubject, SinkError};
 use sys::perf::Event;
 
-use crate::counting::{self, Choice};
+use crate::counting::{self, Carried, Choice};
 use crate::recorder::Recorder;
 
 /// What is sampled, in the order of its numbers.
 pub struct CountedEvents {
     choices: Vec<Choice>,
+    /// A thread's event of each CPU was to count for all of the thread's time, and had a counter only where the thread was.
+    cpus: Vec<u64>,
     kernel: bool,
     /// Counts and times until the last reading.
     before: Vec<[u64; 3]>,
@@ -24,20 +26,24 @@ pub struct CountedEvents {
 }
 
 impl CountedEvents {
-    /// `wanted`: the events that could be opened have a number in `opened`. Also returns the new number of each.
+    /// `opened`: on how many CPUs an event is open for each thread, where it could be opened (1 where it counts a CPU). Also returns the
+    /// new number of each event.
     pub(super) fn new(
         wanted: &[Choice],
-        opened: &[(u32, Event)],
+        opened: impl Fn(u32) -> Option<u64>,
         kernel: bool,
     ) -> (CountedEvents, Vec<Option<u32>>) {
         let (mut choices, mut numbers, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        let mut cpus = Vec::new();
         for (at, choice) in (0_u32..).zip(wanted) {
-            let found = opened.iter().any(|(number, _)| *number == at);
-            numbers.push(found.then(|| u32::try_from(choices.len()).unwrap_or(u32::MAX)));
-            if found {
-                choices.push(choice.clone());
-            } else {
-                refused.push(choice.name.as_str());
+            let found = opened(at);
+            numbers.push(found.map(|_| u32::try_from(choices.len()).unwrap_or(u32::MAX)));
+            match found {
+                Some(on) => {
+                    choices.push(choice.clone());
+                    cpus.push(on.max(1));
+                }
+                None => refused.push(choice.name.as_str()),
             }
         }
         let mut notes = Vec::new();
@@ -48,7 +54,7 @@ impl CountedEvents {
             )));
         }
         let before = vec![[0; 3]; choices.len()];
-        (CountedEvents { choices, kernel, before, last: Nanos(0), notes }, numbers)
+        (CountedEvents { choices, cpus, kernel, before, last: Nanos(0), notes }, numbers)
     }
 
     /// How many.
@@ -61,11 +67,17 @@ impl CountedEvents {
         self.choices.get(event as usize).is_some_and(Choice::is_of_kernel_at_adapted_rate)
     }
 
+    /// Whether its samples have the registers of IBS.
+    pub(super) fn is_ibs(&self, event: u32) -> bool {
+        self.choices.get(event as usize).is_some_and(|one| one.carries == Carried::IbsAccess)
+    }
+
     /// Names the events, before any sample of them.
     pub(super) fn announce(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         (0_u32..).zip(&self.choices).try_for_each(|(id, choice)| {
             let (name, kernel) = (choice.name.clone(), self.kernel);
-            recorder.push(Fact::CountedEvent(CountedEvent { id, name, group: id, kernel, ..CountedEvent::default() }))
+            let event = CountedEvent { id, name, group: id, kernel, ..CountedEvent::default() };
+            recorder.push(Fact::CountedEvent(event))
         })
     }
 
@@ -88,6 +100,7 @@ impl CountedEvents {
             };
             sum.iter_mut().zip(read).for_each(|(sum, part)| *sum = sum.saturating_add(part));
         }
+        sums.iter_mut().zip(&self.cpus).for_each(|(sum, cpus)| sum[1] /= cpus);
         for ((event, sum), before) in (0_u32..).zip(&sums).zip(&mut self.before) {
             let [count, enabled, running]: [u64; 3] =
                 std::array::from_fn(|part| sum[part].saturating_sub(before[part]));

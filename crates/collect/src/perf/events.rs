@@ -24,7 +24,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::FaultKind;
@@ -36,9 +36,9 @@ pub(crate) use self::error::libc_errno;
 use self::ring::map_ring;
 use super::clocks::{Clock, SLOWER};
 use super::counted::CountedEvents;
-use super::record::ClockIds;
+use super::record::Formats;
 use super::wakeups::WakingTracepoint;
-use crate::counting::Choice;
+use crate::counting::{Carried, Choice};
 
 /// What the collection records.
 #[derive(Clone, Debug)]
@@ -126,12 +126,16 @@ pub struct Opened {
     counters: Vec<(SoftwareEvent, Event)>,
     /// Events that take samples of the code, by number.
     pub(super) counted: Vec<(u32, Event)>,
+    /// On how many CPUs each of them is open for a thread, by number.
+    counted_on: BTreeMap<u32, BTreeSet<CpuId>>,
+    /// Events that lead groups of these: kept open.
+    leaders: Vec<Event>,
     /// The rings, one per CPU.
     pub(super) rings: Vec<Ring>,
     /// Event ids.
     pub(super) streams: HashMap<u64, Stream>,
-    /// Those of clocks.
-    pub(super) clock_ids: ClockIds,
+    /// Which of them have other fields in their samples.
+    pub(super) formats: Formats,
     /// Whether the kernel's own time is sampled.
     pub sees_kernel: bool,
 }
@@ -139,6 +143,13 @@ pub struct Opened {
 /// As [`OpenTarget`]'s thread: every thread that runs on the CPU. Allowed for root, with CAP_PERFMON, and from
 /// `kernel.perf_event_paranoid` 0 down.
 pub const ALL_THREADS: Tid = Tid(-1);
+
+/// How many flags at the end leave something out.
+fn exclusions(flags: &[Flag]) -> usize {
+    let excludes =
+        |flag: &&Flag| matches!(flag, Flag::ExcludeHv | Flag::ExcludeKernel | Flag::ExcludeIdle);
+    flags.iter().rev().take_while(excludes).count()
+}
 
 /// How what is not observed at first begins.
 fn begin(start: &[Flag], settings: &Settings) -> Vec<Flag> {
@@ -202,9 +213,11 @@ impl Opened {
             waking: None,
             counters: Vec::new(),
             counted: Vec::new(),
+            counted_on: BTreeMap::new(),
+            leaders: Vec::new(),
             rings: Vec::new(),
             streams: HashMap::new(),
-            clock_ids: ClockIds::default(),
+            formats: Formats::default(),
             sees_kernel: !exclude.contains(&Flag::ExcludeKernel),
         };
         for cpu in &settings.cpus {
@@ -266,7 +279,7 @@ impl Opened {
                     Err(error) => return Err(error.into()),
                 };
             self.streams.insert(clock.id()?, Stream::Clock);
-            self.clock_ids.insert(clock.id()?);
+            self.formats.clocks.insert(clock.id()?);
             match owner {
                 None => {
                     self.rings.push(map_ring(&clock, settings.cpus.len())?);
@@ -333,7 +346,7 @@ impl Opened {
             clock.send_records_to(&self.clocks[owner])?;
         }
         self.streams.insert(clock.id()?, Stream::SlowClock);
-        self.clock_ids.insert(clock.id()?);
+        self.formats.clocks.insert(clock.id()?);
         self.slow_clocks.push(clock);
         Ok(())
     }
@@ -352,7 +365,7 @@ impl Opened {
         let clock = sys::perf::open_counting_lost(&attr, target)?;
         clock.send_records_to(&self.clocks[owner])?;
         self.streams.insert(clock.id()?, Stream::CpuClock);
-        self.clock_ids.insert(clock.id()?);
+        self.formats.clocks.insert(clock.id()?);
         self.cpu_clocks.push(clock);
         Ok(())
     }
@@ -457,9 +470,22 @@ impl Opened {
             if choice.only_in_kernel && !self.sees_kernel {
                 continue;
             }
-            let attr = counted_attr(choice, settings).flags(flags);
-            let event = match sys::perf::open_counting_lost(&attr, target) {
+            // IBS takes no exclusions (arch/x86/events/amd/ibs.c, `perf_ibs_init`).
+            let flags = match choice.carries {
+                Carried::IbsAccess => &flags[..flags.len() - exclusions(flags)],
+                _ => flags,
+            };
+            let mut carries = choice.carries;
+            let mut opened = self.open_one(choice, settings, flags, target);
+            // Not every PMU that says it keeps branches gives them to everybody.
+            if opened.is_err() && carries == Carried::Branches {
+                carries = Carried::Nothing;
+                let without = Choice { carries, ..choice.clone() };
+                opened = self.open_one(&without, settings, flags, target);
+            }
+            let event = match opened {
                 Ok(event) => event,
+                Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(()),
                 // The time is sampled all the same.
                 Err(_) => continue,
             };
@@ -467,15 +493,46 @@ impl Opened {
                 event.send_records_to(&self.clocks[owner])?;
             }
             self.streams.insert(event.id()?, Stream::Counted(number));
+            let of = match carries {
+                Carried::Nothing => None,
+                Carried::Branches => Some(&mut self.formats.with_branches),
+                Carried::Access { .. } | Carried::IbsAccess => Some(&mut self.formats.with_access),
+            };
+            if let Some(of) = of {
+                of.insert(event.id()?);
+            }
+            if let Some(cpu) = target.cpu.filter(|_| target.tid != ALL_THREADS) {
+                self.counted_on.entry(number).or_default().insert(cpu);
+            }
             self.counted.push((number, event));
         }
         Ok(())
     }
 
+    /// Opens an event, behind the one that must lead its group.
+    fn open_one(
+        &mut self,
+        choice: &Choice,
+        settings: &Settings,
+        flags: &[Flag],
+        target: OpenTarget,
+    ) -> std::io::Result<Event> {
+        let attr = counted_attr(choice, settings).flags(flags);
+        let Carried::Access { leader: Some(leader) } = choice.carries else {
+            return sys::perf::open_counting_lost(&attr, target);
+        };
+        let counts = Attr::of_pmu(choice.pmu, [leader, 0, 0]).flags(flags).flags(&[Flag::Inherit]);
+        let leader = sys::perf::open(&counts, target)?;
+        let event = sys::perf::open_in_group(&attr, target, Some(&leader))?;
+        self.leaders.push(leader);
+        Ok(event)
+    }
+
     /// Gives the events that are there numbers without gaps.
     pub(super) fn number_counted(&mut self, settings: &Settings) -> CountedEvents {
-        let (events, numbers) =
-            CountedEvents::new(&settings.counted, &self.counted, self.sees_kernel);
+        let cpus = |at: u32| self.counted_on.get(&at).map_or(1, |cpus| cpus.len() as u64);
+        let opened = |at: u32| self.counted.iter().any(|(one, _)| *one == at).then(|| cpus(at));
+        let (events, numbers) = CountedEvents::new(&settings.counted, opened, self.sees_kernel);
         let new = |old: u32| numbers.get(old as usize).copied().flatten().unwrap_or(old);
         self.counted.iter_mut().for_each(|(number, _)| *number = new(*number));
         for stream in self.streams.values_mut() {
@@ -490,7 +547,10 @@ impl Opened {
         let faults = self.faults.iter().map(|(_, event)| event);
         let sampled = self.clocks.iter().chain(faults).chain(&self.switches);
         let counted = self.counted.iter().map(|(_, event)| event);
-        sampled.chain(counted).chain(self.counters.iter().map(|(_, event)| event))
+        sampled
+            .chain(counted)
+            .chain(&self.leaders)
+            .chain(self.counters.iter().map(|(_, event)| event))
     }
 
     /// The events that own a ring.

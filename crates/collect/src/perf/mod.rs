@@ -17,21 +17,23 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use base::{CpuId, Nanos, Pid, ThreadId, Tid};
-use facts::{FaultKind, LostSource, SinkError, Waker};
+use base::{CpuId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
+use facts::{Fact, FaultKind, LostSource, SinkError, Waker};
 
 use clocks::Clocks;
 use counted::CountedEvents;
 pub(crate) use events::libc_errno;
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
-use record::{ClockIds, Record, SampleRecord};
+use record::{Formats, Record, SampleRecord};
 use switches::SwitchTracker;
 pub use switches::WaitSite;
 use sys::perf::Ring;
 pub use wakeups::WakingTracepoint;
 
+use crate::accesses::{SampleParts, Weight, access};
 use crate::address_space::CopiedStack;
+use crate::branches::Branches;
 use crate::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
 
 /// Most processes whose threads are asked how often they switch.
@@ -42,7 +44,7 @@ pub struct PerfSampler {
     rings: Vec<Ring>,
     events: Opened,
     streams: HashMap<u64, Stream>,
-    clock_ids: ClockIds,
+    formats: Formats,
     last_look: Nanos,
     start: Nanos,
     malformed: u64,
@@ -60,6 +62,8 @@ pub struct PerfSampler {
     clocks: Option<Clocks>,
     /// Counted events that take samples.
     counted: CountedEvents,
+    /// The loops in the branches before their samples.
+    branches: Branches,
     /// How often the kernel stopped events that took too many samples.
     throttled: u64,
     /// Kept between samples, to save an allocation each.
@@ -117,7 +121,7 @@ impl PerfSampler {
         let counted = events.number_counted(settings);
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);
-        let clock_ids = std::mem::take(&mut events.clock_ids);
+        let formats = std::mem::take(&mut events.formats);
         let waking = events.waking;
         let clocks = events
             .has_slow_clock()
@@ -126,7 +130,7 @@ impl PerfSampler {
             rings,
             events,
             streams,
-            clock_ids,
+            formats,
             last_look: Nanos(0),
             start: Nanos(0),
             malformed: 0,
@@ -138,6 +142,7 @@ impl PerfSampler {
             fault_windows: None,
             clocks,
             counted,
+            branches: Branches::default(),
             throttled: 0,
             kernel_chain: Vec::new(),
             paused: None,
@@ -283,6 +288,9 @@ impl PerfSampler {
         self.pass_on(Nanos(u64::MAX), recorder)?;
         self.counted.read(end, true, &self.events.counted, recorder)?;
         notes.extend(self.counted.take_notes());
+        for one in std::mem::take(&mut self.branches).into_facts() {
+            recorder.push(Fact::BranchLoop(one))?;
+        }
         if self.throttled > 0 {
             notes.push(format!(
                 "the kernel stopped sampling {} times for the rest of a timer tick, because samples came too often: their code has \
@@ -338,7 +346,7 @@ impl PerfSampler {
                 break;
             }
             let ring = &mut rings[index];
-            let parsed = ring.front().and_then(|bytes| record::parse(bytes, &self.clock_ids));
+            let parsed = ring.front().and_then(|bytes| record::parse(bytes, &self.formats));
             if let Some((time, record)) = parsed {
                 self.translate(time - self.start, record, recorder)?;
             }
@@ -351,7 +359,7 @@ impl PerfSampler {
     /// Time of a ring's oldest record; malformed ones are dropped and counted.
     fn front_time(&mut self, ring: &mut Ring) -> Option<Nanos> {
         loop {
-            if let Some((time, _)) = record::parse(ring.front()?, &self.clock_ids) {
+            if let Some((time, _)) = record::parse(ring.front()?, &self.formats) {
                 return Some(time);
             }
             self.malformed += 1;
@@ -492,7 +500,29 @@ impl PerfSampler {
                     }
                     false => sample.period,
                 };
-                recorder.happened(at, &[(event, weight)], position)
+                recorder.happened(at, &[(event, weight)], position)?;
+                if let Some((weight_of_access, source)) = sample.access {
+                    let parts = SampleParts {
+                        data_source: Some(source),
+                        address: Some(sample.address.0),
+                        weight: Some(Weight::Whole(weight_of_access)),
+                        page: None,
+                        raw: sample.raw,
+                    };
+                    if let Some(access) = access(&parts, self.counted.is_ibs(event)) {
+                        recorder.accessed(access.sample(at, event, weight), position)?;
+                    }
+                }
+                for back in self.branches.take(at.pid, sample.branches()) {
+                    let mut frame = |address: u64| {
+                        let (ip, chain) = (RemoteAddr(address), [address]);
+                        let position = Position { kernel: &[], ip, user: None, chain: &chain };
+                        recorder.stack_of(at, position)
+                    };
+                    let frames = (frame(back.from)?, frame(back.to)?);
+                    self.branches.name(at.pid, back, frames);
+                }
+                Ok(())
             }
             Stream::Switches => {
                 let stack = recorder.stack_of(at, position)?;

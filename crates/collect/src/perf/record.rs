@@ -6,8 +6,10 @@
 //!   sample:  header | identifier | ip | pid tid | time | addr | cpu 0 | period
 //!                   | nr, nr addresses (kernel part of the call chain)
 //!                   | size:u32, bytes of a tracepoint (of another event 4 that mean nothing)
+//!                   | nr, nr branches of 24 bytes (where the event has them)
 //!                   | abi, first argument, registers (none when abi is 0; all general ones of the clock)
 //!                   | size, bytes, size really filled
+//!                   | weight | source of the data (where the event has them)
 //!   others:  header | their fields | pid tid | time | cpu 0 | identifier      (sample_id_all)
 //! ```
 //! The kernel writes them, yet every length is checked: a record that does not fit is dropped and counted.
@@ -41,10 +43,20 @@ const ABI_64: u64 = 2;
 /// Registers of a clock sample.
 const ALL_COUNT: usize = sys::perf::ALL_REGISTERS.count_ones() as usize;
 const ID_TRAILER: usize = 32;
+/// Bytes of a `struct perf_branch_entry`.
+const BRANCH: usize = 24;
 const PROT_EXEC: u32 = 4;
 
-/// The identifiers of the clocks: their samples have all registers, those of other events few.
-pub type ClockIds = HashSet<u64>;
+/// The identifiers of events whose samples differ from others.
+#[derive(Clone, Default)]
+pub struct Formats {
+    /// The clocks: their samples have all registers, those of other events few.
+    pub clocks: HashSet<u64>,
+    /// Events whose samples have the branches before them.
+    pub with_branches: HashSet<u64>,
+    /// Events whose samples have a memory access.
+    pub with_access: HashSet<u64>,
+}
 
 /// A sample's fields.
 #[derive(Clone, Copy)]
@@ -66,6 +78,8 @@ pub struct SampleRecord<'a> {
     chain: &'a [u8],
     /// The record of a tracepoint.
     pub raw: &'a [u8],
+    /// `struct perf_branch_entry`, the latest branch first.
+    branches: &'a [u8],
     /// First argument of the system call that the thread is in; meaningless elsewhere. `None` for 32-bit processes.
     pub argument: Option<RemoteAddr>,
     /// User registers, when the process is a 64-bit one.
@@ -74,6 +88,8 @@ pub struct SampleRecord<'a> {
     all: Option<&'a [u8]>,
     /// Copied user stack.
     pub stack: &'a [u8],
+    /// Weight and source of the data, of an event with accesses.
+    pub access: Option<(u64, u64)>,
 }
 
 impl SampleRecord<'_> {
@@ -85,6 +101,12 @@ impl SampleRecord<'_> {
             *slot = u64_at(bytes, at * 8)?;
         }
         Some(general)
+    }
+
+    /// `from`, `to` and flags of the branches before it, the latest first.
+    pub fn branches(&self) -> impl Iterator<Item = [u64; 3]> + '_ {
+        let entries = self.branches.as_chunks::<BRANCH>().0.iter();
+        entries.map(|entry| [0, 8, 16].map(|at| u64_at(entry, at).unwrap_or(0)))
     }
 
     /// Kernel addresses, innermost first.
@@ -147,12 +169,12 @@ pub enum Record<'a> {
 
 /// Parses a whole record, header included. `None` if it is malformed.
 #[must_use]
-pub fn parse<'a>(bytes: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, Record<'a>)> {
+pub fn parse<'a>(bytes: &'a [u8], formats: &Formats) -> Option<(Nanos, Record<'a>)> {
     let kind = u32_at(bytes, 0)?;
     let misc = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
     let body = bytes.get(8..)?;
     if kind == kind::SAMPLE {
-        return sample(body, clocks).map(|(time, record)| (time, Record::Sample(record)));
+        return sample(body, formats).map(|(time, record)| (time, Record::Sample(record)));
     }
     let trailer = body.len().checked_sub(ID_TRAILER)?;
     let time = Nanos(u64_at(body, trailer + 8)?);
@@ -200,7 +222,7 @@ pub fn parse<'a>(bytes: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, Record<'a
     Some((time, record))
 }
 
-fn sample<'a>(body: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, SampleRecord<'a>)> {
+fn sample<'a>(body: &'a [u8], formats: &Formats) -> Option<(Nanos, SampleRecord<'a>)> {
     let mut rest = body;
     let mut take = |length: usize| {
         let (taken, after) = rest.split_at_checked(length)?;
@@ -208,12 +230,19 @@ fn sample<'a>(body: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, SampleRecord<
         Some(taken)
     };
     let fixed = take(56)?;
-    let is_clock = clocks.contains(&u64_at(fixed, 0)?);
+    let identifier = u64_at(fixed, 0)?;
+    let is_clock = formats.clocks.contains(&identifier);
     let sampled = if is_clock { ALL_COUNT } else { 1 + USER_REGISTER_COUNT };
     let count = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
     let chain = take(count.checked_mul(8)?)?;
     let raw_size = u32_at(take(4)?, 0)?;
     let raw = take(usize::try_from(raw_size).ok()?)?;
+    let branches = if formats.with_branches.contains(&identifier) {
+        let count = usize::try_from(u64_at(take(8)?, 0)?).ok()?;
+        take(count.checked_mul(BRANCH)?)?
+    } else {
+        &[][..]
+    };
     let abi = u64_at(take(8)?, 0)?;
     let registers = if abi == 0 { &[][..] } else { take(sampled * 8)? };
     let stack = match usize::try_from(u64_at(take(8)?, 0)?).ok()? {
@@ -224,12 +253,17 @@ fn sample<'a>(body: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, SampleRecord<
             copied.get(..filled)?
         }
     };
+    let access = if formats.with_access.contains(&identifier) {
+        Some((u64_at(take(8)?, 0)?, u64_at(take(8)?, 0)?))
+    } else {
+        None
+    };
     let (argument, named) = match abi {
         ABI_64 => registers_of(registers, is_clock)?,
         _ => (None, None),
     };
     let record = SampleRecord {
-        identifier: u64_at(fixed, 0)?,
+        identifier,
         ip: RemoteAddr(u64_at(fixed, 8)?),
         pid: Pid(u32_at(fixed, 16)? as i32),
         tid: Tid(u32_at(fixed, 20)? as i32),
@@ -238,10 +272,12 @@ fn sample<'a>(body: &'a [u8], clocks: &ClockIds) -> Option<(Nanos, SampleRecord<
         period: u64_at(fixed, 48)?,
         chain,
         raw,
+        branches,
         argument,
         registers: named,
         all: (abi == ABI_64 && is_clock).then_some(registers),
         stack,
+        access,
     };
     Some((Nanos(u64_at(fixed, 24)?), record))
 }
@@ -280,7 +316,7 @@ mod tests {
     use super::*;
 
     fn parse(bytes: &[u8]) -> Option<(Nanos, Record<'_>)> {
-        super::parse(bytes, &ClockIds::default())
+        super::parse(bytes, &Formats::default())
     }
 
     fn record(kind: u32, misc: u16, words: &[u64], tail: &[u8]) -> Vec<u8> {
@@ -315,7 +351,7 @@ mod tests {
         bytes.extend([0; 4]);
         bytes.extend(2u64.to_le_bytes());
         user.iter().for_each(|word: &u64| bytes.extend(word.to_le_bytes()));
-        let clocks = ClockIds::from([78]);
+        let clocks = Formats { clocks: HashSet::from([78]), ..Formats::default() };
         let Some((_, Record::Sample(sample))) = super::parse(&bytes, &clocks) else { panic!() };
         assert_eq!(sample.general(), Some(std::array::from_fn(|number| 10 + number as u64)));
         assert_eq!(sample.registers, Some([15, 14, 0x1234]));

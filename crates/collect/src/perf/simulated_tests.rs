@@ -13,12 +13,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use base::{CpuId, Nanos, Tid};
-use facts::{CountedEvent, EventCount, EventSample, Fact, Lost, LostSource, Sample};
+use facts::{
+    AccessKind, CountedEvent, DataSource, EventCount, EventSample, Fact, Lost, LostSource,
+    MemorySample, Sample,
+};
 use sys::perf::{Attr, FakeOpen, OpenTarget};
 
-use super::events::libc_errno::{EBUSY, EINVAL, ENODEV, ENOENT};
+use super::events::libc_errno::{EBUSY, EINVAL, ENODEV, ENOENT, EOPNOTSUPP};
 use super::{PerfSampler, Settings};
-use crate::counting::{Choice, SampleRate};
+use crate::counting::{Carried, Choice, SampleRate};
 use crate::recorder::Recorder;
 
 /// Behind the largest ring.
@@ -119,6 +122,7 @@ fn choice(name: &str, config: u64) -> Choice {
         config: [config, 0, 0],
         only_in_kernel: false,
         sampled: Some(SampleRate::Period(1000)),
+        carries: Carried::Nothing,
     }
 }
 
@@ -228,8 +232,8 @@ fn counters_that_take_turns_say_for_how_long_they_were_there() {
             on_event(id_of(RAW, STALLS, cpu), |event| event.next_read([0, 100, 0, 0]));
         }
     });
-    // The last reading fails, as that of a thread that has ended may.
-    assert_eq!(readings(&facts), [(0, 800, 200, 80), (1, 0, 200, 0)]);
+    // A thread's events of two CPUs are enabled at the same times. The last reading fails, as that of a thread that has ended may.
+    assert_eq!(readings(&facts), [(0, 800, 100, 80), (1, 0, 100, 0)]);
 }
 
 #[test]
@@ -271,7 +275,7 @@ fn losses_and_throttling_are_said() {
             }
             ring.record(9, &sample(cycles, start + 10, 0, 0x40_1000, 1000));
         });
-        // More than the ring told of: the rest was lost after the last record.
+        // More than the ring reported: the rest was lost after the last record.
         on_event(cycles, |event| {
             event.next_read([9000, 100, 100, 10]);
             event.next_read([9000, 100, 100, 10]);
@@ -300,4 +304,91 @@ fn a_cpu_that_is_offline_is_left_out() {
     });
     assert_eq!(counted(&facts).iter().map(|one| one.cpu).collect::<Vec<_>>(), [Some(CpuId(2))]);
     assert!(notes.is_empty(), "{notes:?}");
+}
+
+/// PERF_SAMPLE_BRANCH_STACK follows the bytes of a tracepoint: a loop of four rounds that comes from outside, three times.
+#[test]
+fn branches_before_a_sample_are_loops() {
+    let events = vec![Choice { carries: Carried::Branches, ..choice("cycles", CYCLES) }];
+    let (facts, _) = recorded(accept, &[0], events, |start| {
+        let cycles = id_of(RAW, CYCLES, 0);
+        let (back, outside) = ([0x40_1040, 0x40_1000, 0], [0x40_0500, 0x40_1000, 0]);
+        let stack = [back, back, back, outside, back, back, back, outside].concat();
+        for at in 1..=3 {
+            let whole = sample(cycles, start + at, 0, 0x40_1010, 1000);
+            let (head, rest) = whole.split_at(9);
+            let words = [head, &[8], &stack, rest].concat();
+            on_event(1, |ring| ring.record(9, &words));
+        }
+    });
+    let loops: Vec<_> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::BranchLoop(one) => Some((one.taken, one.stacks, one.decided, one.starts)),
+            _ => None,
+        })
+        .collect();
+    // The branch before the oldest is not in the stack; it came from outside.
+    assert_eq!(loops, [(18, 3, 18, 6)]);
+    assert_eq!(counted(&facts).len(), 3);
+}
+
+#[test]
+fn without_branches_the_event_is_sampled_all_the_same() {
+    let kernel: FakeOpen = |attr, target| match attr.has_branches() {
+        true => refuse(EOPNOTSUPP),
+        false => accept(attr, target),
+    };
+    let events = vec![Choice { carries: Carried::Branches, ..choice("cycles", CYCLES) }];
+    let (facts, notes) = recorded(kernel, &[0], events, |start| {
+        let cycles = id_of(RAW, CYCLES, 0);
+        on_event(1, |ring| ring.record(9, &sample(cycles, start + 1, 0, 0x40_1010, 1000)));
+    });
+    assert_eq!((counted(&facts).len(), notes.len()), (1, 0));
+}
+
+/// PEBS: weight and source follow the stack. The words are of intel-pebs-skx-weightstruct, L3 and a line on its way. Cores from Sapphire
+/// Rapids on need another event that leads the group; without it the kernel answers ENODATA.
+#[test]
+fn loads_with_latency_are_accesses() {
+    const LOADS: u64 = 0x1cd;
+    const LEADER: u64 = 0x8203;
+    thread_local! {
+        static LED: RefCell<bool> = const { RefCell::new(false) };
+    }
+    let kernel: FakeOpen = |attr, target| {
+        let led = LED.replace(attr.config() == LEADER);
+        if attr.has_accesses() && !led { refuse(61) } else { accept(attr, target) }
+    };
+    let loads = |leader| Choice { carries: Carried::Access { leader }, ..choice("loads", LOADS) };
+    let (facts, notes) = recorded(kernel, &[0], vec![loads(Some(LEADER))], |start| {
+        let id = id_of(RAW, LOADS, 0);
+        for (at, weight, source) in [(1, 240, 0x106_5010_0842), (2, 70, 0x118_6810_0242), (3, 9, 1)]
+        {
+            let mut words = sample(id, start + at, 0, 0x40_1010, 1000);
+            words[4] = 0x7f00_0000 + at;
+            words.extend([weight, source]);
+            on_event(1, |ring| ring.record(9, &words));
+        }
+    });
+    assert_eq!(notes, [""; 0]);
+    let found: Vec<_> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::MemorySample(MemorySample { access, address, latency, from, weight, .. }) => {
+                Some((*access, address.expect("an address").0, *latency, *from, *weight))
+            }
+            _ => None,
+        })
+        .collect();
+    let load =
+        |address, latency, from| (AccessKind::Load, address, Some(latency), Some(from), 1000);
+    // The third has no access.
+    assert_eq!(
+        found,
+        [load(0x7f00_0001, 240, DataSource::L3), load(0x7f00_0002, 70, DataSource::FillBuffer)]
+    );
+    assert_eq!(counted(&facts).len(), 3);
+    let (facts, notes) = recorded(kernel, &[0], vec![loads(None)], |_| {});
+    assert!(names(&facts).is_empty() && notes[0].contains("not sampled: loads"), "{notes:?}");
 }

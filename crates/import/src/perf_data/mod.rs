@@ -5,8 +5,6 @@
 //! of Arm SPE ([`spe`]): in the first reading, so that the second can put them between the records. What not:
 //! other traces (Intel PT, CoreSight), tracepoints: the import says how much it left.
 
-mod accesses;
-mod branches;
 mod counts;
 mod events;
 mod header;
@@ -21,18 +19,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use base::{Bytes, CpuId, FileOffset, Nanos, Pid, RemoteAddr, ThreadId, Tid};
+use collect::accesses::{SampleParts, access};
 use collect::address_space::CopiedStack;
+use collect::branches::Branches;
 use collect::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
-use facts::{
-    EventCount, Fact, FaultKind, LostSource, MemorySample, Privilege, Region, RegionKind, Sink,
-    SinkError,
-};
+use facts::{EventCount, Fact, FaultKind, LostSource, Region, RegionKind, Sink, SinkError};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord, RawUserRecord, UserRecord};
 use reader::{BranchSampleFormat, CpuMode, EventRecord, RawEventRecord, RecordType};
 
-use self::accesses::Access;
-use self::branches::Branches;
 use self::counts::Counts;
 use self::events::{Events, Meaning};
 use self::header::{Checked, Mode, Refused};
@@ -393,7 +388,14 @@ impl Converter<'_, '_> {
     ) -> Result<(), SinkError> {
         let meaning = self.events.meaning(index, sample);
         let tells = self.events.tells_accesses(index);
-        let access = tells.and_then(|is_ibs| accesses::access(sample, body, is_ibs));
+        let parts = SampleParts {
+            data_source: body.data_source,
+            address: sample.address,
+            weight: body.weight,
+            page: body.page,
+            raw: body.raw,
+        };
+        let access = tells.and_then(|is_ibs| access(&parts, is_ibs));
         let has_branches = body.branches.len() > 0;
         let counted = self.counted(index, sample, body);
         if meaning.is_none() && access.is_none() && !has_branches && counted.is_empty() {
@@ -452,7 +454,7 @@ impl Converter<'_, '_> {
         }
         let position = Position { kernel: &kernel, ip, user, chain: &chain };
         let weight = self.events.accessed(index, sample);
-        self.recorder.accessed(accessed(at, index, weight, &access), position)
+        self.recorder.accessed(access.sample(at, number(index), weight), position)
     }
 
     /// What a sample counted: all members of a group that it reads, else its event's period.
@@ -489,7 +491,7 @@ impl Converter<'_, '_> {
                 if in_kernel { (&[ip], &[]) } else { (&[], &[ip]) };
             let position = Position { kernel, ip: RemoteAddr(ip), user: None, chain };
             let weight = self.events.accessed(index, &Head::default()).saturating_mul(each);
-            self.recorder.accessed(accessed(at, index, weight, &access), position)?;
+            self.recorder.accessed(access.sample(at, number(index), weight), position)?;
         }
     }
 
@@ -507,7 +509,7 @@ impl Converter<'_, '_> {
             return Ok(());
         }
         self.events.branched(index);
-        for back in self.branches.take(at.pid, body.branches) {
+        for back in self.branches.take(at.pid, body.branches.triples()) {
             let mut frame = |address: u64| {
                 let (ip, chain) = (RemoteAddr(address), [address]);
                 let position = Position { kernel: &[], ip, user: None, chain: &chain };
@@ -537,27 +539,9 @@ impl Converter<'_, '_> {
     }
 }
 
-/// A sampled access, as a fact. The recorder knows its stack.
-fn accessed(at: Moment, index: usize, weight: u64, access: &Access) -> MemorySample {
-    MemorySample {
-        time: at.time,
-        pid: at.pid,
-        tid: at.tid,
-        cpu: at.cpu,
-        stack: None,
-        privilege: Privilege::User,
-        event: u32::try_from(index).unwrap_or(u32::MAX),
-        weight,
-        access: access.kind,
-        address: access.address,
-        latency: access.latency,
-        instruction_latency: access.instruction_latency,
-        from: access.from,
-        snoop: access.snoop,
-        translation: access.translation,
-        locked: access.locked,
-        page: access.page,
-    }
+/// The number of an event as facts have it.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 /// The call chain within the kernel, and that of the program.

@@ -8,6 +8,7 @@
 //!
 //! Source of the order: include/uapi/linux/perf_event.h, PERF_RECORD_SAMPLE.
 
+use collect::accesses::Weight;
 use linux_perf_data::linux_perf_event_reader as reader;
 use reader::{BranchSampleFormat, Endianness, RawEventRecord, ReadFormat, SampleFormat};
 
@@ -53,14 +54,6 @@ pub(super) struct Counters {
     pub(super) counts: Vec<(Option<u64>, u64)>,
 }
 
-/// PERF_SAMPLE_WEIGHT or PERF_SAMPLE_WEIGHT_STRUCT.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Weight {
-    Whole(u64),
-    /// `var1_dw`, `var2_w`.
-    Parts(u32, u16),
-}
-
 /// Words in the byte order of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Words<'a> {
@@ -69,9 +62,10 @@ pub(super) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    #[cfg(test)]
-    pub(super) fn of(bytes: &'a [u8]) -> Words<'a> {
-        Words { bytes, big_endian: false }
+    /// Three at a time.
+    pub(super) fn triples(self) -> impl Iterator<Item = [u64; 3]> + use<'a> {
+        (0..self.len() / 3)
+            .map(move |at| [0, 1, 2].map(|part| self.get(3 * at + part).unwrap_or(0)))
     }
 
     pub(super) fn len(self) -> usize {

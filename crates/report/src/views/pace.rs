@@ -1,7 +1,12 @@
 //! `pace`: the loops in which the time went, and how fast they run natively.
 
+use std::collections::HashMap;
+
+use analysis::Selection;
 use analysis::core_limits::{LoopLimit, loop_limits};
 use analysis::pace::{LoopPace, loops};
+use analysis::sampled::sampled_loops;
+use base::CodeAddress;
 use facts::{Evidence, Metric};
 
 use super::Request;
@@ -20,6 +25,12 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     let limits = loop_limits(request.profile.recording, &found);
     type Row<'a> = (&'a LoopPace, &'a Option<LoopLimit>);
     let rows: Vec<Row<'_>> = found.iter().zip(&limits).collect();
+    // The hardware's branches know loops that registers do not.
+    let by_branches: HashMap<CodeAddress, Metric> =
+        sampled_loops(request.profile, &Selection::default())
+            .into_iter()
+            .filter_map(|one| Some((one.head?, one.trip_count)))
+            .collect();
     let mut columns = Columns::new();
     let depth = |key| CellStyle::Function(key, Some("depth"));
     columns.name("function", "Function", depth, "function", |(row, _): &Row<'_>| {
@@ -42,6 +53,15 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     });
     columns.figure("trip_count", "Trip count", COUNT, "trips", |(row, _)| &row.trip_count);
     columns.figure("iterations", "Iterations", COUNT, "", |(row, _)| &row.iterations);
+    columns.cell(
+        "branch_trip_count",
+        "Trip count by branches",
+        COUNT,
+        "by branches",
+        |(row, _)| {
+            by_branches.get(&row.start).map_or(Cell::Missing, |trips| Cell::metric(trips.clone()))
+        },
+    );
     columns.name("odometer", "By", CellStyle::Text, "by", |(row, _)| {
         Cell::text_or_missing(row.odometer.as_deref())
     });
@@ -66,6 +86,9 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         time(|limit| &limit.time),
     );
     columns.show(&["cpu_time", "iterations_per_second", "iteration_time", "trip_count"]);
+    if !by_branches.is_empty() {
+        columns.show(&["branch_trip_count"]);
+    }
     columns.show(&["odometer", "agreement", "limit", "function"]);
     columns.text.push(CellStyle::SourceLine.titled("loop at"));
     Table {

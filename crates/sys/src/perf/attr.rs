@@ -36,8 +36,11 @@ pub enum SampleField {
     Cpu = 1 << 7,
     Period = 1 << 8,
     Raw = 1 << 10,
+    BranchStack = 1 << 11,
     RegsUser = 1 << 12,
     StackUser = 1 << 13,
+    Weight = 1 << 14,
+    DataSource = 1 << 15,
     Identifier = 1 << 16,
 }
 
@@ -168,6 +171,37 @@ impl Attr {
         [self.config, self.config1, self.config2] = config;
         self.read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         self
+    }
+
+    /// Each sample carries the last branches of the program, as many as the hardware keeps.
+    #[must_use]
+    pub fn branches(mut self) -> Attr {
+        /// PERF_SAMPLE_BRANCH_USER and PERF_SAMPLE_BRANCH_ANY.
+        const ALL_OF_PROGRAM: u64 = 1 | 1 << 3;
+        self.branch_sample_type = ALL_OF_PROGRAM;
+        self.fields(&[SampleField::BranchStack])
+    }
+
+    /// Each sample carries the access of an instruction that retired: its latency and where its data came from. The instruction
+    /// is exact (`precise_ip` 2) where `precise`.
+    #[must_use]
+    pub fn accesses(mut self, precise: bool) -> Attr {
+        /// Two bits from bit 15 on.
+        const PRECISE_IP: u32 = 15;
+        self.flags |= u64::from(precise) << (PRECISE_IP + 1);
+        self.fields(&[SampleField::Weight, SampleField::DataSource])
+    }
+
+    /// Whether [`Attr::accesses`] was asked for.
+    #[must_use]
+    pub fn has_accesses(&self) -> bool {
+        self.sample_type & SampleField::DataSource as u64 != 0
+    }
+
+    /// Whether [`Attr::branches`] was asked for.
+    #[must_use]
+    pub fn has_branches(&self) -> bool {
+        self.branch_sample_type != 0
     }
 
     /// Sets single-bit flags.

@@ -4,15 +4,18 @@
 //! tree (`analysis::uarch`), opening events (`collect::counting`).
 
 use analysis::uarch::EventToCount;
-use collect::counting::{Choice, SampleRate};
+use collect::counting::{Carried, Choice, SampleRate};
 use facts::NoteSubject;
 use facts::host::Host;
+use machine::pmu::{Pmu, PmuKind};
 
 use crate::knobs::choice;
 
 /// Samples of an event a second, while it has a counter. Some ten events on four counters then take 800 samples a second on a CPU, of 2
 /// to 3 µs each without a copied stack: 0.2 %, by arithmetic.
 const SAMPLES: u64 = 199;
+/// Loads that take less are no samples, as in `perf mem`: most hit L1.
+const LEAST_LATENCY: u32 = 30;
 const NO_PMU: &str = "this machine has no PMU for its cores, so its events could not be counted; only time and \
                       stacks were recorded. A virtual machine has a PMU where its host lends it one";
 
@@ -47,7 +50,21 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
             |one: &EventToCount| find(&one.full_name(), &format!("{}/{}/", one.pmu, one.terms));
         groups.push(group.iter().filter_map(event).collect());
     }
-    groups.push(of_code(host, &mut find));
+    let mut of_code = of_code(host, &mut find);
+    let keeps_branches = |pmu: &Pmu| pmu.capability("branches").is_some_and(|deep| deep > 0);
+    if pmus.iter().any(|pmu| pmu.kind == PmuKind::Core && keeps_branches(pmu)) {
+        let cycles = of_code.iter_mut().find(|choice| choice.name == "cycles");
+        cycles.into_iter().for_each(|choice| choice.carries = Carried::Branches);
+    }
+    let accesses = accesses(&pmus);
+    for loads in accesses.iter().filter(|choice| choice.name.contains("ldlat")) {
+        notes.push(NoteSubject::SampledLoads.note(format!(
+            "{} has only loads that took {LEAST_LATENCY} cycles or more: shares and latencies are of these",
+            loads.name
+        )));
+    }
+    of_code.extend(accesses);
+    groups.push(of_code);
     groups.retain(|group| !group.is_empty());
     if !without.is_empty() {
         let names = without.join(", ");
@@ -76,4 +93,101 @@ fn of_code(host: &Host, find: &mut impl FnMut(&str, &str) -> Option<Choice>) -> 
         .filter_map(|(name, event)| find(&name, &event))
         .map(|choice| Choice { sampled, ..choice })
         .collect()
+}
+
+/// Loads with their latency and stores (PEBS), or operations (IBS): accesses with address and source, as the kernel names them.
+fn accesses(pmus: &[Pmu]) -> Vec<Choice> {
+    let mut found = Vec::new();
+    for pmu in pmus.iter().filter(|pmu| pmu.kind == PmuKind::Core && pmu.has_field("ldlat")) {
+        let terms = |name: &str| -> Option<String> {
+            let event = pmu.events.iter().find(|event| event.name == name)?;
+            let terms = event.terms.iter().filter(|(term, _)| term != "ldlat");
+            let terms = terms.map(|(term, value)| Some(format!("{term}={:#x}", (*value)?)));
+            terms.collect::<Option<Vec<String>>>().map(|terms| terms.join(","))
+        };
+        let resolved = |terms: &str| choice("", &format!("{}/{terms}/", pmu.name), pmus);
+        let leader =
+            terms("mem-loads-aux").and_then(|terms| resolved(&terms)).map(|one| one.config[0]);
+        let loads = terms("mem-loads").map(|terms| format!("{terms},ldlat={LEAST_LATENCY}"));
+        for (name, terms, leader) in
+            [("mem-loads", loads, leader), ("mem-stores", terms("mem-stores"), None)]
+        {
+            let least =
+                if name == "mem-loads" { format!(",ldlat={LEAST_LATENCY}") } else { String::new() };
+            let name = format!("{}/{name}{least}/", pmu.name);
+            let carries = Carried::Access { leader };
+            found.extend(terms.and_then(|terms| resolved(&terms)).map(|one| Choice {
+                name,
+                carries,
+                ..one
+            }));
+        }
+    }
+    if let Some(ibs) = pmus.iter().find(|pmu| pmu.name == "ibs_op" && pmu.has_field("cnt_ctl")) {
+        let name = "ibs_op/cnt_ctl=1/";
+        let operations = choice(name, &format!("{}/cnt_ctl=1/", ibs.name), pmus);
+        found.extend(operations.map(|one| Choice { carries: Carried::IbsAccess, ..one }));
+    }
+    let sampled = Some(SampleRate::Hertz(SAMPLES));
+    found.into_iter().map(|choice| Choice { sampled, ..choice }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::pmu::{Bits, Field, PmuEvent};
+
+    use super::*;
+
+    fn field(name: &str, word: u8, first: u8, last: u8) -> Field {
+        Field { name: name.to_owned(), bits: vec![Bits { word, first, last }] }
+    }
+
+    fn event(name: &str, terms: &[(&str, u64)]) -> PmuEvent {
+        let terms = terms.iter().map(|(term, value)| ((*term).to_owned(), Some(*value))).collect();
+        PmuEvent { name: name.to_owned(), terms, scale: None, unit: None }
+    }
+
+    fn pmu(
+        name: &str,
+        number: u32,
+        kind: PmuKind,
+        fields: Vec<Field>,
+        events: Vec<PmuEvent>,
+    ) -> Pmu {
+        Pmu {
+            name: name.to_owned(),
+            number,
+            kind,
+            cpus: None,
+            fields,
+            events,
+            capabilities: Vec::new(),
+        }
+    }
+
+    /// Events as a Sapphire Rapids and a Zen 4 show them in sysfs.
+    #[test]
+    fn accesses_are_sampled_as_the_kernel_names_them() {
+        let fields =
+            vec![field("event", 0, 0, 7), field("umask", 0, 8, 15), field("ldlat", 1, 0, 15)];
+        let events = vec![
+            event("mem-loads", &[("event", 0xcd), ("umask", 1), ("ldlat", 3)]),
+            event("mem-loads-aux", &[("event", 0x3), ("umask", 0x82)]),
+            event("mem-stores", &[("event", 0xcd), ("umask", 2)]),
+        ];
+        let core = pmu("cpu", 4, PmuKind::Core, fields, events);
+        let shown = |pmus: &[Pmu]| -> Vec<(String, [u64; 3], Carried)> {
+            accesses(pmus).into_iter().map(|one| (one.name, one.config, one.carries)).collect()
+        };
+        let loads = Carried::Access { leader: Some(0x8203) };
+        let expected = [
+            ("cpu/mem-loads,ldlat=30/".to_owned(), [0x1cd, 30, 0], loads),
+            ("cpu/mem-stores/".to_owned(), [0x2cd, 0, 0], Carried::Access { leader: None }),
+        ];
+        assert_eq!(shown(&[core]), expected);
+        let ibs = pmu("ibs_op", 11, PmuKind::Ibs, vec![field("cnt_ctl", 0, 19, 19)], Vec::new());
+        let expected = [("ibs_op/cnt_ctl=1/".to_owned(), [1 << 19, 0, 0], Carried::IbsAccess)];
+        assert_eq!(shown(&[ibs]), expected);
+        assert_eq!(shown(&[]), []);
+    }
 }

@@ -6,7 +6,7 @@ use sys::perf::{Attr, Flag, SoftwareEvent};
 
 use super::Settings;
 use super::ring::ring_bytes;
-use crate::counting::{Choice, SampleRate};
+use crate::counting::{Carried, Choice, SampleRate};
 
 /// Every event samples these fields (see `record`).
 pub(super) fn sampling(event: SoftwareEvent, settings: &Settings) -> Attr {
@@ -35,6 +35,12 @@ pub(super) fn announcing(attr: Attr, settings: &Settings) -> Attr {
 pub(super) fn counted_attr(choice: &Choice, settings: &Settings) -> Attr {
     let settings = Settings { stack_bytes: 0, ..settings.clone() };
     let attr = sampling(SoftwareEvent::Dummy, &settings).of_event(choice.pmu, choice.config);
+    let attr = match choice.carries {
+        Carried::Nothing => attr,
+        Carried::Branches => attr.branches(),
+        Carried::Access { .. } => attr.accesses(true),
+        Carried::IbsAccess => attr.accesses(false),
+    };
     match choice.sampled {
         Some(SampleRate::Period(period)) => attr.period(period.max(1)),
         Some(SampleRate::Hertz(hertz)) => attr.frequency(hertz.max(1)),

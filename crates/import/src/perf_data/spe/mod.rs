@@ -18,7 +18,7 @@ use linux_perf_data::{Auxtrace, Endianness, RawUserRecord, UserRecordType};
 use reader::{EventRecord, RawEventRecord, RecordType};
 
 use self::packets::Operations;
-use super::accesses::Access;
+use collect::accesses::Access;
 
 /// Most accesses that are kept; of more, one of every two, four and so on.
 const MOST_ACCESSES: usize = 1 << 21;

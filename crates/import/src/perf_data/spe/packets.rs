@@ -12,7 +12,7 @@
 use base::RemoteAddr;
 use facts::{AccessKind, DataSource, Snoop, Translation};
 
-use super::super::accesses::Access;
+use collect::accesses::Access;
 
 /// Bits of the events packet.
 mod event {

@@ -3,8 +3,8 @@
 use super::*;
 
 fn of(word: u64) -> Access {
-    let body = Body { data_source: Some(word), ..Body::default() };
-    access(&Head::default(), &body, false).expect("an access")
+    let body = SampleParts { data_source: Some(word), ..SampleParts::default() };
+    access(&body, false).expect("an access")
 }
 
 #[test]
@@ -50,15 +50,16 @@ fn far_sources_are_distinguished() {
     let store = of(4 | (4 | 8) << 5);
     assert_eq!((store.kind, store.from), (AccessKind::Store, Some(DataSource::BeyondL1)));
     // Neither load nor store.
-    let none = Body { data_source: Some(1), ..Body::default() };
-    assert_eq!(access(&Head::default(), &none, false), None);
+    let none = SampleParts { data_source: Some(1), ..SampleParts::default() };
+    assert_eq!(access(&none, false), None);
 }
 
 #[test]
 fn weights_are_latencies_unless_they_are_zero() {
     let with = |weight| {
-        let body = Body { data_source: Some(2), weight: Some(weight), ..Body::default() };
-        let access = access(&Head::default(), &body, false).expect("a load");
+        let body =
+            SampleParts { data_source: Some(2), weight: Some(weight), ..SampleParts::default() };
+        let access = access(&body, false).expect("a load");
         (access.latency, access.instruction_latency)
     };
     assert_eq!(with(Weight::Parts(70, 95)), (Some(70), Some(95)));
@@ -106,8 +107,8 @@ fn registers_of_ibs_tell_what_the_toolkit_tells() {
             [0, number("IbsOpRip"), number("IbsTagToRetCtr") << 16, 0, data3, number("IbsDcLinAd")];
         let mut raw = 0x3ff_u32.to_le_bytes().to_vec();
         raw.extend(registers.iter().flat_map(|register| register.to_le_bytes()));
-        let body = Body { raw: &raw, ..Body::default() };
-        let found = access(&Head::default(), &body, true);
+        let body = SampleParts { raw: &raw, ..SampleParts::default() };
+        let found = access(&body, true);
         let (loads, stores) = (number("IbsLdOp") == 1, number("IbsStOp") == 1);
         assert_eq!(found.is_some(), loads || stores, "{line}");
         let Some(found) = found else { continue };

@@ -20,8 +20,6 @@ use std::collections::{BTreeMap, HashMap};
 use base::{Pid, StackId};
 use facts::BranchLoop;
 
-use super::sample::Words;
-
 /// Deeper stacks than any hardware has are cut.
 const DEEPEST: usize = 64;
 /// Farther back it is no loop of one function.
@@ -35,9 +33,11 @@ const KERNEL: u64 = 1 << 63;
 
 /// A branch of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Branch {
-    pub(super) from: u64,
-    pub(super) to: u64,
+pub struct Branch {
+    /// The address of the branch.
+    pub from: u64,
+    /// Its target.
+    pub to: u64,
 }
 
 impl Branch {
@@ -90,23 +90,23 @@ enum BranchContext {
 
 /// All loops.
 #[derive(Default)]
-pub(super) struct Branches {
+pub struct Branches {
     loops: HashMap<(Pid, Branch), Sums>,
     /// Stacks that the hardware kept of calls only, or of some branches.
-    pub(super) unusable: u64,
+    pub unusable: u64,
 }
 
 impl Branches {
-    /// Takes the stack of a sample, the latest branch first. Returns the loops of it that have no frames yet.
-    pub(super) fn take(&mut self, pid: Pid, words: Words<'_>) -> Vec<Branch> {
+    /// Takes the stack of a sample, the latest branch first: `from`, `to` and flags of each (`struct perf_branch_entry`). Returns the
+    /// loops of it that have no frames yet.
+    pub fn take(&mut self, pid: Pid, entries: impl Iterator<Item = [u64; 3]>) -> Vec<Branch> {
         let mut stack = Vec::with_capacity(DEEPEST);
         let mut goes_back = Vec::with_capacity(DEEPEST);
-        for at in 0..(words.len() / 3).min(DEEPEST) {
-            let word = |part: usize| words.get(3 * at + part).unwrap_or(0);
-            let branch = Branch { from: word(0), to: word(1) };
+        for [from, to, flags] in entries.take(DEEPEST) {
+            let branch = Branch { from, to };
             stack.push(branch);
             // Types since Linux 4.14, where they were asked for: unknown, conditional, unconditional, indirect.
-            let jumps = word(2) >> 20 & 0xf <= 3;
+            let jumps = flags >> 20 & 0xf <= 3;
             let near = branch.to <= branch.from && branch.from - branch.to < LONGEST;
             goes_back.push(jumps && near && branch.from < KERNEL && branch.to > 0);
         }
@@ -140,19 +140,14 @@ impl Branches {
     }
 
     /// The frames of a loop: at its branch, and where it begins.
-    pub(super) fn name(
-        &mut self,
-        pid: Pid,
-        back: Branch,
-        frames: (Option<StackId>, Option<StackId>),
-    ) {
+    pub fn name(&mut self, pid: Pid, back: Branch, frames: (Option<StackId>, Option<StackId>)) {
         if let Some(sums) = self.loops.get_mut(&(pid, back)) {
             sums.frames = Some(frames);
         }
     }
 
     /// The facts, most taken first.
-    pub(super) fn into_facts(self) -> Vec<BranchLoop> {
+    pub fn into_facts(self) -> Vec<BranchLoop> {
         let mut loops: Vec<((Pid, Branch), Sums)> = self.loops.into_iter().collect();
         loops.sort_by_key(|((pid, back), sums)| {
             (std::cmp::Reverse(sums.taken), pid.0, back.from, back.to)
@@ -220,12 +215,7 @@ mod tests {
     fn counted(stacks: &[&[Branch]]) -> BranchLoop {
         let mut branches = Branches::default();
         for stack in stacks {
-            let mut bytes: Vec<u8> = Vec::new();
-            for branch in *stack {
-                let words = [branch.from, branch.to, 0];
-                bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-            }
-            branches.take(Pid(7), Words::of(&bytes));
+            branches.take(Pid(7), stack.iter().map(|branch| [branch.from, branch.to, 0]));
         }
         let facts = branches.into_facts();
         facts.into_iter().find(|one| one.taken > 0).expect("a loop")
@@ -265,12 +255,14 @@ mod tests {
     #[test]
     fn calls_far_jumps_and_the_kernel_are_no_loops() {
         let mut branches = Branches::default();
-        let bytes =
-            |words: [u64; 3]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        branches.take(Pid(7), Words::of(&bytes([0x140, 0x100, 4 << 20])));
-        branches.take(Pid(7), Words::of(&bytes([0x200_0000, 0x100, 0])));
-        branches.take(Pid(7), Words::of(&bytes([KERNEL + 0x140, KERNEL + 0x100, 0])));
-        branches.take(Pid(7), Words::of(&bytes([0x100, 0x140, 0])));
+        for entry in [
+            [0x140, 0x100, 4 << 20],
+            [0x200_0000, 0x100, 0],
+            [KERNEL + 0x140, KERNEL + 0x100, 0],
+            [0x100, 0x140, 0],
+        ] {
+            branches.take(Pid(7), [entry].into_iter());
+        }
         assert!(branches.into_facts().is_empty());
     }
 }

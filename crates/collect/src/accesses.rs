@@ -1,34 +1,87 @@
 //! What the hardware said about a sampled memory access.
 //!
 //! What for: `perf_mem_data_src` and the weight of a sample, which the kernel fills alike for PEBS, IBS and (by `perf script
-//! --itrace`) SPE; and the registers of IBS where a recording has only these. What not: the sample's other parts (`sample`).
+//! --itrace`) SPE; and the registers of IBS where a sample has only these. What not: the sample's other parts (`perf::record`, crate
+//! `import`).
 //!
 //! Sources: include/uapi/linux/perf_event.h (union perf_mem_data_src) and how kernels fill it: arch/x86/events/intel/ds.c,
 //! arch/x86/events/amd/ibs.c. Registers of IBS: AMD64 APM 2, 13.3; PPR for family 19h, IBS_OP_DATA2 and 3.
 
 use base::{Bytes, RemoteAddr};
-use facts::{AccessKind, DataSource, Snoop, Translation};
+use facts::{AccessKind, DataSource, MemorySample, Privilege, Snoop, Translation};
 
-use super::sample::{Body, Head, Weight};
+use crate::recorder::Moment;
 
-/// An access, without who made it.
+/// PERF_SAMPLE_WEIGHT or PERF_SAMPLE_WEIGHT_STRUCT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Access {
-    pub(super) kind: AccessKind,
-    pub(super) address: Option<RemoteAddr>,
-    pub(super) latency: Option<u32>,
-    pub(super) instruction_latency: Option<u32>,
-    pub(super) from: Option<DataSource>,
-    pub(super) snoop: Option<Snoop>,
-    pub(super) translation: Option<Translation>,
-    pub(super) locked: Option<bool>,
-    pub(super) page: Option<Bytes>,
+pub enum Weight {
+    /// Of PERF_SAMPLE_WEIGHT.
+    Whole(u64),
+    /// `var1_dw`, `var2_w`.
+    Parts(u32, u16),
+}
+
+/// The parts of a sample that tell of its access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SampleParts<'a> {
+    /// `perf_mem_data_src`.
+    pub data_source: Option<u64>,
+    /// Of the data.
+    pub address: Option<u64>,
+    /// What the access cost.
+    pub weight: Option<Weight>,
+    /// Bytes of the page of the address.
+    pub page: Option<u64>,
+    /// PERF_SAMPLE_RAW.
+    pub raw: &'a [u8],
+}
+
+/// An access, without who made it. The fields are those of [`MemorySample`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "each field is that of the same name of MemorySample")]
+pub struct Access {
+    pub kind: AccessKind,
+    pub address: Option<RemoteAddr>,
+    pub latency: Option<u32>,
+    pub instruction_latency: Option<u32>,
+    pub from: Option<DataSource>,
+    pub snoop: Option<Snoop>,
+    pub translation: Option<Translation>,
+    pub locked: Option<bool>,
+    pub page: Option<Bytes>,
+}
+
+impl Access {
+    /// As a fact. The recorder knows its stack.
+    #[must_use]
+    pub fn sample(&self, at: Moment, event: u32, weight: u64) -> MemorySample {
+        MemorySample {
+            time: at.time,
+            pid: at.pid,
+            tid: at.tid,
+            cpu: at.cpu,
+            stack: None,
+            privilege: Privilege::User,
+            event,
+            weight,
+            access: self.kind,
+            address: self.address,
+            latency: self.latency,
+            instruction_latency: self.instruction_latency,
+            from: self.from,
+            snoop: self.snoop,
+            translation: self.translation,
+            locked: self.locked,
+            page: self.page,
+        }
+    }
 }
 
 /// The access of a sample; `None` where it has none. `is_ibs`: its raw part has the registers of IBS.
-pub(super) fn access(head: &Head, body: &Body<'_>, is_ibs: bool) -> Option<Access> {
-    let described = body.data_source.and_then(|word| of_source(word, head, body));
-    described.or_else(|| of_ibs(body.raw).filter(|_| is_ibs))
+#[must_use]
+pub fn access(parts: &SampleParts<'_>, is_ibs: bool) -> Option<Access> {
+    let described = parts.data_source.and_then(|word| of_source(word, parts));
+    described.or_else(|| of_ibs(parts.raw).filter(|_| is_ibs))
 }
 
 /// `count` bits of a word from bit `from` on.
@@ -36,7 +89,7 @@ fn bits(word: u64, from: u32, count: u32) -> u64 {
     word >> from & ((1 << count) - 1)
 }
 
-fn of_source(word: u64, head: &Head, body: &Body<'_>) -> Option<Access> {
+fn of_source(word: u64, parts: &SampleParts<'_>) -> Option<Access> {
     // PERF_MEM_OP_LOAD, _STORE, _PFETCH.
     let operation = bits(word, 0, 5);
     let kind = match (operation & 2 != 0, operation & 4 != 0, operation & 8 != 0) {
@@ -47,14 +100,14 @@ fn of_source(word: u64, head: &Head, body: &Body<'_>) -> Option<Access> {
         _ => return None,
     };
     // A weight of 0 is one that was not measured.
-    let (latency, instruction) = match body.weight {
+    let (latency, instruction) = match parts.weight {
         Some(Weight::Whole(weight)) => (u32::try_from(weight).unwrap_or(u32::MAX), 0),
         Some(Weight::Parts(latency, instruction)) => (latency, u32::from(instruction)),
         None => (0, 0),
     };
     Some(Access {
         kind,
-        address: head.address.filter(|address| *address != 0).map(RemoteAddr),
+        address: parts.address.filter(|address| *address != 0).map(RemoteAddr),
         latency: Some(latency).filter(|cycles| *cycles > 0),
         instruction_latency: Some(instruction).filter(|cycles| *cycles > 0),
         from: source(word),
@@ -64,7 +117,7 @@ fn of_source(word: u64, head: &Head, body: &Body<'_>) -> Option<Access> {
             0 => Some(false),
             locked => (locked & 2 != 0).then_some(true),
         },
-        page: body.page.filter(|bytes| bytes.is_power_of_two()).map(Bytes),
+        page: parts.page.filter(|bytes| bytes.is_power_of_two()).map(Bytes),
     })
 }
 
