@@ -33,6 +33,7 @@ fn main() {
         environment: Vec::new(),
         output: None,
         events: Vec::new(),
+        controllers: Vec::new(),
         region_library: None,
         start_paused: false,
         about: None,

@@ -241,8 +241,11 @@ fn a_group_that_samples_read_counts_by_differences() {
     assert_eq!(uses, [EventUse::CpuTime, EventUse::Counts]);
 }
 
+/// Name, samples, sum of the periods.
+type CountedSum = (&'static str, u64, u64);
+
 /// Samples and sum of the periods of each event, as `perf report -F sample,period` 6.1 prints them.
-const COUNTED: [(&str, &[(&str, u64, u64)]); 3] = [
+const COUNTED: [(&str, &[CountedSum]); 3] = [
     (
         "perfdata-format-edge/perf.data.lost_samples-4.4",
         &[
