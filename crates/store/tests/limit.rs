@@ -48,7 +48,10 @@ fn a_long_run_stays_within_its_limit_and_keeps_every_weight() {
     let expected = support::recording(run, &all);
     let opened = open(&directory).expect("open").recording;
     assert_eq!(weight(&opened), weight(&expected));
-    let records = |one: &Recording| one.samples.len() + one.faults.len() + one.memory_samples.len();
+    let records = |one: &Recording| {
+        let accesses = one.memory_samples.len() + one.event_samples.len();
+        one.samples.len() + one.faults.len() + accesses
+    };
     let dropped = records(&expected) - records(&opened);
     assert_eq!(opened.lost(LostSource::Thinned), dropped as u64);
     assert_eq!(opened.lost(LostSource::Samples), 3, "other losses stand");
