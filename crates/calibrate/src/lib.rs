@@ -22,6 +22,7 @@ mod ladder;
 mod levels;
 mod live;
 mod load;
+mod loaded;
 mod nodes;
 mod operations;
 mod plan;
@@ -56,7 +57,7 @@ impl Default for Options {
 }
 
 /// Parts of the measurement: what it is called while it runs, its share of the time.
-const PARTS: [(&str, f64); 10] = [
+const PARTS: [(&str, f64); 11] = [
     ("latency of caches and memory", 0.39),
     ("bandwidth of caches", 0.02),
     ("memory bandwidth", 0.425),
@@ -68,10 +69,14 @@ const PARTS: [(&str, f64); 10] = [
     ("where clock samples stand", 0.01),
     // On most machines there is nothing to do: it has its own time.
     ("memory of each NUMA node", 0.0),
+    // With one CPU there is nothing to do: it, too, has its own time.
+    ("latency of memory under load", 0.0),
 ];
 
 /// Share of the time limit for memory in several nodes, in addition.
 const NODES_TIME: f64 = 0.25;
+/// The same for latency under load.
+const LOADED_TIME: f64 = 0.06;
 
 /// Reports how far one part is.
 struct Progress<'caller> {
@@ -121,9 +126,13 @@ pub fn measure(host: &Host, options: &Options, progress: &mut dyn FnMut(f64, &st
             6 => operations::measure(&plan, &mut calibration),
             7 => sample_cost::measure(&plan, &mut calibration),
             8 => distance::measure(&plan, &mut calibration),
-            _ => {
+            9 => {
                 let time = options.time_limit.mul_f64(NODES_TIME);
                 nodes::measure(host, &plan, time, &mut progress, &mut calibration);
+            }
+            _ => {
+                let time = options.time_limit.mul_f64(LOADED_TIME);
+                loaded::measure(host, &plan, time, &mut progress, &mut calibration);
             }
         }
     }

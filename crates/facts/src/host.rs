@@ -224,6 +224,17 @@ pub struct NodePair {
     pub threads: u32,
 }
 
+/// Latency of memory while other threads read.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LoadedLatency {
+    /// Threads: one with dependent loads, the others read.
+    pub threads: u32,
+    /// What all of them read together, GB/s.
+    pub rate: Metric,
+    /// Nanoseconds per dependent load.
+    pub latency: Metric,
+}
+
 /// Peak floating-point rate of one SIMD set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlopsPoint {
@@ -267,6 +278,10 @@ pub struct Calibration {
     /// versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_pairs: Vec<NodePair>,
+    /// Latency under load, for each number of threads from the lowest rate on; empty with one CPU, and in calibrations of
+    /// earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loaded_latency: Vec<LoadedLatency>,
     /// Floating-point peaks.
     pub flops: Vec<FlopsPoint>,
     /// Highest of them with all threads, double precision, GFLOP/s.
@@ -298,11 +313,38 @@ pub struct Calibration {
     pub earlier_peaks: Vec<EarlierPeak>,
 }
 
+/// A curve is beyond its knee where a load takes so many times as long as without load.
+const BENT: f64 = 1.5;
+
 impl Calibration {
     /// Latency of a level of cache, nanoseconds, as the ladder measured it.
     #[must_use]
     pub fn cache_latency(&self, level: u32) -> Option<f64> {
         self.effective_caches.iter().find(|cache| cache.level == level)?.latency.value
+    }
+
+    /// The points of latency under load with so many threads.
+    pub fn under_load(&self, threads: u32) -> impl Iterator<Item = &LoadedLatency> {
+        self.loaded_latency.iter().filter(move |point| point.threads == threads)
+    }
+
+    /// The knee of that curve: the first point at which a load takes half more than without load, at the unfavourable ends of
+    /// both intervals. `None` where no rate that was reached is beyond it.
+    #[must_use]
+    pub fn knee(&self, threads: u32) -> Option<&LoadedLatency> {
+        let idle = self.under_load(threads).next()?.latency.high?;
+        self.under_load(threads)
+            .find(|point| point.latency.low.is_some_and(|low| low > idle * BENT))
+    }
+
+    /// Without load, and the first point with at least this rate, or the last one; with as many threads as were measured.
+    #[must_use]
+    pub fn latency_at(&self, rate: f64) -> Option<[&LoadedLatency; 2]> {
+        let threads = self.loaded_latency.iter().map(|point| point.threads).max()?;
+        let first = self.under_load(threads).next()?;
+        let reaches = |point: &&LoadedLatency| point.rate.value.is_some_and(|own| own >= rate);
+        let there = self.under_load(threads).find(reaches).or(self.under_load(threads).last())?;
+        Some([first, there])
     }
 
     /// The highest bandwidth of the bus: the best pass of a kernel whose traffic is certain, while the points of

@@ -4,7 +4,9 @@
 
 use base::Bytes;
 use facts::Metric;
-use facts::host::{Cache, CacheKind, Calibration, Host, LatencyPoint, NodePair, SampleDistance};
+use facts::host::{
+    Cache, CacheKind, Calibration, Host, LatencyPoint, LoadedLatency, NodePair, SampleDistance,
+};
 use serde::Serialize;
 
 use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
@@ -48,6 +50,13 @@ pub(crate) fn metrics(machine: &MachineReport) -> Vec<(String, Metric)> {
         found.push((format!("{name}.latency"), pair.latency.clone()));
         found.push((format!("{name}.one_thread"), pair.one_thread.clone()));
         found.push((format!("{name}.all_threads"), pair.all_threads.clone()));
+    }
+    for (at, point) in calibration.loaded_latency.iter().enumerate() {
+        let before = calibration.loaded_latency[..at].iter();
+        let number = before.filter(|one| one.threads == point.threads).count() + 1;
+        let name = format!("calibration.loaded_latency.{}_threads.{number}", point.threads);
+        found.push((format!("{name}.rate"), point.rate.clone()));
+        found.push((format!("{name}.latency"), point.latency.clone()));
     }
     for point in &calibration.ladder {
         let name = format!("calibration.ladder.{}_bytes.{}_pages", point.bytes, point.page_bytes);
@@ -94,6 +103,14 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
     );
     out += &memory_of_nodes(host, calibration, width, paint);
     out += &section(paint, "Load latency by size", ladder(calibration), width, "not measured");
+    let loaded = under_load(calibration);
+    out += &section(
+        paint,
+        "Load latency under load",
+        loaded,
+        width,
+        "it takes two CPUs; `fathom machine --refresh` measures it",
+    );
     out += &section(paint, "Arithmetic", flops(calibration), width, "not measured");
     out += &format!("\n{}\n", paint.bold("What single events cost"));
     let fault = |metric: Option<&Metric>| figure(metric, |nanos| seconds(nanos * 1e-9));
@@ -366,6 +383,33 @@ fn memory_of_nodes(host: &Host, calibration: &Calibration, width: usize, paint: 
         out += &entry("Not measured", why, width);
     }
     out
+}
+
+/// One row per rate; a mark where the latency begins to rise.
+fn under_load(calibration: &Calibration) -> Table {
+    let row = |point: &LoadedLatency| {
+        let idle = calibration.under_load(point.threads).next();
+        let times = idle.and_then(|idle| Some(point.latency.value? / idle.latency.value?));
+        let is_knee = calibration.knee(point.threads) == Some(point);
+        vec![
+            Cell::Number(u64::from(point.threads)),
+            rate(&point.rate),
+            rate(&point.latency),
+            times.map_or(Cell::Missing, |times| Cell::text(number(times))),
+            Cell::Metric(point.latency.clone()),
+            Cell::text(if is_knee { "knee" } else { "" }),
+        ]
+    };
+    let text_columns = vec![
+        CellStyle::Number("threads").titled("threads"),
+        CellStyle::Figure("rate").titled("GB/s read"),
+        CellStyle::Figure("latency").titled("ns per load"),
+        CellStyle::Figure("times").titled("times idle"),
+        CellStyle::Bar("bar").titled(""),
+        CellStyle::Text("knee").titled(""),
+    ];
+    let keys = ["threads", "rate", "latency", "times", "bar", "knee"];
+    table(text_columns, &keys, calibration.loaded_latency.iter().map(row).collect())
 }
 
 /// One row per size; the page sizes stand side by side, so that what huge pages save is seen at a glance.

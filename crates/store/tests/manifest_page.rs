@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use facts::host::{
     BandwidthPoint, Calibration, CpuGroup, CpuPart, EarlierPeak, EffectiveCache, FlopsPoint,
-    LatencyPoint, MemoryReading, NodePair, NumaNode, ReadingMoment, ReadingPoint, SampleDistance,
+    LatencyPoint, LoadedLatency, MemoryReading, NodePair, NumaNode, ReadingMoment, ReadingPoint,
+    SampleDistance,
 };
 use facts::{
     BranchReplay, ExitKind, Metric, OneRun, Rank, Run, Source, SourceEvent, TimedLoadOverhead,
@@ -61,6 +62,7 @@ fn full() -> Run {
             all_threads: metric(),
             threads: 1,
         }],
+        loaded_latency: vec![LoadedLatency { threads: 2, rate: metric(), latency: metric() }],
         earlier_peaks: vec![EarlierPeak { measured_unix: 1, gb_per_s: 1.0 }],
         ..Calibration::default()
     });

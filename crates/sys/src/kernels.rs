@@ -24,7 +24,7 @@ pub use chase::{Chase, Cycle, Spacing};
 pub use cpu::{cpuid, page_bytes, pin_current_thread, read_tsc, thread_minor_faults};
 pub use flops::{FlopMethod, Precision, multiply_add};
 pub use operations::{Operation, operate};
-pub use stream::{Kernel, Simd, sweep, sweep_again, sweep_in_pieces};
+pub use stream::{Kernel, Simd, sweep, sweep_again, sweep_by, sweep_in_pieces};
 pub use timed::time_cached_loads;
 pub use waits::{Wait, WaitedAt, wait_for};
 

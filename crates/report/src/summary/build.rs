@@ -8,7 +8,7 @@ use analysis::heap::{heap_sums, huge_pages};
 use analysis::memory::{Class, Limit, Roof};
 use analysis::summary::{Overview, overview};
 use analysis::{Profile, Selection, Weight, parallel};
-use facts::host::{Calibration, Host};
+use facts::host::{Calibration, Host, LoadedLatency};
 use facts::{Analysis, Evidence, ExitKind, Metric, Run, RunState, SamplingMethod, Target};
 
 use super::core_limit::core_limit;
@@ -58,7 +58,8 @@ impl Summary {
         let (exit_code, exit) = exit(run.exit);
         let core_limit = core_limit(prepared, &bursts, memory.verdict.class, &found.cpu_time);
         let (top_functions, more_functions) = top_functions(profile, &found);
-        let extra = text_extra(profile, &found, more_functions);
+        let mut extra = text_extra(profile, &found, more_functions);
+        extra.loaded_latency = loaded_latency(profile.calibration(), &memory.bandwidth.average);
         let heap_library = tidy(heap_library(profile, &found));
         let overhead = whole_overhead(run, &found, &heap_library);
         let (mean, spread) = repeat::spread(run);
@@ -368,6 +369,13 @@ fn whole_overhead(run: &Run, found: &Overview, heap_library: &Metric) -> Metric 
     )
 }
 
+/// Latency of memory without load, and at this rate.
+fn loaded_latency(calibration: Option<&Calibration>, rate: &Metric) -> Option<[(f64, f64); 2]> {
+    let [idle, there] = calibration?.latency_at(rate.value?)?;
+    let pair = |point: &LoadedLatency| Some((point.rate.value?, point.latency.value?));
+    Some([pair(idle)?, pair(there)?])
+}
+
 fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) -> TextExtra {
     let run = &profile.recording.run;
     let calibration = profile.calibration();
@@ -394,6 +402,7 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
             .iter()
             .flat_map(|then| then.note.iter().chain(&then.calibration().notes).cloned())
             .collect(),
+        loaded_latency: None,
         top_faults,
         more_functions,
         agent: in_library(profile, found).map(|weight| found.scale.percent(&weight)),

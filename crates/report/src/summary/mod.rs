@@ -373,6 +373,8 @@ pub(crate) struct TextExtra {
     /// Age of the calibration when the run began, seconds.
     pub(crate) calibration_age: u64,
     pub(crate) calibration_notes: Vec<String>,
+    /// Latency of memory without load, and at the run's rate: GB/s and nanoseconds.
+    pub(crate) loaded_latency: Option<[(f64, f64); 2]>,
     pub(crate) top_faults: Option<TopFaults>,
     pub(crate) more_functions: usize,
     /// `overhead_parts.heap_library` in percent of the CPU time; `None` where no sample fell into it.

@@ -17,7 +17,7 @@ pub use sockets::sockets;
 
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,
-    LevelBandwidth, NodePair, NumaNode,
+    LevelBandwidth, LoadedLatency, NodePair, NumaNode,
 };
 use facts::{
     Analysis, CollectorInfo, CountedEvent, CounterKind, EventCount, Evidence, ExitKind, FaultKind,
@@ -116,6 +116,13 @@ fn calibration() -> Calibration {
             .map(|(bytes, nanos)| LatencyPoint {
                 bytes,
                 page_bytes: 4096,
+                latency: calibrated(nanos, "ns"),
+            })
+            .into(),
+        loaded_latency: [(1.0, 98.6), (9.1, 104.0), (16.4, 131.0), (21.0, 192.0), (22.6, 281.0)]
+            .map(|(rate, nanos)| LoadedLatency {
+                threads: 2,
+                rate: calibrated(rate, "GB/s"),
                 latency: calibrated(nanos, "ns"),
             })
             .into(),

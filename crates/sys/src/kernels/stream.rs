@@ -215,10 +215,21 @@ pub fn sweep_in_pieces(
     buffer: &mut Buffer,
     passed: &mut dyn FnMut(u64),
 ) -> u64 {
-    const PIECE_BYTES: usize = 8 << 20;
+    sweep_by(kernel, simd, buffer, Bytes(8 << 20), passed)
+}
+
+/// The same in pieces of so many bytes, at least one turn of the loop each: `passed` may wait, so that a rate is kept.
+pub fn sweep_by(
+    kernel: Kernel,
+    simd: Simd,
+    buffer: &mut Buffer,
+    piece: Bytes,
+    passed: &mut dyn FnMut(u64),
+) -> u64 {
     let mut arrays = Arrays::cut(kernel, buffer.doubles_mut());
     let length = arrays.length();
-    let piece = PIECE_BYTES / size_of::<f64>() / kernel.arrays() as usize / STEP * STEP;
+    let doubles = usize::try_from(piece.0).unwrap_or(usize::MAX) / size_of::<f64>();
+    let piece = (doubles / kernel.arrays() as usize / STEP * STEP).max(STEP);
     let simd = if simd.is_available() { simd } else { Simd::Baseline };
     for begin in (0..length).step_by(piece) {
         let end = (begin + piece).min(length);

@@ -63,6 +63,17 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
     let high = share_of(&used.bound_time_percent, "of the time in the high band");
     let range = between(&used.observed_max, "GB/s");
     page.entry("  at most", &format!("{}{range}{of_peak}; {high}", shown(&used.observed_max)));
+    if let Some([(_, idle), (rate_there, there)]) =
+        summary.extra.loaded_latency.filter(|_| summary.bandwidth_level == Some("DRAM"))
+    {
+        let text = format!(
+            "{} for a load while others read, {} in all; {} without load (`fathom machine`)",
+            seconds(there * 1e-9),
+            rate(rate_there, "GB/s"),
+            seconds(idle * 1e-9)
+        );
+        page.entry("  takes then", &text);
+    }
     histogram(summary, page);
     page.entry(
         "Loads, stores",
