@@ -78,11 +78,10 @@ impl<'a> MachineTraffic<'a> {
         let seconds = (end.0.saturating_sub(start.0)) as f64 / GIGA;
         [0, 1].map(|direction| {
             let (mut bytes, mut least, mut most, mut number) = (0.0, 0.0, 0.0, 0);
-            for reading in self.of(|_, way| way == direction) {
+            let of =
+                self.events.iter().zip(&self.readings).filter(|((_, way), _)| *way == direction);
+            for reading in of.flat_map(|(_, readings)| overlapping(readings, start, end)) {
                 let (from, to) = (reading.start.max(start), reading.end.min(end));
-                if from >= to {
-                    continue;
-                }
                 number += 1;
                 let length = (reading.end.0 - reading.start.0) as f64;
                 bytes += reading.bytes * (to.0 - from.0) as f64 / length;
@@ -129,14 +128,18 @@ impl<'a> MachineTraffic<'a> {
         };
         let (read, written) = (sum(0), sum(1));
         let rate = |bytes: f64| Metric::counted(bytes / GIGA / observed, "GB/s");
-        let at = |(start, end): &(Nanos, Nanos)| -> f64 {
-            let within = |one: &&Reading| *start <= one.start && one.end <= *end;
-            self.of(|one, _| is_of(one)).filter(within).map(|one| one.bytes).sum()
-        };
-        let most = steps.windows(STEADY.min(steps.len().max(1))).map(|steps| {
-            let bytes: f64 = steps.iter().map(at).sum();
+        // Steps follow one another, so a reading lies within one at most: the last that begins no later.
+        let mut within = vec![0.0; steps.len()];
+        for one in self.of(|one, _| is_of(one)) {
+            let at = steps.partition_point(|(start, _)| *start <= one.start).checked_sub(1);
+            if let Some(at) = at.filter(|at| one.end <= steps[*at].1) {
+                within[at] += one.bytes;
+            }
+        }
+        let width = STEADY.min(steps.len().max(1));
+        let most = steps.windows(width).zip(within.windows(width)).map(|(steps, bytes)| {
             let length: u64 = steps.iter().map(|(start, end)| end.0 - start.0).sum();
-            bytes / (length.max(1) as f64)
+            bytes.iter().sum::<f64>() / (length.max(1) as f64)
         });
         SocketTraffic {
             socket,
@@ -150,6 +153,12 @@ impl<'a> MachineTraffic<'a> {
             bytes: Metric::counted(read + written, "bytes"),
         }
     }
+}
+
+/// Those of an event's readings that have time between two moments.
+fn overlapping(readings: &[Reading], start: Nanos, end: Nanos) -> impl Iterator<Item = &Reading> {
+    let first = readings.partition_point(|one| one.end <= start);
+    readings[first..].iter().take_while(move |one| one.start < end).filter(move |_| start < end)
 }
 
 fn readings(recording: &Recording, event: &CountedEvent) -> Vec<Reading> {
