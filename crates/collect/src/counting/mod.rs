@@ -14,6 +14,7 @@
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,6 +25,7 @@ use sys::perf::{Attr, Counting as Switch, Event, Flag, GroupCounts, OpenTarget};
 
 pub use self::sockets::ControllerEvent;
 use self::sockets::Sockets;
+pub(crate) use self::totals::Totals;
 use crate::perf::{ALL_THREADS, OpenError, libc_errno};
 use crate::recorder::Recorder;
 

@@ -6,9 +6,10 @@
 //! Only users who may count the whole machine get them: for others that is a note, and nothing is missing that the program needs.
 
 use base::{CpuId, Nanos};
-use facts::{CountedEvent, EventCount, Fact, NoteSubject, SinkError};
+use facts::{CountedEvent, Fact, NoteSubject, SinkError};
 use sys::perf::{Attr, Counting as Switch, Event, Flag, OpenTarget, SoftwareEvent};
 
+use super::Totals;
 use crate::perf::{ALL_THREADS, OpenError};
 use crate::recorder::Recorder;
 
@@ -33,7 +34,7 @@ struct SocketCount {
     socket: u32,
     bytes_per_thousand: u32,
     events: Vec<Event>,
-    before: [u64; 3],
+    before: Totals,
 }
 
 /// All sockets.
@@ -83,16 +84,12 @@ impl Sockets {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         for (event, one) in (first..).zip(&mut self.counts) {
-            let mut sum = [0_u64; 3];
-            for read in one.events.iter().filter_map(|event| event.read_timed().ok()) {
-                sum.iter_mut().zip(read).for_each(|(sum, part)| *sum = sum.saturating_add(part));
-            }
-            let before = std::mem::replace(&mut one.before, sum);
-            let [count, enabled, running]: [u64; 3] =
-                std::array::from_fn(|part| sum[part].saturating_sub(before[part]));
-            let (enabled, running) = (Nanos(enabled), Nanos(running.min(enabled)));
-            if enabled > Nanos(0) {
-                let count = EventCount { time: now, event, count, enabled, running };
+            let mut totals = Totals::default();
+            one.events
+                .iter()
+                .filter_map(|event| event.read_timed().ok())
+                .for_each(|read| totals.add(read));
+            if let Some(count) = one.before.advance(totals, now, event) {
                 recorder.push(Fact::EventCount(count))?;
             }
         }
@@ -127,7 +124,7 @@ fn open(wanted: &[ControllerEvent]) -> Result<Vec<SocketCount>, OpenError> {
                     socket,
                     bytes_per_thousand: one.bytes_per_thousand,
                     events: vec![event],
-                    before: [0; 3],
+                    before: Totals::default(),
                 }),
             }
         }

@@ -7,10 +7,10 @@
 //! what share of the time that was.
 
 use base::Nanos;
-use facts::{CountedEvent, EventCount, Fact, NoteSubject, SinkError};
+use facts::{CountedEvent, Fact, NoteSubject, SinkError};
 use sys::perf::Event;
 
-use crate::counting::{self, Carried, Choice};
+use crate::counting::{self, Carried, Choice, Totals};
 use crate::recorder::Recorder;
 
 /// What is sampled, in the order of its numbers.
@@ -20,7 +20,7 @@ pub struct CountedEvents {
     cpus: Vec<u64>,
     kernel: bool,
     /// Counts and times until the last reading.
-    before: Vec<[u64; 3]>,
+    before: Vec<Totals>,
     last: Nanos,
     notes: Vec<String>,
 }
@@ -53,7 +53,7 @@ impl CountedEvents {
                 refused.join(", ")
             )));
         }
-        let before = vec![[0; 3]; choices.len()];
+        let before = vec![Totals::default(); choices.len()];
         (CountedEvents { choices, cpus, kernel, before, last: Nanos(0), notes }, numbers)
     }
 
@@ -93,22 +93,15 @@ impl CountedEvents {
             return Ok(());
         }
         self.last = now;
-        let mut sums = vec![[0_u64; 3]; self.choices.len()];
+        let mut totals = vec![Totals::default(); self.choices.len()];
         for (number, event) in events {
-            let (Some(sum), Ok(read)) = (sums.get_mut(*number as usize), event.read_timed()) else {
-                continue;
-            };
-            sum.iter_mut().zip(read).for_each(|(sum, part)| *sum = sum.saturating_add(part));
+            if let (Some(sum), Ok(read)) = (totals.get_mut(*number as usize), event.read_timed()) {
+                sum.add(read);
+            }
         }
-        sums.iter_mut().zip(&self.cpus).for_each(|(sum, cpus)| sum[1] /= cpus);
-        for ((event, sum), before) in (0_u32..).zip(&sums).zip(&mut self.before) {
-            let [count, enabled, running]: [u64; 3] =
-                std::array::from_fn(|part| sum[part].saturating_sub(before[part]));
-            *before = *sum;
-            let (enabled, running) = (Nanos(enabled), Nanos(running.min(enabled)));
-            // Nothing ran: there is nothing to say.
-            if enabled > Nanos(0) {
-                let count = EventCount { time: now, event, count, enabled, running };
+        totals.iter_mut().zip(&self.cpus).for_each(|(sum, cpus)| sum.in_turn(*cpus));
+        for ((event, sum), before) in (0_u32..).zip(totals).zip(&mut self.before) {
+            if let Some(count) = before.advance(sum, now, event) {
                 recorder.push(Fact::EventCount(count))?;
             }
         }
