@@ -309,10 +309,7 @@ impl Opened {
                     Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => continue,
                     Err(error) => return Err(error.into()),
                 };
-                if let Some(owner) = owner {
-                    fault.send_records_to(&self.clocks[owner])?;
-                }
-                self.streams.insert(fault.id()?, Stream::Faults(kind));
+                self.deliver(&fault, owner, Stream::Faults(kind))?;
                 self.faults.push((kind, fault));
             }
         }
@@ -323,6 +320,20 @@ impl Opened {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Records of an event go to the ring of its CPU's clock, and are known there by this stream.
+    fn deliver(
+        &mut self,
+        event: &Event,
+        owner: Option<usize>,
+        stream: Stream,
+    ) -> std::io::Result<()> {
+        if let Some(owner) = owner {
+            event.send_records_to(&self.clocks[owner])?;
+        }
+        self.streams.insert(event.id()?, stream);
         Ok(())
     }
 
@@ -342,10 +353,7 @@ impl Opened {
             Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        if let Some(owner) = owner {
-            clock.send_records_to(&self.clocks[owner])?;
-        }
-        self.streams.insert(clock.id()?, Stream::SlowClock);
+        self.deliver(&clock, owner, Stream::SlowClock)?;
         self.formats.clocks.insert(clock.id()?);
         self.slow_clocks.push(clock);
         Ok(())
@@ -363,8 +371,7 @@ impl Opened {
         let attr = if self.sees_kernel { attr } else { attr.flags(&[Flag::ExcludeKernel]) };
         let target = OpenTarget { tid: ALL_THREADS, cpu: Some(cpu) };
         let clock = sys::perf::open_counting_lost(&attr, target)?;
-        clock.send_records_to(&self.clocks[owner])?;
-        self.streams.insert(clock.id()?, Stream::CpuClock);
+        self.deliver(&clock, Some(owner), Stream::CpuClock)?;
         self.formats.clocks.insert(clock.id()?);
         self.cpu_clocks.push(clock);
         Ok(())
@@ -445,10 +452,7 @@ impl Opened {
                 Err(_) if stream == Stream::Wakes => continue,
                 Err(error) => return Err(error.into()),
             };
-            if let Some(owner) = owner {
-                event.send_records_to(&self.clocks[owner])?;
-            }
-            self.streams.insert(event.id()?, stream);
+            self.deliver(&event, owner, stream)?;
             self.switches.push(event);
             if stream == Stream::Wakes {
                 self.waking = settings.wakes.map(|(tracepoint, _)| tracepoint);
@@ -489,10 +493,7 @@ impl Opened {
                 // The time is sampled all the same.
                 Err(_) => continue,
             };
-            if let Some(owner) = owner {
-                event.send_records_to(&self.clocks[owner])?;
-            }
-            self.streams.insert(event.id()?, Stream::Counted(number));
+            self.deliver(&event, owner, Stream::Counted(number))?;
             let of = match carries {
                 Carried::Nothing => None,
                 Carried::Branches => Some(&mut self.formats.with_branches),
