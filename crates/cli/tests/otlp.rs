@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
 use testkit::programs::{
-    Fathom, assert_ended_well, perf_events_work, python_with, root, skip, target,
+    Fathom, assert_ended_well, perf_events_work, python_with, root, skip, target, watch_once,
 };
 
 fn fathom(name: &str) -> Fathom {
@@ -206,20 +206,8 @@ fn profiles_of_a_watch_wait_for_a_receiver_that_is_away_and_the_dataset_does_not
     let mut spin =
         Command::new(copy).args(["--ms", "60000"]).stdout(Stdio::null()).spawn().expect("it");
     let round = |more: &[&str]| {
-        let words = [
-            "watch",
-            "--once",
-            "--for",
-            "1",
-            "--format",
-            "json",
-            "--budget",
-            "100",
-            "--off-file",
-            "off",
-        ];
-        let words = words.into_iter().chain(["--select", "program=ot_spin", "--metrics", "m"]);
-        let output = fathom.output(words.chain(more.iter().copied()));
+        let more: Vec<&str> = ["--metrics", "m"].iter().chain(more).copied().collect();
+        let output = fathom.output(watch_once("program=ot_spin", &more));
         assert!(output.status.success(), "{}", said(&output));
         said(&output)
     };

@@ -10,7 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::programs::{Fathom, is_root, perf_events_work, python, root, skip, target};
+use testkit::programs::{
+    Fathom, is_root, perf_events_work, python, root, skip, target, watch_once,
+};
 
 /// A program that runs until it is ended.
 struct Running(Child);
@@ -45,24 +47,6 @@ impl Drop for Running {
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
-}
-
-/// The options of a round that ends soon, of the programs with this name.
-fn once<'a>(select: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let words = [
-        "watch",
-        "--once",
-        "--for",
-        "1",
-        "--format",
-        "json",
-        "--budget",
-        "100",
-        "--off-file",
-        "off",
-        "--select",
-    ];
-    words.into_iter().chain([select]).chain(more.iter().copied()).collect()
 }
 
 /// The objects that it logged, by event.
@@ -120,8 +104,10 @@ fn the_busy_program_is_profiled_and_its_result_arrives() {
     let fathom = fathom("watch");
     let busy = Running::start(&fathom, "spin", "wa_busy", &["--ms", "60000"]);
     let _calm = Running::start(&fathom, "sleeper", "wa_calm", &["--ms", "60000"]);
-    let words =
-        once("program=wa_*", &["--dataset", "ds", "--pprof", "pprof", "--metrics", "fathom.prom"]);
+    let words = watch_once(
+        "program=wa_*",
+        &["--dataset", "ds", "--pprof", "pprof", "--metrics", "fathom.prom"],
+    );
     let output = fathom.output(words);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let profiled = one(&output, "profiled");
@@ -169,7 +155,7 @@ fn the_busy_program_is_profiled_and_its_result_arrives() {
 fn nothing_is_done_while_it_is_off_or_nothing_is_busy() {
     let fathom = fathom("watch-off");
     let _calm = Running::start(&fathom, "sleeper", "wo_calm", &["--ms", "60000"]);
-    let output = fathom.output(once("program=wo_calm", &["--metrics", "m"]));
+    let output = fathom.output(watch_once("program=wo_calm", &["--metrics", "m"]));
     assert!(output.status.success() && one(&output, "idle")["message"].is_string());
     let metrics = || std::fs::read_to_string(fathom.scratch.join("m")).expect("metrics");
     assert!(
@@ -179,13 +165,13 @@ fn nothing_is_done_while_it_is_off_or_nothing_is_busy() {
     );
     let _busy = Running::start(&fathom, "spin", "wo_busy", &["--ms", "60000"]);
     std::fs::write(fathom.scratch.join("off"), "").expect("a file");
-    let output = fathom.output(once("program=wo_busy", &["--metrics", "m"]));
+    let output = fathom.output(watch_once("program=wo_busy", &["--metrics", "m"]));
     assert!(output.status.success() && events(&output, "profiled").is_empty());
     assert!(one(&output, "off")["message"].is_string());
     assert!(metrics().contains("fathom_watch_off 1\n") && metrics().contains("_rounds_total 2\n"));
     assert!(files(&fathom.scratch.join("fathom-spool/new")).is_empty());
     // What cannot be looked at counts as off.
-    let words = once("program=wo_busy", &["--off-file", "wo_busy/off"]);
+    let words = watch_once("program=wo_busy", &["--off-file", "wo_busy/off"]);
     let words: Vec<&str> = words.iter().copied().filter(|word| *word != "off").collect();
     let at = words.iter().position(|word| *word == "--off-file").expect("it");
     let words = [&words[..at], &words[at + 1..]].concat();
@@ -270,7 +256,7 @@ fn results_wait_for_a_dataset_that_went_away() {
     }
     let fathom = fathom("watch-away");
     let _spin = Running::start(&fathom, "spin", "ww_spin", &["--ms", "100000"]);
-    let words = once("program=ww_spin", &["--dataset", "ds"]);
+    let words = watch_once("program=ww_spin", &["--dataset", "ds"]);
     std::fs::write(fathom.scratch.join("ds"), "no folder").expect("a file");
     let output = fathom.output(&words);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -304,7 +290,7 @@ fn a_program_that_may_not_be_profiled_is_left_alone() {
     let fathom = fathom("watch-refused");
     let refused = Running::start(&fathom, "spin32", "wr_spin32", &["--ms", "4000"]);
     let _other = Running::start(&fathom, "spin", "wr_spin", &["--ms", "60000"]);
-    let output = fathom.output(once("program=wr_*", &["--top", "2"]));
+    let output = fathom.output(watch_once("program=wr_*", &["--top", "2"]));
     assert!(output.status.success(), "the other one was profiled");
     let failed = one(&output, "failed");
     assert_eq!(failed["target"]["program"], "wr_spin32");
@@ -332,8 +318,9 @@ fn a_full_disk_loses_no_program_and_room_is_made() {
     if !mount("size=12k") {
         return skip("no tmpfs can be mounted here");
     }
-    let round =
-        || fathom.output(once("program=wf_spin", &["--spool", "disk/spool", "--dataset", "ds"]));
+    let round = || {
+        fathom.output(watch_once("program=wf_spin", &["--spool", "disk/spool", "--dataset", "ds"]))
+    };
     let full = round();
     assert!(mount("remount,size=64m"), "a larger disk");
     let after = round();
@@ -361,7 +348,7 @@ fn a_program_in_a_pid_namespace_is_found_and_has_both_numbers() {
     let mut command = Command::new("unshare");
     command.args(words).arg(fathom.scratch.join("wn_spin")).args(["--ms", "60000"]);
     let outside = Running::command(&mut command);
-    let output = fathom.output(once("program=wn_spin", &[]));
+    let output = fathom.output(watch_once("program=wn_spin", &[]));
     let profiled = one(&output, "profiled");
     assert_eq!(profiled["target"]["inner_pid"], 1);
     assert_ne!(profiled["target"]["pid"], outside.0.id(), "that is unshare");
@@ -411,7 +398,7 @@ fn a_container_is_named_by_its_cgroup() {
     // Dropped before its cgroup.
     let _spin = spin;
     let select = format!("container={id}");
-    let output = fathom.output(once(&select, &["--metrics", "m"]));
+    let output = fathom.output(watch_once(&select, &["--metrics", "m"]));
     let profiled = one(&output, "profiled");
     assert_eq!(profiled["target"]["container"], id.as_str());
     assert_eq!(profiled["target"]["program"], "wc_spin");
@@ -430,7 +417,7 @@ fn what_was_spent_counts_also_for_the_next_start() {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     // 50 ms of an hour, less than any round takes.
     let budget = (0.05 / (cpus as f64 * 36.0)).to_string();
-    let words: Vec<&str> = once("program=wb_spin", &[])
+    let words: Vec<&str> = watch_once("program=wb_spin", &[])
         .into_iter()
         .map(|word| if word == "100" { budget.as_str() } else { word })
         .collect();
@@ -512,7 +499,7 @@ fn what_is_redacted_is_in_no_file_that_leaves() {
     std::fs::copy(target("spin"), &program).expect("a copy");
     let _spin = Running::command(Command::new(&program).args(["--ms", "60000"]));
     let words = ["--dataset", "ds", "--pprof", "pprof", "--redact", "arguments,paths"];
-    let output = fathom.output(once("program=wd_spin", &words));
+    let output = fathom.output(watch_once("program=wd_spin", &words));
     assert!(one(&output, "profiled")["result"].is_string());
     for file in files(&fathom.scratch.join("pprof")) {
         let text = Command::new("gzip").arg("-dc").arg(&file).output().expect("gzip").stdout;

@@ -258,6 +258,25 @@ pub fn assert_ended_well(output: &Output) {
     );
 }
 
+/// The words of a round of `fathom watch` that ends soon, of the programs that this selects.
+#[must_use]
+pub fn watch_once<'a>(select: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let words = [
+        "watch",
+        "--once",
+        "--for",
+        "1",
+        "--format",
+        "json",
+        "--budget",
+        "100",
+        "--off-file",
+        "off",
+        "--select",
+    ];
+    words.into_iter().chain([select]).chain(more.iter().copied()).collect()
+}
+
 /// Whether clock samples of the kernel and of user code can be had here, as root or with a low paranoid level.
 #[must_use]
 pub fn perf_events_work() -> bool {
