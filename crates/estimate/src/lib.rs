@@ -13,6 +13,7 @@
 //!   between their [`Bounds`].
 //! * `parameters`: numbers that were chosen, not sampled, each with its source and its effect on the scores.
 //! * `multiplexed`: counts of counters that took turns.
+//! * `run_length`: how long runs are of which samples met the middle.
 //! * `interval`, `student`: closed forms for plain counts, shares and medians, where no replicates are needed.
 //!
 //! What not: which numbers there are, and from what (`analysis`); how they are shown (`report`).
@@ -29,9 +30,11 @@ pub mod interval;
 mod multiplexed;
 mod normal;
 pub mod parameters;
+mod run_length;
 pub mod student;
 
 pub use bounds::Bounds;
 pub use draws::Draws;
 pub use estimate::{Estimate, REPLICATES, poisson_replicates};
 pub use multiplexed::scaled_estimate;
+pub use run_length::{RunLength, run_length};
