@@ -12,11 +12,25 @@ use x86::{CodeBytes, Linear, Loops, Reading, TripCount, Variable, loops};
 
 use super::trip_counts::Link;
 
-/// A loop of the result: function and position in it.
+/// A loop of the result: function and position in it. Where a loop calls several functions by a pointer, as threads do that wait
+/// for work, its iterations for each of them are a loop of their own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct LoopId {
     pub function: usize,
     pub position: usize,
+    /// That function.
+    pub callee: Option<usize>,
+}
+
+impl LoopId {
+    pub(super) fn new(function: usize, position: usize) -> LoopId {
+        LoopId { function, position, callee: None }
+    }
+
+    /// It, whatever it calls.
+    pub(super) fn whole(self) -> LoopId {
+        LoopId { callee: None, ..self }
+    }
 }
 
 /// One function.
@@ -67,14 +81,21 @@ impl Code {
     pub(super) fn around(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
         let Some(function) = self.function(module, offset) else { return Vec::new() };
         let around = self.functions[function].loops.around(RemoteAddr(offset.0));
-        around.into_iter().map(|position| LoopId { function, position }).collect()
+        around.into_iter().map(|position| LoopId::new(function, position)).collect()
+    }
+
+    /// Whether the instruction around a byte calls what a pointer says.
+    pub(super) fn calls_by_pointer(&self, at: CodeAddress) -> bool {
+        let function = self.function(at.module, at.offset);
+        function
+            .is_some_and(|one| self.functions[one].loops.calls_by_pointer(RemoteAddr(at.offset.0)))
     }
 
     /// The loops around an instruction of which any byte is given: a caller's frame lies inside of its call.
     pub(super) fn around_byte(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
         let Some(function) = self.function(module, offset) else { return Vec::new() };
         let around = self.functions[function].loops.around_byte(RemoteAddr(offset.0));
-        around.into_iter().map(|position| LoopId { function, position }).collect()
+        around.into_iter().map(|position| LoopId::new(function, position)).collect()
     }
 
     pub(super) fn get(&self, one: LoopId) -> &x86::Loop {
@@ -92,7 +113,7 @@ impl Code {
     pub(super) fn all(&self) -> impl Iterator<Item = LoopId> + '_ {
         let functions = self.functions.iter().enumerate();
         functions.flat_map(|(function, one)| {
-            (0..one.loops.all().len()).map(move |position| LoopId { function, position })
+            (0..one.loops.all().len()).map(move |position| LoopId::new(function, position))
         })
     }
 

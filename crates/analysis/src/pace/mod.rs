@@ -54,6 +54,8 @@ pub struct LoopPace {
     pub file: Option<String>,
     /// The first line of it that samples name.
     pub line: Option<u32>,
+    /// The function that these iterations call, where it calls several by a pointer.
+    pub callee: Option<String>,
     /// The module, and where in it the loop begins.
     pub start: CodeAddress,
     /// How many loops of the function are around it.
@@ -90,7 +92,7 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
         let rate = row.iterations_per_second.value.filter(|_| own);
         row.agreement = rate.and_then(|rate| seen.in_words(*one, rate));
         if let Some(position) = code.get(*one).parent {
-            let outer = LoopId { position, ..*one };
+            let outer = LoopId::new(one.function, position);
             let derived =
                 trip_counts.of(*one, &[outer], |_| Some(1.0)).map(|derived| derived.metric());
             let by_paces = || trip_count(&row.iterations, iterations.get(&outer));
@@ -181,10 +183,12 @@ fn sampled(recording: &Recording, code: &Code) -> Sampled {
         let cpu_time =
             Metric::with_interval(Evidence::Sampled, time.seconds, "s", interval, time.samples);
         let machine = code.get(one);
+        let callee = one.callee.map(|callee| names.of_function(code, callee));
         let row = LoopPace {
             function,
             file,
             line,
+            callee,
             start: CodeAddress::new(
                 code.functions[one.function].module,
                 FileOffset(machine.start.0),
@@ -453,5 +457,16 @@ impl<'a> Names<'a> {
                 (format!("[{start}]"), None, None)
             }
         }
+    }
+
+    /// The name of a function in which samples fell.
+    fn of_function(&self, code: &Code, function: usize) -> String {
+        let inside = |at: &&CodeAddress| {
+            code.function(at.module, at.offset).is_some_and(|one| one == function)
+        };
+        let place = self.frames.keys().filter(inside).min();
+        let frame = place.and_then(|place| self.frames.get(place)?.last());
+        let start = || format!("[{}]", code.functions[function].start);
+        frame.map_or_else(start, |frame| frame.function.clone())
     }
 }

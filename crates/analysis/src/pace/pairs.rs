@@ -15,7 +15,7 @@ use x86::{Gpr, TripCount, Variable};
 
 use super::code::{Code, LoopId, Moving, Snapshot, Terms, cut, signed};
 use super::estimate::seconds;
-use super::stacks::Stacks;
+use super::stacks::{Met, Stacks};
 use super::trip_counts::TripCounts;
 
 /// A gap of more sampling periods than this may hide a whole run between two.
@@ -153,6 +153,7 @@ pub(super) fn find(
             found: &mut found,
             trip_counts: &mut trip_counts,
             last: BTreeMap::new(),
+            met: Met::new(),
             thread,
             period: Nanos(recording.run.collector.sampling_period_ns),
             plain: plain.remove(&thread).unwrap_or_default(),
@@ -210,6 +211,8 @@ struct Walk<'a, 's, 'r> {
     found: &'a mut BTreeMap<LoopId, Found>,
     trip_counts: &'a mut TripCounts,
     last: BTreeMap<LoopId, Last>,
+    /// Of loops that call several functions by a pointer: for which they were met last.
+    met: Met,
     thread: ThreadId,
     period: Nanos,
     /// Samples, and which is the next.
@@ -223,7 +226,7 @@ struct Walk<'a, 's, 'r> {
 }
 
 impl Walk<'_, '_, '_> {
-    fn see(&mut self, seen: SampledFrames) {
+    fn see(&mut self, mut seen: SampledFrames) {
         while let Some(plain) =
             self.plain.get(self.next).copied().filter(|one| one.time < seen.time)
         {
@@ -233,6 +236,14 @@ impl Walk<'_, '_, '_> {
         let plain = self.plain.get(self.next).copied().filter(|one| one.time == seen.time);
         self.next += usize::from(plain.is_some());
         let at = plain.map(|_| self.next - 1);
+        if let Some(stack) = plain.and_then(|plain| plain.stack) {
+            for one in &self.stacks.around(stack).loops {
+                self.stacks.as_met(*one, &mut self.met);
+            }
+        }
+        let snapshots = std::mem::take(&mut seen.snapshots).into_iter();
+        let as_met = |(one, snapshot)| (self.stacks.as_met(one, &mut self.met), snapshot);
+        seen.snapshots = snapshots.map(as_met).collect();
         let sampled: Vec<LoopId> = seen.snapshots.keys().copied().collect();
         let weight = plain.map_or(self.period, |plain| plain.weight);
         self.pass(seen.time, seen.cpu_time, weight, plain, &sampled);
@@ -312,14 +323,14 @@ impl Walk<'_, '_, '_> {
         self.spent = (self.spent.0 + seconds(weight), self.spent.1 + 1);
         let stack = plain.and_then(|plain| plain.stack).map(|stack| self.stacks.around(stack));
         let mut inside: Vec<LoopId> = sampled.to_vec();
-        if let Some(stack) = &stack {
-            inside.extend(&stack.loops);
-        }
+        let around = stack.as_ref().map_or(&[][..], |stack| &stack.loops);
+        inside.extend(around.iter().map(|one| self.stacks.as_met(*one, &mut self.met)));
         // Of the kernel alone it is not known who called.
         let in_kernel = sampled.is_empty() && plain.is_some_and(|plain| plain.kernel);
         if in_kernel || stack.is_none_or(|stack| stack.truncated) {
             let may_call = |one: &&LoopId| in_kernel || self.code.get(**one).calls;
-            inside.extend(self.last.keys().filter(may_call));
+            let is_met = |one: &&LoopId| self.met.get(&one.whole()).is_none_or(|met| met == *one);
+            inside.extend(self.last.keys().filter(is_met).filter(may_call));
         }
         inside.sort_unstable();
         inside.dedup();

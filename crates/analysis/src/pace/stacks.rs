@@ -2,7 +2,7 @@
 //!
 //! What not: registers (`pairs`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use base::{CodeAddress, StackId, ThreadId};
@@ -28,17 +28,47 @@ pub(super) struct EnclosingLoops {
     pub truncated: bool,
 }
 
+/// For which callee each loop that calls several was met last.
+pub(super) type Met = HashMap<LoopId, LoopId>;
+
 /// The loops of all stacks, each worked out once.
 pub(super) struct Stacks<'a> {
     code: &'a Code,
     nodes: HashMap<StackId, &'a StackNode>,
     known: HashMap<StackId, Rc<EnclosingLoops>>,
+    /// Functions that calls by a pointer led to, where that are several.
+    callees: HashMap<CodeAddress, BTreeSet<usize>>,
+    /// The loops around these calls.
+    shared: HashSet<LoopId>,
 }
 
 impl<'a> Stacks<'a> {
     pub(super) fn new(recording: &'a Recording, code: &'a Code) -> Stacks<'a> {
-        let nodes = recording.stack_nodes.iter().map(|node| (node.id, node)).collect();
-        Stacks { code, nodes, known: HashMap::new() }
+        let nodes: HashMap<StackId, &StackNode> =
+            recording.stack_nodes.iter().map(|node| (node.id, node)).collect();
+        let mut callees: HashMap<CodeAddress, BTreeSet<usize>> = HashMap::new();
+        for node in nodes.values() {
+            let caller = node.parent.and_then(|parent| nodes.get(&parent));
+            if let (Some(caller), Some(callee)) = (caller, code.function(node.module, node.offset))
+            {
+                callees.entry(caller.code_address()).or_default().insert(callee);
+            }
+        }
+        callees.retain(|at, callees| callees.len() > 1 && code.calls_by_pointer(*at));
+        let around = |at: &CodeAddress| code.around_byte(at.module, at.offset).first().copied();
+        let shared = callees.keys().filter_map(around).collect();
+        Stacks { code, nodes, known: HashMap::new(), callees, shared }
+    }
+
+    /// A loop as the last sample of its thread that shows it met it: for which callee, if it calls several.
+    pub(super) fn as_met(&self, one: LoopId, met: &mut Met) -> LoopId {
+        if !self.shared.contains(&one.whole()) {
+            return one;
+        }
+        match one.callee {
+            Some(_) => *met.entry(one.whole()).insert_entry(one).get(),
+            None => met.get(&one).copied().unwrap_or(one),
+        }
     }
 
     pub(super) fn around(&mut self, stack: StackId) -> Rc<EnclosingLoops> {
@@ -48,8 +78,15 @@ impl<'a> Stacks<'a> {
         let mut around = EnclosingLoops::default();
         let (mut at, mut depth) = (Some(stack), 0);
         let mut below: Option<LoopId> = None;
+        let mut callee: Option<usize> = None;
         while let Some(node) = at.and_then(|id| self.nodes.get(&id)) {
-            let loops = self.code.around_byte(node.module, node.offset);
+            let mut loops = self.code.around_byte(node.module, node.offset);
+            if let Some(caller) = loops.first_mut()
+                && self.callees.contains_key(&node.code_address())
+            {
+                caller.callee = callee;
+            }
+            callee = self.code.function(node.module, node.offset);
             let call = below.zip(loops.first());
             let call = call.map(|(inner, outer)| (inner, *outer, Some(node.offset)));
             let nest = loops.windows(2).map(|pair| (pair[0], pair[1], None));
@@ -90,42 +127,52 @@ pub(super) struct Time {
     pub stays: u64,
 }
 
+/// CPU time in seconds, and samples.
+type Spent = (f64, u64);
+
 /// The CPU time of each loop: samples with a frame in it.
 pub(super) fn times(recording: &Recording, stacks: &mut Stacks<'_>) -> BTreeMap<LoopId, Time> {
-    let mut by_stack: BTreeMap<StackId, (f64, u64)> = BTreeMap::new();
+    let mut by_stack: BTreeMap<(StackId, Rc<Vec<LoopId>>), Spent> = BTreeMap::new();
+    let mut followed: HashMap<LoopId, (u64, u64)> = HashMap::new();
+    let mut threads: HashMap<ThreadId, (Met, Rc<Vec<LoopId>>)> = HashMap::new();
+    let mut plain: HashMap<StackId, Rc<Vec<LoopId>>> = HashMap::new();
     for sample in &recording.samples {
-        if let Some(stack) = sample.stack {
-            let sum = by_stack.entry(stack).or_default();
-            *sum = (sum.0 + seconds(sample.weight), sum.1 + 1);
+        let Some(stack) = sample.stack else { continue };
+        let around = stacks.around(stack);
+        let (met, before) = threads.entry(ThreadId::new(sample.pid, sample.tid)).or_default();
+        let is_shared = around.loops.iter().any(|one| stacks.shared.contains(&one.whole()));
+        let loops = if is_shared {
+            Rc::new(around.loops.iter().map(|one| stacks.as_met(*one, met)).collect())
+        } else {
+            Rc::clone(plain.entry(stack).or_insert_with(|| Rc::new(around.loops.clone())))
+        };
+        for one in before.iter() {
+            let counts = followed.entry(*one).or_default();
+            *counts = (counts.0 + 1, counts.1 + u64::from(loops.contains(one)));
         }
+        *before = Rc::clone(&loops);
+        let sum = by_stack.entry((stack, loops)).or_default();
+        *sum = (sum.0 + seconds(sample.weight), sum.1 + 1);
     }
     let mut by_loop: BTreeMap<LoopId, Time> = BTreeMap::new();
-    for (stack, (spent, samples)) in by_stack {
-        let around = stacks.around(stack);
-        for (at, one) in around.loops.iter().enumerate() {
+    for ((stack, loops), (spent, samples)) in by_stack {
+        for (at, one) in loops.iter().enumerate() {
             let time = by_loop.entry(*one).or_default();
             time.seconds += spent;
             time.samples += samples;
-            for outer in &around.loops[at + 1..] {
+            for outer in &loops[at + 1..] {
                 *time.within.entry(*outer).or_default() += spent;
             }
         }
-        for (one, place) in &around.places {
-            by_loop.entry(*one).or_default().places.insert(*place);
+        for (one, place) in &stacks.around(stack).places {
+            if let Some(time) = by_loop.get_mut(one) {
+                time.places.insert(*place);
+            }
         }
     }
-    let mut before: HashMap<ThreadId, StackId> = HashMap::new();
-    for sample in &recording.samples {
-        let Some(stack) = sample.stack else { continue };
-        let Some(before) = before.insert(ThreadId::new(sample.pid, sample.tid), stack) else {
-            continue;
-        };
-        let (now, before) = (stacks.around(stack), stacks.around(before));
-        for one in &before.loops {
-            let time = by_loop.entry(*one).or_default();
-            time.followed += 1;
-            time.stays += u64::from(now.loops.contains(one));
-        }
+    for (one, (followed, stays)) in followed {
+        let time = by_loop.entry(one).or_default();
+        (time.followed, time.stays) = (followed, stays);
     }
     by_loop
 }

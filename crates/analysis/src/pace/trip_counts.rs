@@ -107,7 +107,7 @@ impl TripCounts {
     /// The loops directly around one. Calls from several places in one loop add up.
     fn directly_around(&self, inner: LoopId) -> BTreeMap<LoopId, Trips> {
         let mut found: BTreeMap<LoopId, Option<Trips>> = BTreeMap::new();
-        let least = LoopId { function: 0, position: 0 };
+        let least = LoopId::new(0, 0);
         let first = Link { inner, outer: least, call: None };
         for (link, runs) in self.0.range(first..).take_while(|(link, _)| link.inner == inner) {
             let known = found.entry(link.outer);
@@ -153,8 +153,8 @@ fn sum(one: Trips, other: Trips) -> Trips {
 mod tests {
     use super::*;
 
-    const fn one(position: usize) -> LoopId {
-        LoopId { function: 0, position }
+    fn one(position: usize) -> LoopId {
+        LoopId::new(0, position)
     }
 
     fn link(inner: usize, outer: usize, call: Option<u64>) -> Link {

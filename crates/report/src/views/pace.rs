@@ -36,6 +36,9 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     columns.name("function", "Function", depth, "function", |(row, _): &Row<'_>| {
         Cell::text(row.function.clone())
     });
+    columns.name("callee", "Calling", CellStyle::Text, "calling", |(row, _)| {
+        Cell::text_or_missing(row.callee.as_deref())
+    });
     columns.name("file", "File", CellStyle::Text, "", |(row, _)| {
         Cell::text_or_missing(row.file.as_deref())
     });
@@ -90,6 +93,9 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
         columns.show(&["branch_trip_count"]);
     }
     columns.show(&["odometer", "agreement", "limit", "function"]);
+    if found.iter().any(|row| row.callee.is_some()) {
+        columns.show(&["callee"]);
+    }
     columns.text.push(CellStyle::SourceLine.titled("loop at"));
     Table {
         notes: notes(&found),

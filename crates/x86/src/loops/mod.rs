@@ -252,6 +252,14 @@ impl Loops {
         let found = self.once(wanted).filter(|one| !with_memory || accesses_memory(one));
         found.last().map(|instruction| RemoteAddr(instruction.ip()))
     }
+    /// Whether an instruction of which any byte is at `address` calls what a pointer says.
+    #[must_use]
+    pub fn calls_by_pointer(&self, address: RemoteAddr) -> bool {
+        let location = self.instruction_at(address).and_then(|at| self.graph.locate(at));
+        location.is_some_and(|at| {
+            matches!(flow(&self.graph.instructions[at.instruction]), Flow::IndirectCall)
+        })
+    }
 
     /// The instructions that run exactly once per iteration of a loop, in order of execution.
     fn once(&self, wanted: usize) -> impl Iterator<Item = &Instruction> {
