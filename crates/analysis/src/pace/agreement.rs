@@ -13,10 +13,11 @@ use facts::{Block, BurstFlavour, Evidence, Metric, Recording, decode_records};
 use x86::Reader;
 use x86::translate::RecordLayout;
 
+use super::SURELY;
 use super::code::{Code, LoopId};
 use crate::index_map::IndexMap;
 use crate::traced::instructions;
-use estimate::interval::{Z_95, ratio_and_half};
+use estimate::interval::{Z_95, poisson, ratio_and_half};
 
 /// Fewer bursts have no scatter to speak of.
 const LEAST_BURSTS: usize = 3;
@@ -81,6 +82,11 @@ pub(super) enum Witness {
 }
 
 impl Trips {
+    /// Half of its interval, as a part of it.
+    pub(super) fn relative(&self) -> f64 {
+        self.half / self.ratio
+    }
+
     /// Of a pace that follows from them.
     pub(super) fn evidence(&self) -> Evidence {
         match self.by {
@@ -201,9 +207,7 @@ impl BurstCounts {
     /// Passes of one loop over those of the loops around it together. Where traces and count windows disagree, neither is
     /// believed.
     pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: &[LoopId]) -> Option<Trips> {
-        let mut all = outer.iter().chain([&inner]);
-        let traced = all.all(|one| code.last_per_iteration(*one, true).is_some());
-        if !traced {
+        if !is_traced(code, inner, outer) {
             return self.trips_in(inner, outer, |all_counted| all_counted);
         }
         let kinds = [true, false].map(|counted| self.trips_in(inner, outer, |of| of == counted));
@@ -213,6 +217,26 @@ impl BurstCounts {
             return None;
         }
         self.trips_in(inner, outer, |_| true)
+    }
+
+    /// Whether bursts surely came to the loops around more often than with so many iterations of this one to each of theirs.
+    /// They are also cut off where a thread waits, so that less often says nothing.
+    pub(super) fn met_more_often(
+        &self,
+        code: &Code,
+        (inner, outer): (LoopId, &[LoopId]),
+        trips: Trips,
+    ) -> bool {
+        let traced = is_traced(code, inner, outer);
+        let bursts = self.bursts.values().filter(|burst| traced || burst.all_counted);
+        let (mut passes, mut around) = (0.0, 0.0);
+        for burst in bursts {
+            let count = |one| burst.passes.get(one).copied().unwrap_or(0.0);
+            passes += count(&inner);
+            around += outer.iter().map(count).sum::<f64>();
+        }
+        let least = around - SURELY * (around - poisson(around).0);
+        least * (trips.ratio - trips.half) > passes
     }
 
     /// A ratio of sums over bursts, its variance linearised (Cochran, Sampling Techniques, 6.4).
@@ -235,6 +259,11 @@ impl BurstCounts {
         let (ratio, half) = ratio_and_half(&both, 0.0).filter(|(ratio, _)| *ratio > 0.0)?;
         Some(Trips { ratio, half: half?, by: Witness::Bursts, seen: both.len() })
     }
+}
+
+/// Whether traces count the iterations of all these.
+fn is_traced(code: &Code, inner: LoopId, outer: &[LoopId]) -> bool {
+    outer.iter().chain([&inner]).all(|one| code.last_per_iteration(*one, true).is_some())
 }
 
 /// The loops whose iterations an instruction counts.

@@ -3,7 +3,7 @@
 //! What not: pairs of samples (`pairs`).
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use base::{CodeAddress, FileOffset, ModuleId, RemoteAddr};
@@ -42,13 +42,24 @@ pub(super) struct Function {
 }
 
 type ReadingsOf = HashMap<(LoopId, SampledPlace), Rc<Vec<Reading>>>;
-type TripCounts = HashMap<Link, Option<Rc<TripCount>>>;
+
+/// What tells the iterations of an inner loop: of a run, by values of the loop around; and what remains of a run, by its own.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub whole: Option<TripCount>,
+    pub left: Option<TripCount>,
+    /// Whether each iteration around enters it.
+    pub is_entered: bool,
+    /// What tells runs of it apart.
+    pub bounds: BTreeSet<Variable>,
+}
 
 /// All functions by module and offset. Addresses inside are offsets.
 pub(super) struct Code {
     pub functions: Vec<Function>,
     readings: RefCell<ReadingsOf>,
-    trip_counts: RefCell<TripCounts>,
+    counters: RefCell<HashMap<Link, Rc<Counters>>>,
+    may_go_on: RefCell<HashMap<(LoopId, Terms), bool>>,
 }
 
 impl Code {
@@ -63,7 +74,12 @@ impl Code {
             })
             .collect();
         functions.sort_by_key(|function| (function.module, function.start));
-        Code { functions, readings: RefCell::default(), trip_counts: RefCell::default() }
+        Code {
+            functions,
+            readings: RefCell::default(),
+            counters: RefCell::default(),
+            may_go_on: RefCell::default(),
+        }
     }
 
     /// The function around an address.
@@ -84,18 +100,18 @@ impl Code {
         around.into_iter().map(|position| LoopId::new(function, position)).collect()
     }
 
-    /// Whether the instruction around a byte calls what a pointer says.
-    pub(super) fn calls_by_pointer(&self, at: CodeAddress) -> bool {
-        let function = self.function(at.module, at.offset);
-        function
-            .is_some_and(|one| self.functions[one].loops.calls_by_pointer(RemoteAddr(at.offset.0)))
-    }
-
     /// The loops around an instruction of which any byte is given: a caller's frame lies inside of its call.
     pub(super) fn around_byte(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
         let Some(function) = self.function(module, offset) else { return Vec::new() };
         let around = self.functions[function].loops.around_byte(RemoteAddr(offset.0));
         around.into_iter().map(|position| LoopId::new(function, position)).collect()
+    }
+
+    /// Whether the instruction around a byte calls what a pointer says.
+    pub(super) fn calls_by_pointer(&self, at: CodeAddress) -> bool {
+        let function = self.function(at.module, at.offset);
+        function
+            .is_some_and(|one| self.functions[one].loops.calls_by_pointer(RemoteAddr(at.offset.0)))
     }
 
     pub(super) fn get(&self, one: LoopId) -> &x86::Loop {
@@ -117,22 +133,37 @@ impl Code {
         })
     }
 
-    /// What the number of iterations of a run of an inner loop follows from.
-    pub(super) fn trip_count(&self, link: Link) -> Option<Rc<TripCount>> {
-        if let Some(known) = self.trip_counts.borrow().get(&link) {
-            return known.clone();
+    /// What the number of iterations of a run of an inner loop follows from, if each iteration around enters it.
+    pub(super) fn counters(&self, link: Link) -> Rc<Counters> {
+        if let Some(known) = self.counters.borrow().get(&link) {
+            return Rc::clone(known);
         }
-        let own = self.functions[link.inner.function].loops.trip_count(link.inner.position);
-        let found = match (own, link.call) {
-            (Some(own), Some(call)) => {
-                let caller = &self.functions[link.outer.function].loops;
-                caller.trip_count_by_call(RemoteAddr(call.0), &own)
-            }
-            (own, _) => own,
-        };
-        let found = found.map(Rc::new);
-        self.trip_counts.borrow_mut().insert(link, found.clone());
+        let found = Rc::new(self.find_counters(link).unwrap_or_default());
+        self.counters.borrow_mut().insert(link, Rc::clone(&found));
         found
+    }
+
+    fn find_counters(&self, Link { inner, outer, call }: Link) -> Option<Counters> {
+        let loops = &self.functions[inner.function].loops;
+        let guards = loops.entered(inner.position)?;
+        let (whole, left) =
+            (loops.trip_count(inner.position), loops.iterations_left(inner.position));
+        let bounds = loops.bounds(inner.position);
+        let Some(call) = call.map(|call| RemoteAddr(call.0)) else {
+            return Some(Counters { whole, left, is_entered: true, bounds });
+        };
+        let caller = &self.functions[outer.function].loops;
+        let is_entered = caller.entered_by_call(call, &guards);
+        let whole = whole.and_then(|own| caller.trip_count_by_call(call, &own));
+        Some(Counters { whole, left: left.filter(|_| is_entered), is_entered, bounds })
+    }
+
+    /// Whether runs of a loop may go on where the last one ended, by what moves.
+    pub(super) fn may_go_on(&self, one: LoopId, terms: &Terms) -> bool {
+        let key = (one, terms.clone());
+        let mut known = self.may_go_on.borrow_mut();
+        let loops = || self.functions[one.function].loops.may_go_on(one.position, terms);
+        *known.entry(key).or_insert_with(loops)
     }
 
     fn readings(&self, one: LoopId, place: &SampledPlace) -> Rc<Vec<Reading>> {
@@ -160,6 +191,7 @@ impl Code {
             let value = match reading.carrier {
                 Variable::Register(register) => state.register(register.number())?,
                 Variable::Slot(slot) => state.slot(slot)?,
+                Variable::Computed(_) => return None,
             };
             Some((reading, value))
         });
@@ -200,6 +232,13 @@ pub(super) struct Moving {
     pub carrier: Variable,
 }
 
+impl Moving {
+    /// How many iterations from anywhere.
+    pub(super) fn place(&self) -> f64 {
+        signed(self.value, self.bits) as f64 / self.step as f64
+    }
+}
+
 /// A loop's state in one sample.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Snapshot {
@@ -222,7 +261,7 @@ impl Snapshot {
     }
 
     /// The value of a variable that stays.
-    fn held(&self, variable: Variable) -> Option<u64> {
+    pub(super) fn held(&self, variable: Variable) -> Option<u64> {
         let key = |bits| (vec![(variable, 1)], bits);
         self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32))).copied()
     }

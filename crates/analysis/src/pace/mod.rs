@@ -276,6 +276,7 @@ fn trips(
 ) -> Option<Trips> {
     let in_bursts = seen.trips(code, one, around);
     let derived = counts.of(one, around, |outer| known.get(&outer)?.0.iterations.value);
+    let derived = derived.filter(|trips| !seen.met_more_often(code, (one, around), *trips));
     // Where both are known and surely differ, the code runs otherwise than it reads: neither is believed.
     let differ = |derived: Trips, seen: Trips| {
         let off = (derived.ratio - seen.ratio).abs();
@@ -283,6 +284,7 @@ fn trips(
     };
     match derived.zip(in_bursts) {
         Some((derived, seen)) if differ(derived, seen) => None,
+        Some((derived, seen)) if seen.relative() < derived.relative() => Some(seen),
         _ => derived.or(in_bursts),
     }
 }
@@ -422,6 +424,8 @@ fn name(carrier: Variable) -> String {
             };
             format!("[{base}{:+}]", slot.displacement)
         }
+        // No sample has it.
+        Variable::Computed(_) => String::new(),
     }
 }
 
@@ -452,10 +456,7 @@ impl<'a> Names<'a> {
         let first = outermost.min_by_key(|frame| (frame.line.is_none(), frame.line));
         match first {
             Some(frame) => (frame.function.clone(), frame.file.clone(), frame.line),
-            None => {
-                let start = code.functions[one.function].start;
-                (format!("[{start}]"), None, None)
-            }
+            None => (format!("[{}]", code.functions[one.function].start), None, None),
         }
     }
 

@@ -13,10 +13,10 @@ use base::{Nanos, Pid, StackId, ThreadId, Tid};
 use facts::{Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers};
 use x86::{Gpr, TripCount, Variable};
 
-use super::code::{Code, LoopId, Moving, Snapshot, Terms, cut, signed};
+use super::code::{Code, Counters, LoopId, Snapshot, Terms, cut, signed};
 use super::estimate::seconds;
 use super::stacks::{Met, Stacks};
-use super::trip_counts::TripCounts;
+use super::trip_counts::{Kind, Link, TripCounts};
 
 /// A gap of more sampling periods than this may hide a whole run between two.
 pub(super) const LONG: f64 = 2.0;
@@ -291,16 +291,36 @@ impl Walk<'_, '_, '_> {
         snapshots: &BTreeMap<LoopId, Option<(Snapshot, bool)>>,
     ) {
         for link in &self.stacks.around(stack).links {
-            let count = self.code.trip_count(*link);
-            let first = |count: &TripCount| {
-                let known = count.first.known().map(|known| signed(known, count.first.bits));
-                let read = || snapshots.get(&link.outer)?.as_ref()?.0.value(&count.first);
-                known.or_else(read)
+            let counters = self.code.counters(*link);
+            let read = |count: &Option<TripCount>, one: LoopId| {
+                let count = count.as_ref()?;
+                let first = count.first.as_ref()?;
+                let known = first.known().map(|known| signed(known, first.bits));
+                let value = || snapshots.get(&one)?.as_ref()?.0.value(first);
+                count.iterations(known.or_else(value)?)
             };
-            let iterations = count.as_ref().and_then(|count| count.iterations(first(count)?));
-            let may_be_none = count.is_some_and(|count| count.may_be_none());
-            self.trip_counts.add(*link, iterations, may_be_none);
+            let whole = read(&counters.whole, link.outer);
+            let left = read(&counters.left, link.inner).filter(|left| *left > 0);
+            let left = left.map(|left| (Kind::FromEnd, left as f64));
+            let place = || {
+                let inner = snapshots.get(&link.inner)?.as_ref().filter(|_| counters.is_entered)?;
+                self.place(*link, &counters, &inner.0)
+            };
+            let place = left.or_else(place);
+            self.trip_counts.add(*link, (whole, place), counters.whole.as_ref());
         }
+    }
+
+    /// Where in a run of a loop a sample is, by what moves.
+    fn place(&self, link: Link, counters: &Counters, snapshot: &Snapshot) -> Option<(Kind, f64)> {
+        let (terms, moving) =
+            snapshot.moves.iter().min_by_key(|(_, moving)| std::cmp::Reverse(moving.bits))?;
+        if self.code.may_go_on(link.inner, terms) {
+            return None;
+        }
+        let bounds = counters.bounds.iter().map(|bound| snapshot.held(*bound));
+        let bounds: Vec<u64> = bounds.collect::<Option<_>>()?;
+        Some((Kind::Alike(self.thread, bounds, terms.clone()), moving.place()))
     }
 
     /// A sample's time goes to the loops that it lies in: by its stack, and where that is cut off, by its registers and
@@ -441,12 +461,11 @@ impl Found {
         self.other_runs += u64::from(!one_kind);
         let group = self.group(thread, before, terms);
         let to_group = self.group(thread, after, terms);
-        let position = |one: Moving| signed(one.value, one.bits) as f64 / one.step as f64;
-        let place = position(from);
+        let place = from.place();
         let outside = (now.outside.0 - last.outside.0, now.outside.1 - last.outside.1);
         let one_run = one_kind && iterations >= 0 && outside.1 == 0;
         let iterations = iterations as f64;
-        let end = if one_run { place + iterations } else { position(to) };
+        let end = if one_run { place + iterations } else { to.place() };
         self.reach(group, place);
         self.reach(to_group, end);
         let (time, seconds, linked) = (now.time, seconds(used), last.linked);

@@ -2,20 +2,28 @@
 //!
 //! What for: loops that go round for less than the time between two samples have no pace of their own, but that of a loop around,
 //! times this. A burst shows it only of runs that are shorter than itself, and few of them. What not: how it follows from the
-//! code (`x86::loops`); loops whose bounds are loaded from memory.
+//! code (`x86::loops`).
+//!
+//! Either the values with which a loop is entered tell it. Or each sample shows where in a run it is: what remains of it, or by
+//! what moves in runs with the same bounds. Places in runs that are alike are spread evenly, as far as these are long
+//! (`estimate::run_length`).
 //!
 //! Samples meet a run of `n` iterations `n` times as often as a run of one. So the mean over runs is the harmonic one over
 //! samples (length-biased sampling: Cox, "Some sampling problems in technology", 1969).
 //!
 //! Assumption: iterations of one loop take the same time in long and short runs.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use base::FileOffset;
+use base::{FileOffset, ThreadId};
+use x86::TripCount;
 
 use super::agreement::{Trips, Witness};
-use super::code::LoopId;
-use estimate::interval::Z_95;
+use super::code::{LoopId, Terms};
+use super::estimate::TOO_WIDE;
+use ::estimate::interval::Z_95;
+use ::estimate::{RunLength, run_length};
 
 /// Fewer samples do not tell that runs are alike.
 const FEWEST: u64 = 5;
@@ -31,8 +39,17 @@ pub(super) struct Link {
     pub call: Option<FileOffset>,
 }
 
+/// Runs that begin and end alike.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Kind {
+    /// What remains of a run is known.
+    FromEnd,
+    /// Of one thread, with the same bounds, by a variable that moves.
+    Alike(ThreadId, Vec<u64>, Terms),
+}
+
 /// Runs of an inner loop that samples met.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Runs {
     known: u64,
     unknown: u64,
@@ -41,6 +58,11 @@ struct Runs {
     squares: f64,
     /// Runs without an iteration are possible.
     may_be_none: bool,
+    /// All runs have as many.
+    is_even: bool,
+    /// Where in runs of one kind, in iterations.
+    places: BTreeMap<Kind, Vec<f64>>,
+    trips: OnceCell<Option<Trips>>,
 }
 
 /// What samples show of all links.
@@ -48,11 +70,20 @@ struct Runs {
 pub(super) struct TripCounts(BTreeMap<Link, Runs>);
 
 impl TripCounts {
-    /// Adds a sample: iterations of the run that it met, if they are known.
-    pub(super) fn add(&mut self, link: Link, iterations: Option<u64>, may_be_none: bool) {
+    /// Adds a sample: iterations of the run that it met, and where in it, as far as they are known.
+    pub(super) fn add(
+        &mut self,
+        link: Link,
+        (whole, place): (Option<u64>, Option<(Kind, f64)>),
+        count: Option<&TripCount>,
+    ) {
         let runs = self.0.entry(link).or_default();
-        runs.may_be_none |= may_be_none;
-        match iterations.filter(|count| *count > 0) {
+        runs.may_be_none |= count.is_some_and(TripCount::may_be_none);
+        runs.is_even = count.is_some_and(TripCount::is_even);
+        if let Some((kind, place)) = place {
+            runs.places.entry(kind).or_default().push(place);
+        }
+        match whole.filter(|count| *count > 0) {
             Some(count) => {
                 runs.known += 1;
                 runs.sum += 1.0 / count as f64;
@@ -122,6 +153,10 @@ impl TripCounts {
 
 impl Runs {
     fn trips(&self) -> Option<Trips> {
+        *self.trips.get_or_init(|| self.by_whole_runs().or_else(|| self.by_places()))
+    }
+
+    fn by_whole_runs(&self) -> Option<Trips> {
         let n = self.known as f64;
         if self.known < FEWEST || n < MOST * (self.known + self.unknown) as f64 {
             return None;
@@ -136,6 +171,32 @@ impl Runs {
         }
         let half = Z_95 * relative / n.sqrt() / mean;
         Some(Trips { seen: self.known as usize, ..trips(1.0 / mean, half) })
+    }
+
+    /// Samples meet a run anywhere, so that their places in runs of one kind are spread evenly.
+    fn by_places(&self) -> Option<Trips> {
+        let kinds = || self.places.iter().filter(|(_, places)| places.len() as u64 >= FEWEST);
+        let seen: usize = kinds().map(|(_, places)| places.len()).sum();
+        if (seen as f64) < MOST * (self.known + self.unknown) as f64 {
+            return None;
+        }
+        // What only ever goes forward is no place in one of several runs.
+        let from_end = kinds().all(|(kind, _)| matches!(kind, Kind::FromEnd));
+        let back = |places: &[f64]| places.windows(2).filter(|two| two[1] < two[0]).count() as u64;
+        let again: u64 = kinds().map(|(_, places)| back(places)).sum();
+        if !from_end && again < FEWEST {
+            return None;
+        }
+        let RunLength { length, scatter, unlike } =
+            run_length(kinds().map(|(_, places)| places.as_slice()))?;
+        // If both ends of runs may differ, the mean may be off by twice as much.
+        let unlike = match (self.is_even, from_end) {
+            (true, _) => 0.0,
+            (false, true) => unlike,
+            (false, false) => 2.0 * unlike,
+        };
+        let off = scatter.hypot(unlike);
+        (off <= TOO_WIDE).then(|| Trips { seen, ..trips(length, off * length) })
     }
 }
 
@@ -164,7 +225,7 @@ mod tests {
     fn counted(of: &[(Link, &[u64])]) -> TripCounts {
         let mut counts = TripCounts::default();
         for (link, runs) in of {
-            runs.iter().for_each(|run| counts.add(*link, Some(*run), false));
+            runs.iter().for_each(|run| counts.add(*link, (Some(*run), None), None));
         }
         counts
     }
@@ -195,12 +256,21 @@ mod tests {
         assert!(trips.half > 0.5 && trips.half < 3.0, "{trips:?}");
     }
 
+    /// `while (i < n) i++;`, compared first: cmp rcx,rsi; jae 100a; inc rcx; jmp 1000; ret
+    fn may_be_none() -> TripCount {
+        let bytes = [0x48, 0x39, 0xf1, 0x73, 0x05, 0x48, 0xff, 0xc1, 0xeb, 0xf6, 0xc3];
+        let code = x86::CodeBytes { start: base::RemoteAddr(0x1000), bytes: &bytes };
+        let count = x86::loops(&code).iterations_left(0).unwrap();
+        assert!(count.may_be_none());
+        count
+    }
+
     #[test]
     fn what_too_few_samples_tell_is_not_known() {
         let of = |known: u64, unknown: u64| {
             let mut counts = TripCounts::default();
-            (0..known).for_each(|_| counts.add(link(1, 0, None), Some(5), false));
-            (0..unknown).for_each(|_| counts.add(link(1, 0, None), None, false));
+            (0..known).for_each(|_| counts.add(link(1, 0, None), (Some(5), None), None));
+            (0..unknown).for_each(|_| counts.add(link(1, 0, None), (None, None), None));
             counts.of(one(1), &[one(0)], |_| Some(1.0)).map(|trips| trips.ratio.round())
         };
         assert_eq!(of(100, 0), Some(5.0));
@@ -208,10 +278,37 @@ mod tests {
         assert_eq!(of(100, 20), None);
         // Runs of different lengths, some perhaps of none: these no sample meets.
         let mut counts = TripCounts::default();
-        (0..100).for_each(|at| counts.add(link(1, 0, None), Some(5 + at % 2), true));
+        let count = may_be_none();
+        (0..100).for_each(|at| {
+            counts.add(link(1, 0, None), (Some(5 + at % 2), None), Some(&count));
+        });
         assert_eq!(counts.of(one(1), &[one(0)], |_| Some(1.0)), None);
         // A loop that lies in itself.
         let recursive = [(link(1, 0, None), &[5; 9][..]), (link(0, 1, Some(1)), &[5; 9][..])];
         assert_eq!(counted(&recursive).of(one(1), &[one(0)], |_| Some(1.0)), None);
+    }
+
+    /// What samples see of runs of 1000 iterations: where each of them is.
+    fn met(kind: &Kind, places: impl Iterator<Item = u64>) -> Option<Trips> {
+        let mut counts = TripCounts::default();
+        let place = |place: u64| Some((kind.clone(), place as f64));
+        places.for_each(|at| counts.add(link(1, 0, None), (None, place(at)), None));
+        counts.of(one(1), &[one(0)], |_| Some(1.0))
+    }
+
+    #[test]
+    fn where_samples_are_in_runs_tells_how_long_these_are() {
+        let anywhere = || (0..500).map(|at| base::mixed(at) % 1000);
+        let from_end = met(&Kind::FromEnd, anywhere().map(|done| done + 1)).unwrap();
+        assert!((from_end.ratio / 1e3 - 1.0).abs() < 0.01 && from_end.half < 150.0, "{from_end:?}");
+        // Also where only the ends are known to be alike: then runs may begin anywhere.
+        let alike = Kind::Alike(ThreadId::new(base::Pid(1), base::Tid(1)), vec![7], Terms::new());
+        let both = met(&alike, anywhere()).unwrap();
+        assert!((both.ratio / 1e3 - 1.0).abs() < 0.01 && both.half > from_end.half, "{both:?}");
+        // What only ever grows is one run, and no run of a length.
+        assert_eq!(met(&alike, 0..500), None);
+        // Runs of which half end early are not taken for long ones.
+        let uneven = (0..500).map(|at| base::mixed(at) % if at % 3 == 0 { 1000 } else { 100 });
+        assert!(met(&alike, uneven).is_none_or(|trips| trips.ratio - trips.half < 550.0));
     }
 }

@@ -17,6 +17,8 @@ pub enum Variable {
     Register(Gpr),
     /// A word of the stack, relative to the value of its base at that time.
     Slot(Slot),
+    /// What an instruction makes of values otherwise than by sums, by its number in the function.
+    Computed(u32),
 }
 
 /// A value with more variables counts as unknown.
@@ -41,7 +43,7 @@ impl Linear {
     pub(super) fn variable(variable: Variable) -> Linear {
         let bits = match variable {
             Variable::Slot(Slot { wide: false, .. }) => 32,
-            Variable::Register(_) | Variable::Slot(_) => 64,
+            Variable::Register(_) | Variable::Slot(_) | Variable::Computed(_) => 64,
         };
         Linear { terms: vec![(variable, 1)], constant: 0, bits }
     }

@@ -27,7 +27,7 @@ pub use self::linear::{Linear, Variable};
 pub use self::trips::TripCount;
 
 use self::graph::{Graph, Location, Natural};
-use self::transfer::{Exposed, State};
+use self::transfer::{Computed, Exposed, State};
 use crate::code::CodeBytes;
 use crate::instruction::{Flow, flow};
 use crate::register::Gpr;
@@ -42,6 +42,7 @@ const MOST_STEPS: usize = 2_000_000;
 pub struct Loops {
     graph: Graph,
     exposed: Exposed,
+    computed: Computed,
     loops: Vec<Loop>,
     /// Values at the start of each block, by those at the function's entry; worked out when they are asked for.
     of_function: OnceLock<Option<BTreeMap<usize, State>>>,
@@ -87,6 +88,8 @@ pub fn loops(code: &CodeBytes<'_>) -> Loops {
     let graph = Graph::read(code);
     let exposed = Exposed::new(&graph.instructions);
     let naturals = graph.loops();
+    let computed = Computed::default();
+    let context = (&exposed, &computed);
     let mut budget = MOST_STEPS;
     let mut loops: Vec<Loop> = Vec::new();
     for natural in naturals {
@@ -98,7 +101,7 @@ pub fn loops(code: &CodeBytes<'_>) -> Loops {
         let start = graph.blocks[natural.header].range.start;
         let start = RemoteAddr(graph.instructions[start].ip());
         let Followed { steps, written, states } =
-            follow(&graph, &exposed, &natural, &mut budget).unwrap_or_default();
+            follow(&graph, context, &natural, &mut budget).unwrap_or_default();
         let parent = natural.parent;
         let depth = parent.map_or(0, |parent| loops[parent].depth + 1);
         loops.push(Loop {
@@ -113,7 +116,7 @@ pub fn loops(code: &CodeBytes<'_>) -> Loops {
             calls,
         });
     }
-    Loops { graph, exposed, loops, of_function: OnceLock::new() }
+    Loops { graph, exposed, computed, loops, of_function: OnceLock::new() }
 }
 
 fn accesses_memory(instruction: &Instruction) -> bool {
@@ -128,13 +131,16 @@ struct Followed {
     states: BTreeMap<usize, State>,
 }
 
+/// What is known of a function's code as a whole.
+type Context<'a> = (&'a Exposed, &'a Computed);
+
 /// Values at the start and at the end of each block, and the stack words that it names.
 type Propagated = (BTreeMap<usize, State>, BTreeMap<usize, State>, BTreeSet<Slot>);
 
 /// Propagates values from a block through those around it until nothing changes; `None` if that takes too long.
 fn propagate(
     graph: &Graph,
-    exposed: &Exposed,
+    context: Context<'_>,
     (header, has): (usize, &dyn Fn(usize) -> bool),
     budget: &mut usize,
 ) -> Option<Propagated> {
@@ -149,7 +155,7 @@ fn propagate(
         *budget = budget.checked_sub(range.len())?;
         for instruction in &graph.instructions[range] {
             named.extend(state.operand(instruction));
-            state.step(instruction, exposed, &mut factory);
+            state.step(instruction, context, &mut factory);
         }
         let inside = |to: &&usize| **to != header && has(**to);
         for next in graph.blocks[block].next.iter().filter(inside) {
@@ -170,12 +176,12 @@ fn propagate(
 /// What a loop does to variables; `None` if that takes too long.
 fn follow(
     graph: &Graph,
-    exposed: &Exposed,
+    context: Context<'_>,
     natural: &Natural,
     budget: &mut usize,
 ) -> Option<Followed> {
     let has = |block: usize| natural.blocks.contains(&block);
-    let (states, ends, named) = propagate(graph, exposed, (natural.header, &has), budget)?;
+    let (states, ends, named) = propagate(graph, context, (natural.header, &has), budget)?;
     let mut latched: Option<State> = None;
     for latch in &natural.latches {
         // A latch that only a jump table leads to: the effect of that way is unknown.
@@ -198,6 +204,7 @@ fn follow(
             let end = match variable {
                 Variable::Register(gpr) => latched.register(gpr).cloned(),
                 Variable::Slot(slot) => latched.slot(slot),
+                Variable::Computed(_) => None,
             };
             Some((variable, end?.minus(&Linear::variable(variable))?))
         })
@@ -245,13 +252,6 @@ impl Loops {
         (address.0 < found.next_ip()).then_some(RemoteAddr(found.ip()))
     }
 
-    /// The last instruction that runs exactly once per iteration of a loop, or the last such one with a memory
-    /// operand. The part of the body before an exit runs once more than the back edge.
-    #[must_use]
-    pub fn last_per_iteration(&self, wanted: usize, with_memory: bool) -> Option<RemoteAddr> {
-        let found = self.once(wanted).filter(|one| !with_memory || accesses_memory(one));
-        found.last().map(|instruction| RemoteAddr(instruction.ip()))
-    }
     /// Whether an instruction of which any byte is at `address` calls what a pointer says.
     #[must_use]
     pub fn calls_by_pointer(&self, address: RemoteAddr) -> bool {
@@ -259,6 +259,14 @@ impl Loops {
         location.is_some_and(|at| {
             matches!(flow(&self.graph.instructions[at.instruction]), Flow::IndirectCall)
         })
+    }
+
+    /// The last instruction that runs exactly once per iteration of a loop, or the last such one with a memory
+    /// operand. The part of the body before an exit runs once more than the back edge.
+    #[must_use]
+    pub fn last_per_iteration(&self, wanted: usize, with_memory: bool) -> Option<RemoteAddr> {
+        let found = self.once(wanted).filter(|one| !with_memory || accesses_memory(one));
+        found.last().map(|instruction| RemoteAddr(instruction.ip()))
     }
 
     /// The instructions that run exactly once per iteration of a loop, in order of execution.
@@ -301,6 +309,10 @@ impl Loops {
         found.collect()
     }
 
+    fn context(&self) -> Context<'_> {
+        (&self.exposed, &self.computed)
+    }
+
     /// The values before the instruction at `address`.
     fn state(&self, one: &Loop, address: RemoteAddr) -> Option<State> {
         let Location { block, instruction: at } = self.graph.locate(address)?;
@@ -312,7 +324,7 @@ impl Loops {
     fn after(&self, before: &State, instructions: std::ops::Range<usize>) -> State {
         let (mut state, mut factory) = (before.clone(), InstructionInfoFactory::new());
         for instruction in &self.graph.instructions[instructions] {
-            state.step(instruction, &self.exposed, &mut factory);
+            state.step(instruction, self.context(), &mut factory);
         }
         state
     }

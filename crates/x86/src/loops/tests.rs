@@ -24,6 +24,7 @@ fn show(value: &Linear) -> String {
                 let base = if slot.base == SlotBase::StackPointer { "rsp" } else { "rbp" };
                 format!("[{base}{:+}]", slot.displacement)
             }
+            Variable::Computed(number) => format!("#{number}"),
         };
         format!("{}*{name}", factor.cast_signed())
     };
@@ -136,7 +137,7 @@ fn too_many_words_of_the_stack_are_unknown() {
     let readings = of_words(100).readings(0, RemoteAddr(0x1000), &[word(1), word(100), word(101)]);
     let slots = readings.iter().filter_map(|reading| match reading.carrier {
         Variable::Slot(slot) => Some((slot, reading.step.known())),
-        Variable::Register(_) => None,
+        Variable::Register(_) | Variable::Computed(_) => None,
     });
     assert_eq!(slots.collect::<Vec<_>>(), [(word(1), Some(1))]);
 }
@@ -249,7 +250,7 @@ fn what_runs_once_in_each_iteration_is_distinguished_from_what_may_be_skipped_or
 /// The difference that ends a loop, in its first iteration, with the iterations where that has some values.
 fn counted(found: &Loops, one: usize, first: [i64; 3]) -> Option<(String, [Option<u64>; 3])> {
     let count = found.trip_count(one)?;
-    Some((show(&count.first), first.map(|first| count.iterations(first))))
+    Some((show(count.first.as_ref()?), first.map(|first| count.iterations(first))))
 }
 
 #[test]
@@ -310,7 +311,7 @@ fn a_second_way_out_leaves_the_iterations_open_unless_it_never_returns() {
     };
     let iterations = |found: &Loops| {
         let count = found.trip_count(0)?;
-        count.iterations(count.first.known()?.cast_signed())
+        count.iterations(count.first.as_ref()?.known()?.cast_signed())
     };
     assert_eq!(iterations(&with(&[0xc3])), None);
     // call 1100; ud2
@@ -327,9 +328,12 @@ fn arguments_of_a_call_tell_the_iterations_of_the_callee() {
     // test esi,esi; je +6; 1004: dec rdi; jne 1004; ret
     let callee = of(&[0x85, 0xf6, 0x74, 0x05, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3]);
     let own = callee.trip_count(0).unwrap();
-    assert_eq!((show(&own.first), own.guards.len()), ("1*rdi + -1".to_owned(), 1));
+    assert_eq!((show(own.first.as_ref().unwrap()), own.guards.len()), ("1*rdi + -1".to_owned(), 1));
     let count = caller.trip_count_by_call(RemoteAddr(0x100c), &own).unwrap();
-    assert_eq!((show(&count.first), count.iterations(41)), ("1*r12 + 1".to_owned(), Some(42)));
+    assert_eq!(
+        (show(count.first.as_ref().unwrap()), count.iterations(41)),
+        ("1*r12 + 1".to_owned(), Some(42))
+    );
     // What decides whether the callee comes to its loop is not known: mov rsi,[rdi] instead of mov esi,1.
     let other = of(&[
         0x49, 0x8d, 0x7c, 0x24, 0x02, 0x48, 0x8b, 0x37, 0x90, 0x90, 0xe8, 0xf1, 0, 0, 0, 0x49,
@@ -373,4 +377,82 @@ fn all_conditions_end_where_they_say() {
             assert_eq!(found, really(step, condition, bound), "{condition:x} {step} {bound}");
         }
     }
+}
+
+#[test]
+fn what_remains_of_a_run_is_known_in_each_iteration() {
+    let left = of(&NEST).iterations_left(1).unwrap();
+    assert_eq!(show(left.first.as_ref().unwrap()), "1*rcx + -1*rsi + 1");
+    assert_eq!([-9, -1, 0].map(|first| left.iterations(first)), [Some(10), Some(2), Some(1)]);
+}
+
+/// `for (i = 0; i < 100 / threads; i++)` in a function that a loop calls.
+#[test]
+fn what_follows_from_a_division_of_values_that_stay_stays() {
+    // 1000: mov eax,100; 1005: cdq; 1006: idiv esi; 1008: xor ecx,ecx; 100a: test eax,eax; 100c: jle 1014;
+    // 100e: inc ecx; 1010: cmp ecx,eax; 1012: jne 100e; 1014: ret
+    let callee = of(&[
+        0xb8, 100, 0, 0, 0, 0x99, 0xf7, 0xfe, 0x31, 0xc9, 0x85, 0xc0, 0x7e, 0x06, 0xff, 0xc1, 0x39,
+        0xc1, 0x75, 0xfa, 0xc3,
+    ]);
+    let own = callee.trip_count(0).unwrap();
+    // mov esi,r13d, or mov esi,[rdi]; call 1100; dec rbx; jne 1000; ret
+    let caller = |argument: [u8; 3]| {
+        let mut bytes = argument.to_vec();
+        bytes.extend([0xe8, 0xf8, 0, 0, 0, 0x48, 0xff, 0xcb, 0x75, 0xf3, 0xc3]);
+        of(&bytes)
+    };
+    let (stays, differs) = (caller([0x44, 0x89, 0xee]), caller([0x48, 0x8b, 0x37]));
+    let count = stays.trip_count_by_call(RemoteAddr(0x1003), &own).unwrap();
+    assert!(count.is_even() && count.first.is_none());
+    let guards = callee.entered(0).unwrap();
+    assert!(!guards.is_empty() && stays.entered_by_call(RemoteAddr(0x1003), &guards));
+    assert!(!differs.entered_by_call(RemoteAddr(0x1003), &guards));
+    assert_eq!(differs.trip_count_by_call(RemoteAddr(0x1003), &own), None);
+}
+
+#[test]
+fn words_of_a_frame_pointer_are_known_from_the_start_of_the_function() {
+    // push rbp; mov rbp,rsp; mov dword [rbp-4],0; 100b: inc dword [rbp-4]; cmp dword [rbp-4],10; jl 100b; pop rbp; ret
+    let found = of(&[
+        0x55, 0x48, 0x89, 0xe5, 0xc7, 0x45, 0xfc, 0, 0, 0, 0, 0xff, 0x45, 0xfc, 0x83, 0x7d, 0xfc,
+        10, 0x7c, 0xf7, 0x5d, 0xc3,
+    ]);
+    let count = found.trip_count(0).unwrap();
+    let first = count.first.as_ref().and_then(Linear::known).unwrap();
+    assert_eq!(count.iterations(i64::from(first as i32)), Some(10));
+}
+
+#[test]
+fn bounds_tell_runs_apart_and_a_pointer_may_go_on() {
+    // lea rsi,[rdi+64]; inc rdi; cmp rdi,rsi; jne; dec rbx; jne 1000; ret; perhaps with mov rdi,r8 in front
+    let inner = [0x48, 0x8d, 0x77, 0x40, 0x48, 0xff, 0xc7, 0x48, 0x39, 0xf7, 0x75, 0xf8];
+    let with = |begin: &[u8]| {
+        let mut bytes = begin.to_vec();
+        bytes.extend(inner);
+        bytes.extend([0x48, 0xff, 0xcb, 0x75]);
+        bytes.push((-(bytes.len() as i64 + 1)) as u8);
+        bytes.push(0xc3);
+        of(&bytes)
+    };
+    let (goes_on, begins) = (with(&[]), with(&[0x4c, 0x89, 0xc7]));
+    let moves = [(Variable::Register(Gpr::RDI), 1)];
+    assert!(goes_on.may_go_on(1, &moves) && !begins.may_go_on(1, &moves));
+    assert_eq!(begins.bounds(1), BTreeSet::from([Variable::Register(Gpr::RSI)]));
+    // 1000: cmp [rdi],rdx; je 1010; add rdi,8; cmp rdi,rsi; jne 1000; ret: what ends it is no sum, so all that it reads and
+    // that stays tells runs apart.
+    let search = of(&[
+        0x48, 0x39, 0x17, 0x74, 0x0b, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x39, 0xf7, 0x75, 0xf2, 0xc3,
+        0x90, 0xc3,
+    ]);
+    let read = [Gpr::RDX, Gpr::RSI].map(Variable::Register);
+    assert_eq!(search.bounds(0), BTreeSet::from(read));
+}
+
+#[test]
+fn a_call_by_a_pointer_is_seen() {
+    let found = of(&[0xff, 0xd0, 0xe8, 0, 0, 0, 0, 0xc3]);
+    let by_pointer =
+        [0x1000, 0x1001, 0x1002, 0x2000].map(|at| found.calls_by_pointer(RemoteAddr(at)));
+    assert_eq!(by_pointer, [true, true, false, false]);
 }

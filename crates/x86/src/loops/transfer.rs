@@ -1,5 +1,5 @@
 //! The effect of an instruction on registers and stack words, as linear sums of their values at the start of an
-//! iteration.
+//! iteration, and of what other instructions compute from such sums (a division, a shift): equal inputs, equal results.
 //!
 //! What not: flags, vectors, memory other than the stack.
 //!
@@ -7,10 +7,14 @@
 //! stores through other registers, write only stack words whose address is taken. Of a structure only the start is
 //! known to be one; registers that then disagree about progress are no odometer (`analysis`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Mutex;
 
 use facts::{Slot, SlotBase};
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{
+    Code, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register, UsedRegister,
+};
 
 use super::linear::{Linear, Variable};
 use crate::instruction::{Flow, flow, register_effect};
@@ -19,6 +23,9 @@ use crate::wanted::{slot_operand, stack_base};
 
 /// Most stack words that are tracked at once.
 const MOST_SLOTS: usize = 64;
+
+/// Most different results of a function.
+const MOST_COMPUTED: u32 = 10_000;
 
 /// Stack words that code may write without naming them: their address is taken, or they are the start of an array.
 #[derive(Default)]
@@ -105,7 +112,7 @@ impl State {
     pub(super) fn step(
         &mut self,
         raw: &Instruction,
-        exposed: &Exposed,
+        (exposed, computed): (&Exposed, &Computed),
         factory: &mut InstructionInfoFactory,
     ) {
         if matches!(flow(raw), Flow::Call(_) | Flow::IndirectCall) {
@@ -122,6 +129,7 @@ impl State {
             !matches!(memory.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
         });
         let stack = self.after_push_or_pop(raw);
+        let inputs = if result.is_none() && !writes_memory { self.inputs(raw, info) } else { None };
         changed.iter().for_each(|register| self.registers[register.number()] = None);
         if let Some(stack) = stack {
             self.registers[Gpr::RSP.number()] = Some(stack);
@@ -132,8 +140,50 @@ impl State {
             }
             Some((Destination::Slot(slot), value)) => self.write(slot, Some(value)),
             None if writes_memory => self.overwrite(raw, exposed),
-            None => {}
+            None => {
+                let Some(inputs) = inputs else { return };
+                for register in changed.iter() {
+                    let value = computed.of(raw, register, &inputs);
+                    self.registers[register.number()] = value;
+                }
+            }
         }
+    }
+
+    /// All that an instruction reads, if it computes whole registers from registers and stack words alone.
+    fn inputs(&self, raw: &Instruction, info: &InstructionInfo) -> Option<Vec<Linear>> {
+        use Mnemonic as M;
+        let is_whole = match raw.mnemonic() {
+            M::Cdq | M::Cqo => true,
+            M::Div | M::Idiv | M::Mul => operand_bytes(raw) >= 4,
+            M::Imul if raw.op_count() == 1 => operand_bytes(raw) >= 4,
+            M::Imul
+            | M::And
+            | M::Or
+            | M::Xor
+            | M::Not
+            | M::Neg
+            | M::Add
+            | M::Sub
+            | M::Shl
+            | M::Sal
+            | M::Shr
+            | M::Sar
+            | M::Movzx
+            | M::Movsx => whole(raw.op0_register()).is_some(),
+            _ => false,
+        };
+        let is_memory = |at| raw.op_kind(at) == OpKind::Memory;
+        let mut inputs = Vec::new();
+        if (0..raw.op_count()).any(is_memory) {
+            inputs.push(self.slot(self.operand(raw).filter(|_| is_whole)?)?);
+        } else if is_whole {
+            let reads = |one: &&UsedRegister| !matches!(one.access(), OpAccess::Write);
+            for one in info.used_registers().iter().filter(reads) {
+                inputs.push(self.register(Gpr::from_iced(one.register())?)?.clone());
+            }
+        }
+        is_whole.then_some(inputs)
     }
 
     /// Something may have written every word whose address is taken.
@@ -154,16 +204,22 @@ impl State {
         self.register(Gpr::RSP)?.plus(&Linear::constant(i64::from(moved).cast_unsigned()))
     }
 
-    /// A stack word relative to the start value of its base, if the base has only been moved by constants.
+    /// A stack word relative to the start value of a base, if the operand's base is one that has only been moved by constants.
     pub(super) fn by_own(&self, operand: Slot) -> Option<Slot> {
         let base = match operand.base {
             SlotBase::StackPointer => Gpr::RSP,
             SlotBase::FramePointer => Gpr::RBP,
         };
-        let moved =
-            self.register(base)?.minus(&Linear::variable(Variable::Register(base)))?.known()?;
-        let displacement = i64::from(operand.displacement).checked_add(moved.cast_signed())?;
-        Some(Slot { displacement: i32::try_from(displacement).ok()?, ..operand })
+        let value = self.register(base)?;
+        let [(Variable::Register(own), 1)] = value.terms[..] else { return None };
+        let base = match own {
+            Gpr::RSP => SlotBase::StackPointer,
+            Gpr::RBP => SlotBase::FramePointer,
+            _ => return None,
+        };
+        let moved = value.constant.cast_signed();
+        let displacement = i64::from(operand.displacement).checked_add(moved)?;
+        Some(Slot { base, displacement: i32::try_from(displacement).ok()?, ..operand })
     }
 
     /// The operand of an instruction as a stack word relative to the start value of its base.
@@ -305,6 +361,70 @@ impl State {
         let index = part(raw.memory_index())?.times(u64::from(raw.memory_index_scale()));
         let sum = part(raw.memory_base())?.plus(&index)?;
         sum.plus(&Linear::constant(raw.memory_displacement64()))
+    }
+}
+
+/// What instructions of a function compute, by what they read.
+#[derive(Default)]
+pub(super) struct Computed(Mutex<HashMap<Computation, u32>>);
+
+/// Instruction, its immediate operand, the register that it writes, and what it reads.
+type Computation = (Code, u64, Gpr, Vec<Linear>);
+
+impl Computed {
+    fn of(&self, raw: &Instruction, into: Gpr, inputs: &[Linear]) -> Option<Linear> {
+        let immediate = (0..raw.op_count()).find(|at| is_immediate(raw.op_kind(*at)));
+        let immediate = immediate.map_or(0, |at| raw.immediate(at));
+        let mut known = self.0.lock().ok()?;
+        let next = u32::try_from(known.len()).ok().filter(|next| *next < MOST_COMPUTED)?;
+        let key = (raw.code(), immediate, into, inputs.to_vec());
+        let number = *known.entry(key).or_insert(next);
+        Some(Linear::variable(Variable::Computed(number)))
+    }
+
+    /// The sums of registers and stack words from which all of a sum follows.
+    pub(super) fn sources(&self, sum: &Linear) -> Vec<Linear> {
+        let Ok(known) = self.0.lock() else { return Vec::new() };
+        let inputs: BTreeMap<u32, &Vec<Linear>> =
+            known.iter().map(|((.., inputs), number)| (*number, inputs)).collect();
+        let (mut found, mut open) = (Vec::new(), vec![sum]);
+        let mut seen = BTreeSet::new();
+        while let Some(one) = open.pop() {
+            let is_computed = |term: &(Variable, u64)| matches!(term.0, Variable::Computed(_));
+            let (computed, plain) = one.terms.iter().copied().partition(is_computed);
+            found.push(Linear { terms: plain, ..one.clone() });
+            let computed: Vec<(Variable, u64)> = computed;
+            for (variable, _) in computed {
+                if let Variable::Computed(number) = variable
+                    && seen.insert(number)
+                {
+                    open.extend(inputs.get(&number).into_iter().copied().flatten());
+                }
+            }
+        }
+        found
+    }
+}
+
+fn is_immediate(kind: OpKind) -> bool {
+    use OpKind as K;
+    matches!(
+        kind,
+        K::Immediate8
+            | K::Immediate16
+            | K::Immediate32
+            | K::Immediate64
+            | K::Immediate8to16
+            | K::Immediate8to32
+            | K::Immediate8to64
+            | K::Immediate32to64
+    )
+}
+
+fn operand_bytes(raw: &Instruction) -> usize {
+    match raw.op0_kind() {
+        OpKind::Register => raw.op0_register().size(),
+        _ => raw.memory_size().size(),
     }
 }
 

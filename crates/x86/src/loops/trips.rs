@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::RemoteAddr;
-use iced_x86::{ConditionCode, Instruction, Mnemonic};
+use iced_x86::{ConditionCode, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
 
 use super::graph::Natural;
 use super::linear::{Linear, Variable};
@@ -29,8 +29,8 @@ const MOST_STEPS: usize = 200_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TripCount {
     /// What decides whether the loop goes on, in its first iteration; by values at the start of an iteration of the loop
-    /// around it, or of its function where there is none.
-    pub first: Linear,
+    /// around it, or of its function where there is none. `None` where no sum tells it.
+    pub first: Option<Linear>,
     /// By how much that moves per iteration.
     step: i64,
     /// The loop goes on while it is so.
@@ -39,6 +39,10 @@ pub struct TripCount {
     may_be_none: bool,
     /// Values that must be the same in all iterations around, for each of these to enter the loop if one does.
     pub(super) guards: Vec<Linear>,
+    /// Values from which `first` follows.
+    sources: Vec<Linear>,
+    /// It is the same in all runs.
+    is_even: bool,
 }
 
 /// What a difference is, compared with zero.
@@ -69,6 +73,12 @@ impl TripCount {
         u64::try_from(stayed + i128::from(!self.may_be_none)).ok()
     }
 
+    /// Whether all runs have as many iterations.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        self.is_even
+    }
+
     /// Whether runs without an iteration are possible: these no sample meets.
     #[must_use]
     pub fn may_be_none(&self) -> bool {
@@ -94,9 +104,21 @@ impl Loops {
     /// around it, or each call of its function, enters it.
     #[must_use]
     pub fn trip_count(&self, wanted: usize) -> Option<TripCount> {
+        let left = self.iterations_left(wanted)?;
+        let guards = self.entered(wanted)?;
+        let (region, states) = self.region(wanted)?;
+        let entry = self.entry(&self.loops[wanted].natural, region, states)?;
+        let first = replaced(left.first.as_ref()?, |variable| value_in(&entry, variable))?;
+        let sources = self.computed.sources(&first);
+        let stay = |one| sources.iter().all(|source| is_invariant(one, source));
+        let is_even = region.around.is_some_and(stay);
+        Some(TripCount { first: Some(first), guards, sources, is_even, ..left })
+    }
+
+    /// What remains of a run of a loop, the iteration included at whose start `first` has its value: by values there.
+    #[must_use]
+    pub fn iterations_left(&self, wanted: usize) -> Option<TripCount> {
         let one = self.loops.get(wanted)?;
-        let around = one.parent.and_then(|parent| self.loops.get(parent));
-        let region = Region { header: around.map_or(0, |around| around.natural.header), around };
         let (exit, goes_on_if_taken) = self.exit(&one.natural)?;
         let order = self.once_blocks(wanted);
         let position = |block| order.iter().position(|at| *at == block);
@@ -105,38 +127,134 @@ impl Loops {
         let is_counted_behind = position(self.graph.locate(counted)?.block)? > position(exit)?;
         let (difference, code) = self.compared(one.states.get(&exit)?, exit)?;
         let (stays, is_negated) = relation(code, goes_on_if_taken)?;
-        let sign = |value: Linear| if is_negated { value.times(u64::MAX) } else { value };
-        let step = sign(one.step_of(&difference)?);
+        let first = if is_negated { difference.times(u64::MAX) } else { difference };
+        let step = one.step_of(&first)?;
         let step = signed(step.known()?, step.bits);
-        let states = match around {
-            Some(around) => &around.states,
-            None => self.of_function()?,
-        };
-        let entry = self.entry(&one.natural, region, states)?;
-        let first = sign(replaced(&difference, |variable| value_in(&entry, variable))?);
-        let guards = self.always(one.natural.header, region, states)?;
         let known = stays != Relation::Zero && step != 0;
-        known.then_some(TripCount { first, step, stays, may_be_none: is_counted_behind, guards })
+        known.then_some(TripCount {
+            first: Some(first),
+            step,
+            stays,
+            may_be_none: is_counted_behind,
+            guards: Vec::new(),
+            sources: Vec::new(),
+            is_even: false,
+        })
     }
 
-    /// A loop that lies in no other one of its function, seen from the loop around a call of that function: the innermost one
-    /// around the instruction of which a byte is at `call`. `first` is by values at the start of its iterations.
+    /// The values that must be the same in all iterations around a loop, or all calls of its function, for each of these to
+    /// enter the loop if one does; `None` where that is not known.
+    #[must_use]
+    pub fn entered(&self, wanted: usize) -> Option<Vec<Linear>> {
+        let (region, states) = self.region(wanted)?;
+        self.always(self.loops[wanted].natural.header, region, states)
+    }
+
+    /// Whether each iteration of the innermost loop around the instruction of which a byte is at `call` enters a loop of the
+    /// callee, for which these values must stay.
+    #[must_use]
+    pub fn entered_by_call(&self, call: RemoteAddr, guards: &[Linear]) -> bool {
+        self.by_call(call, guards).is_some()
+    }
+
+    /// A loop that lies in no other one of its function, seen from the innermost loop around a call of that function.
+    /// `first` is by values at the start of its iterations.
     #[must_use]
     pub fn trip_count_by_call(&self, call: RemoteAddr, callee: &TripCount) -> Option<TripCount> {
+        let (around, state) = self.by_call(call, &callee.guards)?;
+        let value = |sum: &Linear| replaced(sum, |variable| passed(&state, variable));
+        let first = callee.first.as_ref().and_then(value);
+        let is_even =
+            callee.sources.iter().all(|one| value(one).is_some_and(|one| self.stays(around, &one)));
+        let known = first.is_some() || is_even;
+        let (guards, sources) = (Vec::new(), Vec::new());
+        known.then(|| TripCount { first, guards, sources, is_even, ..callee.clone() })
+    }
+
+    /// The loop around a call and the values there, if each of its iterations comes there, and values of the callee stay.
+    fn by_call(&self, call: RemoteAddr, guards: &[Linear]) -> Option<(&Loop, State)> {
         let at = self.instruction_at(call)?;
         let around = self.loops.get(*self.around(at).first()?)?;
         let region = Region { header: around.natural.header, around: Some(around) };
         self.always(self.graph.locate(at)?.block, region, &around.states)?;
         let state = self.state(around, at)?;
-        let value = |variable: Variable| match variable {
-            // The callee has another stack frame.
-            Variable::Register(Gpr::RSP) | Variable::Slot(_) => None,
-            Variable::Register(register) => state.register(register).cloned(),
+        let mut guards =
+            guards.iter().map(|one| replaced(one, |variable| passed(&state, variable)));
+        let stay = guards.all(|guard| guard.is_some_and(|guard| self.stays(around, &guard)));
+        stay.then_some((around, state))
+    }
+
+    /// Whether a value is the same in all iterations of a loop.
+    fn stays(&self, one: &Loop, value: &Linear) -> bool {
+        self.computed.sources(value).iter().all(|source| is_invariant(one, source))
+    }
+
+    /// What tells runs of a loop apart: the values that stay of those that end it, or where these are no sums, of all that it
+    /// reads. The variables that it ends by, or reads, and that stay.
+    #[must_use]
+    pub fn bounds(&self, wanted: usize) -> BTreeSet<Variable> {
+        let Some(one) = self.loops.get(wanted) else { return BTreeSet::new() };
+        let leaves = |block: &&usize| {
+            let next = &self.graph.blocks[**block].next;
+            next.iter().any(|to| !one.natural.blocks.contains(to) && !self.never_returns(*to))
         };
-        let mut guards = callee.guards.iter().map(|guard| replaced(guard, value));
-        let stay = guards.all(|guard| guard.is_some_and(|guard| is_invariant(around, &guard)));
-        let first = replaced(&callee.first, value)?;
-        stay.then(|| TripCount { first, guards: Vec::new(), ..callee.clone() })
+        let compared = one.natural.blocks.iter().filter(leaves).map(|block| {
+            let (sum, _) = self.compared(one.states.get(block)?, *block)?;
+            Some(self.computed.sources(&sum))
+        });
+        let compared: Option<Vec<Vec<Linear>>> = compared.collect();
+        let stays = |variable: &Variable| is_invariant(one, &Linear::variable(*variable));
+        let variables: BTreeSet<Variable> = match compared {
+            Some(sums) => {
+                sums.iter().flatten().flat_map(|sum| &sum.terms).map(|term| term.0).collect()
+            }
+            None => self.read_in(one),
+        };
+        variables.into_iter().filter(stays).collect()
+    }
+
+    /// Registers and stack words that instructions of a loop read.
+    fn read_in(&self, one: &Loop) -> BTreeSet<Variable> {
+        let mut factory = InstructionInfoFactory::new();
+        let mut found = BTreeSet::new();
+        for block in &one.natural.blocks {
+            let Some(state) = one.states.get(block) else { continue };
+            for raw in &self.graph.instructions[self.graph.blocks[*block].range.clone()] {
+                let used = factory.info(raw).used_registers().iter();
+                let read = used.filter(|one| !matches!(one.access(), OpAccess::Write));
+                let gpr = read.filter_map(|one| Gpr::from_iced(one.register()));
+                found.extend(gpr.map(Variable::Register));
+                found.extend(state.operand(raw).map(Variable::Slot));
+            }
+        }
+        found.retain(|one| !matches!(one, Variable::Register(Gpr::RSP | Gpr::RBP)));
+        found
+    }
+
+    /// Whether a run of a loop may go on from where the last one ended: what moves with it is, at its entry, something that
+    /// moves with the loop around.
+    #[must_use]
+    pub fn may_go_on(&self, wanted: usize, terms: &[(Variable, u64)]) -> bool {
+        let go_on = || {
+            let (region, states) = self.region(wanted)?;
+            let around = region.around?;
+            let entry = self.entry(&self.loops[wanted].natural, region, states)?;
+            let sum = Linear { terms: terms.to_vec(), ..Linear::constant(0) };
+            let value = replaced(&sum, |variable| value_in(&entry, variable))?;
+            Some(!self.stays(around, &value))
+        };
+        go_on().unwrap_or(false)
+    }
+
+    /// What lies around a loop, and the values there.
+    fn region(&self, wanted: usize) -> Option<(Region<'_>, &BTreeMap<usize, State>)> {
+        match self.loops.get(wanted)?.parent.and_then(|parent| self.loops.get(parent)) {
+            Some(around) => {
+                let header = around.natural.header;
+                Some((Region { header, around: Some(around) }, &around.states))
+            }
+            None => Some((Region { header: 0, around: None }, self.of_function()?)),
+        }
     }
 
     /// The block that may leave a loop, if there is one such block, and whether its jump is taken to go on.
@@ -234,12 +352,12 @@ impl Loops {
             let leads = |to: &usize| leading.contains(to);
             let guard = || {
                 let (value, _) = self.compared(states.get(&at)?, at)?;
-                region.around.is_none_or(|one| is_invariant(one, &value)).then_some(value)
+                region.around.is_none_or(|one| self.stays(one, &value)).then_some(value)
             };
             let is_fork = next.iter().any(leads) && !next.iter().all(leads);
             let guard = if is_fork { guard() } else { None };
             let is_decided = guard.is_some();
-            guards.extend(guard);
+            guards.extend(guard.iter().flat_map(|guard| self.computed.sources(guard)));
             let next = next.into_iter().filter(|to| !is_decided || leads(to));
             open.extend(next.filter(|to| seen.insert(*to)));
         }
@@ -265,7 +383,7 @@ impl Loops {
     fn of_function(&self) -> Option<&BTreeMap<usize, State>> {
         let states = self.of_function.get_or_init(|| {
             let mut budget = MOST_STEPS;
-            propagate(&self.graph, &self.exposed, (0, &|_| true), &mut budget)
+            propagate(&self.graph, self.context(), (0, &|_| true), &mut budget)
                 .map(|(states, ..)| states)
         });
         states.as_ref()
@@ -290,6 +408,15 @@ fn value_in(state: &State, variable: Variable) -> Option<Linear> {
     match variable {
         Variable::Register(register) => state.register(register).cloned(),
         Variable::Slot(slot) => state.slot(state.by_own(slot)?),
+        Variable::Computed(_) => None,
+    }
+}
+
+/// The value of a variable of a callee. Its stack frame is another one.
+fn passed(state: &State, variable: Variable) -> Option<Linear> {
+    match variable {
+        Variable::Register(Gpr::RSP) | Variable::Slot(_) | Variable::Computed(_) => None,
+        Variable::Register(register) => state.register(register).cloned(),
     }
 }
 
