@@ -224,6 +224,21 @@ fn a_thread_that_waits_between_ticks_of_a_cpu_has_the_pace_of_its_own_time() {
     assert!((rate.value.unwrap() / 1e6 - 1.0).abs() < 0.1, "{rate:?}");
 }
 
+/// Others interrupt a thread at every tick, and it comes far or nearly nowhere in between: no rate follows, but its registers
+/// still tell all iterations from the first sample to the last.
+#[test]
+fn iterations_are_counted_where_time_is_not_known() {
+    let iterations = |number: u64| number.div_ceil(2) * 10 + number / 2 * 50_000;
+    let samples: Vec<RegisterSample> =
+        (0..14).map(|number| at(iterations(number), number)).collect();
+    let recording = sampled(&samples, |number| (number * 3 * PERIOD, None));
+    let row = &analysis::pace::loops(&recording)[0];
+    assert_eq!(row.iterations_per_second.value, None, "{row:?}");
+    let (whole, found) = (iterations(13) as f64 * 14.0 / 13.0, &row.iterations);
+    assert!((found.value.unwrap() / whole - 1.0).abs() < 1e-6, "{found:?}");
+    assert!(found.low.unwrap() < whole * 0.95 && found.low.unwrap() > whole * 0.5, "{found:?}");
+}
+
 /// In one gap of ten is a burst, in which the loop comes half as far.
 #[test]
 fn iterations_of_the_whole_run_are_fewer_where_bursts_slowed_it() {
@@ -327,6 +342,54 @@ fn a_loop_that_calls_is_read_from_the_callers_registers_or_stack_words() {
     let anywhere = |went: u64| went.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     let row = &analysis::pace::loops(&called(None, anywhere))[0];
     assert_eq!(row.iterations_per_second.value, None, "{row:?}");
+}
+
+/// A thread that works off tasks: half of the time one function, and then another one at ten times the pace.
+#[test]
+fn a_loop_that_calls_by_a_pointer_has_a_pace_for_each_callee() {
+    let (module, pid, tid) = (ModuleId(0), Pid(7), Tid(7));
+    let mut recording = recording(&[]);
+    recording.sample_registers.clear();
+    // 2000: call rax; 2002: add rbx,1; 2006: jmp 2000; and two functions of one instruction.
+    let pool = [0xff, 0xd0, 0x48, 0x83, 0xc3, 0x01, 0xeb, 0xf8];
+    let code = [(0x2000, &pool[..]), (0x3000, &[0xc3]), (0x4000, &[0xc3])];
+    let code = code.map(|(at, bytes)| (FileOffset(at), bytes.to_vec()));
+    recording.sampled_code =
+        code.map(|(offset, bytes)| SampledCode { module, offset, bytes }).to_vec();
+    recording.stack_nodes =
+        vec![node(0, None, 0x2001), node(1, Some(0), 0x3000), node(2, Some(0), 0x4000)];
+    let caller = place(0x2001, 1 << RSP | 1 << 3, vec![], SampledFrame::Caller);
+    let mut encoder = RegisterEncoder::default();
+    let mut went = 0;
+    for number in 0..400 {
+        let (time, callee) = (Nanos(number * PERIOD), if number < 200 { 1 } else { 2 });
+        let own = place(0x2000 + 0x1000 * u64::from(callee), 0xffff, vec![], SampledFrame::Own);
+        let (stack, weight, privilege) = (Some(StackId(callee)), Nanos(PERIOD), Privilege::User);
+        recording.samples.push(Sample { time, pid, tid, cpu: None, weight, stack, privilege });
+        let (cpu_time, mut registers) = (Some(time), [0; 16]);
+        for (place, sp) in [(&own, 0x7ffe_0000), (&caller, 0x7fff_0000)] {
+            (registers[RSP], registers[3]) = (sp, went);
+            encoder.push(&SampledState {
+                time,
+                cpu_time,
+                place,
+                registers: &registers,
+                slots: &[],
+            });
+        }
+        went += if callee == 1 { 10 } else { 100 };
+    }
+    let (samples, bytes) = (encoder.samples(), encoder.finish());
+    recording.sample_registers.push(SampleRegisters { time: Nanos(0), pid, tid, samples, bytes });
+    let rows = analysis::pace::loops(&recording);
+    let mut found: Vec<(&str, f64)> = rows
+        .iter()
+        .map(|row| (row.callee.as_deref().unwrap(), row.iterations_per_second.value.unwrap()))
+        .collect();
+    found.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let [(slow, one), (quick, other)] = found[..] else { panic!("{rows:?}") };
+    assert_eq!((slow, quick), ("[0x3000]", "[0x4000]"));
+    assert!((one / 1e4 - 1.0).abs() < 1e-6 && (other / 1e5 - 1.0).abs() < 1e-6, "{found:?}");
 }
 
 /// 1000: mov rax,[rdi]; 1003: mov rax,[rax]; 1006: test rax,rax; 1009: jne 1003; 100b: add rbx,1; 100f: jmp 1000

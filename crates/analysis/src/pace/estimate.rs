@@ -44,6 +44,10 @@ const INTERRUPTED: f64 = 0.05;
 /// Why a loop without any pair has no pace.
 pub(super) const NOT_READ: &str = "no register moves by the same amount in every iteration";
 
+/// Why one whose time is not known has none.
+pub(super) const SCATTER: &str =
+    "the advances between samples scatter so much that further runs may be hidden";
+
 /// A half-width of more than this share of the pace says nothing: the figure is absent instead.
 pub(super) const TOO_WIDE: f64 = 0.5;
 
@@ -58,6 +62,16 @@ pub(super) struct Pace {
     pub pairs: usize,
     /// CPU time in them, seconds: there the iterations are counted.
     pub seconds: f64,
+    /// Iterations by the loop's samples, and half of their interval as a part of it, where the time of its threads is known
+    /// worse than their iterations.
+    pub counted: Option<(f64, f64)>,
+}
+
+impl Pace {
+    /// Whether the time between samples is known well enough for a rate.
+    pub(super) fn is_rate(&self) -> bool {
+        self.half <= TOO_WIDE * self.rate
+    }
 }
 
 /// The pace of a loop that had so much CPU time, in seconds; or why there is none.
@@ -107,10 +121,36 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let late_half = Z_95 * LATE * (2.0 * chains.max(1) as f64).sqrt() * rate / seconds;
     let outside_half = Z_95 * outside * rate / seconds;
     let half = batch_half.hypot(late_half).hypot(outside_half).hypot(Z_95 * unsure / seconds);
-    if half > TOO_WIDE * rate {
-        return Err("the advances between samples scatter so much that further runs may be hidden");
+    let counted = if is_exact { None } else { counted(found, &pairs, restarts) };
+    let pace = Pace { rate, half, pairs: pairs.len(), seconds, counted };
+    if !pace.is_rate() && counted.is_none() {
+        return Err(SCATTER);
     }
-    Ok(Pace { rate, half, pairs: pairs.len(), seconds })
+    Ok(pace)
+}
+
+/// Iterations of a loop in all, by those from one of its samples to the next. Time has no part in this: of a thread that others
+/// interrupt, it is a mean, but its registers tell all iterations in between. With half of the interval, as a part of it.
+fn counted(found: &Found, pairs: &[Pair], restarts: usize) -> Option<(f64, f64)> {
+    if restarts > 0 {
+        return None;
+    }
+    let between = pairs.iter().map(|pair| pair.iterations);
+    let between: Vec<f64> =
+        between.chain(found.around_bursts.iter().map(|(iterations, _)| *iterations)).collect();
+    let (n, samples) = (between.len() as f64, found.samples as f64);
+    let mean = between.iter().sum::<f64>() / n;
+    let size = between.len().div_ceil(between.len().min(MOST_BATCHES));
+    let batches: Vec<f64> = between
+        .chunks(size)
+        .map(|batch| batch.iter().map(|iterations| iterations - mean).sum())
+        .collect();
+    let count = batches.len() as f64;
+    let squares: f64 = batches.iter().map(|batch| batch * batch).sum();
+    let unseen = (1.0 - n / samples).max(1.0 / samples);
+    let variance = squares * count / (count - 1.0).max(1.0) * unseen;
+    let half = quantile_95(count - 1.0) * variance.sqrt() / (n * mean);
+    (half <= TOO_WIDE).then_some((mean * samples, half))
 }
 
 /// What counts.

@@ -24,7 +24,7 @@ use x86::Variable;
 
 use self::agreement::{BurstCounts, Trips, Witness};
 use self::code::{Code, LoopId};
-use self::estimate::{NOT_READ, Pace, TOO_WIDE, pace, seconds};
+use self::estimate::{NOT_READ, Pace, SCATTER, TOO_WIDE, pace, seconds};
 pub use self::odometers::LoopName;
 pub(crate) use self::odometers::LoopsInCode;
 use self::stacks::{Stacks, Time, times};
@@ -319,7 +319,10 @@ fn by_trips_of(
         });
         halves.try_fold(0.0, |sum: f64, half| Some(sum.hypot(half?)))
     };
-    let per_iteration = half_of(|row| &row.iterations_per_second)?.hypot(trips.half / trips.ratio);
+    // Where the time of a thread is not known, its iterations may be.
+    let of_rate = half_of(|row| &row.iterations_per_second);
+    let of_rate = of_rate.or_else(|| half_of(|row| &row.iterations))?;
+    let per_iteration = of_rate.hypot(trips.half / trips.ratio);
     let relative = per_iteration.hypot(chance);
     if !(relative <= TOO_WIDE && rate.is_finite()) {
         return None;
@@ -384,14 +387,22 @@ fn with_pace(
         Metric::with_interval(Evidence::Sampled, value, unit, interval, samples)
     };
     let relative = pace.half / pace.rate;
-    row.iterations_per_second = metric(pace.rate, relative, "count/s");
-    row.iteration_time = metric(1.0 / pace.rate, relative, "s");
+    if pace.is_rate() {
+        row.iterations_per_second = metric(pace.rate, relative, "count/s");
+        row.iteration_time = metric(1.0 / pace.rate, relative, "s");
+    } else {
+        row.iterations_per_second = Metric::unavailable("count/s", SCATTER);
+        row.iteration_time = Metric::unavailable("s", SCATTER);
+    }
     // Of a loop's samples, chance decides only how many lie in no pair.
     let each = time / row.cpu_time.samples.max(1) as f64;
     let others = (time - pace.seconds).max(0.0) / each + 1.0;
     let chance = (Z_95 * others.sqrt() * each).min(error);
     let all = relative.hypot(chance / time).hypot(undisturbed.relative().unwrap_or(0.0));
-    row.iterations = metric(pace.rate * time * undisturbed.share(), all, "count");
+    row.iterations = match pace.counted {
+        Some((iterations, half)) => metric(iterations, half.hypot(chance / time), "count"),
+        None => metric(pace.rate * time * undisturbed.share(), all, "count"),
+    };
     let most = found
         .carriers
         .iter()
