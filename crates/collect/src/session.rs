@@ -67,7 +67,7 @@ pub struct Options {
     pub regions: bool,
     /// Groups of events to count, and events that take samples.
     pub events: Vec<Vec<Choice>>,
-    /// What memory controllers count, of the whole machine.
+    /// What memory controllers and links between sockets count, of the whole machine.
     pub controllers: Vec<ControllerEvent>,
     /// Variables added to the environment of a program that we start.
     pub environment: Vec<(OsString, OsString)>,

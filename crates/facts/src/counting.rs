@@ -20,8 +20,10 @@ pub struct CountedEvent {
     pub kernel: bool,
     /// The socket that was counted, from 0, whatever ran on it; `None`: the program was, or all CPUs.
     pub socket: Option<u32>,
-    /// What 1,000 occurrences move between memory and a socket, bytes.
+    /// What 1,000 occurrences move between memory or another socket and a socket, bytes.
     pub bytes_per_thousand: Option<u32>,
+    /// The link to another socket that was counted: `UPI 0`, `xGMI 3`.
+    pub link: Option<String>,
 }
 
 /// The count of an event between two readings.

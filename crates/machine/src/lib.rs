@@ -21,12 +21,12 @@ mod fingerprint;
 mod host;
 pub mod ladder;
 mod memory;
-pub mod memory_events;
 pub mod pmu;
 mod snapshot;
 mod surroundings;
 pub mod text;
 mod topology;
+pub mod traffic_events;
 
 pub use fingerprint::fingerprint;
 pub use host::describe;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use machine::Source;
 use machine::events::resolve;
-use machine::memory_events::memory_events;
 use machine::pmu::{Bits, Pmu, PmuKind, Rights, pmus, rights};
+use machine::traffic_events::traffic_events;
 
 struct Tree(BTreeMap<String, String>);
 
@@ -192,10 +192,10 @@ fn settings_and_capabilities_decide() {
 #[test]
 fn what_memory_controllers_count() {
     let of = |text: &str, cpu: &str| -> Vec<(&'static str, u32, u64, Vec<u32>, u32)> {
-        memory_events(&pmus(&tree(text)), cpu)
+        traffic_events(&pmus(&tree(text)), cpu)
             .into_iter()
             .map(|one| {
-                (one.direction.name(), one.pmu, one.config[0], one.cpus, one.bytes_per_thousand)
+                (one.traffic.name(), one.pmu, one.config[0], one.cpus, one.bytes_per_thousand)
             })
             .collect()
     };
@@ -249,4 +249,54 @@ fn what_memory_controllers_count() {
     // An energy meter is none, and a strange unit is not guessed at.
     assert_eq!(of(SERVER, "6/99/1"), []);
     assert_eq!(of(&server.replace("MiB", "Joules"), "6/99/1"), []);
+}
+
+/// A link is a PMU of its own at Intel, and at AMD some events of one PMU; a machine with one socket has none.
+#[test]
+fn what_links_between_sockets_count() {
+    let of = |text: &str, cpu: &str| -> Vec<(Option<String>, &'static str, u64, u32)> {
+        let found = traffic_events(&pmus(&tree(text)), cpu).into_iter();
+        found
+            .map(|one| (one.link, one.traffic.name(), one.config[0], one.bytes_per_thousand))
+            .collect()
+    };
+    let upi = "
+        uncore_upi_1/type 20
+        uncore_upi_1/cpumask 0,28
+        uncore_upi_1/format/event config:0-7
+        uncore_upi_1/format/umask config:8-15";
+    let link = || Some("UPI 1".to_owned());
+    let expected = [
+        (link(), "link sent", 0xf02, 7_111),
+        (link(), "link received", 0xf03, 7_111),
+        (link(), "link limit", 0x1, 17_778),
+    ];
+    assert_eq!(of(upi, "6/85/4"), expected);
+    assert_eq!(of(&upi.replace("0,28", "0"), "6/85/4"), []);
+    assert_eq!(of(upi, "6/99/4"), []);
+    let fabric = "
+        amd_df/type 11
+        amd_df/cpumask 0,64
+        amd_df/format/event config:0-7,EVENT
+        amd_df/format/umask config:8-15,24-27";
+    let rome = of(&fabric.replace("EVENT", "32-35,59-60"), "23/49/0");
+    let zen2: Vec<_> =
+        rome.iter().map(|(link, _, config, bytes)| (link.as_deref(), *config, *bytes)).collect();
+    // 0x7c7 to 0x887, their high bits from bit 32 on.
+    assert_eq!(
+        zen2,
+        [
+            (Some("xGMI 0"), 0x7_0000_02c7, 32_000),
+            (Some("xGMI 1"), 0x8_0000_0207, 32_000),
+            (Some("xGMI 2"), 0x8_0000_0247, 32_000),
+            (Some("xGMI 3"), 0x8_0000_0287, 32_000),
+        ]
+    );
+    let newer = fabric.replace("EVENT", "32-37");
+    let genoa = of(&newer, "25/17/1");
+    assert_eq!(genoa.len(), 8);
+    assert_eq!(genoa[7], (Some("xGMI 7".to_owned()), "link sent", 0xd_0f00_3e1f, 64_000));
+    let turin = of(&newer, "26/2/1");
+    assert_eq!(turin.len(), 12);
+    assert_eq!(turin[11], (Some("xGMI 5".to_owned()), "link received", 0xe_0f00_3f9f, 64_000));
 }

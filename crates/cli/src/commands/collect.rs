@@ -34,7 +34,7 @@ use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
 use facts::host::{Host, ReadingMoment};
 use facts::{Analysis, ExitKind, NoteSubject, Run, RunState, SCHEMA_VERSION, Target};
-use machine::memory_events::{MemoryEvent, memory_events};
+use machine::traffic_events::{TrafficEvent, traffic_events};
 use store::{StoreError, Writer};
 use sys::process::{LaunchError, SignalFd};
 
@@ -437,15 +437,16 @@ fn options(
     })
 }
 
-/// What memory controllers count, for the analyses that ask about memory.
+/// What memory controllers and links between sockets count, for the analyses that ask about memory.
 fn controllers(analysis: Analysis, host: &Host) -> Vec<ControllerEvent> {
     let wanted = [Analysis::MemoryAccess, Analysis::UarchExploration, Analysis::SystemOverview];
     if !wanted.contains(&analysis) {
         return Vec::new();
     }
-    let found = memory_events(&calibrate::counters().pmus, &host.family_model_stepping);
-    let event = |one: MemoryEvent| ControllerEvent {
-        name: one.direction.name().to_owned(),
+    let found = traffic_events(&calibrate::counters().pmus, &host.family_model_stepping);
+    let event = |one: TrafficEvent| ControllerEvent {
+        name: one.traffic.name().to_owned(),
+        link: one.link,
         pmu: one.pmu,
         config: one.config,
         cpus: one.cpus.into_iter().map(CpuId).collect(),

@@ -312,11 +312,11 @@ impl Counting {
         Ok(tried)
     }
 
-    /// And what memory controllers move, whatever runs.
+    /// And what memory controllers and links move, whatever runs.
     #[must_use]
     pub fn with_sockets(mut self, wanted: &[ControllerEvent]) -> Counting {
         self.sockets = Sockets::open(wanted);
-        self.notes.extend(self.sockets.note.take());
+        self.notes.append(&mut self.sockets.notes);
         self
     }
 

@@ -1,7 +1,7 @@
-//! Counts what memory controllers move, of each socket, whatever runs there.
+//! Counts what memory controllers and links to other sockets move, of each socket, whatever runs there.
 //!
 //! What for: the traffic of the whole machine next to that of the program. A controller has a counter for each of its events, so nothing
-//! takes turns. What not: which events there are (`machine::memory_events`), rates (`analysis`).
+//! takes turns unless others count there, too. What not: which events there are (`machine::traffic_events`), rates (`analysis`).
 //!
 //! Only users who may count the whole machine get them: for others that is a note, and nothing is missing that the program needs.
 
@@ -13,12 +13,14 @@ use super::Totals;
 use crate::perf::{ALL_THREADS, OpenError};
 use crate::recorder::Recorder;
 
-/// An event of one controller.
+/// An event of one controller or link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ControllerEvent {
     /// What it counts, for people; events of the same name are added up.
     pub name: String,
-    /// The number of the controller's PMU.
+    /// The link; `None`: memory.
+    pub link: Option<String>,
+    /// The number of the PMU.
     pub pmu: u32,
     /// `config`, `config1`, `config2` of `perf_event_attr`.
     pub config: [u64; 3],
@@ -31,6 +33,7 @@ pub struct ControllerEvent {
 /// What is counted of a socket.
 struct SocketCount {
     name: String,
+    link: Option<String>,
     socket: u32,
     bytes_per_thousand: u32,
     events: Vec<Event>,
@@ -41,22 +44,25 @@ struct SocketCount {
 #[derive(Default)]
 pub(super) struct Sockets {
     counts: Vec<SocketCount>,
-    pub(super) note: Option<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Sockets {
-    /// Opens all; `None` of them where one may not be counted, because a part of the traffic would look like all of it.
+    /// Opens all of memory and all of links; `None` of them where one may not be counted, because a part of the traffic would look like
+    /// all of it.
     pub(super) fn open(wanted: &[ControllerEvent]) -> Sockets {
-        match open(wanted) {
-            Ok(counts) => Sockets { counts, note: None },
-            Err(error) => {
-                let why = format!(
-                    "the memory traffic of the whole machine was not counted: {error}; to enable: sudo sysctl \
+        let mut sockets = Sockets::default();
+        let (links, memory) = wanted.iter().partition::<Vec<_>, _>(|one| one.link.is_some());
+        for (what, of) in [("memory", memory), ("links between sockets", links)] {
+            match open(&of) {
+                Ok(counts) => sockets.counts.extend(counts),
+                Err(error) => sockets.notes.push(NoteSubject::MachineTraffic.note(format!(
+                    "the traffic of {what} was not counted for the whole machine: {error}; to enable: sudo sysctl \
                      kernel.perf_event_paranoid=0"
-                );
-                Sockets { counts: Vec::new(), note: Some(NoteSubject::MachineTraffic.note(why)) }
+                ))),
             }
         }
+        sockets
     }
 
     pub(super) fn announce(
@@ -73,6 +79,7 @@ impl Sockets {
                 kernel: true,
                 socket: Some(one.socket),
                 bytes_per_thousand: Some(one.bytes_per_thousand),
+                link: one.link.clone(),
             }))
         })
     }
@@ -104,7 +111,7 @@ impl Sockets {
     }
 }
 
-fn open(wanted: &[ControllerEvent]) -> Result<Vec<SocketCount>, OpenError> {
+fn open(wanted: &[&ControllerEvent]) -> Result<Vec<SocketCount>, OpenError> {
     let mut counts: Vec<SocketCount> = Vec::new();
     for one in wanted {
         for (socket, cpu) in (0_u32..).zip(&one.cpus) {
@@ -114,13 +121,14 @@ fn open(wanted: &[ControllerEvent]) -> Result<Vec<SocketCount>, OpenError> {
                 .flags(&[Flag::Disabled]);
             let event = sys::perf::open(&attr, OpenTarget { tid: ALL_THREADS, cpu: Some(*cpu) })?;
             let same = |count: &&mut SocketCount| {
-                (count.socket, &count.name) == (socket, &one.name)
+                (count.socket, &count.name, &count.link) == (socket, &one.name, &one.link)
                     && count.bytes_per_thousand == one.bytes_per_thousand
             };
             match counts.iter_mut().find(same) {
                 Some(count) => count.events.push(event),
                 None => counts.push(SocketCount {
                     name: one.name.clone(),
+                    link: one.link.clone(),
                     socket,
                     bytes_per_thousand: one.bytes_per_thousand,
                     events: vec![event],

@@ -239,6 +239,7 @@ fn memory_controllers_are_summed_by_socket() {
     let controllers: Vec<ControllerEvent> = [10, 11]
         .map(|pmu| ControllerEvent {
             name: "memory reads".to_owned(),
+            link: None,
             pmu,
             config: [0x304, 0, 0],
             cpus: vec![CpuId(0), CpuId(28)],
@@ -257,6 +258,14 @@ fn memory_controllers_are_summed_by_socket() {
     let found: Vec<_> = counts.iter().map(|one| (one.event, one.count, one.enabled.0)).collect();
     assert_eq!(found, [(0, 107, 20), (1, 209, 20)]);
     assert!(notes.is_empty(), "{notes:?}");
+    let links = ["UPI 0", "UPI 1"]
+        .map(|link| ControllerEvent { link: Some(link.to_owned()), ..controllers[0].clone() });
+    let (events, ..) = with_kernel(accept, Vec::new(), || {
+        recorded(Counting::on_launch(Pid(7), &[]).with_sockets(&links), &[9])
+    });
+    let named: Vec<_> = events.iter().map(|one| (one.socket, one.link.as_deref())).collect();
+    let expected = [(0, "UPI 0"), (1, "UPI 0"), (0, "UPI 1"), (1, "UPI 1")];
+    assert_eq!(named, expected.map(|(socket, link)| (Some(socket), Some(link))));
     let refuse: sys::perf::FakeOpen =
         |attr, target| if attr.pmu() == 11 { error(EACCES) } else { accept(attr, target) };
     let (events, _, notes) = with_kernel(refuse, Vec::new(), || {
@@ -267,7 +276,7 @@ fn memory_controllers_are_summed_by_socket() {
     assert_eq!(
         notes,
         [
-            "machine traffic: the memory traffic of the whole machine was not counted: perf_event_open is not permitted here \
+            "machine traffic: the traffic of memory was not counted for the whole machine: perf_event_open is not permitted here \
              (Permission denied (os error 13)); to enable: sudo sysctl kernel.perf_event_paranoid=0"
         ]
     );

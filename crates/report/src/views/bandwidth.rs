@@ -1,7 +1,7 @@
 //! `bandwidth`: traffic between caches and memory over time, or by object, function, line, module or thread; that of the whole machine
-//! next to it, or by socket.
+//! next to it, or by socket and link between sockets.
 
-use analysis::machine_traffic::{MachineTraffic, SocketTraffic};
+use analysis::machine_traffic::{DomainTraffic, MachineTraffic};
 use analysis::memory::{BandwidthBin, Memory, MemoryRow, ThreadTraffic};
 use analysis::{Key, TracedCode};
 use base::Nanos;
@@ -28,8 +28,8 @@ pub(crate) fn bandwidth(request: &Request<'_>, code: &TracedCode, memory: &Memor
     }
 }
 
-/// A bin of the program's traffic, and what the whole machine read and wrote then.
-type Row = (BandwidthBin, Option<[Metric; 2]>);
+/// A bin of the program's traffic, and what the whole machine read, wrote and sent between its sockets then.
+type Row = (BandwidthBin, Option<[Metric; 3]>);
 
 fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let found = memory.bandwidth(request.options.bands);
@@ -52,28 +52,40 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     };
     columns.cell("machine_read", "Read by all", RATE, "all read", of_machine(0));
     columns.cell("machine_write", "Written by all", RATE, "all write", of_machine(1));
+    columns.cell("machine_links", "Between sockets", RATE, "links", of_machine(2));
     columns.show(&["start"]);
     let program = found.is_ok();
     if program {
         columns.show(&["read", "write", "total"]);
     }
-    if machine.is_some() {
+    let [memory_counted, links] = machine.as_ref().map_or([false; 2], MachineTraffic::has);
+    if memory_counted {
         columns.show(&["machine_read", "machine_write"]);
     }
-    columns.text.push(CellStyle::Bar(if program { "total" } else { "machine_read" }).titled(""));
+    if links {
+        columns.show(&["machine_links"]);
+    }
+    let bar = match (program, memory_counted || !links) {
+        (true, _) => "total",
+        (_, true) => "machine_read",
+        _ => "machine_links",
+    };
+    columns.text.push(CellStyle::Bar(bar).titled(""));
     let mut table = Table {
         notes: request.over_time_notes(memory.notes.clone()),
         page: PAGE,
         empty: nothing(memory),
         ..columns.table(request, "bandwidth", "traffic with memory over time", &rows)
     };
-    if let Some(all) = machine.as_ref().and_then(|machine| machine.sockets().into_iter().next()) {
-        table.set_total("machine_read", all.read);
-        table.set_total("machine_write", all.write);
+    if let Some(machine) = &machine {
+        if let Some(all) = machine.domains().into_iter().find(|one| one.socket.is_none()) {
+            table.set_total("machine_read", all.read);
+            table.set_total("machine_write", all.write);
+        }
         let why = memory.missing().filter(|_| !program);
         table.notes.extend(why.map(|why| format!("The program's own traffic is n/a: {why}.")));
         table.notes.push(
-            "All: counted by the memory controllers, other programs, the kernel and devices included.".to_owned(),
+            "All: counted by the memory controllers and the links between sockets, other programs, the kernel and devices included.".to_owned(),
         );
     }
     table.notes.extend(not_counted(request));
@@ -125,11 +137,14 @@ fn not_counted(request: &Request<'_>) -> impl Iterator<Item = String> {
 
 fn by_domain(request: &Request<'_>) -> Table {
     let machine = MachineTraffic::new(request.profile.recording);
-    let found = machine.as_ref().map(MachineTraffic::sockets).unwrap_or_default();
+    let found = machine.as_ref().map(MachineTraffic::domains).unwrap_or_default();
     let mut columns = Columns::new();
-    let name = |row: &SocketTraffic| match row.socket {
-        None => Cell::text("DRAM, all sockets"),
-        Some(socket) => Cell::text(format!("DRAM, socket {socket}")),
+    let name = |row: &DomainTraffic| {
+        let what = row.link.as_deref().unwrap_or("DRAM");
+        Cell::text(match row.socket {
+            None => format!("{what}, all sockets"),
+            Some(socket) => format!("{what}, socket {socket}"),
+        })
     };
     columns.name("bandwidth_domain", "Bandwidth domain", CellStyle::Text, "domain", name);
     columns.figure("read", "Read", RATE, "read", |row| &row.read);
@@ -137,13 +152,25 @@ fn by_domain(request: &Request<'_>) -> Table {
     columns.figure("total", "Both", RATE, "both", |row| &row.total);
     columns.figure("observed_max", "Observed maximum", RATE, "maximum", |row| &row.observed_max);
     columns.figure("dram_bytes", "Bytes moved", BYTES, "bytes", |row| &row.bytes);
-    columns.show(&["bandwidth_domain", "read", "write", "total", "observed_max", "dram_bytes"]);
+    columns.figure("limit", "Limit of a direction", RATE, "limit", |row| &row.limit);
+    columns.figure("limit_percent", "Of the limit", PERCENT_ALONE, "limit %", |row| {
+        &row.limit_percent
+    });
+    columns.show(&["bandwidth_domain", "read", "write", "total", "observed_max"]);
+    let links = found.iter().any(|row| row.link.is_some());
+    if links {
+        columns.show(&["limit", "limit_percent"]);
+    }
+    columns.show(&["dram_bytes"]);
     columns.text.push(CellStyle::Bar("total").titled(""));
     let empty = "n/a: memory controllers were not counted: `fathom run` counts them where the kernel shows them \
                  (`fathom machine`) and this user may count the whole machine.";
     let mut notes: Vec<String> = not_counted(request).collect();
     if machine.is_some() {
         notes.push("Counted: all programs, the kernel and devices. Of the program alone: `report bandwidth`.".to_owned());
+    }
+    if links {
+        notes.push("Links: what the socket received (read) and sent (write); limit and maximum are of one direction.".to_owned());
     }
     Table {
         notes,

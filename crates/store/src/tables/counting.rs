@@ -9,6 +9,7 @@ row!(CountedEvent = "counted_events", since 11, Always {
     kernel: "kernel";
     socket: "socket";
     bytes_per_thousand: "bytes_per_thousand";
+    link: "link", Opaque;
 });
 
 row!(EventCount = "event_counts", since 11, Always {
