@@ -2,7 +2,7 @@
 
 import type { Metric } from "./types";
 
-export type ViewName = "summary" | "hotspots" | "callers" | "callees" | "source" | "faults" | "timeline" | "threads" | "accesses" | "bandwidth" | "latency" | "reuse" | "working-set" | "sharing" | "roofline" | "allocations" | "waits" | "kernel" | "findings" | "objects" | "nodes" | "pace" | "regions" | "events" | "uarch" | "stacks" | "points" | "moments";
+export type ViewName = "summary" | "hotspots" | "callers" | "callees" | "source" | "faults" | "timeline" | "threads" | "accesses" | "bandwidth" | "latency" | "reuse" | "working-set" | "sharing" | "roofline" | "allocations" | "waits" | "kernel" | "findings" | "objects" | "nodes" | "pace" | "regions" | "events" | "cross-check" | "uarch" | "stacks" | "points" | "moments";
 export type EvidenceName = "counted" | "sampled" | "timed" | "traced" | "simulated" | "estimated" | "calibrated" | "modelled";
 /** What a page on its own can answer. */
 export const EMBEDDED = ["summary", "stacks", "points", "moments", "hotspots?group=function&limit=400", "bandwidth", "latency", "timeline?limit=400", "timeline?group=thread&limit=60", "threads?limit=200", "objects?limit=250", "objects?group=object,function&limit=250", "objects?group=type,function&limit=60", "objects?group=object,field&limit=400", "objects?group=object,source-line&limit=400", "bandwidth?group=module,function&limit=250", "bandwidth?group=source-line&limit=400", "latency?group=module,function&limit=250", "latency?group=source-line&limit=400", "pace?limit=200", "regions?limit=200", "accesses?limit=300", "reuse?limit=60", "working-set", "sharing?limit=100", "roofline?limit=100", "roofline?group=loop&limit=100", "allocations?group=function&limit=250", "allocations?group=call-stack&limit=100", "faults?limit=200", "waits?limit=200", "kernel?limit=200", "findings", "callers?limit=400", "callees?limit=400", "hotspots?group=source-line&limit=400", "hotspots?group=module&limit=200", "layout", "platform"] as const;
@@ -32,6 +32,7 @@ export const VIEWS: [ViewName, string][] = [
   ["pace", "loops: native iterations per second, time per iteration, trip count, and the register that shows it"],
   ["regions", "regions that the program marks in its code: passes, times, lengths of passes, traffic with memory"],
   ["events", "events of the hardware and the kernel that were counted (knob event-config)"],
+  ["cross-check", "where bursts and counters or sampled accesses disagree, figure by figure"],
   ["uarch", "top-down tree of counted events: which part of the pipeline slots and cycles went where, and what to look at next"],
 ];
 

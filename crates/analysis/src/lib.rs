@@ -22,6 +22,7 @@ pub mod compare;
 pub mod core_limits;
 pub mod counted;
 pub mod counted_code;
+pub mod cross_check;
 mod error;
 pub mod faults;
 mod figure;

@@ -216,6 +216,7 @@ fn table(request: &views::Request<'_>, code: &TracedCode) -> Table {
         View::Regions => views::regions(request),
         View::Events => views::events(request),
         View::Uarch => views::uarch(request),
+        View::CrossCheck => views::cross_check(request, &memory()),
     }
 }
 

@@ -125,6 +125,7 @@ fn every_figure_is_in_the_glossary() {
         recordings::sampled(),
         recordings::counted_code(),
         recordings::sockets(),
+        recordings::checked(),
     ];
     let mut keys = Vec::new();
     let views = View::ALL

@@ -271,6 +271,17 @@ fn traffic_of_the_whole_machine() {
 }
 
 #[test]
+fn bursts_against_the_hardware() {
+    let recording = recordings::checked();
+    let table = view(&recording, "cross-check");
+    golden("cross_check.txt", &text(&table));
+    golden("cross_check.json", &table.json());
+    golden("summary_cross_check.txt", &text(&view(&recording, "summary")));
+    golden("cross_check_none.txt", &text(&view(&recordings::objects(), "cross-check")));
+    golden("nothing_cross_check.txt", &text(&view(&recordings::nothing(), "cross-check")));
+}
+
+#[test]
 fn heap_blocks() {
     let (every, some) = (recordings::heap(), recordings::heap_by_lot());
     for (name, line) in [

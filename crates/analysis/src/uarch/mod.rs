@@ -212,6 +212,11 @@ fn counts(recording: &Recording, table: &Table) -> Counts {
     }))
 }
 
+/// What was counted, by the tables' names and by those of the kernel.
+pub(crate) fn counts_by_name(recording: &Recording) -> HashMap<String, Result<Estimate, String>> {
+    counts(recording, &Table::default())
+}
+
 /// Values of [`CONSTANTS`].
 fn constants(recording: &Recording) -> [Result<f64, String>; CONSTANTS.len()] {
     let host = &recording.run.host;

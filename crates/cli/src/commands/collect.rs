@@ -393,6 +393,9 @@ fn options(
     if analysis == Analysis::UarchExploration {
         events.extend(top_down::groups(host, notes));
     }
+    if analysis == Analysis::MemoryAccess && settings.bursts.is_some() {
+        events.extend(top_down::next_to_bursts(host, &calibrate::counters().pmus, notes));
+    }
     let region_library = match what {
         WhatToWatch::Program(..) => agent_file::regions()
             .map_err(|error| {

@@ -57,6 +57,7 @@ views! {
                 shows it";
     Regions = "regions": "regions that the program marks in its code: passes, times, lengths of passes, traffic with memory";
     Events = "events": "events of the hardware and the kernel that were counted (knob event-config)";
+    CrossCheck = "cross-check": "where bursts and counters or sampled accesses disagree, figure by figure";
     Uarch = "uarch": "top-down tree of counted events: which part of the pipeline slots and cycles went where, and what to look at next";
 }
 
@@ -78,6 +79,7 @@ impl View {
                 | View::Objects
                 | View::Nodes
                 | View::Regions
+                | View::CrossCheck
         )
     }
 

@@ -59,6 +59,8 @@ impl Summary {
         let core_limit = core_limit(prepared, &bursts, memory.verdict.class, &found.cpu_time);
         let (top_functions, more_functions) = top_functions(profile, &found);
         let mut extra = text_extra(profile, &found, more_functions);
+        extra.cross_check = crate::views::disagreements(profile, &bursts);
+        notes.extend(extra.cross_check.iter().map(|says| format!("cross-check: {says}")));
         extra.loaded_latency = loaded_latency(profile.calibration(), &memory.bandwidth.average);
         let heap_library = tidy(heap_library(profile, &found));
         let overhead = whole_overhead(run, &found, &heap_library);
@@ -408,6 +410,7 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
         agent: in_library(profile, found).map(|weight| found.scale.percent(&weight)),
         why_no_samples: profile.why_no_samples(),
         sampled_loads: crate::views::sampled_loads(profile),
+        cross_check: None,
         kernel_causes: super::kernel::top_causes(profile),
     }
 }

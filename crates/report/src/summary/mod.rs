@@ -382,6 +382,8 @@ pub(crate) struct TextExtra {
     pub(crate) why_no_samples: &'static str,
     /// What the hardware's samples of loads say, in a sentence.
     pub(crate) sampled_loads: Option<String>,
+    /// Where bursts and the hardware disagree, in a sentence.
+    pub(crate) cross_check: Option<String>,
     /// Causes of entries into the kernel: with the most time, and the most frequent.
     pub(crate) kernel_causes: [Vec<String>; 2],
 }

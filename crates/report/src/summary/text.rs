@@ -316,6 +316,9 @@ fn next(summary: &Summary, page: &mut Page) {
         add(format!("fathom report latency -r {result} -g function"), "sampled loads");
         add(format!("fathom report sharing -r {result}"), "lines that threads share");
     }
+    if summary.extra.cross_check.is_some() {
+        add(format!("fathom report cross-check -r {result}"), "bursts against the hardware");
+    }
     if !summary.top_objects.is_empty() {
         add(format!("fathom report objects -r {result}"), "all objects");
     }

@@ -33,7 +33,8 @@ fn selected<'a>(request: &Request<'a>) -> SampledAccesses<'a> {
 
 /// The first screen's sentence: `130 cycles on average, 17.1 % from memory`.
 pub(crate) fn sampled_loads(profile: &Profile<'_>) -> Option<String> {
-    if !has_sampled_accesses(profile) {
+    // Next to bursts, `cross-check` has them.
+    if !has_sampled_accesses(profile) || !profile.recording.bursts.is_empty() {
         return None;
     }
     // No object is chosen: none need be known.

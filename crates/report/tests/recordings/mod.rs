@@ -10,7 +10,7 @@ mod sockets;
 
 pub use counted_code::counted_code;
 pub use heap::{heap, heap_by_lot};
-pub use objects::{objects, touched, waited};
+pub use objects::{checked, objects, touched, waited};
 pub use pace::pace;
 pub use sampled::sampled;
 pub use sockets::sockets;

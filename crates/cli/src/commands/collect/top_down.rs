@@ -1,4 +1,4 @@
-//! The groups of events that `collect uarch-exploration` counts, and the events of which it takes samples.
+//! The groups of events that `collect uarch-exploration` counts, and the events of which it takes samples; those next to bursts.
 //!
 //! What for: the table's events as this machine's PMU takes them, and notes on what it cannot count. What not: the table and the
 //! tree (`analysis::uarch`), opening events (`collect::counting`).
@@ -56,20 +56,35 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
         let cycles = of_code.iter_mut().find(|choice| choice.name == "cycles");
         cycles.into_iter().for_each(|choice| choice.carries = Carried::Branches);
     }
-    let accesses = accesses(&pmus);
-    for loads in accesses.iter().filter(|choice| choice.name.contains("ldlat")) {
-        notes.push(NoteSubject::SampledLoads.note(format!(
-            "{} has only loads that took {LEAST_LATENCY} cycles or more: shares and latencies are of these",
-            loads.name
-        )));
-    }
-    of_code.extend(accesses);
+    of_code.extend(accesses(&pmus, notes));
     groups.push(of_code);
     groups.retain(|group| !group.is_empty());
     if !without.is_empty() {
         let names = without.join(", ");
         notes.push(note(format!("this kernel describes no such event of its PMU: {names}")));
     }
+    groups
+}
+
+/// What bursts are compared with: clocks, retired loads and stores, loads by level, and sampled accesses. Nothing without a PMU.
+pub(super) fn next_to_bursts(
+    host: &Host,
+    pmus: &[Pmu],
+    notes: &mut Vec<String>,
+) -> Vec<Vec<Choice>> {
+    if !pmus.iter().any(|pmu| pmu.kind == PmuKind::Core) {
+        return Vec::new();
+    }
+    let clocks = ["cycles", "ref-cycles"].iter().filter_map(|name| choice(name, name, pmus));
+    let mut groups: Vec<Vec<Choice>> = vec![clocks.collect()];
+    for group in analysis::cross_check::events(host) {
+        let event = |one: &EventToCount| {
+            choice(&one.full_name(), &format!("{}/{}/", one.pmu, one.terms), pmus)
+        };
+        groups.push(group.iter().filter_map(event).collect());
+    }
+    groups.push(accesses(pmus, notes));
+    groups.retain(|group| !group.is_empty());
     groups
 }
 
@@ -96,7 +111,7 @@ fn of_code(host: &Host, find: &mut impl FnMut(&str, &str) -> Option<Choice>) -> 
 }
 
 /// Loads with their latency and stores (PEBS), or operations (IBS): accesses with address and source, as the kernel names them.
-fn accesses(pmus: &[Pmu]) -> Vec<Choice> {
+fn accesses(pmus: &[Pmu], notes: &mut Vec<String>) -> Vec<Choice> {
     let mut found = Vec::new();
     for pmu in pmus.iter().filter(|pmu| pmu.kind == PmuKind::Core && pmu.has_field("ldlat")) {
         let terms = |name: &str| -> Option<String> {
@@ -127,6 +142,12 @@ fn accesses(pmus: &[Pmu]) -> Vec<Choice> {
         let name = "ibs_op/cnt_ctl=1/";
         let operations = choice(name, &format!("{}/cnt_ctl=1/", ibs.name), pmus);
         found.extend(operations.map(|one| Choice { carries: Carried::IbsAccess, ..one }));
+    }
+    for loads in found.iter().filter(|choice| choice.name.contains("ldlat")) {
+        notes.push(NoteSubject::SampledLoads.note(format!(
+            "{} has only loads that took {LEAST_LATENCY} cycles or more: shares and latencies are of these",
+            loads.name
+        )));
     }
     let sampled = Some(SampleRate::Hertz(SAMPLES));
     found.into_iter().map(|choice| Choice { sampled, ..choice }).collect()
@@ -177,17 +198,39 @@ mod tests {
         ];
         let core = pmu("cpu", 4, PmuKind::Core, fields, events);
         let shown = |pmus: &[Pmu]| -> Vec<(String, [u64; 3], Carried)> {
-            accesses(pmus).into_iter().map(|one| (one.name, one.config, one.carries)).collect()
+            accesses(pmus, &mut Vec::new())
+                .into_iter()
+                .map(|one| (one.name, one.config, one.carries))
+                .collect()
         };
         let loads = Carried::Access { leader: Some(0x8203) };
         let expected = [
             ("cpu/mem-loads,ldlat=30/".to_owned(), [0x1cd, 30, 0], loads),
             ("cpu/mem-stores/".to_owned(), [0x2cd, 0, 0], Carried::Access { leader: None }),
         ];
-        assert_eq!(shown(&[core]), expected);
+        assert_eq!(shown(std::slice::from_ref(&core)), expected);
         let ibs = pmu("ibs_op", 11, PmuKind::Ibs, vec![field("cnt_ctl", 0, 19, 19)], Vec::new());
         let expected = [("ibs_op/cnt_ctl=1/".to_owned(), [1 << 19, 0, 0], Carried::IbsAccess)];
         assert_eq!(shown(&[ibs]), expected);
         assert_eq!(shown(&[]), []);
+        let host = Host {
+            vendor: "GenuineIntel".to_owned(),
+            family_model_stepping: "6/143/8".to_owned(),
+            ..Host::default()
+        };
+        let mut notes = Vec::new();
+        let groups: Vec<Vec<String>> = next_to_bursts(&host, &[core], &mut notes)
+            .into_iter()
+            .map(|group| group.into_iter().map(|one| one.name).collect())
+            .collect();
+        let expected: [&[&str]; 4] = [
+            &["cycles", "ref-cycles"],
+            &["mem_inst_retired.all_loads", "mem_inst_retired.all_stores"],
+            &["mem_load_retired.l2_hit", "mem_load_retired.l3_hit", "mem_load_retired.l3_miss"],
+            &["cpu/mem-loads,ldlat=30/", "cpu/mem-stores/"],
+        ];
+        assert_eq!(groups, expected.map(<[&str]>::to_vec));
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(next_to_bursts(&host, &[], &mut notes).is_empty());
     }
 }

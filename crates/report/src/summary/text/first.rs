@@ -57,6 +57,7 @@ fn figures(summary: &Summary, page: &mut Page) {
         ("Cache traffic", cache_traffic(summary)),
         ("DRAM traffic", traffic(summary)),
         ("Loads", loads(summary)),
+        ("Cross-check", summary.extra.cross_check.clone()),
         ("Sampled loads", summary.extra.sampled_loads.clone()),
         ("Page faults", faults(summary)),
         ("Kernel entries", entries(summary)),
