@@ -173,6 +173,8 @@ fn seed_store() {
     file.traced(0, (u32::MAX, 0), &load);
     file.announced(900, 7, (0, load.len() as u64), 0);
     seed("import_perf_data", "spe", &file.bytes());
+    let likwid = fs::read("../crates/import/tests/likwid/mem.csv").expect("an example of likwid's tables");
+    seed("import_likwid", "file", &likwid);
     // The journal's first frame; layout: crates/store/src/journal.rs.
     let journal =
         fs::read(interrupted_result().join("journal.fathom")).expect("the journal is there");

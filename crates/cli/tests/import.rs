@@ -50,6 +50,40 @@ fn a_perf_data_file_becomes_a_sound_result() {
     assert!(summary["overhead"]["value"].is_null(), "{}", summary["overhead"]);
 }
 
+/// Counts of `likwid-perfctr -O`: events, traffic of sockets, the tree's instructions; and the result's invariants hold.
+#[test]
+fn tables_of_likwid_are_counted_events() {
+    let fathom = fathom("import_likwid");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../import/tests/likwid/mem.csv");
+    let result = fathom.scratch.join("likwid").display().to_string();
+    let output = fathom.output(["import", file, "-r", &result]);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(shown.contains("fathom report events"), "{shown}");
+    let verified = fathom.output(["verify", &result]);
+    let verified = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(verified.contains("invariants hold"), "{verified}");
+    let rows = |view: &[&str]| -> Vec<serde_json::Value> {
+        let output =
+            fathom.output([&["report"], view, &["-r", &result, "--format", "json"]].concat());
+        let table: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        table["rows"].as_array().expect("rows").clone()
+    };
+    let events = rows(&["events"]);
+    let named = |name: &str| events.iter().find(|row| row["event"] == name).expect("the event");
+    assert_eq!(named("INSTR_RETIRED_ANY")["count"]["value"], 30_006_000_000_f64);
+    // Two of three seconds: scaled, with the part that was seen as its lower end.
+    let cycles = &named("CPU_CLK_UNHALTED_CORE")["count"];
+    assert_eq!(
+        (&cycles["value"], &cycles["evidence"]),
+        (&24_000_000_000_f64.into(), &"estimated".into())
+    );
+    let domains = rows(&["bandwidth", "-g", "bandwidth-domain"]);
+    let named: Vec<&str> =
+        domains.iter().filter_map(|row| row["bandwidth_domain"].as_str()).collect();
+    assert_eq!(named, ["DRAM, all sockets", "DRAM, socket 0", "DRAM, socket 1"]);
+}
+
 #[test]
 fn other_files_leave_no_result() {
     let fathom = fathom("import_refused");

@@ -1,7 +1,8 @@
 //! Recordings of other tools become facts, as those of our own collectors do.
 //!
 //! What for: `perf.data` of Linux perf, in file and pipe mode, also compressed. Its processes, mappings and samples go
-//! through the same [`collect::recorder::Recorder`] as live ones, so every view reads them alike. What not: names of
+//! through the same [`collect::recorder::Recorder`] as live ones, so every view reads them alike. And tables of `likwid-perfctr -O`
+//! ([`likwid`]). What not: names of
 //! functions (`collect::symbolise`), the result directory (`store`), conclusions.
 //!
 //! Everything in such a file is an allegation. The sizes that it states are checked before the parser believes them
@@ -10,16 +11,28 @@
 
 #![forbid(unsafe_code)]
 
+mod likwid;
 mod perf_data;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::Nanos;
 use collect::HeldFiles;
 use collect::symbolise::Elsewhere;
-use facts::{SinkError, Source};
+use facts::{Sink, SinkError, Source};
 
 pub use perf_data::perf_data;
+
+/// Reads a recording of another tool into `sink`.
+///
+/// # Errors
+/// See [`ImportError`]. Facts may have been pushed before one is found.
+pub fn import(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    match perf_data(path, sink) {
+        Err(ImportError::NotPerfData(_)) => likwid::likwid(path, sink),
+        result => result,
+    }
+}
 
 /// What was imported besides the facts.
 #[derive(Default)]
@@ -82,7 +95,9 @@ pub enum ImportError {
         source: std::io::Error,
     },
     /// It is something else.
-    #[error("{0} is no perf.data file: it begins with other bytes than PERFILE2")]
+    #[error(
+        "{0} is no perf.data file, because it begins with other bytes than PERFILE2, and has no table of `likwid-perfctr -O`"
+    )]
     NotPerfData(PathBuf),
     /// Something in it contradicts itself.
     #[error("{path} is damaged or truncated: {why}")]

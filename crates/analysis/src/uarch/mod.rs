@@ -187,7 +187,9 @@ pub fn trees(recording: &Recording) -> Result<Vec<Tree>, String> {
 
 fn tree_of(table: &Table, recording: &Recording) -> Result<Tree, String> {
     let counts = counts(recording, table);
-    if !table.events.iter().any(|(name, _)| counts.contains_key(*name)) {
+    let has =
+        |name: &str| counts.contains_key(name) || counts.contains_key(&name.replace('.', "_"));
+    if !table.events.iter().any(|(name, _)| has(name)) {
         return Err("the events of the top-down tree were not counted: `fathom collect uarch-exploration` counts them \
                     where the cores have a PMU"
             .to_owned());
@@ -310,7 +312,8 @@ impl FormulaValues<'_> {
         if let Some(at) = CONSTANTS.iter().position(|constant| *constant == name) {
             return self.constants[at].clone();
         }
-        match self.counts.get(name) {
+        // likwid has no dots in names.
+        match self.counts.get(name).or_else(|| self.counts.get(&name.replace('.', "_"))) {
             Some(Ok(count)) => Ok(replicate.map_or(count.point(), |at| count.replicate(at))),
             Some(Err(why)) => Err(why.clone()),
             None if name.ends_with(":retire_latency") => {

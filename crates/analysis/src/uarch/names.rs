@@ -1,4 +1,4 @@
-//! The same event under its different names: those of the tables, of the kernel, of perf and of the makers.
+//! The same event under its different names: those of the tables, of the kernel, of perf, of likwid and of the makers.
 //!
 //! What for: a count is found by the table's name, whoever counted it: Fathom or, in an imported recording, perf. What not: how an event is
 //! opened (`machine::events`).
@@ -11,11 +11,14 @@ use std::hash::Hash;
 
 /// A table's name, and others of the same event, the best first.
 const SAME: [(&str, &[&str]); 16] = [
-    ("cpu_clk_unhalted.thread", &["cpu_clk_unhalted.thread_p", "cycles", "cpu-cycles"]),
+    (
+        "cpu_clk_unhalted.thread",
+        &["cpu_clk_unhalted.thread_p", "cycles", "cpu-cycles", "cpu_clk_unhalted_core"],
+    ),
     ("cpu_clk_unhalted.core", &["cpu_clk_unhalted.core_p", "cycles", "cpu-cycles"]),
     ("ls_not_halted_cyc", &["cycles", "cpu-cycles"]),
-    ("inst_retired.any", &["inst_retired.any_p", "instructions"]),
-    ("cpu_clk_unhalted.ref_tsc", &["ref-cycles"]),
+    ("inst_retired.any", &["inst_retired.any_p", "instructions", "instr_retired_any"]),
+    ("cpu_clk_unhalted.ref_tsc", &["ref-cycles", "cpu_clk_unhalted_ref"]),
     ("br_misp_retired.all_branches", &["branch-misses"]),
     ("ex_ret_brn_misp", &["branch-misses"]),
     ("topdown.slots:perf_metrics", &["slots", "topdown.slots", "topdown.slots_p"]),

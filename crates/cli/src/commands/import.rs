@@ -27,7 +27,7 @@ pub fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     let wanted = options.result.as_deref();
     let (directory, writer) = new_result(Analysis::Hotspots, wanted, &run)?;
     let mut sink = Noting::new(writer, false);
-    let mut imported = match import::perf_data(&options.file, &mut sink) {
+    let mut imported = match import::import(&options.file, &mut sink) {
         Ok(imported) => imported,
         Err(error) => {
             drop(sink);

@@ -410,6 +410,7 @@ fn text_extra(profile: &Profile<'_>, found: &Overview, more_functions: usize) ->
         agent: in_library(profile, found).map(|weight| found.scale.percent(&weight)),
         why_no_samples: profile.why_no_samples(),
         sampled_loads: crate::views::sampled_loads(profile),
+        only_counted: profile.whole().is_empty() && !profile.recording.counted_events.is_empty(),
         cross_check: None,
         kernel_causes: super::kernel::top_causes(profile),
     }

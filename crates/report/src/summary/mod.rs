@@ -382,6 +382,8 @@ pub(crate) struct TextExtra {
     pub(crate) why_no_samples: &'static str,
     /// What the hardware's samples of loads say, in a sentence.
     pub(crate) sampled_loads: Option<String>,
+    /// Whether nothing but events was counted.
+    pub(crate) only_counted: bool,
     /// Where bursts and the hardware disagree, in a sentence.
     pub(crate) cross_check: Option<String>,
     /// Causes of entries into the kernel: with the most time, and the most frequent.

@@ -316,6 +316,9 @@ fn next(summary: &Summary, page: &mut Page) {
         add(format!("fathom report latency -r {result} -g function"), "sampled loads");
         add(format!("fathom report sharing -r {result}"), "lines that threads share");
     }
+    if summary.extra.only_counted {
+        add(format!("fathom report events -r {result}"), "what was counted");
+    }
     if summary.extra.cross_check.is_some() {
         add(format!("fathom report cross-check -r {result}"), "bursts against the hardware");
     }
