@@ -1,17 +1,17 @@
 //! The top-down tree: which part of a core's pipeline slots and cycles went where, from counted events.
 //!
 //! ```text
-//!   intel.tsv, amd.tsv ──> Table of this CPU ──> groups of events to count ──> (collect)
+//!   intel.tsv, amd.tsv, arm.tsv ──> Table of this CPU ──> groups of events to count ──> (collect)
 //!   counted events ──> Estimates ──> formulas, once per replicate ──> shares with intervals, flags
 //! ```
-//! What for: levels 1 to 4 of Intel's tree and both of AMD's, for a whole run; of the code that samples of these events fell into, the
+//! What for: levels 1 to 4 of Intel's tree, both of AMD's and what Arm publishes, for a whole run; of the code that samples of these events fell into, the
 //! first two (`code`). What not: opening events (`collect::counting`).
 //!
 //! A node is over its threshold where the maker's condition holds, which includes its ancestors. It is said to be so only where
 //! 97.5 % of the replicates agree.
 //!
 //! Source: A. Yasin, "A Top-Down method for performance analysis and counters architecture", ISPASS 2014; the makers' tables, as
-//! `intel.tsv` and `amd.tsv` name them.
+//! `intel.tsv`, `amd.tsv` and `arm.tsv` name them.
 
 mod code;
 mod formula;
@@ -72,7 +72,7 @@ pub struct NodeShare {
     pub name: &'static str,
     /// Titles from level 1 to it.
     pub path: Vec<&'static str>,
-    /// `slots`, `cycles` or `uops`.
+    /// `slots`, `cycles`, `uops` or `stalled cycles`.
     pub of: &'static str,
     /// In percent of these.
     pub share: Metric,

@@ -10,13 +10,14 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// A table's name, and others of the same event, the best first.
-const SAME: [(&str, &[&str]); 16] = [
+const SAME: [(&str, &[&str]); 17] = [
     (
         "cpu_clk_unhalted.thread",
         &["cpu_clk_unhalted.thread_p", "cycles", "cpu-cycles", "cpu_clk_unhalted_core"],
     ),
     ("cpu_clk_unhalted.core", &["cpu_clk_unhalted.core_p", "cycles", "cpu-cycles"]),
     ("ls_not_halted_cyc", &["cycles", "cpu-cycles"]),
+    ("cpu_cycles", &["cycles", "cpu-cycles"]),
     ("inst_retired.any", &["inst_retired.any_p", "instructions", "instr_retired_any"]),
     ("cpu_clk_unhalted.ref_tsc", &["ref-cycles", "cpu_clk_unhalted_ref"]),
     ("br_misp_retired.all_branches", &["branch-misses"]),
@@ -35,7 +36,8 @@ const SAME: [(&str, &[&str]); 16] = [
     ("perf_metrics.memory_bound", &["topdown-mem-bound", "topdown.memory_bound_slots"]),
 ];
 /// Names of cycles of a core, and of instructions that retire.
-pub(super) const CYCLES: [&str; 7] = [
+pub(super) const CYCLES: [&str; 8] = [
+    "cpu_cycles",
     "cpu_clk_unhalted.thread",
     "cpu_clk_unhalted.thread_p",
     "cpu_clk_unhalted.core",
@@ -44,8 +46,8 @@ pub(super) const CYCLES: [&str; 7] = [
     "cycles",
     "cpu-cycles",
 ];
-pub(super) const INSTRUCTIONS: [&str; 4] =
-    ["inst_retired.any", "inst_retired.any_p", "ex_ret_instr", "instructions"];
+pub(super) const INSTRUCTIONS: [&str; 5] =
+    ["inst_retired", "inst_retired.any", "inst_retired.any_p", "ex_ret_instr", "instructions"];
 
 /// The PMU of an event's name, where it has one, and the event as the tables spell it: `cpu_core/CYCLES/ppp` is `cpu_core` and
 /// `cycles`; modifiers (`:u`, `:ppp`) are left out.

@@ -1,6 +1,6 @@
 //! The tables of the top-down tree: which nodes a CPU has, from which events, over which threshold a node matters.
 //!
-//! What for: choosing and parsing a CPU's part of `intel.tsv` and `amd.tsv`, whose heads say what a line has. What not: values.
+//! What for: choosing and parsing a CPU's part of `intel.tsv`, `amd.tsv` and `arm.tsv`, whose heads say what a line has. What not: values.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,13 @@ use facts::host::Host;
 
 use super::formula::{Formula, parse};
 
-const TABLES: [(&str, &str); 2] =
-    [("GenuineIntel", include_str!("intel.tsv")), ("AuthenticAMD", include_str!("amd.tsv"))];
+const TABLES: [(&str, &str); 3] = [
+    ("GenuineIntel", include_str!("intel.tsv")),
+    ("AuthenticAMD", include_str!("amd.tsv")),
+    (ARM, include_str!("arm.tsv")),
+];
+/// Its cores have names in place of family and model.
+const ARM: &str = "Arm";
 const NAMES: &str = include_str!("names.tsv");
 
 /// A node as the table has it.
@@ -64,21 +69,24 @@ impl Table {
             || format!("there is no table of top-down events for this processor ({})", host.cpu);
         let (_, text) =
             TABLES.iter().find(|(vendor, _)| *vendor == host.vendor).ok_or_else(none)?;
-        let tables = Table::parse(text, &host.family_model_stepping)?;
+        let arm = host.cpu.strip_prefix("Arm ").filter(|_| host.vendor == ARM);
+        let tables = Table::parse(text, arm.unwrap_or(&host.family_model_stepping))?;
         if !host.core_types.is_empty() && tables.iter().any(|table| table.pmu.is_none()) {
             return Err(format!("{}: its two kinds of cores differ", none()));
         }
         if tables.is_empty() { Err(none()) } else { Ok(tables) }
     }
 
-    /// What this text has for a CPU, given as `family/model/stepping`.
+    /// What this text has for a CPU, given as `family/model/stepping`, or as its name.
     fn parse(text: &'static str, cpu: &str) -> Result<Vec<Table>, String> {
         let mut found: Vec<(&str, Table)> = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let fields: Vec<&'static str> = line.split('\t').collect();
             match fields.as_slice() {
                 ["cpu", letter, name, models, pmu @ ..]
-                    if models.split(' ').any(|pattern| is_model(pattern, cpu)) =>
+                    if models
+                        .split(' ')
+                        .any(|pattern| pattern == cpu || is_model(pattern, cpu)) =>
                 {
                     let pmu = pmu.first().copied();
                     found.push((letter, Table { cpu: name, pmu, ..Table::default() }));
@@ -201,6 +209,12 @@ mod tests {
         for (_, text) in TABLES {
             for line in text.lines().filter_map(|line| line.strip_prefix("cpu\t")) {
                 let fields: Vec<&str> = line.split('\t').collect();
+                if fields[2].starts_with("Neoverse-") {
+                    let tables = Table::parse(text, fields[2]).expect("every line parses");
+                    check(&tables[0], if fields[1] == "Neoverse-N1" { 2 } else { 6 });
+                    cpus.push(fields[1]);
+                    continue;
+                }
                 let first = fields[2].split(' ').next().expect("a model").replace('x', "1");
                 let number = |part: &str| {
                     let digits = part.trim_matches(['[', ']']);
@@ -213,7 +227,7 @@ mod tests {
                 let tables = Table::parse(text, &format!("{family}/{model}/{stepping}"));
                 let tables = tables.expect("every line parses");
                 let table = tables.iter().find(|table| table.cpu == fields[1]);
-                check(table.expect("a table"));
+                check(table.expect("a table"), 13);
                 cpus.push(fields[1]);
                 if let [performance, efficient] = tables.as_slice() {
                     let pmus = (performance.pmu, efficient.pmu);
@@ -221,12 +235,12 @@ mod tests {
                 }
             }
         }
-        assert_eq!(cpus.len(), 27);
+        assert_eq!(cpus.len(), 33);
     }
 
-    fn check(table: &Table) {
+    fn check(table: &Table, least: usize) {
         let cpu = table.cpu;
-        assert!(table.nodes.len() >= 13, "{cpu}: {}", table.nodes.len());
+        assert!(table.nodes.len() >= least, "{cpu}: {}", table.nodes.len());
         let shown: Vec<&str> = table.nodes.iter().map(|node| node.name).collect();
         for node in &table.nodes {
             assert!(named(node.name).is_some(), "{}", node.name);

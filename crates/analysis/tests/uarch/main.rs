@@ -352,3 +352,65 @@ fn a_sierra_forest_has_one_tree() {
         assert_eq!(node.over, Some(over), "{name}");
     }
 }
+
+fn of_arm(core: &str, counts: &[(&str, u64)]) -> Vec<NodeShare> {
+    let host = Host { cpu: format!("Arm {core}"), ..host("Arm", "8/0x1/1", false) };
+    exact(host, counts)
+}
+
+/// By hand, from the formulas that Arm publishes: 8 slots a cycle, 4 cycles of a wrong prediction; 5 slots and 1, 3 and 4 cycles.
+#[test]
+fn neoverse_cores_by_hand() {
+    let counts = [
+        ("cycles", 1_000_u64),
+        ("op_retired", 1_800),
+        ("op_spec", 2_000),
+        ("stall_slot", 4_000),
+        ("stall_slot_frontend", 1_000),
+        ("stall_slot_backend", 3_000),
+        ("stall_frontend", 150),
+        ("stall_backend", 400),
+        ("br_mis_pred", 10),
+    ];
+    let near = |nodes: &[NodeShare], expected: &[(&str, f64)]| {
+        for (name, value) in expected {
+            let ours = percent(nodes, name);
+            assert!((ours - value).abs() < 1e-9, "{name}: {ours}, not {value}");
+        }
+    };
+    let stalled = [("frontend_stalled_cycles", 15.0), ("backend_stalled_cycles", 40.0)];
+    let v1 = of_arm("Neoverse-V1", &counts);
+    let expected = [
+        ("frontend_bound", 8.5),
+        ("backend_bound", 37.5),
+        ("retiring", 45.0),
+        ("bad_speculation", 9.0),
+    ];
+    near(&v1, &expected);
+    near(&v1, &stalled);
+    let n2 = of_arm("Neoverse-N2", &counts);
+    let expected = [
+        ("frontend_bound", 19.0),
+        ("backend_bound", 57.0),
+        ("retiring", 18.0),
+        ("bad_speculation", 6.0),
+    ];
+    near(&n2, &expected);
+    let n1 = of_arm("Neoverse-N1", &counts);
+    assert_eq!(n1.len(), 2);
+    near(&n1, &stalled);
+    // Arm gives no thresholds.
+    assert!(v1.iter().chain(&n1).all(|node| node.over.is_none()));
+    let v3: Vec<(&str, u64)> =
+        counts.into_iter().chain([("stall_backend_membound", 300)]).collect();
+    near(&of_arm("Neoverse-V3", &v3), &[("backend_mem_bound", 75.0), ("backend_bound", 30.0)]);
+}
+
+/// All counters of Neoverse cores take any event; four are as many as each has with two to spare.
+#[test]
+fn groups_of_arm_fit_its_counters() {
+    let host = Host { cpu: "Arm Neoverse-V2".to_owned(), ..host("Arm", "8/0x0/1", false) };
+    let groups = groups(&host).expect("a table");
+    assert!(groups.iter().all(|group| group.len() <= 4), "{groups:?}");
+    assert_eq!(groups.iter().flatten().count(), 9);
+}

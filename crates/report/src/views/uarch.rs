@@ -43,9 +43,12 @@ const NODES: [(Figure, &[&str]); 13] = [
     (("backend_bound", "Back-End Bound", PERCENT_ALONE, "back %"), &["backend_bound"]),
     (
         ("memory_bound", "Memory Bound", PERCENT_ALONE, "memory %"),
-        &["memory_bound", "backend_bound_memory"],
+        &["memory_bound", "backend_bound_memory", "backend_mem_bound"],
     ),
-    (("core_bound", "Core Bound", PERCENT_ALONE, ""), &["core_bound", "backend_bound_cpu"]),
+    (
+        ("core_bound", "Core Bound", PERCENT_ALONE, ""),
+        &["core_bound", "backend_bound_cpu", "backend_core_bound"],
+    ),
     (("smt_contention", "SMT Contention", PERCENT_ALONE, ""), &["smt_contention"]),
 ];
 
@@ -59,7 +62,7 @@ pub(crate) fn uarch(request: &Request<'_>) -> Table {
         Ok(trees) => {
             notes.extend(cycles_per_instruction(request));
             let cpu = trees.iter().map(|tree| tree.cpu).collect::<Vec<_>>().join(" and ");
-            notes.push(format!("Nodes and formulas are the maker's for {cpu}; so are thresholds, which AMD does not give."));
+            notes.push(format!("Nodes and formulas are the maker's for {cpu}; so are thresholds, which AMD and Arm do not give."));
             let sampled = !recording.memory_samples.is_empty();
             let memory = "Accesses, latency, bandwidth, reuse, sharing, objects and roofline need `fathom run -- PROGRAM`.";
             notes.push(match sampled {

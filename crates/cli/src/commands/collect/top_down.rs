@@ -30,7 +30,7 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
         }
     };
     let pmus = calibrate::counters().pmus;
-    let has = |event: &EventToCount| pmus.iter().any(|pmu| pmu.name == event.pmu);
+    let has = |event: &EventToCount| pmu_of(event, &pmus).is_some();
     if !wanted.iter().flatten().any(has) {
         notes.push(note(NO_PMU.to_owned()));
         return Vec::new();
@@ -46,11 +46,10 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
     let own = ["cycles", "instructions"].iter().filter_map(|name| find(name, name)).collect();
     let mut groups: Vec<Vec<Choice>> = vec![own];
     for group in wanted {
-        let event =
-            |one: &EventToCount| find(&one.full_name(), &format!("{}/{}/", one.pmu, one.terms));
+        let event = |one: &EventToCount| find(&one.full_name(), &written(one, &pmus));
         groups.push(group.iter().filter_map(event).collect());
     }
-    let mut of_code = of_code(host, &mut find);
+    let mut of_code = of_code(host, &pmus, &mut find);
     let keeps_branches = |pmu: &Pmu| pmu.capability("branches").is_some_and(|deep| deep > 0);
     if pmus.iter().any(|pmu| pmu.kind == PmuKind::Core && keeps_branches(pmu)) {
         let cycles = of_code.iter_mut().find(|choice| choice.name == "cycles");
@@ -66,6 +65,19 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
     groups
 }
 
+/// The PMU of an event's cores. Arm's have the name of the architecture or design (drivers/perf/arm_pmuv3.c).
+fn pmu_of<'a>(event: &EventToCount, pmus: &'a [Pmu]) -> Option<&'a str> {
+    let named = pmus.iter().find(|pmu| pmu.name == event.pmu);
+    let of_arm = |pmu: &&Pmu| {
+        event.pmu == "cpu" && pmu.kind == PmuKind::Core && pmu.name.starts_with("armv8")
+    };
+    named.or_else(|| pmus.iter().find(of_arm)).map(|pmu| pmu.name.as_str())
+}
+
+fn written(event: &EventToCount, pmus: &[Pmu]) -> String {
+    format!("{}/{}/", pmu_of(event, pmus).unwrap_or(event.pmu), event.terms)
+}
+
 /// What bursts are compared with: clocks, retired loads and stores, loads by level, and sampled accesses. Nothing without a PMU.
 pub(super) fn next_to_bursts(
     host: &Host,
@@ -78,9 +90,7 @@ pub(super) fn next_to_bursts(
     let clocks = ["cycles", "ref-cycles"].iter().filter_map(|name| choice(name, name, pmus));
     let mut groups: Vec<Vec<Choice>> = vec![clocks.collect()];
     for group in analysis::cross_check::events(host) {
-        let event = |one: &EventToCount| {
-            choice(&one.full_name(), &format!("{}/{}/", one.pmu, one.terms), pmus)
-        };
+        let event = |one: &EventToCount| choice(&one.full_name(), &written(one, pmus), pmus);
         groups.push(group.iter().filter_map(event).collect());
     }
     groups.push(accesses(pmus, notes));
@@ -89,10 +99,14 @@ pub(super) fn next_to_bursts(
 }
 
 /// Cycles, instructions and the events of the tree's first levels, as events that take samples.
-fn of_code(host: &Host, find: &mut impl FnMut(&str, &str) -> Option<Choice>) -> Vec<Choice> {
+fn of_code(
+    host: &Host,
+    pmus: &[Pmu],
+    find: &mut impl FnMut(&str, &str) -> Option<Choice>,
+) -> Vec<Choice> {
     let events = analysis::uarch::events_of_code(host).unwrap_or_default();
     let own = ["cycles", "instructions"].map(|name| (name.to_owned(), name.to_owned()));
-    let of_tree = events.iter().map(|one| (one.full_name(), format!("{}/{}/", one.pmu, one.terms)));
+    let of_tree = events.iter().map(|one| (one.full_name(), written(one, pmus)));
     // The kernel's names count one kind of cores; `inst_retired.any` and its like are not in the first levels of all trees.
     let efficient = events.iter().any(|one| one.pmu == "cpu_atom");
     let of_others = [
@@ -218,6 +232,11 @@ mod tests {
             family_model_stepping: "6/143/8".to_owned(),
             ..Host::default()
         };
+        let arm = vec![field("event", 0, 0, 15)];
+        let arm = [pmu("armv8_pmuv3_0", 8, PmuKind::Core, arm, Vec::new())];
+        let slots = EventToCount { name: "stall_slot", terms: "event=0x3f", pmu: "cpu" };
+        assert_eq!(written(&slots, &arm), "armv8_pmuv3_0/event=0x3f/");
+        assert_eq!(choice("", &written(&slots, &arm), &arm).map(|one| one.config[0]), Some(0x3f));
         let mut notes = Vec::new();
         let groups: Vec<Vec<String>> = next_to_bursts(&host, &[core], &mut notes)
             .into_iter()
