@@ -47,6 +47,7 @@ impl Knob {
 
 const ALL: &[Analysis] = &[];
 const ACCESSES: &[Analysis] = &[Analysis::MemoryAccess];
+const OBJECTS: &[Analysis] = &[Analysis::MemoryAccess, Analysis::UarchExploration];
 const BLOCKS: &[Analysis] = &[Analysis::MemoryAccess, Analysis::MemoryConsumption];
 const KERNEL: &[Analysis] = &[Analysis::SystemOverview];
 
@@ -75,7 +76,7 @@ pub const KNOBS: [Knob; 14] = [
         set: |settings, value| { settings.heap.every_block = one_of(value, &[("all", true), ("sampled", false)])?; Some(()) } },
     Knob { name: "collecting-mode", default: "auto", vtune: "collecting-mode", used_by: KERNEL, about: "auto, or hw-tracing: accepted for VTune's scripts, kernel tracepoints are used",
         set: |_, value| one_of(value, &[("auto", ()), ("hw-tracing", ())]) },
-    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", used_by: ACCESSES, about: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses",
+    Knob { name: "analyze-mem-objects", default: "true", vtune: "analyze-mem-objects", used_by: OBJECTS, about: "true: record heap blocks (after an attach: new ones), mapped memory and variables, to name the objects of accesses",
         set: |settings, value| { settings.objects = value.parse().ok()?; Some(()) } },
     Knob { name: "event-config", default: "", vtune: "event-config", used_by: ALL, about: "events to count, with commas between them: page-faults, cycles, cpu/event=0x3c,umask=0x1/; {A,B} are counted at the same times, A:sa=N takes a sample of the code per N; `report events` shows them",
         set: |_, _| Some(()) }, // `parse` sets it: it has errors of its own.

@@ -257,6 +257,19 @@ fn counted_events_and_pipeline_slots_by_code() {
     golden("nothing_events_function.txt", &text(&view(&recordings::nothing(), "events -g module")));
 }
 
+/// Where the cores sampled accesses, too, the memory branch leads to the objects of this result.
+#[test]
+fn the_memory_branch_leads_to_sampled_objects() {
+    let mut recording = recordings::counted_code();
+    assert!(view(&recording, "uarch").json().contains("fathom run: report objects"));
+    recording.memory_samples = recordings::sampled().memory_samples;
+    let table = view(&recording, "uarch").json();
+    assert!(
+        table.contains("\"report objects\"") && !table.contains("fathom run: report"),
+        "{table}"
+    );
+}
+
 #[test]
 fn traffic_of_the_whole_machine() {
     let recording = recordings::sockets();

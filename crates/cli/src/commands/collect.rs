@@ -27,7 +27,7 @@ use std::time::SystemTime;
 
 use base::{CpuId, Nanos, Pid};
 use collect::control::CollectionStatus;
-use collect::counting::ControllerEvent;
+use collect::counting::{Choice, ControllerEvent};
 use collect::heap::HeapOptions;
 use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
@@ -111,16 +111,16 @@ fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptio
 /// What to record of the heap: everything for memory-consumption; together with bursts, what is available.
 fn heap_of(
     analysis: Analysis,
+    of_accesses: bool,
     what: &WhatToWatch,
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<Option<HeapOptions>, Failure> {
-    let with_bursts = analysis == Analysis::MemoryAccess && settings.objects;
     let whole_machine = matches!(what, WhatToWatch::Machine);
-    if whole_machine || !(with_bursts || analysis == Analysis::MemoryConsumption) {
+    if whole_machine || !(of_accesses || analysis == Analysis::MemoryConsumption) {
         return Ok(None);
     }
-    if !with_bursts {
+    if !of_accesses {
         return heap_options(settings, false).map(Some).map_err(|error| {
             Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(NO_AGENT))
         });
@@ -388,7 +388,6 @@ fn options(
     host: &Host,
     notes: &mut Vec<String>,
 ) -> Result<Options, Failure> {
-    let heap = heap_of(analysis, what, settings, notes)?;
     let mut events = settings.events.clone();
     if analysis == Analysis::UarchExploration {
         events.extend(top_down::groups(host, notes));
@@ -396,6 +395,14 @@ fn options(
     if analysis == Analysis::MemoryAccess && settings.bursts.is_some() {
         events.extend(top_down::next_to_bursts(host, &calibrate::counters().pmus, notes));
     }
+    // Accesses have addresses: bursts record them, or the cores sample them.
+    let of_accesses = settings.objects
+        && match analysis {
+            Analysis::MemoryAccess => true,
+            Analysis::UarchExploration => events.iter().flatten().any(Choice::has_access),
+            _ => false,
+        };
+    let heap = heap_of(analysis, of_accesses, what, settings, notes)?;
     let region_library = match what {
         WhatToWatch::Program(..) => agent_file::regions()
             .map_err(|error| {
@@ -430,7 +437,7 @@ fn options(
         follow_waits: analysis == Analysis::Threading,
         kernel: analysis == Analysis::SystemOverview,
         heap,
-        regions: analysis == Analysis::MemoryAccess && settings.objects,
+        regions: of_accesses,
         events,
         controllers: controllers(analysis, host),
         began: Nanos(0),

@@ -74,6 +74,12 @@ pub enum SampleRate {
 }
 
 impl Choice {
+    /// Whether its samples are memory accesses.
+    #[must_use]
+    pub fn has_access(&self) -> bool {
+        matches!(self.carries, Carried::Access { .. } | Carried::IbsAccess)
+    }
+
     /// Whether it is an event of the kernel itself, whose samples at an adapted rate carry the next period.
     pub(crate) fn is_of_kernel_at_adapted_rate(&self) -> bool {
         let adapted = matches!(self.sampled, Some(SampleRate::Hertz(_)));

@@ -66,7 +66,7 @@ pub(crate) fn uarch(request: &Request<'_>) -> Table {
             let sampled = !recording.memory_samples.is_empty();
             let memory = "Accesses, latency, bandwidth, reuse, sharing, objects and roofline need `fathom run -- PROGRAM`.";
             notes.push(match sampled {
-                true => "Loads and stores that the hardware sampled: `report latency -g function`, `report sharing`.".to_owned(),
+                true => "Loads and stores that the hardware sampled: `report latency -g function`, `report objects`, `report sharing`.".to_owned(),
                 false => memory.to_owned(),
             });
             let nodes = |tree: Tree| tree.nodes.into_iter().map(move |node| (tree.cores, node));
@@ -79,7 +79,7 @@ pub(crate) fn uarch(request: &Request<'_>) -> Table {
         notes,
         page: 200,
         empty,
-        ..columns(&nodes).table(
+        ..columns(&nodes, !recording.memory_samples.is_empty()).table(
             request,
             "uarch",
             "where the core's pipeline slots and cycles went",
@@ -175,7 +175,8 @@ fn flagged(nodes: &[NodeShare]) -> Option<String> {
 /// A node, and the cores that it is of where a machine has several kinds.
 type Row = (Option<&'static str>, NodeShare);
 
-fn columns<'a>(rows: &[Row]) -> Columns<'a, Row> {
+/// `sampled`: whether the result has sampled accesses.
+fn columns<'a>(rows: &[Row], sampled: bool) -> Columns<'a, Row> {
     let mut columns: Columns<'_, Row> = Columns::new();
     columns.name("node", "Node", CellStyle::Text, "", |(_, node)| Cell::text(node.path.join("/")));
     let style = |key| CellStyle::Function(key, Some("level"));
@@ -190,9 +191,14 @@ fn columns<'a>(rows: &[Row]) -> Columns<'a, Row> {
     columns.name("flagged", "Over its threshold", CellStyle::Text, "over", |(_, node)| {
         Cell::text_or_missing(node.over.map(ThresholdState::name))
     });
-    columns.name("next", "What to look at next", CellStyle::Text, "next", |(_, node)| {
+    columns.name("next", "What to look at next", CellStyle::Text, "next", move |(_, node)| {
         let may_matter = node.share.value.is_some() && node.over != Some(ThresholdState::No);
-        Cell::text_or_missing(node.next.filter(|_| may_matter))
+        let next = node.next.filter(|_| may_matter);
+        Cell::text_or_missing(match sampled {
+            // The result at hand has it.
+            true => next.map(|next| next.strip_prefix("fathom run: ").unwrap_or(next)),
+            false => next,
+        })
     });
     columns
         .name("metric", "The maker's name", CellStyle::Text, "", |(_, node)| Cell::text(node.name));

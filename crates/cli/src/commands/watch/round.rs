@@ -203,7 +203,7 @@ impl Watch<'_> {
         ]
         .map(OsString::from)
         .to_vec();
-        if analysis == AnalysisName::MemoryAccess {
+        if matches!(analysis, AnalysisName::MemoryAccess | AnalysisName::UarchExploration) {
             // The heap library stays in a process that was attached to: every ten minutes another one.
             words.extend(["-k", "analyze-mem-objects=false"].map(OsString::from));
         }
