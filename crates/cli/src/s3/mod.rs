@@ -7,7 +7,6 @@
 //!
 //! Assumption: a store shows an object at once and whole, as S3 does since 2020.
 
-mod sha256;
 mod sign;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

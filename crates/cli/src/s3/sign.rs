@@ -2,7 +2,8 @@
 //!
 //! What not: sending (`s3`). Source: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 
-use super::sha256::{hex, hmac, sha256};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
 
 /// Who asks.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,9 +32,20 @@ pub struct Signed<'a> {
     pub time: &'a str,
 }
 
+/// In hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The keyed hash of a text.
+fn keyed(key: &[u8], text: &str) -> Vec<u8> {
+    let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.chain_update(text).finalize().into_bytes().to_vec()
+}
+
 /// The headers that prove who asks.
 pub fn headers(key: &Key, request: &Signed<'_>) -> Vec<(String, String)> {
-    let hash = hex(&sha256(request.body));
+    let hash = hex(&Sha256::digest(request.body));
     let mut signed = vec![
         ("host", request.authority.to_owned()),
         ("x-amz-content-sha256", hash.clone()),
@@ -46,10 +58,10 @@ pub fn headers(key: &Key, request: &Signed<'_>) -> Vec<(String, String)> {
     let canonical = format!("{method}\n{path}\n{query}\n{lines}\n{names}\n{hash}");
     let day = time.get(..8).unwrap_or_default();
     let scope = format!("{day}/{region}/s3/aws4_request");
-    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(&sha256(canonical.as_bytes())));
+    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(&Sha256::digest(&canonical)));
     let first = format!("AWS4{}", key.secret).into_bytes();
     let parts = [day, region, "s3", "aws4_request", &text];
-    let signature = parts.iter().fold(first, |key, part| hmac(&key, part.as_bytes()).to_vec());
+    let signature = parts.iter().fold(first, |key, part| keyed(&key, part));
     let proof = format!(
         "AWS4-HMAC-SHA256 Credential={}/{scope},SignedHeaders={names},Signature={}",
         key.id,
