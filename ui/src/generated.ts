@@ -308,6 +308,7 @@ export type Summary = {
   threads: Metric;
   time_split: {
     kernel: Metric;
+    mpi_wait?: Metric;
     page_faults: Metric;
     spinning: Metric;
     thread_time: Metric;

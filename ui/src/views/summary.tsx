@@ -169,7 +169,7 @@ function tree(summary: Summary): Branch[] {
       ["without a bandwidth limit", summary.elapsed_without_bandwidth_limit],
     ]],
     ["CPU time", summary.cpu_time, [
-      ["in the program", split.user],
+      ["in the program", split.user, split.mpi_wait && [["waiting in MPI, by spinning", split.mpi_wait]]],
       ["in the kernel, without page faults", split.kernel],
       ["in page faults", split.page_faults],
       ["CPU utilisation", summary.cpu_utilisation],

@@ -15,6 +15,8 @@ pub struct TimeSplit {
     pub user: Metric,
     /// Of `user`: threads that spin in an OpenMP library, at a spin lock or in a call of MPI, until another thread or rank comes.
     pub spinning: Metric,
+    /// Of `spinning`: in calls of MPI. Only of programs that call it.
+    pub mpi_wait: Option<Metric>,
     /// CPU time in the kernel, without page faults where these are known.
     pub kernel: Metric,
     /// CPU time serving page faults.
@@ -108,18 +110,26 @@ pub(super) fn kernel_time(profile: &Profile<'_>) -> KernelTime {
     }
 }
 
-fn spinning(profile: &Profile<'_>) -> Metric {
+/// All, and in calls of MPI.
+fn spinning(profile: &Profile<'_>) -> (Metric, Option<Metric>) {
+    let is_rank = profile.recording.run.rank.is_some();
     if profile.whole().is_empty() {
-        return Metric::unavailable("s", profile.why_no_samples());
+        let unknown = Metric::unavailable("s", profile.why_no_samples());
+        return (unknown.clone(), is_rank.then_some(unknown));
     }
     let mut table = SpinTable::new(&profile.stacks);
-    let mut all = Weight::default();
+    let [mut all, mut in_mpi] = [Weight::default(), Weight::default()];
     for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
         if table.spins(cell.stack) {
             all.merge(&cell.weight);
         }
+        if table.waits_in_mpi(cell.stack) {
+            in_mpi.merge(&cell.weight);
+        }
     }
-    profile.cpu_scale().quantity(&all)
+    let scale = profile.cpu_scale();
+    let calls_mpi = is_rank || in_mpi.amount() > 0;
+    (scale.quantity(&all), calls_mpi.then(|| scale.quantity(&in_mpi)))
 }
 
 pub(super) fn time_split(
@@ -156,8 +166,10 @@ pub(super) fn time_split(
         None => Metric::unavailable("s", "the start of some threads was not recorded"),
     };
     let waiting = thread_time.value.zip(cpu.value).map(|(alive, cpu)| alive - cpu);
+    let (spinning, mpi_wait) = spinning(profile);
     TimeSplit {
-        spinning: spinning(profile),
+        spinning,
+        mpi_wait,
         user: part(user, cpu, "the kernel's part of the CPU time is unknown"),
         kernel: part(other_kernel, kernel, kernel.note.as_deref().unwrap_or_default()),
         page_faults,

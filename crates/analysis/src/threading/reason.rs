@@ -345,11 +345,16 @@ impl<'a> SpinTable<'a> {
     }
 
     pub(crate) fn spins(&mut self, stack: Option<NodeIndex>) -> bool {
-        let (stacks, place) = (self.stacks, self.stacks.innermost_user(stack));
-        let spins = *self.known.entry(place).or_insert_with(|| spins(stacks, place));
-        let in_mpi = &mut self.in_mpi;
-        let mut waits = |node| *in_mpi.entry(node).or_insert_with(|| waits_in_mpi(stacks, stack));
-        spins || stack.is_some_and(&mut waits)
+        let place = self.stacks.innermost_user(stack);
+        let known = *self.known.entry(place).or_insert_with(|| spins(self.stacks, place));
+        known || self.waits_in_mpi(stack)
+    }
+
+    pub(crate) fn waits_in_mpi(&mut self, stack: Option<NodeIndex>) -> bool {
+        let stacks = self.stacks;
+        stack.is_some_and(|node| {
+            *self.in_mpi.entry(node).or_insert_with(|| waits_in_mpi(stacks, stack))
+        })
     }
 }
 

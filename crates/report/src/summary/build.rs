@@ -90,6 +90,7 @@ impl Summary {
             time_split: TimeSplitSummary {
                 user: tidy(found.split.user),
                 spinning: tidy(found.split.spinning),
+                mpi_wait: found.split.mpi_wait.map(tidy),
                 kernel: tidy(found.split.kernel),
                 page_faults: tidy(found.split.page_faults),
                 waiting: tidy(found.split.waiting),

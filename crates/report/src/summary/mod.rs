@@ -167,6 +167,8 @@ pub struct RefusedSummary {
 pub struct TimeSplitSummary {
     pub user: Metric,
     pub spinning: Metric,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpi_wait: Option<Metric>,
     pub kernel: Metric,
     pub page_faults: Metric,
     pub waiting: Metric,

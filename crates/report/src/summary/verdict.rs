@@ -75,15 +75,20 @@ fn outside(summary: &Summary) -> Vec<String> {
             percent(share)
         )
     });
-    let spins = split.spinning.value.zip(summary.cpu_time.value.filter(|cpu| *cpu > 0.0));
-    let spins = spins.map(|(spins, cpu)| spins / cpu * 100.0).filter(|share| *share > LITTLE);
-    let spins = spins.map(|share| {
+    let in_mpi = split.mpi_wait.as_ref().and_then(|wait| wait.value).unwrap_or(0.0);
+    let spins = |part: Option<f64>, says: fn(String) -> String| {
+        let (part, cpu) = part.zip(summary.cpu_time.value.filter(|cpu| *cpu > 0.0))?;
+        Some(part / cpu * 100.0).filter(|share| *share > LITTLE).map(|share| says(percent(share)))
+    };
+    let for_ranks = spins(Some(in_mpi), |share| {
         format!(
-            "its threads spin for {} % of the CPU time: they wait for each other.",
-            percent(share)
+            "it waits in MPI for {share} % of the CPU time: it spins until other ranks come, and they may have more work."
         )
     });
-    let all = spins.into_iter().chain(kernel).chain(waiting);
+    let for_threads = spins(split.spinning.value.map(|all| all - in_mpi), |share| {
+        format!("its threads spin for {share} % of the CPU time: they wait for each other.")
+    });
+    let all = for_ranks.into_iter().chain(for_threads).chain(kernel).chain(waiting);
     std::iter::once("But")
         .chain(std::iter::repeat("And"))
         .zip(all)

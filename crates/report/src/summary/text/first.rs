@@ -120,10 +120,20 @@ fn time(summary: &Summary) -> Option<String> {
     let spinning = summary.time_split.spinning.value.zip(summary.cpu_time.value);
     let spinning = spinning.map_or(0.0, |(spins, cpu)| spins / cpu.max(1e-9) * 100.0);
     let spinning = match spinning >= SPINNING {
-        true => format!("; spinning takes {} % of the CPU time", percent(spinning)),
+        true => format!("; {} takes {} % of the CPU time", spins_where(summary), percent(spinning)),
         false => String::new(),
     };
     (!shown.is_empty()).then(|| format!("{shown} {of}{spinning}"))
+}
+
+/// In calls of MPI, where that is most of it.
+fn spins_where(summary: &Summary) -> &'static str {
+    let split = &summary.time_split;
+    let in_mpi = split.mpi_wait.as_ref().and_then(|wait| wait.value).unwrap_or(0.0);
+    match in_mpi > split.spinning.value.unwrap_or(0.0) / 2.0 {
+        true => "waiting in MPI, by spinning,",
+        false => "spinning",
+    }
 }
 
 /// What it would be without: the verdict has the share itself already.
