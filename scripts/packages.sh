@@ -81,8 +81,10 @@ if [ "${1:-}" = numa ]; then
 fi
 
 if [ "${1:-}" = ranks ]; then
-    need openmpi-bin command -v mpirun
-    need libopenmpi-dev command -v mpicc
+    need openmpi-bin command -v mpirun.openmpi
+    need libopenmpi-dev command -v mpicc.openmpi
+    need mpich command -v mpirun.mpich
+    need libmpich-dev command -v mpicc.mpich
     need slurmctld command -v slurmctld
     need slurmd command -v slurmd
     need slurm-client command -v srun

@@ -134,6 +134,14 @@ def ranks(fathom, program, folder):
         assert (of["rank"], of["ranks"], of["local_rank"]) == (int(rank), 4, int(rank) % 2), of
         assert run_of["host_name"] == host and run_of["state"] == "complete" and of["job"].isdigit(), run_of
     assert len({run_of["rank"]["job"] for run_of in found.values()}) == 1
+    # The same by the wrapper: accesses are traced on one node, and a row for each rank.
+    said = must(fathom, "mpi", "-n", "4", "--launcher", "srun -N2", "--nodes", "n2", "-k", "dram-bandwidth-limits=false", "-r", "wrapped",
+                "--format", "json", "--", program, "--ms", "200", cwd=folder)
+    rows = json.loads(said[said.index("{\n"):])["rows"]
+    assert [(row["rank"], row["host"], row["end"]) for row in rows] == [(0, "n1", "ended"), (1, "n1", "ended"), (2, "n2", "ended"),
+                                                                       (3, "n2", "ended")], rows
+    others = [any("other ranks were chosen" in note for note in manifest(folder / f"wrapped/rank.{rank}")["notes"]) for rank in range(4)]
+    assert others == [True, True, False, False], others
     # One that dies has a result, and the others too.
     script = folder / "dies.sh"
     script.write_text(f"#!/bin/sh\n[ $SLURM_PROCID = 1 ] && kill -9 $$\nexec {program} --ms 300\n")

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::mpi::MpiOptions;
 use crate::commands::watch::Selection;
 use crate::ranks::Ranks;
 use crate::redact::Redact;
@@ -31,6 +32,11 @@ pub enum Command {
         after_help = "Examples:\n  fathom collect hotspots -- ./solver input.dat\n  fathom collect hotspots --pid 4242 -d 10\n  fathom collect memory-access -k sampling-interval=5 -- ./solver\n  fathom collect memory-consumption -k stacks=all -- ./solver\n  fathom collect threading -- ./solver\n  fathom collect hotspots --repeat 20 -- ./short_program"
     )]
     Collect(CollectOptions),
+    /// Run an MPI job with every rank recorded, and show the ranks side by side
+    #[command(
+        after_help = "Examples:\n  fathom mpi -n 4 -- ./app input.dat\n  fathom mpi -n 64 --trace 0,32 --dataset fleet -- ./app\n  fathom mpi -n 8 --nodes node3 --launcher 'srun -N 2' -- ./app\n  fathom mpi -n 2 --launcher 'mpirun.openmpi --oversubscribe' -a hotspots -- ./app"
+    )]
+    Mpi(MpiOptions),
     /// Pause or resume a collection that runs, or mark a moment in it
     #[command(
         name = "command",
@@ -125,9 +131,12 @@ pub struct Collection {
     /// New directory for the result; %r: the MPI rank, %h: the host [default: the next free of r000ma, r001ma, ...]
     #[arg(short, long, value_name = "DIR")]
     pub result: Option<PathBuf>,
-    /// Trace accesses only in these MPI ranks, as in 0,4-7; the others are sampled
+    /// Trace accesses only in these MPI ranks, as in 0,4-7, or all, or none; the others are sampled
     #[arg(long, value_name = "LIST")]
     pub ranks: Option<Ranks>,
+    /// Trace accesses only in MPI ranks on these hosts, and in those of --ranks; the others are sampled
+    #[arg(long, value_name = "HOST[,HOST...]", value_delimiter = ',')]
+    pub nodes: Vec<String>,
     /// Stop collecting after SEC seconds; the program continues
     #[arg(short, long, value_name = "SEC", value_parser = seconds)]
     pub duration: Option<std::time::Duration>,

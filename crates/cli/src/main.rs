@@ -61,6 +61,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
     match arguments.command {
         Command::Run(options) => commands::collect::run(options, began),
         Command::Collect(options) => commands::collect::collect(options, began),
+        Command::Mpi(options) => commands::mpi::mpi(&options),
         Command::Steer(options) => commands::steer::steer(&options),
         Command::Report(options) => commands::report::report(&options),
         Command::Open(options) => commands::open::open(&options),

@@ -14,6 +14,12 @@ use facts::Rank;
 
 use crate::exit::Failure;
 
+/// The name that `fathom mpi` gives its job, for launchers that have none.
+pub const JOB: &str = "FATHOM_MPI_JOB";
+
+/// The note of a rank whose accesses were not traced by choice.
+pub const NOT_TRACED: &str = "no accesses were traced: other ranks were chosen";
+
 /// Variables of a launcher: rank, number of ranks, rank within the node, job.
 type Variables = [&'static str; 4];
 
@@ -38,7 +44,12 @@ pub fn rank(variable: impl Fn(&str) -> Option<OsString>) -> Option<Rank> {
     LAUNCHERS.iter().find_map(|[rank, ranks, local, job]| {
         let is_step = !rank.starts_with("SLURM") || text("SLURM_STEP_ID").is_some();
         let rank = number(rank).filter(|_| is_step)?;
-        Some(Rank { rank, ranks: number(ranks), local_rank: number(local), job: text(job) })
+        Some(Rank {
+            rank,
+            ranks: number(ranks),
+            local_rank: number(local),
+            job: text(job).or_else(|| text(JOB)),
+        })
     })
 }
 
@@ -65,14 +76,27 @@ pub fn named(name: &Path, rank: Option<&Rank>, host: &str) -> Result<PathBuf, Fa
     Ok(PathBuf::from(OsString::from_vec(found)))
 }
 
-/// Ranks by number: `0,4-7`.
+/// Ranks by number: `0,4-7`, `all`, `none`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ranks(Vec<(u32, u32)>);
 
 impl Ranks {
+    /// One alone.
+    pub fn only(rank: u32) -> Ranks {
+        Ranks(vec![(rank, rank)])
+    }
+
     /// Whether this one is among them.
     pub fn has(&self, rank: u32) -> bool {
         self.0.iter().any(|(from, to)| (*from..=*to).contains(&rank))
+    }
+}
+
+impl std::fmt::Display for Ranks {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts: Vec<String> = self.0.iter().map(|(from, to)| format!("{from}-{to}")).collect();
+        out.write_str(if parts.is_empty() { "none" } else { "" })?;
+        out.write_str(&parts.join(","))
     }
 }
 
@@ -86,6 +110,11 @@ impl std::str::FromStr for Ranks {
             ends.filter(|(from, to)| from <= to)
                 .ok_or_else(|| format!("'{part}' is no rank or range of ranks, as in 0,4-7"))
         };
+        match text {
+            "all" => return Ok(Ranks(vec![(0, u32::MAX)])),
+            "none" => return Ok(Ranks(Vec::new())),
+            _ => {}
+        }
         text.split(',').map(one).collect::<Result<_, _>>().map(Ranks)
     }
 }
@@ -118,6 +147,7 @@ mod tests {
         assert_eq!(of(&slurm), rank(2, None, None, Some("4711")));
         assert_eq!(of(&slurm[..1]), None, "a batch script is no rank");
         assert_eq!(of(&[("PMIX_RANK", "5")]), rank(5, None, None, None));
+        assert_eq!(of(&[("PMI_RANK", "1"), (JOB, "a-7")]), rank(1, None, None, Some("a-7")));
         assert_eq!(of(&[("PMI_RANK", "-1"), ("OMPI_COMM_WORLD_RANK", "x")]), None);
     }
 
@@ -135,6 +165,11 @@ mod tests {
     fn ranks_are_numbers_and_ranges() {
         let ranks: Ranks = "0, 4-7".parse().unwrap();
         assert_eq!((0..9).filter(|rank| ranks.has(*rank)).collect::<Vec<_>>(), [0, 4, 5, 6, 7]);
+        for text in ["all", "none", "0,4-7"] {
+            let ranks: Ranks = text.parse().unwrap();
+            assert_eq!(ranks.to_string().parse::<Ranks>().unwrap(), ranks);
+            assert_eq!(ranks.has(5), text != "none");
+        }
         for wrong in ["", "a", "3-1", "1,,2", "-1"] {
             assert!(wrong.parse::<Ranks>().is_err(), "{wrong}");
         }

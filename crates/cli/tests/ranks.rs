@@ -1,6 +1,7 @@
 //! Several recordings that begin at once, and ranks of an MPI job.
 
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use testkit::programs::{
@@ -69,7 +70,7 @@ fn a_rank_names_its_result_and_is_kept_in_it() {
         run["notes"].as_array().expect("notes").iter().any(|note| note == text)
     };
     assert!(has(&traced, "this is MPI rank 2 of 4") && has(&sampled, "this is MPI rank 3 of 4"));
-    let not_traced = "no accesses were traced: --ranks chose other ranks";
+    let not_traced = "no accesses were traced: other ranks were chosen";
     assert!(!has(&traced, not_traced) && has(&sampled, not_traced));
     for words in
         [&["collect", "hotspots", "-r", "job.%r"][..], &["collect", "hotspots", "--ranks", "0"]]
@@ -127,43 +128,50 @@ fn ranks_of_slurm_are_found_on_two_nodes_and_added_by_an_array_job() {
     }
 }
 
+/// A program of MPI built with a library's own compiler, as Debian names it; `None` where that is missing.
+fn built_with(library: &str, fathom: &Fathom) -> Option<PathBuf> {
+    let program = fathom.scratch.join(&format!("barriers-{library}"));
+    let mut compiler = std::process::Command::new(format!("mpicc.{library}"));
+    compiler.args(["-O1", "-g", "-o"]).arg(&program);
+    let built = compiler.arg(root().join("tests/programs/mpi_barriers.c")).output();
+    built.is_ok_and(|output| output.status.success()).then_some(program)
+}
+
+/// Open MPI refuses root and more ranks than cores unless asked to.
+fn job(fathom: &Fathom, words: &[&str], program: &Path) -> Command {
+    let mut command = fathom.command(["mpi", "-k", NO_CALIBRATION]);
+    command.args(words).arg("--").arg(program);
+    for name in [
+        "OMPI_ALLOW_RUN_AS_ROOT",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+        "OMPI_MCA_rmaps_base_oversubscribe",
+    ] {
+        command.env(name, "1");
+    }
+    // Without it, ranks beyond the CPUs yield instead of spinning: then the wait is none of CPU time.
+    command.env("OMPI_MCA_mpi_yield_when_idle", "0");
+    command
+}
+
 /// Two ranks that meet at barriers; the first computes 0.03 s of each round, the second 0.01 s, and waits for the rest.
-#[test]
-fn what_a_rank_waits_in_mpi_is_spinning_and_its_work_is_not() {
+fn waits_are_distinguished(library: &str) {
     if !perf_events_work() {
         return;
     }
-    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "mpi-waits");
-    let (source, program) =
-        (root().join("tests/programs/mpi_barriers.c"), fathom.scratch.join("barriers"));
-    let built = std::process::Command::new("mpicc")
-        .args(["-O1", "-g", "-o"])
-        .arg(&program)
-        .arg(source)
-        .output();
-    if !built.is_ok_and(|output| output.status.success()) {
-        return skip("mpicc is missing: scripts/packages.sh ranks");
-    }
-    let mut command = std::process::Command::new("mpirun");
-    command.args([
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "-n",
-        "2",
-        env!("CARGO_BIN_EXE_fathom"),
-    ]);
-    command
-        .args(["collect", "hotspots", "-q", "-k", NO_CALIBRATION, "-r", "job.%r", "--"])
-        .arg(&program);
-    // Without it, ranks beyond the CPUs yield instead of spinning: then the wait is none of CPU time.
-    command.env("OMPI_MCA_mpi_yield_when_idle", "0");
-    let output = command.current_dir(fathom.scratch.path()).output().expect("mpirun");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let [first, second] = [0, 1].map(|rank| fathom.report(&format!("job.{rank}"), &["summary"]));
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), &format!("mpi-{library}"));
+    let Some(program) = built_with(library, &fathom) else {
+        return skip(&format!("mpicc.{library} is missing: scripts/packages.sh ranks"));
+    };
+    let words = ["-n", "2", "-r", "job", "--format", "json", "--dataset", "fleet"];
+    let output = job(&fathom, &words, &program).output().expect("fathom runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let [first, second] =
+        [0, 1].map(|rank| fathom.report(&format!("job/rank.{rank}"), &["summary"]));
     let value =
         |of: &Value, path: &str| of.pointer(path).and_then(Value::as_f64).expect("a figure");
-    let spins = |of: &Value| value(of, "/time_split/spinning/value");
-    let works = |of: &Value| value(of, "/cpu_time/value") - spins(of);
+    let waits = |of: &Value| value(of, "/time_split/mpi_wait/value");
+    let works = |of: &Value| value(of, "/cpu_time/value") - waits(of);
     // 0.6 and 0.2 s; besides, what starting MPI takes.
     assert!(
         works(&first) > 0.55 && works(&second) < 0.7 * works(&first),
@@ -171,12 +179,91 @@ fn what_a_rank_waits_in_mpi_is_spinning_and_its_work_is_not() {
         works(&first),
         works(&second)
     );
-    assert!(spins(&second) > spins(&first), "{} {}", spins(&second), spins(&first));
-    let report = fathom.report("job.1", &["hotspots"]);
-    let rows = report["rows"].as_array().expect("rows");
+    assert!(waits(&second) > waits(&first), "{} {}", waits(&second), waits(&first));
+    assert!(value(&second, "/time_split/spinning/value") >= waits(&second));
+    let verdict = second["verdict"].as_str().expect("a sentence");
+    assert!(
+        verdict.contains("But it waits in MPI for ") && !verdict.contains("for each other."),
+        "{verdict}"
+    );
+    let rows = fathom.rows("job/rank.1", &["hotspots"]);
     let barrier = rows
         .iter()
         .find(|row| row["function"].as_str().is_some_and(|name| name.ends_with("MPI_Barrier")));
     let barrier = value(barrier.expect("a row"), "/total_time/value");
-    assert!((spins(&second) / barrier - 1.0).abs() < 0.5, "{} {barrier}", spins(&second));
+    assert!((waits(&second) / barrier - 1.0).abs() < 0.5, "{} {barrier}", waits(&second));
+
+    // The table of the job; only the first rank was to be traced.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let table: Value = serde_json::from_str(text.split_once('{').map_or("", |(_, rest)| {
+        // The program's own output comes first, the dataset's count last.
+        &text[text.len() - rest.len() - 1..=text.rfind('}').expect("an end")]
+    }))
+    .expect("JSON");
+    let rows = table["rows"].as_array().expect("rows");
+    assert_eq!(rows.iter().map(|row| &row["rank"]).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(rows[1]["mpi_wait"]["value"], second["time_split"]["mpi_wait"]["value"]);
+    assert_eq!((&rows[1]["recorded"], &rows[1]["end"]), (&"sampled".into(), &"ended".into()));
+    let busiest = table["notes"][0].as_str().expect("a note");
+    assert!(busiest.starts_with("Rank 0 has most work: "), "{busiest}");
+    assert!(text.ends_with("fleet: 2 added\n"), "{text}");
+    let jobs = [0, 1].map(|rank| manifest(&fathom, &format!("job/rank.{rank}"))["rank"].clone());
+    assert_eq!((&jobs[0]["ranks"], &jobs[0]["job"]), (&2.into(), &jobs[1]["job"]));
+    assert!(jobs[0]["job"].is_string(), "{jobs:?}");
+}
+
+#[test]
+fn waits_in_mpi_are_distinguished_in_open_mpi() {
+    waits_are_distinguished("openmpi");
+}
+
+#[test]
+fn waits_in_mpi_are_distinguished_in_mpich() {
+    waits_are_distinguished("mpich");
+}
+
+#[test]
+fn a_job_never_takes_a_name_or_a_launcher_that_is_not_its_own() {
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "mpi-names");
+    let programs = ["openmpi", "mpich"].map(|library| built_with(library, &fathom));
+    let [Some(open_mpi), Some(mpich)] = programs else {
+        return skip("two libraries of MPI are needed: scripts/packages.sh ranks");
+    };
+    // Four jobs that begin at once.
+    let start = |program: &PathBuf| {
+        let mut command = job(&fathom, &["-n", "2", "-a", "hotspots", "-q"], program);
+        command.stdout(Stdio::null()).spawn().expect("fathom runs")
+    };
+    let running = [&open_mpi, &mpich, &open_mpi, &mpich].map(start);
+    for mut one in running {
+        assert_eq!(one.wait().expect("its end").code(), Some(0));
+    }
+    for (at, rank) in (0..4).flat_map(|at| [(at, 0), (at, 1)]) {
+        let of = manifest(&fathom, &format!("r00{at}mpi/rank.{rank}"));
+        assert_eq!(
+            (&of["state"], &of["rank"]["rank"], &of["rank"]["ranks"]),
+            (&"complete".into(), &rank.into(), &2.into())
+        );
+    }
+    let refused = |words: &[&str], program| {
+        let output = job(&fathom, words, program).output().expect("fathom runs");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let why = refused(&["-n", "2", "--launcher", "mpirun.mpich -l"], &open_mpi);
+    assert!(
+        why.contains("mpirun.mpich is of MPICH, and the program was built with Open MPI"),
+        "{why}"
+    );
+    assert!(
+        refused(&["--launcher", "no-such"], &mpich).contains("no launcher 'no-such' is in PATH")
+    );
+    assert!(refused(&["-r", "r000mpi"], &mpich).contains("r000mpi is there already"));
+    // A rank that dies: MPICH ends the job, and what the ranks recorded is kept.
+    let words = ["-n", "2", "-a", "hotspots", "-r", "dead", "--launcher", "mpirun.mpich"];
+    let script = "[ $PMI_RANK = 1 ] && kill -9 $$; exec \"$0\" --ms 300";
+    let mut dies = job(&fathom, &words, Path::new("sh"));
+    let output = dies.args(["-c", script]).arg(target("spin")).output().expect("fathom runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.status.success() && text.contains("signal 9 (SIGKILL)"), "{text}");
 }

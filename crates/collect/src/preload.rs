@@ -28,6 +28,16 @@ pub(crate) fn is_sanitizer(name: &[u8]) -> bool {
     SANITIZERS.iter().any(|library| name.starts_with(library))
 }
 
+/// Whether a program names a library that it is linked with, by its file name. A script names none.
+#[must_use]
+pub fn names_library(program: &Path, is_it: impl Fn(&[u8]) -> bool) -> bool {
+    FileMap::open(program).is_ok_and(|bytes| {
+        let elf = object::File::parse(&*bytes).ok();
+        let names = elf.as_ref().and_then(|elf| elf.section_by_name(".dynstr")?.data().ok());
+        names.is_some_and(|names| names.split(|byte| *byte == 0).any(is_it))
+    })
+}
+
 fn obstacle_in(bytes: &[u8]) -> Option<&'static str> {
     let elf = object::File::parse(bytes).ok()?;
     let section = |name| elf.section_by_name(name).and_then(|section| section.data().ok());

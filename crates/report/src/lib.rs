@@ -22,6 +22,7 @@ mod options;
 mod platform;
 mod points;
 mod prepared;
+pub mod ranks;
 pub mod scale;
 mod stacks;
 pub mod summary;

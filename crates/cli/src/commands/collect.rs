@@ -33,13 +33,13 @@ use collect::program::ProgramError;
 use collect::session::{self, Options, Outcome, SessionError};
 use collect::symbolise;
 use facts::host::{Host, ReadingMoment};
-use facts::{Analysis, ExitKind, NoteSubject, Run, RunState, SCHEMA_VERSION, Target};
+use facts::{Analysis, ExitKind, NoteSubject, Rank, Run, RunState, SCHEMA_VERSION, Target};
 use machine::traffic_events::{TrafficEvent, traffic_events};
 use store::{StoreError, Writer};
 use sys::process::{LaunchError, SignalFd};
 
-pub use self::afterwards::pass_on;
-use self::afterwards::{add_calibration, say_what_was_kept, wait_for_program};
+pub use self::afterwards::{measure_machine, pass_on};
+use self::afterwards::{say_what_was_kept, wait_for_program};
 use self::closing::{Closing, Deadline, Noting, kept_in, time_hot_code};
 use self::readings::Readings;
 use crate::agent_file;
@@ -197,10 +197,10 @@ fn collect_result(
 ) -> Result<(ExitKind, Result<(), Failure>), Failure> {
     let mut settings = knobs::parse(&collection.knobs)?;
     let rank = ranks::rank(|name| std::env::var_os(name));
-    let not_traced = rank.as_ref().zip(collection.ranks.as_ref());
-    let not_traced = not_traced.is_some_and(|(rank, chosen)| !chosen.has(rank.rank));
-    if collection.ranks.is_some() && rank.is_none() {
-        return Err(Failure::usage("--ranks: no MPI rank is known here")
+    let chooses = collection.ranks.is_some() || !collection.nodes.is_empty();
+    let not_traced = chooses && !is_chosen(collection, rank.as_ref());
+    if chooses && rank.is_none() {
+        return Err(Failure::usage("--ranks and --nodes: no MPI rank is known here")
             .hint("a launcher sets it: mpirun -n 4 fathom run --ranks 0 -r job.%r -- ./app"));
     }
     settings.bursts = settings.bursts.filter(|_| !not_traced);
@@ -212,7 +212,7 @@ fn collect_result(
         run.notes.push(format!("this is MPI rank {}{of}", rank.rank));
     }
     if not_traced {
-        run.notes.push("no accesses were traced: --ranks chose other ranks".to_owned());
+        run.notes.push(ranks::NOT_TRACED.to_owned());
     }
     let wanted = collection.result.as_ref();
     let wanted = wanted.map(|name| ranks::named(name, rank.as_ref(), &host_name())).transpose()?;
@@ -289,9 +289,10 @@ fn collect_result(
         // For a report before the closing; measuring comes after it.
         let early = closing.report_early(&run, &directory, collection.quiet)?;
         let finished = closing.finish(&mut run, &directory, collection.quiet)?;
-        // Measuring next to a running program would slow it down and give false figures.
-        let may_measure = settings.calibrate && !outcome.still_runs;
-        add_calibration(&mut run, &directory, may_measure, collection.quiet);
+        // Measuring next to a running program, or to other ranks, would slow it down and give false figures.
+        if settings.calibrate && !outcome.still_runs && run.rank.is_none() {
+            measure_machine(&mut run, &directory, true, collection.quiet);
+        }
         if !collection.quiet {
             if !early {
                 super::report::print_summary(&directory)?;
@@ -306,6 +307,16 @@ fn collect_result(
     // The program must not be left without its parent before it ends, whatever became of our files.
     let exit = wait_for_program(program, signals.as_ref()).unwrap_or(outcome.exit);
     Ok((exit, shown))
+}
+
+/// Whether accesses are traced in this rank. Of a host's name its domain may be left out.
+fn is_chosen(collection: &Collection, rank: Option<&Rank>) -> bool {
+    let host = host_name();
+    let short = |name: &str| name.split('.').next().map(str::to_owned);
+    let is_here = |name: &String| *name == host || short(name) == short(&host);
+    let by_number = rank.zip(collection.ranks.as_ref());
+    by_number.is_some_and(|(rank, ranks)| ranks.has(rank.rank))
+        || collection.nodes.iter().any(is_here)
 }
 
 /// What is known of a run before it.
@@ -375,7 +386,7 @@ pub(super) fn new_result(
 }
 
 /// The name of this machine; empty if it has none.
-fn host_name() -> String {
+pub fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or(String::new(), |name| name.trim().to_owned())
 }

@@ -14,6 +14,7 @@ pub mod generate;
 pub mod import;
 pub mod machine;
 mod machine_code;
+pub mod mpi;
 pub mod open;
 mod otlp;
 pub mod report;

@@ -223,6 +223,7 @@ impl Sweep<'_> {
                 start_paused: false,
                 result: Some(directory.clone()),
                 ranks: None,
+                nodes: Vec::new(),
                 duration: None,
                 knobs: self.arguments.knobs.clone(),
                 limit: 200,

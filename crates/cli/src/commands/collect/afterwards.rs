@@ -15,24 +15,30 @@ use sys::process::{Received, Signal, SignalFd};
 
 use crate::progress::Progress;
 
-/// Measures what the machine can do, if that is unknown, and adds it to the result.
-pub(super) fn add_calibration(run: &mut Run, directory: &Path, may_measure: bool, quiet: bool) {
-    if run.calibration.is_some() || !may_measure {
+/// Adds what the machine can do to a result that has it not. If that was never measured, it is now, if it may.
+pub fn measure_machine(run: &mut Run, directory: &Path, may_measure: bool, quiet: bool) {
+    if run.calibration.is_some() {
         return;
     }
-    let mut progress = Progress::new(!quiet);
-    if !quiet {
-        eprintln!("fathom: measuring this machine's memory, once (about 16 s)");
+    run.calibration = calibrate::cache::load(&run.host);
+    if run.calibration.is_none() {
+        if !may_measure {
+            return;
+        }
+        let mut progress = Progress::new(!quiet);
+        if !quiet {
+            eprintln!("fathom: measuring this machine's memory, once (about 16 s)");
+        }
+        let mut measured =
+            calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
+                progress.show(done, what);
+            });
+        drop(progress);
+        if let Err(error) = calibrate::cache::save(&run.host, &mut measured) {
+            run.notes.push(format!("cannot store the machine's figures for later runs: {error}"));
+        }
+        run.calibration = Some(measured);
     }
-    let mut measured =
-        calibrate::measure(&run.host, &calibrate::Options::default(), &mut |done, what| {
-            progress.show(done, what);
-        });
-    drop(progress);
-    if let Err(error) = calibrate::cache::save(&run.host, &mut measured) {
-        run.notes.push(format!("cannot store the machine's figures for later runs: {error}"));
-    }
-    run.calibration = Some(measured);
     // Not being able to add it loses nothing that was collected.
     if let Err(error) = store::replace_run(directory, run) {
         eprintln!("fathom: cannot add the machine's figures to the result: {error}");
