@@ -62,6 +62,19 @@ SHAPES = [
 ]
 
 
+# What placements of `fathom place` and `fathom try` do, and that they leave the machine as it was, also when killed.
+OWN = "cat /proc/self/status /proc/self/numa_maps"
+PLACEMENTS = [
+    f"fathom place --interleave all -- {OWN} > /tmp/out/interleaved.txt",
+    f"fathom place -N 1 -m 1 -- {OWN} > /tmp/out/bound.txt",
+    "fathom place -m 2 -- true 2> /tmp/out/wrong.txt",
+    "fathom try numa-interleave numa-cpus numa-memory numa-bind -q --budget 1 --format json -- /bin/placed one 1 1 2 > /tmp/out/try.json",
+    "fathom try numa-bind -q -- /bin/placed one 4 1 2 & trial=$!",
+    "sleep 15; kill -9 $trial",
+    f"{OWN} > /tmp/out/after.txt",
+]
+
+
 def init(shape):
     """What a guest does."""
     runs = [(name, f"/bin/{name} {RUN_SECONDS}") for name in (REMOTE, LOCAL) if shape.findings]
@@ -71,6 +84,8 @@ def init(shape):
     lines = [f"fathom run {options} -r /tmp/out/{name} -- {command} || echo {name} failed" for name, command in runs]
     if shape.machine:
         lines.append("fathom machine --format json > /tmp/out/machine.json")
+    if shape.findings:
+        lines += PLACEMENTS
     return f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/tmp
@@ -209,6 +224,28 @@ def check_findings(fathom, results):
     return problems
 
 
+def check_remedies(results):
+    """What is wrong with the remedies of placement."""
+    def has(name, *wanted):
+        with open(os.path.join(results, name)) as file:
+            text = file.read()
+        return [f"{name}: no {what!r} in:\n{text}" for what in wanted if what not in text]
+
+    problems = has("interleaved.txt", "Cpus_allowed_list:\t0-1", " interleave:0-1 ")
+    problems += has("bound.txt", "Cpus_allowed_list:\t1\n", " bind:1 ")
+    problems += has("wrong.txt", "no NUMA node 2 with memory; there are 0, 1")
+    problems += has("after.txt", "Cpus_allowed_list:\t0-1", " default ")
+    problems += has("try.json", '"verdict"')
+    with open(os.path.join(results, "try.json")) as file:
+        rows = json.load(file)["rows"]
+    lines = {row["remedy"]: row["line"] for row in rows}
+    print(f"fathom try: {lines}")
+    wanted = {"(as it is)": None, "numa-interleave": "fathom place --interleave=all", "numa-cpus": "fathom place --cpunodebind=0",
+              "numa-memory": "fathom place --membind=0", "numa-bind": "fathom place --cpunodebind=0 --membind=0"}
+    failed = [row for row in rows if row["verdict"] is not None and ("fails" in row["verdict"] or "prints" in row["verdict"])]
+    return problems + ([f"fathom try: {rows}"] if lines != wanted or failed else [])
+
+
 def placements(fathom, result, shape):
     """By placement, the share of remote accesses that `report nodes` has; and all that it says."""
     command = [fathom, "report", "nodes", "-r", result, "--topology", shape.name, "--format", "json"]
@@ -286,6 +323,7 @@ def main():
                     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(text))) as archive:
                         archive.extractall(results, filter="data")
                     problems += check_findings(options.fathom, results) if shape.findings else []
+                    problems += check_remedies(results) if shape.findings else []
                     problems += check_placements(options.fathom, results, shape)
                     problems += check_machine(results, shape) if shape.machine else []
         except Missing as reason:

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::mpi::MpiOptions;
+use crate::commands::place::PlaceOptions;
 use crate::commands::watch::Selection;
 use crate::ranks::Ranks;
 use crate::redact::Redact;
@@ -63,6 +64,12 @@ pub enum Command {
         after_help = "Examples:\n  fathom try -- ./solver input.dat\n  fathom try huge-pages jemalloc --budget 600 -- ./solver input.dat"
     )]
     Try(TryOptions),
+    /// Run a program on given CPUs, with its memory on given NUMA nodes
+    #[command(
+        name = "place",
+        after_help = "Examples:\n  fathom place --interleave all -- ./solver input.dat\n  fathom place -N 0 -m 0 -- ./solver\n  fathom place --each-thread 0,2,1,3 -- ./server\n\nOptions are named as numactl's, which does the same but for --each-thread."
+    )]
+    Placed(PlaceOptions),
     /// Compare two results, or two sets of repeated runs; gates for CI
     #[command(
         after_help = "Examples:\n  fathom diff r000hs r001hs\n  fathom diff --base r000hs r002hs r004hs --new r001hs r003hs r005hs\n  fathom diff --gate 'elapsed<=3%' -r old1 -r old2 -r old3 -- new1 new2 new3\n  fathom diff r000ma r001ma --view bandwidth -g source-line\n\nOne run per side shows how figures differ, not whether the program changed. That needs\nrepeated runs of both sides, recorded alternately: at least three each; ten find a change\nof 3 % on a quiet machine."

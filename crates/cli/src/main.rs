@@ -67,6 +67,7 @@ fn run(began: Nanos) -> Result<ExitCode, Failure> {
         Command::Open(options) => commands::open::open(&options),
         Command::Html(options) => commands::open::html(&options),
         Command::Try(options) => commands::try_remedies::try_remedies(&options),
+        Command::Placed(options) => commands::place::place(&options),
         Command::Diff(arguments) => commands::diff::diff(arguments),
         Command::Scale(arguments) => commands::scale::scale(arguments),
         Command::Import(options) => commands::import::import(&options),

@@ -1,7 +1,9 @@
 //! `fathom try`: what it shows of programs whose runs it compares. Which remedy wins is not tested: that is timing.
 
+use std::process::Stdio;
+
 use serde_json::Value;
-use testkit::programs::{Fathom, target};
+use testkit::programs::{Fathom, skip, target};
 
 fn fathom(name: &str) -> Fathom {
     Fathom::new(env!("CARGO_BIN_EXE_fathom"), name)
@@ -96,4 +98,74 @@ fn a_program_that_ends_with_the_same_code_each_time_is_compared() {
     let rows = document["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 2, "{document}");
     assert!(!document.to_string().contains("fails"), "{document}");
+}
+
+fn status_of(file: &str, key: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.trim().to_owned())
+}
+
+#[test]
+fn placements_are_the_programs_alone() {
+    let fathom = fathom("place");
+    let own = status_of("/proc/self/status", "Cpus_allowed_list:").expect("CPUs");
+    let said = |words: &[&str]| {
+        let output = fathom.output(words);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let policies = ["place", "--interleave=all", "-N", "0", "--", "cat"];
+    let (code, text) = said(&[&policies[..], &["/proc/self/numa_maps"]].concat());
+    match code {
+        Some(3) => skip(&text),
+        _ => assert!(code == Some(0) && text.contains(" interleave:0"), "{text}"),
+    }
+    for words in [["-m", "1000"], ["-N", "1000"], ["--each-thread", "1,1000"], ["-i", "x"]] {
+        let (code, text) = said(&["place", words[0], words[1], "--", "true"]);
+        assert!(code == Some(2) && text.starts_with("fathom: "), "{text}");
+    }
+    // The program's end is ours.
+    let first = own.split([',', '-']).next().expect("a CPU");
+    let (code, _) = said(&["place", "--each-thread", first, "--", "sh", "-c", "exit 7"]);
+    assert_eq!(code, Some(7));
+    assert_eq!(status_of("/proc/self/status", "Cpus_allowed_list:"), Some(own));
+}
+
+#[test]
+fn threads_are_pinned_in_the_order_of_their_starts() {
+    let fathom = fathom("place-threads");
+    let own = status_of("/proc/self/status", "Cpus_allowed_list:").expect("CPUs");
+    if own.parse::<u32>().is_ok() {
+        return skip("this process may use one CPU only");
+    }
+    let [first, second] = if own.starts_with("0-") { ["0", "1"] } else { ["", ""] };
+    if first.is_empty() {
+        return skip("CPUs 0 and 1 may not be used");
+    }
+    let mut command = fathom.command(["place", "--each-thread", "1,0", "--"]);
+    command.arg(target("threads")).args(["--threads", "3", "--ms", "2000"]).stdout(Stdio::null());
+    let mut running = command.spawn().expect("fathom runs");
+    let fathom_tasks = format!("/proc/{0}/task/{0}/children", running.id());
+    let cpus = || {
+        let child = std::fs::read_to_string(&fathom_tasks).ok()?.trim().to_owned();
+        let tasks = std::fs::read_dir(format!("/proc/{child}/task")).ok()?.filter_map(Result::ok);
+        let mut tasks: Vec<u32> =
+            tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+        tasks.sort_unstable();
+        let mask =
+            |task| status_of(&format!("/proc/{child}/task/{task}/status"), "Cpus_allowed_list:");
+        tasks.into_iter().map(mask).collect::<Option<Vec<_>>>()
+    };
+    let wanted = [second, first, second, first];
+    let mut seen = Vec::new();
+    while running.try_wait().expect("a state").is_none() {
+        seen = cpus().unwrap_or(seen);
+        if seen == wanted {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert_eq!(seen, wanted);
+    assert!(running.wait().expect("its end").success());
 }

@@ -61,11 +61,12 @@ pub enum KernelError {
     },
 }
 
-/// The remedy for a refused `mbind`, and who can apply it.
-fn unbound(source: &std::io::Error) -> &'static str {
+/// The remedy for a refused `mbind` or `set_mempolicy`, and who can apply it.
+#[must_use]
+pub fn unbound(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EPERM) => {
-            "this container's seccomp profile does not permit mbind: give it CAP_SYS_NICE (docker run --cap-add SYS_NICE)"
+            "this container's seccomp profile does not permit mbind and set_mempolicy: give it CAP_SYS_NICE (docker run --cap-add SYS_NICE)"
         }
         Some(libc::ENOSYS) => "this kernel has no NUMA support (CONFIG_NUMA)",
         Some(libc::EINVAL) => {

@@ -6,7 +6,7 @@
 //! A remedy that is named explicitly runs if the machine allows it, whatever the program looks like.
 //!
 //! Sources: glibc's manual (chapter "Tunables") and NEWS (2.34: malloc hooks removed; 2.35: `glibc.malloc.hugetlb`); OpenMP 5.2,
-//! chapter 21 (environment variables); numactl(8).
+//! chapter 21 (environment variables, syntax of places); set_mempolicy(2).
 
 mod allocator;
 mod pages;
@@ -23,8 +23,8 @@ pub struct Means<'a> {
     pub glibc: Option<(u32, u32)>,
     /// Allocators' libraries that are installed: the file's beginning (`libjemalloc.so`), its path.
     pub allocators: Vec<(String, String)>,
-    /// Whether numactl is installed.
-    pub numactl: bool,
+    /// Why the kernel places no memory on chosen nodes.
+    pub no_memory_policy: Option<String>,
 }
 
 /// The allocator whose heap a program uses.

@@ -14,7 +14,7 @@ fn host() -> Host {
 
 fn means(host: &Host) -> Means<'_> {
     let allocators = vec![("libjemalloc.so".to_owned(), "/usr/lib/libjemalloc.so.2".to_owned())];
-    Means { host, glibc: Some((2, 36)), allocators, numactl: false }
+    Means { host, glibc: Some((2, 36)), allocators, no_memory_policy: None }
 }
 
 /// A program that gives reason for everything.
@@ -116,6 +116,55 @@ fn no_setting_of_a_heap_that_the_program_does_not_use() {
     let java = of(&means(&host), &Behaviour { heap: Heap::Java, ..NEEDY }, "huge-pages");
     let Fit::Fits(change) = java else { panic!("{java:?}") };
     assert_eq!(change.line(), "JAVA_TOOL_OPTIONS=-XX:+UseTransparentHugePages");
+}
+
+#[test]
+fn placements_fit_the_nodes_of_a_machine() {
+    let node = |id, cpus: &[u32], gigabytes: u64| facts::host::NumaNode {
+        id,
+        cpus: cpus.to_vec(),
+        memory_bytes: gigabytes * 1_000_000_000,
+        distances: Vec::new(),
+    };
+    let mut host = Host {
+        numa_nodes: vec![node(0, &[0, 1, 4, 5], 2), node(1, &[2, 3, 6, 7], 2), node(2, &[], 8)],
+        allowed_cpus: (0..8).collect(),
+        ..host()
+    };
+    let line = |host: &Host, program: &Behaviour, name| match of(&means(host), program, name) {
+        Fit::Fits(change) => change.line(),
+        Fit::Pointless(_, why) | Fit::Impossible(why) => why,
+    };
+    let threads = Behaviour { openmp: false, threads: 4.0, ..NEEDY };
+    let of_host = |name| line(&host, &threads, name);
+    assert_eq!(of_host("pin-compact"), "fathom place --each-thread=0,1,4,5,2,3,6,7");
+    assert_eq!(of_host("pin-scatter"), "fathom place --each-thread=0,2,1,3,4,6,5,7");
+    assert_eq!(
+        line(&host, &NEEDY, "pin-nodes"),
+        "OMP_PROC_BIND=spread OMP_PLACES={0,1,4,5},{2,3,6,7}"
+    );
+    assert_eq!(of_host("numa-interleave"), "fathom place --interleave=all");
+    assert_eq!(of_host("numa-cpus"), "fathom place --cpunodebind=0");
+    assert_eq!(of_host("numa-bind"), "fathom place --cpunodebind=0 --membind=0");
+    assert_eq!(
+        line(&host, &NEEDY, "numa-cpus"),
+        "its 8 threads are more than the 4 CPUs of node 0"
+    );
+    let large = Behaviour { resident: Some(3e9), ..threads };
+    assert_eq!(
+        line(&host, &large, "numa-memory"),
+        "its 3.0 GB do not fit into the memory of node 0"
+    );
+    let refused = Means { no_memory_policy: Some("not here".to_owned()), ..means(&host) };
+    assert_eq!(of(&refused, &threads, "numa-bind"), Fit::Impossible("not here".to_owned()));
+    assert!(matches!(of(&refused, &threads, "numa-cpus"), Fit::Fits(_)));
+    host.numa_nodes.truncate(1);
+    for name in ["numa-interleave", "numa-cpus", "numa-memory", "numa-bind"] {
+        assert_eq!(line(&host, &threads, name), "this machine has one NUMA node");
+    }
+    assert!(
+        line(&host, &threads, "pin-scatter").ends_with("on one NUMA node it is as pin-compact")
+    );
 }
 
 #[test]

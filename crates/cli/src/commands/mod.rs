@@ -17,6 +17,7 @@ mod machine_code;
 pub mod mpi;
 pub mod open;
 mod otlp;
+pub mod place;
 pub mod report;
 pub mod scale;
 pub mod steer;

@@ -5,6 +5,7 @@
 
 mod affinity;
 mod launch;
+mod memory_policy;
 mod pages;
 mod peer;
 mod poll;
@@ -14,6 +15,7 @@ mod usage;
 
 pub use affinity::Affinity;
 pub use launch::{Launch, LaunchError, Suspended};
+pub use memory_policy::{MemoryPolicy, set_memory_policy};
 pub use pages::{PageMap, nodes_of};
 pub use peer::{Peer, peer};
 pub use poll::{ProcessFd, poll_readable, wait_for_data};

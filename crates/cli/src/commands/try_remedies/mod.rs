@@ -86,7 +86,12 @@ fn choose(all: Vec<Remedy>, named: &[String]) -> (Vec<Candidate>, Vec<(String, S
 
 fn candidate(name: &str, what: &str, change: Change) -> Candidate {
     let variables = change.variables(&|name| std::env::var(name).ok());
-    let (before, line) = (change.before.iter().map(OsString::from).collect(), change.line());
+    let (mut before, line): (Vec<OsString>, _) =
+        (change.before.iter().map(OsString::from).collect(), change.line());
+    // This program, wherever PATH leads.
+    if let (Some(first), Ok(own)) = (before.first_mut(), std::env::current_exe()) {
+        *first = own.into_os_string();
+    }
     Candidate::new(name, what, variables, before, line)
 }
 

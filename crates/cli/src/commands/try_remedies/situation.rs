@@ -28,13 +28,14 @@ const OPENMP: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
 /// What this machine offers.
 pub fn means(host: &Host) -> Means<'_> {
     let installed = |name: &&str| Some(((*name).to_owned(), library(name)?.display().to_string()));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let numactl = std::env::split_paths(&path).any(|directory| directory.join("numactl").is_file());
+    // In a thread of its own: what we inherited stays as it is.
+    let policy = || sys::process::set_memory_policy(sys::process::MemoryPolicy::Local, &[]);
+    let policy = std::thread::spawn(policy).join().unwrap_or(Ok(()));
     Means {
         host,
         glibc: sys::process::glibc_version(),
         allocators: ALLOCATORS.iter().filter_map(installed).collect(),
-        numactl,
+        no_memory_policy: policy.err().map(|error| sys::kernels::unbound(&error).to_owned()),
     }
 }
 

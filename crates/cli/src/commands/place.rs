@@ -1,0 +1,200 @@
+//! `fathom place`: runs a program on given CPUs, with its memory on given NUMA nodes.
+//!
+//! What for: remedies of `fathom try` by the same line that a user types afterwards, also where numactl is not installed. What not: which
+//! placement (`analysis::remedies`).
+//!
+//! All that changes is inherited by the program alone: nothing of the machine does, so nothing has to be undone, also after `kill -9`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
+
+use base::{CpuId, NodeId, Pid};
+use clap::Args;
+use facts::ExitKind;
+use facts::host::Host;
+use sys::process::{
+    Affinity, MemoryPolicy, ProcessFd, Received, SignalFd, kill, set_memory_policy, wait_for_data,
+};
+
+use super::collect::{find_program, pass_on};
+use crate::exit::{CANNOT_MEASURE, Failure};
+use crate::timed_run::take_over_interrupts;
+
+#[derive(Args, Debug)]
+pub struct PlaceOptions {
+    /// Run on the CPUs of these NUMA nodes, as in 0,2-3
+    #[arg(short = 'N', long, value_name = "NODES")]
+    pub cpunodebind: Option<String>,
+    /// Place memory on these NUMA nodes only
+    #[arg(short, long, value_name = "NODES", conflicts_with = "interleave")]
+    pub membind: Option<String>,
+    /// Spread memory over these NUMA nodes, page by page; `all`: those with memory
+    #[arg(short, long, value_name = "NODES")]
+    pub interleave: Option<String>,
+    /// Run each thread on one of these CPUs, in the order in which the threads start; again from the first one when all are used
+    #[arg(long, value_name = "CPUS", conflicts_with = "cpunodebind")]
+    pub each_thread: Option<String>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM ARGS")]
+    pub command: Vec<OsString>,
+}
+
+/// Runs a program so.
+pub fn place(options: &PlaceOptions) -> Result<ExitCode, Failure> {
+    let program = find_program(&options.command[0])?;
+    let (host, _) = calibrate::host();
+    let cpus = options.cpunodebind.as_deref().map(|list| cpus_of(&host, list)).transpose()?;
+    let each = options.each_thread.as_deref().map(|list| usable(&host, list)).transpose()?;
+    if let Some(cpus) = cpus {
+        Affinity::of(&cpus).apply().map_err(|error| cannot("run on these CPUs", &error))?;
+    }
+    let policies = [
+        (MemoryPolicy::Bind, options.membind.as_deref()),
+        (MemoryPolicy::Interleave, options.interleave.as_deref()),
+    ];
+    for (policy, list) in policies {
+        if let Some(list) = list {
+            let nodes = nodes(&host, list, |node| node.memory_bytes > 0, "memory")?;
+            let nodes: Vec<NodeId> = nodes.into_iter().map(|node| NodeId(node.id)).collect();
+            set_memory_policy(policy, &nodes).map_err(|error| refused(&error))?;
+        }
+    }
+    let mut command = Command::new(program);
+    command.arg0(&options.command[0]).args(&options.command[1..]);
+    match each {
+        Some(cpus) => pin_each(command, &cpus),
+        None => Err(cannot("start the program", &command.exec())),
+    }
+}
+
+fn cannot(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(CANNOT_MEASURE, anyhow::anyhow!("cannot {what}: {error}"))
+}
+
+/// Why the kernel sets no policy.
+pub fn refused(error: &std::io::Error) -> Failure {
+    let why = sys::kernels::unbound(error);
+    Failure::new(CANNOT_MEASURE, anyhow::anyhow!("cannot place memory: {error}; {why}"))
+}
+
+/// The nodes of a list that have something.
+fn nodes<'a>(
+    host: &'a Host,
+    list: &str,
+    has: impl Fn(&facts::host::NumaNode) -> bool,
+    what: &str,
+) -> Result<Vec<&'a facts::host::NumaNode>, Failure> {
+    let known: Vec<_> = host.numa_nodes.iter().filter(|node| has(node)).collect();
+    if list == "all" {
+        return Ok(known);
+    }
+    let wanted = numbers(list)?;
+    let find = |id: &u32| {
+        known.iter().find(|node| node.id == *id).copied().ok_or_else(|| {
+            let ids: Vec<String> = known.iter().map(|node| node.id.to_string()).collect();
+            Failure::usage(match known.len() {
+                0 => "this kernel tells of no NUMA nodes".to_owned(),
+                1 => {
+                    format!("no NUMA node {id} with {what}: this machine has one, node {}", ids[0])
+                }
+                _ => format!("no NUMA node {id} with {what}; there are {}", ids.join(", ")),
+            })
+        })
+    };
+    wanted.iter().map(find).collect()
+}
+
+fn numbers(list: &str) -> Result<Vec<u32>, Failure> {
+    let numbers = machine::text::number_list(list).unwrap_or_default();
+    match numbers.is_empty() {
+        true => Err(Failure::usage(format!("'{list}' is no list of numbers, as in 0,2-3"))),
+        false => Ok(numbers),
+    }
+}
+
+fn cpus_of(host: &Host, list: &str) -> Result<Vec<CpuId>, Failure> {
+    let nodes = nodes(host, list, |node| !node.cpus.is_empty(), "CPUs")?;
+    let cpus = nodes.iter().flat_map(|node| &node.cpus);
+    let cpus: Vec<CpuId> =
+        cpus.filter(|cpu| host.allowed_cpus.contains(cpu)).map(|cpu| CpuId(*cpu)).collect();
+    match cpus.is_empty() {
+        true => Err(Failure::usage(format!(
+            "no CPU of node {list} may be used: they are outside our affinity mask or cpuset"
+        ))),
+        false => Ok(cpus),
+    }
+}
+
+fn usable(host: &Host, list: &str) -> Result<Vec<CpuId>, Failure> {
+    // In the given order: a list as the kernel writes them has none.
+    let parts: Vec<Vec<u32>> = list.split(',').map(numbers).collect::<Result<_, _>>()?;
+    let cpus = parts.concat();
+    match cpus.iter().find(|cpu| !host.allowed_cpus.contains(cpu)) {
+        Some(cpu) => Err(Failure::usage(format!("CPU {cpu} may not be used here"))),
+        None => Ok(cpus.into_iter().map(CpuId).collect()),
+    }
+}
+
+/// Threads that the program starts are looked for this often at first, and when it has run for a while.
+const LOOKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];
+/// Rounds of the first.
+const EARLY: u32 = 500;
+
+/// Starts a program and gives each of its threads a CPU soon after its start. A thread has inherited all CPUs, or the one of the thread that
+/// started it; one with other CPUs has chosen them by itself, and keeps them.
+fn pin_each(mut command: Command, cpus: &[CpuId]) -> Result<ExitCode, Failure> {
+    let failed = |error: std::io::Error| cannot("run the program", &error);
+    let signals = take_over_interrupts().map_err(failed)?;
+    signals.hand_back(&mut command);
+    let inherited = Affinity::own().map_err(failed)?;
+    let mut child = command.spawn().map_err(failed)?;
+    let exit = pin_until_its_end(&mut child, cpus, &inherited, &signals).map_err(failed)?;
+    Ok(pass_on(exit, true))
+}
+
+fn pin_until_its_end(
+    child: &mut Child,
+    cpus: &[CpuId],
+    inherited: &Affinity,
+    signals: &SignalFd,
+) -> std::io::Result<ExitKind> {
+    let pid = Pid(child.id().cast_signed());
+    let ended = ProcessFd::open(pid)?;
+    let single: Vec<Affinity> = cpus.iter().map(|cpu| Affinity::of(&[*cpu])).collect();
+    let mut known = BTreeSet::new();
+    for round in 0_u32.. {
+        for thread in threads(pid) {
+            if known.insert(thread) {
+                let cpu = cpus[(known.len() - 1) % cpus.len()];
+                let own = Affinity::of_thread(thread);
+                let given = |mask| mask == *inherited || single.contains(&mask);
+                // One that has ended meanwhile needs none.
+                if own.is_ok_and(given) {
+                    let _ = Affinity::of(&[cpu]).apply_to(thread);
+                }
+            }
+        }
+        wait_for_data(&[ended.as_fd(), signals.as_fd()], LOOKS[usize::from(round > EARLY)])?;
+        while let Some(Received(signal)) = signals.next() {
+            let _ = kill(pid, signal);
+        }
+        if let Some(status) = child.try_wait()? {
+            return Ok(match status.code() {
+                Some(code) => ExitKind::Code(code),
+                None => ExitKind::Signal(status.signal().unwrap_or(0)),
+            });
+        }
+    }
+    Ok(ExitKind::Unknown)
+}
+
+/// In the order of their numbers, which is that of their starts.
+fn threads(pid: Pid) -> BTreeSet<Pid> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.map(Pid).collect()
+}
