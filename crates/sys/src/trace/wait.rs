@@ -88,13 +88,14 @@ impl Alarm {
 
     /// Waits until a traced thread stops or ends, at most `time`.
     pub fn wait(&self, tid: Tid, time: Duration) -> io::Result<Happened> {
-        if let Some(happened) = look(tid, libc::WNOHANG)? {
-            return Ok(happened);
-        }
         if time < SHORT {
+            if let Some(happened) = look(tid, libc::WNOHANG)? {
+                return Ok(happened);
+            }
             std::thread::sleep(time);
             return Ok(look(tid, libc::WNOHANG)?.unwrap_or(Happened::Nothing));
         }
+        // Who has just been let go or asked to stop is hardly there yet: nobody looks before the timer runs.
         let began = std::time::Instant::now();
         self.start(time);
         let happened = loop {
@@ -124,7 +125,8 @@ fn look(tid: Tid, flags: i32) -> io::Result<Option<Happened>> {
     let id = libc::id_t::try_from(tid.0).map_err(|_| io::ErrorKind::InvalidInput)?;
     // Safety: plain data, all zeroes is valid.
     let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    // An end is only observed (WNOWAIT), so that a program's exit code reaches the process that waits for it.
+    // An end is only observed (WNOWAIT), so that a program's exit code reaches the process that waits for it. So is a stop:
+    // the request that lets the thread go on forgets it, seen by a wait or not (ptrace_resume in kernel/ptrace.c).
     let wanted = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | flags;
     // Safety: a live out-pointer.
     if unsafe { libc::waitid(libc::P_PID, id, &raw mut information, wanted) } < 0 {
@@ -137,18 +139,10 @@ fn look(tid: Tid, flags: i32) -> io::Result<Option<Happened>> {
     if matches!(information.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED) {
         return Ok(Some(Happened::Ended));
     }
-    // Now take the stop, and only a stop: it may have been killed meanwhile.
-    // Safety: plain data, all zeroes is valid.
-    let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let wanted = libc::WSTOPPED | libc::WNOHANG | libc::__WALL;
-    // Safety: a live out-pointer.
-    if unsafe { libc::waitid(libc::P_PID, id, &raw mut information, wanted) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
     // Safety: as above.
-    let (taken, code) = unsafe { (information.si_pid() != 0, information.si_status()) };
+    let code = unsafe { information.si_status() };
     // The word that waitpid(2) would give: 0x7f for a stop, the signal and the event above it.
-    Ok(taken.then(|| Happened::Stopped(stop_reason(tid, code << 8 | 0x7f))))
+    Ok(Some(Happened::Stopped(stop_reason(tid, code << 8 | 0x7f))))
 }
 
 /// Reaps a traced thread that has ended, so that the kernel detaches it and notifies its parent; does nothing while
