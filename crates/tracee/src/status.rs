@@ -34,17 +34,21 @@ impl ThreadFile {
     #[must_use]
     pub fn read(&self) -> Option<String> {
         const ROOM: usize = 4096;
-        let mut bytes = vec![0; ROOM];
-        let mut length = 0;
+        let mut room = [0; ROOM];
+        // The kernel gives as much as it has: less than there is room for is the end.
+        let mut length = self.0.read_at(&mut room, 0).ok()?;
+        if length < ROOM {
+            let text = std::str::from_utf8(&room[..length]).ok()?;
+            return (!text.is_empty()).then(|| text.to_owned());
+        }
+        let mut bytes = room.to_vec();
         loop {
-            let got = self.0.read_at(&mut bytes[length..], length as u64).ok()?;
-            length += got;
-            // The kernel gives as much as it has: less than there is room for is the end.
+            bytes.resize(2 * length, 0);
+            length += self.0.read_at(&mut bytes[length..], length as u64).ok()?;
             if length < bytes.len() {
                 bytes.truncate(length);
-                return String::from_utf8(bytes).ok().filter(|text| !text.is_empty());
+                return String::from_utf8(bytes).ok();
             }
-            bytes.resize(2 * length, 0);
         }
     }
 }
