@@ -343,13 +343,13 @@ impl Picker {
     /// CPU time that a thread used so far.
     #[must_use]
     pub fn used(&self, thread: ThreadId) -> Option<Nanos> {
-        Some(self.clocks.get(&thread)?.clock.read()?.used)
+        Some(self.read(thread)?.used)
     }
 
-    /// Time that a thread has waited for a CPU so far, without the current wait.
+    /// The clock of a thread that was picked.
     #[must_use]
-    pub fn waited(&self, thread: ThreadId) -> Option<Nanos> {
-        Some(self.clocks.get(&thread)?.clock.read()?.waited)
+    pub fn read(&self, thread: ThreadId) -> Option<Schedstat> {
+        self.clocks.get(&thread)?.clock.read()
     }
 }
 

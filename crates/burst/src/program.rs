@@ -206,6 +206,16 @@ impl Program {
         }
     }
 
+    /// Whether a stopped thread that comes from code of another flavour can go on in that of this one at once.
+    pub fn leads_on(&mut self, flavour: BurstFlavour, at: RemoteAddr) -> bool {
+        let is_known =
+            self.ready(flavour).is_some_and(|(cache, code)| cache.has(at) && code.is_there(at));
+        is_known
+            && !self.needs_set_up(flavour, at)
+            && !self.is_another_for(flavour)
+            && self.is_as_compared()
+    }
+
     /// Whether the process has executed another program since: then nothing of ours is in it.
     #[must_use]
     pub fn is_another(&self) -> bool {

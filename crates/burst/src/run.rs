@@ -15,6 +15,7 @@ use x86::translate::{MOST_WORDS, area};
 use crate::cache::{Cache, Counts, Native};
 use crate::code_map::CodeMap;
 use crate::refused::Refused;
+use crate::schedule::looks_slow;
 use crate::space::RECORDS;
 use crate::visit::{Visit, elapsed, signal_of};
 
@@ -42,6 +43,8 @@ pub struct Allowance {
     pub ahead: usize,
     /// The thread only enters and leaves again, to measure the cost of that.
     pub is_empty: bool,
+    /// A thread that its records slowed down stands still behind the burst: another one may follow in the same visit.
+    pub stays: bool,
 }
 
 /// The outcome of a burst.
@@ -75,6 +78,8 @@ struct Inside<'c, 'v> {
     /// Its CPU time, and the CPU time at its entry.
     clock: &'c dyn Fn() -> Option<Nanos>,
     used: Option<Nanos>,
+    /// The same at its last stop, once it was read.
+    used_by_then: Option<Option<Nanos>>,
     allowance: Allowance,
     began: Instant,
     /// When its time is over.
@@ -103,17 +108,17 @@ impl Last {
     const GONE: Last = Last { end: BurstEnd::Gone, stop: None, native: None };
 }
 
-/// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go. `clock` tells its CPU time,
-/// and is asked while it stands still: the kernel brings that up to date when a thread stops (update_curr in
-/// kernel/sched/fair.c), of a running one only with each tick.
-pub fn run(
-    visit: Visit<'_>,
+/// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go, or comes back where it
+/// stays. `clock` tells its CPU time, and is asked while it stands still: the kernel brings that up to date when a thread
+/// stops (update_curr in kernel/sched/fair.c), of a running one only with each tick.
+pub fn run<'v>(
+    visit: Visit<'v>,
     cache: &mut Cache,
     code: &CodeMap,
     allowance: &Allowance,
     clock: &dyn Fn() -> Option<Nanos>,
     next_id: &mut u32,
-) -> Result<Ran, Refused> {
+) -> Result<(Ran, Option<Visit<'v>>), Refused> {
     let fs_base = visit.native.fs_base();
     let mut inside = Inside::enter(visit, cache, code, allowance, clock, next_id)?;
     let last = loop {
@@ -124,30 +129,35 @@ pub fn run(
             }
             Break(last) => Break(last),
         };
-        let Break(last) = next else { continue };
+        let Break(mut last) = next else { continue };
         // Another stop at the same moment, by a signal or a system call, is answered elsewhere.
-        let is_over = last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted));
-        if !(is_over && (inside.goes_on() || inside.goes_on_sparsely())) {
-            break last;
+        if last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted)) {
+            last.native = inside.native();
+            if last.native.is_some() && (inside.goes_on() || inside.goes_on_sparsely()) {
+                continue;
+            }
         }
+        break last;
     };
     let elapsed_inside = elapsed(inside.began);
     let used = inside.used;
-    let used_after = last.stop.and_then(|_| clock());
+    let used_after = last.stop.and_then(|_| inside.used_by_then());
     let end = last.end;
-    let words = inside.finish(last);
-    Ok(Ran {
+    let (words, visit) = inside.finish(last, elapsed_inside);
+    let stood_still = if visit.is_some() { Nanos(0) } else { elapsed(inside.stopped) };
+    let ran = Ran {
         end,
         elapsed: elapsed_inside,
         cpu_time: used.zip(used_after).map(|(before, after)| after - before),
-        stand_still: inside.stand_still + elapsed(inside.stopped),
+        stand_still: inside.stand_still + stood_still,
         stops: inside.stops + 1,
         fs_base,
         words,
         missing: inside.missing,
         counts: None,
         first: inside.first.take(),
-    })
+    };
+    Ok((ran, visit))
 }
 
 fn prepare_area(cache: &Cache, bytes: usize) {
@@ -182,7 +192,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         next_id: &mut u32,
     ) -> Result<Inside<'c, 'v>, Refused> {
         cache.count_all();
-        let used = clock();
+        let used = visit.used.or_else(clock);
         let at = visit.native.instruction_pointer();
         let entry = match allowance.is_empty {
             true => cache.way_out(at),
@@ -206,6 +216,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             cache,
             clock,
             used,
+            used_by_then: None,
             allowance: *allowance,
             began,
             until: began + allowance.time,
@@ -248,8 +259,7 @@ impl<'c, 'v> Inside<'c, 'v> {
     /// code: in native code we would swallow a system call.
     fn goes_on(&mut self) -> bool {
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
-        let may_go_on = self.native().is_some() && self.has_time();
-        if !may_go_on || trace::resume_and_catch_system_call(tid).is_err() {
+        if !self.has_time() || trace::resume_and_catch_system_call(tid).is_err() {
             return false;
         }
         self.stops += 1;
@@ -261,12 +271,11 @@ impl<'c, 'v> Inside<'c, 'v> {
     fn goes_on_sparsely(&mut self) -> bool {
         let Some(visit) = self.visit.as_ref() else { return false };
         let (tid, fs_base) = (visit.tid, visit.native.fs_base());
-        let may_go_on = self.first.is_none() && !self.allowance.sparse.is_zero();
-        if !may_go_on || self.native().is_none() {
+        if self.first.is_some() || self.allowance.sparse.is_zero() {
             return false;
         }
         let Some(counts) = self.cache.thin_out() else { return false };
-        let used = (self.clock)();
+        let used = self.used_by_then();
         self.first = Some(Box::new(Ran {
             end: BurstEnd::Time,
             elapsed: elapsed(self.began) - elapsed(self.stopped),
@@ -296,7 +305,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return true;
         }
         let time = self.allowance.time;
-        let Some((before, now)) = self.used.zip((self.clock)()) else { return false };
+        let Some((before, now)) = self.used.zip(self.used_by_then()) else { return false };
         let ran = Duration::from_nanos((now - before).0);
         let is_given = self.given < GIVEN_ANEW && ran <= time / 2;
         if is_given {
@@ -318,7 +327,13 @@ impl<'c, 'v> Inside<'c, 'v> {
         let visit = self.visit.as_ref()?;
         let happened = visit.watch.alarm.wait(visit.tid, time).ok();
         self.stopped = Instant::now();
+        self.used_by_then = None;
         happened
+    }
+
+    /// CPU time of the stopped thread.
+    fn used_by_then(&mut self) -> Option<Nanos> {
+        *self.used_by_then.get_or_insert_with(self.clock)
     }
 
     /// Answers the system call by which translated code leaves: the thread continues where the program does, if that
@@ -378,18 +393,19 @@ impl<'c, 'v> Inside<'c, 'v> {
         self.cache.space.slot(area::LIMIT)
     }
 
-    /// Gives the thread its native registers and lets it go; returns the words of records.
-    fn finish(&mut self, last: Last) -> usize {
+    /// Gives the thread its native registers and lets it go, unless it stays after so long a burst; returns the words of
+    /// records.
+    fn finish(&mut self, last: Last, ran: Nanos) -> (usize, Option<Visit<'v>>) {
         let Some(stop) = last.stop else {
             // The thread is gone; the end of its records is unknown.
             if let Some(visit) = self.visit.take() {
                 visit.forget();
             }
-            return 0;
+            return (0, None);
         };
         let native = last.native.or_else(|| self.native());
         let words = native.as_ref().map_or(0, |native| self.cache.complete_last_record(native));
-        let Some(mut visit) = self.visit.take() else { return 0 };
+        let Some(mut visit) = self.visit.take() else { return (words, None) };
         let mut signal = signal_of(stop);
         match native {
             Some(native) => {
@@ -398,6 +414,15 @@ impl<'c, 'v> Inside<'c, 'v> {
                 const SIGILL: i32 = 4;
                 const SIGFPE: i32 = 8;
                 visit.native = native.registers;
+                // Nothing but the burst itself ended it.
+                let is_over = matches!(
+                    (last.end, stop),
+                    (BurstEnd::Full, Stop::SystemCall) | (BurstEnd::Time, Stop::Interrupted)
+                );
+                if self.allowance.stays && is_over && self.stops == 1 && looks_slow(words, ran) {
+                    (visit.since, visit.used) = (self.stopped, self.used_by_then.flatten());
+                    return (words, Some(visit));
+                }
                 if matches!(signal, SIGBUS | SIGSEGV)
                     && trace::fault_address(visit.tid)
                         .is_some_and(|fault| self.cache.is_at_witness(&native, fault))
@@ -419,7 +444,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             }
         }
         visit.leave(signal);
-        words
+        (words, None)
     }
 }
 
@@ -434,6 +459,6 @@ impl Drop for Inside<'_, '_> {
             }
             _ => Last::GONE,
         };
-        let _ = self.finish(last);
+        let _ = self.finish(last, Nanos(0));
     }
 }

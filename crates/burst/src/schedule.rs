@@ -33,6 +33,9 @@ pub const BRIEF_BYTES: usize = 128 << 10;
 /// all of which a report has to process.
 const BRIEF_PART: u32 = 3;
 
+/// A trace that was slowed down by less than one part in so many ran at native speed.
+const FEW: u64 = 50;
+
 /// How much a burst may record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
@@ -91,7 +94,22 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         Length::Long => RECORD_BYTES / 4 * 3,
     };
     let sparse = if flavour == BurstFlavour::Count { time } else { Duration::ZERO };
-    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false }
+    Allowance { time, sparse, bytes, misses, ahead: 4, is_empty: false, stays: false }
+}
+
+/// Whether a trace was slowed down by its records: how much by them, and how long it ran.
+#[must_use]
+pub fn is_slow(slowdown: Nanos, ran: Nanos) -> bool {
+    slowdown.0.saturating_mul(FEW) >= ran.0
+}
+
+/// The same while its thread stands still: to count the records of these words would take longer.
+#[must_use]
+pub fn looks_slow(words: usize, ran: Nanos) -> bool {
+    /// A record's, in irregular code.
+    const WORDS: u64 = 2;
+    let tally = Tally { runs: words as u64 / WORDS, ..Tally::default() };
+    is_slow(slowdown(BurstFlavour::Trace, &tally, ran), ran)
 }
 
 /// Estimates how much longer a burst took than natively, at most all of `time`.
@@ -130,6 +148,13 @@ mod tests {
         let count = "trace + count";
         let round = [count, count, count, count, "timed"];
         assert_eq!(turns, [round, round].concat());
+    }
+
+    #[test]
+    fn a_trace_of_many_records_looks_slow() {
+        // 6,000 records, of 2 ns each: 2 % of 0.6 ms.
+        assert!(looks_slow(12_000, Nanos(600_000)) && !looks_slow(12_000, Nanos(601_000)));
+        assert!(!looks_slow(0, Nanos(1)) && looks_slow(usize::MAX, Nanos(u64::MAX / 100)));
     }
 
     #[test]

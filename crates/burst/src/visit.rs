@@ -39,6 +39,8 @@ pub struct Visit<'a> {
     pub asked: Instant,
     /// The earliest time at which it may have stopped.
     pub since: Instant,
+    /// Its CPU time when it stopped, where that was read.
+    pub used: Option<Nanos>,
     left: bool,
 }
 
@@ -99,6 +101,10 @@ impl Watch {
         {
             let _ = registers.set(tid);
         }
+        self.detach(tid, signal);
+    }
+
+    fn detach(&self, tid: Tid, signal: i32) {
         if trace::detach(tid, signal).is_err() {
             self.bury(tid);
         }
@@ -193,11 +199,11 @@ impl<'a> Visit<'a> {
             watch.let_go(tid, 0);
             return Err(Refused::NotRunning);
         }
-        Ok(Visit { tid, watch, native, in_call, asked, since, left: false })
+        Ok(Visit { tid, watch, native, in_call, asked, since, used: None, left: false })
     }
 
-    /// Why a thread in this state cannot run translated code or make calls for us.
-    pub fn check(&self) -> Result<(), Refused> {
+    /// Why a thread with these registers cannot run translated code.
+    pub fn check_registers(&self) -> Result<(), Refused> {
         const TRAP: u64 = 1 << 8;
         const DIRECTION: u64 = 1 << 10;
         if !self.native.is_64_bit() {
@@ -209,6 +215,12 @@ impl<'a> Visit<'a> {
         if self.native.flags() & (TRAP | DIRECTION) != 0 {
             return Err(Refused::UnusualFlags);
         }
+        Ok(())
+    }
+
+    /// Why a thread in this state cannot run translated code or make calls for us.
+    pub fn check(&self) -> Result<(), Refused> {
+        self.check_registers()?;
         // Such a thread sees system calls before a tracer does: the program would get ours as signals.
         if trace::dispatches_system_calls(self.tid) {
             return Err(Refused::SystemCallFilter);
@@ -228,8 +240,11 @@ impl<'a> Visit<'a> {
             Some(in_call) if signal == 0 => self.leave_in_call(&in_call),
             // With a signal the kernel decides, as always, whether the call continues or ends with EINTR.
             in_call => {
-                let _ = in_call.unwrap_or(self.native).set(self.tid);
-                self.watch.let_go(self.tid, signal);
+                let native = in_call.unwrap_or(self.native);
+                match native.set(self.tid) {
+                    Ok(()) if !native.in_system_call() => self.watch.detach(self.tid, signal),
+                    _ => self.watch.let_go(self.tid, signal),
+                }
             }
         }
         elapsed(self.since)

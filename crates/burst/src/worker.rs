@@ -4,6 +4,7 @@
 //! thread (`picker`).
 
 mod approach;
+mod at_once;
 mod behind;
 mod leave;
 
@@ -28,7 +29,7 @@ use crate::placement::{Placement, Side};
 use crate::program::{Program, cookie};
 use crate::refused::Refused;
 use crate::run::{Allowance, Ran, run};
-use crate::schedule::{Length, allowance, slowdown};
+use crate::schedule::{Length, allowance, is_slow, slowdown};
 use crate::space::RECORDS;
 use crate::stop_cost::StopCost;
 use crate::tracer::{Cost, Observation, Options, Shared, deliver, lock};
@@ -56,8 +57,6 @@ const FREE: f64 = 0.75;
 const CROWDED: f64 = 0.5;
 /// At first we take it that we had a CPU for so long without a wait.
 const UNDISTURBED: Nanos = Nanos(1_000_000);
-/// A trace that was slowed down by less than one part in so many ran at native speed.
-const FEW: u64 = 50;
 /// Visits until a flavour's first burst: the cache is mapped, then populated, then used. All three happen in one
 /// turn: otherwise a short process would pay for its cache and end without a burst.
 const VISITS: usize = 3;
@@ -107,6 +106,8 @@ pub struct Worker {
     stop_cost: StopCost,
     /// The last trace was slowed down by what it recorded.
     is_slowed: bool,
+    /// Its count window followed in the same visit.
+    is_counted: bool,
     /// Nothing of ours was in the process when its turn began.
     is_first: bool,
     /// The pause before the last turn was that of a pair.
@@ -152,6 +153,7 @@ impl Worker {
             length: Length::Long,
             stop_cost: StopCost::default(),
             is_slowed: false,
+            is_counted: false,
             is_first: false,
             paired: false,
         }
@@ -303,7 +305,7 @@ impl Worker {
         if self.length == Length::Brief {
             match self.tried(thread, BurstFlavour::Trace, watch) {
                 // A count window gives the native speed of the code: a trace that was slowed down does not.
-                Ok(true) if self.is_slowed => {
+                Ok(true) if self.is_slowed && !self.is_counted => {
                     let _ = self.tried(thread, BurstFlavour::Count, watch);
                 }
                 Ok(_) => {}
@@ -323,7 +325,8 @@ impl Worker {
                 let program = self.programs.get_mut(&thread.pid);
                 // At once: the thread still does the same as in the trace.
                 let is_slowed = self.is_slowed;
-                if program.is_some_and(|program| program.schedule.note_trace(is_slowed)) {
+                let is_due = program.is_some_and(|program| program.schedule.note_trace(is_slowed));
+                if is_due && !self.is_counted {
                     let _ = self.tried(thread, BurstFlavour::Count, watch);
                 }
             }
@@ -472,10 +475,11 @@ impl Worker {
     /// kernel/sched/stats.h), perhaps with a part from before our request. A thread that took much longer came out of
     /// the kernel: we do not want to trace the code after a page fault.
     fn begin<'w>(&mut self, thread: ThreadId, watch: &'w Watch) -> Result<Visit<'w>, Refused> {
-        let before = self.picker.waited(thread);
+        let before = self.picker.read(thread);
         let mut visit = Visit::begin(thread.tid, watch, Blocked::LeaveAlone)?;
-        let waited = before.zip(self.picker.waited(thread));
-        let waited = waited.map_or(Nanos(0), |(before, now)| now - before);
+        let now = self.picker.read(thread);
+        visit.used = now.as_ref().map(|now| now.used);
+        let waited = before.zip(now).map_or(Nanos(0), |(before, now)| now.waited - before.waited);
         let waited = Duration::from_nanos(waited.min(elapsed(visit.asked)).0);
         visit.since = visit.since.max(visit.asked + waited);
         if visit.since.duration_since(visit.asked).saturating_sub(waited) > IN_KERNEL {
@@ -507,15 +511,23 @@ impl Worker {
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
-        let allowance = allowance(flavour, self.options.longest, self.length);
-        let allowance =
-            if is_empty { Allowance { misses: 0, is_empty, ..allowance } } else { allowance };
+        let mut allowance = allowance(flavour, self.options.longest, self.length);
+        if is_empty {
+            allowance = Allowance { misses: 0, is_empty, ..allowance };
+        }
+        allowance.stays = flavour == BurstFlavour::Trace && !is_empty;
         let time = process::monotonic() - self.start;
         let clock = || self.picker.used(ThreadId::new(pid, tid));
         let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
+        let mut counted = None;
+        let ran = ran.map(|(ran, visit)| {
+            counted = visit.and_then(|visit| self.count_at_once(pid, visit));
+            ran
+        });
+        self.is_counted = counted.is_some();
         // The thread runs natively again: what follows costs it nothing, elsewhere.
         if self.length == Length::Long {
             self.placement.iter_mut().for_each(Placement::unpin);
@@ -529,13 +541,24 @@ impl Worker {
             Ok(ran) => ran.missing,
             Err(refused) => Some((at, *refused)),
         };
-        if let Some((at, why)) = missing {
+        let thread = ThreadId::new(pid, tid);
+        self.note_missing(pid, missing);
+        self.send_blocks(pid, flavour);
+        let ran = ran.map(|ran| self.publish_all(thread, flavour, time, ran));
+        self.look_behind(pid, flavour);
+        if let Some((time, ran)) = counted {
+            self.note_missing(pid, ran.missing);
+            self.send_blocks(pid, BurstFlavour::Count);
+            self.publish_all(thread, BurstFlavour::Count, time, ran);
+            self.look_behind(pid, BurstFlavour::Count);
+        }
+        ran.map(|()| true)
+    }
+
+    fn note_missing(&mut self, pid: Pid, missing: Option<(RemoteAddr, Refused)>) {
+        if let Some((program, (at, why))) = self.programs.get_mut(&pid).zip(missing) {
             program.note_missing(at, why);
         }
-        self.send_blocks(pid, flavour);
-        let ran = ran.map(|ran| self.publish_all(ThreadId::new(pid, tid), flavour, time, ran));
-        self.look_behind(pid, flavour);
-        ran.map(|()| true)
     }
 
     fn note_empty(&mut self, since: Instant, ran: Result<Ran, Refused>) {
@@ -608,7 +631,7 @@ impl Worker {
         let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(ran.elapsed));
         if flavour == BurstFlavour::Trace {
             // New code stops the thread again and again, so the trace was slowed down by more than its records.
-            self.is_slowed = slowdown.0 * FEW >= (ran.elapsed - ran.stand_still.min(ran.elapsed)).0;
+            self.is_slowed = is_slow(slowdown, ran.elapsed - ran.stand_still.min(ran.elapsed));
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };

@@ -1,0 +1,40 @@
+//! The count window of a trace in the same visit: the thread goes on from one copy of its code to the other.
+//!
+//! What for: a visit of the window's own takes two more stops, and as much of our CPU time as the trace's. What not: windows in
+//! code that was never counted: it is translated first, while the program runs.
+
+use base::{Nanos, Pid, ThreadId};
+use facts::BurstFlavour;
+use sys::process;
+
+use super::Worker;
+use crate::run::{Ran, run};
+use crate::schedule::allowance;
+use crate::visit::{Visit, elapsed};
+
+impl Worker {
+    /// Runs the count window of a thread that stands still behind its trace, and lets it go. Returns when the window began
+    /// and what it found, where there was one.
+    pub(super) fn count_at_once(&mut self, pid: Pid, visit: Visit<'_>) -> Option<(Nanos, Ran)> {
+        const COUNT: BurstFlavour = BurstFlavour::Count;
+        let (at, since) = (visit.native.instruction_pointer(), visit.since);
+        let may_run = visit.check_registers().is_ok();
+        let program = self.programs.get_mut(&pid);
+        let ready = program
+            .and_then(|program| (may_run && program.leads_on(COUNT, at)).then_some(program))
+            .and_then(|program| program.ready(COUNT));
+        let Some((cache, code)) = ready else {
+            self.cost.stand_still += visit.leave(0);
+            return None;
+        };
+        let allowance = allowance(COUNT, self.options.longest, self.length);
+        let time = process::monotonic() - self.start;
+        let thread = ThreadId::new(pid, visit.tid);
+        let clock = || self.picker.used(thread);
+        let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
+        if ran.is_err() {
+            self.cost.stand_still += elapsed(since);
+        }
+        ran.ok().map(|(ran, _)| (time, ran))
+    }
+}
