@@ -8,7 +8,7 @@
 //! known to be one; registers that then disagree about progress are no odometer (`analysis`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use facts::{Slot, SlotBase};
 use iced_x86::{
@@ -366,7 +366,14 @@ impl State {
 
 /// What instructions of a function compute, by what they read.
 #[derive(Default)]
-pub(super) struct Computed(Mutex<HashMap<Computation, u32>>);
+pub(super) struct Computed(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    numbers: HashMap<Computation, u32>,
+    /// What each was computed from.
+    inputs: Vec<Vec<Linear>>,
+}
 
 /// Instruction, its immediate operand, the register that it writes, and what it reads.
 type Computation = (Code, u64, Gpr, Vec<Linear>);
@@ -375,30 +382,30 @@ impl Computed {
     fn of(&self, raw: &Instruction, into: Gpr, inputs: &[Linear]) -> Option<Linear> {
         let immediate = (0..raw.op_count()).find(|at| is_immediate(raw.op_kind(*at)));
         let immediate = immediate.map_or(0, |at| raw.immediate(at));
-        let mut known = self.0.lock().ok()?;
-        let next = u32::try_from(known.len()).ok().filter(|next| *next < MOST_COMPUTED)?;
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = u32::try_from(known.inputs.len()).ok().filter(|next| *next < MOST_COMPUTED)?;
         let key = (raw.code(), immediate, into, inputs.to_vec());
-        let number = *known.entry(key).or_insert(next);
+        let number = *known.numbers.entry(key).or_insert(next);
+        if number == next {
+            known.inputs.push(inputs.to_vec());
+        }
         Some(Linear::variable(Variable::Computed(number)))
     }
 
     /// The sums of registers and stack words from which all of a sum follows.
     pub(super) fn sources(&self, sum: &Linear) -> Vec<Linear> {
-        let Ok(known) = self.0.lock() else { return Vec::new() };
-        let inputs: BTreeMap<u32, &Vec<Linear>> =
-            known.iter().map(|((.., inputs), number)| (*number, inputs)).collect();
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut found, mut open) = (Vec::new(), vec![sum]);
         let mut seen = BTreeSet::new();
         while let Some(one) = open.pop() {
-            let is_computed = |term: &(Variable, u64)| matches!(term.0, Variable::Computed(_));
-            let (computed, plain) = one.terms.iter().copied().partition(is_computed);
-            found.push(Linear { terms: plain, ..one.clone() });
-            let computed: Vec<(Variable, u64)> = computed;
-            for (variable, _) in computed {
-                if let Variable::Computed(number) = variable
+            let mut plain = one.clone();
+            plain.terms.retain(|(variable, _)| !matches!(variable, Variable::Computed(_)));
+            found.push(plain);
+            for (variable, _) in &one.terms {
+                if let Variable::Computed(number) = *variable
                     && seen.insert(number)
                 {
-                    open.extend(inputs.get(&number).into_iter().copied().flatten());
+                    open.extend(known.inputs.get(number as usize).into_iter().flatten());
                 }
             }
         }
