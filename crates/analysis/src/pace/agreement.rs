@@ -54,6 +54,15 @@ struct Counted {
     time: Option<Nanos>,
 }
 
+impl Counted {
+    /// Iterations of a loop; of one that calls several functions, if loops of this one ran.
+    fn of(&self, one: LoopId) -> f64 {
+        let runs = |callee| self.met.iter().any(|met| met.function == callee);
+        let passes = self.passes.get(&one.whole()).filter(|_| one.callee.is_none_or(runs));
+        passes.copied().unwrap_or(0.0)
+    }
+}
+
 /// Iterations of loops in bursts and count windows.
 #[derive(Debug, Default)]
 pub(super) struct BurstCounts {
@@ -194,7 +203,7 @@ impl BurstCounts {
         for burst in self.bursts.values() {
             let inside = burst.met.iter().any(|met| *met == one || is_inside(met));
             if let Some(time) = burst.time.filter(|_| inside) {
-                let iterations = burst.passes.get(&one).copied().unwrap_or(0.0);
+                let iterations = burst.of(one);
                 kinds[usize::from(burst.all_counted)].add(iterations, time);
             }
         }
@@ -231,9 +240,8 @@ impl BurstCounts {
         let bursts = self.bursts.values().filter(|burst| traced || burst.all_counted);
         let (mut passes, mut around) = (0.0, 0.0);
         for burst in bursts {
-            let count = |one| burst.passes.get(one).copied().unwrap_or(0.0);
-            passes += count(&inner);
-            around += outer.iter().map(count).sum::<f64>();
+            passes += burst.of(inner);
+            around += outer.iter().map(|one| burst.of(*one)).sum::<f64>();
         }
         let least = around - SURELY * (around - poisson(around).0);
         least * (trips.ratio - trips.half) > passes
@@ -246,10 +254,10 @@ impl BurstCounts {
         outer: &[LoopId],
         counts: impl Fn(bool) -> bool,
     ) -> Option<Trips> {
-        let both = self.bursts.values().filter(|burst| counts(burst.all_counted)).map(|burst| {
-            let count = |one| burst.passes.get(one).copied().unwrap_or(0.0);
-            (count(&inner), outer.iter().map(count).sum::<f64>())
-        });
+        let both =
+            self.bursts.values().filter(|burst| counts(burst.all_counted)).map(|burst| {
+                (burst.of(inner), outer.iter().map(|one| burst.of(*one)).sum::<f64>())
+            });
         let both: Vec<(f64, f64)> =
             both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();
         let outer: f64 = both.iter().map(|one| one.1).sum();
