@@ -344,9 +344,8 @@ fn a_loop_that_calls_is_read_from_the_callers_registers_or_stack_words() {
     assert_eq!(row.iterations_per_second.value, None, "{row:?}");
 }
 
-/// A thread that works off tasks: half of the time one function, and then another one at ten times the pace.
-#[test]
-fn a_loop_that_calls_by_a_pointer_has_a_pace_for_each_callee() {
+/// A loop that calls one of two functions by a pointer, and goes on by so many iterations in each sample of them.
+fn pool(callee: impl Fn(u64) -> u32, iterations: [u64; 2]) -> Recording {
     let (module, pid, tid) = (ModuleId(0), Pid(7), Tid(7));
     let mut recording = recording(&[]);
     recording.sample_registers.clear();
@@ -362,26 +361,27 @@ fn a_loop_that_calls_by_a_pointer_has_a_pace_for_each_callee() {
     let mut encoder = RegisterEncoder::default();
     let mut went = 0;
     for number in 0..400 {
-        let (time, callee) = (Nanos(number * PERIOD), if number < 200 { 1 } else { 2 });
+        let (time, callee) = (Nanos(number * PERIOD), callee(number));
         let own = place(0x2000 + 0x1000 * u64::from(callee), 0xffff, vec![], SampledFrame::Own);
         let (stack, weight, privilege) = (Some(StackId(callee)), Nanos(PERIOD), Privilege::User);
         recording.samples.push(Sample { time, pid, tid, cpu: None, weight, stack, privilege });
         let (cpu_time, mut registers) = (Some(time), [0; 16]);
         for (place, sp) in [(&own, 0x7ffe_0000), (&caller, 0x7fff_0000)] {
             (registers[RSP], registers[3]) = (sp, went);
-            encoder.push(&SampledState {
-                time,
-                cpu_time,
-                place,
-                registers: &registers,
-                slots: &[],
-            });
+            let registers = &registers;
+            encoder.push(&SampledState { time, cpu_time, place, registers, slots: &[] });
         }
-        went += if callee == 1 { 10 } else { 100 };
+        went += iterations[callee as usize - 1];
     }
     let (samples, bytes) = (encoder.samples(), encoder.finish());
     recording.sample_registers.push(SampleRegisters { time: Nanos(0), pid, tid, samples, bytes });
-    let rows = analysis::pace::loops(&recording);
+    recording
+}
+
+/// A thread that works off tasks: half of the time one function, and then another one at ten times the pace.
+#[test]
+fn a_loop_that_calls_by_a_pointer_has_a_pace_for_each_callee() {
+    let rows = analysis::pace::loops(&pool(|number| if number < 200 { 1 } else { 2 }, [10, 100]));
     let mut found: Vec<(&str, f64)> = rows
         .iter()
         .map(|row| (row.callee.as_deref().unwrap(), row.iterations_per_second.value.unwrap()))
@@ -390,6 +390,16 @@ fn a_loop_that_calls_by_a_pointer_has_a_pace_for_each_callee() {
     let [(slow, one), (quick, other)] = found[..] else { panic!("{rows:?}") };
     assert_eq!((slow, quick), ("[0x3000]", "[0x4000]"));
     assert!((one / 1e4 - 1.0).abs() < 1e-6 && (other / 1e5 - 1.0).abs() < 1e-6, "{found:?}");
+}
+
+/// A loop over objects of two classes calls now the one's function and now the other's.
+#[test]
+fn a_loop_whose_callees_alternate_has_one_pace() {
+    let rows = analysis::pace::loops(&pool(|number| 1 + (number % 3 / 2) as u32, [10, 10]));
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(row.callee, None);
+    let rate = row.iterations_per_second.value.unwrap();
+    assert!((rate / 1e4 - 1.0).abs() < 1e-6, "{rate}");
 }
 
 /// 1000: mov rax,[rdi]; 1003: mov rax,[rax]; 1006: test rax,rax; 1009: jne 1003; 100b: add rbx,1; 100f: jmp 1000

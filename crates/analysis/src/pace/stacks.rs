@@ -12,6 +12,9 @@ use super::code::{Code, LoopId};
 use super::estimate::seconds;
 use super::trip_counts::Link;
 
+/// Samples that meet one callee of a loop before they meet another one, on average, at least: as many pairs as a pace needs.
+const FEWEST_IN_ONE: u64 = 10;
+
 /// As deep as the unwinder goes.
 const MOST_FRAMES: usize = 2048;
 
@@ -57,7 +60,38 @@ impl<'a> Stacks<'a> {
         callees.retain(|at, callees| callees.len() > 1 && code.calls_by_pointer(*at));
         let around = |at: &CodeAddress| code.around_byte(at.module, at.offset).first().copied();
         let shared = callees.keys().filter_map(around).collect();
-        Stacks { code, nodes, known: HashMap::new(), callees, shared }
+        let mut stacks = Stacks { code, nodes, known: HashMap::new(), callees, shared };
+        stacks.keep_steady(recording);
+        stacks
+    }
+
+    /// A loop that calls now this function and now that one, as objects of several classes have it, is one loop: only those count
+    /// that call one for long.
+    fn keep_steady(&mut self, recording: &Recording) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let mut last: HashMap<(ThreadId, LoopId), LoopId> = HashMap::new();
+        let mut changes: HashMap<LoopId, (u64, u64)> = HashMap::new();
+        for sample in &recording.samples {
+            let Some(stack) = sample.stack else { continue };
+            let thread = ThreadId::new(sample.pid, sample.tid);
+            for one in self.around(stack).loops.iter().filter(|one| one.callee.is_some()) {
+                if let Some(before) = last.insert((thread, one.whole()), *one) {
+                    let counts = changes.entry(one.whole()).or_default();
+                    *counts = (counts.0 + 1, counts.1 + u64::from(before != *one));
+                }
+            }
+        }
+        let is_steady = |one: &LoopId| {
+            changes.get(one).is_none_or(|(samples, changes)| changes * FEWEST_IN_ONE <= *samples)
+        };
+        self.shared.retain(is_steady);
+        let (code, shared) = (self.code, &self.shared);
+        self.callees.retain(|at, _| {
+            code.around_byte(at.module, at.offset).first().is_some_and(|one| shared.contains(one))
+        });
+        self.known.clear();
     }
 
     /// A loop as the last sample of its thread that shows it met it: for which callee, if it calls several.
