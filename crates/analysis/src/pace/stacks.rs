@@ -43,6 +43,8 @@ pub(super) struct Stacks<'a> {
     callees: HashMap<CodeAddress, BTreeSet<usize>>,
     /// The loops around these calls.
     shared: HashSet<LoopId>,
+    /// Calls of several functions in turn.
+    mixed: HashSet<CodeAddress>,
 }
 
 impl<'a> Stacks<'a> {
@@ -60,7 +62,8 @@ impl<'a> Stacks<'a> {
         callees.retain(|at, callees| callees.len() > 1 && code.calls_by_pointer(*at));
         let around = |at: &CodeAddress| code.around_byte(at.module, at.offset).first().copied();
         let shared = callees.keys().filter_map(around).collect();
-        let mut stacks = Stacks { code, nodes, known: HashMap::new(), callees, shared };
+        let mut stacks =
+            Stacks { code, nodes, known: HashMap::new(), callees, shared, mixed: HashSet::new() };
         stacks.keep_steady(recording);
         stacks
     }
@@ -88,9 +91,11 @@ impl<'a> Stacks<'a> {
         };
         self.shared.retain(is_steady);
         let (code, shared) = (self.code, &self.shared);
-        self.callees.retain(|at, _| {
+        let is_kept = |at: &CodeAddress| {
             code.around_byte(at.module, at.offset).first().is_some_and(|one| shared.contains(one))
-        });
+        };
+        self.mixed = self.callees.keys().copied().filter(|at| !is_kept(at)).collect();
+        self.callees.retain(|at, _| is_kept(at));
         self.known.clear();
     }
 
@@ -121,7 +126,8 @@ impl<'a> Stacks<'a> {
                 caller.callee = callee;
             }
             callee = self.code.function(node.module, node.offset);
-            let call = below.zip(loops.first());
+            let is_one = !self.mixed.contains(&node.code_address());
+            let call = below.zip(loops.first()).filter(|_| is_one);
             let call = call.map(|(inner, outer)| (inner, *outer, Some(node.offset)));
             let nest = loops.windows(2).map(|pair| (pair[0], pair[1], None));
             let link = |(inner, outer, call)| Link { inner, outer, call };

@@ -456,3 +456,22 @@ fn a_call_by_a_pointer_is_seen() {
         [0x1000, 0x1001, 0x1002, 0x2000].map(|at| found.calls_by_pointer(RemoteAddr(at)));
     assert_eq!(by_pointer, [true, true, false, false]);
 }
+
+/// `while (--n) callee();` by a register, by a word that a register points to, and by what a pointer that moves points to.
+#[test]
+fn a_call_by_a_pointer_that_stays_enters_the_same_function() {
+    let callee = of(&[0xb9, 8, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3]);
+    let own = callee.trip_count(0).unwrap();
+    let known = |call: &[u8], moves: &[u8]| {
+        let mut bytes = [call, moves, &[0x48, 0xff, 0xcb, 0x75]].concat();
+        bytes.push((-(bytes.len() as i64 + 1)) as u8);
+        bytes.push(0xc3);
+        let count = of(&bytes).trip_count_by_call(RemoteAddr(0x1000), &own);
+        count.and_then(|count| count.first).is_some()
+    };
+    // call r12; call [r12]; and with add r12,8 behind.
+    let (register, word, moves) =
+        ([0x41, 0xff, 0xd4], [0x41, 0xff, 0x14, 0x24], [0x49, 0x83, 0xc4, 8]);
+    assert!(known(&register, &[]) && known(&word, &[]));
+    assert!(!known(&register, &moves) && !known(&word, &moves));
+}

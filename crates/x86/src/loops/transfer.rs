@@ -349,6 +349,14 @@ impl State {
         }
     }
 
+    /// Where an indirect call leads to, or where in memory that is read.
+    pub(super) fn pointer(&self, call: &Instruction) -> Option<Linear> {
+        match call.op0_kind() {
+            OpKind::Memory => self.address(call),
+            _ => self.source(call, 0),
+        }
+    }
+
     fn address(&self, raw: &Instruction) -> Option<Linear> {
         let part = |register: Register| match register {
             Register::None => Some(Linear::constant(0)),

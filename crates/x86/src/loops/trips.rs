@@ -178,10 +178,23 @@ impl Loops {
         let region = Region { header: around.natural.header, around: Some(around) };
         self.always(self.graph.locate(at)?.block, region, &around.states)?;
         let state = self.state(around, at)?;
+        self.calls_the_same(around, &state, at)?;
         let mut guards =
             guards.iter().map(|one| replaced(one, |variable| passed(&state, variable)));
         let stay = guards.all(|guard| guard.is_some_and(|guard| self.stays(around, &guard)));
         stay.then_some((around, state))
+    }
+
+    /// Whether a call is of the same function in all iterations around: by a pointer only if that stays, or lies where it did. What
+    /// calls another one for each object says nothing of how often one of them runs.
+    fn calls_the_same(&self, around: &Loop, state: &State, at: RemoteAddr) -> Option<()> {
+        let call = &self.graph.instructions[self.graph.locate(at)?.instruction];
+        let is_fixed = match flow(call) {
+            Flow::IndirectCall if call.is_ip_rel_memory_operand() => true,
+            Flow::IndirectCall => self.stays(around, &state.pointer(call)?),
+            _ => true,
+        };
+        is_fixed.then_some(())
     }
 
     /// Whether a value is the same in all iterations of a loop.
