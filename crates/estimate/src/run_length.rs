@@ -3,8 +3,9 @@
 //! What for: a loop's iterations in one run, where samples show how far each run had come, and none saw a whole one. What not:
 //! which runs are of one kind (`analysis`).
 //!
-//! Of `n` places in runs that are alike the outermost are on average an `n+1`th of the length from the ends, and their distance
-//! scatters by sqrt(2)/n of it (David and Nagaraja, "Order Statistics", 3rd ed., 2.3). A long run has more places than a short
+//! Of `n` places in `m` runs that are alike, the first of each lies anywhere in the first `m/n` of the length, so that the nearest
+//! is on average an `m+1`th of that from the begin; likewise at the end. Their distance scatters by sqrt(2)/n of the length at most
+//! (David and Nagaraja, "Order Statistics", 3rd ed., 2.3). Where places go back, a new run began. A long run has more places than a short
 //! one, so the mean over runs of several kinds is the harmonic one over places (length-biased sampling: Cox, "Some sampling
 //! problems in technology", 1969).
 //!
@@ -32,7 +33,7 @@ pub struct RunLength {
     pub unlike: f64,
 }
 
-/// The mean length of runs of these kinds: of each, in which step of a run places are, from anywhere. Kinds with one place say
+/// The mean length of runs of these kinds: of each, in order of time, in which step of a run places are, from anywhere. Kinds with one place say
 /// nothing; `None` if there are no others.
 #[must_use]
 pub fn run_length<'a>(kinds: impl Iterator<Item = &'a [f64]>) -> Option<RunLength> {
@@ -42,8 +43,14 @@ pub fn run_length<'a>(kinds: impl Iterator<Item = &'a [f64]>) -> Option<RunLengt
         let n = places.len() as f64;
         let first = places.iter().copied().fold(f64::INFINITY, f64::min);
         let last = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let ways = |goes: fn(&f64, &f64) -> bool| {
+            places.windows(2).filter(|two| goes(&two[0], &two[1])).count()
+        };
+        // Steps may be counted from the end.
+        let met = 1.0 + ways(f64::lt).min(ways(f64::gt)) as f64;
+        let beyond = 2.0 * met / (n * (met + 1.0));
         // A step begins at its number and ends at the next.
-        let length = (last - first) * (n + 1.0) / (n - 1.0) + 1.0;
+        let length = (last - first) / (1.0 - beyond) + 1.0;
         let begin = f64::midpoint(first, last + 1.0) - length / 2.0;
         parts.extend(places.iter().map(|place| (place + 1.0 - begin) / length));
         runs += n / length;
@@ -95,6 +102,18 @@ mod tests {
         // Short runs that places fill are known exactly.
         let found = run_length([&met(&[8], 500, 1)[..]].into_iter()).unwrap();
         assert!((found.length - 8.0).abs() < 0.05 && found.unlike < 0.15, "{found:?}");
+    }
+
+    /// Of a run that lasts 40 times as long as the time between two samples, these are evenly apart.
+    #[test]
+    fn the_length_of_a_single_run_has_no_bias() {
+        let mean = (0..1000).map(|seed| {
+            let begin = base::mixed(seed) % 1000;
+            let places: Vec<f64> = (0..40).map(|at| (at * 1000 + begin) as f64).collect();
+            run_length([&places[..]].into_iter()).unwrap().length / 1000.0
+        });
+        let mean = mean.sum::<f64>();
+        assert!((mean / 40_000.0 - 1.0).abs() < 1e-3, "{mean}");
     }
 
     #[test]
