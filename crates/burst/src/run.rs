@@ -144,11 +144,12 @@ pub fn run<'v>(
     let used_after = last.stop.and_then(|_| inside.used_by_then());
     let end = last.end;
     let (words, visit) = inside.finish(last, elapsed_inside);
+    let stood_still = if visit.is_some() { Nanos(0) } else { elapsed(inside.stopped) };
     let ran = Ran {
         end,
         elapsed: elapsed_inside,
         cpu_time: used.zip(used_after).map(|(before, after)| after - before),
-        stand_still: inside.stand_still,
+        stand_still: inside.stand_still + stood_still,
         stops: inside.stops + 1,
         fs_base,
         words,
@@ -258,12 +259,12 @@ impl<'c, 'v> Inside<'c, 'v> {
     /// code: in native code we would swallow a system call.
     fn goes_on(&mut self) -> bool {
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
-        if !self.has_time() {
+        if !self.has_time() || trace::resume_and_catch_system_call(tid).is_err() {
             return false;
         }
-        self.note_stand_still();
         self.stops += 1;
-        trace::resume_and_catch_system_call(tid).is_ok()
+        self.note_stand_still();
+        true
     }
 
     /// The same for the sparse window after a full one.
@@ -287,11 +288,14 @@ impl<'c, 'v> Inside<'c, 'v> {
             counts: Some(counts),
             first: None,
         }));
+        if trace::resume_and_catch_system_call(tid).is_err() {
+            return false;
+        }
         self.note_stand_still();
         (self.stops, self.given, self.misses, self.used) = (1, 0, 0, used);
         self.began = Instant::now();
         self.until = self.began + self.allowance.sparse;
-        trace::resume_and_catch_system_call(tid).is_ok()
+        true
     }
 
     /// Whether a stopped thread has time left. A thread that had a CPU for less than half of its time gets the unused
@@ -311,8 +315,8 @@ impl<'c, 'v> Inside<'c, 'v> {
         is_given
     }
 
-    /// Right before a thread continues: on one CPU it may run first, for a whole time slice. The limit is on time in
-    /// translated code: next to other work each stop may take a tenth of a millisecond.
+    /// Lets a thread continue. The limit is on time in translated code: next to other work each stop may take a tenth
+    /// of a millisecond.
     fn note_stand_still(&mut self) {
         let stood_still = elapsed(self.stopped);
         self.stand_still += stood_still;
@@ -366,14 +370,11 @@ impl<'c, 'v> Inside<'c, 'v> {
             return Break(Last::GONE);
         };
         let next = enter_at(self.cache, &native.registers, entry, pointer);
-        if next.set(tid).is_err() {
+        if next.set(tid).is_err() || trace::resume_and_catch_system_call(tid).is_err() {
             return Break(Last::GONE);
         }
         self.stops += 1;
         self.note_stand_still();
-        if trace::resume_and_catch_system_call(tid).is_err() {
-            return Break(Last::GONE);
-        }
         Continue(())
     }
 
@@ -400,7 +401,6 @@ impl<'c, 'v> Inside<'c, 'v> {
             if let Some(visit) = self.visit.take() {
                 visit.forget();
             }
-            self.stand_still += elapsed(self.stopped);
             return (0, None);
         };
         let native = last.native.or_else(|| self.native());
@@ -443,8 +443,7 @@ impl<'c, 'v> Inside<'c, 'v> {
                 }
             }
         }
-        visit.since = self.stopped;
-        self.stand_still += visit.leave(signal);
+        visit.leave(signal);
         (words, None)
     }
 }

@@ -233,11 +233,9 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    /// Lets the thread continue in its native state, with the signal that stopped it. Returns how long it stood still: the
-    /// clock is read before it is let go, because on one CPU it may run first, for a whole time slice.
+    /// Lets the thread continue in its native state, with the signal that stopped it.
     pub fn leave(mut self, signal: i32) -> Nanos {
         self.left = true;
-        let stood_still = elapsed(self.since);
         match self.in_call {
             Some(in_call) if signal == 0 => self.leave_in_call(&in_call),
             // With a signal the kernel decides, as always, whether the call continues or ends with EINTR.
@@ -249,7 +247,7 @@ impl<'a> Visit<'a> {
                 }
             }
         }
-        stood_still
+        elapsed(self.since)
     }
 
     /// Makes the kernel decide whether the call continues or ends with EINTR, as it does without a tracer: a signal
