@@ -110,8 +110,7 @@ impl Loops {
         let entry = self.entry(&self.loops[wanted].natural, region, states)?;
         let first = replaced(left.first.as_ref()?, |variable| value_in(&entry, variable))?;
         let sources = self.computed.sources(&first);
-        let stay = |one| sources.iter().all(|source| is_invariant(one, source));
-        let is_even = region.around.is_some_and(stay);
+        let is_even = region.around.is_some_and(|one| self.stays(one, &first));
         Some(TripCount { first: Some(first), guards, sources, is_even, ..left })
     }
 
@@ -207,12 +206,8 @@ impl Loops {
     #[must_use]
     pub fn bounds(&self, wanted: usize) -> BTreeSet<Variable> {
         let Some(one) = self.loops.get(wanted) else { return BTreeSet::new() };
-        let leaves = |block: &&usize| {
-            let next = &self.graph.blocks[**block].next;
-            next.iter().any(|to| !one.natural.blocks.contains(to) && !self.never_returns(*to))
-        };
-        let compared = one.natural.blocks.iter().filter(leaves).map(|block| {
-            let (sum, _) = self.compared(one.states.get(block)?, *block)?;
+        let compared = self.exits(&one.natural).map(|block| {
+            let (sum, _) = self.compared(one.states.get(&block)?, block)?;
             Some(self.computed.sources(&sum))
         });
         let compared: Option<Vec<Vec<Linear>>> = compared.collect();
@@ -270,11 +265,16 @@ impl Loops {
         }
     }
 
-    /// The block that may leave a loop, if there is one such block, and whether its jump is taken to go on.
-    fn exit(&self, natural: &Natural) -> Option<(usize, bool)> {
+    /// The blocks that may leave a loop, except to code that never returns.
+    fn exits<'a>(&'a self, natural: &'a Natural) -> impl Iterator<Item = usize> + 'a {
         let leaves = |to: &usize| !natural.blocks.contains(to) && !self.never_returns(*to);
         let blocks = natural.blocks.iter().copied();
-        let mut exits = blocks.filter(|block| self.graph.blocks[*block].next.iter().any(leaves));
+        blocks.filter(move |block| self.graph.blocks[*block].next.iter().any(leaves))
+    }
+
+    /// The block that may leave a loop, if there is one such block, and whether its jump is taken to go on.
+    fn exit(&self, natural: &Natural) -> Option<(usize, bool)> {
+        let mut exits = self.exits(natural);
         let exit = exits.next().filter(|_| exits.next().is_none())?;
         let block = &self.graph.blocks[exit];
         // The target of the jump comes first.
