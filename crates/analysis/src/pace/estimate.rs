@@ -101,22 +101,13 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
         return Err("no iteration of it ended between two samples");
     }
     let rate = iterations / seconds;
-    let batches = pairs.len().min(MOST_BATCHES);
-    let size = pairs.len().div_ceil(batches);
-    let residues: Vec<f64> = pairs
-        .chunks(size)
-        .map(|batch| batch.iter().map(|pair| pair.iterations - rate * pair.seconds).sum())
-        .collect();
-    let count = residues.len() as f64;
-    let squares: f64 = residues.iter().map(|residue| residue * residue).sum();
-    // Of the sum over all batches.
-    let variance = squares * count / (count - 1.0).max(1.0);
+    let residue = |pair: &Pair| pair.iterations - rate * pair.seconds;
+    let (variance, freedom) = batched(&pairs.iter().map(residue).collect::<Vec<f64>>());
     // Of a thread that was interrupted, the time in pairs is not known exactly.
     let is_exact = found.interrupted as f64 <= INTERRUPTED * pairs.len() as f64;
     let seen = if is_exact { seconds / cpu_time.max(seconds) } else { 0.0 };
     let unseen = 1.0 - seen;
-    let batch_half =
-        quantile_95((residues.len() - 1) as f64) * (variance * unseen).sqrt() / seconds;
+    let batch_half = quantile_95(freedom) * (variance * unseen).sqrt() / seconds;
     let chains = pairs.iter().filter(|pair| !pair.linked).count().saturating_sub(restarts);
     let late_half = Z_95 * LATE * (2.0 * chains.max(1) as f64).sqrt() * rate / seconds;
     let outside_half = Z_95 * outside * rate / seconds;
@@ -127,6 +118,15 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
         return Err(SCATTER);
     }
     Ok(pace)
+}
+
+/// The variance of a sum of residues in order of time, from its batches, and its degrees of freedom.
+fn batched(residues: &[f64]) -> (f64, f64) {
+    let size = residues.len().div_ceil(residues.len().min(MOST_BATCHES));
+    let batches: Vec<f64> = residues.chunks(size).map(|batch| batch.iter().sum()).collect();
+    let count = batches.len() as f64;
+    let squares: f64 = batches.iter().map(|batch| batch * batch).sum();
+    (squares * count / (count - 1.0).max(1.0), count - 1.0)
 }
 
 /// Iterations of a loop in all, by those from one of its samples to the next. Time has no part in this: of a thread that others
@@ -140,16 +140,10 @@ fn counted(found: &Found, pairs: &[Pair], restarts: usize) -> Option<(f64, f64)>
         between.chain(found.around_bursts.iter().map(|(iterations, _)| *iterations)).collect();
     let (n, samples) = (between.len() as f64, found.samples as f64);
     let mean = between.iter().sum::<f64>() / n;
-    let size = between.len().div_ceil(between.len().min(MOST_BATCHES));
-    let batches: Vec<f64> = between
-        .chunks(size)
-        .map(|batch| batch.iter().map(|iterations| iterations - mean).sum())
-        .collect();
-    let count = batches.len() as f64;
-    let squares: f64 = batches.iter().map(|batch| batch * batch).sum();
+    let residues: Vec<f64> = between.iter().map(|iterations| iterations - mean).collect();
+    let (variance, freedom) = batched(&residues);
     let unseen = (1.0 - n / samples).max(1.0 / samples);
-    let variance = squares * count / (count - 1.0).max(1.0) * unseen;
-    let half = quantile_95(count - 1.0) * variance.sqrt() / (n * mean);
+    let half = quantile_95(freedom) * (variance * unseen).sqrt() / (n * mean);
     (half <= TOO_WIDE).then_some((mean * samples, half))
 }
 
