@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::index_map::IndexMap;
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
 use crate::stack::{FunctionId, LocationId};
 use crate::weight::Weight;
+use base::IndexMap;
 
 /// Levels below a root that are kept; what lies deeper stays in the totals of its ancestors.
 const MAX_LEVELS: usize = 256;

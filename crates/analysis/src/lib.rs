@@ -29,7 +29,6 @@ mod figure;
 pub mod findings;
 pub mod heap;
 pub mod hotspots;
-mod index_map;
 pub mod kernel;
 pub mod machine_then;
 pub mod machine_traffic;

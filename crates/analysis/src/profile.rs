@@ -2,11 +2,10 @@
 //!
 //! What not: figures. Every view starts from a [`Profile`].
 
-use base::{CodeAddress, Nanos};
+use base::{CodeAddress, IndexMap, Nanos};
 use facts::host::Calibration;
 use facts::{CounterKind, LostSource, Pauses, Privilege, Recording, SamplingMethod};
 
-use crate::index_map::IndexMap;
 use crate::machine_then::MachineThen;
 use crate::parallel;
 use crate::selection::Selection;

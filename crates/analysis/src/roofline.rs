@@ -10,13 +10,13 @@
 //! belong to its own function and line, which may differ from those of the load that it waits for: intensity by function is more
 //! reliable than by line.
 
+use base::IndexMap;
 use facts::{Burst, Evidence, Metric};
 use x86::{Kind, Precision};
 
 use crate::accesses::is_chosen;
 use crate::code_keys::CodeKeys;
 use crate::hotspots::RowKey;
-use crate::index_map::IndexMap;
 use crate::memory::{Limit, Mix};
 use crate::profile::Profile;
 use crate::selection::Selection;

@@ -12,11 +12,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use base::{CodeAddress, StackId};
+use base::{CodeAddress, IndexMap, StackId};
 use facts::Recording;
 
 use self::build::Builder;
-use crate::index_map::IndexMap;
 
 macro_rules! index {
     ($(#[$doc:meta])* $name:ident) => {

@@ -10,11 +10,10 @@
 
 use std::collections::HashMap;
 
-use base::{Nanos, Pid, RemoteAddr};
+use base::{IndexMap, Nanos, Pid, RemoteAddr};
 use estimate::interval::effective_count;
 use facts::Privilege;
 
-use crate::index_map::IndexMap;
 use crate::objects::{Objects, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;

@@ -1,4 +1,4 @@
-//! Newtypes for addresses, ids and units that every other crate uses, a hash of numbers, and a field of CSV.
+//! Newtypes for addresses, ids and units that every other crate uses, a hash and a map of numbers, and a field of CSV.
 //!
 //! What for: an address in the profiled process, an offset in a file and a count of nanoseconds are all 64-bit integers.
 //! Confusing two of them is the classical bug of a profiler; here it does not compile.
@@ -9,6 +9,7 @@
 mod address;
 mod csv;
 mod id;
+mod index_map;
 mod mix;
 mod units;
 
@@ -17,5 +18,6 @@ pub use csv::csv_field;
 pub use id::{
     AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, ThreadId, Tid,
 };
+pub use index_map::{IndexHasher, IndexMap};
 pub use mix::mixed;
 pub use units::{Bytes, Nanos, Picos};

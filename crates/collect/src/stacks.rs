@@ -3,9 +3,8 @@
 //! What not: unwinding (`address_space`).
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
-use base::{CodeAddress, StackId, Tid};
+use base::{CodeAddress, IndexMap, StackId, Tid};
 use facts::{Fact, Sink, SinkError, StackNode};
 
 /// Most nodes (about 60 bytes each). Beyond, only the innermost frame of a new chain is kept, so that memory stays
@@ -28,7 +27,7 @@ type KnownFrame = (CodeAddress, StackId);
 /// All call chains seen so far.
 #[derive(Default)]
 pub struct StackTree {
-    nodes: HashMap<Key, StackId, BuildHasherDefault<NodeHasher>>,
+    nodes: IndexMap<Key, StackId>,
     /// The last chain of each thread: consecutive samples mostly share their callers, which then need no look-up.
     last: HashMap<Tid, (bool, Vec<KnownFrame>)>,
 }
@@ -75,40 +74,6 @@ impl StackTree {
             last.push((*frame, id));
         }
         Ok(last.last().map(|(_, id)| *id))
-    }
-}
-
-/// A multiplicative hash (Knuth, The Art of Computer Programming 3, 6.4): a fifth of SipHash's time for keys of a few
-/// words. The keys are addresses of the observed program; a hostile program could only make its own profile slow.
-#[derive(Default)]
-pub(crate) struct NodeHasher(u64);
-
-impl Hasher for NodeHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u8(&mut self, value: u8) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        // 2^64 / golden ratio, odd; the rotation carries high bits into the low ones that pick the bucket.
-        self.0 = (self.0.rotate_left(26) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn write_isize(&mut self, value: isize) {
-        self.write_u64(value.cast_unsigned() as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
     }
 }
 

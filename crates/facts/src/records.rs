@@ -18,10 +18,7 @@
 //! Assumption: the bytes to decode may come from anywhere. Their number bounds work and memory: a value takes at
 //! least a byte.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-use base::BlockId;
+use base::{BlockId, IndexMap};
 
 /// Most values of a record: 256 instructions with two vectors each. More are not encoded.
 pub const MAX_RECORD_VALUES: usize = 4096;
@@ -54,30 +51,8 @@ struct Form {
 #[derive(Debug, Default)]
 pub struct RecordEncoder {
     bytes: Vec<u8>,
-    forms: HashMap<u64, (usize, Form), BuildHasherDefault<FormHasher>>,
+    forms: IndexMap<u64, (usize, Form)>,
     last: Vec<u64>,
-}
-
-/// A block number needs no protection from deliberate collisions, because we choose it. SipHash would cost as much as
-/// the rest of a record.
-#[derive(Default)]
-struct FormHasher(u64);
-
-impl Hasher for FormHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    /// Fibonacci hashing (Knuth, The Art of Computer Programming vol. 3, 6.4); the table looks at the top bits first.
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
 }
 
 impl RecordEncoder {

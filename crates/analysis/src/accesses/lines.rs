@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::index_map::IndexMap;
 use crate::traced::{LINE, Run, lines_of};
+use base::IndexMap;
 
 /// A shorter run goes into the table, line by line.
 const SHORT_RUN: u64 = 64;

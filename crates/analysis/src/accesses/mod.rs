@@ -26,13 +26,13 @@ mod walk;
 
 use std::sync::Mutex;
 
+use base::IndexMap;
 use facts::{Burst, Evidence, Metric};
 use x86::{Access, Kind};
 
 use self::strides::{Distance, Dominant, Runs, Strides};
 use self::walk::{RowSums, Share, walk};
 use crate::hotspots::{Key, RowKey};
-use crate::index_map::IndexMap;
 use crate::objects::{First, Grouping, Part, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;

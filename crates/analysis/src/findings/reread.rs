@@ -9,10 +9,10 @@
 
 use std::collections::hash_map::Entry;
 
+use base::IndexMap;
 use facts::Burst;
 use x86::Kind;
 
-use crate::index_map::IndexMap;
 use crate::traced::{Execution, SiteIndex, Tool, Touch, TracedBlock, TracedCode};
 
 const LINE: u64 = x86::LINE_BYTES as u64;

@@ -27,11 +27,11 @@
 
 use std::collections::HashMap;
 
+use base::IndexMap;
 use estimate::Bounds;
 use estimate::interval::{effective_count, poisson, wilson};
 
 use super::times::is_one_in;
-use crate::index_map::IndexMap;
 
 /// More lines are not kept: half of them go, and one in twice as many is kept from then on.
 const MOST: usize = 1 << 16;

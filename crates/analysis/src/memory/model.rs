@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use base::IndexMap;
 use cachesim::LevelTally;
 use estimate::Bounds;
 
@@ -22,7 +23,6 @@ use super::pass::{Passed, SiteOutcomes};
 use super::survival::Survival;
 use super::times::BINS;
 use super::work::{BoundedCount, BurstWork, SiteWork, listed};
-use crate::index_map::IndexMap;
 use crate::stack::FunctionId;
 use crate::traced::SiteIndex;
 

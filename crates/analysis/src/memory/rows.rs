@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::ops::Deref;
 
+use base::IndexMap;
 use estimate::Estimate;
 use facts::{Evidence, Metric};
 
@@ -13,7 +14,6 @@ use super::quantity::Quantity;
 use super::{Amounts, Memory, NOTHING_MOVED, any_line, most_per_second};
 use crate::code_keys::CodeKeys;
 use crate::hotspots::{Key, RowKey};
-use crate::index_map::IndexMap;
 use crate::selection::Selection;
 use crate::stack::LocationId;
 use crate::threads::ThreadIndex;

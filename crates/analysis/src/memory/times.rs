@@ -11,9 +11,9 @@
 
 use std::collections::hash_map::Entry;
 
+use base::IndexMap;
 use cachesim::{DEPTHS, LevelTally};
 
-use crate::index_map::IndexMap;
 use crate::traced::SiteIndex;
 
 /// One line in this many is followed.

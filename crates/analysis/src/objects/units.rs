@@ -10,11 +10,10 @@
 //!
 //! Cost: an access near to the last one of its site costs two comparisons.
 
-use base::{Bytes, Pid, RemoteAddr};
+use base::{Bytes, IndexMap, Pid, RemoteAddr};
 use facts::Burst;
 
 use super::{Extent, ObjectId, Objects, Window};
-use crate::index_map::IndexMap;
 use crate::stack::index;
 use crate::traced::{SiteIndex, Touch};
 

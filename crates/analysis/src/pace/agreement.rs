@@ -8,14 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use base::{BlockId, BurstId, CodeAddress, Nanos};
+use base::{BlockId, BurstId, CodeAddress, IndexMap, Nanos};
 use facts::{Block, BurstFlavour, Evidence, Metric, Recording, decode_records};
 use x86::Reader;
 use x86::translate::RecordLayout;
 
 use super::SURELY;
 use super::code::{Code, LoopId};
-use crate::index_map::IndexMap;
 use crate::traced::instructions;
 use estimate::interval::{Z_95, poisson, ratio_and_half};
 

@@ -15,10 +15,9 @@
 //! and capacities are divided by 2^s. The sample is halved whenever more keys than [`MOST_KEYS`] are followed.
 //! What not: sets and ways, other policies.
 
+use base::{IndexHasher, IndexMap};
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
-
-use crate::index_map::{IndexHasher, IndexMap};
 
 /// Most keys that are followed: 2 MB of lines without sampling, and a few MB of memory.
 pub(super) const MOST_KEYS: usize = 1 << 15;

@@ -15,12 +15,11 @@
 
 mod frequent;
 
-use base::{Nanos, Pid, Tid};
+use base::{IndexMap, Nanos, Pid, Tid};
 use facts::{Burst, BurstEnd, Recording};
 use x86::Kind;
 
 use self::frequent::{Span, frequent_lines};
-use crate::index_map::IndexMap;
 use crate::traced::{
     Execution, LINE, Run, SiteIndex, Tool, Touch, TracedBlock, TracedCode, lines_of, stream,
     traced_bursts,

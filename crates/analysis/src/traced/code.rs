@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base::{BlockId, BurstId, CodeAddress, FileOffset, Pid, RemoteAddr};
+use base::{BlockId, BurstId, CodeAddress, FileOffset, IndexMap, Pid, RemoteAddr};
 use facts::{Block, BurstFlavour, CodePiece, Recording};
 use x86::translate::{RecordLayout, RecordedValue};
 use x86::{
@@ -19,7 +19,6 @@ use super::address::Form;
 use super::chain::{Chains, UnrecordedPath};
 use super::selection::too_many;
 use super::unrecorded::{UnrecordedBlock, by_start, targets, unrecorded_loops, ways_through};
-use crate::index_map::IndexMap;
 use crate::stack::index;
 
 index!(/// A memory access of an instruction.

@@ -6,15 +6,13 @@
 //! What not: which file an address belongs to (`AddressSpace`).
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 
-use base::ModuleId;
+use base::{IndexMap, ModuleId};
 use framehop::{Error, FrameAddress, Module, Unwinder};
 
 use super::Mapped;
 use super::native::{Cache, NativeUnwinder, UnwindRegisters};
 use crate::modules::{SectionBytes, UnwindSections};
-use crate::stacks::NodeHasher;
 
 /// Caches of a file, some 10 KiB each once used: room for 8144 rules.
 const CACHES: usize = 16;
@@ -57,7 +55,7 @@ impl Tables {
 
 /// The unwind rules learned so far, for all processes.
 pub struct UnwindCache {
-    files: HashMap<ModuleId, Tables, BuildHasherDefault<NodeHasher>>,
+    files: IndexMap<ModuleId, Tables>,
     without: Tables,
     /// The file whose tables were read last.
     in_use: Option<ModuleId>,

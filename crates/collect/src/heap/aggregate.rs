@@ -14,18 +14,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
-
-use base::{Bytes, Tid};
+use base::{Bytes, IndexMap, Tid};
 
 use super::blocks::{Blocks, Live};
 use super::parts::{Part, Parts};
-use crate::stacks::NodeHasher;
 use sys::heap;
 use sys::heap_exact as layout;
 
-type Map<V> = HashMap<u64, V, BuildHasherDefault<NodeHasher>>;
+type Map<V> = IndexMap<u64, V>;
 
 /// The index of a site in the aggregator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -4,12 +4,10 @@
 //! not: the meaning of the property (`aggregate`).
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 
-use base::Bytes;
+use base::{Bytes, IndexMap};
 
 use super::aggregate::SiteId;
-use crate::stacks::NodeHasher;
 
 /// Blocks of a site with the same property, since the rows were taken last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +30,7 @@ pub struct Parts {
     /// By a part of the key: rows that are found without a look-up in the table.
     recent: Vec<Part>,
     /// The other values of a row.
-    rest: HashMap<u64, (u64, u64), BuildHasherDefault<NodeHasher>>,
+    rest: IndexMap<u64, (u64, u64)>,
 }
 
 impl Default for Parts {
@@ -78,7 +76,7 @@ impl Parts {
 }
 
 #[cold]
-fn put_away(rest: &mut HashMap<u64, (u64, u64), BuildHasherDefault<NodeHasher>>, row: Part) {
+fn put_away(rest: &mut IndexMap<u64, (u64, u64)>, row: Part) {
     if row.blocks > 0 {
         let sum = rest.entry(u64::from(row.site.0) << 32 | u64::from(row.part)).or_default();
         *sum = (sum.0.saturating_add(row.blocks), sum.1.saturating_add(row.bytes.0));

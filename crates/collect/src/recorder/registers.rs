@@ -9,10 +9,7 @@
 //! kernel/events/core.c, copies from the stack pointer on): variables of unoptimised functions without calls lie
 //! there.
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
-
-use base::{CodeAddress, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, IndexMap, Nanos, Pid, RemoteAddr, Tid};
 use facts::{
     Fact, RegisterEncoder, SampleRegisters, SampledFrame, SampledPlace, SampledState, SinkError,
     Slot, SlotBase,
@@ -21,7 +18,6 @@ use x86::{BYTES_AROUND, CodeBytes, Gpr, Wanted, wanted, wanted_of_caller};
 
 use super::{Moment, Position, Recorder, Ticked};
 use crate::address_space::{LASTING, Saved, UserFrame};
-use crate::stacks::NodeHasher;
 
 /// Most bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
@@ -35,19 +31,19 @@ const MOST_CALLERS: usize = 8;
 const RSP: usize = 4;
 const RBP: usize = 5;
 
-type Known<K, V> = HashMap<K, V, BuildHasherDefault<NodeHasher>>;
-
 /// Known addresses with what is kept there, and pieces that are not written yet.
 #[derive(Default)]
 pub(super) struct Pieces {
     /// By place in the file, address, and frame with the registers that are known. `None`: nothing is kept.
-    places: Known<(CodeAddress, u64, u64), Option<SampledPlace>>,
+    places: IndexMap<(CodeAddress, u64, u64), Option<SampledPlace>>,
     /// What has a meaning at an offset of a module, in callers or not: each process has the offset at another
     /// address.
-    wanted: Known<(CodeAddress, bool), Option<Wanted>>,
+    wanted: IndexMap<(CodeAddress, bool), Option<Wanted>>,
     /// Where functions saved registers, by module and offset.
-    saved: Known<CodeAddress, [Saved; LASTING.len()]>,
-    open: HashMap<Tid, Piece>,
+    saved: IndexMap<CodeAddress, [Saved; LASTING.len()]>,
+    open: IndexMap<Tid, Piece>,
+    /// Of the frame that is being noted; kept for its memory.
+    slots: Vec<Option<u64>>,
 }
 
 /// An instruction of a running process.

@@ -9,14 +9,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Nanos, Pid, RemoteAddr, ThreadId};
+use base::{IndexMap, Nanos, Pid, RemoteAddr, ThreadId};
 use facts::host::NumaNode;
 use facts::{Burst, Evidence, Metric, Page};
 
 use super::{HotFunction, NamedLocation};
 use crate::figure::Figure;
 use crate::findings::NotJudged;
-use crate::index_map::IndexMap;
 use crate::objects::{Objects, Window};
 use crate::profile::Profile;
 use crate::stack::FunctionId;

@@ -10,11 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Nanos, Pid};
+use base::{IndexMap, Nanos, Pid};
 use facts::Metric;
 
 use super::NamedLocation;
-use crate::index_map::IndexMap;
 use crate::profile::Profile;
 use crate::stack::{FunctionId, NodeIndex};
 use crate::threading::SpinTable;
