@@ -29,7 +29,7 @@
 
 use std::collections::HashMap;
 
-use base::{CodeAddress, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use base::{CodeAddress, FileOffset, IndexMap, ModuleId, Nanos, Pid, RemoteAddr, Tid};
 
 /// How many general registers there are, by their numbers in the encoding: rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
 pub const GENERAL_REGISTERS: usize = 16;
@@ -96,7 +96,7 @@ pub enum SampledFrame {
 }
 
 /// An address at which samples were taken, and what is kept of them.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SampledPlace {
     /// The module.
     pub module: ModuleId,
@@ -110,6 +110,13 @@ pub struct SampledPlace {
     pub slots: Vec<Slot>,
     /// The frame. The place of a caller lies within its call: the return address minus one.
     pub frame: SampledFrame,
+}
+
+/// Without the slots, which follow from the rest: a place is looked up with every sample.
+impl std::hash::Hash for SampledPlace {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.module, self.offset, self.address, self.registers, self.frame).hash(state);
+    }
 }
 
 impl SampledPlace {
@@ -203,8 +210,10 @@ impl History {
 pub struct RegisterEncoder {
     bytes: Vec<u8>,
     samples: u32,
-    places: HashMap<SampledPlace, (u64, Vec<usize>)>,
+    places: IndexMap<SampledPlace, (u64, Vec<usize>)>,
     history: History,
+    /// Of the sample that is being added; kept for its memory.
+    values: Vec<Option<u64>>,
 }
 
 impl RegisterEncoder {
@@ -228,22 +237,16 @@ impl RegisterEncoder {
 
     /// Adds a sample. Slots beyond [`MAX_SLOTS`] are left out.
     pub fn push(&mut self, state: &SampledState<'_>) {
-        let number = self.places.len() as u64;
         let own = state.place.frame != SampledFrame::Caller;
         let has_time = u64::from(own && state.cpu_time.is_some());
-        let (number, indices) = match self.places.get(state.place) {
-            Some(known) => known.clone(),
-            None => {
-                let indices = self.history.indices(state.place);
-                self.places.insert(state.place.clone(), (number, indices.clone()));
-                put(&mut self.bytes, (number << 1 | has_time).into());
-                // The first use of a number tells the decoder that a place follows.
-                self.put_place(state.place);
-                (u64::MAX, indices)
-            }
-        };
-        if number != u64::MAX {
-            put(&mut self.bytes, (number << 1 | has_time).into());
+        let next = self.places.len() as u64;
+        let known = self.places.get(state.place).map(|(number, _)| *number);
+        put(&mut self.bytes, (known.unwrap_or(next) << 1 | has_time).into());
+        if known.is_none() {
+            // The first use of a number tells the decoder that a place follows.
+            self.put_place(state.place);
+            let indices = self.history.indices(state.place);
+            self.places.insert(state.place.clone(), (next, indices));
         }
         if state.place.frame != SampledFrame::Caller {
             self.put_times(state);
@@ -251,17 +254,17 @@ impl RegisterEncoder {
         }
         let mut missing = 0u64;
         let kept = (0..GENERAL_REGISTERS).filter(|number| state.place.registers >> number & 1 == 1);
-        let mut values: Vec<Option<u64>> =
-            kept.map(|number| Some(state.registers[number])).collect();
+        self.values.clear();
+        self.values.extend(kept.map(|number| Some(state.registers[number])));
         for at in 0..state.place.slots.len() {
             let value = state.slots.get(at).copied().flatten();
             missing |= u64::from(value.is_none()) << at;
-            values.push(value);
+            self.values.push(value);
         }
         if !state.place.slots.is_empty() {
             put(&mut self.bytes, missing.into());
         }
-        self.put_values(&indices, &values);
+        self.put_values(state.place);
     }
 
     fn put_place(&mut self, place: &SampledPlace) {
@@ -290,9 +293,10 @@ impl RegisterEncoder {
         }
     }
 
-    fn put_values(&mut self, indices: &[usize], values: &[Option<u64>]) {
+    fn put_values(&mut self, place: &SampledPlace) {
+        let Some((_, indices)) = self.places.get(place) else { return };
         let last = &mut self.history.last;
-        let pairs = || indices.iter().zip(values).enumerate();
+        let pairs = || indices.iter().zip(&self.values).enumerate();
         let changed = pairs().filter(|(_, (at, value))| value.is_some_and(|new| new != last[**at]));
         let changed = changed.fold(0u64, |bits, (position, _)| bits | 1 << position);
         put(&mut self.bytes, changed.into());

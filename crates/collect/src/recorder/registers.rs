@@ -185,12 +185,13 @@ impl Recorder<'_> {
             self.registers.places.insert(key, place);
         }
         let Some(Some(place)) = self.registers.places.get(&key) else { return false };
-        let slots: Vec<Option<u64>> =
-            place.slots.iter().map(|slot| stack.slot(*slot, registers)).collect();
+        let slots = &mut self.registers.slots;
+        slots.clear();
+        slots.extend(place.slots.iter().map(|slot| stack.slot(*slot, registers)));
         let new = || Piece { pid: at.pid, time: at.time, encoder: RegisterEncoder::default() };
         let piece = self.registers.open.entry(at.tid).or_insert_with(new);
         let time = at.time;
-        piece.encoder.push(&SampledState { time, cpu_time, place, registers, slots: &slots });
+        piece.encoder.push(&SampledState { time, cpu_time, place, registers, slots });
         true
     }
 
