@@ -19,6 +19,9 @@ use crate::commands::variables::DataPlaces;
 use crate::exit::Failure;
 use crate::progress::Progress;
 
+/// Most bytes of registers that wait to be counted: some two minutes of a thread.
+const MOST_PIECES_BYTES: usize = 4 << 20;
+
 /// Collects, while facts pass, the addresses to be named at the end.
 pub(in crate::commands) struct Noting {
     writer: Writer,
@@ -30,6 +33,9 @@ pub(in crate::commands) struct Noting {
     hot_code: HotCode,
     /// Samples with registers, by address: the code there is kept.
     sampled: BTreeMap<CodeAddress, u64>,
+    /// Pieces of registers that are not among these yet, and their bytes. Short programs have ended before they are decoded.
+    pieces: Vec<Vec<u8>>,
+    pieces_bytes: usize,
     /// The data addresses, if memory objects are wanted.
     data: Option<DataPlaces>,
     pub(in crate::commands) first_pid: Option<Pid>,
@@ -45,9 +51,21 @@ impl Noting {
             blocks: Vec::new(),
             hot_code: HotCode::default(),
             sampled: BTreeMap::new(),
+            pieces: Vec::new(),
+            pieces_bytes: 0,
             data: objects.then(DataPlaces::default),
             first_pid: None,
             wait_objects: WaitObjects::default(),
+        }
+    }
+
+    fn count_sampled(&mut self) {
+        self.pieces_bytes = 0;
+        for bytes in self.pieces.drain(..) {
+            // Encoded by ourselves.
+            let _ = decode_registers(&bytes, |state| {
+                *self.sampled.entry(state.place.code_address()).or_default() += 1;
+            });
         }
     }
 }
@@ -64,11 +82,11 @@ impl Sink for Noting {
             Fact::StackNode(node) => self.addresses.push(node.code_address()),
             Fact::Block(block) => self.blocks.push(block.clone()),
             Fact::SampleRegisters(piece) => {
-                // Encoded a moment ago by ourselves.
-                let _ = decode_registers(&piece.bytes, |state| {
-                    let address = state.place.code_address();
-                    *self.sampled.entry(address).or_default() += 1;
-                });
+                self.pieces_bytes += piece.bytes.len();
+                self.pieces.push(piece.bytes.clone());
+                if self.pieces_bytes > MOST_PIECES_BYTES {
+                    self.count_sampled();
+                }
             }
             Fact::ThreadEvent(event) => {
                 self.first_pid.get_or_insert(event.pid);
@@ -170,6 +188,7 @@ impl Closing {
         deadline: Deadline,
         quiet: bool,
     ) -> Closing {
+        sink.count_sampled();
         let mut addresses = sink.addresses;
         let traced = symbolise::traced_addresses(&sink.blocks);
         addresses.extend(&traced);
