@@ -40,8 +40,11 @@ pub const SLOWER: u64 = 10;
 const ALLOWED: f64 = 0.01;
 /// The fast clock returns when it would take this part of that limit: the rate of switches varies.
 const BACK: f64 = 0.25;
-/// Least time between two decisions. The first ones come that often, later ones only when we are awake anyway.
+/// Least time between two decisions. The first ones come that often, later ones only when we are awake anyway, and more
+/// seldom: after a part of the time so far, at most a quarter of a second. A look takes 20 us for each thread.
 const PERIOD: Nanos = Nanos(30_000_000);
+const LONGEST_PERIOD: Nanos = Nanos(250_000_000);
+const PART: u64 = 16;
 const EARLY: usize = 2;
 /// Threads of a process that are read in one round, in turn; and most threads remembered.
 const MOST_THREADS: usize = 16;
@@ -138,7 +141,7 @@ impl Clocks {
 
     /// Whether it is time for a look.
     pub fn wants_a_look(&self, now: Nanos) -> bool {
-        now - self.last >= PERIOD
+        now - self.last >= Nanos(now.0 / PART).max(PERIOD).min(LONGEST_PERIOD)
     }
 
     /// Reads these threads, by process, at time `now`. Returns the clock that is to sample from now on.
