@@ -32,19 +32,17 @@ const SHARE_OF_SET_UPS: f64 = 0.4;
 /// A program that ends before this is left alone: bringing the cache in stops it for about half a millisecond, and
 /// one or two bursts tell little.
 const SHORT: Nanos = Nanos(50_000_000);
-/// The allowance for this much time is available from the start, so that a program that ends by then has had bursts.
+/// The allowance of bursts is available early in this time.
 const EARLY: Nanos = Nanos(500_000_000);
 /// Least cost of a burst, ns: stopping and starting a thread.
 const LEAST_COST: f64 = 10_000.0;
 /// The smoothed cost follows a change within about ten bursts.
 const MEMORY: f64 = 8.0;
-/// A burst that costs more than this many usual ones is paid for by the bursts after it. Bringing the cache into a
-/// program and translating its code happens once; it would otherwise leave a short program without bursts.
+/// Of a burst's cost, at most so many usual ones change what is usual. The first bursts in new code cost much more than later
+/// ones; all that they cost is spent nevertheless.
 const OUTLIER: f64 = 2.0;
 /// Assumed cost before the first burst, ns: brief, long.
 const USUAL: [f64; 2] = [120_000.0, 1_500_000.0];
-/// Each burst pays one part in so many of the debt.
-const INSTALMENTS: f64 = 32.0;
 
 /// The cost so far, and the rate of bursts that follows from it.
 pub struct Budget {
@@ -52,6 +50,8 @@ pub struct Budget {
     counted: Cost,
     brief: Ledger,
     long: Ledger,
+    /// Spent on bursts, ns.
+    bursts: f64,
     /// Spent on bringing the cache into processes, with their first bursts, ns; and the number of processes.
     set_ups: f64,
     processes: u32,
@@ -60,7 +60,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Budget {
         let [brief, long] = USUAL.map(Ledger::new);
-        Budget { counted: Cost::default(), brief, long, set_ups: 0.0, processes: 0 }
+        Budget { counted: Cost::default(), brief, long, bursts: 0.0, set_ups: 0.0, processes: 0 }
     }
 }
 
@@ -70,28 +70,29 @@ struct Ledger {
     guess: f64,
     /// The smoothed cost of one.
     usual: f64,
-    /// Spent and not paid for yet.
-    debt: f64,
 }
 
 impl Ledger {
     fn new(guess: f64) -> Ledger {
-        Ledger { guess, usual: guess, debt: 0.0 }
+        Ledger { guess, usual: guess }
     }
 
     fn note(&mut self, spent: f64) {
         let most = OUTLIER * self.usual.max(self.guess / 2.0);
-        self.debt += (spent - most).max(0.0);
-        let instalment = self.debt / INSTALMENTS;
-        self.debt -= instalment;
-        let spent = spent.min(most) + instalment;
-        self.usual = (self.usual + (spent - self.usual) / MEMORY).max(LEAST_COST);
+        self.usual = (self.usual + (spent.min(most) - self.usual) / MEMORY).max(LEAST_COST);
     }
 
     /// The mean time between bursts that may take this part of the time.
     fn interval(&self, part: f64) -> f64 {
         (self.usual / part.max(1e-9)).clamp(SHORTEST, LONGEST)
     }
+}
+
+/// When the allowance of this much time is available: half of [`EARLY`]'s from the start, so that a program that ends by
+/// then has had bursts, and after [`EARLY`] that of the time so far. In between it grows half as fast as time.
+fn paid_at(time: f64) -> f64 {
+    let early = EARLY.0 as f64;
+    if time < early { 2.0 * time - early } else { time }
 }
 
 /// When the next burst is due, on average.
@@ -114,11 +115,14 @@ impl Budget {
         let part = self.share_of_bursts(allowed) * options.overhead;
         let brief = self.brief.interval(part * SHARE_OF_BRIEF);
         let long = self.long.interval(part * (1.0 - SHARE_OF_BRIEF));
-        let interval = (1.0 / (1.0 / brief + 1.0 / long)).max(SHORTEST);
-        Next { interval: Duration::from_nanos(interval as u64), long: interval / long }
+        let mean = 1.0 / (1.0 / brief + 1.0 / long);
+        let usual = mean / brief * self.brief.usual + mean / long * self.long.usual;
+        let paid = paid_at((self.bursts + usual) / part) - elapsed.0 as f64;
+        let interval = mean.max(paid).clamp(SHORTEST, LONGEST);
+        Next { interval: Duration::from_nanos(interval as u64), long: mean / long }
     }
 
-    /// The allowance of bursts so far, with half of what set-ups have left of theirs. The other half is for processes
+    /// The share of bursts of what is allowed so far, with half of what set-ups have left of theirs. The other half is for processes
     /// to come.
     fn share_of_bursts(&self, allowed: f64) -> f64 {
         let left = SHARE_OF_SET_UPS - self.set_ups / allowed.max(1.0);
@@ -159,6 +163,7 @@ impl Budget {
         let stand_still = since(cost.stand_still, before.stand_still);
         let unstopped = (tracer - stand_still).max(0.0) + since(cost.consumer, before.consumer);
         let spent = since(cost.slowdown, before.slowdown) + stand_still + part * unstopped;
+        self.bursts += spent;
         match length {
             Length::Brief => self.brief.note(spent),
             Length::Long => self.long.note(spent),
@@ -182,8 +187,9 @@ mod tests {
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
-    /// The mean time between brief bursts, and between long ones, ms.
-    fn intervals(budget: &Budget) -> [f64; 2] {
+    /// The mean time between brief bursts, and between long ones, ms, where those so far are paid for.
+    fn intervals(budget: &mut Budget) -> [f64; 2] {
+        budget.bursts = 0.0;
         let next = budget.next(&options(None), SECOND);
         let both = next.interval.as_secs_f64() * 1e3;
         [both / (1.0 - next.long), both / next.long]
@@ -199,7 +205,7 @@ mod tests {
     fn the_interval_follows_the_cost_of_each_length() {
         let mut budget = with_set_ups();
         // 1.2 % are allowed, 60 % of it for brief ones.
-        assert_near(intervals(&budget), [120.0 / 7.2, 1500.0 / 4.8]);
+        assert_near(intervals(&mut budget), [120.0 / 7.2, 1500.0 / 4.8]);
         let mut cost = Cost::default();
         for _ in 0..100 {
             cost.tracer += Nanos(36_000);
@@ -207,7 +213,7 @@ mod tests {
             cost.slowdown += Nanos(480_000);
             budget.note(&cost, Length::Long, 1.0);
         }
-        assert_near(intervals(&budget), [5.0, 100.0]);
+        assert_near(intervals(&mut budget), [5.0, 100.0]);
     }
 
     /// What the tracer does while the thread is stopped counts once.
@@ -222,31 +228,43 @@ mod tests {
             budget.note(&cost, Length::Long, 0.4);
         }
         // 0.44 ms each, and 0.48 % are allowed.
-        assert_near(intervals(&budget), [120.0 / 7.2, 91.7]);
+        assert_near(intervals(&mut budget), [120.0 / 7.2, 91.7]);
     }
 
     /// 1.2 % are allowed, and half of what of another 1.2 % of the time is left.
     #[test]
     fn bursts_take_half_of_what_set_ups_leave() {
-        let interval = |set_ups| intervals(&Budget { set_ups, ..Budget::default() });
+        let interval = |set_ups| intervals(&mut Budget { set_ups, ..Budget::default() });
         assert_near(interval(0.0), [120.0 / 10.8, 1500.0 / 7.2]);
         assert_near(interval(6e6), [120.0 / 9.0, 1500.0 / 6.0]);
         assert_near(interval(24e6), [120.0 / 7.2, 1500.0 / 4.8]);
     }
 
-    /// What is spent at once is paid for in the end: the sum of what bursts are charged is what was spent.
+    /// Bursts of a millisecond each, the first one of 5, when they are due on average: what they spent at each time, ms.
+    fn spent_until(ends: &[u64]) -> Vec<f64> {
+        let (mut budget, mut cost, mut now) = (with_set_ups(), Cost::default(), Nanos(0));
+        let mut spent_by = |end: Nanos| {
+            loop {
+                let wait = budget.next(&options(None), now).interval.as_nanos() as u64;
+                if now.0 + wait > end.0 {
+                    return cost.slowdown.0 as f64 / 1e6;
+                }
+                now += Nanos(wait);
+                cost.slowdown += Nanos(if cost.slowdown.0 == 0 { 5_000_000 } else { 1_000_000 });
+                budget.note(&cost, Length::Brief, 1.0);
+            }
+        };
+        ends.iter().map(|ms| spent_by(Nanos(ms * 1_000_000))).collect()
+    }
+
+    /// 1.2 % of the time are allowed, half of 6 ms at the start.
     #[test]
-    fn the_cost_of_a_beginning_is_spread_over_many_bursts() {
-        let mut ledger = Ledger::new(1_500_000.0);
-        ledger.note(40_000_000.0);
-        assert!(ledger.usual < 3_000_000.0);
-        let mut charged = 0.0;
-        for _ in 0..1000 {
-            ledger.note(1_000_000.0);
-            charged += ledger.usual;
-        }
-        assert!((charged / 1_040_000_000.0 - 1.0).abs() < 0.02, "{charged}");
-        assert!(ledger.debt < 1.0);
+    fn what_is_spent_at_once_is_waited_for() {
+        let spent = spent_until(&[100, 500, 1000, 10_000]);
+        assert_eq!(spent[0], 5.0, "as soon as the first is due");
+        let most = [3.6, 6.0, 12.0, 120.0].map(|allowed| allowed + 1.0);
+        assert!(spent.iter().zip(most).skip(1).all(|(spent, most)| *spent <= most), "{spent:?}");
+        assert!(spent[3] > 100.0, "{spent:?}");
     }
 
     /// 12 ms of 1.2 % of a second.
@@ -284,7 +302,7 @@ mod tests {
             Next { interval: given, long: 0.75 }
         );
         (budget.brief.usual, budget.long.usual) = (1e15, 1e15);
-        assert_near(intervals(&budget), [5000.0, 5000.0]);
+        assert_near(intervals(&mut budget), [10_000.0, 10_000.0]);
         (budget.brief.usual, budget.long.usual) = (1.0, 1.0);
         assert_eq!(budget.next(&options(None), SECOND).interval, Duration::from_millis(1));
     }
