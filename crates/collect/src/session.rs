@@ -440,8 +440,8 @@ struct Session<'a> {
     kernel: Option<KernelTrace>,
     counting: Option<Counting>,
     checks: FirstChecks,
-    /// When the program's end was noticed, since the start.
-    ended: Option<Nanos>,
+    /// When the program's end was noticed, since the start, and what we had used until then.
+    ended: Option<(Nanos, process::Usage)>,
     control: Option<Control>,
     /// Nothing is observed at the moment.
     is_paused: bool,

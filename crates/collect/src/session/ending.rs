@@ -47,11 +47,12 @@ impl Session<'_> {
         // time was recorded.
         let runs = self.runs();
         let ended = self.ended.filter(|_| recorder.processes_seen() == runs.len().max(1));
-        let elapsed = ended.unwrap_or(stopped_at);
         let usage = process::own_usage();
+        // What we do after the end costs the program nothing.
+        let (elapsed, usage_then) = ended.unwrap_or((stopped_at, usage));
         let program = self.program.as_ref().and_then(LaunchedProgram::ended);
         let taken = program.map(|(_, usage)| usage.minor_faults);
-        let own = (usage.cpu() - usage_before.cpu()).0;
+        let own = (usage_then.cpu() - usage_before.cpu()).0;
         let delay = match &self.source {
             Source::Perf(sampler) => sampler.delay(),
             Source::Ptrace(_) | Source::Proc => None,

@@ -151,7 +151,8 @@ impl Session<'_> {
 
     fn is_over(&mut self, now: Nanos) -> Option<End> {
         if !self.watches_machine() && self.program_ended() {
-            self.ended.get_or_insert_with(|| process::monotonic() - self.start);
+            self.ended
+                .get_or_insert_with(|| (process::monotonic() - self.start, process::own_usage()));
             return Some(End::ProgramEnded);
         }
         let over = |duration: Duration| u128::from(now.0) >= duration.as_nanos();
