@@ -12,7 +12,9 @@ mod threads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{CodeAddress, CpuId, FileOffset, ModuleId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
+use base::{
+    CodeAddress, CpuId, FileOffset, IndexMap, ModuleId, Nanos, Pid, RemoteAddr, ThreadId, Tid,
+};
 use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError};
 
 use burst::NativeAddresses;
@@ -104,6 +106,8 @@ pub struct Recorder<'s> {
     frames: Vec<CodeAddress>,
     /// The user frames of the last stack that was unwound.
     user_frames: Vec<UserFrame>,
+    /// See [`Recorder::stack_top`].
+    stack_tops: IndexMap<Tid, u64>,
     /// Mapped memory, where that is wanted.
     regions: Option<Regions>,
     /// Registers at clock samples, not written yet.
@@ -130,6 +134,7 @@ impl<'s> Recorder<'s> {
             native_addresses: None,
             frames: Vec::new(),
             user_frames: Vec::new(),
+            stack_tops: IndexMap::default(),
             regions: None,
             registers: registers::Pieces::default(),
             pauses: Vec::new(),

@@ -52,6 +52,8 @@ const MOST_SEEN: usize = 256;
 /// The part of the slow clock's timers that are due before the next tick: at 4 ms between ticks a fifth of its timers
 /// of 10 ms.
 const SLOW_PART: f64 = 0.2;
+/// Of a CPU, so much must be idle for our work to fit there.
+const FREE: f64 = 0.5;
 /// The remaining cost of a switch, for taking events from one thread and giving them to the next, ns: as above, at
 /// 100 ms.
 const EVENTS: f64 = 3000.0;
@@ -105,13 +107,17 @@ pub struct Clocks {
     /// What was seen of all threads, ns: CPU time, and time in which they wanted a CPU and had none.
     used: u64,
     delayed: u64,
+    /// CPUs that the program may use, and how many of them its threads did use between the last two readings.
+    available: f64,
+    busy: Option<f64>,
 }
 
 impl Clocks {
     /// Fast, until the rate of switches is known. `timer`: what setting a timer costs; `cpus`: how many have a clock of
     /// their own, 0 where there is none.
     pub fn new(timer: Nanos, cpus: usize) -> Clocks {
-        Clocks { timer: timer.0 as f64, cpus, ..Clocks::default() }
+        let available = std::thread::available_parallelism().map_or(1.0, |all| all.get() as f64);
+        Clocks { timer: timer.0 as f64, cpus, available, ..Clocks::default() }
     }
 
     /// The clock that samples.
@@ -134,6 +140,11 @@ impl Clocks {
         (self.used > 0).then(|| self.delayed as f64 / self.used as f64)
     }
 
+    /// Whether the program leaves no CPU to us, as far as is known.
+    pub fn fill_cpus(&self) -> bool {
+        self.busy.is_none_or(|busy| busy + FREE > self.available)
+    }
+
     /// When the next decision is due, unless we wake earlier.
     pub fn due(&self) -> Option<Nanos> {
         (self.rounds < EARLY).then(|| self.last + PERIOD)
@@ -146,14 +157,16 @@ impl Clocks {
 
     /// Reads these threads, by process, at time `now`. Returns the clock that is to sample from now on.
     pub fn look(&mut self, now: Nanos, threads: &[(Pid, Vec<Tid>)]) -> Clock {
+        let passed = (now - self.last).0 as f64;
         self.last = now;
         self.rounds += 1;
-        let (mut used, mut waits) = (0, 0.0);
+        let (mut used, mut waits, mut busy) = (0, 0.0, None);
         for (pid, tids) in threads {
             let step = tids.len().div_ceil(MOST_THREADS).max(1);
             for tid in tids.iter().skip(self.rounds % step).step_by(step) {
                 if let Some(its) = self.since(*pid, *tid) {
                     used += its.used;
+                    *busy.get_or_insert(0.0) += (its.used * step as u64) as f64 / passed;
                     waits += its.waits as f64;
                     self.delayed += its.delayed;
                 }
@@ -163,6 +176,7 @@ impl Clocks {
             threads.iter().any(|(one, tids)| one == pid && tids.contains(tid))
         });
         self.used += used;
+        self.busy = busy;
         self.note(used, waits, threads.iter().map(|(_, tids)| tids.len()).sum())
     }
 
@@ -277,6 +291,15 @@ mod tests {
         assert_eq!(clocks.due(), Some(PERIOD));
         clocks.look(PERIOD, &threads);
         assert_eq!((clocks.seen.len(), clocks.delay()), (1, None));
+        assert!(clocks.fill_cpus(), "nothing is known yet");
+        (clocks.available, clocks.last) = (0.505, Nanos(0));
+        let thread = ThreadId::new(pid, Tid(pid.0));
+        for (used, fills) in [(0, false), (PERIOD.0 / 50, true)] {
+            let seen = clocks.seen.get_mut(&thread).expect("our thread");
+            seen.last.used = seen.now().expect("its counts").used.saturating_sub(used);
+            clocks.look(clocks.last + PERIOD, &threads);
+            assert_eq!(clocks.fill_cpus(), fills, "{:?}", clocks.busy);
+        }
         clocks.look(Nanos(2 * PERIOD.0), &[]);
         assert!(clocks.seen.is_empty() && clocks.due().is_none());
         (clocks.used, clocks.delayed) = (4, 1);

@@ -7,6 +7,7 @@ mod clocks;
 mod counted;
 mod events;
 mod fault_windows;
+mod held;
 mod record;
 #[cfg(test)]
 mod simulated_tests;
@@ -25,6 +26,7 @@ use counted::CountedEvents;
 pub(crate) use events::libc_errno;
 pub use events::{ALL_THREADS, OpenError, Opened, Settings, Stream, Totals};
 use fault_windows::FaultWindows;
+use held::Held;
 use record::{Formats, Record, SampleRecord};
 use switches::SwitchTracker;
 pub use switches::WaitSite;
@@ -60,6 +62,9 @@ pub struct PerfSampler {
     fault_windows: Option<FaultWindows>,
     /// Which clock samples; `None` where there is only one.
     clocks: Option<Clocks>,
+    /// Clock samples that are not worked off yet, and how many bytes of them may wait.
+    held: Held,
+    may_wait: usize,
     /// Counted events that take samples.
     counted: CountedEvents,
     /// The loops in the branches before their samples.
@@ -141,6 +146,8 @@ impl PerfSampler {
             left_out: None,
             fault_windows: None,
             clocks,
+            held: Held::default(),
+            may_wait: 0,
             counted,
             branches: Branches::default(),
             throttled: 0,
@@ -188,6 +195,11 @@ impl PerfSampler {
         if self.paused.is_none() {
             self.adapt(now, recorder);
         }
+        self.may_wait = match &self.clocks {
+            Some(clocks) if clocks.fill_cpus() => held::MOST,
+            _ => 0,
+        };
+        self.work_off(self.may_wait, recorder)?;
         self.counted.read(now - self.start, false, &self.events.counted, recorder)?;
         match &mut self.switches {
             Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
@@ -286,6 +298,7 @@ impl PerfSampler {
         recorder: &mut Recorder<'_>,
     ) -> Result<Totals, SinkError> {
         self.pass_on(Nanos(u64::MAX), recorder)?;
+        self.work_off(0, recorder)?;
         self.counted.read(end, true, &self.events.counted, recorder)?;
         notes.extend(self.counted.take_notes());
         for one in std::mem::take(&mut self.branches).into_facts() {
@@ -322,7 +335,6 @@ impl PerfSampler {
     ///
     /// Rings of different CPUs are written independently. Records from before the previous reading are complete and
     /// can be put in order: an interrupt never takes that long to write its record.
-    /// safe to be put in order: an interrupt never takes that long to write its record.
     fn pass_on(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let mut rings = std::mem::take(&mut self.rings);
         let result = self.merge(&mut rings, until, recorder);
@@ -346,8 +358,20 @@ impl PerfSampler {
                 break;
             }
             let ring = &mut rings[index];
-            let parsed = ring.front().and_then(|bytes| record::parse(bytes, &self.formats));
-            if let Some((time, record)) = parsed {
+            if let Some(bytes) = ring.front()
+                && let Some((time, record)) = record::parse(bytes, &self.formats)
+            {
+                // These change what samples before them refer to.
+                let changes = matches!(
+                    record,
+                    Record::Mmap { .. }
+                        | Record::Comm { .. }
+                        | Record::Fork { .. }
+                        | Record::Exit { .. }
+                );
+                if changes {
+                    self.work_off(0, recorder)?;
+                }
                 self.translate(time - self.start, record, recorder)?;
             }
             ring.pop();
@@ -440,6 +464,15 @@ impl PerfSampler {
         }
     }
 
+    /// Works off samples that were held back, the oldest first, until at most so many bytes of them are left.
+    fn work_off(&mut self, most: usize, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        while let Some((at, seen, position)) = self.held.front(most) {
+            recorder.sampled(at, seen, position)?;
+            self.held.pop();
+        }
+        Ok(())
+    }
+
     fn sample(
         &mut self,
         time: Nanos,
@@ -460,25 +493,26 @@ impl PerfSampler {
                 return Ok(());
             }
         }
-        self.kernel_chain.clear();
-        self.kernel_chain.extend(sample.kernel_chain());
-        let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };
-        let user = sample
-            .registers
-            .as_ref()
-            .map(|registers| CopiedStack { registers, bytes: sample.stack });
-        let position = Position { kernel: &self.kernel_chain, ip: sample.ip, user, chain: &[] };
+        let (at, position) = moment_and_position(time, sample, &mut self.kernel_chain);
         match stream {
             Stream::Clock | Stream::SlowClock | Stream::CpuClock => {
                 if let Some(tracker) = &mut self.switches {
                     tracker.runs(time, sample.pid, sample.tid, recorder)?;
                 }
+                if self.may_wait > 0
+                    && let Some(top) = recorder.stack_top(sample.tid)
+                {
+                    self.held.push(at, sample, top);
+                    return Ok(());
+                }
+                self.work_off(0, recorder)?;
                 let general = sample.general();
                 let seen = Ticked {
                     weight: Nanos(sample.period),
                     cpu_time: None,
                     general: general.as_ref(),
                 };
+                let (at, position) = moment_and_position(time, sample, &mut self.kernel_chain);
                 recorder.sampled(at, seen, position)
             }
             Stream::Faults(kind) => {
@@ -549,6 +583,20 @@ impl PerfSampler {
             }
         }
     }
+}
+
+/// When and where a sample was taken; `chain` gets the kernel's part of its stack.
+fn moment_and_position<'a>(
+    time: Nanos,
+    sample: &'a SampleRecord<'_>,
+    chain: &'a mut Vec<u64>,
+) -> (Moment, Position<'a>) {
+    chain.clear();
+    chain.extend(sample.kernel_chain());
+    let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };
+    let registers = sample.registers.as_ref();
+    let user = registers.map(|registers| CopiedStack { registers, bytes: sample.stack });
+    (at, Position { kernel: chain, ip: sample.ip, user, chain: &[] })
 }
 
 /// The number of events that a record at an adapted rate represents. The kernel adapts the period of each inherited

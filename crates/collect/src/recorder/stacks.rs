@@ -2,7 +2,7 @@
 //!
 //! What not: unwinding (`address_space`), the tree (`stacks`).
 
-use base::{CodeAddress, FileOffset, Pid, RemoteAddr, StackId};
+use base::{CodeAddress, FileOffset, Pid, RemoteAddr, StackId, Tid};
 use facts::{EventSample, Fact, Fault, FaultKind, MemorySample, Privilege, Sample, SinkError};
 
 use super::{Moment, Position, Recorder, Ticked};
@@ -12,6 +12,11 @@ impl Recorder<'_> {
     /// Whether a stack can be unwound to its end through known mappings.
     pub fn can_follow(&mut self, pid: Pid, stack: CopiedStack<'_>) -> bool {
         self.spaces.get_mut(&pid).is_some_and(|space| space.unwind(stack, &mut self.cache, |_| {}))
+    }
+
+    /// The stack pointer in a thread's outermost frame, where its last stack could be unwound to the end.
+    pub fn stack_top(&self, tid: Tid) -> Option<u64> {
+        self.stack_tops.get(&tid).copied()
     }
 
     /// A clock sample.
@@ -163,6 +168,10 @@ impl Recorder<'_> {
                     push(frame.address, frame.found);
                     user_frames.push(frame);
                 });
+                match user_frames.last().filter(|_| complete) {
+                    Some(outermost) => self.stack_tops.insert(at.tid, outermost.stack_pointer),
+                    None => self.stack_tops.remove(&at.tid),
+                };
             }
         } else if !position.chain.is_empty() {
             let space = self.spaces.get(&at.pid);

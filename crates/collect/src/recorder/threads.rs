@@ -124,6 +124,7 @@ impl Recorder<'_> {
         if self.threads.remove(&ThreadId::new(pid, tid)).is_none() {
             return Ok(());
         }
+        self.stack_tops.remove(&tid);
         if self.threads.range(ThreadId::all_of(pid)).next().is_none() {
             self.forget_space(pid);
             self.regions.iter_mut().for_each(|regions| regions.ended(pid));
