@@ -27,7 +27,9 @@ async function single(text) {
 const document = (question) => page.evaluate(async (question) => {
   const element = document.getElementById(`doc ${question}`);
   if (!element) return (await fetch(`api/${question}`)).json();
-  const packed = JSON.parse(element.textContent);
+  const letters = element.textContent;
+  const unzipped = () => new Response(new Blob([Uint8Array.from(atob(letters), (one) => one.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  const packed = JSON.parse(element.type === "application/gzip" ? await unzipped() : letters);
   const rows = packed.cells ? packed.rows.map((row) => Object.fromEntries(packed.columns.map(({ key }, at) => [key, packed.cells[row[at]]]))) : packed.rows;
   return { ...packed, rows };
 }, question);

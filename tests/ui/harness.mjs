@@ -6,9 +6,19 @@
 // STEP=TEXT runs only the steps with that text in their names.
 
 import { createRequire } from "node:module";
+import { gunzipSync } from "node:zlib";
 
 const require = createRequire(new URL("../../ui/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
+
+/** The text of a page whose document of this question is changed; packed before or not, it is not afterwards. */
+export function replaced(text, question, change) {
+  const id = `doc ${question}`.replaceAll("&", "&amp;");
+  const [, start, kind, body] = new RegExp(`(<script type="application/)(json|gzip)" id="${id.replace(/[?]/g, "\\?")}">([^]*?)</script>`).exec(text);
+  const [from, length] = [text.indexOf(`${start}${kind}" id="${id}">`), `${start}${kind}" id="${id}">`.length + body.length];
+  const changed = change(JSON.parse(kind === "gzip" ? gunzipSync(Buffer.from(body, "base64")) : body));
+  return `${text.slice(0, from)}${start}json" id="${id}">${JSON.stringify(changed).replaceAll("<", "\\u003c")}${text.slice(from + length)}`;
+}
 
 /** Runs in the page before anything else: what a text of a drawing covers, however it is turned, and whether two such areas meet. */
 function shapes() {

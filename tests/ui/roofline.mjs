@@ -9,7 +9,7 @@ import { readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { open } from "./harness.mjs";
+import { open, replaced } from "./harness.mjs";
 
 const { address, page, step, view, run } = await open();
 const html = readFileSync(fileURLToPath(address), "utf8");
@@ -26,8 +26,6 @@ function drawing(from) {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
-
-const replaced = (text, question, change) => text.replace(new RegExp(`(id="doc ${question.replace(/[?]/g, "\\?").replaceAll("&", "&amp;")}">)([^]*?)(</script>)`), (_, head, body, end) => head + JSON.stringify(change(JSON.parse(body))).replaceAll("<", "\\u003c") + end);
 
 /** A page with so many points: in a few heaps, under roofs that may be close to each other. */
 function drawn(number) {

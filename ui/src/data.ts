@@ -86,8 +86,16 @@ function check(text: () => unknown): Answer<unknown> {
     const says = error ?? absent;
     return typeof says === "string" ? { error: says, waiting: false } : { value, waiting: false };
   } catch {
-    return { error: "What the page carries of this cannot be read: it was cut off or damaged.", waiting: false };
+    return { error: DAMAGED, waiting: false };
   }
+}
+
+const DAMAGED = "What the page carries of this cannot be read: it was cut off or damaged.";
+
+/** What was packed into letters (crates/web/src/pack.rs). Fails where it was cut off or damaged. */
+export function unzipped(letters: string): Response {
+  const packed = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
 /** A table as the page carries it: rows are positions of cells, one for each column (crates/web/src/compact.rs). */
@@ -113,7 +121,10 @@ function keep(question: string, answer: Answer<unknown>): Answer<unknown> {
   return answer;
 }
 
-/** The answer, where it needs no waiting: it was asked before, or the page carries it. */
+const carriedAs = (question: string) => document.getElementById(`doc ${question}`) as HTMLScriptElement | null;
+const isPacked = ({ type }: HTMLScriptElement) => type === "application/gzip";
+
+/** The answer, where it needs no waiting: it was asked before, or the page carries it as it is. */
 function known(question: string): Answer<unknown> | undefined {
   const before = done.get(question);
   if (before) {
@@ -122,9 +133,9 @@ function known(question: string): Answer<unknown> | undefined {
     done.set(question, before);
     return before;
   }
-  const element = document.getElementById(`doc ${question}`);
+  const element = carriedAs(question);
   // The text of an element may be a part while the page is being read; what follows it was read after it.
-  if (!element || (document.readyState === "loading" && !element.nextElementSibling)) return undefined;
+  if (!element || isPacked(element) || (document.readyState === "loading" && !element.nextElementSibling)) return undefined;
   return keep(question, check(() => unpacked(JSON.parse(element.textContent ?? ""))));
 }
 
@@ -132,6 +143,11 @@ async function fetched(question: string): Promise<Answer<unknown>> {
   await whole;
   const carried = known(question);
   if (carried) return carried;
+  const packed = carriedAs(question);
+  if (packed) {
+    const text = await Promise.resolve(packed.textContent ?? "").then((letters) => unzipped(letters).text()).catch(() => "");
+    return keep(question, check(() => unpacked(JSON.parse(text))));
+  }
   if (current.mode === "file") return { error: NOT_HERE, waiting: false };
   let answer: unknown;
   try {

@@ -17,6 +17,7 @@ mod fleet;
 mod glance;
 mod http;
 mod layout;
+mod pack;
 mod page;
 mod query;
 mod server;

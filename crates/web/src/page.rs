@@ -3,15 +3,19 @@
 //! What not: answers to questions (`content`). Order: the page's subject, the summary, our program, then the other
 //! documents. So the summary is on the screen while the browser reads the rest, which may be megabytes, and a
 //! truncated page shows everything before the cut. The server's page has no summary, which takes seconds for a very
-//! large recording; it has what is known without one.
+//! large recording; it has what is known without one. Long documents are packed, but for the summary: unpacking takes the
+//! browser a turn.
 
 use serde_json::json;
 
 use crate::bundle::{SCRIPT, STYLE, policy};
 use crate::content::{Carried, Subject, engine};
+use crate::pack::packed;
 
 /// Bytes of a page with the SQL engine, at most: mail takes that, and a browser reads it at once.
-const MOST_BYTES: usize = 1_500_000;
+const MOST_BYTES: usize = 6_000_000;
+/// Bytes of a document from which on packing it is worth a turn of the browser.
+const LONG: usize = 4_000;
 
 /// One file with everything in it: no network, no other file. Opens from disk.
 #[must_use]
@@ -27,7 +31,7 @@ pub(crate) fn of_server(site: &dyn Subject) -> String {
 fn html(site: &dyn Subject, data: &Carried, policy: &str) -> String {
     let title = escaped(site.name());
     let mut documents = data.documents.iter();
-    let first = documents.next().map_or_else(String::new, document);
+    let first = documents.next().map_or_else(String::new, plain_document);
     let rest: String = documents.map(document).collect();
     let head = json_element("fathom-data", &data.head);
     let mut html = format!(
@@ -42,7 +46,7 @@ fn html(site: &dyn Subject, data: &Carried, policy: &str) -> String {
     if data.engine {
         let engine = engine();
         let answer = if html.len() + engine.len() <= MOST_BYTES { engine } else { no_engine() };
-        html.push_str(&document(&("engine".to_owned(), answer)));
+        html.push_str(&plain_document(&("engine".to_owned(), answer)));
     }
     html + &json_element("fathom-end", "{}") + "</body>\n</html>\n"
 }
@@ -55,7 +59,16 @@ fn no_engine() -> String {
     json!({ "absent": says }).to_string()
 }
 
-fn document((question, answer): &(String, String)) -> String {
+fn document(one: &(String, String)) -> String {
+    let (question, answer) = one;
+    if answer.len() < LONG {
+        return plain_document(one);
+    }
+    let (question, answer) = (escaped(question), packed(answer));
+    format!("<script type=\"application/gzip\" id=\"doc {question}\">{answer}</script>\n")
+}
+
+fn plain_document((question, answer): &(String, String)) -> String {
     json_element(&format!("doc {}", escaped(question)), answer)
 }
 

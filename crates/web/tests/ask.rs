@@ -58,7 +58,7 @@ fn a_large_file_has_no_engine_and_says_so() {
         |problem: String| web::page(&web::Site::new(&recording, "r", vec![problem], &|_| None));
     let small = page(String::new());
     assert!(small.contains("{\"engine\":\"") && small.len() <= 1_500_000, "{}", small.len());
-    let large = page("x".repeat(1_100_000));
-    assert!(!large.contains("{\"engine\":\"") && large.len() <= 1_500_000, "{}", large.len());
-    assert!(large.contains("this file has no SQL engine: with it, it would have more than 1.5 MB"));
+    let large = page("x".repeat(5_400_000));
+    assert!(!large.contains("{\"engine\":\"") && large.len() <= 6_000_000, "{}", large.len());
+    assert!(large.contains("this file has no SQL engine: with it, it would have more than 6 MB"));
 }

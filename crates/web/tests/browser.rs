@@ -107,13 +107,26 @@ fn a_server_shows_every_view_to_who_knows_the_token() {
 #[test]
 fn a_page_is_one_file_without_a_way_out() {
     let recording = recording();
-    let page = web::page(&web::Site::new(&recording, HOSTILE, vec![HOSTILE.to_owned()], &sources));
-    // Names stand in it as text of JSON, with every < escaped; our own script and policy are what is left.
+    let site = web::Site::new(&recording, HOSTILE, vec![HOSTILE.to_owned()], &sources);
+    let page = web::page(&site);
+    // Names stand in it as text of JSON, with every < escaped, or packed; our own script and policy are what is left.
     assert_eq!(page.matches("<script>").count(), 1);
-    let others = page.matches("<script type=\"application/json\" id=\"").count();
-    assert_eq!(page.matches("<script").count(), 1 + others);
+    let of =
+        |kind: &str| page.matches(&format!("<script type=\"application/{kind}\" id=\"")).count();
+    assert!(of("json") > 10 && of("gzip") > 2);
+    assert_eq!(page.matches("<script").count(), 1 + of("json") + of("gzip"));
     assert!(!page.contains("<img"));
-    assert!(!page.contains("root:secret"), "a file that is no source is not carried");
+    let carried = web::Subject::data(&site, true).documents;
+    let secret = carried.iter().any(|(_, answer)| answer.contains("root:secret"));
+    assert!(!secret, "a file that is no source is not carried");
+    // Long ones are packed, all but the first: the summary is on the screen at once.
+    let plain = |(question, answer): &&(String, String)| {
+        answer.len() >= 4_000 && page.contains(&format!("json\" id=\"doc {question}\""))
+    };
+    assert_eq!(
+        carried.iter().filter(plain).map(|(question, _)| question.as_str()).collect::<Vec<_>>(),
+        ["summary"]
+    );
     assert!(page.contains("connect-src 'none'"));
     assert!(page.len() < 1_500_000, "{} bytes", page.len());
 }

@@ -3,7 +3,7 @@
 // What not: SQL itself (worker.ts). The engine is a document of the page, `engine`: the script of the worker and its WebAssembly,
 // packed (vite.config.js). A worker made of our own text has this page's policy: it contacts nobody.
 
-import { ask } from "../data";
+import { ask, unzipped } from "../data";
 import type { Found, Given, Message } from "./messages";
 
 /** Rows that an answer has at most: more are for files, not for people. */
@@ -24,8 +24,7 @@ let running: Running | undefined;
 async function unpacked(): Promise<{ script: Blob; wasm: ArrayBuffer }> {
   const { value, error } = await ask("engine");
   if (error !== undefined) throw new Error(error);
-  const packed = Uint8Array.from(atob((value as { engine: string }).engine), (letter) => letter.charCodeAt(0));
-  const all = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+  const all = await unzipped((value as { engine: string }).engine).arrayBuffer();
   const length = new DataView(all).getUint32(0);
   return { script: new Blob([all.slice(4, 4 + length)], { type: "text/javascript" }), wasm: all.slice(4 + length) };
 }
