@@ -3,9 +3,11 @@
 //   node tests/ui/screens.mjs CHROMIUM ADDRESS ANALYSIS          (crates/web/tests/screens.rs)
 
 import assert from "node:assert/strict";
-import { open } from "./harness.mjs";
+import { readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { open, replaced } from "./harness.mjs";
 
-const { address, page, step, view, run } = await open();
+const { address, page, step, tab, view, run } = await open();
 const analysis = process.argv[4];
 /** The sentence, and the cards in their order. */
 const EXPECTED = {
@@ -33,6 +35,30 @@ if (analysis === "threading") {
     const tree = view.getByRole("region", { name: "Who waits for what" });
     await tree.locator("ul ul button.branch").first().click();
     await tree.getByText(/woken by/).first().waitFor();
+  });
+}
+if (analysis === "hotspots") {
+  const whole = readFileSync(fileURLToPath(address), "utf8");
+  /** Opens the page with other documents. */
+  async function opened(text) {
+    const file = `${fileURLToPath(address)}.other.html`;
+    writeFileSync(file, text);
+    await page.goto(`file://${file}`);
+    await view.locator(".verdict").waitFor();
+    unlinkSync(file);
+  }
+  step("a gain whose sign is not sure says what it may cost", async () => {
+    const finding = (value, low, high) => ({
+      id: "tlb-bound", severity: "low", title: `f waits ${value}`, evidence: [], where: { function: null, file: null, line: null, object: null }, advice: "Do less.", next_command: "fathom",
+      predicted_gain: { value, low, high, unit: "s", evidence: "estimated", samples: 2, lost: 0, note: null },
+    });
+    const findings = [finding(0.4, 0.3, 0.9), finding(0.5, -0.1, 0.9), finding(-0.2, -0.67, 0.3), finding(-0.67, -0.938, -0.402)];
+    await opened(replaced(whole, "summary", (summary) => ({ ...summary, findings })));
+    const says = (await view.locator(".finding .where").allTextContents()).map((text) => text.trim().replace(/\s+/g, " ").replace(/ ?Est$/, ""));
+    assert.deepEqual(says, [
+      "saves 400 ms 300 to 900 ms", "may save 500 ms (up to 900 ms) or cost up to 100 ms",
+      "may cost up to 670 ms or save up to 300 ms", "costs 670 ms (402 ms to 938 ms)",
+    ]);
   });
 }
 

@@ -123,6 +123,14 @@ export function figure(metric: Metric): string {
   return (wide ? interval(metric) : undefined) ?? amount(value, unit);
 }
 
+/** A gain in words where its sign is not sure, or it is a loss; as in the terminal (`gain` of crates/report/src/findings.rs). */
+export function saving({ value, low, high }: Metric): string | undefined {
+  if (value === undefined || low === undefined || high === undefined || low >= 0) return undefined;
+  if (high <= 0) return `costs ${seconds(-value)} (${seconds(-high)} to ${seconds(-low)})`;
+  if (value <= 0) return `may cost up to ${seconds(-low)} or save up to ${seconds(high)}`;
+  return `may save ${seconds(value)} (up to ${seconds(high)}) or cost up to ${seconds(-low)}`;
+}
+
 /** Longer names of functions are shortened where many stand below each other. */
 const LONG = 66;
 

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Grid, type GridColumn } from "./grid";
-import { counted, provenance, seconds, shortName } from "./format";
+import { counted, provenance, saving, seconds, shortName } from "./format";
 import { CellValue, Empty, FunctionLink, INTERVALS, Notes, Prose } from "./parts";
 import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
 import { Tools, columnsOfBench, exactly, heatOf, mostOf, plainNumber, useBench, type Bench } from "./workbench";
@@ -165,6 +165,8 @@ export function DocTable({ table, height, keys, selected, onSelect, label, witho
 function TableCell({ column, row, exact }: { column: Column; row: Row; exact: boolean }) {
   const cell = row[column.key];
   if (isMetric(cell) && exact) return <span title={provenance(cell)}>{exactly(cell)}</span>;
+  // As in the terminal: what may be lost as well is at most that.
+  if (isMetric(cell) && column.key === "predicted_gain" && saving(cell) && cell.high! > 0) return <span title={provenance(cell)}>≤ {seconds(cell.high!)}</span>;
   if (isMetric(cell)) return <CellValue metric={cell} bare={cell.unit === column.unit && !SCALED.has(cell.unit)} signed={SIGNED.has(column.key)} />;
   const text = typeof cell !== "number" ? textOf(cell) : TIMES.has(column.key) && !exact ? seconds(cell) : plainNumber(cell);
   if (column.key === "function" && text) {

@@ -122,10 +122,17 @@ fn command(words: &[String], result: &str) -> String {
 }
 
 impl FindingSummary {
-    /// `saves 0.31 s (0.2 to 0.41 s)`, or what it may cost where the sign is not sure; empty where no gain is stated.
+    /// `saves 0.31 s (0.2 to 0.41 s)`, or what it may cost where the sign is not sure; empty where no gain is stated. The page says
+    /// the same (`saving` of `ui/src/format.ts`).
     pub(crate) fn gain(&self) -> String {
         let gain = &self.predicted_gain;
         match (gain.value, gain.low, gain.high) {
+            (Some(value), Some(low), Some(high)) if high <= 0.0 && low < 0.0 => {
+                format!("costs {} ({} to {})", seconds(-value), seconds(-high), seconds(-low))
+            }
+            (Some(value), Some(low), Some(high)) if low < 0.0 && value <= 0.0 => {
+                format!("may cost up to {} or save up to {}", seconds(-low), seconds(high))
+            }
             (Some(value), Some(low), Some(high)) if low < 0.0 => format!(
                 "may save {} (up to {}) or cost up to {}",
                 seconds(value),
@@ -176,5 +183,34 @@ fn shown(metric: &Metric) -> String {
     match metric.value {
         Some(value) => interval(metric, value),
         None => format!("n/a ({})", metric.note.as_deref().unwrap_or("not recorded")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use facts::Evidence;
+
+    use super::*;
+
+    #[test]
+    fn a_gain_whose_sign_is_not_sure_says_what_it_may_cost() {
+        let says = |value, low, high| {
+            let gain = Metric::with_interval(Evidence::Estimated, value, "s", (low, high), 1);
+            let finding = FindingSummary {
+                id: "tlb-bound",
+                severity: "low",
+                title: String::new(),
+                evidence: Vec::new(),
+                place: PlaceSummary { function: None, file: None, line: None, object: None },
+                advice: String::new(),
+                predicted_gain: gain,
+                next_command: String::new(),
+            };
+            finding.gain()
+        };
+        assert_eq!(says(0.4, 0.3, 0.9), "saves 400 ms (300 ms to 900 ms)");
+        assert_eq!(says(0.4, -0.1, 0.9), "may save 400 ms (up to 900 ms) or cost up to 100 ms");
+        assert_eq!(says(-0.2, -0.67, 0.3), "may cost up to 670 ms or save up to 300 ms");
+        assert_eq!(says(-0.67, -0.938, -0.402), "costs 670 ms (402 ms to 938 ms)");
     }
 }

@@ -72,6 +72,8 @@ pub(crate) enum CellStyle {
     Percent(&'static str),
     /// A time.
     Time(&'static str),
+    /// A time that is saved: where it may be lost as well, what is saved at most.
+    Saving(&'static str),
     /// A count.
     Count(&'static str),
     /// A size.
@@ -124,6 +126,7 @@ impl CellStyle {
         match self {
             CellStyle::Percent(key)
             | CellStyle::Time(key)
+            | CellStyle::Saving(key)
             | CellStyle::Count(key)
             | CellStyle::Bytes(key)
             | CellStyle::Ratio(key)

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
-import { amount, bytes, count, counted, dateOf, digits, interval, provenance, seconds, shortName } from "../format";
+import { amount, bytes, count, counted, dateOf, digits, interval, provenance, saving, seconds, shortName } from "../format";
 import type { Finding, Summary } from "../generated";
 import { Badge, Card, Empty, Failed, FunctionLink, Notes, Part, Prose, Value, Waiting } from "../parts";
 import { nothingChosen } from "../selection";
@@ -130,7 +130,7 @@ function Findings({ summary: { findings, undecided, classification_certainty: ce
             <p class="where">
               {finding.where.function && <FunctionLink name={finding.where.function} file={finding.where.file} line={finding.where.line} />}
               {finding.where.object && <> {" on "}<ObjectLink name={finding.where.object} /></>}
-              {finding.predicted_gain.value !== undefined && <> {" saves "}<Value metric={finding.predicted_gain} /></>}
+              <Gain metric={finding.predicted_gain} />
             </p>
             <ul>{finding.evidence.map((proof) => <li key={proof.what}>{proof.what} <Value metric={proof.metric} /></li>)}</ul>
             <p><Prose text={finding.advice} /></p>
@@ -145,6 +145,15 @@ function Findings({ summary: { findings, undecided, classification_certainty: ce
       )}
     </Card>
   );
+}
+
+/** What the remedy saves; where the sign is not sure, what it may save and what it may cost. */
+function Gain({ metric }: { metric: Metric }) {
+  if (metric.value === undefined) return null;
+  const unsure = saving(metric);
+  if (unsure === undefined) return <>{" saves "}<Value metric={metric} /></>;
+  const why = provenance(metric);
+  return <>{" "}<span role="note" tabIndex={0} title={why} data-why={why}>{unsure} {metric.evidence && <Badge evidence={metric.evidence} />}</span></>;
 }
 
 function showMe(finding: Finding): void {

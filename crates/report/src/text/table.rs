@@ -158,6 +158,7 @@ impl Drawn {
             self.style,
             CellStyle::Percent(_)
                 | CellStyle::Time(_)
+                | CellStyle::Saving(_)
                 | CellStyle::Count(_)
                 | CellStyle::Bytes(_)
                 | CellStyle::Ratio(_)
@@ -188,6 +189,12 @@ impl Drawn {
                 )
             }),
             CellStyle::Time(key) => figure(key, &|_, value| seconds(value)),
+            CellStyle::Saving(key) => {
+                figure(key, &|metric, value| match metric.low.zip(metric.high) {
+                    Some((low, high)) if low < 0.0 && high > 0.0 => format!("≤ {}", seconds(high)),
+                    _ => seconds(value),
+                })
+            }
             CellStyle::Count(key) => figure(key, &|_, value| count(value)),
             CellStyle::Bytes(key) => figure(key, &|_, value| bytes(value)),
             CellStyle::Ratio(key) => figure(key, &|_, value| number(value)),

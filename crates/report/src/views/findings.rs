@@ -5,7 +5,7 @@ use analysis::summary::overview;
 use analysis::{Selection, parallel};
 
 use super::Request;
-use super::list::{Columns, SECONDS};
+use super::list::{Columns, Unit};
 use crate::findings::{FindingSummary, UndecidedSummary, nothing_found, summaries, undecided};
 use crate::table::{Cell, CellStyle, Table};
 
@@ -23,7 +23,9 @@ pub(crate) fn findings(request: &Request<'_>) -> Table {
     });
     columns
         .name("severity", "Severity", CellStyle::Text, "severity", |one| Cell::text(one.severity));
-    columns.figure("predicted_gain", "Saves", SECONDS, "saves", |one| &one.predicted_gain);
+    columns.figure("predicted_gain", "Saves", Unit("s", CellStyle::Saving), "saves", |one| {
+        &one.predicted_gain
+    });
     columns.name("title", "What", CellStyle::Text, "", |one| Cell::text(one.title.clone()));
     columns.name("function", "Function", CellStyle::Text, "", |one| {
         Cell::text_or_missing(one.place.function.as_deref())
