@@ -60,6 +60,23 @@ if (analysis === "hotspots") {
       "may cost up to 670 ms or save up to 300 ms", "costs 670 ms (402 ms to 938 ms)",
     ]);
   });
+  step("bytes of blocks that each have a record are in doubt by no more than was drawn", async () => {
+    const drawn = 4096;
+    await opened(replaced(whole, "stacks", (stacks) => {
+      const [cpu] = stacks.figures;
+      const amount = cpu.cells.amount.map(() => 1e9 / cpu.cells.amount.length);
+      const bytes = { ...cpu, key: "bytes_allocated", label: "Bytes allocated", factor: 1, whole: { value: 1e9, unit: "bytes", evidence: "counted", samples: 0 }, observations: 1, drawn, cells: { ...cpu.cells, amount } };
+      return { ...stacks, figures: [cpu, bytes] };
+    }));
+    await tab("Bottom-up");
+    await view.getByRole("combobox", { name: "Figure" }).selectOption("bytes_allocated");
+    const cell = view.locator(".grid .body .row .value").first();
+    const title = await cell.getAttribute("title");
+    // 1e9 bytes are 954 MiB: 4 KiB more or less is the same figure.
+    const [, value, ends] = /^([\d.]+ MiB), (?:95 % interval ([^,]*), )?/.exec(title) ?? [];
+    assert.ok(value && ends === undefined, title);
+    assert.equal(await cell.locator(".interval").count(), 1);
+  });
 }
 
 await run();

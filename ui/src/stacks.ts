@@ -502,26 +502,35 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
+/** What of an amount is in doubt at most, and all that is; nothing where each was counted. */
+function drawn({ whole: { value: whole }, drawn, observations }: Figure, amount: number): { part: number; all: number } | undefined {
+  const all = drawn ?? (observations > 0 ? whole : 0);
+  return all ? { part: Math.min(amount, all), all } : undefined;
+}
+
+/** The ends of an amount of which a part has these ends. Of more than there is in doubt, any part may be. */
+const around = (figure: Figure, amount: number, { part, all }: { part: number; all: number }, low: number, high: number): [number, number] =>
+  figure.drawn !== undefined && amount > all ? [amount - all, amount + all] : [Math.max(0, amount - part + low), amount - part + (figure.drawn === undefined ? high : Math.min(all, high))];
+
 /** A 95 % interval of a sampled amount: Wilson's, of its share of the whole, behind which there are so many observations. */
 export function interval(figure: Figure, amount: number): [number, number] | undefined {
-  const whole = figure.whole.value;
-  if (!whole || figure.observations === 0) return undefined;
-  const share = Math.min(1, amount / whole);
-  const [n, z] = [figure.observations, 1.96];
-  const middle = (share + (z * z) / (2 * n)) / (1 + (z * z) / n);
-  const half = (z / (1 + (z * z) / n)) * Math.sqrt((share * (1 - share)) / n + (z * z) / (4 * n * n));
-  return [Math.max(0, middle - half) * whole, Math.min(1, middle + half) * whole];
+  const doubt = drawn(figure, amount);
+  if (!doubt) return undefined;
+  const [share, n, z] = [doubt.part / doubt.all, figure.observations, 1.96];
+  const middle = (share * n + (z * z) / 2) / (n + z * z);
+  const half = (z / (n + z * z)) * Math.sqrt(n * share * (1 - share) + (z * z) / 4);
+  return around(figure, amount, doubt, Math.max(0, middle - half) * doubt.all, Math.min(1, middle + half) * doubt.all);
 }
 
 /** The same of an amount in a short time, about which the whole says little: of so many observations another run would have others
  * (the score interval of a Poisson count). */
 export function intervalInTime(figure: Figure, amount: number): [number, number] | undefined {
-  const whole = figure.whole.value;
-  if (!whole || figure.observations === 0) return undefined;
-  const [each, z] = [whole / figure.observations, 1.96];
-  const count = amount / each;
+  const doubt = drawn(figure, amount);
+  if (!doubt) return undefined;
+  const [each, z] = [doubt.all / Math.max(1, figure.observations), 1.96];
+  const count = doubt.part / each;
   const [middle, half] = [count + (z * z) / 2, z * Math.sqrt(count + (z * z) / 4)];
-  return [Math.max(0, middle - half) * each, (middle + half) * each];
+  return around(figure, amount, doubt, Math.max(0, middle - half) * each, (middle + half) * each);
 }
 
 const made = new WeakMap<StacksDocument, Stacks>();

@@ -62,8 +62,10 @@ export interface Figure {
   factor: number;
   /** Behind the cells. */
   records: number;
-  /** Equally weighted ones behind `whole`, whatever is selected; 0 where all of it was counted. */
+  /** Equally weighted ones behind `whole`, or behind its drawn part, whatever is selected; 0 where all of it was counted. */
   observations: number;
+  /** Of `whole`, what was drawn at random; the rest was recorded one by one. Absent: all of it was sampled. */
+  drawn?: number;
   left_out: number;
   bin_seconds: number;
   lane_seconds: number;

@@ -86,17 +86,33 @@ pub struct Observed {
     pub effective: f64,
     /// Each of them stands for itself alone.
     pub alone: bool,
+    /// Sum of the amounts of those that stand for themselves alone.
+    pub sure: f64,
+    /// As `effective`, of those that stand for others as well.
+    pub drawn: f64,
 }
 
 impl Observed {
     fn by(pass: &Pass<'_>) -> Observed {
-        let (mut amount, mut squares, mut alone) = (0.0, 0.0, true);
+        // Sums of amounts, and of their squares: of those that stand for themselves alone, and of the others.
+        let mut sums = [(0.0, 0.0); 2];
+        let mut alone = true;
         pass(&mut |one| {
-            amount += one.amount;
-            squares += one.amount * one.amount;
-            alone &= one.weight == 1.0;
+            let is_drawn = one.weight != 1.0;
+            alone &= !is_drawn;
+            let (amount, squares) = &mut sums[usize::from(is_drawn)];
+            *amount += one.amount;
+            *squares += one.amount * one.amount;
         });
-        Observed { amount, effective: effective_count(amount, squares), alone }
+        let [(sure, of_sure), (drawn, of_drawn)] = sums;
+        let amount = sure + drawn;
+        Observed {
+            amount,
+            effective: effective_count(amount, of_sure + of_drawn),
+            alone,
+            sure,
+            drawn: effective_count(drawn, of_drawn),
+        }
     }
 }
 

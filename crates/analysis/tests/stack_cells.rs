@@ -93,6 +93,38 @@ fn of_an_object_there_are_its_blocks_and_no_samples() {
 }
 
 #[test]
+fn blocks_with_a_record_each_are_apart_from_those_drawn() {
+    let mut builder = RecordingBuilder::new();
+    let program = builder.file("/bin/program");
+    let code = builder.code(program, 16, &[("grow", "a.c", 3)]);
+    builder.thread(1, 1, "program", 0.0, 1.0);
+    let stack = builder.stack(&[code]);
+    // A large block, and of small ones two that were drawn: each stands for 524,288 bytes, nearly.
+    for (at, size, every) in [(0, 1 << 30, 0), (1, 64, 524_288), (2, 64, 524_288)] {
+        builder.recording.allocations.push(Allocation {
+            id: AllocationId(at),
+            time: Nanos(1_000_000),
+            pid: Pid(1),
+            tid: Tid(1),
+            address: RemoteAddr(0x1_0000_0000 * (u64::from(at) + 1)),
+            size: Bytes(size),
+            call: AllocationCall::Malloc,
+            stack,
+            sample_every: Bytes(every),
+        });
+    }
+    let recording = builder.build();
+    let profile = Profile::new(&recording);
+    let objects = Objects::new(&profile);
+    let found = stack_cells(&profile, &objects, &Selection::default());
+    let bytes = found.figures.iter().find(|one| one.figure == StackFigure::AllocatedBytes);
+    let all = bytes.expect("allocated bytes").all;
+    assert_eq!(all.sure, f64::from(1 << 30));
+    assert!((all.drawn - 2.0).abs() < 1e-9 && !all.alone, "{all:?}");
+    assert!((all.amount - all.sure - 1_048_576.0).abs() < 100.0, "{all:?}");
+}
+
+#[test]
 fn nothing_seen_is_no_figure() {
     let recording = facts::Recording::default();
     let profile = Profile::new(&recording);

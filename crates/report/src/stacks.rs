@@ -99,8 +99,12 @@ struct Figure {
     /// Value of an amount of 1 in the unit of `whole`.
     factor: f64,
     records: u64,
-    /// Equally weighted ones behind `whole`, whatever is selected; 0 where all of it was counted one by one.
+    /// Equally weighted ones behind `whole`, or behind the drawn part of it, whatever is selected; 0 where all of it was counted
+    /// one by one.
     observations: f64,
+    /// Of `whole`, what is known from blocks drawn at random; the others have a record each. Absent: all of it was sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drawn: Option<f64>,
     left_out: f64,
     bin_seconds: f64,
     cells: CellColumns,
@@ -331,6 +335,15 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
     let exact = counted
         && found.figure != StackFigure::CpuTime
         && whole.value == Some(found.all.amount * factor);
+    let is_heap = matches!(found.figure, StackFigure::Allocations | StackFigure::AllocatedBytes);
+    // Of what has no record, how much there is is known from the counted whole.
+    let drawn = whole.value.filter(|_| is_heap && !exact);
+    let drawn = drawn.map(|whole| significant((whole - found.all.sure).max(0.0)));
+    let observations = match drawn {
+        _ if exact => 0.0,
+        Some(_) => significant(found.all.drawn),
+        None => significant(found.all.effective),
+    };
     let mut cells = CellColumns::default();
     for cell in &found.cells {
         cells.node.push(cell.node);
@@ -352,7 +365,8 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
         whole: tidy(whole),
         factor,
         records: found.records,
-        observations: if exact { 0.0 } else { significant(found.all.effective) },
+        observations,
+        drawn,
         left_out: found.left_out,
         bin_seconds: found.bin.seconds(),
         cells,
