@@ -54,6 +54,11 @@ function wrongs() {
     if (innerWidth >= 1024 && grid.scrollWidth > grid.clientWidth + 1) found.push(`${grid.getAttribute("aria-label")} scrolls sideways`);
   }
 
+  // Two headings that are cut may read alike, and a figure that is cut is another one.
+  for (const cell of document.querySelectorAll("#view .grid :is([role=columnheader], [role=gridcell]:has(.value))")) {
+    if (visible(cell) && cell.scrollWidth > cell.clientWidth + 1) found.push(`${name(cell)} is cut`);
+  }
+
   // Labels of a drawing: of each other, and of its edge.
   for (const svg of document.querySelectorAll("#view svg")) {
     if (!visible(svg)) continue;
@@ -135,6 +140,15 @@ for (const theme of ["light", "dark"]) {
         await page.waitForFunction(() => document.querySelector("#view .waiting") === null);
         const wrong = [...(await page.evaluate(wrongs)), ...(AXE.includes(width) ? await inaccessible() : [])];
         found.push(...wrong.map((one) => `${tab.slice(4)}${button ? `, ${button}` : ""}: ${one}`));
+      }
+      // Every table, once for each width.
+      await page.locator("#tab-tables").click();
+      const choice = page.locator("#view").getByRole("combobox", { name: "Table" });
+      const tables = theme === "light" ? await choice.locator("option").evaluateAll((all) => all.map((one) => one.value)) : [];
+      for (const table of tables) {
+        await choice.selectOption(table);
+        await page.waitForFunction(() => document.querySelector("#view .waiting") === null && document.querySelector("#view :is(.grid, .empty, .failed)"));
+        found.push(...(await page.evaluate(wrongs)).map((one) => `${table}: ${one}`));
       }
       assert.deepEqual(found, []);
     });

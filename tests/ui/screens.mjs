@@ -77,6 +77,20 @@ if (analysis === "hotspots") {
     assert.ok(value && ends === undefined, title);
     assert.equal(await cell.locator(".interval").count(), 1);
   });
+  step("every figure with an interval has a bar, also where its ends read alike", async () => {
+    await opened(replaced(whole, "hotspots?group=function&limit=400", (table) => {
+      const rows = (table.cells ? table.rows.map((row) => Object.fromEntries(table.columns.map(({ key }, at) => [key, table.cells[row[at]]]))) : table.rows).slice(0, 1);
+      const cell = (unit, value, low, high) => ({ value, low, high, unit, evidence: "sampled", samples: 5 });
+      return { ...table, cells: undefined, rows: [{ ...rows[0], cpu_time: cell("s", 1, 0.99999, 1.00001), self_percent: cell("percent", 0, 0, 0), total_time: cell("s", 0, 0, 0.002) }] };
+    }));
+    await tab("Tables");
+    const cells = view.locator(".grid .body .row").first().locator("[role=gridcell]");
+    const heads = await view.locator(".grid [role=columnheader]").allTextContents();
+    const of = (head) => cells.nth(heads.findIndex((one) => one.startsWith(head)));
+    assert.equal(await of("CPU time").locator(".interval").count(), 1);
+    assert.equal(await of("Self").locator(".interval").count(), 0);
+    assert.equal((await of("Total time").textContent()).trim(), "≤ 2.00 ms");
+  });
 }
 
 await run();

@@ -123,6 +123,12 @@ export function figure(metric: Metric): string {
   return (wide ? interval(metric) : undefined) ?? amount(value, unit);
 }
 
+/** What an amount is at most; sizes without decimals that would be cut off, rounded up. */
+export function bound(units: string, value: number, unit: string): string {
+  const text = amountIn(units, value, unit);
+  return unit !== "bytes" ? text : text.replace(/^(\d{3,})\.(\d)/, (_, whole: string, tenth: string) => String(Number(whole) + (tenth === "0" ? 0 : 1)));
+}
+
 /** A gain in words where its sign is not sure, or it is a loss; as in the terminal (`gain` of crates/report/src/findings.rs). */
 export function saving({ value, low, high }: Metric): string | undefined {
   if (value === undefined || low === undefined || high === undefined || low >= 0) return undefined;

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { amountIn, digits, figure, interval, provenance, shortName, uncertainty } from "./format";
+import { amountIn, bound, digits, figure, provenance, shortName, uncertainty } from "./format";
 import { save, savePng, svgText } from "./save";
 import { getState, update } from "./state";
 import type { Metric, Table } from "./types";
@@ -27,10 +27,13 @@ export function CellValue({ metric, bare = false, signed = false }: { metric: Me
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
   // There is no scale from 0 to twice nothing: what it is at most says more.
   const none = metric.value === 0 && !signed && metric.low === 0 && metric.high ? metric.high : undefined;
+  const shownIn = none === undefined ? amountIn : bound;
+  // Also where both ends read as the figure does: without a bar it would seem exact.
+  const unsure = none === undefined && metric.low !== undefined && metric.high !== undefined && metric.low < metric.high;
   return (
     <span class="value" title={why}>
-      {signed && metric.value > 0 && "+"}{none ? "≤ " : ""}{bare ? digits(none ?? metric.value) : amountIn(getState().units, none ?? metric.value, metric.unit)}
-      {!none && interval(metric) && <Interval metric={metric} />}
+      {signed && metric.value > 0 && "+"}{none ? "≤ " : ""}{bare ? digits(none ?? metric.value) : shownIn(getState().units, none ?? metric.value, metric.unit)}
+      {unsure && <Interval metric={metric} />}
     </span>
   );
 }

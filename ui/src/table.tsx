@@ -49,6 +49,11 @@ function heading({ key, label, unit }: Column): string {
   return unit === null || SCALED.has(unit) || name.includes(unit) ? name : `${name}, ${unit}`;
 }
 
+/** A width in which a heading is not cut: letters of the head are seven pixels wide at most, on average; the arrow of a sorted one is two. */
+function roomFor(width: string, { length }: string, isSorted: boolean): string {
+  return width.replace(/\d+(?=px)/, (least) => String(Math.max(Number(least), 7 * (length + (isSorted ? 2 : 0)) + 4)));
+}
+
 /** By which column rows are sorted: figures falling and names rising, or turned. */
 export interface Sort {
   key: string;
@@ -80,7 +85,7 @@ export function gridColumns(columns: Column[], ranked: boolean, sort: Sort | und
     label: heading(column),
     title: column.unit ? `${column.label}, ${column.unit}` : column.label,
     number: column.unit !== null || column.key === "line",
-    width: WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(66px,1fr)"),
+    width: roomFor(WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(74px,1fr)"), heading(column), sort?.key === column.key),
     rank: ranked || at === 0 ? at : column.unit !== null || columns.every(({ unit }) => unit === null) ? at : columns.length + at,
     sorted: sort?.key !== column.key ? undefined : (column.unit === null) === sort.turned ? "descending" : "ascending",
     // The usual order of the column, then the other, then that of the table.

@@ -102,8 +102,8 @@ export function SourceView({ height }: { height: number }) {
     { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: known === undefined ? "minmax(90px,1fr)" : "minmax(160px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
     { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 && figure ? <CellValue metric={shareOf(figure, line.self, whole)} /> : "") },
     { key: "total", rank: 2, label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 && figure ? <CellValue metric={shareOf(figure, line.total, whole)} /> : "") },
-    { key: "read", rank: 3, label: "Read", title: "DRAM read", number: true, width: "66px", cell: (line) => line.read && <CellValue metric={line.read} /> },
-    { key: "written", rank: 5, label: "Written", title: "DRAM written", number: true, width: "66px", cell: (line) => line.written && <CellValue metric={line.written} /> },
+    { key: "read", rank: 3, label: "Read", title: "DRAM read", number: true, width: "74px", cell: (line) => line.read && <CellValue metric={line.read} /> },
+    { key: "written", rank: 5, label: "Written", title: "DRAM written", number: true, width: "74px", cell: (line) => line.written && <CellValue metric={line.written} /> },
     { key: "latency", rank: 4, label: "Latency", number: true, width: "60px", cell: (line) => line.latency && <CellValue metric={line.latency} /> },
     { key: "iteration", rank: 6, label: "Iteration", title: "Native time of an iteration of the machine's loop that begins at the line", number: true, width: "70px", cell: (line) => <Iteration loops={line.loops} /> },
   ];
