@@ -97,7 +97,7 @@ export function amount(value: number, unit: string): string {
 /** `0 to 10.9 GB/s`: a unit that both ends have is there once. Nothing where there is no interval, or its ends read alike. */
 export function interval({ low, high, unit, value }: Metric): string | undefined {
   if (value === undefined || low === undefined || high === undefined || low >= high) return undefined;
-  const [from, to] = [amount(low, unit), amount(high, unit)];
+  const [from, to] = [low === 0 && !["percent", "count"].includes(unit) ? "0" : amount(low, unit), amount(high, unit)];
   if (from === to) return undefined;
   const [of, end] = [from.lastIndexOf(" "), to.lastIndexOf(" ")];
   return of > 0 && from.slice(of) === to.slice(end) ? `${from.slice(0, of)} to ${to}` : `${from} to ${to}`;

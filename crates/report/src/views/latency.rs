@@ -10,6 +10,7 @@ use super::bandwidth::{levels_note, nothing};
 use super::columns::{columns_next_to_objects, names};
 use super::list::{COUNT, Columns, NANOSECONDS, PERCENT, PERCENT_ALONE};
 use crate::table::{Cell, CellStyle, Table};
+use crate::text::interval;
 
 pub(crate) fn latency(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     if super::sampled::answers(request) {
@@ -66,9 +67,7 @@ pub(super) fn bounds(metric: &Metric) -> String {
 
 fn remarks(memory: &Memory<'_>, found: &Latency) -> Vec<String> {
     let one = |name: &str, metric: &Metric| {
-        let value = metric.value.unwrap_or(0.0);
-        let bounds = bounds(metric);
-        format!("{name} {value:.1} ns{bounds}")
+        format!("{name} {}", interval(metric, metric.value.unwrap_or(0.0)))
     };
     let figures =
         [("mean", &found.mean), ("median", &found.p50), ("95 %", &found.p95), ("99 %", &found.p99)];
