@@ -12,9 +12,9 @@ const analysis = process.argv[4];
 /** The sentence, and the cards in their order. */
 const EXPECTED = {
   threading: [/threads/, ["What threads did", "Who waits for what", "Balance of the threads"]],
-  "system-overview": [/^The kernel takes /, ["Kernel entries by kind", "Top causes"]],
+  "system-overview": [/^The kernel takes .* of the CPU time, in /, ["Kernel entries by kind", "Top causes"]],
   "memory-consumption": [/ are allocated in .* blocks, of which at most .* are live at a time\.$/, ["Heap", "Top allocators"]],
-  hotspots: [/itself takes .* of the CPU time\.$/, ["Top functions"]],
+  hotspots: [/itself takes [\d.]+ % \([\d.]+ to [\d.]+ %\) of the CPU time\.$/, ["Top functions"]],
 };
 const [sentence, cards] = EXPECTED[analysis];
 
@@ -35,6 +35,15 @@ if (analysis === "threading") {
     const tree = view.getByRole("region", { name: "Who waits for what" });
     await tree.locator("ul ul button.branch").first().click();
     await tree.getByText(/woken by/).first().waitFor();
+  });
+}
+if (analysis === "system-overview") {
+  step("what is no entry stands below the entries", async () => {
+    const card = view.getByRole("region", { name: "Kernel entries by kind" });
+    const kinds = await card.locator("tbody td:first-child").allTextContents();
+    assert.ok(kinds.includes("system call"), String(kinds));
+    for (const other of ["switch", "run queue", "TLB flush", "memory event"]) assert.ok(!kinds.includes(other), other);
+    await card.getByText("Waits for a CPU").waitFor();
   });
 }
 if (analysis === "hotspots") {

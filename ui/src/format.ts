@@ -129,6 +129,12 @@ export function bound(units: string, value: number, unit: string): string {
   return unit !== "bytes" ? text : text.replace(/^(\d{3,})\.(\d)/, (_, whole: string, tenth: string) => String(Number(whole) + (tenth === "0" ? 0 : 1)));
 }
 
+/** A figure in a sentence, with its interval. */
+export function withInterval(metric: Metric): string {
+  const [middle, ends] = [figure(metric), interval(metric)];
+  return ends === undefined || ends === middle ? middle : `${middle} (${ends})`;
+}
+
 /** A gain in words where its sign is not sure, or it is a loss; as in the terminal (`gain` of crates/report/src/findings.rs). */
 export function saving({ value, low, high }: Metric): string | undefined {
   if (value === undefined || low === undefined || high === undefined || low >= 0) return undefined;

@@ -3,7 +3,7 @@
 
 import { useState } from "preact/hooks";
 import { useDoc } from "../data";
-import { amount, figure, percent, seconds, sentence, shortName } from "../format";
+import { amount, figure, percent, seconds, sentence, shortName, withInterval } from "../format";
 import type { Summary } from "../generated";
 import { Card, Failed, FunctionLink, Notes, Value } from "../parts";
 import { Bars } from "../plot";
@@ -19,9 +19,9 @@ export function firstSentence(summary: Summary): string {
   if (summary.verdict) return summary.verdict;
   const of = summary.analysis;
   if (of === "threading" && threading?.verdicts[0]) return `${sentence(threading.verdicts[0].sentence)}.`;
-  if (of === "system-overview" && kernel.time_percent.value !== undefined) return `The kernel takes ${figure(kernel.time_percent)} of the CPU time, in ${figure(kernel.count)} entries.`;
+  if (of === "system-overview" && kernel.time_percent.value !== undefined) return `The kernel takes ${withInterval(kernel.time_percent)} of the CPU time, in ${figure(kernel.count)} entries.`;
   if (of === "memory-consumption" && heap.bytes_allocated.value !== undefined) return `${figure(heap.bytes_allocated)} are allocated in ${figure(heap.allocations)} blocks, of which at most ${figure(heap.peak_bytes)} are live at a time.`;
-  if (top) return `${shortName(top.function)} itself takes ${figure(top.self_percent)} of the CPU time.`;
+  if (top) return `${shortName(top.function)} itself takes ${withInterval(top.self_percent)} of the CPU time.`;
   return "This analysis does not say what limits the program.";
 }
 
@@ -161,6 +161,9 @@ function Balance() {
   );
 }
 
+/** Kinds of rows of `kernel` that are no entries (`is_entry` of crates/facts), in words. */
+const OTHERS: Record<string, string> = { switch: "Context switches", "run queue": "Waits for a CPU", "TLB flush": "TLB flushes", "memory event": "Memory events" };
+
 /** Entries into the kernel by kind, and the causes that take longest. */
 function Kernel() {
   const { value: table, error } = useDoc<Table>("kernel?limit=200");
@@ -169,13 +172,15 @@ function Kernel() {
   const kinds = [...new Set(table.rows.map((row) => textOf(row.cause)))];
   const time = (rows: Row[]) => sum(rows, "time")?.value ?? 0;
   const of = (kind: string) => table.rows.filter((row) => row.cause === kind);
+  const [entries, others] = [kinds.filter((kind) => !(kind in OTHERS)), kinds.filter((kind) => kind in OTHERS)];
+  const waited = (rows: Row[]) => sum(rows.filter((row) => row.cause === "run queue"), "blocked");
   return (
     <>
       <Card title="Kernel entries by kind">
         <table>
           <thead><tr><th>Kind</th><th class="number">Entries</th><th class="number">Time</th><th class="number">Blocked</th></tr></thead>
           <tbody>
-            {kinds.sort((a, b) => time(of(b)) - time(of(a))).map((kind) => (
+            {entries.sort((a, b) => time(of(b)) - time(of(a))).map((kind) => (
               <tr key={kind}>
                 <td>{kind}</td>
                 {["entries", "time", "blocked"].map((key) => <td key={key} class="number"><Known metric={sum(of(kind), key)} /></td>)}
@@ -183,6 +188,11 @@ function Kernel() {
             ))}
           </tbody>
         </table>
+        {others.length > 0 && (
+          <dl class="list">
+            {others.map((kind) => <><dt key={kind}>{OTHERS[kind]}</dt><dd><Known metric={sum(of(kind), "entries")} />{kind === "run queue" && <>, <Known metric={waited(table.rows)} /> in all</>}</dd></>)}
+          </dl>
+        )}
       </Card>
       <Card title="Top causes">
         <table>

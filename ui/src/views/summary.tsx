@@ -183,7 +183,7 @@ function tree(summary: Summary): Branch[] {
       ["in page faults", split.page_faults],
       ["CPU utilisation", summary.cpu_utilisation],
     ]],
-    ["Waiting", split.waiting],
+    ["Waiting, for a CPU too", split.waiting],
     ["Memory bound", summary.memory_bound, [
       ["mean load latency", summary.average_load_latency],
       ["not hidden by overlap", summary.exposed_load_latency],
