@@ -46,6 +46,13 @@ if (analysis === "system-overview") {
     await card.getByText("Waits for a CPU").waitFor();
   });
 }
+if (analysis === "memory-consumption") {
+  step("the pane of an object has no columns of what is not known", async () => {
+    await tab("Memory objects");
+    await view.locator("h3, .empty").first().waitFor();
+    assert.equal(await view.locator("aside td .none").count(), 0);
+  });
+}
 if (analysis === "hotspots") {
   const whole = readFileSync(fileURLToPath(address), "utf8");
   /** Opens the page with other documents. */

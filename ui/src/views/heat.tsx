@@ -3,7 +3,7 @@
 
 import { useRef } from "preact/hooks";
 import { useDoc } from "../data";
-import { bytes, counted, seconds, timeSpan } from "../format";
+import { bytes, count, counted, seconds, timeSpan } from "../format";
 import { SaveDrawing, useWidth } from "../parts";
 import { linear } from "../plot";
 import type { PointsDocument } from "../types";
@@ -58,7 +58,7 @@ export function ObjectHeat({ name }: { name: string }) {
         <SaveDrawing svg={svg} name="object-heat" />
       </div>
       <p class="legend"><i class="read" /> mostly loads <i class="write" /> mostly stores <i class="unseen" /> no burst: not known</p>
-      <p class="quiet">Stands on {counted(loads, "load")} and {counted(stores, "store")} that {counted(bursts, "burst")} recorded, {bytes(heat.part)} to a cell; darker: more per burst, on a scale of logarithms. Blocks of one object lie on top of each other.</p>
+      <p class="quiet">Stands on {count(loads)} {loads === 1 ? "load" : "loads"} and {count(stores)} {stores === 1 ? "store" : "stores"} that {counted(bursts, "burst")} recorded, {bytes(heat.part)} to a cell; darker: more per burst, on a scale of logarithms. Blocks of one object lie on top of each other.</p>
     </>
   );
 }

@@ -5,7 +5,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { LongTable } from "../long";
 import { bytes, percent } from "../format";
-import { Failed, FunctionLink, Notes, NoThread, Prose, SaveDrawing, useWidth, Value, Waiting } from "../parts";
+import { Failed, FunctionLink, NoThread, Prose, SaveDrawing, useWidth, Value, Waiting } from "../parts";
 import { Axes, Bars, linear, logarithmic } from "../plot";
 import { OF_STACKS, filtersOf, noThreadLeft, unfollowed } from "../selection";
 import { choose, objectOf, useShown } from "../state";
@@ -122,24 +122,26 @@ function Histogram({ text }: { text: string }) {
   return <Bars name="object-latency" bars={bars} label="Share of loads" unit="percent" height={120} />;
 }
 
+/** Figures of a function that uses an object; those that no function has are left out. */
+const OF_USERS = [["stall_percent", "Waits"], ["object_percent", "Of its traffic"], ["loads", "Loads"], ["stores", "Stores"]] as const;
+
 /** Functions that access it, and their miss ratio by cache size. */
 function Users({ name }: { name: string }) {
   const { value: table } = useDoc<Table>("objects?group=object,function&limit=250");
   const rows = (table?.rows ?? []).filter((row) => row.object === name);
   const first = textOf(rows[0]?.function);
   if (rows.length === 0) return null;
+  const known = OF_USERS.filter(([key]) => rows.some((row) => metric(row, key)?.value !== undefined));
   return (
     <>
       <h3>Used by</h3>
       <table>
-        <thead><tr><th>Function</th><th class="number">Of its traffic</th><th class="number">Loads</th><th class="number">Stores</th></tr></thead>
+        <thead><tr><th>Function</th>{known.map(([, label]) => <th key={label} class="number">{label}</th>)}</tr></thead>
         <tbody>
           {rows.slice(0, 12).map((row) => (
             <tr key={textOf(row.function)}>
               <td><FunctionLink name={textOf(row.function)} file={textOf(row.file)} line={valueOf(row.line)} /></td>
-              <td class="number"><Value metric={metric(row, "object_percent")} badge={false} /></td>
-              <td class="number"><Value metric={metric(row, "loads")} badge={false} /></td>
-              <td class="number"><Value metric={metric(row, "stores")} badge={false} /></td>
+              {known.map(([key]) => <td key={key} class="number"><Value metric={metric(row, key)} badge={false} /></td>)}
             </tr>
           ))}
         </tbody>
@@ -183,7 +185,6 @@ export function MissRatio({ name }: { name: string }) {
         </svg>
         <SaveDrawing svg={svg} name="miss-ratio" />
       </div>
-      <Notes notes={table?.notes.slice(0, 1) ?? []} />
     </>
   );
 }

@@ -6,7 +6,7 @@ import { useRef, useState } from "preact/hooks";
 import { useDoc, withFilters } from "../data";
 import { counted, digits, figure, provenance, rate, sentence, shortName } from "../format";
 import type { Roof, Summary } from "../generated";
-import { Failed, NoThread, Prose, SaveDrawing, useWidth, Waiting } from "../parts";
+import { Failed, Notes, NoThread, Prose, SaveDrawing, useWidth, Waiting } from "../parts";
 import { Axes, Whisker, logarithmic, type Scale } from "../plot";
 import { OF_STACKS, filtersOf, noThreadLeft, unfollowed } from "../selection";
 import { useShown } from "../state";
@@ -63,7 +63,7 @@ export function RooflineView({ height }: { height: number }) {
         </select></label>
       </div>
       {summary && <Drawing table={table} roofs={summary.machine.roofs ?? []} level={level} chosen={at} choose={setChosen} />}
-      <DocTable table={table} height={Math.max(200, height - HEIGHT - 160)} selected={(row) => row === at} onSelect={setChosen} keys={COLUMNS} />
+      {table.rows.length === 0 ? <Notes notes={table.notes} /> : <DocTable table={table} height={Math.max(200, height - HEIGHT - 160)} selected={(row) => row === at} onSelect={setChosen} keys={COLUMNS} />}
     </>
   );
 }
