@@ -314,10 +314,12 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
 
 /** How much is chosen. The number itself is there too: a test compares it with the report's. */
 export function Taken({ figure, taken, choice }: { figure: Figure; taken: number; choice: Choice }) {
+  // How many observations are in a function is not known, only their sum.
+  const named = [choice.only, choice.without].some((names) => names.module || names.function);
   return (
     <>
       <data class="taken" value={String(taken)}>{amount(taken, figure.whole.unit)}</data> of {inSentence(figure.label)} chosen, {percent(taken / (figure.whole.value || taken || 1) * 100)} of
-      the whole run, {count(figure.records)} {figure.records === 1 ? "observation" : "observations"}{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
+      the whole run{named ? "" : `, ${count(figure.records)} ${figure.records === 1 ? "observation" : "observations"}`}{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
     </>
   );
 }
