@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use facts::Metric;
+use estimate::interval::poisson;
+use facts::{Evidence, Metric};
 
 use super::{DiffOptions, RunFigures};
 use crate::table::{Cell, Table};
@@ -55,6 +56,10 @@ pub(super) fn align(
     let by_line = options.table.group.contains(&analysis::Key::SourceLine);
     let (old, young) = (side(base, options, by_line), side(new, options, by_line));
     let shifts = if by_line { shifts(&old, &young) } else { HashMap::new() };
+    let unseen = |runs: &[RunFigures]| -> Vec<Option<f64>> {
+        runs.iter().map(|run| unseen(run, &options.metric)).collect()
+    };
+    let unseen = (unseen(base), unseen(new));
     let mut rows: BTreeMap<Name, Aligned> = BTreeMap::new();
     for (is_new, runs) in [(false, old), (true, young)] {
         for (run, entries) in runs.into_iter().enumerate() {
@@ -63,7 +68,7 @@ pub(super) fn align(
                 let key = if is_new { moved_back(name, &shifts) } else { name };
                 let row = rows
                     .entry(key)
-                    .or_insert_with(|| Aligned::empty(&entry, base.len(), new.len()));
+                    .or_insert_with(|| Aligned::empty(&entry, (&unseen.0, &unseen.1)));
                 row.labels = labels(&entry);
                 let figures = if is_new { &mut row.new } else { &mut row.base };
                 figures[run] = entry.metric;
@@ -78,26 +83,36 @@ pub(super) fn align(
 }
 
 impl Aligned {
-    fn empty(entry: &Entry<'_>, base: usize, new: usize) -> Aligned {
+    fn empty(entry: &Entry<'_>, (base, new): (&[Option<f64>], &[Option<f64>])) -> Aligned {
         let unit = &entry.metric.unit;
-        let absent = absent(unit);
-        Aligned {
-            labels: Vec::new(),
-            lines: None,
-            base: vec![absent.clone(); base],
-            new: vec![absent; new],
-        }
+        let absent = |runs: &[Option<f64>]| runs.iter().map(|most| absent(unit, *most)).collect();
+        Aligned { labels: Vec::new(), lines: None, base: absent(base), new: absent(new) }
     }
 }
 
-/// The figure of a run in which nothing was seen of a row: 0 of what adds up, else unknown.
-fn absent(unit: &str) -> Metric {
+/// The figure of a run in which nothing was seen of a row: 0 of what adds up, and at most `most`; else unknown.
+fn absent(unit: &str, most: Option<f64>) -> Metric {
     if !adds_up(unit) {
         return Metric::unavailable(unit, "not seen in this run");
     }
-    // Without an interval: that no sample hit it does not mean that it took no time.
+    // That no sample hit it does not mean that it took no time: without a bound there is no interval.
+    let ends = (most.map(|_| 0.0), most);
     let zero = Metric::counted(0.0, unit);
-    Metric { low: None, high: None, samples: 0, evidence: Some(facts::Evidence::Sampled), ..zero }
+    Metric { low: ends.0, high: ends.1, samples: 0, evidence: Some(Evidence::Sampled), ..zero }
+}
+
+/// What a row of which a run has no sample has at most: what the upper end of a count of no samples stands for.
+fn unseen(run: &RunFigures, metric: &str) -> Option<f64> {
+    let at = run.table.column(metric)?;
+    let sampled = run.table.rows.iter().filter_map(|row| match &row[at] {
+        Cell::Metric(one) if one.evidence == Some(Evidence::Sampled) => {
+            Some((one.value?, one.samples))
+        }
+        _ => None,
+    });
+    let (all, samples) =
+        sampled.fold((0.0, 0), |(all, samples), one| (all + one.0, samples + one.1));
+    (samples > 0).then(|| poisson(0.0).1 * all / samples as f64)
 }
 
 fn adds_up(unit: &str) -> bool {
