@@ -2,8 +2,7 @@
 //!
 //! What for: after a count window comes a sparse one, in the same visit, in which only rarely executed blocks count. For the same
 //! work these blocks run equally often in both. So the time between two of their runs, of the sparse window over that of the full
-//! one, is the native share of the full window's time. What not: look-ups of the targets of returns and indirect branches, which
-//! both have; the speed of bursts (`native`).
+//! one, is the native share of the full window's time. What not: the speed of bursts (`native`).
 //!
 //! The sparse window has some counters, too: where ν of the full window's counts are of blocks that count in both, its time is
 //! native time plus ν of the cost of counters. So r - (1 - r) ν / (1 - ν) of the full window's time is native, where r is the

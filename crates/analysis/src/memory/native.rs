@@ -11,7 +11,7 @@
 //! 12 % of it (median), their own time divided by the usual slow-down within 60 %.
 //! In a region with fewer than [`FEWEST`] windows: CPU time / the slow-down of bursts in other regions.
 //! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
-//! cost. So is the usual cost of look-ups.
+//! cost.
 //! The time of a burst in several regions is divided in proportion to its instructions in each, times the mean time of an
 //! instruction there, which samples of the whole run show.
 //! Bounds: the scatter of windows, and counters that cost nothing or the most that they can. For bursts without windows: the
@@ -88,10 +88,6 @@ const FEW: f64 = 0.02;
 const PER_INSTRUCTION: f64 = 1e-9;
 /// Seconds: blocks that take longer than this hide a part of their counters.
 const HIDING: f64 = 5e-9;
-/// Seconds that a look-up of where a return or an indirect branch leads usually takes: a dozen instructions, two a cycle at
-/// 3 GHz. At most its jump is mispredicted besides, where the processor's stack of returns would have known.
-const USUAL_PER_LOOK_UP: f64 = 2e-9;
-const MOST_PER_LOOK_UP: f64 = 6e-9;
 /// Share by which code that waits for memory may run faster with counters than without: random loads took 22.3 ns natively,
 /// 19.4 counted and 21.9 recorded (Xeon with 2 MB of L2, 80 million loads over 512 MB). There a window is no lower bound of the
 /// native time.
@@ -232,8 +228,6 @@ struct Pair {
     taken_off: f64,
     /// Counted blocks.
     blocks: f64,
-    /// Number of these after which the copy looked up the branch target.
-    looked_up: f64,
     /// Branches that a predictor which knows nothing of them mispredicts at most.
     mispredicted: f64,
     /// The native share by the sparse window after it.
@@ -434,7 +428,7 @@ fn pairs<'w>(
             continue;
         }
         let taken_off = taken_off(window, toll);
-        let (mut instructions, mut blocks, mut looked_up) = (0.0, 0.0, 0.0);
+        let (mut instructions, mut blocks) = (0.0, 0.0);
         let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let counted = counts(window.id);
         for (id, times) in &counted {
@@ -446,7 +440,6 @@ fn pairs<'w>(
                 if let Some(place) = places.of_counted(*id) {
                     *by_place.entry(place).or_default() += own;
                 }
-                looked_up += if block.looks_up { times } else { 0.0 };
             }
         }
         // It comes at once.
@@ -466,7 +459,6 @@ fn pairs<'w>(
                 passed: seconds.max(window.elapsed.seconds() - taken_off),
                 taken_off,
                 blocks,
-                looked_up,
                 mispredicted: work.mispredicted * instructions / work.instructions.max(1.0),
                 share,
             };
@@ -476,21 +468,15 @@ fn pairs<'w>(
     pairs
 }
 
-/// Seconds of a counter and of a look-up, with the share that waits do not hide.
-fn usual(shown: f64) -> (f64, f64) {
-    (USUAL_PER_COUNT * shown, USUAL_PER_LOOK_UP * shown)
-}
-
 impl Pair {
-    /// Seconds of the window if each counter took so long, and each look-up; all of them no more than this share of it.
-    fn without_counters(&self, (each, look_up): (f64, f64), share: f64) -> f64 {
-        let ours = self.blocks * each + self.looked_up * look_up;
-        self.counted.1 - ours.min(self.counted.1 * share)
+    /// Seconds of the window if each counter took so long; all of them no more than this share of it.
+    fn without_counters(&self, each: f64, share: f64) -> f64 {
+        self.counted.1 - (self.blocks * each).min(self.counted.1 * share)
     }
 
     /// Seconds of the window if counters took the most that they can.
     fn without_most(&self) -> f64 {
-        self.trained(self.without_counters((MOST_PER_COUNT, MOST_PER_LOOK_UP), MOST_SHARE))
+        self.trained(self.without_counters(MOST_PER_COUNT, MOST_SHARE))
     }
 
     /// These seconds of a window, at least, with branch predictors that know its branches: in short ones they may know nothing,
@@ -508,16 +494,10 @@ impl Pair {
         self.counted.1 >= COLD
     }
 
-    /// Native seconds of the window where a share of its time is known to be native, but for look-ups: what is likely, the most
-    /// and the least.
-    fn native_by(&self, share: NativeShare, shown: f64) -> [f64; 3] {
-        let without = |share: f64, look_up: f64, most: f64| {
-            let native = self.counted.1 * share;
-            native - (self.looked_up * look_up).min(native * most)
-        };
-        let best = without(share.best, USUAL_PER_LOOK_UP * shown, USUAL_SHARE);
-        let high = without(share.low, MOST_PER_LOOK_UP, MOST_SHARE);
-        [best, self.counted.1 * share.high, self.trained(high)]
+    /// Native seconds of the window where a share of its time is known to be native: what is likely, the most and the least.
+    fn native_by(&self, share: NativeShare) -> [f64; 3] {
+        let seconds = |share: f64| self.counted.1 * share;
+        [seconds(share.best), seconds(share.high), self.trained(seconds(share.low))]
     }
 
     /// The part of its counters' time that waits do not hide, 0 to 1.
@@ -532,11 +512,11 @@ impl Pair {
         let longer = self.passed / self.counted.1;
         let speed = match share {
             Some(share) => {
-                let [best, low, high] = self.native_by(share, shown).map(rate);
+                let [best, low, high] = self.native_by(share).map(rate);
                 Speed { best, low: low / longer, high }
             }
             None => Speed {
-                best: rate(self.without_counters(usual(shown), USUAL_SHARE)),
+                best: rate(self.without_counters(USUAL_PER_COUNT * shown, USUAL_SHARE)),
                 low: rate(self.passed) * (1.0 - QUICKER * (1.0 - shown)),
                 high: rate(self.without_most()),
             },
@@ -553,7 +533,6 @@ impl Pair {
             passed: self.passed + other.passed,
             taken_off: self.taken_off + other.taken_off,
             blocks: self.blocks + other.blocks,
-            looked_up: self.looked_up + other.looked_up,
             mispredicted: self.mispredicted + other.mispredicted,
             place: self.place,
             share: None,

@@ -160,22 +160,8 @@ impl TimedLoad {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountedBlock {
     pub(crate) instructions: usize,
-    /// It ends with a branch through a register or memory, a return among them: its copy looks up where that leads.
-    pub(crate) looks_up: bool,
     /// Where it begins.
     pub(crate) start: Option<CodeAddress>,
-}
-
-impl CountedBlock {
-    fn new(block: &x86::Block, places: &[CodeAddress]) -> CountedBlock {
-        let ends = [x86::End::Return, x86::End::IndirectJump];
-        let calls = matches!(block.end, x86::End::IndirectCall { .. });
-        CountedBlock {
-            instructions: block.instructions.len(),
-            looks_up: calls || ends.contains(&block.end),
-            start: places.first().copied(),
-        }
-    }
 }
 
 /// A loop that was timed with registers for what it loads again and again.
@@ -216,7 +202,8 @@ impl TracedCode {
             let usable = match block.flavour {
                 BurstFlavour::Count | BurstFlavour::Sparse => {
                     instructions(&block.pieces, &mut reader).map(|(decoded, places)| {
-                        let counted = CountedBlock::new(&decoded, &places);
+                        let instructions = decoded.instructions.len();
+                        let counted = CountedBlock { instructions, start: places.first().copied() };
                         code.counted.entry(block.id).or_insert(counted);
                     })
                 }
