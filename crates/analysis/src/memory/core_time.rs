@@ -41,7 +41,7 @@ const SLOW_CLOCK: f64 = 2e9;
 /// Seconds that a mispredicted branch costs where the machine was not measured, usually, at least and at most: 18, 10 and 25
 /// cycles at 4, 5 and 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA CPUs: 15 to 20 on Intel since Haswell, 18 on Zen;
 /// fewer where the way back is in the cache of decoded instructions).
-pub(super) const MISPREDICTED: Bounds = Bounds { best: 4.5e-9, low: 2e-9, high: 8e-9 };
+const MISPREDICTED: Bounds = Bounds { best: 4.5e-9, low: 2e-9, high: 8e-9 };
 /// Relative error of the cost in a program against that of the measured loop: code that is not decoded yet takes some cycles
 /// more, and other work that continues meanwhile some less.
 const MISPREDICTED_OFF: f64 = 0.25;

@@ -676,7 +676,6 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
                 .flat_map(|work| &work.sites)
                 .map(|site| (site.loads + site.stores) as f64)
                 .sum(),
-            mispredicted: works.iter().map(|work| work.most_mispredicted).sum(),
             is_untimed: !is_timed(burst, toll),
         })
     };

@@ -35,7 +35,6 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::MISPREDICTED;
 use super::counters::{NativeShare, NativeShares, native_share};
 use super::strata::SHORTEST;
 use super::work::BurstWork;
@@ -118,8 +117,6 @@ pub(crate) struct Work {
     pub(crate) stops: u32,
     /// Loads and stores.
     pub(crate) accesses: f64,
-    /// Mispredicted branches at most.
-    pub(crate) mispredicted: f64,
     /// Its time is no measure: caches were cold, or most of it was the tracer's.
     pub(crate) is_untimed: bool,
 }
@@ -224,12 +221,8 @@ struct Pair {
     counted: (f64, f64),
     /// Seconds that passed in the window, without the usual time of its stops: what it took at most.
     passed: f64,
-    /// Seconds that were taken off for its stops.
-    taken_off: f64,
     /// Counted blocks.
     blocks: f64,
-    /// Branches that a predictor which knows nothing of them mispredicts at most.
-    mispredicted: f64,
     /// The native share by the sparse window after it.
     share: Option<f64>,
 }
@@ -457,9 +450,7 @@ fn pairs<'w>(
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
                 passed: seconds.max(window.elapsed.seconds() - taken_off),
-                taken_off,
                 blocks,
-                mispredicted: work.mispredicted * instructions / work.instructions.max(1.0),
                 share,
             };
             pairs.push((work, pair));
@@ -476,17 +467,7 @@ impl Pair {
 
     /// Seconds of the window if counters took the most that they can.
     fn without_most(&self) -> f64 {
-        self.trained(self.without_counters(MOST_PER_COUNT, MOST_SHARE))
-    }
-
-    /// These seconds of a window, at least, with branch predictors that know its branches: in short ones they may know nothing,
-    /// like caches, and their stops may have taken twice the usual.
-    fn trained(&self, seconds: f64) -> f64 {
-        let others = match self.is_long() {
-            true => 0.0,
-            false => self.mispredicted * MISPREDICTED.high + self.taken_off,
-        };
-        (seconds - others).max(seconds / MOST)
+        self.without_counters(MOST_PER_COUNT, MOST_SHARE)
     }
 
     /// Whether the window lasted for longer than caches are cold.
@@ -496,8 +477,7 @@ impl Pair {
 
     /// Native seconds of the window where a share of its time is known to be native: what is likely, the most and the least.
     fn native_by(&self, share: NativeShare) -> [f64; 3] {
-        let seconds = |share: f64| self.counted.1 * share;
-        [seconds(share.best), seconds(share.high), self.trained(seconds(share.low))]
+        [share.best, share.high, share.low].map(|share| self.counted.1 * share)
     }
 
     /// The part of its counters' time that waits do not hide, 0 to 1.
@@ -531,9 +511,7 @@ impl Pair {
             traced: add(self.traced, other.traced),
             counted: add(self.counted, other.counted),
             passed: self.passed + other.passed,
-            taken_off: self.taken_off + other.taken_off,
             blocks: self.blocks + other.blocks,
-            mispredicted: self.mispredicted + other.mispredicted,
             place: self.place,
             share: None,
         }
