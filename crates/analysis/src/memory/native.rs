@@ -85,12 +85,6 @@ const MOST_SHARE: f64 = 0.7;
 const FEW: f64 = 0.02;
 /// Seconds that an instruction takes in code that waits for little.
 const PER_INSTRUCTION: f64 = 1e-9;
-/// Seconds: blocks that take longer than this hide a part of their counters.
-const HIDING: f64 = 5e-9;
-/// Share by which code that waits for memory may run faster with counters than without: random loads took 22.3 ns natively,
-/// 19.4 counted and 21.9 recorded (Xeon with 2 MB of L2, 80 million loads over 512 MB). There a window is no lower bound of the
-/// native time.
-const QUICKER: f64 = 1.0 / 7.0;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
 /// With more accesses per instruction a burst has repeated string instructions, or gathers.
@@ -465,40 +459,24 @@ impl Pair {
         self.counted.1 - (self.blocks * each).min(self.counted.1 * share)
     }
 
-    /// Seconds of the window if counters took the most that they can.
-    fn without_most(&self) -> f64 {
-        self.without_counters(MOST_PER_COUNT, MOST_SHARE)
-    }
-
     /// Whether the window lasted for longer than caches are cold.
     fn is_long(&self) -> bool {
         self.counted.1 >= COLD
     }
 
-    /// Native seconds of the window where a share of its time is known to be native: what is likely, the most and the least.
-    fn native_by(&self, share: NativeShare) -> [f64; 3] {
-        [share.best, share.high, share.low].map(|share| self.counted.1 * share)
-    }
-
-    /// The part of its counters' time that waits do not hide, 0 to 1.
-    fn shown(&self) -> f64 {
-        (HIDING * self.blocks / self.counted.1).min(1.0)
-    }
-
     /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
     fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
         let rate = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
-        let shown = self.shown();
-        let longer = self.passed / self.counted.1;
         let speed = match share {
-            Some(share) => {
-                let [best, low, high] = self.native_by(share).map(rate);
-                Speed { best, low: low / longer, high }
-            }
+            Some(share) => Speed {
+                best: rate(self.counted.1 * share.best),
+                low: rate(self.passed * share.high),
+                high: rate(self.counted.1 * share.low),
+            },
             None => Speed {
-                best: rate(self.without_counters(USUAL_PER_COUNT * shown, USUAL_SHARE)),
-                low: rate(self.passed) * (1.0 - QUICKER * (1.0 - shown)),
-                high: rate(self.without_most()),
+                best: rate(self.without_counters(USUAL_PER_COUNT, USUAL_SHARE)),
+                low: rate(self.passed),
+                high: rate(self.without_counters(MOST_PER_COUNT, MOST_SHARE)),
             },
         };
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
