@@ -16,7 +16,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::BurstId;
-use estimate::Bounds;
 use facts::{BurstFlavour, Evidence, Metric, decode_records};
 
 use super::Memory;
@@ -33,8 +32,6 @@ use estimate::interval::{Z_95, effective_count, wilson};
 
 /// Longer is no memory access, nanoseconds.
 const LONGEST: f64 = 20_000.0;
-/// Fewer beyond the second level do not show which share came from memory.
-const FEWEST_FAR: f64 = 20.0;
 /// A hit in the first level, nanoseconds, where the machine was not measured.
 const FIRST_LEVEL: f64 = 1.5;
 /// Fewer timed loads make no figure.
@@ -182,35 +179,6 @@ impl TimedLoads {
             (loads.iter().map(|one| one.nanos).sum::<f64>() / loads.len().max(1) as f64).max(0.0)
         };
         self.by_site.iter().map(|(site, loads)| (*site, mean(loads))).collect()
-    }
-
-    /// By site, the share of its loads beyond the second level that went to memory, where enough were timed: the measured
-    /// answer to what the model leaves open.
-    pub(super) fn hits_in_memory(&self, profile: &Profile<'_>) -> BTreeMap<SiteIndex, Bounds> {
-        let dram = profile.calibration();
-        let dram = dram.and_then(|found| found.dram_latency.as_ref()?.value);
-        let levels = (level_nanos(profile, 2), level_nanos(profile, 3), dram);
-        let (Some(l2), Some(l3), Some(dram)) = levels else { return BTreeMap::new() };
-        let beyond = |loads: &[Timed], from: f64, to: f64| {
-            let from = (from * to).sqrt();
-            loads
-                .iter()
-                .map(|one| self.timer_step.within(one.nanos, from, f64::INFINITY))
-                .sum::<WithinBounds>()
-        };
-        let share = |loads: &Vec<Timed>| {
-            let (far, farthest) = (beyond(loads, l2, l3), beyond(loads, l3, dram));
-            (far.best >= FEWEST_FAR).then(|| {
-                // Neighbours in time are alike: a quarter of them counts.
-                let between = |part: f64, all: f64| wilson((part / all).min(1.0), all / 4.0);
-                Bounds {
-                    best: (farthest.best / far.best).min(1.0),
-                    low: between(farthest.sure, far.possible).0,
-                    high: between(farthest.possible, far.sure.max(1.0)).1,
-                }
-            })
-        };
-        self.by_site.iter().filter_map(|(site, loads)| Some((*site, share(loads)?))).collect()
     }
 }
 

@@ -308,7 +308,7 @@ impl Replayed {
         if damaged > 0 {
             notes.push(format!("{damaged} records of bursts could not be read: they are left out"));
         }
-        let model = Model::new(&passed, sizes.levels(), &timed.hits_in_memory(profile));
+        let model = Model::new(&passed, sizes.levels());
         let (works, parts) = (works_by_site(&passed.bursts), works_by_part(&passed.bursts));
         let paces = Paces::read(profile, code, &passed.bursts);
         let mut replayed = Replayed {

@@ -1,8 +1,8 @@
 //! What the unknown outcomes of the cache model amount to.
 //!
 //! What for: expected lines fetched and written, with bounds, per burst and site. An access of unknown outcome missed with the
-//! probability of the same site's accesses whose outcome is known (`survival`). Where no access was observed deep enough, timed
-//! loads of an irregular site decide (`latency`), else the amount of data that its region uses (`footprint`).
+//! probability of the same site's accesses whose outcome is known (`survival`). Where no access was observed deep enough, the
+//! amount of data that its region uses decides (`footprint`).
 //! What not: rates.
 //!
 //! If the last level's sets filled up in bursts, their depths decide (`by_sets`); if bursts were too short for that, the times
@@ -40,8 +40,6 @@ struct Chances {
     llc: Survival,
     stlb: Survival,
     times: Survival,
-    /// Share of loads beyond the second level that, as timed, came from memory.
-    from_memory: Option<Bounds>,
     outcomes: SiteOutcomes,
 }
 
@@ -73,13 +71,8 @@ pub(crate) struct HitLevels {
 
 impl Model {
     /// From the pooled outcomes of all bursts.
-    pub(crate) fn new(
-        passed: &Passed,
-        levels: [Level; 3],
-        from_memory: &BTreeMap<SiteIndex, Bounds>,
-    ) -> Model {
-        let chances = |site: &SiteIndex, outcomes: &SiteOutcomes| Chances {
-            from_memory: from_memory.get(site).copied().filter(|_| is_irregular(outcomes)),
+    pub(crate) fn new(passed: &Passed, levels: [Level; 3]) -> Model {
+        let chances = |outcomes: &SiteOutcomes| Chances {
             l1: Survival::of(&outcomes.l1, levels[0].ways),
             l2: Survival::of(&outcomes.l2, levels[1].ways),
             llc: Survival::of(&outcomes.llc, levels[2].ways),
@@ -88,7 +81,7 @@ impl Model {
             outcomes: outcomes.clone(),
         };
         let mut model = Model {
-            sites: passed.sites.iter().map(|(site, one)| (*site, chances(site, one))).collect(),
+            sites: passed.sites.iter().map(|(site, one)| (*site, chances(one))).collect(),
             extents: extents(passed),
             levels,
             answers: IndexMap::default(),
@@ -172,7 +165,7 @@ impl Model {
 
     /// The chance that a touch of unknown outcome missed all levels, where they were not.
     fn by_times(&self, place: CodeRegion, chances: &Chances, firsts: &[(u8, u64)]) -> Bounds {
-        let open = self.open_at(place, chances, 2);
+        let open = self.open(place, 2);
         let all: u64 = firsts.iter().map(|(_, count)| count).sum();
         if all == 0 {
             return open;
@@ -184,22 +177,6 @@ impl Model {
                 .sum();
             sum / all as f64
         })
-    }
-
-    /// The chance that what no access of a site reached misses a level. Timed loads and the amount of data are two
-    /// opinions; where both are there, their middle, between the bounds of both.
-    fn open_at(&self, place: CodeRegion, chances: &Chances, level: usize) -> Bounds {
-        let known = self.extents.get(&place).is_some_and(Option::is_some);
-        let data = self.open(place, level);
-        match chances.from_memory.filter(|_| level == 2) {
-            Some(timed) if known => Bounds {
-                best: f64::midpoint(timed.best, data.best),
-                low: timed.low.min(data.low),
-                high: timed.high.max(data.high),
-            },
-            Some(timed) => timed,
-            None => data,
-        }
     }
 
     /// The chance that what no access reached misses a level, from the amount of data.
@@ -264,7 +241,7 @@ impl Model {
                 return Bounds::exactly(0.0);
             }
             let misses = tally.absent.misses as f64;
-            let open = self.open_at(place, chances, level);
+            let open = self.open(place, level);
             open.each(|open| ((misses + missed(tally, survival, open)) / of).min(1.0))
         };
         let one = ratio(&of.l1, &chances.l1, 0, executed);
@@ -328,15 +305,6 @@ fn by_sets(above: Bounds, chances: &Chances, unknown: &[(u8, u64)]) -> Bounds {
         .map(|(age, count)| chances.llc.miss(usize::from(*age), 1.0) * *count as f64)
         .sum();
     above.times(missed)
-}
-
-/// Whether the timing of its loads shows their native hit level: prefetchers run ahead of regular ones, the more
-/// so when each is fenced. Irregular accesses are mostly in another line than the time before, and not at the same
-/// distance as then.
-fn is_irregular(outcomes: &SiteOutcomes) -> bool {
-    let hits: u64 = outcomes.l1.hits.iter().sum();
-    let executed = outcomes.loads + outcomes.stores;
-    outcomes.regular * 4 < executed && hits * 2 < outcomes.l1.touches()
 }
 
 fn unknown(tally: &LevelTally) -> f64 {

@@ -42,8 +42,6 @@ pub(crate) struct SiteOutcomes {
     pub(crate) times: LevelTally,
     /// Number of followed lines that it was the first to store to, by the site that touched the line first.
     pub(crate) fetched_by: BTreeMap<SiteIndex, u64>,
-    /// Accesses that were as far from the one before as that from its own.
-    pub(crate) regular: u64,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
 }
@@ -67,7 +65,6 @@ impl SiteOutcomes {
         for (site, lines) in &other.fetched_by {
             *self.fetched_by.entry(*site).or_default() += lines;
         }
-        self.regular += other.regular;
         self.loads += other.loads;
         self.stores += other.stores;
     }
@@ -156,7 +153,6 @@ struct Walker<'a> {
     times: Times,
     /// By site, in this burst: first touches of followed lines by time.
     firsts: Vec<[u64; BINS]>,
-    last: Vec<Step>,
     number: usize,
     /// By site, once it was touched; by position, because every access looks here.
     outcomes: Vec<Option<Box<SiteOutcomes>>>,
@@ -237,7 +233,7 @@ impl Tool for Walker<'_> {
             work.most_mispredicted = (most * work.instructions).max(work.mispredicted);
         }
         let divides = self.simulated.divides();
-        let (outcomes, firsts, last) = (&mut self.outcomes, &mut self.firsts, &mut self.last);
+        let (outcomes, firsts) = (&mut self.outcomes, &mut self.firsts);
         self.simulated.take(|site, part, tally, pages| {
             outcomes[site.index()].get_or_insert_default().add(tally, pages);
             let place = self.places.of_site(site);
@@ -245,7 +241,6 @@ impl Tool for Walker<'_> {
             // Of blocks that overlap one may begin elsewhere.
             let Some(work) = works.get_mut(found.unwrap_or(0)) else { return };
             if work.sites.last().is_none_or(|before| before.site != site) {
-                last[site.index()] = Step::default();
                 let firsts = std::mem::replace(&mut firsts[site.index()], [0; BINS]);
                 let (firsts, parts) = (listed(&firsts), Vec::new());
                 work.sites.push(SiteWork { site, done: UnitWork::default(), firsts, parts });
@@ -288,7 +283,6 @@ impl<'a> Walker<'a> {
             chase: Chase::new(code.sites.len()),
             times: Times::default(),
             firsts: vec![[0; BINS]; code.sites.len()],
-            last: vec![Step::default(); code.sites.len()],
             number: 0,
             outcomes: vec![None; code.sites.len()],
             passed: Passed::default(),
@@ -358,7 +352,6 @@ impl<'a> Walker<'a> {
             let id = SiteId(site.index() as u32);
             let outcomes = self.outcomes[site.index()].get_or_insert_default();
             let firsts = &mut self.firsts[site.index()];
-            let last = &mut self.last[site.index()];
             let times = &mut self.times;
             let accesses = block.accesses.len() as u64;
             let simulated = &mut self.simulated;
@@ -381,7 +374,6 @@ impl<'a> Walker<'a> {
                         *outcomes.fetched_by.entry(first).or_default() += 1;
                     }
                 });
-                outcomes.regular += steady(last, start, stride, count);
                 let start = RemoteAddr(start);
                 let one = LoopAccess { start, stride, bytes, kind, site: id };
                 if loops && count == whole {
@@ -413,22 +405,6 @@ pub(super) fn began_in(
 fn function_of(profile: &Profile<'_>, code: &TracedCode, site: SiteIndex) -> FunctionId {
     let site = code.sites[site.index()];
     profile.stacks.compiled_at(site.instruction)
-}
-
-/// Where an access was last, and how far that was from the one before.
-#[derive(Clone, Copy, Debug, Default)]
-struct Step {
-    at: u64,
-    distance: i64,
-}
-
-/// How many of `count` accesses continue in the distance of those before.
-fn steady(last: &mut Step, start: u64, stride: i64, count: u64) -> u64 {
-    let distance = start.wrapping_sub(last.at).cast_signed();
-    let continues = u64::from(distance == last.distance);
-    let end = start.wrapping_add(stride.cast_unsigned().wrapping_mul(count - 1));
-    *last = Step { at: end, distance: if count > 1 { stride } else { distance } };
-    continues + (count - 1)
 }
 
 fn kind(kind: x86::Kind) -> Kind {
