@@ -6,9 +6,7 @@
 //! What not: rates.
 //!
 //! If the last level's sets filled up in bursts, their depths decide (`by_sets`); if bursts were too short for that, the times
-//! between touches (`by_times`). A fill with an unknown outcome in the last level was mostly unknown in the first two as well. So
-//! the probability of a miss is the product over the levels: of a fill's unknown touches, as many as were unknown in the level
-//! above count with that level's probability.
+//! between touches (`by_times`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -49,15 +47,7 @@ pub(crate) struct Model {
     extents: HashMap<CodeRegion, Option<Extent>>,
     levels: [Level; 3],
     /// What is asked again and again of a site in a place.
-    answers: IndexMap<(CodeRegion, SiteIndex), Answer>,
-}
-
-/// Of a site in a place.
-#[derive(Clone, Copy)]
-struct Answer {
-    /// See `reached_last`.
-    reached: Bounds,
-    levels: HitLevels,
+    answers: IndexMap<(CodeRegion, SiteIndex), HitLevels>,
 }
 
 /// Share of a site's accesses that hit in each level, 0 to 1. An access of two lines has the level of the further one.
@@ -92,11 +82,7 @@ impl Model {
         {
             if let Some(chances) = model.sites.get(&work.site) {
                 let key = (burst.place, work.site);
-                answers.entry(key).or_insert_with(|| {
-                    let reached = model.reached_last(burst.place, chances);
-                    let levels = model.levels_of(burst.place, chances, reached);
-                    Answer { reached, levels }
-                });
+                answers.entry(key).or_insert_with(|| model.levels_of(burst.place, chances));
             }
         }
         model.answers = answers;
@@ -145,19 +131,18 @@ impl Model {
         firsts: &[(u8, u64)],
     ) -> Bounds {
         let Some(chances) = self.sites.get(&site) else { return Bounds::default() };
-        let reached = self.answers.get(&(place, site)).map(|answer| answer.reached);
-        let reached = reached.unwrap_or_else(|| self.reached_last(place, chances));
-        self.lines_of((place, chances, reached), lines, firsts)
+        self.lines_of(place, chances, lines, firsts)
     }
 
     fn lines_of(
         &self,
-        (place, chances, reached): (CodeRegion, &Chances, Bounds),
+        place: CodeRegion,
+        chances: &Chances,
         lines: &BoundedCount,
         firsts: &[(u8, u64)],
     ) -> Bounds {
         if chances.llc.is_closed() {
-            return by_sets(reached, chances, &lines.unknown);
+            return by_sets(chances, &lines.unknown);
         }
         let unknown: u64 = lines.unknown.iter().map(|(_, count)| count).sum();
         self.by_times(place, chances, firsts).times(unknown as f64)
@@ -187,36 +172,6 @@ impl Model {
         }
     }
 
-    /// The chance that a touch of unknown outcome in the last level came there at all.
-    fn reached_last(&self, place: CodeRegion, chances: &Chances) -> Bounds {
-        let of = &chances.outcomes;
-        let first = self.passed_on(&of.l1, &chances.l1, self.open(place, 0));
-        let (n1, n2, n3) = (unknown(&of.l1), unknown(&of.l2), unknown(&of.llc));
-        let second = self.passed_on(&of.l2, &chances.l2, self.open(place, 1));
-        let then = |above: f64, mine: f64, before: f64, of: f64| {
-            if of <= 0.0 {
-                1.0
-            } else {
-                ((of - before).max(0.0) + mine * above * before.min(of)) / of
-            }
-        };
-        let chain = |first: f64, second: f64| then(then(1.0, first, n1, n2), second, n2, n3);
-        Bounds {
-            best: chain(first.best, second.best),
-            low: chain(first.low, second.low),
-            high: chain(first.high, second.high),
-        }
-    }
-
-    /// The mean chance that an unknown touch of a level missed there.
-    fn passed_on(&self, tally: &LevelTally, survival: &Survival, open: Bounds) -> Bounds {
-        let all = unknown(tally);
-        if all <= 0.0 {
-            return Bounds::exactly(1.0);
-        }
-        open.each(|open| missed(tally, survival, open) / all)
-    }
-
     /// The chance that an access of a site needs a page walk.
     pub(crate) fn walks(&self, site: SiteIndex) -> Bounds {
         let Some(chances) = self.sites.get(&site) else { return Bounds::default() };
@@ -229,10 +184,10 @@ impl Model {
 
     /// Hit levels of the accesses of a site, over all bursts.
     pub(crate) fn hit_levels(&self, place: CodeRegion, site: SiteIndex) -> HitLevels {
-        self.answers.get(&(place, site)).map(|answer| answer.levels).unwrap_or_default()
+        self.answers.get(&(place, site)).copied().unwrap_or_default()
     }
 
-    fn levels_of(&self, place: CodeRegion, chances: &Chances, reached: Bounds) -> HitLevels {
+    fn levels_of(&self, place: CodeRegion, chances: &Chances) -> HitLevels {
         let of = &chances.outcomes;
         // Of two lines of one access mostly one misses.
         let executed = (of.loads.max(of.stores).max(1) as f64).max(of.l1.absent.misses as f64);
@@ -254,7 +209,7 @@ impl Model {
         };
         let firsts = listed(&of.times.absent.unknown);
         let fills = BoundedCount::of(&of.llc.absent);
-        let dram = self.lines_of((place, chances, reached), &fills, &firsts);
+        let dram = self.lines_of(place, chances, &fills, &firsts);
         let dram = dram.plus(Bounds::exactly(fills.known as f64));
         let dram = dram.times(1.0 / executed);
         let three = Bounds {
@@ -297,18 +252,11 @@ fn extents(passed: &Passed) -> HashMap<CodeRegion, Option<Extent>> {
     extents
 }
 
-/// Misses among touches of unknown outcome, where the last level's sets were seen full; `above` is the chance that they came
-/// there at all.
-fn by_sets(above: Bounds, chances: &Chances, unknown: &[(u8, u64)]) -> Bounds {
-    let missed: f64 = unknown
-        .iter()
-        .map(|(age, count)| chances.llc.miss(usize::from(*age), 1.0) * *count as f64)
-        .sum();
-    above.times(missed)
-}
-
-fn unknown(tally: &LevelTally) -> f64 {
-    tally.absent.unknown.iter().sum::<u64>() as f64
+/// Misses among touches of unknown outcome, where the last level's sets were seen full.
+fn by_sets(chances: &Chances, unknown: &[(u8, u64)]) -> Bounds {
+    let ages = unknown.iter();
+    let missed = ages.map(|(age, count)| chances.llc.miss(usize::from(*age), 1.0) * *count as f64);
+    Bounds::exactly(missed.sum())
 }
 
 /// Expected misses among the unknown touches.
