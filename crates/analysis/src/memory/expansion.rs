@@ -5,9 +5,9 @@
 //! observations represent which time (`strata`).
 //!
 //! ```text
-//! observation i of stratum h represents  c_i = w_i T_h / S_h            T_h: CPU time of the stratum
-//! and in replicate r                     c_i (1 + t_hr) (1 + d_ir - D_hr)   S_h: sum over its observations of w_i s_i
-//!                                        D_hr = sum of d_ir w_i s_i / S_h   w_i: weight, s_i: native seconds
+//! observation i of stratum h represents  c = T_h / S_h                  T_h: CPU time of the stratum
+//! and in replicate r                     c (1 + t_hr) (1 + d_ir - D_hr)  S_h: sum over its observations of s_i
+//!                                        D_hr = sum of d_ir s_i / S_h    s_i: native seconds
 //! ```
 //! Native seconds s are uncertain themselves (`native::Speed`): in a replicate S_h has those that it draws, all of a region at the
 //! same fraction between their ends. t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in
@@ -140,15 +140,14 @@ impl Expansion {
         Expansion { factors: vec![None; chances.place.len()], chances, bursts: bursts as u64 }
     }
 
-    /// Adds a stratum; `weighted` is the weight of a look, and that times its native seconds.
+    /// Adds a stratum; `native` is the seconds of a look.
     pub(super) fn add(
         &mut self,
         stratum: &Stratum<'_>,
         lots: &mut Lots,
-        weighted: impl Fn(usize) -> (f64, f64),
+        native: impl Fn(usize) -> f64,
     ) {
-        let all: f64 =
-            stratum.observations.iter().map(|observation| weighted(*observation).1).sum();
+        let all: f64 = stratum.observations.iter().map(|observation| native(*observation)).sum();
         if all <= 0.0 || stratum.seconds <= 0.0 {
             return;
         }
@@ -156,7 +155,7 @@ impl Expansion {
         let scatter = self.scatter(stratum.observations, tails);
         let (mut mean, mut longer) = (vec![0.0; REPLICATES], vec![0.0; REPLICATES]);
         for (observation, scatter) in stratum.observations.iter().zip(&scatter) {
-            let part = weighted(*observation).1 / all;
+            let part = native(*observation) / all;
             mean.iter_mut().zip(scatter).for_each(|(sum, one)| *sum += part * one);
             let times = longer.iter_mut().enumerate();
             times.for_each(|(at, sum)| *sum += part * self.chances.time(*observation, at));
@@ -164,8 +163,8 @@ impl Expansion {
         let own = if stratum.observations.len() == 1 { SINGLE.value } else { 0.0 };
         let relative = (stratum.scatter / 1.96).hypot(own);
         let time: Vec<f64> = time.iter().map(|z| (1.0 + relative * z).max(0.0)).collect();
+        let point = stratum.seconds / all;
         for (observation, scatter) in stratum.observations.iter().zip(&scatter) {
-            let point = weighted(*observation).0 * stratum.seconds / all;
             let replicates = (0..REPLICATES)
                 .map(|at| point * time[at] / longer[at] * (1.0 + scatter[at] - mean[at]));
             self.stand(*observation, point, replicates);
@@ -351,7 +350,7 @@ mod tests {
         let mut expansion = Expansion::new(Arc::new(chances), observations);
         let all: Vec<usize> = (0..observations).collect();
         let stratum = Stratum { seed: 1, seconds, scatter: 0.0, observations: &all };
-        expansion.add(&stratum, &mut Lots::default(), |_| (1.0, 1e-3));
+        expansion.add(&stratum, &mut Lots::default(), |_| 1e-3);
         expansion
     }
 

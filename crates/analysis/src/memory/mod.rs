@@ -28,7 +28,6 @@ mod levels;
 mod main_object;
 mod model;
 mod native;
-mod observations;
 mod parts;
 mod pass;
 mod predictors;
@@ -64,10 +63,9 @@ use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::Model;
 use self::native::{Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
-use self::observations::observations;
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
-use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Strata};
+use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
 use self::unrecorded::Unrecorded;
 use self::work::{
     BurstWork, SiteWork, UnitWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
@@ -277,8 +275,14 @@ impl Replayed {
         });
         let works = works(profile, &passed.bursts);
         let parts = native_parts(&passed.bursts, &works, &speeds, &places);
-        let observations = observations(profile.recording, &places, &passed.bursts, &parts);
-        let strata = Strata::new(profile, Arc::new(places), observations);
+        let observations = passed.bursts.iter().zip(parts).map(|(work, part)| Observation {
+            burst: work.burst,
+            time: bursts[work.burst].time,
+            place: work.place,
+            seconds: part.seconds,
+            speed: part.speed,
+        });
+        let strata = Strata::new(profile, Arc::new(places), observations.collect());
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(

@@ -36,12 +36,14 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::counters::{NativeShare, NativeShares, native_share};
-use super::strata::SHORTEST;
 use super::work::BurstWork;
 use crate::traced::{TracedCode, pieces_by_burst};
 use estimate::interval::mean_and_half;
 use estimate::parameters::SPEED_OFF;
 use estimate::student::quantile_95;
+
+/// Seconds: a burst that left our code at once says little.
+const SHORTEST: f64 = 1e-6;
 
 /// Lower bound of a burst's time outside loops with a pace: this share of what its instructions there would take at the burst's
 /// mean. Both times have errors of some percent, and their difference may be small.

@@ -5,8 +5,6 @@
 //! many and bursts few, so this is more accurate than bursts alone, and functions without a burst show up as time of which
 //! nothing is known. In a loop with a pace, a burst's seconds are its iterations divided by the pace; so the loop's total is that
 //! of its iterations, each as in bursts.
-//! Bursts begin at random moments, but many end at a number of records: in fast code they are short. So each counts for the same
-//! time, however long it was; in a loop with a pace, each iteration counts alike.
 //! What not: the amounts of a burst; totals and their scatter (`expansion`).
 //!
 //! Source: W. G. Cochran, "Sampling Techniques" (3rd ed., Wiley 1977), 5.2 (stratified totals), 6.10 (separate ratio estimate).
@@ -39,11 +37,6 @@ pub(crate) const FEWEST_IN_ALL: usize = 3;
 const UNSEEN: usize = 0;
 /// Up to this share of CPU time in functions without a burst, these are not mentioned.
 pub(crate) const FEW_UNSEEN: f64 = 0.05;
-/// Seconds that a burst counts for, so that its weight is comparable with that of loops with a pace, in which longer
-/// bursts count for more.
-const EVEN: f64 = 100e-6;
-/// Seconds: a burst that left our code at once says little.
-pub(super) const SHORTEST: f64 = 1e-6;
 /// Number of bursts that represent a moment: the nearest in time.
 const NEAREST: usize = 7;
 
@@ -60,8 +53,6 @@ pub(crate) struct Observation {
     pub(crate) seconds: f64,
     /// How these are uncertain.
     pub(crate) speed: Speed,
-    /// The same of all that the burst did, in whatever places.
-    pub(crate) of_burst: f64,
 }
 
 /// CPU time of one stratum.
@@ -367,7 +358,7 @@ impl Strata {
             let observations = self.speaking_for(stratum);
             let part =
                 Stratum { seed: stratum as u64, seconds: share.seconds, scatter, observations };
-            expansion.add(&part, &mut lots, |observation| self.weighted(observation));
+            expansion.add(&part, &mut lots, |observation| self.seconds_of(observation));
         }
         expansion
     }
@@ -392,9 +383,7 @@ impl Strata {
         let seconds =
             observations.iter().map(|observation| self.observations[*observation].seconds).sum();
         let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, observations };
-        expansion.add(&part, &mut Lots::default(), |observation| {
-            (1.0, self.observations[observation].seconds)
-        });
+        expansion.add(&part, &mut Lots::default(), |observation| self.seconds_of(observation));
         expansion
     }
 
@@ -404,11 +393,10 @@ impl Strata {
         let mut sums: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let mut seen = RegionWeights::new();
         for observation in &self.in_order {
-            let (place, (weight, weighted)) =
-                (self.observations[*observation].place, self.weighted(*observation));
-            if weighted > 0.0 {
-                *sums.entry(place).or_default() += weighted;
-                seen.entry(place).or_default().push((*observation, weight));
+            let Observation { place, seconds, .. } = self.observations[*observation];
+            if seconds > 0.0 {
+                *sums.entry(place).or_default() += seconds;
+                seen.entry(place).or_default().push((*observation, 1.0));
             }
         }
         for (place, observations) in &mut seen {
@@ -431,18 +419,7 @@ impl Strata {
     fn add_mean(&self, expansion: &mut Expansion, seconds: f64) {
         let (seed, observations) = (UNSEEN as u64, self.in_order.as_slice());
         let part = Stratum { seed, seconds, scatter: 0.0, observations };
-        expansion.add(&part, &mut Lots::default(), |observation| self.weighted(observation));
-    }
-
-    /// Weight of an observation in its region: 1 in a loop with a pace, else the inverse of its burst's time. And the weight
-    /// times its seconds.
-    fn weighted(&self, observation: usize) -> (f64, f64) {
-        let of = &self.observations[observation];
-        let weight = match self.places.paced(of.place) {
-            Some(_) => 1.0,
-            None => EVEN / of.of_burst.max(SHORTEST),
-        };
-        (weight, weight * of.seconds)
+        expansion.add(&part, &mut Lots::default(), |observation| self.seconds_of(observation));
     }
 
     /// Expansions per bin of time, with the seconds of code that no burst saw. Looks near in time speak for a bin, and for that code
@@ -488,7 +465,7 @@ impl Strata {
                 let scatter = self.scatter(stratum, share, samples, false);
                 let (seed, seconds) = (stratum as u64, share.seconds);
                 let part = Stratum { seed, seconds, scatter, observations: &observations };
-                expansion.add(&part, &mut lots, |observation| self.weighted(observation));
+                expansion.add(&part, &mut lots, |observation| self.seconds_of(observation));
             }
             each(&expansion, shares[UNSEEN].seconds);
         }
