@@ -3,19 +3,12 @@
 //! The pace is the sum of iterations over the sum of CPU time. Its interval comes from batches of pairs in order of time (batch
 //! means: Law, Simulation Modeling and Analysis, 9.5.3), because the machine's speed changes slowly and neighbours resemble each
 //! other. The part of the loop's time that lies in pairs is known exactly, so only the rest is uncertain (finite population
-//! correction: Cochran, Sampling Techniques, 2.6). To that comes the delay of the timer's interrupt at the two ends of each chain
-//! of pairs.
-//!
-//! Pairs alone leave out the beginning and the end of each run, which matters more the shorter it is, and a run is often slower
-//! there (caches are cold, pages are new). So runs that last some samples count from end to end (`runs`), and samples elsewhere
-//! show how much of the time between two runs was spent elsewhere.
+//! correction: Cochran, Sampling Techniques, 2.6).
 //! What not: which samples are a pair (`pairs`).
 
 use base::Nanos;
 
-use super::pairs::{Found, LONG, Pair, Restart};
-use super::runs::Runs;
-use estimate::interval::Z_95;
+use super::pairs::{Found, Pair};
 use estimate::student::quantile_95;
 
 /// Fewer pairs are none: ten batches need one each.
@@ -23,9 +16,6 @@ const LEAST_PAIRS: usize = 10;
 
 /// So many batches: enough for their scatter to be known, few enough for each to be longer than what neighbours share.
 const MOST_BATCHES: usize = 20;
-
-/// How late a timer's interrupt may be, seconds: 1 to 5 us were measured (`docs/decisions`); as a standard deviation.
-const LATE: f64 = 2.5e-6;
 
 /// Where runs of a loop cannot be distinguished, and more than this share of pairs goes backwards, an advance may hide one.
 const MOST_BACKWARDS: f64 = 0.35;
@@ -47,6 +37,10 @@ pub(super) const NOT_READ: &str = "no register moves by the same amount in every
 /// Why one whose time is not known has none.
 pub(super) const SCATTER: &str =
     "the advances between samples scatter so much that further runs may be hidden";
+
+/// Why one whose runs the registers do not tell apart has none.
+const LOOK_ALIKE: &str =
+    "its runs are shorter than the time between two samples and cannot be distinguished";
 
 /// A half-width of more than this share of the pace says nothing: the figure is absent instead.
 pub(super) const TOO_WIDE: f64 = 0.5;
@@ -81,9 +75,9 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
             "its thread waits more often than samples come, and each wait ends a run of it",
         );
     }
-    let Used { pairs, restarts, outside, unsure } = usable(found, cpu_time)?;
+    let pairs = one_run(found)?;
     if pairs.len() < LEAST_PAIRS {
-        return Err(match (found.pairs.len() + found.restarts.len(), found.other_runs) {
+        return Err(match (found.pairs.len() + found.restarts, found.other_runs) {
             (0, 0) => NOT_READ,
             (few, others) if others as usize > few => {
                 "its runs are shorter than the time between two samples"
@@ -91,8 +85,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
             _ => "too few samples lie in the same run of it",
         });
     }
-    let others = found.restarts.len().saturating_sub(restarts);
-    if others as f64 > MOST_OTHERS * pairs.len() as f64 {
+    if found.restarts as f64 > MOST_OTHERS * pairs.len() as f64 {
         return Err("most of its runs are shorter than the time between two samples");
     }
     let iterations: f64 = pairs.iter().map(|pair| pair.iterations).sum();
@@ -107,12 +100,8 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let is_exact = found.interrupted as f64 <= INTERRUPTED * pairs.len() as f64;
     let seen = if is_exact { seconds / cpu_time.max(seconds) } else { 0.0 };
     let unseen = 1.0 - seen;
-    let batch_half = quantile_95(freedom) * (variance * unseen).sqrt() / seconds;
-    let chains = pairs.iter().filter(|pair| !pair.linked).count().saturating_sub(restarts);
-    let late_half = Z_95 * LATE * (2.0 * chains.max(1) as f64).sqrt() * rate / seconds;
-    let outside_half = Z_95 * outside * rate / seconds;
-    let half = batch_half.hypot(late_half).hypot(outside_half).hypot(Z_95 * unsure / seconds);
-    let counted = if is_exact { None } else { counted(found, &pairs, restarts) };
+    let half = quantile_95(freedom) * (variance * unseen).sqrt() / seconds;
+    let counted = if is_exact { None } else { counted(found, &pairs) };
     let pace = Pace { rate, half, pairs: pairs.len(), seconds, counted };
     if !pace.is_rate() && counted.is_none() {
         return Err(SCATTER);
@@ -131,10 +120,7 @@ fn batched(residues: &[f64]) -> (f64, f64) {
 
 /// Iterations of a loop in all, by those from one of its samples to the next. Time has no part in this: of a thread that others
 /// interrupt, it is a mean, but its registers tell all iterations in between. With half of the interval, as a part of it.
-fn counted(found: &Found, pairs: &[Pair], restarts: usize) -> Option<(f64, f64)> {
-    if restarts > 0 {
-        return None;
-    }
+fn counted(found: &Found, pairs: &[Pair]) -> Option<(f64, f64)> {
     let between = pairs.iter().map(|pair| pair.iterations);
     let between: Vec<f64> =
         between.chain(found.around_bursts.iter().map(|(iterations, _)| *iterations)).collect();
@@ -147,83 +133,29 @@ fn counted(found: &Found, pairs: &[Pair], restarts: usize) -> Option<(f64, f64)>
     (half <= TOO_WIDE).then_some((mean * samples, half))
 }
 
-/// What counts.
-struct Used {
-    /// In order of time, around restarts too.
-    pairs: Vec<Pair>,
-    /// How many of them are around restarts.
-    restarts: usize,
-    /// Standard error of the time spent elsewhere in them, seconds.
-    outside: f64,
-    /// Standard error of their iterations.
-    unsure: f64,
-}
-
-/// The pairs that hide no other run, and those around restarts of runs whose length is known.
-fn usable(found: &Found, cpu_time: f64) -> Result<Used, &'static str> {
-    let fastest = found.pairs.iter().map(|pair| pair.iterations / pair.seconds).fold(0.0, f64::max);
-    let longest = found.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
-    let period = cpu_time / found.samples.max(1) as f64;
-    let runs = Runs::new(found);
-    let is_even = |group: usize| runs.is_even(group);
-    let (through, ends): (Vec<&Restart>, Vec<&Restart>) =
-        found.restarts.iter().partition(|one| is_even(one.pair.group) && is_even(one.to.0));
-    let backwards: Vec<(usize, f64)> = ends
-        .iter()
-        .filter(|one| one.outside.1 == 0 && one.to.0 == one.pair.group)
-        .map(|one| (one.pair.group, one.pair.from))
-        .collect();
-    let uneven = found.pairs.iter().filter(|pair| !is_even(pair.group)).copied().collect();
-    let mut pairs = one_run(uneven, &backwards, found, fastest, longest)?;
-    // Their duration decides which pairs count, not their advance: that would select for a pace.
-    let short = |pair: &&Pair| pair.seconds <= LONG * period;
-    pairs.extend(found.pairs.iter().filter(|pair| is_even(pair.group)).filter(short));
-    let (mut outside, mut restarts) = (0, 0);
-    let through: Vec<&Restart> = through.into_iter().filter(|one| one.whole).collect();
-    for one in &through {
-        let Some(iterations) = runs.across(one) else { continue };
-        let seconds = one.pair.seconds - one.outside.0;
-        pairs.push(Pair { iterations, seconds, ..one.pair });
-        outside += one.outside.1;
-        restarts += 1;
-    }
-    let unsure = runs.error(through.into_iter());
-    pairs.sort_by_key(|pair| pair.time);
-    // Samples elsewhere come as they like: their number scatters by its root; and one that was missed may have come.
-    let outside = if restarts > 0 { (outside as f64 + 1.0).sqrt() * period } else { 0.0 };
-    Ok(Used { pairs, restarts, outside, unsure })
-}
-
-/// Pairs that hide no other run. Where the registers do not tell runs apart, those that begin so near to the furthest
-/// place seen that the run may have ended meanwhile are left out, however they ended: which pairs count must not depend on
-/// how far they came.
-fn one_run(
-    pairs: Vec<Pair>,
-    backwards: &[(usize, f64)],
-    found: &Found,
-    fastest: f64,
-    longest: f64,
-) -> Result<Vec<Pair>, &'static str> {
+/// Pairs that hide no other run, in order of time. Where the registers do not tell runs apart, those that begin so near to the
+/// furthest place seen that the run may have ended meanwhile are left out, however they ended: which pairs count must not depend
+/// on how far they came.
+fn one_run(found: &Found) -> Result<Vec<Pair>, &'static str> {
+    let Found { pairs, backwards, .. } = found;
+    let mut kept = pairs.clone();
+    kept.sort_by_key(|pair| pair.time);
     if backwards.is_empty() {
-        return Ok(pairs);
+        return Ok(kept);
     }
-    let all = pairs.len() + backwards.len();
-    if backwards.len() as f64 > MOST_BACKWARDS * all as f64 {
-        return Err(
-            "its runs are shorter than the time between two samples and cannot be distinguished",
-        );
+    if backwards.len() as f64 > MOST_BACKWARDS * (pairs.len() + backwards.len()) as f64 {
+        return Err(LOOK_ALIKE);
     }
+    let fastest = pairs.iter().map(|pair| pair.iterations / pair.seconds).fold(0.0, f64::max);
+    let longest = pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
     let far = |group: usize, from: f64, seconds: f64| {
-        let furthest = found.reach.get(&group).map_or(from, |reach| reach.furthest);
+        let furthest = found.furthest.get(&group).copied().unwrap_or(from);
         from + fastest * seconds <= furthest
     };
-    let kept: Vec<Pair> =
-        pairs.into_iter().filter(|pair| far(pair.group, pair.from, pair.seconds)).collect();
+    kept.retain(|pair| far(pair.group, pair.from, pair.seconds));
     let stray = backwards.iter().filter(|(group, from)| far(*group, *from, longest)).count();
     if stray as f64 > STRAY * (kept.len() + stray) as f64 {
-        return Err(
-            "its runs are shorter than the time between two samples and cannot be distinguished",
-        );
+        return Err(LOOK_ALIKE);
     }
     Ok(kept)
 }
@@ -235,17 +167,10 @@ pub(super) fn seconds(time: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pairs::Reach;
     use super::*;
 
     fn pair(number: u64, iterations: f64, from: f64) -> Pair {
-        let linked = number > 0;
-        Pair { time: Nanos(number), iterations, seconds: 1e-3, from, group: 0, linked }
-    }
-
-    fn restart(number: u64, from: f64, to: f64) -> Restart {
-        let pair = Pair { linked: true, ..pair(number, 0.0, from) };
-        Restart { pair, to: (0, to), outside: (0.0, 0), whole: true }
+        Pair { time: Nanos(number), iterations, seconds: 1e-3, from, group: 0 }
     }
 
     #[test]
@@ -267,33 +192,29 @@ mod tests {
     #[test]
     fn runs_that_nothing_tells_apart_count_up_to_where_they_may_end() {
         // A run has 10,000 iterations, a pair 1000 to 1500 of them; what begins behind 8500 may hide the next run.
-        let reach = Reach { nearest: 0.0, furthest: 10_000.0 };
-        let mut found = Found { reach: [(0, reach)].into(), samples: 300, ..Found::default() };
+        let furthest = [(0, 10_000.0)].into();
+        let mut found = Found { furthest, samples: 300, ..Found::default() };
         for number in 0..300 {
             let from = (number * 337 % 10_000) as f64;
             let went = if number % 2 == 0 { 1000.0 } else { 1500.0 };
             if from + went < 10_000.0 {
                 found.pairs.push(pair(number, went, from));
             } else {
-                found.restarts.push(restart(number, from, from + went - 10_000.0));
+                found.backwards.push((0, from));
             }
         }
         let pace = pace(&found, 0.3).unwrap();
         assert!((pace.rate / 1.25e6 - 1.0).abs() < 0.02, "{pace:?}");
         // Where as many go back as forth, the direction is unknown.
-        found
-            .restarts
-            .extend((0..300).map(|number| restart(number, number as f64, number as f64 - 1.0)));
+        found.backwards.extend((0..300).map(|number| (0, f64::from(number))));
         assert!(super::pace(&found, 0.3).is_err());
     }
 
     /// Of three runs, each with other bounds, one is so slow that it has two samples. Its pace is not that of the others.
     #[test]
     fn pairs_of_slow_runs_alone_are_no_pace() {
-        let with = |others: u64| {
+        let with = |restarts| {
             let pairs = (0..100).map(|number| pair(number, 1000.0, 0.0)).collect();
-            let other = |number| Restart { to: (1, 500.0), ..restart(number, 0.0, 500.0) };
-            let restarts = (0..others).map(other).collect();
             pace(&Found { pairs, restarts, ..Found::default() }, 1.0)
         };
         assert!(with(200).is_ok());

@@ -11,7 +11,6 @@ mod code;
 mod estimate;
 mod odometers;
 mod pairs;
-mod runs;
 mod stacks;
 mod trip_counts;
 mod undisturbed;

@@ -1,5 +1,4 @@
-//! Pairs of samples of one thread in one run of a loop: how many iterations lie between them, in how much CPU time. And pairs
-//! around the end of a run and the start of the next.
+//! Pairs of samples of one thread in one run of a loop: how many iterations lie between them, in how much CPU time.
 //!
 //! No pair are: samples in different runs, which values that stay constant within a run distinguish (bounds, bases, the stack
 //! pointer, counters of enclosing loops, also of callers where they are in callee-saved registers); samples whose registers
@@ -18,8 +17,8 @@ use super::estimate::seconds;
 use super::stacks::{Met, Stacks};
 use super::trip_counts::{Kind, Link, TripCounts};
 
-/// A gap of more sampling periods than this may hide a whole run between two.
-pub(super) const LONG: f64 = 2.0;
+/// A sample that represents more sampling periods than this is of the slow clock.
+const LONG: f64 = 2.0;
 
 /// By this part of a period a timer may be late.
 const LATE: u64 = 20;
@@ -41,39 +40,20 @@ pub(super) struct Pair {
     pub from: f64,
     /// What stays, and what was read, as a number.
     pub group: usize,
-    /// Whether the pair before it ends where this begins.
-    pub linked: bool,
-}
-
-/// Two samples, in one run and in a later one of the same kind.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Restart {
-    /// The first of the two; its `iterations` are not known yet.
-    pub pair: Pair,
-    /// Group and place of the second.
-    pub to: (usize, f64),
-    /// CPU time of samples outside of the loop between them, in seconds, and how many.
-    pub outside: (f64, u64),
-    /// No gap between samples in between was so long that it may hide a whole run.
-    pub whole: bool,
-}
-
-/// How far apart a kind of run was seen.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Reach {
-    pub nearest: f64,
-    pub furthest: f64,
 }
 
 /// What was found of one loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub pairs: Vec<Pair>,
-    pub restarts: Vec<Restart>,
+    /// Pairs in one run and in a later one.
+    pub restarts: usize,
+    /// Group and first place of those that the registers do not tell apart, with no sample outside of the loop between them.
+    pub backwards: Vec<(usize, f64)>,
     /// In one run too, but with a burst between them: iterations and seconds.
     pub around_bursts: Vec<(f64, f64)>,
-    /// Of each group.
-    pub reach: HashMap<usize, Reach>,
+    /// The furthest place of each group.
+    pub furthest: HashMap<usize, f64>,
     /// Pairs whose registers disagree.
     pub disagreeing: u64,
     /// Pairs of different runs.
@@ -102,10 +82,8 @@ struct Last {
     time: Nanos,
     /// Its place among the thread's samples.
     at: Option<usize>,
-    linked: bool,
-    /// The thread's time outside of the loop until then, and its long gaps.
-    outside: (f64, u64),
-    long_gaps: u64,
+    /// The thread's samples outside of the loop until then.
+    outside: u64,
 }
 
 /// A clock sample without registers.
@@ -158,10 +136,8 @@ pub(super) fn find(
             period: Nanos(recording.run.collector.sampling_period_ns),
             plain: plain.remove(&thread).unwrap_or_default(),
             next: 0,
-            spent: (0.0, 0),
+            seen: 0,
             inside: BTreeMap::new(),
-            long_gaps: 0,
-            before: None,
         };
         for piece in pieces {
             let mut seen: Option<SampledFrames> = None;
@@ -218,11 +194,9 @@ struct Walk<'a, 's, 'r> {
     /// Samples, and which is the next.
     plain: Vec<Plain>,
     next: usize,
-    /// CPU time so far and samples, of all, and inside of each loop.
-    spent: (f64, u64),
-    inside: BTreeMap<LoopId, (f64, u64)>,
-    long_gaps: u64,
-    before: Option<(Nanos, Option<Nanos>)>,
+    /// Samples so far, of all, and inside of each loop.
+    seen: u64,
+    inside: BTreeMap<LoopId, u64>,
 }
 
 impl Walk<'_, '_, '_> {
@@ -231,7 +205,7 @@ impl Walk<'_, '_, '_> {
             self.plain.get(self.next).copied().filter(|one| one.time < seen.time)
         {
             self.next += 1;
-            self.pass(plain.time, None, plain.weight, Some(plain), &[]);
+            self.pass(Some(plain), &[]);
         }
         let plain = self.plain.get(self.next).copied().filter(|one| one.time == seen.time);
         self.next += usize::from(plain.is_some());
@@ -246,7 +220,7 @@ impl Walk<'_, '_, '_> {
         seen.snapshots = snapshots.map(as_met).collect();
         let sampled: Vec<LoopId> = seen.snapshots.keys().copied().collect();
         let weight = plain.map_or(self.period, |plain| plain.weight);
-        self.pass(seen.time, seen.cpu_time, weight, plain, &sampled);
+        self.pass(plain, &sampled);
         let in_burst = overlaps(self.bursts, seen.time, seen.time);
         if let Some(stack) = plain.and_then(|plain| plain.stack).filter(|_| !in_burst) {
             self.count_trips(stack, &seen.snapshots);
@@ -258,11 +232,9 @@ impl Walk<'_, '_, '_> {
             if snapshot.moves.is_empty() || in_burst {
                 continue;
             }
-            let inside = self.inside.get(&one).copied().unwrap_or_default();
-            let outside = (self.spent.0 - inside.0, self.spent.1 - inside.1);
-            let long_gaps = self.long_gaps;
+            let outside = self.seen - self.inside.get(&one).copied().unwrap_or_default();
             let (time, cpu_time) = (seen.time, seen.cpu_time);
-            let mut now = Last { snapshot, cpu_time, time, at, linked: false, outside, long_gaps };
+            let now = Last { snapshot, cpu_time, time, at, outside };
             if let Some(last) = self.last.get(&one) {
                 let used = self.used(last, &now);
                 let around = overlaps(self.bursts, last.time, time);
@@ -276,8 +248,8 @@ impl Walk<'_, '_, '_> {
                 known.waits += u64::from(waited);
                 known.interrupted += u64::from(used.is_some_and(is_interrupted) && !around);
                 if let Some(used) = used.filter(|used| used.0 > 0 && !waited) {
-                    now.linked = known.pair(self.thread, last, &now, (used, around));
-                    known.in_callers += u64::from(caller && now.linked);
+                    let is_pair = known.pair(self.thread, last, &now, (used, around));
+                    known.in_callers += u64::from(caller && is_pair);
                 }
             }
             self.last.insert(one, now);
@@ -323,24 +295,10 @@ impl Walk<'_, '_, '_> {
         Some((Kind::Alike(self.thread, bounds, terms.clone()), moving.place()))
     }
 
-    /// A sample's time goes to the loops that it lies in: by its stack, and where that is cut off, by its registers and
+    /// A sample counts for the loops that it lies in: by its stack, and where that is cut off, by its registers and
     /// those that may have been left for a callee.
-    fn pass(
-        &mut self,
-        time: Nanos,
-        cpu_time: Option<Nanos>,
-        weight: Nanos,
-        plain: Option<Plain>,
-        sampled: &[LoopId],
-    ) {
-        let gap = self.before.map(|(before, before_cpu)| match (before_cpu, cpu_time) {
-            (Some(before_cpu), Some(now)) => (now - before_cpu).min(time - before),
-            _ => time - before,
-        });
-        self.before = Some((time, cpu_time));
-        self.long_gaps +=
-            u64::from(gap.is_some_and(|gap| seconds(gap) > LONG * seconds(self.period)));
-        self.spent = (self.spent.0 + seconds(weight), self.spent.1 + 1);
+    fn pass(&mut self, plain: Option<Plain>, sampled: &[LoopId]) {
+        self.seen += 1;
         let stack = plain.and_then(|plain| plain.stack).map(|stack| self.stacks.around(stack));
         let mut inside: Vec<LoopId> = sampled.to_vec();
         let around = stack.as_ref().map_or(&[][..], |stack| &stack.loops);
@@ -355,8 +313,7 @@ impl Walk<'_, '_, '_> {
         inside.sort_unstable();
         inside.dedup();
         for one in inside {
-            let time = self.inside.entry(one).or_default();
-            *time = (time.0 + seconds(weight), time.1 + 1);
+            *self.inside.entry(one).or_default() += 1;
         }
     }
 
@@ -462,20 +419,21 @@ impl Found {
         let group = self.group(thread, before, terms);
         let to_group = self.group(thread, after, terms);
         let place = from.place();
-        let outside = (now.outside.0 - last.outside.0, now.outside.1 - last.outside.1);
-        let one_run = one_kind && iterations >= 0 && outside.1 == 0;
+        let stays = now.outside == last.outside;
+        let one_run = one_kind && iterations >= 0 && stays;
         let iterations = iterations as f64;
         let end = if one_run { place + iterations } else { to.place() };
-        self.reach(group, place);
-        self.reach(to_group, end);
-        let (time, seconds, linked) = (now.time, seconds(used), last.linked);
-        let pair = Pair { time, iterations, seconds, from: place, group, linked };
+        for (group, place) in [(group, place), (to_group, end)] {
+            let furthest = self.furthest.entry(group).or_insert(place);
+            *furthest = furthest.max(place);
+        }
         if one_run {
             *self.carriers.entry(to.carrier).or_default() += 1;
-            self.pairs.push(pair);
+            let (time, seconds) = (now.time, seconds(used));
+            self.pairs.push(Pair { time, iterations, seconds, from: place, group });
         } else if known {
-            let whole = now.long_gaps == last.long_gaps;
-            self.restarts.push(Restart { pair, to: (to_group, end), outside, whole });
+            self.restarts += 1;
+            self.backwards.extend((stays && to_group == group).then_some((group, place)));
         }
         one_run
     }
@@ -484,12 +442,5 @@ impl Found {
         let values = snapshot.stays.iter().map(|(key, held)| (key.clone(), *held)).collect();
         let number = self.groups.len();
         *self.groups.entry((thread.pid, thread.tid, values, terms.clone())).or_insert(number)
-    }
-
-    fn reach(&mut self, group: usize, position: f64) {
-        let known = Reach { nearest: position, furthest: position };
-        let reach = self.reach.entry(group).or_insert(known);
-        reach.nearest = reach.nearest.min(position);
-        reach.furthest = reach.furthest.max(position);
     }
 }

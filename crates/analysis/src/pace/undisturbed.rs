@@ -57,7 +57,7 @@ pub(super) fn undisturbed(
     // Native seconds and seconds.
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     let is_long = |found: &&Found| {
-        let ended = found.restarts.len() + found.other_runs as usize;
+        let ended = found.restarts + found.other_runs as usize;
         ended * RUNS <= found.pairs.len()
     };
     for (one, its) in found.iter().filter(|(_, its)| is_long(its)) {
