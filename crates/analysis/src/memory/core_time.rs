@@ -6,8 +6,7 @@
 //! Instructions in loops take the measured no-miss time of the loop. Others take what paths through such code took, drawn in
 //! bursts that began in the same function, or in any where these are too few (`collect::no_miss`, [`together`]). Where too few
 //! were timed they take [`USUAL`], with [`QUICKEST`] and the sum of their latencies as bounds. To these come mispredicted
-//! branches (`branches`, corrected by `predictors`), and loops without any access, of which bursts have no records: the share
-//! that samples show for the function (`unrecorded`). The sum is at most the native time of the burst. The four are measured
+//! branches (`branches`, corrected by `predictors`). The sum is at most the native time of the burst. The three are measured
 //! apart, so each stands somewhere between its own ends in a replicate.
 //!
 //! Lower bound of a program with one thread: its time outside the kernel less all possible waits of its accesses, in sequence,
@@ -226,7 +225,7 @@ impl Memory<'_> {
         let bursts = self.passed.bursts.len();
         let (mut cores, mut native) = (Vec::with_capacity(bursts), Quantity::none(bursts));
         let mut draws = Draws::new(SEED);
-        let [loops, others, branches, hidden] = std::array::from_fn(|_| draws.measured());
+        let [loops, others, branches] = std::array::from_fn(|_| draws.measured());
         let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
@@ -244,21 +243,16 @@ impl Memory<'_> {
             let other = Bounds { best: other * pace.best, low: other * pace.low, high: most };
             let waits = self.waits_at_most(burst, &latency, &timed);
             let mispredicted = mispredicted(burst, &predictors, miss);
-            // Of loops without accesses a burst has no records.
-            let (unrecorded, most) = self.unrecorded.share(burst.function);
-            let unrecorded = Bounds { best: unrecorded, low: 0.0, high: most };
-            let core = |time: f64, [loops, others, branches, hidden]: [f64; 4]| {
+            let core = |time: f64, [loops, others, branches]: [f64; 3]| {
                 let sum =
                     burst.no_miss_time.at(loops) + other.at(others) + mispredicted.at(branches);
                 // No less than the time that waits cannot explain, whatever the parts say.
-                (sum + unrecorded.at(hidden) * time).max(time - waits).clamp(0.0, time)
+                sum.max(time - waits).clamp(0.0, time)
             };
             let time = self.strata.native(number);
-            let drawn = |at: usize| {
-                core(time.replicate(at), [loops[at], others[at], branches[at], hidden[at]])
-            };
+            let drawn = |at: usize| core(time.replicate(at), [loops[at], others[at], branches[at]]);
             cores
-                .push(Estimate::new(core(seconds, [0.0; 4]), (0..REPLICATES).map(drawn).collect()));
+                .push(Estimate::new(core(seconds, [0.0; 3]), (0..REPLICATES).map(drawn).collect()));
             native.add(number, Bounds::exactly(seconds));
         }
         CoreTimes { core: cores, native }

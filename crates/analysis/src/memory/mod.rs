@@ -39,7 +39,6 @@ mod strata;
 mod survival;
 mod timer_step;
 mod times;
-mod unrecorded;
 mod unseen;
 mod verdict;
 mod waits;
@@ -66,7 +65,6 @@ use self::native::{Speeds, Work, is_timed, native_parts, running, tells_rates, t
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
-use self::unrecorded::Unrecorded;
 use self::work::{
     BurstWork, SiteWork, UnitWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };
@@ -163,7 +161,6 @@ pub struct Replayed {
     stalls: Stalls,
     /// Time of instructions outside loops that have a no-miss time.
     paces: Paces,
-    unrecorded: Unrecorded,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
     /// Memory's share of the whole program: likewise, and it draws the core time of every burst.
@@ -219,12 +216,8 @@ impl Replayed {
     ) -> Replayed {
         let sizes = Sizes::of(profile);
         // What bursts show apart from accesses does not depend on the code regions of samples.
-        let other_facts = || {
-            let timed = TimedLoads::read(profile, code, objects);
-            (timed, Stalls::new(profile), Unrecorded::read(profile, code))
-        };
-        let ((timed, stalls, unrecorded), places) =
-            both(other_facts, || CodeRegions::new(profile, code));
+        let other_facts = || (TimedLoads::read(profile, code, objects), Stalls::new(profile));
+        let ((timed, stalls), places) = both(other_facts, || CodeRegions::new(profile, code));
         let (mut answers, asked) = (Answers::default(), OnceLock::new());
         let asking = judges.then(|| Asking::new(profile, code));
         let asker = || asking.as_ref().map(Asking::asker);
@@ -326,7 +319,6 @@ impl Replayed {
             timed,
             stalls,
             paces,
-            unrecorded,
             bandwidth: OnceLock::new(),
             bound: OnceLock::new(),
             level_rates: OnceLock::new(),

@@ -18,7 +18,7 @@ use x86::{
 use super::address::Form;
 use super::chain::{Chains, UnrecordedPath};
 use super::selection::too_many;
-use super::unrecorded::{UnrecordedBlock, by_start, targets, unrecorded_loops, ways_through};
+use super::unrecorded::{UnrecordedBlock, by_start, targets, ways_through};
 use crate::stack::index;
 
 index!(/// A memory access of an instruction.
@@ -240,11 +240,6 @@ impl TracedCode {
         sites.chain(self.arithmetic.iter().map(|one| one.address))
     }
 
-    /// Instructions in loops of which bursts have no records, for they access no memory.
-    pub(crate) fn unrecorded_loops(&self) -> HashSet<CodeAddress> {
-        unrecorded_loops(&self.unrecorded)
-    }
-
     fn read_timed(
         &mut self,
         block: &Block,
@@ -286,7 +281,7 @@ impl TracedCode {
         let layout: RecordLayout = block.record.parse().ok()?;
         let (decoded, places) = instructions(&block.pieces, reader)?;
         if layout.words == 0 {
-            self.unrecorded.push(UnrecordedBlock::new(block.pid, &decoded, &places));
+            self.unrecorded.push(UnrecordedBlock::new(block.pid, &decoded));
         }
         let roots = find_roots(&decoded);
         let back = layout.iterations.is_some().then(|| self_loop(&decoded, &roots)).flatten();
