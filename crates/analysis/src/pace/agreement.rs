@@ -13,10 +13,9 @@ use facts::{Block, BurstFlavour, Evidence, Metric, Recording, decode_records};
 use x86::Reader;
 use x86::translate::RecordLayout;
 
-use super::SURELY;
 use super::code::{Code, LoopId};
 use crate::traced::instructions;
-use estimate::interval::{Z_95, poisson, ratio_and_half};
+use estimate::interval::{Z_95, ratio_and_half};
 
 /// Fewer bursts have no scatter to speak of.
 const LEAST_BURSTS: usize = 3;
@@ -212,51 +211,15 @@ impl BurstCounts {
         enough.map(|speed| least(speed).max(0.0) / speed.seconds).reduce(f64::max)
     }
 
-    /// Passes of one loop over those of the loops around it together. Where traces and count windows disagree, neither is
-    /// believed.
+    /// Passes of one loop over those of the loops around it together: a ratio of sums over bursts, its variance linearised
+    /// (Cochran, Sampling Techniques, 6.4).
     pub(super) fn trips(&self, code: &Code, inner: LoopId, outer: &[LoopId]) -> Option<Trips> {
-        if !is_traced(code, inner, outer) {
-            return self.trips_in(inner, outer, |all_counted| all_counted);
-        }
-        let kinds = [true, false].map(|counted| self.trips_in(inner, outer, |of| of == counted));
-        if let [Some(windows), Some(traces)] = kinds
-            && (windows.ratio - traces.ratio).abs() > windows.half + traces.half
-        {
-            return None;
-        }
-        self.trips_in(inner, outer, |_| true)
-    }
-
-    /// Whether bursts surely came to the loops around more often than with so many iterations of this one to each of theirs.
-    /// They are also cut off where a thread waits, so that less often says nothing.
-    pub(super) fn met_more_often(
-        &self,
-        code: &Code,
-        (inner, outer): (LoopId, &[LoopId]),
-        trips: Trips,
-    ) -> bool {
-        let traced = is_traced(code, inner, outer);
+        // Of a loop without a record in each iteration only count windows tell.
+        let traced =
+            outer.iter().chain([&inner]).all(|one| code.last_per_iteration(*one, true).is_some());
         let bursts = self.bursts.values().filter(|burst| traced || burst.all_counted);
-        let (mut passes, mut around) = (0.0, 0.0);
-        for burst in bursts {
-            passes += burst.of(inner);
-            around += outer.iter().map(|one| burst.of(*one)).sum::<f64>();
-        }
-        let least = around - SURELY * (around - poisson(around).0);
-        least * (trips.ratio - trips.half) > passes
-    }
-
-    /// A ratio of sums over bursts, its variance linearised (Cochran, Sampling Techniques, 6.4).
-    fn trips_in(
-        &self,
-        inner: LoopId,
-        outer: &[LoopId],
-        counts: impl Fn(bool) -> bool,
-    ) -> Option<Trips> {
-        let both =
-            self.bursts.values().filter(|burst| counts(burst.all_counted)).map(|burst| {
-                (burst.of(inner), outer.iter().map(|one| burst.of(*one)).sum::<f64>())
-            });
+        let both = bursts
+            .map(|burst| (burst.of(inner), outer.iter().map(|one| burst.of(*one)).sum::<f64>()));
         let both: Vec<(f64, f64)> =
             both.filter(|(inner, outer)| *inner > 0.0 || *outer > 0.0).collect();
         let outer: f64 = both.iter().map(|one| one.1).sum();
@@ -266,11 +229,6 @@ impl BurstCounts {
         let (ratio, half) = ratio_and_half(&both, 0.0).filter(|(ratio, _)| *ratio > 0.0)?;
         Some(Trips { ratio, half: half?, by: Witness::Bursts, seen: both.len() })
     }
-}
-
-/// Whether traces count the iterations of all these.
-fn is_traced(code: &Code, inner: LoopId, outer: &[LoopId]) -> bool {
-    outer.iter().chain([&inner]).all(|one| code.last_per_iteration(*one, true).is_some())
 }
 
 /// The loops whose iterations an instruction counts.

@@ -39,11 +39,6 @@ const LEAST_SHARE: f64 = 0.005;
 /// runs began and ended between two samples; smaller differences are those of the moments that were looked at.
 const MISSES_RUNS: f64 = 1.5;
 
-/// Trips that registers tell and those that bursts saw differ surely: by so many times the halves of their intervals, and by
-/// more than this part. Intervals of few bursts are rough, and a burst cuts the runs at its ends.
-const SURELY: f64 = 2.0;
-const UNLIKE_BURSTS: f64 = 0.1;
-
 /// What is known of one loop.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopPace {
@@ -266,7 +261,7 @@ fn by_trips(one: LoopId, known: &Known<'_>, seen: Witnesses<'_>) -> Option<LoopP
     paces.min_by(|one, other| known_to(one).total_cmp(&known_to(other)))
 }
 
-/// Iterations of a loop per iteration of those around: as the code and registers tell, else as bursts saw.
+/// Iterations of a loop per iteration of those around: as the code and registers tell, or as bursts saw, the narrower one.
 fn trips(
     one: LoopId,
     around: &[LoopId],
@@ -275,17 +270,8 @@ fn trips(
 ) -> Option<Trips> {
     let in_bursts = seen.trips(code, one, around);
     let derived = counts.of(one, around, |outer| known.get(&outer)?.0.iterations.value);
-    let derived = derived.filter(|trips| !seen.met_more_often(code, (one, around), *trips));
-    // Where both are known and surely differ, the code runs otherwise than it reads: neither is believed.
-    let differ = |derived: Trips, seen: Trips| {
-        let off = (derived.ratio - seen.ratio).abs();
-        off > SURELY * (derived.half + seen.half) && off > UNLIKE_BURSTS * derived.ratio
-    };
-    match derived.zip(in_bursts) {
-        Some((derived, seen)) if differ(derived, seen) => None,
-        Some((derived, seen)) if seen.relative() < derived.relative() => Some(seen),
-        _ => derived.or(in_bursts),
-    }
+    let known = derived.into_iter().chain(in_bursts);
+    known.min_by(|one, other| one.relative().total_cmp(&other.relative()))
 }
 
 /// Half of the interval of a loop's iterations as a part of them.
