@@ -18,9 +18,7 @@
 //! and runs of a kind differ by a third at most, or so many do that it shows: few places are in short runs.
 
 use crate::interval::Z_95;
-
-/// Lengths that differ by a third lower the mean by so many times what shows in the places.
-const OF_THIRD: f64 = 1.25;
+use crate::parameters::UNLIKE_RUNS;
 
 /// A mean length of runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,7 +59,7 @@ pub fn run_length<'a>(kinds: impl Iterator<Item = &'a [f64]>) -> Option<RunLengt
     // Where a step ends, all places in it count.
     let ends = (1..=parts.len()).filter(|end| parts.get(*end) != parts.get(end - 1));
     let apart = ends.map(|end| (end as f64 / n - parts[end - 1]).abs()).fold(0.0, f64::max);
-    let unlike = OF_THIRD * (apart + 1.36 / n.sqrt());
+    let unlike = UNLIKE_RUNS.value * (apart + 1.36 / n.sqrt());
     let scatter = Z_95 * squares.sqrt() / runs;
     (runs > 0.0).then_some(RunLength { length: n / runs, scatter, unlike })
 }

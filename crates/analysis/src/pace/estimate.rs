@@ -9,6 +9,7 @@
 use base::Nanos;
 
 use super::pairs::{Found, Pair};
+use estimate::parameters::OTHER_RUNS;
 use estimate::student::quantile_95;
 
 /// Fewer pairs are none: ten batches need one each.
@@ -22,11 +23,6 @@ const MOST_BACKWARDS: f64 = 0.35;
 
 /// This share of the pairs that begin far from the end may go backwards nevertheless.
 const STRAY: f64 = 0.02;
-
-/// Samples that follow one another in different runs, for each pair in one: of more, the pairs are no fair choice of runs. A run as
-/// long as the time between two samples gives a pair only where it is slow. Of 17 drawn programs with a loop of more than five,
-/// four had 0.6 to 0.8 times their true loads (AMD Zen 5).
-const MOST_OTHERS: f64 = 2.0;
 
 /// Of a thread for which more than this part of the time between samples is not its own, that time is a mean.
 const INTERRUPTED: f64 = 0.05;
@@ -85,7 +81,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
             _ => "too few samples lie in the same run of it",
         });
     }
-    if found.restarts as f64 > MOST_OTHERS * pairs.len() as f64 {
+    if found.restarts as f64 > OTHER_RUNS.value * pairs.len() as f64 {
         return Err("most of its runs are shorter than the time between two samples");
     }
     let iterations: f64 = pairs.iter().map(|pair| pair.iterations).sum();

@@ -31,13 +31,10 @@ use self::trip_counts::TripCounts;
 pub(crate) use self::undisturbed::Undisturbed;
 use self::undisturbed::undisturbed;
 use ::estimate::interval::Z_95;
+use ::estimate::parameters::MISSED_RUNS;
 
 /// A loop with a smaller share of the CPU time is left out: it has too few samples.
 const LEAST_SHARE: f64 = 0.005;
-
-/// Translated code is no quicker than native code. Where it went round so many times more often than registers tell, some
-/// runs began and ended between two samples; smaller differences are those of the moments that were looked at.
-const MISSES_RUNS: f64 = 1.5;
 
 /// What is known of one loop.
 #[derive(Clone, PartialEq, Debug)]
@@ -121,7 +118,7 @@ fn paced_loops(recording: &Recording, code: &Code, seen: &BurstCounts) -> Sample
     for ((one, row, _), inside) in found.iter_mut().zip(inside) {
         let Some(own) = row.iterations_per_second.value else { continue };
         let bursts = seen.at_least(*one, |other| inside.contains(other));
-        if bursts.is_some_and(|bursts| bursts > MISSES_RUNS * own) {
+        if bursts.is_some_and(|bursts| bursts > MISSED_RUNS.value * own) {
             *row = without_pace(
                 row.clone(),
                 "it iterates more often in bursts: samples miss runs of it",

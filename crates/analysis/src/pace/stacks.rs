@@ -5,15 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
+use ::estimate::parameters::STEADY_CALLEE;
 use base::{CodeAddress, StackId, ThreadId};
 use facts::{Recording, StackNode};
 
 use super::code::{Code, LoopId};
 use super::estimate::seconds;
 use super::trip_counts::Link;
-
-/// Samples that meet one callee of a loop before they meet another one, on average, at least: as many pairs as a pace needs.
-const FEWEST_IN_ONE: u64 = 10;
 
 /// As deep as the unwinder goes.
 const MOST_FRAMES: usize = 2048;
@@ -87,7 +85,10 @@ impl<'a> Stacks<'a> {
             }
         }
         let is_steady = |one: &LoopId| {
-            changes.get(one).is_none_or(|(samples, changes)| changes * FEWEST_IN_ONE <= *samples)
+            let rarely = |(samples, changes): &(u64, u64)| {
+                *changes as f64 * STEADY_CALLEE.value <= *samples as f64
+            };
+            changes.get(one).is_none_or(rarely)
         };
         self.shared.retain(is_steady);
         let (code, shared) = (self.code, &self.shared);

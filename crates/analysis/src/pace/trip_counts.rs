@@ -23,12 +23,11 @@ use super::agreement::{Trips, Witness};
 use super::code::{LoopId, Terms};
 use super::estimate::TOO_WIDE;
 use ::estimate::interval::Z_95;
+use ::estimate::parameters::{FEWEST_RUNS, TELLING};
 use ::estimate::{RunLength, run_length};
 
 /// Fewer samples do not tell that runs are alike.
-const FEWEST: u64 = 5;
-/// At least this part of the samples of a loop must tell.
-const MOST: f64 = 0.9;
+const FEWEST: u64 = FEWEST_RUNS.value as u64;
 
 /// A loop in another one: directly, or by a call in the outer one of the function whose loop the inner one is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -158,7 +157,7 @@ impl Runs {
 
     fn by_whole_runs(&self) -> Option<Trips> {
         let n = self.known as f64;
-        if self.known < FEWEST || n < MOST * (self.known + self.unknown) as f64 {
+        if self.known < FEWEST || n < TELLING.value * (self.known + self.unknown) as f64 {
             return None;
         }
         let mean = self.sum / n;
@@ -177,7 +176,7 @@ impl Runs {
     fn by_places(&self) -> Option<Trips> {
         let kinds = || self.places.iter().filter(|(_, places)| places.len() as u64 >= FEWEST);
         let seen: usize = kinds().map(|(_, places)| places.len()).sum();
-        if (seen as f64) < MOST * (self.known + self.unknown) as f64 {
+        if (seen as f64) < TELLING.value * (self.known + self.unknown) as f64 {
             return None;
         }
         // What only ever goes forward is no place in one of several runs.
