@@ -52,7 +52,7 @@ pub(super) struct Held {
     samples: VecDeque<Sample>,
     pieces: VecDeque<Vec<u8>>,
     /// A piece that was worked off: its memory is there already.
-    spare: Option<Vec<u8>>,
+    emptied: Option<Vec<u8>>,
     bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl Held {
         }
         let has_room = |piece: &Vec<u8>| piece.len() + stack.len() <= PIECE;
         if !self.pieces.back().is_some_and(has_room) {
-            let piece = self.spare.take().unwrap_or_else(|| Vec::with_capacity(PIECE));
+            let piece = self.emptied.take().unwrap_or_else(|| Vec::with_capacity(PIECE));
             self.pieces.push_back(piece);
         }
         let Some(piece) = self.pieces.back_mut() else { return };
@@ -103,7 +103,7 @@ impl Held {
         self.bytes -= sample.bytes();
         let next = self.samples.front().map(|next| next.stack.start);
         if next.is_none_or(|start| start < sample.stack.end) {
-            self.spare = self.pieces.pop_front().map(|mut piece| {
+            self.emptied = self.pieces.pop_front().map(|mut piece| {
                 piece.clear();
                 piece
             });
@@ -183,7 +183,7 @@ mod tests {
             }
         }
         assert_eq!((next, held.bytes), (400, 0));
-        assert!(held.pieces.is_empty() && held.spare.is_some());
+        assert!(held.pieces.is_empty() && held.emptied.is_some());
         held.pop();
     }
 }
