@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use base::{Nanos, RemoteAddr};
 use facts::GENERAL_REGISTERS;
-use sys::perf::USER_STACK_POINTER;
+use sys::perf::{USER_INSTRUCTION_POINTER, USER_STACK_POINTER};
 
 use super::record::SampleRecord;
 use crate::address_space::{CopiedStack, Registers};
@@ -57,8 +57,15 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Copies a sample. `top`: the stack pointer in the thread's outermost frame.
-    pub(super) fn push(&mut self, at: Moment, sample: &SampleRecord<'_>, top: u64) {
+    /// Copies a sample. `top`: the stack pointer in the thread's outermost frame. `native`: where it was in its own code, if it
+    /// ran translated code: that may be gone when the sample is worked off. Its registers are not the program's then.
+    pub(super) fn push(
+        &mut self,
+        at: Moment,
+        sample: &SampleRecord<'_>,
+        top: u64,
+        native: Option<RemoteAddr>,
+    ) {
         let mut stack = sample.stack;
         if let Some(registers) = &sample.registers
             && let Some(below) = top.checked_sub(registers[USER_STACK_POINTER])
@@ -74,7 +81,7 @@ impl Held {
         let Some(piece) = self.pieces.back_mut() else { return };
         let from = piece.len();
         piece.extend_from_slice(stack);
-        let sample = Sample {
+        let mut sample = Sample {
             at,
             ip: sample.ip,
             weight: Nanos(sample.period),
@@ -83,6 +90,15 @@ impl Held {
             general: sample.general(),
             stack: from..piece.len(),
         };
+        if let Some(native) = native {
+            sample.general = None;
+            if let Some(registers) = &mut sample.registers {
+                registers[USER_INSTRUCTION_POINTER] = native.0;
+            }
+            if sample.kernel.is_empty() {
+                sample.ip = native;
+            }
+        }
         self.bytes += sample.bytes();
         self.samples.push_back(sample);
     }
@@ -141,7 +157,7 @@ mod tests {
         let bytes = record(time, rsp);
         let Some((time, Record::Sample(sample))) = parse(&bytes, &formats) else { panic!() };
         let at = Moment { time, pid: Pid(4), tid: Tid(5), cpu: None };
-        held.push(at, &sample, top);
+        held.push(at, &sample, top, None);
     }
 
     #[test]
@@ -162,6 +178,21 @@ mod tests {
         assert_eq!(length(0x7000, 0x7fff), 4096, "all of it");
         assert_eq!(length(0x7000, 0x6fff), 4096, "another stack");
         assert_eq!(length(0x7000, u64::MAX), 4096);
+    }
+
+    #[test]
+    fn translated_code_is_left_at_once() {
+        let bytes = record(1, 0x7000);
+        let formats = Formats { clocks: HashSet::from([78]), ..Formats::default() };
+        let Some((time, Record::Sample(sample))) = parse(&bytes, &formats) else { panic!() };
+        let mut held = Held::default();
+        let at = Moment { time, pid: Pid(4), tid: Tid(5), cpu: None };
+        held.push(at, &sample, 0x7000, Some(RemoteAddr(0x4321)));
+        let (_, seen, position) = held.front(0).expect("a sample");
+        assert!(seen.general.is_none());
+        let user = position.user.expect("registers");
+        assert_eq!(user.registers[USER_INSTRUCTION_POINTER], 0x4321);
+        assert_eq!(position.ip, RemoteAddr(0x1234), "it was in the kernel");
     }
 
     #[test]

@@ -30,7 +30,7 @@ use held::Held;
 use record::{Formats, Record, SampleRecord};
 use switches::SwitchTracker;
 pub use switches::WaitSite;
-use sys::perf::Ring;
+use sys::perf::{Ring, USER_INSTRUCTION_POINTER};
 pub use wakeups::WakingTracepoint;
 
 use crate::accesses::{SampleParts, Weight, access};
@@ -502,7 +502,9 @@ impl PerfSampler {
                 if self.may_wait > 0
                     && let Some(top) = recorder.stack_top(sample.tid)
                 {
-                    self.held.push(at, sample, top);
+                    let ip = sample.registers.map(|all| all[USER_INSTRUCTION_POINTER]);
+                    let native = ip.and_then(|ip| recorder.native(at.pid, RemoteAddr(ip)));
+                    self.held.push(at, sample, top, native);
                     return Ok(());
                 }
                 self.work_off(0, recorder)?;

@@ -84,7 +84,7 @@ impl Recorder<'_> {
     ) -> Result<(), SinkError> {
         let (Some(registers), Some(user)) = (seen.general, position.user) else { return Ok(()) };
         let ip = RemoteAddr(user.registers[sys::perf::USER_INSTRUCTION_POINTER]);
-        let native = self.native_addresses.as_ref().and_then(|all| all.native(at.pid, ip));
+        let native = self.native(at.pid, ip);
         let Some(code) = self.locate(at.pid, ip).filter(|_| native.is_none()) else {
             return Ok(());
         };

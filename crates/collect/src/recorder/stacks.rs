@@ -19,6 +19,11 @@ impl Recorder<'_> {
         self.stack_tops.get(&tid).copied()
     }
 
+    /// The program's own address for one in translated code; `None` for all others.
+    pub fn native(&self, pid: Pid, address: RemoteAddr) -> Option<RemoteAddr> {
+        self.native_addresses.as_ref()?.native(pid, address)
+    }
+
     /// A clock sample.
     pub fn sampled(
         &mut self,
@@ -133,8 +138,8 @@ impl Recorder<'_> {
         self.frames.clear();
         let mut position = position;
         let mut registers;
-        if let Some(native_addresses) = &self.native_addresses {
-            let native = |ip| native_addresses.native(at.pid, ip).unwrap_or(ip);
+        if self.native_addresses.is_some() {
+            let native = |ip| self.native(at.pid, ip).unwrap_or(ip);
             if let Some(stack) = &mut position.user {
                 registers = *stack.registers;
                 let ip = &mut registers[sys::perf::USER_INSTRUCTION_POINTER];
