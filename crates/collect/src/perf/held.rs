@@ -3,7 +3,7 @@
 //! What for: to unwind a sample and to record its registers takes 15 to 20 us. Where the program fills all CPUs, one of its
 //! threads has to wait for that, and where threads meet at barriers all others wait for this one. So samples are only copied
 //! meanwhile. They are worked off when a CPU is free, when what they refer to is about to change (`mod`), as far as there is
-//! no more room, and after the program's end. What not: records of anything else, which are never held back.
+//! no more room, after two seconds, and after the program's end. What not: records of anything else, which are never held back.
 //!
 //! Of a stack only the part below its outermost frame is copied: new memory costs more than all the rest, in a virtual machine
 //! some 2.4 us a page.
@@ -19,8 +19,9 @@ use super::record::SampleRecord;
 use crate::address_space::{CopiedStack, Registers};
 use crate::recorder::{Moment, Position, Ticked};
 
-/// Most bytes held: ten seconds of two threads that call little.
+/// Most bytes held, and for how long at most: when we are killed, what is held is lost.
 pub(super) const MOST: usize = 32 << 20;
+pub(super) const LONGEST: Nanos = Nanos(2_000_000_000);
 
 /// Bytes that are copied above the stack pointer of the outermost frame: those of this frame.
 const OUTERMOST: u64 = 512;
@@ -103,9 +104,14 @@ impl Held {
         self.samples.push_back(sample);
     }
 
-    /// The oldest sample, where more bytes are held than this.
-    pub(super) fn front(&self, most: usize) -> Option<(Moment, Ticked<'_>, Position<'_>)> {
-        let sample = self.samples.front().filter(|_| self.bytes > most)?;
+    /// The oldest sample, where more bytes are held than this, or where it is older than that.
+    pub(super) fn front(
+        &self,
+        most: usize,
+        since: Nanos,
+    ) -> Option<(Moment, Ticked<'_>, Position<'_>)> {
+        let is_due = |sample: &&Sample| self.bytes > most || sample.at.time < since;
+        let sample = self.samples.front().filter(is_due)?;
         let bytes = self.pieces.front()?.get(sample.stack.clone())?;
         let Sample { at, ip, weight, .. } = *sample;
         let user = sample.registers.as_ref().map(|registers| CopiedStack { registers, bytes });
@@ -165,7 +171,7 @@ mod tests {
         let length = |rsp, top| {
             let mut held = Held::default();
             push(&mut held, 1, rsp, top);
-            let (_, seen, position) = held.front(0).expect("a sample");
+            let (_, seen, position) = held.front(0, Nanos(0)).expect("a sample");
             assert_eq!((seen.weight, position.ip), (Nanos(1_000_000), RemoteAddr(0x1234)));
             assert_eq!(seen.general.map(|all| all[4]), Some(rsp));
             assert_eq!(position.kernel, [0xffff_ffff_8100_0000]);
@@ -188,7 +194,7 @@ mod tests {
         let mut held = Held::default();
         let at = Moment { time, pid: Pid(4), tid: Tid(5), cpu: None };
         held.push(at, &sample, 0x7000, Some(RemoteAddr(0x4321)));
-        let (_, seen, position) = held.front(0).expect("a sample");
+        let (_, seen, position) = held.front(0, Nanos(0)).expect("a sample");
         assert!(seen.general.is_none());
         let user = position.user.expect("registers");
         assert_eq!(user.registers[USER_INSTRUCTION_POINTER], 0x4321);
@@ -205,7 +211,7 @@ mod tests {
                 push(&mut held, 100 * round + time, 0x7000 + 8 * time, u64::MAX);
             }
             let most = if round == 3 { 0 } else { held.bytes / 3 };
-            while let Some((at, seen, position)) = held.front(most) {
+            while let Some((at, seen, position)) = held.front(most, Nanos(0)) {
                 assert_eq!(at.time, Nanos(next));
                 assert_eq!(seen.general.map(|all| all[4]), Some(0x7000 + 8 * (next % 100)));
                 assert_eq!(position.user.map(|user| user.bytes.len()), Some(4096));
@@ -214,6 +220,10 @@ mod tests {
             }
         }
         assert_eq!((next, held.bytes), (400, 0));
+        push(&mut held, 7, 0x7000, 0x7000);
+        assert!(held.front(held.bytes, Nanos(7)).is_none());
+        assert!(held.front(held.bytes, Nanos(8)).is_some(), "it has waited for long");
+        held.pop();
         assert!(held.pieces.is_empty() && held.emptied.is_some());
         held.pop();
     }

@@ -199,7 +199,8 @@ impl PerfSampler {
             Some(clocks) if clocks.fill_cpus() => held::MOST,
             _ => 0,
         };
-        self.work_off(self.may_wait, recorder)?;
+        let since = (now - self.start) - held::LONGEST;
+        self.work_off(self.may_wait, since, recorder)?;
         self.counted.read(now - self.start, false, &self.events.counted, recorder)?;
         match &mut self.switches {
             Some(tracker) => tracker.look(safe - self.start, now - self.start, recorder),
@@ -298,7 +299,7 @@ impl PerfSampler {
         recorder: &mut Recorder<'_>,
     ) -> Result<Totals, SinkError> {
         self.pass_on(Nanos(u64::MAX), recorder)?;
-        self.work_off(0, recorder)?;
+        self.work_off(0, Nanos(0), recorder)?;
         self.counted.read(end, true, &self.events.counted, recorder)?;
         notes.extend(self.counted.take_notes());
         for one in std::mem::take(&mut self.branches).into_facts() {
@@ -370,7 +371,7 @@ impl PerfSampler {
                         | Record::Exit { .. }
                 );
                 if changes {
-                    self.work_off(0, recorder)?;
+                    self.work_off(0, Nanos(0), recorder)?;
                 }
                 self.translate(time - self.start, record, recorder)?;
             }
@@ -464,9 +465,15 @@ impl PerfSampler {
         }
     }
 
-    /// Works off samples that were held back, the oldest first, until at most so many bytes of them are left.
-    fn work_off(&mut self, most: usize, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
-        while let Some((at, seen, position)) = self.held.front(most) {
+    /// Works off samples that were held back, the oldest first, until at most so many bytes of them are left, all from later
+    /// than `since`.
+    fn work_off(
+        &mut self,
+        most: usize,
+        since: Nanos,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), SinkError> {
+        while let Some((at, seen, position)) = self.held.front(most, since) {
             recorder.sampled(at, seen, position)?;
             self.held.pop();
         }
@@ -507,7 +514,7 @@ impl PerfSampler {
                     self.held.push(at, sample, top, native);
                     return Ok(());
                 }
-                self.work_off(0, recorder)?;
+                self.work_off(0, Nanos(0), recorder)?;
                 let general = sample.general();
                 let seen = Ticked {
                     weight: Nanos(sample.period),
