@@ -14,7 +14,8 @@ impl Recorder<'_> {
         self.spaces.get_mut(&pid).is_some_and(|space| space.unwind(stack, &mut self.cache, |_| {}))
     }
 
-    /// The stack pointer in a thread's outermost frame, where its last stack could be unwound to the end.
+    /// The stack pointer in a thread's outermost frame, once a stack of it was unwound; `u64::MAX` where that did not reach the
+    /// end.
     pub fn stack_top(&self, tid: Tid) -> Option<u64> {
         self.stack_tops.get(&tid).copied()
     }
@@ -173,10 +174,9 @@ impl Recorder<'_> {
                     push(frame.address, frame.found);
                     user_frames.push(frame);
                 });
-                match user_frames.last().filter(|_| complete) {
-                    Some(outermost) => self.stack_tops.insert(at.tid, outermost.stack_pointer),
-                    None => self.stack_tops.remove(&at.tid),
-                };
+                let outermost = user_frames.last().filter(|_| complete);
+                let top = outermost.map_or(u64::MAX, |frame| frame.stack_pointer);
+                self.stack_tops.insert(at.tid, top);
             }
         } else if !position.chain.is_empty() {
             let space = self.spaces.get(&at.pid);
