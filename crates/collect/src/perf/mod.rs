@@ -480,6 +480,16 @@ impl PerfSampler {
         Ok(())
     }
 
+    /// Holds a clock sample back, where that is allowed.
+    fn holds(&mut self, at: Moment, sample: &SampleRecord<'_>, recorder: &Recorder<'_>) -> bool {
+        let top = if self.may_wait > 0 { recorder.stack_top(at.tid) } else { None };
+        let Some(top) = top else { return false };
+        let ip = sample.registers.map(|all| all[USER_INSTRUCTION_POINTER]);
+        let native = ip.and_then(|ip| recorder.native(at.pid, RemoteAddr(ip)));
+        self.held.push(at, sample, top, native);
+        true
+    }
+
     fn sample(
         &mut self,
         time: Nanos,
@@ -500,28 +510,25 @@ impl PerfSampler {
                 return Ok(());
             }
         }
-        let (at, position) = moment_and_position(time, sample, &mut self.kernel_chain);
+        let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };
+        if matches!(stream, Stream::Clock | Stream::SlowClock | Stream::CpuClock) {
+            if let Some(tracker) = &mut self.switches {
+                tracker.runs(time, sample.pid, sample.tid, recorder)?;
+            }
+            if self.holds(at, sample, recorder) {
+                return Ok(());
+            }
+            self.work_off(0, Nanos(0), recorder)?;
+        }
+        let position = position(sample, &mut self.kernel_chain);
         match stream {
             Stream::Clock | Stream::SlowClock | Stream::CpuClock => {
-                if let Some(tracker) = &mut self.switches {
-                    tracker.runs(time, sample.pid, sample.tid, recorder)?;
-                }
-                if self.may_wait > 0
-                    && let Some(top) = recorder.stack_top(sample.tid)
-                {
-                    let ip = sample.registers.map(|all| all[USER_INSTRUCTION_POINTER]);
-                    let native = ip.and_then(|ip| recorder.native(at.pid, RemoteAddr(ip)));
-                    self.held.push(at, sample, top, native);
-                    return Ok(());
-                }
-                self.work_off(0, Nanos(0), recorder)?;
                 let general = sample.general();
                 let seen = Ticked {
                     weight: Nanos(sample.period),
                     cpu_time: None,
                     general: general.as_ref(),
                 };
-                let (at, position) = moment_and_position(time, sample, &mut self.kernel_chain);
                 recorder.sampled(at, seen, position)
             }
             Stream::Faults(kind) => {
@@ -594,18 +601,13 @@ impl PerfSampler {
     }
 }
 
-/// When and where a sample was taken; `chain` gets the kernel's part of its stack.
-fn moment_and_position<'a>(
-    time: Nanos,
-    sample: &'a SampleRecord<'_>,
-    chain: &'a mut Vec<u64>,
-) -> (Moment, Position<'a>) {
+/// Where a sample was taken; `chain` gets the kernel's part of its stack.
+fn position<'a>(sample: &'a SampleRecord<'_>, chain: &'a mut Vec<u64>) -> Position<'a> {
     chain.clear();
     chain.extend(sample.kernel_chain());
-    let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };
     let registers = sample.registers.as_ref();
     let user = registers.map(|registers| CopiedStack { registers, bytes: sample.stack });
-    (at, Position { kernel: chain, ip: sample.ip, user, chain: &[] })
+    Position { kernel: chain, ip: sample.ip, user, chain: &[] }
 }
 
 /// The number of events that a record at an adapted rate represents. The kernel adapts the period of each inherited
