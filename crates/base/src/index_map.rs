@@ -5,11 +5,14 @@
 //! its own profile slow. What not: keys that a file chooses (ids, names): those keep the standard hash, in which a file
 //! cannot provoke collisions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map with such keys.
 pub type IndexMap<K, V> = HashMap<K, V, BuildHasherDefault<IndexHasher>>;
+
+/// A set of such keys.
+pub type IndexSet<K> = HashSet<K, BuildHasherDefault<IndexHasher>>;
 
 /// Rotates and multiplies, one step per integer. The factor is 2^64 divided by the golden ratio, made odd
 /// (Knuth, The Art of Computer Programming 3, section 6.4).

@@ -18,6 +18,6 @@ pub use csv::csv_field;
 pub use id::{
     AllocationId, BlockId, BurstId, CpuId, ModuleId, NodeId, Pid, StackId, ThreadId, Tid,
 };
-pub use index_map::{IndexHasher, IndexMap};
+pub use index_map::{IndexMap, IndexSet};
 pub use mix::mixed;
 pub use units::{Bytes, Nanos, Picos};

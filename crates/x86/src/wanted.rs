@@ -9,10 +9,9 @@
 //! address is followed from it, so that a loop is seen whole. Code before it is decoded from where decoding
 //! resynchronises; x86 code nearly always does within a few instructions.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::hash::BuildHasherDefault;
+use std::collections::{BTreeMap, VecDeque};
 
-use base::{IndexHasher, RemoteAddr};
+use base::{IndexSet, RemoteAddr};
 use facts::{Slot, SlotBase};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
@@ -105,7 +104,7 @@ fn before<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr) -> Vec<Instruct
 
 /// The instructions that may follow from `address` on, at most `most`, without callees.
 fn behind<C: CodeSource + ?Sized>(code: &C, address: RemoteAddr, most: usize) -> Vec<Instruction> {
-    let mut seen: HashSet<u64, BuildHasherDefault<IndexHasher>> = HashSet::default();
+    let mut seen: IndexSet<u64> = IndexSet::default();
     // Breadth first: what is near is read before the limit ends the search.
     let mut open = VecDeque::from([address.0]);
     let mut found = Vec::new();

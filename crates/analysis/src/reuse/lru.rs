@@ -15,15 +15,13 @@
 //! and capacities are divided by 2^s. The sample is halved whenever more keys than [`MOST_KEYS`] are followed.
 //! What not: sets and ways, other policies.
 
-use base::{IndexHasher, IndexMap};
-use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
+use base::{IndexMap, IndexSet};
 
 /// Most keys that are followed: 2 MB of lines without sampling, and a few MB of memory.
 pub(super) const MOST_KEYS: usize = 1 << 15;
 
 /// A set of lines or pages.
-pub(super) type KeySet = HashSet<u64, BuildHasherDefault<IndexHasher>>;
+pub(super) type KeySet = IndexSet<u64>;
 
 /// No node.
 const NONE: u32 = u32::MAX;
