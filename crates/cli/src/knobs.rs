@@ -54,7 +54,7 @@ const KERNEL: &[Analysis] = &[Analysis::SystemOverview];
 /// All knobs.
 #[rustfmt::skip] // What a knob is on a line, what sets it on the next.
 pub const KNOBS: [Knob; 14] = [
-    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", used_by: ALL, about: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time",
+    Knob { name: "sampling-interval", default: "auto", vtune: "sampling-interval", used_by: ALL, about: "ms of CPU time between two samples of a thread, 0.1 to 1000; auto: 1, or up to 4 where samples would take more than 1 % of the time; more where a program's threads fill more than 4 CPUs, or switch often",
         set: |settings, value| { settings.period = or_auto(value, |value| number(value, 0.1, 1000.0).map(period))?; Some(()) } },
     Knob { name: "stack-size", default: "8192", vtune: "stack-size", used_by: ALL, about: "bytes of stack that a sample copies for unwinding, 256 to 65000",
         set: |settings, value| { settings.stack_bytes = value.parse().ok().filter(|bytes| (256..=65_000).contains(bytes))?; Some(()) } },

@@ -9,7 +9,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::{Nanos, Pid, StackId, ThreadId, Tid};
-use facts::{Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers};
+use facts::{
+    CounterKind, Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers,
+};
 use x86::{Gpr, TripCount, Variable};
 
 use super::code::{Code, Counters, LoopId, Snapshot, Terms, cut, signed};
@@ -17,8 +19,12 @@ use super::estimate::seconds;
 use super::stacks::{Met, Stacks};
 use super::trip_counts::{Kind, Link, TripCounts};
 
-/// A sample that represents more sampling periods than this is of the slow clock.
+/// A sample that represents more sampling periods than this is of the slow clock, which samples threads that wait often, or
+/// many threads at once.
 const LONG: f64 = 2.0;
+
+/// Threads wait often if they leave their CPU so many times between two samples. The fast clock samples up to 1.25 times.
+const OFTEN: f64 = 1.0;
 
 /// By this part of a period a timer may be late.
 const LATE: u64 = 20;
@@ -118,6 +124,10 @@ pub(super) fn find(
         of_thread.push(Plain { time, weight, kernel, stack });
     }
     let bursts = bursts(recording);
+    let counted = |kind| recording.counter(kind).map(|count| count as f64);
+    let switches = counted(CounterKind::ContextSwitches)
+        .zip(counted(CounterKind::TaskClock).filter(|used| *used > 0.0))
+        .map_or(f64::INFINITY, |(switches, used)| switches / (1e-9 * used));
     let mut pieces: BTreeMap<ThreadId, Vec<&facts::SampleRegisters>> = BTreeMap::new();
     for piece in &recording.sample_registers {
         pieces.entry(ThreadId::new(piece.pid, piece.tid)).or_default().push(piece);
@@ -134,6 +144,7 @@ pub(super) fn find(
             met: Met::new(),
             thread,
             period: Nanos(recording.run.collector.sampling_period_ns),
+            switches,
             plain: plain.remove(&thread).unwrap_or_default(),
             next: 0,
             seen: 0,
@@ -191,6 +202,8 @@ struct Walk<'a, 's, 'r> {
     met: Met,
     thread: ThreadId,
     period: Nanos,
+    /// How often threads leave their CPU, per second of CPU time; infinite if that is not known.
+    switches: f64,
     /// Samples, and which is the next.
     plain: Vec<Plain>,
     next: usize,
@@ -238,10 +251,10 @@ impl Walk<'_, '_, '_> {
             if let Some(last) = self.last.get(&one) {
                 let used = self.used(last, &now);
                 let around = overlaps(self.bursts, last.time, time);
-                // The slow clock samples threads that wait more often than it ticks, and each wait ends the run of a loop that calls
-                // nothing.
+                // Each wait ends the run of a loop that calls nothing.
                 let is_slow = seconds(weight) > LONG * seconds(self.period);
-                let waited = is_slow && !self.code.get(one).calls;
+                let is_often = self.switches * seconds(weight) > OFTEN;
+                let waited = is_slow && is_often && !self.code.get(one).calls;
                 let apart = time - last.time;
                 let is_interrupted = |used: Nanos| apart.0.abs_diff(used.0) > used.0 / LATE;
                 let known = self.found.entry(one).or_default();

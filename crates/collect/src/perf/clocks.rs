@@ -8,7 +8,12 @@
 //! tenth of their time. So above a certain rate of switches the clock of a thread gives way to
 //! - the clocks of the CPUs, which go on whoever runs, where we may watch other programs, the program's threads are
 //!   enough for at least half of the CPUs, and most samples are theirs;
-//! - else the slow clock of the thread: a tenth of the rate.
+//! - else the slow clock of the thread.
+//!
+//! Many threads at once take many samples, which one thread of ours works off: some 5 us each, for which one of theirs waits where
+//! they fill all CPUs, and at the next barrier all others with it. With 16 threads at a kilohertz that was 8 to 12 % of the time
+//! (Intel Emerald Rapids, 16 CPUs). So the slow clock samples such a program too, and the clocks that replace the fast one are so
+//! slow that all CPUs together take some thousand samples a second ([`slower`], [`slower_cpus`]).
 //!
 //! Two threads that meet each 150 us, medians of six alternating runs: without us 0.650 s, the five events that only
 //! count 0.659, the clock of threads at 1 ms 0.713, at 100 ms 0.680, those of CPUs at 1 ms 0.616, as they keep idle
@@ -33,8 +38,12 @@ use std::collections::HashMap;
 use base::{Nanos, Pid, ThreadId, Tid};
 use tracee::status::{ThreadFile, field};
 
-/// The period of the slow clock, in periods of the fast one.
-pub const SLOWER: u64 = 10;
+/// Samples that a program takes per period of the fast clock, where it fills all CPUs: four threads at a kilohertz.
+const MOST_AT_ONCE: u64 = 4;
+/// The period of the slow clock, in periods of the fast one, at least where there are few CPUs, and where there are many: longer
+/// than the scheduler's tick of 4 ms.
+const SLOWER: u64 = 10;
+const SLOWER_OF_MANY: u64 = 5;
 /// The part of a program's CPU time that setting timers may take. At half of it, samples themselves take as much at 1
 /// kHz.
 const ALLOWED: f64 = 0.01;
@@ -49,9 +58,9 @@ const EARLY: usize = 2;
 /// Threads of a process that are read in one round, in turn; and most threads remembered.
 const MOST_THREADS: usize = 16;
 const MOST_SEEN: usize = 256;
-/// The part of the slow clock's timers that are due before the next tick: at 4 ms between ticks a fifth of its timers
-/// of 10 ms.
-const SLOW_PART: f64 = 0.2;
+/// Periods of the fast clock from a switch to the scheduler's next tick, on average: 4 ms between ticks. The part of the slow
+/// clock's timers that are due before it is this over its period.
+const TO_TICK: f64 = 2.0;
 /// Of a CPU, so much must be idle for our work to fit there.
 const FREE: f64 = 0.5;
 /// The remaining cost of a switch, for taking events from one thread and giving them to the next, ns: as above, at
@@ -88,11 +97,24 @@ pub enum Clock {
     OfCpus,
 }
 
+/// The period of the slow clock on a machine with so many CPUs, in periods of the fast one.
+pub fn slower(cpus: usize) -> u64 {
+    let least = if cpus as u64 <= MOST_AT_ONCE { SLOWER } else { SLOWER_OF_MANY };
+    slower_cpus(cpus).max(least)
+}
+
+/// The same of the clocks of CPUs.
+pub fn slower_cpus(cpus: usize) -> u64 {
+    (cpus as u64).div_ceil(MOST_AT_ONCE).max(1)
+}
+
 /// The decision and its data.
 #[derive(Default)]
 pub struct Clocks {
     /// The cost of setting and cancelling a timer, ns.
     timer: f64,
+    /// The part of the slow clock's timers that are due before the scheduler's next tick.
+    slow_part: f64,
     seen: HashMap<ThreadId, Usage>,
     last: Nanos,
     rounds: usize,
@@ -113,11 +135,12 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Fast, until the rate of switches is known. `timer`: what setting a timer costs; `cpus`: how many have a clock of
-    /// their own, 0 where there is none.
-    pub fn new(timer: Nanos, cpus: usize) -> Clocks {
+    /// Fast, until the rate of switches is known. `timer`: what setting a timer costs; `observed`: the number of CPUs;
+    /// `cpus`: how many have a clock of their own, 0 where there is none.
+    pub fn new(timer: Nanos, observed: usize, cpus: usize) -> Clocks {
         let available = std::thread::available_parallelism().map_or(1.0, |all| all.get() as f64);
-        Clocks { timer: timer.0 as f64, cpus, available, ..Clocks::default() }
+        let slow_part = TO_TICK / slower(observed) as f64;
+        Clocks { timer: timer.0 as f64, slow_part, cpus, available, ..Clocks::default() }
     }
 
     /// The clock that samples.
@@ -208,19 +231,30 @@ impl Clocks {
         self.cost += waits
             * match self.now {
                 Clock::Fast => EVENTS + self.timer,
-                Clock::Slow => EVENTS + self.timer * SLOW_PART,
+                Clock::Slow => EVENTS + self.timer * self.slow_part,
                 Clock::OfCpus => COUNTING,
             };
         let part = waits * self.timer / used as f64;
         let is_often = part > if self.now == Clock::Fast { ALLOWED } else { BACK * ALLOWED };
         // Samples of others cost them time, and us a look at each.
         let is_alone = 2 * threads >= self.cpus && self.others <= self.ours;
-        self.now = match is_often {
-            false => Clock::Fast,
-            true if self.cpus > 0 && is_alone => Clock::OfCpus,
-            true => Clock::Slow,
+        self.now = if is_often && self.cpus > 0 && is_alone {
+            Clock::OfCpus
+        } else if is_often || self.are_many() {
+            Clock::Slow
+        } else {
+            Clock::Fast
         };
         self.now
+    }
+
+    /// Whether all CPUs are filled, by threads whose samples are too many at the fast rate. Once they were, half is enough: to
+    /// change clocks interrupts each thread.
+    fn are_many(&self) -> bool {
+        let part = if self.now == Clock::Fast { 1.0 } else { 0.5 };
+        self.busy.is_some_and(|busy| {
+            busy + FREE > part * self.available && busy > part * MOST_AT_ONCE as f64
+        })
     }
 }
 
@@ -256,21 +290,21 @@ mod tests {
     #[test]
     fn the_slow_clock_is_for_threads_that_switch_often() {
         const SECOND: u64 = 1_000_000_000;
-        let mut clocks = Clocks::new(Nanos(8000), 0);
+        let mut clocks = Clocks::new(Nanos(8000), 2, 0);
         assert_eq!(clocks.note(0, 0.0, 2), Clock::Fast);
         assert_eq!(clocks.note(SECOND, 1000.0, 2), Clock::Fast);
         assert_eq!(clocks.cost(), Nanos(11_000_000));
         assert_eq!(clocks.note(SECOND, 5000.0, 2), Clock::Slow);
         assert_eq!(clocks.note(SECOND, 1000.0, 2), Clock::Slow, "it may go up again");
         assert_eq!(clocks.note(SECOND, 300.0, 2), Clock::Fast);
-        let mut elsewhere = Clocks::new(Nanos(300), 2);
+        let mut elsewhere = Clocks::new(Nanos(300), 2, 2);
         assert_eq!(elsewhere.note(SECOND, 5000.0, 2), Clock::Fast, "timers are cheap there");
     }
 
     #[test]
     fn the_clocks_of_cpus_are_for_a_program_that_has_most_of_them() {
         const SECOND: u64 = 1_000_000_000;
-        let mut clocks = Clocks::new(Nanos(8000), 4);
+        let mut clocks = Clocks::new(Nanos(8000), 4, 4);
         assert_eq!(clocks.note(SECOND, 5000.0, 1), Clock::Slow, "one thread on four CPUs");
         assert_eq!(clocks.note(SECOND, 5000.0, 2), Clock::OfCpus);
         let before = clocks.cost();
@@ -283,9 +317,27 @@ mod tests {
     }
 
     #[test]
+    fn the_slow_clock_is_for_many_threads_too() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut clocks = Clocks::new(Nanos(8000), 16, 0);
+        clocks.available = 16.0;
+        // A CPU is free; all are filled; half is enough to go on; then it is one thread.
+        let phases =
+            [(15.0, Clock::Fast), (16.0, Clock::Slow), (9.0, Clock::Slow), (1.0, Clock::Fast)];
+        for (busy, clock) in phases {
+            clocks.busy = Some(busy);
+            assert_eq!(clocks.note(SECOND, 50.0, 16), clock, "{busy}");
+        }
+        (clocks.available, clocks.busy) = (4.0, Some(4.0));
+        assert_eq!(clocks.note(SECOND, 50.0, 4), Clock::Fast, "few CPUs");
+        assert_eq!([1, 2, 4, 8, 16, 64, 128].map(slower), [10, 10, 10, 5, 5, 16, 32]);
+        assert_eq!([1, 2, 4, 8, 16, 64, 128].map(slower_cpus), [1, 1, 1, 2, 4, 16, 32]);
+    }
+
+    #[test]
     fn own_threads_are_looked_at() {
         let pid = Pid(std::process::id().cast_signed());
-        let mut clocks = Clocks::new(Nanos(1), 0);
+        let mut clocks = Clocks::new(Nanos(1), 1, 0);
         let threads = [(pid, vec![Tid(pid.0)])];
         assert!(!clocks.wants_a_look(Nanos(10)), "too early");
         assert_eq!(clocks.due(), Some(PERIOD));

@@ -34,7 +34,7 @@ use self::attr::{announcing, clock_attr, counted_attr, fault_attr, sampling};
 pub use self::error::OpenError;
 pub(crate) use self::error::libc_errno;
 use self::ring::map_ring;
-use super::clocks::{Clock, SLOWER};
+use super::clocks::{Clock, slower, slower_cpus};
 use super::counted::CountedEvents;
 use super::record::Formats;
 use super::wakeups::WakingTracepoint;
@@ -112,7 +112,7 @@ impl Totals {
 /// All open events of a collection.
 pub struct Opened {
     clocks: Vec<Event>,
-    /// The slow clock, which replaces the fast one where threads switch often. None where all threads of the machine
+    /// The slow clock, which replaces the fast one where threads switch often or are many. None where all threads of the machine
     /// are observed.
     slow_clocks: Vec<Event>,
     /// One clock per CPU for whatever runs there. Empty where we may not watch other programs, or should not.
@@ -347,7 +347,8 @@ impl Opened {
     ) -> Result<(), OpenError> {
         let flags: Vec<Flag> =
             flags.iter().copied().filter(|flag| *flag != Flag::EnableOnExec).collect();
-        let attr = clock_attr(settings).period(settings.period.0 * SLOWER).flags(&flags);
+        let period = settings.period.0 * slower(settings.cpus.len());
+        let attr = clock_attr(settings).period(period).flags(&flags);
         let clock = match sys::perf::open_counting_lost(&attr, target) {
             Ok(clock) => clock,
             Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(()),
@@ -367,7 +368,8 @@ impl Opened {
         owner: usize,
     ) -> std::io::Result<()> {
         let flags = [Flag::Disabled, Flag::ExcludeHv, Flag::ExcludeIdle];
-        let attr = clock_attr(settings).flags(&flags);
+        let period = settings.period.0 * slower_cpus(settings.cpus.len());
+        let attr = clock_attr(settings).period(period).flags(&flags);
         let attr = if self.sees_kernel { attr } else { attr.flags(&[Flag::ExcludeKernel]) };
         let target = OpenTarget { tid: ALL_THREADS, cpu: Some(cpu) };
         let clock = sys::perf::open_counting_lost(&attr, target)?;

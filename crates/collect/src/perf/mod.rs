@@ -128,9 +128,10 @@ impl PerfSampler {
         let streams = std::mem::take(&mut events.streams);
         let formats = std::mem::take(&mut events.formats);
         let waking = events.waking;
-        let clocks = events
-            .has_slow_clock()
-            .then(|| Clocks::new(sys::process::timer_cost(), events.cpu_clocks()));
+        let clocks = events.has_slow_clock().then(|| {
+            let timer = sys::process::timer_cost();
+            Clocks::new(timer, settings.cpus.len(), events.cpu_clocks())
+        });
         PerfSampler {
             rings,
             events,
