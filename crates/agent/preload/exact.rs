@@ -107,7 +107,6 @@ pub fn begin(header: *mut u8, position: usize, whole: bool) {
         let (start, end) = own_range();
         OWN[0].store(start, Ordering::Relaxed);
         OWN[1].store(end, Ordering::Relaxed);
-        super::stack_range::find_first_stack();
     }
     let ticks = usize::from(read(heap::HEADER_TICKS) != 0);
     MODE.store(if on { 1 | ticks << 1 } else { 0 }, Ordering::Release);
@@ -288,7 +287,7 @@ fn put(thread: &mut Thread, event: &Event) -> bool {
 #[inline(never)]
 fn put_with_stack(thread: &mut Thread, event: &Event, caller: Frame, missing: u64) -> bool {
     let wanted = thread::STACK_BYTES.load(Ordering::Relaxed).min(heap::MAX_STACK_BYTES);
-    let bytes = super::record::readable(caller.sp, wanted) & !7;
+    let bytes = super::record::readable(thread, caller.sp, wanted);
     let [first, time, address, size] = event.words(layout::EVENT_STACK_BYTES + bytes);
     let Frame { pc, sp, bp } = caller;
     let words = [first, time, address, size, pc as u64, sp as u64, bp as u64, missing];

@@ -11,8 +11,8 @@ use core::sync::atomic::Ordering;
 
 use super::heap;
 
-use super::kernel;
 use super::thread::{self, Thread};
+use super::{kernel, stack_range};
 
 /// The content of a record.
 pub struct Event {
@@ -57,7 +57,7 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
         heap::KIND_FREED if thread::FREE_STACKS.load(Ordering::Relaxed) == 0 => 0,
         _ => thread::STACK_BYTES.load(Ordering::Relaxed).min(heap::MAX_STACK_BYTES),
     };
-    let stack_bytes = readable(sp, wanted) & !7;
+    let stack_bytes = readable(thread, sp, wanted);
     let written = put(thread, event, [sp, ip, bp], stack_bytes);
     if !written {
         // Safety: this thread's slot.
@@ -68,14 +68,15 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
 }
 
 /// Number of `wanted` bytes from the stack pointer on that are readable: up to the end of the stack, which the
-/// program may have created itself.
-pub fn readable(sp: usize, wanted: usize) -> usize {
+/// program may have created itself. Whole words.
+pub fn readable(thread: &Thread, sp: usize, wanted: usize) -> usize {
     const PAGE: usize = 4096;
+    let wanted = stack_range::before_end(sp, thread::control_block(thread), wanted);
     let mut end = (sp & !(PAGE - 1)) + PAGE;
     while end < sp + wanted && kernel::is_readable(end) {
         end += PAGE;
     }
-    (end - sp).min(wanted)
+    (end - sp).min(wanted) & !7
 }
 
 /// How long a thread waits for room, ns: where every block is recorded, large blocks, other blocks.

@@ -26,6 +26,13 @@ pub fn find_first_stack() {
     FIRST_STACK_END.store(end, Ordering::Relaxed);
 }
 
+/// How many of `wanted` bytes above `sp` lie before the end of a stack. Neither end lies inside of a stack that the program
+/// created itself, so no frame is cut off.
+pub fn before_end(sp: usize, control_block: usize, wanted: usize) -> usize {
+    let ends = [control_block, FIRST_STACK_END.load(Ordering::Relaxed)];
+    ends.into_iter().filter(|end| *end > sp).fold(wanted, |least, end| least.min(end - sp))
+}
+
 /// The known stacks of a thread. All zero at first.
 pub struct Range {
     /// All of this range is readable while the thread runs.

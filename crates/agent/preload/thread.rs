@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 use super::heap;
 
-use super::{attached, exact, heap_exact, kernel, libc, real, thread_id};
+use super::{attached, exact, heap_exact, kernel, libc, real, stack_range, thread_id};
 
 /// The agent's state of one thread. All zero until then.
 #[repr(C, align(64))]
@@ -272,6 +272,7 @@ fn join_collector(inherited: i64) {
     SLACK.store(read(heap::HEADER_SLACK), Ordering::Relaxed);
     PROCESS.store(position as usize, Ordering::Relaxed);
     TAKEN.store(0, Ordering::Relaxed);
+    stack_range::find_first_stack();
     exact::begin(header, position as usize, WITH_REGIONS.load(Ordering::Relaxed) != 0);
     HEADER.store(header, Ordering::Release);
 }

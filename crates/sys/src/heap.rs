@@ -100,7 +100,7 @@ pub const RING_AT: usize = 4096;
 /// Bytes of a ring.
 pub const RING_BYTES: usize = 256 << 10;
 /// Bytes in a ring for which the reader is woken: the rest of the ring holds records that arrive until it runs.
-pub const WAKE_BYTES: u64 = RING_BYTES as u64 / 4;
+pub const WAKE_BYTES: u64 = RING_BYTES as u64 / 2;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = RING_AT + RING_BYTES;
 /// Bytes of it all. The file is sparse: only what threads use takes memory.
