@@ -11,7 +11,8 @@
 //! `ways × size / capacity`.
 //!
 //! Assumptions: between the two plateaus the latency is a mean of both, weighted by the miss ratio. Other replacement than LRU
-//! makes the slope flatter and hardly moves its middle.
+//! makes the slope flatter and hardly moves its middle. Where the latency rises steadily beyond the second level, as on a busy
+//! host, the level's own latency is the least one there.
 
 use facts::host::{Calibration, LatencyPoint};
 
@@ -27,8 +28,6 @@ const FARTHEST: u64 = 2;
 pub(super) fn capacity(calibration: &Calibration, ways: u32, claimed: u64) -> Option<f64> {
     let level = calibration.effective_caches.iter().find(|cache| cache.level == 3)?;
     let fits = level.bytes.value.filter(|bytes| *bytes >= 1.0)?;
-    let ends = level.latency.value.zip(calibration.dram_latency.as_ref().and_then(|one| one.value));
-    let Some((near, far)) = ends.filter(|(near, far)| far > near) else { return Some(fits) };
     // Large pages have fewer walks in the way.
     let page = calibration.ladder.iter().map(|point| point.page_bytes).max();
     let beyond = |point: &&LatencyPoint| {
@@ -36,15 +35,23 @@ pub(super) fn capacity(calibration: &Calibration, ways: u32, claimed: u64) -> Op
             && point.bytes as f64 >= fits
             && point.bytes <= FARTHEST * claimed.max(fits as u64)
     };
-    let missed = |point: &LatencyPoint| {
-        let latency = point.latency.value?;
-        Some((point.bytes as f64, ((latency - near) / (far - near)).clamp(0.0, 1.0)))
-    };
+    let latency = |point: &LatencyPoint| Some((point.bytes as f64, point.latency.value?));
     let points: Vec<(f64, f64)> =
-        calibration.ladder.iter().filter(beyond).filter_map(missed).collect();
+        calibration.ladder.iter().filter(beyond).filter_map(latency).collect();
     if points.len() < FEWEST {
         return Some(fits);
     }
+    let least = points.iter().map(|point| point.1).min_by(f64::total_cmp);
+    let ends = level
+        .latency
+        .value
+        .or(least)
+        .zip(calibration.dram_latency.as_ref().and_then(|one| one.value));
+    let Some((near, far)) = ends.filter(|(near, far)| far > near) else { return Some(fits) };
+    let points = points
+        .into_iter()
+        .map(|(size, latency)| (size, ((latency - near) / (far - near)).clamp(0.0, 1.0)));
+    let points: Vec<(f64, f64)> = points.collect();
     let off = |capacity: f64| -> f64 {
         let one = |(size, missed): &(f64, f64)| {
             (misses(f64::from(ways) * size / capacity, ways) - missed).powi(2)
@@ -117,6 +124,18 @@ mod tests {
         let sharp = machine(4 << 20, |size| if size > 4.0 * mib { 1.0 } else { 0.0 });
         let found = capacity(&sharp, 16, 32 << 20).expect("one") / mib;
         assert!((4.0..6.0).contains(&found), "{found}");
+    }
+
+    /// A busy host: no plateau beyond the second level.
+    #[test]
+    fn without_a_plateau_the_least_latency_is_the_level_s() {
+        let mib = (1u64 << 20) as f64;
+        let mut steady = machine(1 << 20, |size| misses(20.0 * size / (4.0 * mib), 20));
+        steady.effective_caches[0].latency = Metric::unavailable("ns", "no plateau");
+        let found = capacity(&steady, 20, 300 << 20).expect("a capacity") / mib;
+        assert!((found - 4.0).abs() < 0.5, "{found}");
+        steady.dram_latency = None;
+        assert_eq!(capacity(&steady, 20, 300 << 20), Some(mib));
     }
 
     #[test]

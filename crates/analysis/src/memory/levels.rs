@@ -82,10 +82,10 @@ impl Sizes {
         let elapsed = profile.observed().seconds();
         let cpu = profile.counted_cpu_seconds().unwrap_or(0.0);
         let running = if elapsed > 0.0 { cpu / elapsed } else { 1.0 };
-        if running > 1.2 {
-            let bytes = (self.levels[2].bytes.0 as f64 / running) as u64;
-            self.levels[2].bytes = Bytes(bytes.max(self.levels[1].bytes.0));
-        }
+        let shared = if running > 1.2 { running } else { 1.0 };
+        let bytes = (self.levels[2].bytes.0 as f64 / shared) as u64;
+        // Even where the last level keeps nothing, the second one does.
+        self.levels[2].bytes = Bytes(bytes.max(self.levels[1].bytes.0));
     }
 
     pub(crate) fn config(&self) -> Config {
