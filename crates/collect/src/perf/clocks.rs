@@ -61,8 +61,10 @@ const MOST_SEEN: usize = 256;
 /// Periods of the fast clock from a switch to the scheduler's next tick, on average: 4 ms between ticks. The part of the slow
 /// clock's timers that are due before it is this over its period.
 const TO_TICK: f64 = 2.0;
-/// Of a CPU, so much must be idle for our work to fit there.
-const FREE: f64 = 0.5;
+/// A program that uses this part of its CPUs leaves none to us: threads that meet use all of them in between, and wait then.
+const FILLED: f64 = 0.75;
+/// The part of the time that changes of the clock may take: each interrupts every thread, once for each CPU.
+const CHANGING: f64 = 0.01;
 /// The remaining cost of a switch, for taking events from one thread and giving them to the next, ns: as above, at
 /// 100 ms.
 const EVENTS: f64 = 3000.0;
@@ -119,6 +121,8 @@ pub struct Clocks {
     last: Nanos,
     rounds: usize,
     now: Clock,
+    /// Until then it does not become the fast one.
+    stays: Nanos,
     /// CPUs with a clock of their own, 0 where there is none.
     cpus: usize,
     /// Samples of these clocks that were of the program, and of others.
@@ -165,7 +169,7 @@ impl Clocks {
 
     /// Whether the program leaves no CPU to us, as far as is known.
     pub fn fill_cpus(&self) -> bool {
-        self.busy.is_none_or(|busy| busy + FREE > self.available)
+        self.busy.is_none_or(|busy| busy > FILLED * self.available)
     }
 
     /// When the next decision is due, unless we wake earlier.
@@ -242,19 +246,24 @@ impl Clocks {
             Clock::OfCpus
         } else if is_often || self.are_many() {
             Clock::Slow
+        } else if self.last < self.stays {
+            self.now
         } else {
             Clock::Fast
         };
         self.now
     }
 
-    /// Whether all CPUs are filled, by threads whose samples are too many at the fast rate. Once they were, half is enough: to
-    /// change clocks interrupts each thread.
+    /// Notes what a change of the clock took.
+    pub fn changed(&mut self, took: Nanos) {
+        self.stays = self.last + Nanos((took.0 as f64 / CHANGING) as u64);
+    }
+
+    /// Whether threads that fill the CPUs have too many samples at the fast rate. Once they had, half as many are enough.
     fn are_many(&self) -> bool {
         let part = if self.now == Clock::Fast { 1.0 } else { 0.5 };
-        self.busy.is_some_and(|busy| {
-            busy + FREE > part * self.available && busy > part * MOST_AT_ONCE as f64
-        })
+        let least = part * (FILLED * self.available).max(MOST_AT_ONCE as f64);
+        self.busy.is_some_and(|busy| busy > least)
     }
 }
 
@@ -321,12 +330,19 @@ mod tests {
         const SECOND: u64 = 1_000_000_000;
         let mut clocks = Clocks::new(Nanos(8000), 16, 0);
         clocks.available = 16.0;
-        // A CPU is free; all are filled; half is enough to go on; then it is one thread.
+        // CPUs are free; most are filled; half of that is enough to go on; then it is one thread.
         let phases =
-            [(15.0, Clock::Fast), (16.0, Clock::Slow), (9.0, Clock::Slow), (1.0, Clock::Fast)];
+            [(12.0, Clock::Fast), (13.0, Clock::Slow), (7.0, Clock::Slow), (1.0, Clock::Fast)];
         for (busy, clock) in phases {
             clocks.busy = Some(busy);
             assert_eq!(clocks.note(SECOND, 50.0, 16), clock, "{busy}");
+        }
+        // A change that took 5 ms: for half a second it stays as it is.
+        clocks.changed(Nanos(5_000_000));
+        let later = [(0, 16.0, Clock::Slow), (400, 1.0, Clock::Slow), (500, 1.0, Clock::Fast)];
+        for (at, busy, clock) in later {
+            (clocks.last, clocks.busy) = (Nanos(at * 1_000_000), Some(busy));
+            assert_eq!(clocks.note(SECOND, 50.0, 16), clock, "{at} ms");
         }
         (clocks.available, clocks.busy) = (4.0, Some(4.0));
         assert_eq!(clocks.note(SECOND, 50.0, 4), Clock::Fast, "few CPUs");
@@ -344,7 +360,7 @@ mod tests {
         clocks.look(PERIOD, &threads);
         assert_eq!((clocks.seen.len(), clocks.delay()), (1, None));
         assert!(clocks.fill_cpus(), "nothing is known yet");
-        (clocks.available, clocks.last) = (0.505, Nanos(0));
+        (clocks.available, clocks.last) = (0.02, Nanos(0));
         let thread = ThreadId::new(pid, Tid(pid.0));
         for (used, fills) in [(0, false), (PERIOD.0 / 50, true)] {
             let seen = clocks.seen.get_mut(&thread).expect("our thread");

@@ -227,7 +227,9 @@ impl PerfSampler {
             let former = clocks.now();
             let clock = clocks.look(now - self.start, &threads);
             if clock != former {
+                let begin = sys::process::monotonic();
                 self.events.use_clock(clock, former);
+                clocks.changed(sys::process::monotonic() - begin);
             }
         }
     }
