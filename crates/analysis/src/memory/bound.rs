@@ -133,14 +133,16 @@ impl Memory<'_> {
     fn bound_of_bursts(&self) -> Result<Bound, String> {
         self.available()?;
         let waited = self.waited();
-        let times = self.core_times();
+        let (times, why) = self.plausible_times();
         let percent = self.timed_percent(self.passed.bursts.iter());
-        let (share, note) = match (self.share_by_no_miss_times(&times), &waited) {
-            (Ok(share), Some(waited)) => together(share, waited),
-            (Ok(share), None) => (share, None),
-            (Err(why), Some(waited)) => (by_samples(waited), Some(why)),
-            (Err(why), None) => return Err(why),
+        let core = self.strata.percent_of_time(&times.core, &times.native);
+        let (share, excluded) = match (core.map(|core| core.map(rest)), &waited) {
+            (Some(share), Some(waited)) => together(share, waited),
+            (Some(share), None) => (share, None),
+            (None, Some(waited)) => (by_samples(waited), Some(NO_TIME.to_owned())),
+            (None, None) => return Err(NO_TIME.to_owned()),
         };
+        let note = why.or(excluded);
         let evidence = if note.is_some() { Evidence::Sampled } else { Evidence::Estimated };
         let (low, high) = share.interval();
         if high - low > WIDE {
@@ -174,22 +176,20 @@ impl Memory<'_> {
         })
     }
 
-    /// Share of the time beyond the no-miss time of the program's instructions, percent.
-    fn share_by_no_miss_times(
-        &self,
-        CoreTimes { core, native }: &CoreTimes,
-    ) -> Result<Estimate, String> {
+    /// Core times, and why they are not by measured no-miss times, where these cannot be the program's.
+    fn plausible_times(&self) -> (CoreTimes, Option<String>) {
+        let times = self.core_times();
         let least: f64 = self.passed.bursts.iter().map(|burst| burst.no_miss_time.low).sum();
-        let in_all = native.sum();
-        if least > in_all * TOO_MUCH {
-            return Err(format!(
-                "the measured no-miss time of the loops is {:.0} % longer than their native time: on repeated data \
-                they wait for their own stores",
-                (least / in_all - 1.0) * 100.0
-            ));
+        let in_all = times.native.sum();
+        if least <= in_all * TOO_MUCH {
+            return (times, None);
         }
-        let core = self.strata.percent_of_time(core, native).ok_or(NO_TIME)?;
-        Ok(core.map(rest))
+        let why = format!(
+            "the measured no-miss time of the loops is {:.0} % longer than their native time: on repeated data they wait for \
+            their own stores",
+            (least / in_all - 1.0) * 100.0
+        );
+        (self.core_times_by_waits(), Some(why))
     }
 
     /// Elapsed time if bandwidth had no limit: bursts near what memory delivers would take their core time, at least, and

@@ -258,6 +258,24 @@ impl Memory<'_> {
         CoreTimes { core: cores, native }
     }
 
+    /// The same by waits alone, where no-miss times are not those of the program: anywhere between the time that waits cannot
+    /// explain and all of it.
+    pub(super) fn core_times_by_waits(&self) -> CoreTimes {
+        let bursts = self.passed.bursts.len();
+        let (mut cores, mut native) = (Vec::with_capacity(bursts), Quantity::none(bursts));
+        let open = Draws::new(SEED).even();
+        let (latency, timed) = (self.latencies(), self.timed.means());
+        for (number, burst) in self.passed.bursts.iter().enumerate() {
+            let waits = self.waits_at_most(burst, &latency, &timed);
+            let core = |time: f64, place: f64| time - waits.min(time) * place;
+            let (seconds, time) = (self.strata.seconds_of(number), self.strata.native(number));
+            let drawn = (0..REPLICATES).map(|at| core(time.replicate(at), open[at]));
+            cores.push(Estimate::new(core(seconds, 0.5), drawn.collect()));
+            native.add(number, Bounds::exactly(seconds));
+        }
+        CoreTimes { core: cores, native }
+    }
+
     /// Seconds of CPU time that mispredicted branches cost.
     #[must_use]
     pub fn mispredicted(&self) -> Metric {
