@@ -38,8 +38,10 @@ use std::collections::HashMap;
 use base::{Nanos, Pid, ThreadId, Tid};
 use tracee::status::{ThreadFile, field};
 
-/// Samples that a program takes per period of the fast clock, where it fills all CPUs: four threads at a kilohertz.
-const MOST_AT_ONCE: u64 = 4;
+/// Samples of a program that fills all CPUs: four threads at a kilohertz.
+const MOST_PER_SECOND: f64 = 4000.0;
+/// A fast clock of a shorter period was asked for: then more samples are wanted.
+const USUAL_PERIOD: Nanos = Nanos(1_000_000);
 /// The period of the slow clock, in periods of the fast one, at least where there are few CPUs, and where there are many: longer
 /// than the scheduler's tick of 4 ms.
 const SLOWER: u64 = 10;
@@ -99,15 +101,20 @@ pub enum Clock {
     OfCpus,
 }
 
+/// How many threads may be sampled at once by a fast clock of this period.
+fn most_at_once(period: Nanos) -> f64 {
+    if period < USUAL_PERIOD { f64::INFINITY } else { MOST_PER_SECOND * period.seconds() }
+}
+
 /// The period of the slow clock on a machine with so many CPUs, in periods of the fast one.
-pub fn slower(cpus: usize) -> u64 {
-    let least = if cpus as u64 <= MOST_AT_ONCE { SLOWER } else { SLOWER_OF_MANY };
-    slower_cpus(cpus).max(least)
+pub fn slower(cpus: usize, period: Nanos) -> u64 {
+    let are_few = cpus as f64 <= most_at_once(period);
+    slower_cpus(cpus, period).max(if are_few { SLOWER } else { SLOWER_OF_MANY })
 }
 
 /// The same of the clocks of CPUs.
-pub fn slower_cpus(cpus: usize) -> u64 {
-    (cpus as u64).div_ceil(MOST_AT_ONCE).max(1)
+pub fn slower_cpus(cpus: usize, period: Nanos) -> u64 {
+    (cpus as f64 / most_at_once(period)).ceil().max(1.0) as u64
 }
 
 /// The decision and its data.
@@ -117,6 +124,8 @@ pub struct Clocks {
     timer: f64,
     /// The part of the slow clock's timers that are due before the scheduler's next tick.
     slow_part: f64,
+    /// More threads that fill the CPUs have too many samples at the fast rate.
+    most: f64,
     seen: HashMap<ThreadId, Usage>,
     last: Nanos,
     rounds: usize,
@@ -139,12 +148,17 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Fast, until the rate of switches is known. `timer`: what setting a timer costs; `observed`: the number of CPUs;
-    /// `cpus`: how many have a clock of their own, 0 where there is none.
-    pub fn new(timer: Nanos, observed: usize, cpus: usize) -> Clocks {
-        let available = std::thread::available_parallelism().map_or(1.0, |all| all.get() as f64);
-        let slow_part = TO_TICK / slower(observed) as f64;
-        Clocks { timer: timer.0 as f64, slow_part, cpus, available, ..Clocks::default() }
+    /// Fast, until the rate of switches is known. `timer`: what setting a timer costs; `observed`: the number of CPUs; `period`:
+    /// the fast clock's; `cpus`: how many have a clock of their own, 0 where there is none.
+    pub fn new(timer: Nanos, observed: usize, period: Nanos, cpus: usize) -> Clocks {
+        Clocks {
+            timer: timer.0 as f64,
+            slow_part: TO_TICK / slower(observed, period) as f64,
+            most: most_at_once(period),
+            cpus,
+            available: std::thread::available_parallelism().map_or(1.0, |all| all.get() as f64),
+            ..Clocks::default()
+        }
     }
 
     /// The clock that samples.
@@ -262,7 +276,7 @@ impl Clocks {
     /// Whether threads that fill the CPUs have too many samples at the fast rate. Once they had, half as many are enough.
     fn are_many(&self) -> bool {
         let part = if self.now == Clock::Fast { 1.0 } else { 0.5 };
-        let least = part * (FILLED * self.available).max(MOST_AT_ONCE as f64);
+        let least = part * (FILLED * self.available).max(self.most);
         self.busy.is_some_and(|busy| busy > least)
     }
 }
@@ -299,21 +313,21 @@ mod tests {
     #[test]
     fn the_slow_clock_is_for_threads_that_switch_often() {
         const SECOND: u64 = 1_000_000_000;
-        let mut clocks = Clocks::new(Nanos(8000), 2, 0);
+        let mut clocks = Clocks::new(Nanos(8000), 2, USUAL_PERIOD, 0);
         assert_eq!(clocks.note(0, 0.0, 2), Clock::Fast);
         assert_eq!(clocks.note(SECOND, 1000.0, 2), Clock::Fast);
         assert_eq!(clocks.cost(), Nanos(11_000_000));
         assert_eq!(clocks.note(SECOND, 5000.0, 2), Clock::Slow);
         assert_eq!(clocks.note(SECOND, 1000.0, 2), Clock::Slow, "it may go up again");
         assert_eq!(clocks.note(SECOND, 300.0, 2), Clock::Fast);
-        let mut elsewhere = Clocks::new(Nanos(300), 2, 2);
+        let mut elsewhere = Clocks::new(Nanos(300), 2, USUAL_PERIOD, 2);
         assert_eq!(elsewhere.note(SECOND, 5000.0, 2), Clock::Fast, "timers are cheap there");
     }
 
     #[test]
     fn the_clocks_of_cpus_are_for_a_program_that_has_most_of_them() {
         const SECOND: u64 = 1_000_000_000;
-        let mut clocks = Clocks::new(Nanos(8000), 4, 4);
+        let mut clocks = Clocks::new(Nanos(8000), 4, USUAL_PERIOD, 4);
         assert_eq!(clocks.note(SECOND, 5000.0, 1), Clock::Slow, "one thread on four CPUs");
         assert_eq!(clocks.note(SECOND, 5000.0, 2), Clock::OfCpus);
         let before = clocks.cost();
@@ -328,7 +342,7 @@ mod tests {
     #[test]
     fn the_slow_clock_is_for_many_threads_too() {
         const SECOND: u64 = 1_000_000_000;
-        let mut clocks = Clocks::new(Nanos(8000), 16, 0);
+        let mut clocks = Clocks::new(Nanos(8000), 16, USUAL_PERIOD, 0);
         clocks.available = 16.0;
         // CPUs are free; most are filled; half of that is enough to go on; then it is one thread.
         let phases =
@@ -346,14 +360,19 @@ mod tests {
         }
         (clocks.available, clocks.busy) = (4.0, Some(4.0));
         assert_eq!(clocks.note(SECOND, 50.0, 4), Clock::Fast, "few CPUs");
-        assert_eq!([1, 2, 4, 8, 16, 64, 128].map(slower), [10, 10, 10, 5, 5, 16, 32]);
-        assert_eq!([1, 2, 4, 8, 16, 64, 128].map(slower_cpus), [1, 1, 1, 2, 4, 16, 32]);
+        let on = |of: fn(usize, Nanos) -> u64, period| {
+            [2, 8, 16, 128].map(|cpus| of(cpus, Nanos(period)))
+        };
+        assert_eq!(on(slower, 1_036_814), [10, 5, 5, 31]);
+        assert_eq!(on(slower_cpus, 1_036_814), [1, 2, 4, 31]);
+        assert_eq!(on(slower_cpus, 4_000_000), [1, 1, 1, 8]);
+        assert_eq!(on(slower_cpus, 100_000), [1; 4], "asked for");
     }
 
     #[test]
     fn own_threads_are_looked_at() {
         let pid = Pid(std::process::id().cast_signed());
-        let mut clocks = Clocks::new(Nanos(1), 1, 0);
+        let mut clocks = Clocks::new(Nanos(1), 1, USUAL_PERIOD, 0);
         let threads = [(pid, vec![Tid(pid.0)])];
         assert!(!clocks.wants_a_look(Nanos(10)), "too early");
         assert_eq!(clocks.due(), Some(PERIOD));

@@ -347,7 +347,7 @@ impl Opened {
     ) -> Result<(), OpenError> {
         let flags: Vec<Flag> =
             flags.iter().copied().filter(|flag| *flag != Flag::EnableOnExec).collect();
-        let period = settings.period.0 * slower(settings.cpus.len());
+        let period = settings.period.0 * slower(settings.cpus.len(), settings.period);
         let attr = clock_attr(settings).period(period).flags(&flags);
         let clock = match sys::perf::open_counting_lost(&attr, target) {
             Ok(clock) => clock,
@@ -368,7 +368,7 @@ impl Opened {
         owner: usize,
     ) -> std::io::Result<()> {
         let flags = [Flag::Disabled, Flag::ExcludeHv, Flag::ExcludeIdle];
-        let period = settings.period.0 * slower_cpus(settings.cpus.len());
+        let period = settings.period.0 * slower_cpus(settings.cpus.len(), settings.period);
         let attr = clock_attr(settings).period(period).flags(&flags);
         let attr = if self.sees_kernel { attr } else { attr.flags(&[Flag::ExcludeKernel]) };
         let target = OpenTarget { tid: ALL_THREADS, cpu: Some(cpu) };

@@ -130,7 +130,7 @@ impl PerfSampler {
         let waking = events.waking;
         let clocks = events.has_slow_clock().then(|| {
             let timer = sys::process::timer_cost();
-            Clocks::new(timer, settings.cpus.len(), events.cpu_clocks())
+            Clocks::new(timer, settings.cpus.len(), settings.period, events.cpu_clocks())
         });
         PerfSampler {
             rings,
