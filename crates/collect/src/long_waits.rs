@@ -10,7 +10,7 @@
 use base::{Pid, RemoteAddr, Tid};
 use facts::SinkError;
 
-use crate::address_space::{CopiedStack, Registers};
+use crate::address_space::CopiedStack;
 use crate::perf::WaitSite;
 use crate::recorder::{Moment, Position, Recorder};
 
@@ -23,7 +23,7 @@ pub fn site(at: Moment, recorder: &mut Recorder<'_>) -> Result<Option<WaitSite>,
     let Some(call) = system_call(pid, tid) else { return Ok(None) };
     let mut bytes = [0; STACK_BYTES];
     let got = sys::trace::read_memory(pid, call.stack_pointer, &mut bytes);
-    let registers: Registers = [0, call.stack_pointer.0, call.instruction_pointer.0];
+    let registers = sys::perf::user_registers(0, call.stack_pointer.0, call.instruction_pointer.0);
     let stack = CopiedStack { registers: &registers, bytes: &bytes[..got] };
     let position =
         Position { kernel: &[], ip: call.instruction_pointer, user: Some(stack), chain: &[] };

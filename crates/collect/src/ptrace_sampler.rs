@@ -172,7 +172,7 @@ impl PtraceSampler {
         if !recorder.can_follow(pid, user) && self.maps_read.entry(pid).or_default().is_due(time) {
             recorder.read_maps(time, pid)?;
         }
-        let general = registers.is_64_bit.then_some(&registers.general);
+        let general = registers.general.as_ref().filter(|_| registers.is_64_bit);
         let seen = Ticked { weight, cpu_time: Some(used), general };
         recorder.sampled(Moment { time, pid, tid, cpu: None }, seen, position)
     }

@@ -6,6 +6,8 @@
 
 mod kept;
 mod memory;
+// Moving threads to other code is for bursts.
+#[cfg(target_arch = "x86_64")]
 mod registers;
 mod wait;
 
@@ -13,8 +15,10 @@ use std::io;
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
 
+pub use crate::arch::{StoppedRegisters, stopped_registers as registers};
 pub use kept::{dispatches_system_calls, in_restartable_sequence};
 pub use memory::{overwrite, read_pieces};
+#[cfg(target_arch = "x86_64")]
 pub use registers::{GENERAL_REGISTERS, Registers};
 pub use wait::{Alarm, Happened, reap};
 
@@ -102,46 +106,6 @@ fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::
         return Err(io::Error::last_os_error());
     }
     Ok(())
-}
-
-/// Registers of a stopped thread that sampling needs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StoppedRegisters {
-    /// All registers, in the order of [`crate::perf::USER_REGISTERS`].
-    pub unwinding: [u64; crate::perf::USER_REGISTER_COUNT],
-    /// By their numbers in the encoding: rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
-    pub general: [u64; 16],
-    /// Stack pointer.
-    pub stack_pointer: RemoteAddr,
-    /// Instruction pointer.
-    pub instruction_pointer: RemoteAddr,
-    /// Whether it was inside a system call when it stopped.
-    pub in_system_call: bool,
-    /// Whether it runs 64-bit code.
-    pub is_64_bit: bool,
-}
-
-/// Registers of a stopped thread.
-#[cfg(target_arch = "x86_64")]
-pub fn registers(tid: Tid) -> io::Result<StoppedRegisters> {
-    const USER_CODE_SEGMENT_64: u64 = 0x33; // arch/x86/include/asm/segment.h, __USER_CS
-    // Safety: plain data, all zeroes is valid.
-    let mut regs: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    // Safety: the kernel fills a live structure of exactly this type.
-    if unsafe { libc::ptrace(libc::PTRACE_GETREGS, tid.0, 0, &raw mut regs) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(StoppedRegisters {
-        unwinding: [regs.rbp, regs.rsp, regs.rip],
-        general: [
-            regs.rax, regs.rcx, regs.rdx, regs.rbx, regs.rsp, regs.rbp, regs.rsi, regs.rdi,
-            regs.r8, regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
-        ],
-        stack_pointer: RemoteAddr(regs.rsp),
-        instruction_pointer: RemoteAddr(regs.rip),
-        in_system_call: regs.orig_rax.cast_signed() >= 0,
-        is_64_bit: regs.cs == USER_CODE_SEGMENT_64,
-    })
 }
 
 /// The next event of any child or traced thread, if there is one. Never blocks: a thread-group leader that ended

@@ -136,7 +136,7 @@ fn copied(memory: &SharedMemory, at: usize, length: usize) -> Option<CopiedEvent
     let words = (length - layout::EVENT_STACK_BYTES) / 8;
     let stack = memory.words(at + layout::EVENT_STACK_BYTES, words);
     let stack = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Some(CopiedEvent { registers: [bp, sp, ip], stack, missing })
+    Some(CopiedEvent { registers: sys::perf::user_registers(bp, sp, ip), stack, missing })
 }
 
 /// Calls `take` with the cursor whose next event is the oldest, again and again, until all remaining events are

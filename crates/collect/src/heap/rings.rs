@@ -301,7 +301,7 @@ impl State {
         };
         let ThreadId { pid, tid } = super::ids(pid(&self.memory, process as usize), ids as u32);
         let stack = self.memory.bytes(at + heap::RECORD_BYTES, bytes / 8);
-        let registers = [bp, sp, ip];
+        let registers = sys::perf::user_registers(bp, sp, ip);
         Some((
             length,
             Some(RawRecord {

@@ -93,11 +93,11 @@ pub struct SampleRecord<'a> {
 }
 
 impl SampleRecord<'_> {
-    /// All general registers, by their numbers in the encoding, of a clock sample in a 64-bit process.
+    /// All general registers, by their numbers in the encoding, of a clock sample in a 64-bit process where they have a meaning.
     pub fn general(&self) -> Option<[u64; GENERAL_REGISTERS]> {
         let bytes = self.all?;
         let mut general = [0; GENERAL_REGISTERS];
-        for (slot, at) in general.iter_mut().zip(sys::perf::GENERAL_REGISTERS) {
+        for (slot, at) in general.iter_mut().zip(sys::perf::GENERAL_REGISTERS?) {
             *slot = u64_at(bytes, at * 8)?;
         }
         Some(general)
