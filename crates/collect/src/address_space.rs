@@ -7,10 +7,16 @@
 //! everywhere on x86-64 Linux. Elsewhere (JIT code) it follows frame pointers. That is framehop's order. CPython's trampolines are JIT code
 //! with neither; their one frame is known.
 
+#[cfg_attr(target_arch = "x86_64", path = "address_space/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "address_space/aarch64.rs")]
+mod native;
 mod returns;
 mod saved;
+#[cfg(any(test, target_arch = "aarch64"))]
+mod signed_returns;
 mod tables;
 
+pub use native::{MACHINE, REGISTER_NUMBERS, changed_table};
 pub use returns::{Base, ReturnRule};
 pub use saved::{LASTING, Saved};
 pub use tables::UnwindCache;
@@ -23,20 +29,6 @@ use framehop::FrameAddress;
 
 use crate::modules::KnownModule;
 
-#[cfg(target_arch = "x86_64")]
-mod native {
-    pub use framehop::x86_64::{
-        CacheX86_64 as Cache, UnwindRegsX86_64 as UnwindRegisters, UnwinderX86_64 as NativeUnwinder,
-    };
-
-    /// Registers in the order of `sys::perf::USER_REGISTERS`: bp, sp, ip.
-    pub fn unwind_registers(registers: &[u64; 3]) -> (u64, UnwindRegisters) {
-        let [bp, sp, ip] = *registers;
-        (ip, UnwindRegisters::new(ip, sp, bp))
-    }
-
-    pub const STACK_POINTER: usize = 1;
-}
 /// Most frames of a chain: a runaway recursion must not fill memory.
 const MAX_DEPTH: usize = 512;
 
@@ -55,7 +47,7 @@ pub struct CopiedStack<'a> {
 impl CopiedStack<'_> {
     /// The word at an address of the program, if it was copied.
     fn read(&self, address: u64) -> Result<u64, ()> {
-        let at = address.checked_sub(self.registers[native::STACK_POINTER]).ok_or(())?;
+        let at = address.checked_sub(self.registers[sys::perf::USER_STACK_POINTER]).ok_or(())?;
         let at = usize::try_from(at).map_err(|_| ())?;
         let word = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
         Ok(u64::from_le_bytes(*word))
@@ -199,7 +191,8 @@ impl AddressSpace {
                 return false;
             }
             let found = mapping.map(|(_, found)| found);
-            let (stack_pointer, frame_pointer) = (registers.sp(), registers.bp());
+            let (stack_pointer, frame_pointer) =
+                (registers.sp(), native::frame_pointer(&registers));
             frame(UserFrame { address, found, stack_pointer, frame_pointer });
             let mapped = mapping.map(|(mapped, _)| mapped);
             match cache.caller_of(mapped, next, &mut registers, &mut read) {

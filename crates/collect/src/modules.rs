@@ -21,6 +21,8 @@ use object::read::elf::{ElfFile, FileHeader};
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
 use sys::map::FileMap;
 
+use crate::address_space::changed_table;
+
 /// Largest vdso image that is read, bytes; real ones have two pages.
 const VDSO_LIMIT: u64 = 1 << 20;
 
@@ -41,6 +43,16 @@ impl Deref for SectionBytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         self.whole.get(self.range.clone()).unwrap_or(&[])
+    }
+}
+
+impl SectionBytes {
+    /// Of an `.eh_frame`.
+    fn for_unwinder(self) -> SectionBytes {
+        match changed_table(&self) {
+            Some(changed) => SectionBytes { range: 0..changed.len(), whole: Arc::new(changed) },
+            None => self,
+        }
     }
 }
 
@@ -67,7 +79,8 @@ impl UnwindSections {
     #[must_use]
     pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
         // Mappings are rounded to pages, so they may begin a little before their segment.
-        let page_start = |segment: &Segment| segment.file_offset & !0xfff;
+        let page = sys::process::page_size() as u64;
+        let page_start = |segment: &Segment| segment.file_offset / page * page;
         let segment = self.segments.iter().find(|segment| {
             file_offset >= page_start(segment)
                 && file_offset < segment.file_offset.saturating_add(segment.file_size)
@@ -350,7 +363,7 @@ fn read_elf<Header: FileHeader>(image: &Image) -> Option<(Option<String>, Unwind
         text: text.map(|(_, bytes)| bytes),
         got_svma: got.map(|(address, _)| address),
         eh_frame_svma: eh_frame.as_ref().map(|(address, _)| address.clone()),
-        eh_frame: eh_frame.map(|(_, bytes)| bytes),
+        eh_frame: eh_frame.map(|(_, bytes)| bytes.for_unwinder()),
         eh_frame_hdr_svma: header.as_ref().map(|(address, _)| address.clone()),
         eh_frame_hdr: header.map(|(_, bytes)| bytes),
         debug_frame: section(".debug_frame").map(|(_, bytes)| bytes),

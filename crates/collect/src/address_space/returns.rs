@@ -128,13 +128,14 @@ impl AddressSpace {
         cache: &mut UnwindCache,
     ) -> Option<ReturnRule> {
         let &Trial { sp, bp } = trial;
-        let (_, mut registers) = native::unwind_registers(&[bp, sp, address.address()]);
+        let (_, mut registers) =
+            native::unwind_registers(&sys::perf::user_registers(bp, sp, address.address()));
         let mut read = |address| Ok(word_at(address));
         let mapped =
             self.mapping(RemoteAddr(address.address_for_lookup())).map(|(mapped, _)| mapped);
         let caller = cache.caller_of(mapped, address, &mut registers, &mut read);
         let Some(caller) = caller.ok()? else { return Some(ReturnRule::End) };
-        let (cfa, outer_bp) = (registers.sp(), registers.bp());
+        let (cfa, outer_bp) = (registers.sp(), native::frame_pointer(&registers));
         if caller != word_at(cfa.wrapping_sub(8)) {
             return None;
         }

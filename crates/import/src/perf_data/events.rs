@@ -125,7 +125,8 @@ pub(super) struct Events {
     last: u64,
     /// The last sample of each thread: event, CPU, time.
     before: HashMap<i32, (usize, Option<u32>, u64)>,
-    pub(super) is_x86_64: bool,
+    /// Whether it was recorded on a machine of the architecture of this one.
+    pub(super) is_of_this_architecture: bool,
 }
 
 impl Events {
@@ -137,7 +138,8 @@ impl Events {
             first: u64::MAX,
             last: 0,
             before: HashMap::new(),
-            is_x86_64: architecture.is_none_or(|name| name == "x86_64"),
+            is_of_this_architecture: architecture
+                .is_none_or(|name| name == collect::address_space::MACHINE),
         }
     }
 

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use base::{Bytes, CpuId, FileOffset, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use collect::accesses::{SampleParts, access};
-use collect::address_space::CopiedStack;
+use collect::address_space::{CopiedStack, REGISTER_NUMBERS, Registers};
 use collect::branches::Branches;
 use collect::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
 use facts::{EventCount, Fact, FaultKind, LostSource, Region, RegionKind, Sink, SinkError};
@@ -39,8 +39,6 @@ use crate::{ImportError, Imported};
 const CONTEXT_MAX: u64 = -4095_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
-/// Registers of x86 in samples: bp, sp, ip (arch/x86/include/uapi/asm/perf_regs.h).
-const UNWINDING_REGISTERS: [u32; 3] = [6, 7, 8];
 /// `PROT_EXEC`.
 const PROT_EXEC: u32 = 4;
 /// Longest call chain that is believed.
@@ -522,20 +520,24 @@ impl Converter<'_, '_> {
     }
 
     /// Registers of a copied stack, where this machine can unwind it.
-    fn copied(&mut self, raw: &RawEventRecord<'_>, body: &Body<'_>) -> Option<[u64; 3]> {
+    fn copied(&mut self, raw: &RawEventRecord<'_>, body: &Body<'_>) -> Option<Registers> {
         let registers = body.registers.filter(|_| !body.stack.is_empty())?;
-        if !self.events.is_x86_64 || cfg!(not(target_arch = "x86_64")) {
+        if !self.events.is_of_this_architecture {
             self.taken.foreign_stacks += 1;
             return None;
         }
         let mask = raw.parse_info.sample_regs_user;
-        let [bp, sp, ip] = UNWINDING_REGISTERS.map(|register| {
+        let found = REGISTER_NUMBERS.map(|register| {
             let before = (mask & ((1 << register) - 1)).count_ones();
             registers.get(before as usize).filter(|_| mask >> register & 1 == 1)
         });
         let size = u32::try_from(body.stack.len()).unwrap_or(u32::MAX);
         self.taken.stack_bytes = self.taken.stack_bytes.max(size);
-        Some([bp?, sp?, ip?])
+        let mut registers = [0; REGISTER_NUMBERS.len()];
+        for (slot, found) in registers.iter_mut().zip(found) {
+            *slot = found?;
+        }
+        Some(registers)
     }
 }
 
