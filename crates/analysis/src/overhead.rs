@@ -3,7 +3,8 @@
 //! What not: the cost of sampling inside the program, which is calibrated, not measured (`summary`).
 
 use base::Nanos;
-use facts::{Evidence, Metric};
+use facts::host::no_bursts_on;
+use facts::{Analysis, Evidence, Metric, Run};
 
 use crate::profile::Profile;
 
@@ -26,6 +27,15 @@ pub struct Overhead {
 
 const NO_BURSTS: &str = "there were no bursts in this recording";
 const NO_CPU_TIME: &str = "the profiler's own CPU time was not recorded";
+
+/// Why a recording without bursts has none.
+pub(crate) fn why_no_bursts(run: &Run) -> &'static str {
+    match (run.analysis, no_bursts_on(&run.host.architecture)) {
+        (Analysis::MemoryAccess, None) => "no burst was taken: see coverage for the reasons",
+        (Analysis::MemoryAccess, Some(why)) => why,
+        _ => "this collection does not trace accesses: use `fathom run` (memory-access)",
+    }
+}
 
 /// Adds up what the manifest has.
 pub(crate) fn overhead(profile: &Profile<'_>) -> Overhead {

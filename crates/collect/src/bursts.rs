@@ -3,8 +3,8 @@
 //! What for: the tracer knows addresses, the recorder knows the files at them. What not: tracing (crate `burst`).
 
 use base::{CodeAddress, Nanos, Pid};
-pub use burst::Options as BurstOptions;
-use burst::{NewBlock, Observation, Tracer};
+use burst::{Cost, NewBlock, Observation, Tracer};
+pub use burst::{NativeAddresses, Options as BurstOptions, is_our_mapping};
 use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError, TimedLoadOverhead};
 use sys::kernels::time_cached_loads;
 
@@ -23,7 +23,7 @@ impl Bursts {
 
     /// The native addresses of translated code.
     #[must_use]
-    pub fn native_addresses(&self) -> burst::NativeAddresses {
+    pub fn native_addresses(&self) -> NativeAddresses {
         self.tracer.native_addresses()
     }
 
@@ -48,7 +48,7 @@ impl Bursts {
     }
 
     /// Ends tracing; the program is left unchanged.
-    pub fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<burst::Cost, SinkError> {
+    pub fn stop(&mut self, recorder: &mut Recorder<'_>) -> Result<Cost, SinkError> {
         self.tracer.stop();
         for one in self.tracer.observed() {
             record(one, recorder)?;

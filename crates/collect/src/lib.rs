@@ -4,6 +4,8 @@
 //! polled levels; and symbols, after the collection.
 //! What not: conclusions (`analysis`), files of results (`store`), printing.
 //!
+//! What an architecture lacks is absent by whole modules: `absent` has those that take their places and say why.
+//!
 //! Entry points: [`session::launch`], [`session::attach`], [`probe::look`], [`symbolise`].
 
 #![forbid(unsafe_code)]
@@ -11,6 +13,7 @@
 pub mod accesses;
 pub mod address_space;
 pub mod branches;
+#[cfg_attr(not(target_arch = "x86_64"), path = "absent/bursts.rs")]
 pub mod bursts;
 pub mod busy;
 pub mod control;
@@ -23,6 +26,7 @@ pub mod launched;
 mod long_waits;
 mod marked;
 mod modules;
+#[cfg_attr(not(target_arch = "x86_64"), path = "absent/no_miss.rs")]
 pub mod no_miss;
 pub mod perf;
 mod polled_threads;

@@ -10,6 +10,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use sys::perf::{Attr, Flag, OpenTarget, SoftwareEvent};
 use sys::process::{Launch, Suspended};
 
+use crate::heap;
 use crate::perf::{OpenError, PerfSampler, Settings};
 
 /// Whether one thing works.
@@ -48,15 +49,20 @@ pub struct Finding {
 #[must_use]
 pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
     let sampling = sampling(cpus);
-    let traced = match &sampling {
-        Ability::Unavailable { remedy, .. } => Ability::Unavailable {
+    let traced = match (&sampling, facts::host::no_bursts_on(std::env::consts::ARCH)) {
+        (_, Some(why)) => Ability::Unavailable {
+            reason: why.to_owned(),
+            remedy: "an x86-64 machine; where the cores have SPE, `perf mem record` and `fathom import` show sampled accesses"
+                .to_owned(),
+        },
+        (Ability::Unavailable { remedy, .. }, None) => Ability::Unavailable {
             reason: "where perf events are refused, sampling needs ptrace for itself".to_owned(),
             remedy: remedy.clone(),
         },
         _ => ptrace(),
     };
     let waits = waits(&sampling);
-    vec![
+    let mut findings = vec![
         Finding {
             what: "functions, lines, call stacks",
             means: "perf_event_open (kernel.perf_event_paranoid 2 or less)",
@@ -93,7 +99,17 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
             means: "a PMU, which few virtual machines have",
             ability: hardware_counters(pmu),
         },
-    ]
+    ];
+    findings.extend(heap::NO_EXACT_MODE.map(|why| Finding {
+        what: "every heap block; the heap of a running process",
+        means: "x86-64",
+        ability: Ability::Unavailable {
+            reason: why.to_owned(),
+            remedy: "nothing to do: of programs that fathom starts, all blocks are counted, and some drawn with their stack"
+                .to_owned(),
+        },
+    }));
+    findings
 }
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";

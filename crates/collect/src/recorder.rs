@@ -17,9 +17,8 @@ use base::{
 };
 use facts::{Fact, GENERAL_REGISTERS, Lost, LostSource, Mapping, Sink, SinkError};
 
-use burst::NativeAddresses;
-
 use crate::address_space::{AddressSpace, CopiedStack, UnwindCache, UserFrame};
+use crate::bursts::{NativeAddresses, is_our_mapping};
 use crate::modules::{HeldFiles, ModuleTable, Recorded};
 use crate::regions::Regions;
 pub use crate::regions::{MappedBy, MappingCall};
@@ -253,7 +252,7 @@ impl<'s> Recorder<'s> {
     /// An executable mapping appeared.
     pub fn mapped(&mut self, time: Nanos, pid: Pid, new: NewMapping<'_>) -> Result<(), SinkError> {
         // Translated code is not code of the program.
-        if burst::is_our_mapping(new.name) {
+        if is_our_mapping(new.name) {
             return Ok(());
         }
         let agent = is_our_agent(new.name);

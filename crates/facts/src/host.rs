@@ -84,6 +84,14 @@ pub struct HugePages {
     pub pools: Vec<(u64, u64, u64)>,
 }
 
+/// Why no bursts can be taken on machines of this architecture; `None` where they can.
+#[must_use]
+pub fn no_bursts_on(architecture: &str) -> Option<&'static str> {
+    (architecture == "aarch64").then_some(
+        "unavailable on aarch64: accesses are traced by translating the program's code, which Fathom does on x86-64 only",
+    )
+}
+
 /// What the machine is.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Host {

@@ -53,7 +53,7 @@ use std::sync::{Arc, OnceLock};
 use base::{BurstId, Nanos};
 use cachesim::{Hierarchy, Tlb};
 use estimate::Bounds;
-use facts::{Analysis, Evidence, Metric};
+use facts::{Evidence, Metric};
 
 use self::code_regions::{CodeRegion, CodeRegions};
 use self::core_time::Paces;
@@ -71,6 +71,7 @@ use self::work::{
 use crate::accesses::is_chosen;
 use crate::findings::{Answers, Asked, Asking, stored};
 use crate::objects::{Objects, Part, Pieces};
+use crate::overhead::why_no_bursts;
 use crate::parallel::both;
 use crate::profile::{Cell, Profile};
 use crate::selection::Selection;
@@ -681,11 +682,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
 fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
     let bursts = strata.bursts();
     if profile.recording.bursts.is_empty() {
-        let why = match profile.recording.run.analysis {
-            Analysis::MemoryAccess => "no burst was taken: see coverage for the reasons",
-            _ => "this collection does not trace accesses: use `fathom run` (memory-access)",
-        };
-        return Some(why.to_owned());
+        return Some(why_no_bursts(&profile.recording.run).to_owned());
     }
     if strata.seconds <= 0.0 {
         return Some("the CPU time of the program is not known".to_owned());

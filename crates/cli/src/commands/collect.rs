@@ -98,6 +98,7 @@ const NO_AGENT: &str = "cannot write the heap library";
 fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptions> {
     let agent = agent_file::path()?;
     let HeapSettings { large_from, sample_every, every_block } = settings.heap;
+    let every_block = every_block && collect::heap::NO_EXACT_MODE.is_none();
     Ok(HeapOptions {
         agent,
         large_from,
@@ -119,6 +120,9 @@ fn heap_of(
     let whole_machine = matches!(what, WhatToWatch::Machine);
     if whole_machine || !(of_accesses || analysis == Analysis::MemoryConsumption) {
         return Ok(None);
+    }
+    if let Some(why) = collect::heap::NO_EXACT_MODE.filter(|_| settings.heap.every_block) {
+        notes.push(format!("heap blocks were drawn, not all recorded: {why}"));
     }
     if !of_accesses {
         return heap_options(settings, false).map(Some).map_err(|error| {

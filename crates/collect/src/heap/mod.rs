@@ -8,6 +8,7 @@
 //! overwrites it spoils only its own heap figures.
 
 mod aggregate;
+#[cfg_attr(not(target_arch = "x86_64"), path = "../absent/attach.rs")]
 mod attach;
 mod blocks;
 mod clock;
@@ -36,6 +37,13 @@ pub use attach::NoHeap;
 use exact::{Context, Exact, Reader};
 use rings::{Drain, Happened, RawRecord};
 use totals::Totals;
+
+/// Why not every block can be recorded; `None` where it can.
+pub const NO_EXACT_MODE: Option<&str> = if cfg!(target_arch = "x86_64") {
+    None
+} else {
+    Some("unavailable on aarch64: stacks are followed inside the program on x86-64 only")
+};
 
 /// What to record of a heap.
 #[derive(Clone, Debug)]

@@ -342,6 +342,16 @@ impl Programs {
                     let at = name.to_string_lossy().into_owned();
                     return Err(TraceError::Program { at, error });
                 }
+                Err(error)
+                    if matches!(work, Work::FaultInProgram(_) | Work::FaultInKernel(_))
+                        && !cfg!(target_arch = "x86_64")
+                        && error.error.raw_os_error() == Some(2) =>
+                {
+                    let note = "page faults have no rows by cause: unavailable on aarch64, whose kernel has no tracepoint of them";
+                    if !notes.iter().any(|known| known == note) {
+                        notes.push(note.to_owned());
+                    }
+                }
                 Err(error) => notes.push(format!(
                     "the kernel's tracepoint {} is not watched: {error}",
                     name.to_string_lossy()

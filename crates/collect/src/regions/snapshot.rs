@@ -58,7 +58,7 @@ impl Snapshot {
             // The agent's .bss follows its data.
             let is_bss = line.name.is_empty() && behind_agent == Some(start);
             behind_agent = (agent && line.writable).then_some(end);
-            if agent || is_bss || burst::is_our_mapping(line.name) || !accessible {
+            if agent || is_bss || crate::bursts::is_our_mapping(line.name) || !accessible {
                 continue;
             }
             let (kind, page) = kind_of(&line, huge, default_page);
