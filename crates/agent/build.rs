@@ -11,6 +11,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=preload");
     println!("cargo::rerun-if-changed=regions");
+    println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     println!("cargo::rerun-if-changed=../sys/src/marked.rs");
     println!("cargo::rerun-if-changed=../sys/src/heap.rs");
     println!("cargo::rerun-if-changed=../sys/src/heap_exact.rs");
@@ -22,6 +23,9 @@ fn main() {
 fn compile(name: &str, source: &str, more: &[&str]) {
     let variable =
         |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}"));
+    // Of another architecture than ours it is named in the environment (CARGO_TARGET_..._LINKER).
+    let linker = std::env::var("RUSTC_LINKER").map(|linker| format!("linker={linker}"));
+    let linker = linker.iter().flat_map(|linker| ["-C", linker]);
     let library = PathBuf::from(variable("OUT_DIR")).join(format!("lib{name}.so"));
     let status = Command::new(variable("RUSTC"))
         .args(["--crate-name", name, "--crate-type", "cdylib", "--edition", "2024"])
@@ -31,6 +35,7 @@ fn compile(name: &str, source: &str, more: &[&str]) {
         // Line tables would only describe our own functions, which are left out of every stack.
         .args(["-C", "debuginfo=0", "-C", "strip=debuginfo", "-C", "force-unwind-tables=yes"])
         .args(more)
+        .args(linker)
         .arg("--target")
         .arg(variable("TARGET"))
         .arg("-o")

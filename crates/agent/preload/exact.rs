@@ -267,7 +267,7 @@ fn walker(thread: &mut Thread) -> Option<&'static mut Walker> {
         thread.walker = kernel::map_private(size_of::<Walker>()).cast();
     }
     // Safety: mapped for the life of the process, all zero at first, and this thread's alone while it is busy.
-    unsafe { thread.walker.as_mut() }
+    unsafe { thread.walker.cast::<Walker>().as_mut() }
 }
 
 /// Writes an event that has a node.

@@ -1,4 +1,4 @@
-//! System calls of the agent, by the `syscall` instruction: `errno` stays unchanged, as `free` and a successful
+//! System calls of the agent, by the kernel's instruction: `errno` stays unchanged, as `free` and a successful
 //! `malloc` require, and no preloaded library can interpose.
 //!
 //! What not: error messages; the agent prints nothing. The collector reports what is missing.
@@ -6,27 +6,8 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::AtomicU32;
 
+use super::arch::{self, call};
 use super::libc;
-
-/// A system call (syscall(2), x86-64): its result, or the negative number of the error.
-///
-/// # Safety
-/// The effect of the call must be safe for the program at any moment.
-unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
-    let result: isize;
-    // Safety: the kernel's convention: it changes rax, rcx and r11 and nothing else.
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") arguments[0], in("rsi") arguments[1], in("rdx") arguments[2],
-            in("r10") arguments[3], in("r8") arguments[4], in("r9") arguments[5],
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
 
 fn mapped(result: isize) -> *mut u8 {
     // Errors are -1 to -4095.
@@ -36,12 +17,12 @@ fn mapped(result: isize) -> *mut u8 {
 fn map(bytes: usize, flags: usize, descriptor: isize) -> *mut u8 {
     let arguments = [0, bytes, libc::READ_AND_WRITE, flags, descriptor as usize, 0];
     // Safety: a fresh mapping at an address of the kernel's choice touches no memory of the program.
-    mapped(unsafe { call(libc::SYS_MMAP, arguments) })
+    mapped(unsafe { call(arch::SYS_MMAP, arguments) })
 }
 
 fn advise(at: *mut u8, bytes: usize, advice: usize) -> bool {
     // Safety: called with our own mappings only.
-    unsafe { call(libc::SYS_MADVISE, [at as usize, bytes, advice, 0, 0, 0]) == 0 }
+    unsafe { call(arch::SYS_MADVISE, [at as usize, bytes, advice, 0, 0, 0]) == 0 }
 }
 
 /// The C library's form of a result: the number of an error goes to `errno`, and the caller gets -1.
@@ -69,7 +50,7 @@ pub unsafe fn mmap(
     let [protection, flags, descriptor] = [protection, flags, descriptor].map(|word| word as usize);
     let arguments = [at as usize, length, protection, flags, descriptor, offset as usize];
     // Safety: the program's own call.
-    as_libc(unsafe { call(libc::SYS_MMAP, arguments) }) as *mut c_void
+    as_libc(unsafe { call(arch::SYS_MMAP, arguments) }) as *mut c_void
 }
 
 /// munmap(2) for the program.
@@ -78,7 +59,7 @@ pub unsafe fn mmap(
 /// As the C library's.
 pub unsafe fn munmap(at: *mut c_void, length: usize) -> c_int {
     // Safety: the program's own call.
-    as_libc(unsafe { call(libc::SYS_MUNMAP, [at as usize, length, 0, 0, 0, 0]) }) as c_int
+    as_libc(unsafe { call(arch::SYS_MUNMAP, [at as usize, length, 0, 0, 0, 0]) }) as c_int
 }
 
 /// mremap(2) for the program.
@@ -94,7 +75,7 @@ pub unsafe fn mremap(
 ) -> *mut c_void {
     let arguments = [old as usize, old_length, length, flags as usize, wanted as usize, 0];
     // Safety: the program's own call.
-    as_libc(unsafe { call(libc::SYS_MREMAP, arguments) }) as *mut c_void
+    as_libc(unsafe { call(arch::SYS_MREMAP, arguments) }) as *mut c_void
 }
 
 /// Fresh zeroed private memory; null if there is none. Excluded from core dumps. With small pages, because it is used
@@ -111,7 +92,7 @@ pub fn map_private(bytes: usize) -> *mut u8 {
 /// Unmaps memory of [`map_private`] that no other thread has seen.
 pub fn unmap(at: *mut u8, bytes: usize) {
     // Safety: our own mapping.
-    unsafe { call(libc::SYS_MUNMAP, [at as usize, bytes, 0, 0, 0, 0]) };
+    unsafe { call(arch::SYS_MUNMAP, [at as usize, bytes, 0, 0, 0, 0]) };
 }
 
 /// A page that reads 0 in a child after `fork` (madvise(2), MADV_WIPEONFORK, Linux 4.14); null where there is none.
@@ -126,14 +107,14 @@ pub fn open(path: &CStr) -> isize {
     let flags = libc::READ_WRITE_CLOSE_ON_EXEC;
     // Safety: a path that ends with NUL; a new descriptor, closed before the program runs on.
     unsafe {
-        call(libc::SYS_OPENAT, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0])
+        call(arch::SYS_OPENAT, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0])
     }
 }
 
 /// Closes what [`open`] gave.
 pub fn close(descriptor: isize) {
     // Safety: a descriptor of our own.
-    unsafe { call(libc::SYS_CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
+    unsafe { call(arch::SYS_CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
 }
 
 /// Whether a limit of the process's address space (RLIMIT_AS, `ulimit -v`) leaves so much room that it hardly misses these bytes:
@@ -144,7 +125,7 @@ pub fn has_room_for(bytes: usize) -> bool {
     let mut limits = [usize::MAX; 2];
     // Safety: the kernel writes two words to live ones. Unlimited is the largest number.
     unsafe {
-        call(libc::SYS_GETRLIMIT, [ADDRESS_SPACE, (&raw mut limits) as usize, 0, 0, 0, 0]);
+        call(arch::SYS_GETRLIMIT, [ADDRESS_SPACE, (&raw mut limits) as usize, 0, 0, 0, 0]);
     }
     bytes <= limits[0] / HARDLY
 }
@@ -161,20 +142,20 @@ pub fn map_shared(descriptor: isize, bytes: usize) -> *mut u8 {
 /// Whether the file has at least this length: access to mapped bytes beyond its end would raise SIGBUS.
 pub fn is_long_enough(descriptor: isize, bytes: usize) -> bool {
     // Safety: moves the position of our own descriptor, which nobody uses.
-    let end = unsafe { call(libc::SYS_LSEEK, [descriptor as usize, 0, libc::SEEK_END, 0, 0, 0]) };
+    let end = unsafe { call(arch::SYS_LSEEK, [descriptor as usize, 0, libc::SEEK_END, 0, 0, 0]) };
     end >= bytes as isize
 }
 
 /// The id of the process in its own pid name space.
 pub fn process_id() -> u64 {
     // Safety: takes no arguments, cannot fail.
-    unsafe { call(libc::SYS_GETPID, [0; 6]) as u64 }
+    unsafe { call(arch::SYS_GETPID, [0; 6]) as u64 }
 }
 
 /// The thread.
 pub fn thread_id() -> u64 {
     // Safety: takes no arguments, cannot fail.
-    unsafe { call(libc::SYS_GETTID, [0; 6]) as u64 }
+    unsafe { call(arch::SYS_GETTID, [0; 6]) as u64 }
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -188,14 +169,14 @@ pub fn now() -> u64 {
 /// Lets other threads run.
 pub fn give_way() {
     // Safety: takes no arguments.
-    unsafe { call(libc::SYS_SCHED_YIELD, [0; 6]) };
+    unsafe { call(arch::SYS_SCHED_YIELD, [0; 6]) };
 }
 
 /// Wakes the thread that sleeps on a word of shared memory.
 pub fn wake(word: &AtomicU32) {
     let at = core::ptr::from_ref(word) as usize;
     // Safety: the kernel takes the address for a name, and writes nothing.
-    unsafe { call(libc::SYS_FUTEX, [at, libc::FUTEX_WAKE, 1, 0, 0, 0]) };
+    unsafe { call(arch::SYS_FUTEX, [at, libc::FUTEX_WAKE, 1, 0, 0, 0]) };
 }
 
 /// Whether 8 bytes at an address are readable. `rt_sigprocmask` with an invalid operation reads the new mask first
@@ -204,6 +185,6 @@ pub fn wake(word: &AtomicU32) {
 pub fn is_readable(address: usize) -> bool {
     const NO_MEANING: usize = usize::MAX;
     // Safety: the kernel checks the address; nothing is written.
-    let result = unsafe { call(libc::SYS_RT_SIGPROCMASK, [NO_MEANING, address, 0, 8, 0, 0]) };
+    let result = unsafe { call(arch::SYS_RT_SIGPROCMASK, [NO_MEANING, address, 0, 8, 0, 0]) };
     result == -libc::EINVAL
 }

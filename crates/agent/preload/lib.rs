@@ -37,8 +37,13 @@
 #![cfg_attr(not(clippy), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+mod arch;
+#[cfg_attr(target_arch = "aarch64", path = "without_attached.rs")]
 mod attached;
 mod count;
+#[cfg_attr(target_arch = "aarch64", path = "without_exact.rs")]
 mod exact;
 #[allow(dead_code, reason = "the page is shared with the collector, which needs other parts of it")]
 #[path = "../../sys/src/heap.rs"]
@@ -50,17 +55,22 @@ mod kernel;
 mod libc;
 mod library;
 mod lot;
+#[cfg(target_arch = "x86_64")]
 mod memo;
 mod pmemobj;
 mod real;
 mod record;
 mod regions;
 mod shadow;
+#[cfg_attr(target_arch = "aarch64", allow(dead_code, reason = "walks need the rest of it"))]
 mod stack_range;
+#[cfg(target_arch = "x86_64")]
 mod step;
 mod thread;
 mod thread_id;
+#[cfg(target_arch = "x86_64")]
 mod tree;
+#[cfg(target_arch = "x86_64")]
 mod walk;
 
 use core::ffi::{c_int, c_void};
@@ -73,8 +83,7 @@ use heap::{CALL_ALIGNED, CALL_CALLOC, CALL_MALLOC, CALL_REALLOC};
 #[panic_handler]
 fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {
-        // Safety: an illegal instruction ends the process.
-        unsafe { core::arch::asm!("ud2", options(nomem, nostack)) };
+        arch::trap();
     }
 }
 

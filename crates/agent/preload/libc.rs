@@ -1,4 +1,4 @@
-//! The agent's declarations of the C library and numbers for Linux on x86-64 (`linux/include/uapi`, glibc's headers).
+//! The agent's declarations of the C library and numbers that all architectures of Linux share (`linux/include/uapi`, glibc's headers).
 //! The crate of this name is not available, because cargo does not compile this library.
 
 use core::ffi::{c_char, c_int, c_void};
@@ -42,32 +42,6 @@ pub const ENOSYS: c_int = 38;
 pub const EINVAL: isize = 22;
 /// time.h.
 pub const CLOCK_MONOTONIC: c_int = 1;
-/// asm/unistd_64.h.
-pub const SYS_MMAP: usize = 9;
-/// asm/unistd_64.h.
-pub const SYS_CLOSE: usize = 3;
-/// asm/unistd_64.h.
-pub const SYS_LSEEK: usize = 8;
-/// asm/unistd_64.h.
-pub const SYS_MUNMAP: usize = 11;
-/// asm/unistd_64.h.
-pub const SYS_MREMAP: usize = 25;
-/// asm/unistd_64.h.
-pub const SYS_RT_SIGPROCMASK: usize = 14;
-/// asm/unistd_64.h.
-pub const SYS_SCHED_YIELD: usize = 24;
-/// asm/unistd_64.h.
-pub const SYS_MADVISE: usize = 28;
-/// asm/unistd_64.h.
-pub const SYS_GETPID: usize = 39;
-/// asm/unistd_64.h.
-pub const SYS_GETRLIMIT: usize = 97;
-/// asm/unistd_64.h.
-pub const SYS_GETTID: usize = 186;
-/// asm/unistd_64.h.
-pub const SYS_FUTEX: usize = 202;
-/// asm/unistd_64.h.
-pub const SYS_OPENAT: usize = 257;
 /// linux/futex.h.
 pub const FUTEX_WAKE: usize = 1;
 /// fcntl.h.

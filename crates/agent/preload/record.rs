@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use super::heap;
 
 use super::thread::{self, Thread};
-use super::{kernel, stack_range};
+use super::{arch, kernel, stack_range};
 
 /// The content of a record.
 pub struct Event {
@@ -47,18 +47,14 @@ pub fn write(thread: *mut Thread, event: &Event) -> bool {
         return false;
     }
     thread.busy = 1;
-    let (ip, sp, bp): (usize, usize, usize);
-    // Safety: reads registers only.
-    unsafe {
-        core::arch::asm!("lea {0}, [rip]", "mov {1}, rsp", "mov {2}, rbp", out(reg) ip, out(reg) sp, out(reg) bp,
-            options(nomem, nostack, preserves_flags));
-    }
+    let registers = arch::registers();
+    let [sp, ..] = registers;
     let wanted = match event.kind {
         heap::KIND_FREED if thread::FREE_STACKS.load(Ordering::Relaxed) == 0 => 0,
         _ => thread::STACK_BYTES.load(Ordering::Relaxed).min(heap::MAX_STACK_BYTES),
     };
     let stack_bytes = readable(thread, sp, wanted);
-    let written = put(thread, event, [sp, ip, bp], stack_bytes);
+    let written = put(thread, event, registers, stack_bytes);
     if !written {
         // Safety: this thread's slot.
         unsafe { thread::add(thread.slot, lost, 1) };

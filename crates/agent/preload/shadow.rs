@@ -2,8 +2,7 @@
 //!
 //! What for: the requested size is known at `malloc` and not at `free`, where it is needed for live bytes.
 //! `malloc_usable_size` is up to 24 bytes more, and a header before the block would change the program's memory. What
-//! not: blocks at or above 2^47, which no allocator gets without an explicit request (Linux,
-//! x86/x86_64/5level-paging).
+//! not: blocks above the addresses of `arch::ADDRESS_BITS`, which no allocator gets without an explicit request.
 //!
 //! ```text
 //! byte of a block's first 8   0          unknown: not observed, or freed
@@ -27,7 +26,7 @@ const REGION_BITS: u32 = 26;
 const PIECE_BYTES: usize = 1 << (REGION_BITS - 3);
 /// Room after the end of a piece: for the size of a block that begins right before the end.
 const BEHIND: usize = 4096;
-const REGIONS: usize = 1 << (47 - REGION_BITS);
+const REGIONS: usize = 1 << (super::arch::ADDRESS_BITS - REGION_BITS);
 
 static PIECES: [AtomicPtr<u8>; REGIONS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; REGIONS];

@@ -8,11 +8,12 @@
 //! After `fork` the child shares the parent's slots. A page that the kernel wipes in the child reveals that, and the
 //! child takes slots of its own before it counts anything.
 
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::heap;
 
-use super::{attached, exact, heap_exact, kernel, libc, real, stack_range, thread_id};
+use super::{arch, attached, exact, heap_exact, kernel, libc, real, stack_range, thread_id};
 
 /// The agent's state of one thread. All zero until then.
 #[repr(C, align(64))]
@@ -33,8 +34,8 @@ pub struct Thread {
     pub random: u64,
     /// Address of the control block; 0 while the entry is free.
     block: AtomicUsize,
-    /// What exact mode keeps; null until then.
-    pub walker: *mut super::walk::Walker,
+    /// What exact mode keeps (`walk::Walker`); null until then.
+    pub walker: *mut c_void,
     /// Exact mode's last reading of the clock.
     pub reading: exact::Reading,
     /// The ring may be written up to here, as far as known.
@@ -57,11 +58,7 @@ static THREADS: Threads = Threads(core::cell::UnsafeCell::new(unsafe { core::mem
 /// This thread's state.
 #[inline(always)]
 pub fn current() -> *mut Thread {
-    let block: usize;
-    // Safety: the first word of the control block is its own address (System V ABI for x86-64, thread-local storage).
-    unsafe {
-        core::arch::asm!("mov {0}, qword ptr fs:[0]", out(reg) block, options(nostack, readonly, pure, preserves_flags));
-    }
+    let block = arch::control_block();
     // Knuth's multiplicative hash: control blocks lie a stack apart.
     let place = block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - TABLE_BITS);
     let entry = THREADS.0.get().cast::<Thread>().wrapping_add(place);
@@ -143,16 +140,14 @@ struct UnusedSlot(core::cell::UnsafeCell<[u8; heap::RING_AT]>);
 unsafe impl Sync for UnusedSlot {}
 static NOWHERE: UnusedSlot = UnusedSlot(core::cell::UnsafeCell::new([0; heap::RING_AT]));
 
-/// Adds to a counter of a slot: one instruction, so that a signal handler that allocates loses nothing.
+/// Adds to a counter of a slot.
 ///
 /// # Safety
 /// `slot` is a thread's slot (or [`NOWHERE`]) and `word` is below [`heap::RING_AT`] and a multiple of 8.
 #[inline(always)]
 pub unsafe fn add(slot: *mut u8, word: usize, value: u64) {
     // Safety: in the slot, as the caller makes sure of; the slot has one writer.
-    unsafe {
-        core::arch::asm!("add qword ptr [{0} + {1}], {2}", in(reg) slot, in(reg) word, in(reg) value, options(nostack));
-    }
+    unsafe { arch::add(slot, word, value) };
 }
 
 /// A word of mapped shared memory.

@@ -11,11 +11,12 @@
 //! What not: other C libraries. There the kernel is asked when a thread takes its slot, and a later thread with a
 //! control block at the same address keeps that number.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::libc;
+use super::{arch, libc};
 
-/// Offset of the number in the control block; 0 when not known. Exported for the collector (`attached`).
+/// Offset of the number from the control block (wrapping); 0 when not known. Exported for the collector (`attached`).
 #[unsafe(export_name = "fathom_thread_id")]
 static OFFSET: AtomicUsize = AtomicUsize::new(0);
 /// Control blocks are smaller: 2304 bytes in glibc 2.36.
@@ -23,24 +24,29 @@ const MOST_BYTES: usize = 4096;
 
 /// Finds the offset of the number, with the running thread's `block`.
 pub fn find(block: usize) {
-    let name = c"_thread_db_pthread_tid";
-    // Safety: a name that ends with NUL; the C library lies behind us.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }.cast::<[u32; 3]>();
-    if found.is_null() {
-        return;
-    }
-    // Safety: the C library's own constant, which has three words under this name (head of the file).
-    let [bits, count, offset] = unsafe { found.read_unaligned() };
-    let offset = offset as usize;
-    let fits = bits == 32 && count == 1 && offset != 0 && offset < MOST_BYTES;
+    let Some([bits, count, offset]) = constant::<3>(c"_thread_db_pthread_tid") else { return };
+    let structure = arch::thread_structure(|name| {
+        constant::<1>(name).map(|[bytes]| bytes as usize).filter(|bytes| *bytes < MOST_BYTES)
+    });
+    let Some(structure) = structure else { return };
+    let fits = bits == 32 && count == 1 && offset != 0 && (offset as usize) < MOST_BYTES;
+    let offset = structure.wrapping_add(offset as usize);
     if fits && read(block, offset) != 0 {
         OFFSET.store(offset, Ordering::Relaxed);
     }
 }
 
+/// What the C library tells debuggers under this name.
+fn constant<const WORDS: usize>(name: &CStr) -> Option<[u32; WORDS]> {
+    // Safety: a name that ends with NUL; the C library lies behind us.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }.cast::<[u32; WORDS]>();
+    // Safety: the C library's own constant, which has that many words under this name (head of the file).
+    (!found.is_null()).then(|| unsafe { found.read_unaligned() })
+}
+
 fn read(block: usize, offset: usize) -> u64 {
-    // Safety: inside of the running thread's control block, as the C library says of itself.
-    u64::from(unsafe { ((block + offset) as *const u32).read_unaligned() })
+    // Safety: inside of the running thread's structure, as the C library says of itself.
+    u64::from(unsafe { (block.wrapping_add(offset) as *const u32).read_unaligned() })
 }
 
 /// The number of the running thread, whose control block is `block`; `None` where the C library does not say.

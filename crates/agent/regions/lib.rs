@@ -16,6 +16,10 @@
 #![cfg_attr(not(clippy), no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[allow(dead_code, reason = "shared with the heap library, which needs other parts of it")]
+#[cfg_attr(target_arch = "x86_64", path = "../preload/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "../preload/aarch64.rs")]
+mod arch;
 mod itt;
 mod kept;
 #[allow(dead_code, reason = "shared with the heap library, which needs other parts of it")]
@@ -39,8 +43,7 @@ use core::ffi::{CStr, c_char};
 #[panic_handler]
 fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {
-        // Safety: an illegal instruction ends the process.
-        unsafe { core::arch::asm!("ud2", options(nomem, nostack)) };
+        arch::trap();
     }
 }
 
