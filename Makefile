@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .DEFAULT_GOAL := help
 # The order of prerequisites matters: packages come before what needs them.
 .NOTPARALLEL:
-.PHONY: help demo test check build deb tarball wheel recipes samples programs packages corpus bench truth numa page-album clean
+.PHONY: help demo test check build deb tarball wheel recipes samples programs packages corpus bench truth numa aarch64 page-album clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +74,10 @@ page-album: build ## every view of the page at three widths, light and dark, as 
 numa: build ## remote memory is found, and predicted as measured, on virtual machines with NUMA nodes; installs QEMU, or skips
 	@sh scripts/packages.sh numa || echo "going on without; what is missing is said"
 	@tests/numa/numa.py --fathom $(TARGET)/release/fathom
+
+aarch64: ## build for aarch64; samples, heap, threads and counters are right on an emulated machine; installs what it takes, or skips
+	@sh scripts/packages.sh aarch64 || echo "going on without; what is missing is said"
+	@tests/aarch64/aarch64.py
 
 # Options of bench/truth.py; TRUTH=--quick takes minutes, the default an hour. SEED or COUNT: programs drawn anew instead, by
 # bench/drawn.py; without SEED it takes a fresh one and prints it.

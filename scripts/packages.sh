@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that what Fathom's build, recipes and tests need is there; with the argument `corpus`, also what
-# `make corpus` and the benches of the burst tracer run; with `numa`, what `make numa` runs; with `ranks`, launchers of ranks, whose tests
-# are skipped without.
+# `make corpus` and the benches of the burst tracer run; with `numa` and `aarch64`, what `make numa` and `make aarch64` run; with
+# `ranks`, launchers of ranks, whose tests are skipped without.
 #
 # Looks for the things themselves, not for package names, so that it is also right where they came from elsewhere.
 # Installs what is missing through apt when it may (root on Debian or Ubuntu); else prints the command to type and
@@ -78,6 +78,22 @@ if [ "${1:-}" = numa ]; then
     need python3 command -v python3
     need qemu-system-x86 command -v qemu-system-x86_64
     need busybox-static has_static_busybox
+fi
+
+has_cross_libc() {
+    echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c - -o /dev/null
+}
+
+if [ "${1:-}" = aarch64 ]; then
+    need python3 command -v python3
+    need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+    need libc6-dev-arm64-cross has_cross_libc
+    need qemu-system-arm command -v qemu-system-aarch64
+    need qemu-user-static command -v qemu-aarch64-static
+    need busybox-static has_static_busybox
+    if command -v rustup >/dev/null && ! rustup target list --installed | grep -q '^aarch64-unknown-linux-gnu$'; then
+        rustup target add aarch64-unknown-linux-gnu || echo "going on without Rust's library for aarch64" >&2
+    fi
 fi
 
 if [ "${1:-}" = ranks ]; then

@@ -12,20 +12,20 @@ downloads. Where one is missing it says `skipped: REASON`, and ends well.
     tests/numa/numa.py [--fathom PATH] [--kernel vmlinuz] [--keep DIR] [--shape 2x1+1]
 """
 import argparse
-import base64
 import glob
-import gzip
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+import guest  # noqa: E402
+from guest import Missing  # noqa: E402
+
 FINDINGS = os.path.join(ROOT, "tests", "findings")
 # The first is filled by a thread of node 0 and read by one of node 1; the second filled by its reader.
 REMOTE, LOCAL = "table_elsewhere", "table_at_home"
@@ -86,25 +86,13 @@ def init(shape):
         lines.append("fathom machine --format json > /tmp/out/machine.json")
     if shape.findings:
         lines += PLACEMENTS
-    return f"""#!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin HOME=/tmp
-mount -t proc none /proc
-mount -t sysfs none /sys
-mount -t devtmpfs none /dev
-mount -t tmpfs none /tmp
-mkdir /tmp/out
-# Else the kernel moves pages to the thread that uses them, sooner or later.
+    return f"""{guest.INIT}# Else the kernel moves pages to the thread that uses them, sooner or later.
 echo 0 > /proc/sys/kernel/numa_balancing
 {chr(10).join(lines)}
 stty -F /dev/ttyS1 raw
 tar c -C /tmp/out . | gzip | base64 > /dev/ttyS1
 poweroff -f
 """
-
-
-class Missing(Exception):
-    """What this machine has not."""
 
 
 def kernel(folder):
@@ -134,8 +122,7 @@ def libraries(program):
 def initramfs(folder, fathom, shape):
     """All that a guest has, as a compressed archive."""
     tree = os.path.join(folder, "root", shape.name)
-    for name in ("bin", "proc", "sys", "dev", "tmp"):
-        os.makedirs(os.path.join(tree, name))
+    guest.folders(tree)
     placed = os.path.join(folder, "placed")
     subprocess.run(["cc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", PLACED, "-o", placed, "-pthread"], check=True)
     programs = {"fathom": fathom, "placed": placed,
@@ -154,14 +141,8 @@ def initramfs(folder, fathom, shape):
         target = tree + library
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy(os.path.realpath(library), target)
-    with open(os.path.join(tree, "init"), "w") as file:
-        file.write(init(shape))
-    os.chmod(os.path.join(tree, "init"), 0o755)
-    names = subprocess.run(["find", "."], cwd=tree, capture_output=True, check=True).stdout
-    archive = subprocess.run([busybox, "cpio", "-o", "-H", "newc"], cwd=tree, input=names, capture_output=True, check=True)
     path = os.path.join(folder, f"initramfs-{shape.name}.gz")
-    with gzip.open(path, "wb", 1) as file:
-        file.write(archive.stdout)
+    guest.packed(tree, init(shape), busybox, path)
     return path
 
 
@@ -182,10 +163,7 @@ def boot(folder, vmlinuz, archive, shape):
                f"{megabytes * shape.nodes}M", *nodes, "-kernel", vmlinuz, "-initrd", archive, "-append",
                "console=ttyS0 quiet panic=-1", "-display", "none", "-no-reboot", "-nodefaults", "-nic", "none",
                "-serial", f"file:{console}", "-serial", f"file:{out}"]
-    try:
-        subprocess.run(command, check=True, timeout=TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired:
-        sys.exit(f"the guest did not end within {TIMEOUT_SECONDS} s; its console: {open(console).read()[-2000:]}")
+    guest.run(command, console, TIMEOUT_SECONDS)
     text = open(out).read()
     if not text:
         sys.exit(f"the guest sent nothing; its console: {open(console).read()[-2000:]}")
@@ -320,8 +298,7 @@ def main():
                 if options.shape in (None, shape.name):
                     results = os.path.join(options.keep or os.path.join(folder, "results"), shape.name)
                     text = boot(folder, vmlinuz, initramfs(folder, options.fathom, shape), shape)
-                    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(text))) as archive:
-                        archive.extractall(results, filter="data")
+                    guest.unpacked(text, results)
                     problems += check_findings(options.fathom, results) if shape.findings else []
                     problems += check_remedies(results) if shape.findings else []
                     problems += check_placements(options.fathom, results, shape)
