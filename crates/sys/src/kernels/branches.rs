@@ -47,9 +47,31 @@ fn run(chance: bool, turns: u64) -> Option<u64> {
     Some(passed)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn run(_: bool, _: u64) -> Option<u64> {
-    None
+#[cfg(target_arch = "aarch64")]
+fn run(chance: bool, turns: u64) -> Option<u64> {
+    let mask = u64::from(chance) << 20;
+    let mut passed = 0u64;
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "eor {state}, {state}, {state}, lsl #13",
+            "eor {state}, {state}, {state}, lsr #7",
+            "eor {state}, {state}, {state}, lsl #17",
+            "tst {state}, {mask}",
+            "b.eq 3f",
+            "add {passed}, {passed}, #1",
+            "3:",
+            "subs {turns}, {turns}, #1",
+            "b.ne 2b",
+            state = inout(reg) 0x2545_f491_4f6c_dd1d_u64 => _,
+            mask = in(reg) mask,
+            passed = inout(reg) passed,
+            turns = inout(reg) turns => _,
+            options(nomem, nostack),
+        );
+    }
+    Some(passed)
 }
 
 #[cfg(test)]
@@ -57,7 +79,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
     fn half_of_them_go_each_way_by_chance_and_all_the_same_without() {
         let passed = branches(true, 100_000).expect("a loop");
         assert!((49_000..51_000).contains(&passed), "{passed}");

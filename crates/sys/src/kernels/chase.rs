@@ -161,13 +161,23 @@ unsafe fn follow(mut position: *const u64, mut rounds: u64) -> *const u64 {
 ///
 /// # Safety
 /// `position` and everything reachable from it must be readable, aligned pointer slots.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn follow(mut position: *const u64, rounds: u64) -> *const u64 {
-    for _ in 0..rounds * LOADS_PER_ROUND {
-        // Safety: the caller vouches for every address loaded.
-        let next = unsafe { std::ptr::read_volatile(position) };
-        position = std::ptr::with_exposed_provenance(next as usize);
+#[cfg(target_arch = "aarch64")]
+unsafe fn follow(mut position: *const u64, mut rounds: u64) -> *const u64 {
+    // Safety: as above.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            ".rept 16",
+            "ldr {position}, [{position}]",
+            ".endr",
+            "subs {rounds}, {rounds}, #1",
+            "b.ne 2b",
+            position = inout(reg) position,
+            rounds = inout(reg) rounds,
+            options(nostack, readonly),
+        );
     }
+    let _ = rounds;
     position
 }
 
