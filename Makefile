@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .PHONY: help demo test check build deb tarball wheel recipes samples programs packages corpus bench truth numa aarch64 page-album clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: packages build samples ## install what is missing, build, profile a program before and after its fix
 	@sh scripts/demo.sh $(TARGET)

@@ -48,6 +48,13 @@ need libjemalloc-dev has_library jemalloc
 need libgoogle-perftools-dev has_library tcmalloc
 need libmimalloc-dev has_library mimalloc
 
+# What builds Fathom for aarch64; the check of that is skipped without.
+has_cross_libc() {
+    echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c - -o /dev/null
+}
+need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+need libc6-dev-arm64-cross has_cross_libc
+
 has_postgres() {
     ls /usr/lib/postgresql/*/bin/initdb || command -v initdb
 }
@@ -80,20 +87,11 @@ if [ "${1:-}" = numa ]; then
     need busybox-static has_static_busybox
 fi
 
-has_cross_libc() {
-    echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c - -o /dev/null
-}
-
 if [ "${1:-}" = aarch64 ]; then
     need python3 command -v python3
-    need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
-    need libc6-dev-arm64-cross has_cross_libc
     need qemu-system-arm command -v qemu-system-aarch64
     need qemu-user-static command -v qemu-aarch64-static
     need busybox-static has_static_busybox
-    if command -v rustup >/dev/null && ! rustup target list --installed | grep -q '^aarch64-unknown-linux-gnu$'; then
-        rustup target add aarch64-unknown-linux-gnu || echo "going on without Rust's library for aarch64" >&2
-    fi
 fi
 
 if [ "${1:-}" = ranks ]; then
@@ -154,4 +152,8 @@ if [ "$oldest" != "$OLDEST_RUST" ]; then
     echo "Rust $found is too old, $OLDEST_RUST is needed; type:  rustup update stable" >&2
     echo "(a Rust of Debian's own: install rustup from https://rustup.rs instead)" >&2
     exit 1
+fi
+
+if command -v rustup >/dev/null && ! rustup target list --installed | grep -q '^aarch64-unknown-linux-gnu$'; then
+    rustup target add aarch64-unknown-linux-gnu >/dev/null 2>&1 || echo "going on without Rust's library for aarch64" >&2
 fi
