@@ -1,10 +1,11 @@
 //! Names for the linker's stubs: `malloc@plt`.
 //!
 //! What for: calls into shared libraries pass through stubs that have no symbol; samples in them would count for the
-//! function before. What not: other architectures than x86-64; the header for lazy binding, which all functions
-//! share. Assumption: a stub jumps through a slot of the global offset table (`jmp *slot(%rip)`, ff 25 disp32), and a
-//! dynamic relocation with a symbol fills this slot (System V ABI, AMD64 supplement, chapter 5.2). The order of stubs
-//! and relocations differs between linkers, so it is not used.
+//! function before. What not: other architectures than x86-64 and aarch64; the header for lazy binding, which all
+//! functions share. Assumption: a stub jumps through a slot of the global offset table (`jmp *slot(%rip)`, ff 25 disp32;
+//! on aarch64 `adrp x16, page; ldr x17, [x16, #offset]`), and a dynamic relocation with a symbol fills this slot (System V
+//! ABI, AMD64 supplement, chapter 5.2; ELF for the Arm 64-bit Architecture). The order of stubs and relocations differs
+//! between linkers, so it is not used.
 
 use std::collections::HashMap;
 
@@ -28,12 +29,14 @@ struct StubSection<'data> {
 pub(crate) struct Stubs<'data> {
     sections: Vec<StubSection<'data>>,
     slots: HashMap<u64, SymbolIndex>,
+    is_aarch64: bool,
 }
 
 impl<'data> Stubs<'data> {
     pub(crate) fn read(elf: &Elf<'data>) -> Stubs<'data> {
         let file = elf.file();
-        if file.architecture() != Architecture::X86_64 {
+        let is_aarch64 = file.architecture() == Architecture::Aarch64;
+        if !is_aarch64 && file.architecture() != Architecture::X86_64 {
             return Stubs::default();
         }
         let sections: Vec<_> = [".plt", ".plt.sec", ".plt.got", ".plt.bnd"]
@@ -53,7 +56,7 @@ impl<'data> Stubs<'data> {
                 _ => None,
             })
             .collect();
-        Stubs { sections, slots }
+        Stubs { sections, slots, is_aarch64 }
     }
 
     /// The name of the function that the stub at `address` leads to.
@@ -63,12 +66,14 @@ impl<'data> Stubs<'data> {
         })?;
         let at = usize::try_from(address.0 - section.start).ok()?;
         // Stubs are 16 bytes long, in `.plt.got` without branch tracking 8.
-        let stub = [8, 16].into_iter().find_map(|size| {
+        let of_x86_64 = |size| {
             let begin = at - at % size;
-            let slot =
-                jump_slot(section.code.get(begin..begin + size)?, section.start + begin as u64)?;
-            self.slots.get(&slot)
-        })?;
+            jump_slot(section.code.get(begin..begin + size)?, section.start + begin as u64)
+        };
+        let stub = match self.is_aarch64 {
+            true => self.slots.get(&slot_of_aarch64(section.code, at, section.start)?),
+            false => [8, 16].into_iter().find_map(|size| self.slots.get(&of_x86_64(size)?)),
+        }?;
         let symbols = elf.file().dynamic_symbol_table()?;
         let name = symbols.symbol_by_index(*stub).ok()?.name_bytes().ok()?;
         (!name.is_empty()).then_some(name)
@@ -84,4 +89,71 @@ fn jump_slot(stub: &[u8], start: u64) -> Option<u64> {
     let displacement = i32::from_le_bytes(displacement.try_into().ok()?);
     let next_instruction = start.wrapping_add((stub.len() - jump.len() + 6) as u64);
     Some(next_instruction.wrapping_add_signed(i64::from(displacement)))
+}
+
+/// The slot that the stub around the byte at `at` of a section, which begins at `start`, jumps through. A stub has 16 or 24
+/// bytes, and loads from the slot at once, or after a `bti c`.
+fn slot_of_aarch64(code: &[u8], at: usize, start: u64) -> Option<u64> {
+    const BTI_C: u32 = 0xd503_245f;
+    let word = |at: usize| code.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
+    let at = at & !3;
+    let first = if word(at)? == BTI_C { at + 4 } else { at };
+    (0..=5).find_map(|back| {
+        let begin = first.checked_sub(4 * back)?;
+        let (page, load) = (word(begin)?, word(begin + 4)?);
+        // Arm Architecture Reference Manual, C6.2: ADRP to x16; LDR (immediate, unsigned offset) of x17 from x16.
+        if page & 0x9f00_001f != 0x9000_0010 || load & 0xffc0_03ff != 0xf940_0211 {
+            return None;
+        }
+        let pages = (page >> 5 & 0x7_ffff) << 2 | page >> 29 & 3;
+        let pages = i64::from(pages << 11).wrapping_sub(i64::from(page >> 23 & 1) << 32) >> 11;
+        let here = start.wrapping_add(begin as u64) & !0xfff;
+        let offset = u64::from(load >> 10 & 0xfff) * 8;
+        Some(here.wrapping_add_signed(pages << 12).wrapping_add(offset))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instruction_of_a_stub_of_aarch64_leads_to_its_slot() {
+        // GNU ld 2.40 for a program at 0x890: the header, two stubs, one of a program with branch targets, and one before its slot.
+        let words = [
+            0xa9bf_7bf0_u32,
+            0xf000_00f0,
+            0xf947_fe11,
+            0x913f_e210,
+            0xd61f_0220,
+            0xd503_201f,
+            0xd503_201f,
+            0xd503_201f,
+            0x9000_0110,
+            0xf940_0211,
+            0x9100_0210,
+            0xd61f_0220,
+            0x9000_0110,
+            0xf940_0611,
+            0x9100_2210,
+            0xd61f_0220,
+            0xd503_245f,
+            0x9000_0110,
+            0xf940_0a11,
+            0x9100_4210,
+            0xd61f_0220,
+            0xd503_201f,
+            0xf0ff_fff0,
+            0xf940_0211,
+        ];
+        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let slot = |at| slot_of_aarch64(&code, at, 0x890);
+        assert_eq!(slot(0), None, "before the load of the header");
+        assert_eq!(slot(4), Some(0x1f000 + 0xff8), "the linker's own slot, which no symbol fills");
+        assert!((32..48).all(|at| slot(at) == Some(0x20000)));
+        assert!((48..64).all(|at| slot(at) == Some(0x20008)));
+        assert!((64..88).all(|at| slot(at) == Some(0x20010)));
+        assert_eq!(slot(88), Some(0x890_u64.wrapping_sub(0x1890)), "one page down");
+        assert_eq!(slot(2000), None);
+    }
 }
