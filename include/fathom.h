@@ -17,7 +17,7 @@
 #ifndef FATHOM_H
 #define FATHOM_H
 
-#if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(FATHOM_DISABLE)
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__GNUC__) && !defined(FATHOM_DISABLE)
 
 #include <dlfcn.h>
 #include <stdlib.h>

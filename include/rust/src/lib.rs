@@ -23,7 +23,7 @@
 
 #![warn(missing_docs)]
 #![cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64", not(feature = "disable"))),
+    not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "disable"))),
     forbid(unsafe_code)
 )]
 
@@ -78,7 +78,7 @@ pub fn resume() {
 }
 
 /// The functions of Fathom's library, which is not linked: it is looked for at the first call.
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(feature = "disable")))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "disable")))]
 mod hooks {
     use std::ffi::{c_char, c_int, c_ulong, c_void, CStr};
     use std::mem::transmute;
@@ -181,7 +181,7 @@ mod hooks {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(feature = "disable"))))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "disable"))))]
 mod hooks {
     use std::ffi::CStr;
 
