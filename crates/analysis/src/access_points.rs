@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BurstId, Bytes, Nanos, RemoteAddr};
+use base::{BurstId, Bytes, IndexMap, Nanos, RemoteAddr};
 use facts::Burst;
 use x86::Kind;
 
-use crate::objects::{ObjectId, Objects, Window};
+use crate::objects::{NearObjects, ObjectId, Objects};
 use crate::profile::Profile;
-use crate::traced::{Execution, Run, Tool, Touch, TracedBlock, TracedCode, in_order};
+use crate::traced::{Execution, Run, SiteIndex, Tool, Touch, TracedBlock, TracedCode, in_order};
 
 /// Points of one object.
 const MOST: usize = 1500;
@@ -98,81 +98,130 @@ pub struct Accesses {
 /// Goes through the traced bursts.
 #[must_use]
 pub fn access_points(profile: &Profile<'_>, code: &TracedCode, objects: &Objects) -> Accesses {
-    let window = Window { start: Nanos(0), end: Nanos(0) };
     let mut points = Points {
         code,
-        objects,
-        found: HashMap::new(),
-        heat: HashMap::new(),
+        near: NearObjects::new(code.sites.len(), objects),
+        found: vec![Found::default(); objects.all().len()],
+        with_points: 0,
+        heat: IndexMap::default(),
         bursts: vec![0; SLICES],
-        slice: Nanos(profile.elapsed().0.div_ceil(SLICES as u64).max(1)),
-        of_burst: HashMap::new(),
+        length: Nanos(profile.elapsed().0.div_ceil(SLICES as u64).max(1)),
+        slice: 0,
         burst: None,
-        window,
         step: 0,
+        seen: Vec::new(),
     };
     in_order(profile.recording, code, &mut points);
-    let Points { found, heat, bursts, slice, .. } = points;
-    Accesses { points: found, heat, bursts, slice }
+    let Points { found, heat, bursts, length, .. } = points;
+    let found = found.into_iter().enumerate().filter(|(_, one)| one.is_known);
+    Accesses {
+        points: found.map(|(at, one)| (ObjectId::new(at), one.points)).collect(),
+        heat: heat.into_iter().collect(),
+        bursts,
+        slice: length,
+    }
+}
+
+/// The points of an object.
+#[derive(Clone, Default)]
+struct Found {
+    /// It is one of [`MOST_OBJECTS`].
+    is_known: bool,
+    points: Vec<AccessPoint>,
+    /// The last burst with a point, and how many it has.
+    burst: Option<BurstId>,
+    of_burst: usize,
 }
 
 struct Points<'a> {
     code: &'a TracedCode,
-    objects: &'a Objects,
-    found: PointsByObject,
-    heat: HashMap<ObjectId, Heat>,
+    near: NearObjects<'a>,
+    /// By object.
+    found: Vec<Found>,
+    /// How many objects are known.
+    with_points: usize,
+    heat: IndexMap<ObjectId, Heat>,
     bursts: Vec<u64>,
-    slice: Nanos,
-    of_burst: HashMap<ObjectId, usize>,
-    burst: Option<(BurstId, base::Pid)>,
-    window: Window,
+    /// Of a slice of time, and the slice that the burst began in.
+    length: Nanos,
+    slice: u32,
+    burst: Option<BurstId>,
     step: u64,
+    /// Iteration, site and address of some accesses of the execution at hand, and whether they write; kept for its memory.
+    seen: Vec<(u64, SiteIndex, u64, bool)>,
 }
 
 impl Points<'_> {
-    /// The slice of time that the burst began in.
-    fn slice(&self) -> u32 {
-        let at = self.window.start.0 / self.slice.0;
-        at.min(SLICES as u64 - 1) as u32
-    }
-
-    fn count(&mut self, run: Run, store: bool) {
-        let Some((_, pid)) = self.burst else { return };
-        let slice = self.slice();
+    fn count(&mut self, site: SiteIndex, run: Run, store: bool) {
         let pieces = run.count.min(PIECES);
+        // Pieces of one part are added together.
+        let mut sum: Option<(ObjectId, u64, u64)> = None;
         for piece in 0..pieces {
             // Their sizes differ by one at most, and add up to all.
             let (from, to) = (run.count * piece / pieces, run.count * (piece + 1) / pieces);
-            let middle = from + (to - from) / 2;
-            let address = run.start.wrapping_add_signed(run.stride.wrapping_mul(middle as i64));
-            let (located, _) = self.objects.locate(pid, RemoteAddr(address), self.window);
-            let known = self.heat.contains_key(&located.object);
-            if located.object == Objects::unknown() || (!known && self.heat.len() >= MOST_OBJECTS) {
-                continue;
-            }
+            let address = run.at(from + (to - from) / 2);
+            let (located, _) = self.near.at(site, RemoteAddr(address));
             let offset = address.saturating_sub(located.start.0);
-            self.heat.entry(located.object).or_default().add(slice, offset, store, to - from);
+            let one = (located.object, offset / LEAST_PART);
+            match &mut sum {
+                Some((object, part, count)) if (*object, *part) == one => *count += to - from,
+                _ => {
+                    self.heat_up(sum.replace((one.0, one.1, to - from)), store);
+                }
+            }
+        }
+        self.heat_up(sum, store);
+    }
+
+    fn heat_up(&mut self, sum: Option<(ObjectId, u64, u64)>, store: bool) {
+        let Some((object, part, count)) = sum else { return };
+        let known = self.heat.len() < MOST_OBJECTS || self.heat.contains_key(&object);
+        if object != Objects::unknown() && known {
+            let heat = self.heat.entry(object).or_default();
+            heat.add(self.slice, part * LEAST_PART, store, count);
         }
     }
 
-    fn take(&mut self, step: u64, address: u64, store: bool) {
-        let Some((burst, pid)) = self.burst else { return };
-        let address = RemoteAddr(address);
-        let (located, _) = self.objects.locate(pid, address, self.window);
-        if located.object == Objects::unknown() {
+    /// Whether the object takes no further point of this burst.
+    fn is_full(&self, object: ObjectId) -> bool {
+        let found = &self.found[object.index()];
+        match found.is_known {
+            true => {
+                let of_burst = if found.burst == self.burst { found.of_burst } else { 0 };
+                of_burst >= MOST_OF_BURST || found.points.len() >= MOST
+            }
+            false => object == Objects::unknown() || self.with_points >= MOST_OBJECTS,
+        }
+    }
+
+    fn take(&mut self, step: u64, site: SiteIndex, address: u64, store: bool) {
+        let (located, _) = self.near.at(site, RemoteAddr(address));
+        let Some(burst) = self.burst.filter(|_| !self.is_full(located.object)) else { return };
+        let found = &mut self.found[located.object.index()];
+        if !std::mem::replace(&mut found.is_known, true) {
+            self.with_points += 1;
+        }
+        if found.burst.replace(burst) != Some(burst) {
+            found.of_burst = 0;
+        }
+        found.of_burst += 1;
+        let offset = Bytes(address.saturating_sub(located.start.0));
+        found.points.push(AccessPoint { burst, step, offset, store });
+    }
+
+    /// Notes the first accesses of a touch, unless none of them would be taken.
+    fn see(&mut self, site: SiteIndex, touch: Touch, store: bool) {
+        let Some(run) = touch.run() else { return };
+        let taken = run.count.min(MOST_OF_RUN);
+        // Spread over the run; a count is bounded by the burst's time, so nothing overflows.
+        let apart = run.count / taken.max(1);
+        let (located, extent) = self.near.at(site, RemoteAddr(run.start));
+        let last = RemoteAddr(run.at(taken.saturating_sub(1) * apart));
+        let stays = run.ends().is_some() && extent.has(last);
+        if stays && self.is_full(located.object) {
             return;
         }
-        let many = self.found.len() >= MOST_OBJECTS;
-        if many && !self.found.contains_key(&located.object) {
-            return;
-        }
-        let of_burst = self.of_burst.entry(located.object).or_default();
-        let points = self.found.entry(located.object).or_default();
-        if *of_burst < MOST_OF_BURST && points.len() < MOST {
-            *of_burst += 1;
-            let offset = Bytes(address.0.saturating_sub(located.start.0));
-            points.push(AccessPoint { burst, step, offset, store });
-        }
+        self.seen.extend((0..taken).map(|at| (at * apart, site, run.at(at * apart), store)));
     }
 }
 
@@ -180,55 +229,39 @@ impl Tool for Points<'_> {
     type OfBurst = ();
 
     fn begin(&mut self, burst: &Burst, _: usize) {
-        self.burst = Some((burst.id, burst.pid));
-        self.window = Window { start: burst.time, end: burst.time + burst.elapsed };
-        self.of_burst.clear();
+        self.near.begin(burst);
+        self.burst = Some(burst.id);
         self.step = 0;
-        let slice = self.slice() as usize;
-        self.bursts[slice] += 1;
+        self.slice = (burst.time.0 / self.length.0).min(SLICES as u64 - 1) as u32;
+        self.bursts[self.slice as usize] += 1;
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        let mut seen: Vec<(u64, u64, bool)> = Vec::new();
-        let mut runs: Vec<(Run, bool)> = Vec::new();
         for access in &block.accesses {
-            let store = match self.code.sites[access.site.index()].access.kind {
+            let site = access.site;
+            let store = match self.code.sites[site.index()].access.kind {
                 Kind::Read | Kind::StreamingRead => false,
                 Kind::Write | Kind::ReadWrite | Kind::StreamingWrite => true,
                 // Hints access nothing.
                 _ => continue,
             };
             execution.touches(access).for_each(|touch| {
+                self.see(site, touch, store);
                 if let Some(run) = touch.run() {
-                    runs.push((run, store));
+                    self.count(site, run, store);
                 }
-            });
-            execution.touches(access).for_each(|touch| match touch {
-                Touch::Run { start, stride, count, .. } => {
-                    let taken = count.min(MOST_OF_RUN);
-                    for at in 0..taken {
-                        // Spread over the run; a count is bounded by the burst's time, so nothing overflows.
-                        let iteration = at * (count / taken);
-                        let address =
-                            start.wrapping_add_signed(stride.wrapping_mul(iteration as i64));
-                        seen.push((iteration, address, store));
-                    }
-                }
-                Touch::AtLeast { start, .. } => seen.push((0, start, store)),
-                Touch::Unknown { .. } => {}
             });
         }
+        let mut seen = std::mem::take(&mut self.seen);
         seen.sort_by_key(|(iteration, ..)| *iteration);
-        for (iteration, address, store) in seen {
-            self.take(self.step.saturating_add(iteration), address, store);
+        for (iteration, site, address, store) in seen.drain(..) {
+            self.take(self.step.saturating_add(iteration), site, address, store);
         }
-        runs.into_iter().for_each(|(run, store)| self.count(run, store));
+        self.seen = seen;
         self.step = self.step.saturating_add(execution.iterations());
     }
 
-    fn end(&mut self, _: &Burst) {
-        self.burst = None;
-    }
+    fn end(&mut self, _: &Burst) {}
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use base::{Pid, RemoteAddr};
 use facts::{Burst, Evidence, Metric};
 
-use super::{Extent, Grouping, Located, ObjectId, ObjectKind, Objects, Window};
+use super::{Grouping, NearObjects, ObjectId, ObjectKind};
 use crate::accesses::is_chosen;
 use crate::traced::{Execution, SiteIndex, Tool, Touch, TracedBlock, stream, traced_bursts};
 use estimate::interval::Z_95;
@@ -29,9 +29,7 @@ struct Counter<'a> {
     grouping: Grouping<'a>,
     chosen: bool,
     pid: Pid,
-    window: Window,
-    /// Of each site, in this burst.
-    last: Vec<Option<(Located, Extent)>>,
+    near: NearObjects<'a>,
     counts: BTreeMap<ObjectId, Count>,
     all: u64,
 }
@@ -43,13 +41,11 @@ pub(super) fn estimated_shares(grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Me
     if !objects.all().iter().any(is_drawn) {
         return BTreeMap::new();
     }
-    let window = Window { start: base::Nanos(0), end: base::Nanos(0) };
     let counter = || Counter {
         grouping: *grouping,
         chosen: false,
         pid: Pid(0),
-        window,
-        last: Vec::new(),
+        near: NearObjects::new(grouping.code.sites.len(), objects),
         counts: BTreeMap::new(),
         all: 0,
     };
@@ -110,9 +106,7 @@ impl Tool for Counter<'_> {
     fn begin(&mut self, burst: &Burst, _: usize) {
         self.chosen = is_chosen(self.grouping.profile, self.grouping.selection, burst);
         self.pid = burst.pid;
-        self.window = Window { start: burst.time, end: burst.time + burst.elapsed };
-        self.last.clear();
-        self.last.resize(self.grouping.code.sites.len(), None);
+        self.near.begin(burst);
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
@@ -139,11 +133,7 @@ impl Tool for Counter<'_> {
 
 impl Counter<'_> {
     fn count(&mut self, site: SiteIndex, address: RemoteAddr, times: u64) {
-        let objects: &Objects = self.grouping.objects;
-        let (located, _) = match self.last[site.index()] {
-            Some(last) if last.1.has(address) => last,
-            _ => *self.last[site.index()].insert(objects.locate(self.pid, address, self.window)),
-        };
+        let (located, _) = self.near.at(site, address);
         let count = self.counts.entry(located.object).or_default();
         if located.weight > 1.0 {
             let drawn = count.drawn.entry((self.pid, located.start)).or_insert((0, located.weight));

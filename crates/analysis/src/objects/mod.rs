@@ -16,6 +16,7 @@ mod build;
 mod drawn;
 mod grouping;
 mod index;
+mod near;
 mod pages;
 mod sites;
 mod table;
@@ -34,6 +35,7 @@ use crate::stack::{NodeIndex, index};
 
 pub use self::grouping::Grouping;
 pub(crate) use self::index::{Extent, Window};
+pub(crate) use self::near::NearObjects;
 pub use self::pages::{HUGE_PAGE, ObjectPages};
 pub(crate) use self::sites::asking_place;
 pub use self::table::{ObjectRow, ObjectTable, object_table};
