@@ -4,6 +4,7 @@ mod common;
 
 use std::borrow::Cow;
 
+use analysis::accesses::{accesses, accesses_by, accesses_of_objects};
 use analysis::memory::{Memory, PartRow};
 use analysis::objects::{Grouping, ObjectKind, Objects, Pieces, object_table};
 use analysis::sharing::{SharedLines, sharing};
@@ -85,7 +86,13 @@ fn rows(pieces: Pieces, keys: &[Key]) -> (Vec<(String, PartRow)>, [f64; 4]) {
     let rows = memory.part_rows(&grouping).expect("rows").into_iter().map(name).collect();
     let whole = Memory::new(&profile, &code).rows(&selection, &[Key::Module]).expect("rows");
     let whole = [&whole[0].read, &whole[0].write, &whole[0].loads, &whole[0].stores].map(value);
-    let table = object_table(&grouping, &memory, &Stalls::new(&profile), || shared(&grouping));
+    let table = object_table(
+        &grouping,
+        accesses_of_objects(&grouping),
+        &memory,
+        &Stalls::new(&profile),
+        || shared(&grouping),
+    );
     let share = |row: &analysis::objects::ObjectRow| {
         row.accesses.as_ref().map_or(0.0, |row| value(&row.share))
     };
@@ -110,6 +117,32 @@ fn objects_sum_up_to_the_program_and_a_loop_is_cut_where_one_ends() {
     assert_eq!(value(&of("other").stores), 0.0);
     // A quarter of what is read; a third of it is read for the stores.
     assert!((value(&of("lower").read) / whole[0] - 1.0 / 6.0).abs() < 0.01);
+}
+
+#[test]
+fn accesses_by_several_keys_at_once_are_those_by_each() {
+    let recording = recording();
+    let code = TracedCode::read(&recording);
+    let profile = Profile::with_addresses(&recording, code.addresses());
+    let (objects, selection) = (Objects::new(&profile), Selection::default());
+    let keys = [
+        vec![Key::Object],
+        vec![Key::Function],
+        vec![Key::Object, Key::SourceLine],
+        vec![],
+        vec![Key::Function, Key::Object],
+    ];
+    let together = accesses_by((&profile, &code, &objects), &selection, &keys);
+    assert_eq!(together.len(), keys.len());
+    for (keys, together) in keys.iter().zip(together) {
+        let (profile, code, objects, selection) = (&profile, &code, &objects, &selection);
+        let alone = match keys.contains(&Key::Object) {
+            true => accesses_of_objects(&Grouping { profile, code, objects, selection, keys }),
+            false => (accesses(profile, code, selection, keys), Vec::new()),
+        };
+        assert!(!alone.0.rows.is_empty());
+        assert_eq!(together, alone, "{keys:?}");
+    }
 }
 
 /// Rows of code by object are those of objects, with levels; by code alone they are those of code.
@@ -213,7 +246,13 @@ fn drawn_blocks_speak_for_those_without_a_record() {
     let (selection, keys) = (&Selection::default(), &[Key::Object]);
     let grouping = Grouping { profile, code, objects, selection, keys };
     let memory = Memory::with_objects(profile, code, objects, Pieces::Whole);
-    let table = object_table(&grouping, &memory, &Stalls::new(profile), || shared(&grouping));
+    let table = object_table(
+        &grouping,
+        accesses_of_objects(&grouping),
+        &memory,
+        &Stalls::new(profile),
+        || shared(&grouping),
+    );
     let kinds: Vec<ObjectKind> = objects.all().iter().map(|object| object.kind).collect();
     assert_eq!(kinds, [ObjectKind::Unknown, ObjectKind::Heap, ObjectKind::SmallBlocks]);
     let [share] = &table.with_unrecorded.values().collect::<Vec<_>>()[..] else {

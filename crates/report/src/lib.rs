@@ -209,7 +209,7 @@ fn table(request: &views::Request<'_>, code: &TracedCode) -> Table {
         View::Reuse => views::reuse(request, code),
         View::Sharing => views::sharing(request),
         View::Roofline => views::roofline(request, code, &memory()),
-        View::WorkingSet => views::working_set(request, code),
+        View::WorkingSet => views::working_set(request),
         View::Findings => views::findings(request),
         View::Objects => views::objects(request, code),
         View::Pace => views::pace(request),

@@ -4,15 +4,21 @@
 //! once, when the first view needs it, and a server answers each question from it. What not: a cache of views.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use analysis::accesses::{GroupedAccesses, accesses, accesses_by, accesses_of_objects};
 use analysis::findings::{Figures, Findings, findings};
 use analysis::memory::{Memory, Replayed};
-use analysis::objects::{Objects, Pieces};
+use analysis::objects::{Grouping, Objects, Pieces};
+use analysis::reuse::{Reuse, TlbSizes, cache_sizes, reuse};
 use analysis::sharing::{SharedLines, sharing};
 use analysis::stalls::Stalls;
-use analysis::{Profile, Selection, TracedCode};
+use analysis::{Key, Profile, Selection, TracedCode};
 use facts::Recording;
+
+use crate::Options;
+use crate::views::keys_of_accesses;
 
 /// What views are made of. Shared by the threads that make them.
 pub struct Prepared<'a> {
@@ -22,6 +28,9 @@ pub struct Prepared<'a> {
     replayed: OnceLock<Arc<Replayed>>,
     shared: OnceLock<SharedLines>,
     judged: OnceLock<Findings>,
+    /// By keys.
+    accesses: OnceLock<HashMap<Vec<Key>, GroupedAccesses>>,
+    reuse: OnceLock<Reuse>,
     /// Findings will be asked for.
     judges: bool,
 }
@@ -37,7 +46,8 @@ impl<'a> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
         let (shared, judged) = (OnceLock::new(), OnceLock::new());
-        Prepared { profile, code, objects, replayed, shared, judged, judges }
+        let (accesses, reuse) = (OnceLock::new(), OnceLock::new());
+        Prepared { profile, code, objects, replayed, shared, judged, accesses, reuse, judges }
     }
 
     /// The recording.
@@ -79,7 +89,7 @@ impl<'a> Prepared<'a> {
         match selection.chooses_anything() {
             true => Cow::Owned(find()),
             false => Cow::Borrowed(self.shared.get_or_init(|| match self.judges {
-                true => self.memory().shared_lines().cloned().unwrap_or_else(find),
+                true => self.memory().known().map_or_else(find, |(_, shared)| shared.clone()),
                 false => find(),
             })),
         }
@@ -88,5 +98,52 @@ impl<'a> Prepared<'a> {
     /// Its findings, from these figures of the whole recording.
     pub(crate) fn judged(&self, figures: impl FnOnce() -> Figures) -> &Findings {
         self.judged.get_or_init(|| findings(&figures()))
+    }
+
+    /// Reads accesses once for all of these views, where several will be asked for.
+    pub fn read_accesses(&self, views: &[Options]) {
+        let mut keys: Vec<Vec<Key>> = Vec::new();
+        for asked in views.iter().filter_map(keys_of_accesses) {
+            if !keys.contains(&asked) {
+                keys.push(asked);
+            }
+        }
+        self.accesses.get_or_init(|| {
+            let source = (&self.profile, &self.code, self.objects());
+            let found = accesses_by(source, &Selection::default(), &keys);
+            keys.into_iter().zip(found).collect()
+        });
+    }
+
+    /// Accesses by the keys of a grouping.
+    pub(crate) fn accesses(&self, grouping: &Grouping<'_>) -> GroupedAccesses {
+        let everything = !grouping.selection.chooses_anything();
+        let known = || self.accesses.get()?.get(grouping.keys).cloned();
+        let by_site = || {
+            let asks = self.judges && grouping.keys.is_empty();
+            let memory = asks.then(|| self.memory())?;
+            Some((memory.known()?.0.clone(), Vec::new()))
+        };
+        let found = if everything { known().or_else(by_site) } else { None };
+        found.unwrap_or_else(|| {
+            let Grouping { profile, code, selection, keys, .. } = *grouping;
+            let objects = keys.iter().any(|key| Key::OF_OBJECTS.contains(key));
+            match objects || selection.chooses_objects() {
+                true => accesses_of_objects(grouping),
+                false => (accesses(profile, code, selection, keys), Vec::new()),
+            }
+        })
+    }
+
+    /// Reuse by function, with the footprint of each burst; of the whole recording it is looked for once.
+    pub(crate) fn reuse(&self, selection: &Selection) -> Cow<'_, Reuse> {
+        let run = &self.profile.recording.run;
+        let (caches, tlb) = (cache_sizes(run), TlbSizes::of(&run.host));
+        let keys = [Key::Function];
+        let find = || reuse(&self.profile, &self.code, selection, &keys, &caches, tlb);
+        match selection.chooses_anything() {
+            true => Cow::Owned(find()),
+            false => Cow::Borrowed(self.reuse.get_or_init(find)),
+        }
     }
 }

@@ -251,6 +251,14 @@ impl<'a> Site<'a> {
         Ok(build_prepared(self.prepared(), &options, &self.sources)?)
     }
 
+    /// Once for all tables of a page, and for the files that it carries.
+    fn read_accesses(&self, questions: &[String]) {
+        let options = |question: &String| Query::parse(question)?.options(&self.name).ok();
+        let tables = questions.iter().filter_map(options);
+        let tables: Vec<Options> = tables.chain([by_line(View::Accesses)]).collect();
+        self.prepared().read_accesses(&tables);
+    }
+
     /// The functions with the most time.
     fn functions(&self) -> Vec<(String, String)> {
         let options =
@@ -269,13 +277,7 @@ impl<'a> Site<'a> {
     /// The files with the most time, then those with the most accesses.
     fn texts(&self) -> Vec<String> {
         let mut files: Vec<String> = Vec::new();
-        for view in [View::Hotspots, View::Accesses] {
-            let options = Options {
-                view,
-                group: vec![report::Key::SourceLine],
-                limit: Some(1000),
-                ..Options::default()
-            };
+        for options in [View::Hotspots, View::Accesses].map(by_line) {
             if let Ok(Document::Table(table)) = self.document(&options) {
                 files.extend(texts::files_of(&table, EMBEDDED_TEXTS));
             }
@@ -296,6 +298,11 @@ impl<'a> Site<'a> {
         }
         chosen
     }
+}
+
+fn by_line(view: View) -> Options {
+    let group = vec![report::Key::SourceLine];
+    Options { view, group, limit: Some(1000), ..Options::default() }
 }
 
 impl Subject for Site<'_> {
@@ -361,6 +368,7 @@ impl Subject for Site<'_> {
             questions.push("scale".to_owned());
         }
         if everything {
+            self.read_accesses(&questions);
             questions
                 .extend(self.texts().iter().map(|file| format!("text?file={}", encoded(file))));
             questions.extend(self.functions().iter().map(|(function, module)| {

@@ -113,37 +113,60 @@ impl LineSet {
         }
     }
 
-    /// What was touched; empties the set.
-    pub(super) fn measure(&mut self) -> Extent {
-        let runs: HashMap<Class, Vec<Piece>> =
-            self.runs.drain().map(|(class, pieces)| (class, sweep(&pieces))).collect();
-        let mut by_stride: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for ((stride, _), pieces) in &runs {
-            let sum = by_stride.entry(*stride).or_default();
-            for piece in pieces {
-                sum.0 += piece.end - piece.first;
-                sum.1 += (piece.end - piece.first) * u64::from(piece.mask.count_ones());
-            }
-        }
-        let mut extent = Extent::default();
-        for (lines, bytes) in by_stride.values() {
-            extent.lines.low = extent.lines.low.max(*lines);
-            extent.lines.high += lines;
-            extent.bytes.low = extent.bytes.low.max(*bytes);
-            extent.bytes.high += bytes;
-        }
-        let strides: Vec<u64> = by_stride.into_keys().collect();
-        for (line, mask) in self.singles.drain() {
-            let in_runs = strides.iter().filter_map(|stride| {
-                let pieces = runs.get(&(*stride, line % stride))?;
-                found(pieces, line / stride)
-            });
-            let covered = in_runs.reduce(|all, mask| all | mask);
-            extent.add(u64::from(covered.is_none()), mask & !covered.unwrap_or(0));
-        }
+    /// Empties the set.
+    pub(super) fn clear(&mut self) {
+        self.singles.clear();
+        self.runs.clear();
         self.last = (0, 0);
-        extent
     }
+}
+
+/// What is in any of these sets.
+pub(super) fn measure(sets: &[&LineSet]) -> Extent {
+    let mut pieces: HashMap<Class, Vec<&[Piece]>> = HashMap::new();
+    for (class, of_class) in sets.iter().flat_map(|set| &set.runs) {
+        pieces.entry(*class).or_default().push(of_class);
+    }
+    let runs: HashMap<Class, Vec<Piece>> =
+        pieces.into_iter().map(|(class, pieces)| (class, sweep(&pieces))).collect();
+    let mut by_stride: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for ((stride, _), pieces) in &runs {
+        let sum = by_stride.entry(*stride).or_default();
+        for piece in pieces {
+            sum.0 += piece.end - piece.first;
+            sum.1 += (piece.end - piece.first) * u64::from(piece.mask.count_ones());
+        }
+    }
+    let mut extent = Extent::default();
+    for (lines, bytes) in by_stride.values() {
+        extent.lines.low = extent.lines.low.max(*lines);
+        extent.lines.high += lines;
+        extent.bytes.low = extent.bytes.low.max(*bytes);
+        extent.bytes.high += bytes;
+    }
+    let strides: Vec<u64> = by_stride.into_keys().collect();
+    let mut add = |line: u64, mask: u64| {
+        let in_runs = strides.iter().filter_map(|stride| {
+            let pieces = runs.get(&(*stride, line % stride))?;
+            found(pieces, line / stride)
+        });
+        let covered = in_runs.reduce(|all, mask| all | mask);
+        extent.add(u64::from(covered.is_none()), mask & !covered.unwrap_or(0));
+    };
+    // The largest set is gone through as it stands; what the others have is put together first.
+    let Some(largest) = sets.iter().copied().max_by_key(|set| set.singles.len()) else {
+        return extent;
+    };
+    let mut others: IndexMap<u64, u64> = IndexMap::default();
+    for set in sets.iter().filter(|set| !std::ptr::eq(**set, largest)) {
+        set.singles.iter().for_each(|(line, mask)| *others.entry(*line).or_default() |= mask);
+    }
+    for (line, mask) in &largest.singles {
+        let more = if others.is_empty() { None } else { others.remove(line) };
+        add(*line, mask | more.unwrap_or(0));
+    }
+    others.into_iter().for_each(|(line, mask)| add(line, mask));
+    extent
 }
 
 impl Extent {
@@ -157,10 +180,10 @@ impl Extent {
 }
 
 /// The union: disjoint pieces in rising order, of each the bytes that any of the overlapping ones touches.
-fn sweep(pieces: &[Piece]) -> Vec<Piece> {
+fn sweep(pieces: &[&[Piece]]) -> Vec<Piece> {
     // A mask begins (true) or ends at a place.
-    let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(2 * pieces.len());
-    for piece in pieces {
+    let mut events: Vec<(u64, bool, u64)> = Vec::new();
+    for piece in pieces.iter().copied().flatten() {
         events.push((piece.first, true, piece.mask));
         events.push((piece.end, false, piece.mask));
     }
@@ -225,7 +248,7 @@ mod tests {
         for (start, stride, count, bytes) in runs {
             assert!(set.add_run(&run(*start, *stride, *count, *bytes)));
         }
-        set.measure()
+        measure(&[&set])
     }
 
     #[test]
@@ -273,20 +296,31 @@ mod tests {
         assert!(!set.add_run(&run(0, i64::MIN, 3, 8)));
         assert!(!set.add_run(&run(0, 8, 0, 8)));
         assert!(!set.add_run(&run(u64::MAX - 100, 8, 1000, 8)));
-        assert_eq!(set.measure(), Extent::default());
+        assert_eq!(measure(&[&set]), Extent::default());
         assert!(set.add_run(&run(0, 8, 1 << 60, 8)));
         assert!(set.add_run(&run(0, 1 << 57, 65, 8)));
-        assert_eq!(set.measure().lines.high, (1 << 57) + 65);
+        assert_eq!(measure(&[&set]).lines.high, (1 << 57) + 65);
+        set.clear();
         set.add(u64::MAX - 3, 8);
-        assert_eq!(set.measure().lines.high, 1);
+        assert_eq!(measure(&[&set]).lines.high, 1);
     }
 
     #[test]
-    fn measuring_empties_the_set() {
-        let mut set = LineSet::default();
-        set.add(0x1000, 8);
-        set.measure();
-        set.add(0x1000, 8);
-        assert_eq!(set.measure().bytes, Bounds { low: 8, high: 8 });
+    fn several_sets_measure_as_one_with_all_runs() {
+        let runs = [(0x1000, 8, 1000, 8), (0x1004, 72, 40, 16), (0x9_0000, -64, 300, 4)];
+        let more = [(0x1010, 0, 1, 4), (0x1004, 72, 20, 8), (0x9_0004, -64, 300, 4)];
+        let more_still = [(0x2000, 72, 30, 4), (0x20_0000, 4096, 50, 8)];
+        let parts: [&[(u64, i64, u64, u32)]; 3] = [&runs, &more, &more_still];
+        let mut sets: [LineSet; 3] = std::array::from_fn(|_| LineSet::default());
+        for (set, runs) in sets.iter_mut().zip(parts) {
+            for (start, stride, count, bytes) in runs {
+                assert!(set.add_run(&run(*start, *stride, *count, *bytes)));
+            }
+        }
+        let all: Vec<&LineSet> = sets.iter().collect();
+        assert_eq!(measure(&all), measured(&parts.concat()));
+        assert_eq!(measure(&[]), Extent::default());
+        sets[0].clear();
+        assert_eq!(measure(&[&sets[0]]), Extent::default());
     }
 }

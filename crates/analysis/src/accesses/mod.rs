@@ -33,7 +33,7 @@ use x86::{Access, Kind};
 use self::strides::{Distance, Dominant, Runs, Strides};
 use self::walk::{RowSums, Share, walk};
 use crate::hotspots::{Key, RowKey};
-use crate::objects::{First, Grouping, Part, UnitRows};
+use crate::objects::{First, Grouping, NewUnit, Objects, Part, UnitRows};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::stack::LocationId;
@@ -154,6 +154,9 @@ pub struct Accesses {
     pub damaged_pieces: u64,
 }
 
+/// Accesses by some keys, and with objects which sites each row is of.
+pub type GroupedAccesses = (Accesses, Vec<(RowKey, SiteIndex)>);
+
 /// Sums up the chosen bursts. Rows are sites when `keys` is empty; of keys those on code count.
 /// `profile` must know the addresses of `code` ([`Profile::with_addresses`]).
 #[must_use]
@@ -163,11 +166,8 @@ pub fn accesses(
     selection: &Selection,
     keys: &[Key],
 ) -> Accesses {
-    let Rows { heads, row_of_site } = Rows::new(profile, code, selection, keys);
-    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let rows = || UnitRows::of_sites(row_of_site.clone());
-    let walked = walk(profile.recording, code, rows, &chosen);
-    summed(profile, code, heads, &walked)
+    let rows = vec![Rows::new(profile, code, selection, keys)];
+    filed((profile, code, selection), rows, &[]).0.pop().unwrap_or_default()
 }
 
 /// Share of the bytes of the lines that the sites of each row touch together, percent.
@@ -177,22 +177,75 @@ pub(crate) fn line_uses(
     row_of_site: &[Option<usize>],
     rows: usize,
 ) -> Vec<Metric> {
-    let of_sites = || UnitRows::of_sites(row_of_site.to_vec());
-    let mut walked = walk(profile.recording, code, of_sites, &|_| true);
-    walked.rows.resize_with(rows, RowSums::default);
-    walked.rows.iter().map(line_use).collect()
+    let of_sites = || vec![UnitRows::of_sites(&[row_of_site])];
+    let walked = walk(profile.recording, code, of_sites, &|_| true).pop();
+    let mut sums = walked.unwrap_or_default().rows;
+    sums.resize_with(rows, RowSums::default);
+    sums.iter().map(line_use).collect()
 }
 
-/// The same with rows by object too; and which sites each row is of.
+/// The same with rows by object too.
 #[must_use]
-pub fn accesses_of_objects(grouping: &Grouping<'_>) -> (Accesses, Vec<(RowKey, SiteIndex)>) {
+pub fn accesses_of_objects(grouping: &Grouping<'_>) -> GroupedAccesses {
     let Grouping { profile, code, selection, .. } = *grouping;
+    let source = (profile, code, selection);
+    filed(source, Vec::new(), &[*grouping]).1.pop().unwrap_or_default()
+}
+
+/// By each of several keys of the selection, from one pass over the bursts: by whole objects where the keys are on these.
+#[must_use]
+pub fn accesses_by(
+    (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
+    selection: &Selection,
+    keys: &[Vec<Key>],
+) -> Vec<GroupedAccesses> {
+    let by_object = |keys: &&Vec<Key>| keys.contains(&Key::Object);
+    let (of_objects, of_sites): (Vec<_>, Vec<_>) = keys.iter().partition(by_object);
+    let rows = of_sites.iter().map(|keys| Rows::new(profile, code, selection, keys)).collect();
+    let groupings = of_objects.into_iter().map(Vec::as_slice);
+    let groupings: Vec<Grouping<'_>> =
+        groupings.map(|keys| Grouping { profile, code, objects, selection, keys }).collect();
+    let (of_sites, of_objects) = filed((profile, code, selection), rows, &groupings);
+    let mut of_sites = of_sites.into_iter().map(|found| (found, Vec::new()));
+    let mut of_objects = of_objects.into_iter();
+    let next = |keys: &Vec<Key>| match by_object(&keys) {
+        true => of_objects.next(),
+        false => of_sites.next(),
+    };
+    keys.iter().filter_map(next).collect()
+}
+
+/// What the chosen bursts do, under each of these rows, and by each of these groupings, whose pieces are alike.
+fn filed(
+    (profile, code, selection): (&Profile<'_>, &TracedCode, &Selection),
+    of_sites: Vec<Rows>,
+    groupings: &[Grouping<'_>],
+) -> (Vec<Accesses>, Vec<GroupedAccesses>) {
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let rows = ObjectRows::default();
-    let mut walked = walk(profile.recording, code, || rows.of(grouping), &chosen);
-    let OrderedRows { heads, order, users } = rows.in_order(grouping);
-    walked.rows = ordered(walked.rows, &order);
-    (summed(profile, code, heads, &walked), users)
+    let of_objects: Vec<ObjectRows> = groupings.iter().map(|_| ObjectRows::default()).collect();
+    let rows = || {
+        let by_site: Vec<&[Option<usize>]> =
+            of_sites.iter().map(|rows| rows.row_of_site.as_slice()).collect();
+        let by_site = (!by_site.is_empty()).then(|| UnitRows::of_sites(&by_site));
+        let by_object = groupings.first().map(|first| {
+            let ways = of_objects.iter().zip(groupings);
+            let ways = ways.map(|(rows, grouping)| rows.row_of(grouping)).collect();
+            let objects = (first.objects, first.pieces());
+            UnitRows::of_objects(code.sites.len(), objects, ways)
+        });
+        by_site.into_iter().chain(by_object).collect()
+    };
+    let mut walked = walk(profile.recording, code, rows, &chosen).into_iter();
+    let by_site = of_sites.into_iter().zip(walked.by_ref());
+    let by_site = by_site.map(|(rows, walked)| summed(profile, code, rows.heads, &walked));
+    let by_site = by_site.collect();
+    let by_object = of_objects.into_iter().zip(groupings).zip(walked);
+    let by_object = by_object.map(|((rows, grouping), mut walked)| {
+        let OrderedRows { heads, order, users } = rows.in_order(grouping);
+        walked.rows = ordered(walked.rows, &order);
+        (summed(profile, code, heads, &walked), users)
+    });
+    (by_site, by_object.collect())
 }
 
 /// The rows that sites and parts of objects belong to, as they come up in several bursts at a time.
@@ -218,8 +271,11 @@ impl ObjectRows {
     /// For a pass over bursts, which fills in rows as it meets them.
     pub(crate) fn of<'a>(&'a self, grouping: &'a Grouping<'a>) -> UnitRows<'a> {
         let objects = (grouping.objects, grouping.pieces());
-        let sites = grouping.code.sites.len();
-        UnitRows::of_objects(sites, objects, |site, part, first| {
+        UnitRows::of_objects(grouping.code.sites.len(), objects, vec![self.row_of(grouping)])
+    }
+
+    fn row_of<'a>(&'a self, grouping: &'a Grouping<'a>) -> Box<NewUnit<'a>> {
+        Box::new(|site, part, first| {
             let key = grouping.row(site, part)?;
             let mut known = self.0.lock().ok()?;
             let new = known.rows.len();

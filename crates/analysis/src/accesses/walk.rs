@@ -5,14 +5,16 @@
 //! Cost: 31 ns per access of a record, 85 ns where each is in another line; a summarised loop costs as much as one iteration
 //! (`cargo run --release -p analysis --example accesses_bench`; VM with 2 CPUs, Xeon).
 
+use std::collections::HashMap;
+
 use facts::{Burst, Recording};
 
 use super::PREFETCHED;
-use super::lines::{Bounds, LineSet};
+use super::lines::{Bounds, Extent, LineSet, measure};
 use super::strides::Strides;
 use crate::objects::UnitRows;
 use crate::traced::{
-    Chase, Damage, Execution, LINE, Run, SiteIndex, Tool, Touch, TracedBlock, TracedCode, stream,
+    Damage, Execution, LINE, Run, SiteIndex, Tool, Touch, TracedBlock, TracedCode, stream,
     traced_bursts,
 };
 
@@ -82,24 +84,34 @@ pub(crate) struct Walked {
     pub(crate) damage: Damage,
 }
 
-/// Goes through all bursts that recorded addresses, and files what those that are asked for do under rows of sites, or of
-/// sites and objects.
+/// Goes through all bursts that recorded addresses, and files what those that are asked for do under rows of sites, or of sites
+/// and objects. One result for each way of all of `rows`, in their order.
 pub(super) fn walk<'a>(
     recording: &'a Recording,
     code: &'a TracedCode,
-    rows: impl Fn() -> UnitRows<'a> + Sync,
+    rows: impl Fn() -> Vec<UnitRows<'a>> + Sync,
     chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
-) -> Walked {
-    let walker = || Walker::new(code, rows(), chosen);
+) -> Vec<Walked> {
+    let ways = rows().iter().map(UnitRows::ways).sum();
+    let mut all: Vec<Walked> = std::iter::repeat_with(Walked::default).take(ways).collect();
+    let walkers = || {
+        let walkers = rows().into_iter().map(|rows| Walker::new(rows, chosen));
+        walkers.collect::<Vec<Walker<'_>>>()
+    };
     let bursts: Vec<_> = traced_bursts(recording, code).collect();
-    let mut walked = Walked::default();
-    let (damage, _) = stream(recording, code, &bursts, walker, |_, of| walked.add(of));
-    Walked { damage, ..walked }
+    let (damage, _) = stream(recording, code, &bursts, walkers, |_, of_burst| {
+        let ways = of_burst
+            .into_iter()
+            .flat_map(|(accesses, ways)| ways.into_iter().map(move |rows| (accesses, rows)));
+        all.iter_mut().zip(ways).for_each(|(walked, (accesses, rows))| walked.add(accesses, rows));
+    });
+    all.iter_mut().for_each(|walked| walked.damage = damage);
+    all
 }
 
 impl Walked {
     /// Adds what a later burst had in all, and what its rows did.
-    pub(crate) fn add(&mut self, (accesses, rows): (u64, Vec<(usize, RowSums)>)) {
+    pub(crate) fn add(&mut self, accesses: u64, rows: Vec<(usize, RowSums)>) {
         self.totals.push(accesses);
         self.accesses = self.accesses.saturating_add(accesses);
         for (number, sums) in rows {
@@ -111,27 +123,51 @@ impl Walked {
     }
 }
 
+/// Lines are kept by unit, once for all ways: most of the work is there.
 pub(crate) struct Walker<'a> {
-    code: &'a TracedCode,
     unit_rows: UnitRows<'a>,
     is_chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
     chosen: bool,
-    chase: Chase,
     accesses: u64,
     /// Of the burst at hand.
-    rows: Vec<AtHand>,
-    /// Where each unit was last in this burst.
-    last: Vec<Option<Last>>,
+    units: Vec<UnitAtHand>,
     touched_units: Vec<usize>,
-    touched_rows: Vec<usize>,
+    ways: Vec<Way>,
+}
+
+/// Rows of one way of grouping, and those that the burst at hand has touched.
+#[derive(Default)]
+struct Way {
+    rows: Vec<RowAtHand>,
+    touched: Vec<usize>,
 }
 
 /// A row in a burst.
 #[derive(Default)]
-struct AtHand {
+struct RowAtHand {
     sums: RowSums,
-    lines: LineSet,
     partial: bool,
+    units: Vec<usize>,
+}
+
+/// A unit in a burst.
+#[derive(Default)]
+struct UnitAtHand {
+    is_touched: bool,
+    last: Option<Last>,
+    lines: LineSet,
+}
+
+/// What a touch is to each row of its unit.
+struct Step {
+    touch: Touch,
+    is_chase: bool,
+    /// Some addresses are not known.
+    partial: bool,
+    /// How many of it are at the start of a stretch that a chain led to.
+    led: u64,
+    /// The distance before, the distance, and how often it comes up.
+    distances: [Option<(Option<i64>, i64, u64)>; 2],
 }
 
 /// The last access of a unit.
@@ -145,20 +181,19 @@ struct Last {
 }
 
 impl Tool for Walker<'_> {
-    /// All accesses, and what rows did.
-    type OfBurst = (u64, Vec<(usize, RowSums)>);
+    /// All accesses, and what rows did in each way.
+    type OfBurst = (u64, Vec<Vec<(usize, RowSums)>>);
+    const CHASES: bool = true;
 
     fn begin(&mut self, burst: &Burst, number: usize) {
         self.unit_rows.begin(burst, number);
-        self.chase.begin();
         self.chosen = (self.is_chosen)(burst);
         self.accesses = 0;
     }
 
     fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        self.chase.enter(self.code, block);
-        for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
-            let is_chase = self.chase.grows(access.site, depth);
+        for access in &block.accesses {
+            let is_chase = execution.chases(access);
             for touch in execution.touches(access) {
                 self.accesses = self.accesses.saturating_add(touch.count());
                 if self.chosen {
@@ -166,16 +201,45 @@ impl Tool for Walker<'_> {
                 }
             }
         }
-        self.chase.leave(execution.block(), block);
     }
 
-    fn end(&mut self, _: &Burst) -> (u64, Vec<(usize, RowSums)>) {
+    fn end(&mut self, _: &Burst) -> Self::OfBurst {
+        let (units, of, several) = (&self.units, self.accesses, self.ways.len() > 1);
+        // Rows of different ways are often of the same units.
+        let mut known: HashMap<Vec<usize>, Extent> = HashMap::new();
+        let mut extent_of = |mut of_row: Vec<usize>| {
+            of_row.sort_unstable();
+            let find = |of_row: &[usize]| {
+                let sets: Vec<&LineSet> = of_row.iter().map(|unit| &units[*unit].lines).collect();
+                measure(&sets)
+            };
+            match several {
+                true => match known.get(&of_row) {
+                    Some(extent) => *extent,
+                    None => {
+                        let extent = find(&of_row);
+                        known.insert(of_row, extent);
+                        extent
+                    }
+                },
+                false => find(&of_row),
+            }
+        };
+        let ways = self.ways.iter_mut().map(|way| {
+            let finished = way.touched.drain(..).map(|number| {
+                let row = &mut way.rows[number];
+                let extent = extent_of(std::mem::take(&mut row.units));
+                (number, row.finish(of, extent))
+            });
+            finished.collect()
+        });
+        let ways = ways.collect();
         for unit in self.touched_units.drain(..) {
-            self.last[unit] = None;
+            let unit = &mut self.units[unit];
+            (unit.is_touched, unit.last) = (false, None);
+            unit.lines.clear();
         }
-        let (rows, of) = (&mut self.rows, self.accesses);
-        let touched = self.touched_rows.drain(..);
-        (of, touched.map(|number| (number, rows[number].finish(of))).collect())
+        (of, ways)
     }
 }
 
@@ -185,10 +249,9 @@ fn unfetched(from: u64, start: u64, stride: i64, count: u64) -> u64 {
     count.min(left.div_ceil(stride.unsigned_abs().max(1)))
 }
 
-impl AtHand {
+impl RowAtHand {
     /// The burst had `of` accesses.
-    fn finish(&mut self, of: u64) -> RowSums {
-        let extent = self.lines.measure();
+    fn finish(&mut self, of: u64, extent: Extent) -> RowSums {
         let percent = |bytes: u64, lines: u64| {
             (bytes as f64 / (lines.max(1) as f64 * LINE as f64) * 100.0).min(100.0)
         };
@@ -205,85 +268,107 @@ impl AtHand {
         });
         sums
     }
+
+    fn touch(&mut self, step: &Step) {
+        let Step { touch, is_chase, partial, led, distances } = step;
+        let sums = &mut self.sums;
+        sums.accesses = sums.accesses.saturating_add(touch.count());
+        if *is_chase {
+            sums.chased = sums.chased.saturating_add(touch.count());
+        }
+        sums.at_least |= matches!(touch, Touch::AtLeast { .. });
+        self.partial |= partial;
+        let Some(Run { count, bytes, .. }) = touch.run() else { return };
+        sums.bytes = sums.bytes.saturating_add(count.saturating_mul(u64::from(bytes)));
+        sums.add_bytes(bytes);
+        sums.led = sums.led.saturating_add(*led);
+        for (before, distance, times) in distances.iter().flatten() {
+            sums.strides.add(*before, *distance, bytes, *times);
+        }
+    }
 }
 
 impl<'a> Walker<'a> {
     pub(crate) fn new(
-        code: &'a TracedCode,
         unit_rows: UnitRows<'a>,
         is_chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
     ) -> Walker<'a> {
+        let ways = std::iter::repeat_with(Way::default).take(unit_rows.ways()).collect();
         Walker {
-            code,
             unit_rows,
             is_chosen,
             chosen: false,
-            chase: Chase::new(code.sites.len()),
             accesses: 0,
-            rows: Vec::new(),
-            last: Vec::new(),
+            units: Vec::new(),
             touched_units: Vec::new(),
-            touched_rows: Vec::new(),
+            ways,
         }
     }
 
     fn file(&mut self, site: SiteIndex, touch: Touch, is_chase: bool) {
-        let Walker { unit_rows, rows, last, touched_units, touched_rows, .. } = self;
-        unit_rows.divide(site, touch, |unit, row, _, touch| {
-            let Some(number) = row else { return };
-            if number >= rows.len() {
-                rows.resize_with(number + 1, AtHand::default);
+        let Walker { unit_rows, units, touched_units, ways, .. } = self;
+        unit_rows.divide(site, touch, |unit, rows, _, touch| {
+            if rows.iter().all(Option::is_none) {
+                return;
             }
-            if rows[number].sums.accesses == 0 {
-                touched_rows.push(number);
+            let unit = unit.index();
+            if unit >= units.len() {
+                units.resize_with(unit + 1, UnitAtHand::default);
             }
-            if unit.index() >= last.len() {
-                last.resize(unit.index() + 1, None);
+            let is_new = !std::mem::replace(&mut units[unit].is_touched, true);
+            if is_new {
+                touched_units.push(unit);
             }
-            let last = &mut last[unit.index()];
-            if last.is_none() && touch.run().is_some() {
-                touched_units.push(unit.index());
+            let step = units[unit].step(touch, is_chase);
+            for (way, row) in ways.iter_mut().zip(rows) {
+                let Some(row) = *row else { continue };
+                if is_new {
+                    way.list(row, unit);
+                }
+                way.rows[row].touch(&step);
             }
-            rows[number].touch(last, touch, is_chase);
         });
     }
 }
 
-impl AtHand {
-    fn touch(&mut self, last: &mut Option<Last>, touch: Touch, is_chase: bool) {
-        let sums = &mut self.sums;
-        sums.accesses = sums.accesses.saturating_add(touch.count());
-        if is_chase {
-            sums.chased = sums.chased.saturating_add(touch.count());
+impl Way {
+    /// The burst at hand comes to a unit of a row.
+    fn list(&mut self, row: usize, unit: usize) {
+        if row >= self.rows.len() {
+            self.rows.resize_with(row + 1, RowAtHand::default);
         }
-        let at_least = matches!(touch, Touch::AtLeast { .. });
-        sums.at_least |= at_least;
-        self.partial |= at_least;
-        let Some(run) = touch.run() else {
-            self.partial = true;
-            return;
-        };
+        if self.rows[row].units.is_empty() {
+            self.touched.push(row);
+        }
+        self.rows[row].units.push(unit);
+    }
+}
+
+impl UnitAtHand {
+    fn step(&mut self, touch: Touch, is_chase: bool) -> Step {
+        let mut step = Step { touch, is_chase, partial: false, led: 0, distances: [None; 2] };
+        step.partial = !matches!(touch, Touch::Run { .. });
+        let Some(run) = touch.run() else { return step };
         let Run { start, stride, count, bytes } = run;
-        sums.bytes = sums.bytes.saturating_add(count.saturating_mul(u64::from(bytes)));
-        sums.add_bytes(bytes);
         if count == 1 || !self.lines.add_run(&run) {
             self.lines.add(start, bytes);
-            self.partial |= count > 1;
+            step.partial |= count > 1;
         }
+        let last = self.last;
         let hops = last.is_none_or(|last| start.abs_diff(last.address) > PREFETCHED);
         let led = if hops { is_chase.then_some(start) } else { last.and_then(|last| last.led) };
-        sums.led =
-            sums.led.saturating_add(led.map_or(0, |from| unfetched(from, start, stride, count)));
+        step.led = led.map_or(0, |from| unfetched(from, start, stride, count));
         let mut before = None;
-        if let Some(Last { address, distance, .. }) = *last {
+        if let Some(Last { address, distance, .. }) = last {
             let way = start.wrapping_sub(address).cast_signed();
-            sums.strides.add(distance, way, bytes, 1);
+            step.distances[0] = Some((distance, way, 1));
             before = Some(way);
         }
         if count > 1 {
-            sums.strides.add(before, stride, bytes, count - 1);
+            step.distances[1] = Some((before, stride, count - 1));
             before = Some(stride);
         }
-        *last = Some(Last { address: run.at(count - 1), distance: before, led });
+        self.last = Some(Last { address: run.at(count - 1), distance: before, led });
+        step
     }
 }

@@ -64,10 +64,10 @@ impl<'a> Asking<'a> {
     }
 
     pub(crate) fn asker(&self) -> Asker<'_> {
-        let rows = UnitRows::of_sites(self.rows.row_of_site.clone());
+        let rows = UnitRows::of_sites(&[&self.rows.row_of_site]);
         let several = self.profile.threads.all().len() > 1;
         let sharing = several.then(|| sharing::Watcher::new(self.code, &self.rows.row_of_site));
-        let accesses = accesses::Walker::new(self.code, rows, &|_| true);
+        let accesses = accesses::Walker::new(rows, &|_| true);
         let steps = steps::Watcher::new(self.code);
         ((accesses, sharing), (steps, reread::Watcher::new(self.code)))
     }
@@ -92,7 +92,8 @@ pub(crate) fn stored((_, (_, lines)): Asker<'_>) -> Vec<Stored> {
 
 impl Answers {
     pub(crate) fn take(&mut self, ((of_rows, lines), (steps, ())): <Asker<'_> as Tool>::OfBurst) {
-        self.walked.add(of_rows);
+        let (accesses, ways) = of_rows;
+        ways.into_iter().for_each(|rows| self.walked.add(accesses, rows));
         self.lines.extend(lines);
         self.steps.add(steps);
     }

@@ -68,7 +68,7 @@ use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
 use self::work::{
     BurstWork, SiteWork, UnitWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };
-use crate::accesses::is_chosen;
+use crate::accesses::{Accesses, is_chosen};
 use crate::findings::{Answers, Asked, Asking, stored};
 use crate::objects::{Objects, Part, Pieces};
 use crate::overhead::why_no_bursts;
@@ -490,10 +490,10 @@ impl<'a> Memory<'a> {
         self.replayed.asked.get_or_init(alone)
     }
 
-    /// The lines that threads share, as far as that is known already.
+    /// Accesses by site, and the lines that threads share, if these are known already.
     #[must_use]
-    pub fn shared_lines(&self) -> Option<&SharedLines> {
-        self.replayed.asked.get().map(|asked| &asked.shared)
+    pub fn known(&self) -> Option<(&Accesses, &SharedLines)> {
+        self.replayed.asked.get().map(|asked| (&asked.accesses, &asked.shared))
     }
 
     /// Why there are no figures, if so.

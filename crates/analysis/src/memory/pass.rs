@@ -26,8 +26,8 @@ use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::stalls::{Data, Stalls};
 use crate::traced::{
-    Chase, Damage, Execution, Run, SiteIndex, SiteName, Tool, TracedAccess, TracedBlock,
-    TracedCode, stream, traced_bursts,
+    Damage, Execution, Run, SiteIndex, SiteName, Tool, TracedAccess, TracedBlock, TracedCode,
+    stream, traced_bursts,
 };
 
 /// Outcomes of a site over all bursts.
@@ -149,7 +149,6 @@ struct Walker<'a> {
     replayed: HashMap<u32, u64>,
     of_burst: Option<u64>,
     records: u64,
-    chase: Chase,
     times: Times,
     /// By site, in this burst: first touches of followed lines by time.
     firsts: Vec<[u64; BINS]>,
@@ -166,12 +165,12 @@ struct Walker<'a> {
 
 impl Tool for Walker<'_> {
     type OfBurst = ();
+    const CHASES: bool = true;
 
     fn begin(&mut self, burst: &Burst, number: usize) {
         self.number = number;
         self.simulated.begin(burst);
         self.times.restart();
-        self.chase.begin();
         self.works.clear();
         self.branches.take(self.code);
         self.branches.begin(burst.id);
@@ -206,15 +205,13 @@ impl Tool for Walker<'_> {
         } else {
             work.slowest_cycles += execution.slowest(block);
         }
-        self.chase.enter(self.code, block);
-        for (access, depth) in block.accesses.iter().zip(&block.chains.accesses) {
+        for access in &block.accesses {
             let kind = self.code.sites[access.site.index()].access.kind;
             let loads = matches!(kind, x86::Kind::Read | x86::Kind::ReadWrite);
-            if loads && self.chase.grows(access.site, depth) {
+            if loads && execution.chases(access) {
                 work.chased += execution.times(access.instruction) as f64;
             }
         }
-        self.chase.leave(execution.block(), block);
         for one in &block.arithmetic {
             let operations = self.code.arithmetic[one.arithmetic.index()].flops.operations;
             work.flops += execution.times(one.instruction) as f64 * f64::from(operations);
@@ -280,7 +277,6 @@ impl<'a> Walker<'a> {
                 .collect(),
             of_burst: None,
             records: 0,
-            chase: Chase::new(code.sites.len()),
             times: Times::default(),
             firsts: vec![[0; BINS]; code.sites.len()],
             number: 0,

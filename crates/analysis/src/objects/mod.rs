@@ -39,7 +39,9 @@ pub(crate) use self::near::NearObjects;
 pub use self::pages::{HUGE_PAGE, ObjectPages};
 pub(crate) use self::sites::asking_place;
 pub use self::table::{ObjectRow, ObjectTable, object_table};
-pub(crate) use self::units::{First, MOST_CUTS, Part, UnitIndex, UnitRows, Units, steps_within};
+pub(crate) use self::units::{
+    First, MOST_CUTS, NewUnit, Part, UnitIndex, UnitRows, Units, steps_within,
+};
 pub use self::units::{Piece, Pieces};
 
 index!(/// An object of [`Objects`].

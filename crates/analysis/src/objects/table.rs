@@ -12,7 +12,7 @@ use facts::Metric;
 use super::drawn::estimated_shares;
 use super::pages::{ObjectPages, object_pages};
 use super::{Grouping, ObjectId, ObjectKind};
-use crate::accesses::{AccessRow, Accesses, accesses_of_objects};
+use crate::accesses::{AccessRow, Accesses, GroupedAccesses};
 use crate::faults::fault_scales;
 use crate::hotspots::{Key, RowKey};
 use crate::memory::{Memory, PartRow};
@@ -106,16 +106,16 @@ impl ObjectTable {
     }
 }
 
-/// Joins everything. `memory` must distinguish what the grouping does; `shared` finds the lines that threads share in
-/// its selection.
+/// Joins everything. `accesses` are by the grouping, `memory` must distinguish what it does; `shared` finds the lines that
+/// threads share in its selection.
 #[must_use]
 pub fn object_table<'s>(
     grouping: &Grouping<'_>,
+    (mut accesses, users): GroupedAccesses,
     memory: &Memory<'_>,
     stalls: &Stalls,
     shared: impl FnOnce() -> Cow<'s, SharedLines>,
 ) -> ObjectTable {
-    let (mut accesses, users) = accesses_of_objects(grouping);
     let mut rows: BTreeMap<RowKey, ObjectRow> = BTreeMap::new();
     for row in accesses.rows.drain(..) {
         let key = row.key;

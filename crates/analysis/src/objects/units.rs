@@ -153,13 +153,14 @@ impl<'a> Units<'a> {
     }
 }
 
-/// The rows that units belong to: for passes that sum up by row.
+/// The rows that units belong to, grouped in one way or several: for passes that sum up by row.
 pub(crate) struct UnitRows<'a> {
     units: Units<'a>,
-    /// The row of each unit that is known; `None` for those that are not asked for.
+    /// The rows of each unit that is known, one for each way; `None` for those that are not asked for.
     row_of_unit: Vec<Option<usize>>,
-    /// The row of a new one.
-    new_unit: Box<NewUnit<'a>>,
+    ways: usize,
+    /// The row of a new one, in each way.
+    new_unit: Vec<Box<NewUnit<'a>>>,
     /// The position of the burst at hand.
     burst: usize,
 }
@@ -168,23 +169,35 @@ pub(crate) struct UnitRows<'a> {
 pub(crate) type First = (usize, usize);
 
 /// Says which row a site and a part belong to.
-type NewUnit<'a> = dyn FnMut(SiteIndex, Part, First) -> Option<usize> + Send + 'a;
+pub(crate) type NewUnit<'a> = dyn FnMut(SiteIndex, Part, First) -> Option<usize> + Send + 'a;
 
 impl<'a> UnitRows<'a> {
-    /// Of sites alone.
-    pub(crate) fn of_sites(row_of_site: Vec<Option<usize>>) -> UnitRows<'a> {
-        let units = Units::new(row_of_site.len(), None);
-        UnitRows { units, row_of_unit: row_of_site, new_unit: Box::new(|_, _, _| None), burst: 0 }
+    /// Of sites alone; of each way the row of each site.
+    pub(crate) fn of_sites(ways: &[&[Option<usize>]]) -> UnitRows<'a> {
+        let sites = ways.first().map_or(0, |rows| rows.len());
+        let row_of_unit = (0..sites).flat_map(|site| ways.iter().map(move |rows| rows[site]));
+        UnitRows {
+            units: Units::new(sites, None),
+            row_of_unit: row_of_unit.collect(),
+            ways: ways.len(),
+            new_unit: Vec::new(),
+            burst: 0,
+        }
     }
 
-    /// For this many sites and for parts of objects; `new_unit` gives the row of a site and a part.
+    /// For this many sites and for parts of objects; `new_unit` gives the row of a site and a part, in each way.
     pub(crate) fn of_objects(
         sites: usize,
         objects: (&'a Objects, Pieces),
-        new_unit: impl FnMut(SiteIndex, Part, First) -> Option<usize> + Send + 'a,
+        new_unit: Vec<Box<NewUnit<'a>>>,
     ) -> UnitRows<'a> {
-        let units = Units::new(sites, Some(objects));
-        UnitRows { units, row_of_unit: Vec::new(), new_unit: Box::new(new_unit), burst: 0 }
+        let (units, ways) = (Units::new(sites, Some(objects)), new_unit.len());
+        UnitRows { units, row_of_unit: Vec::new(), ways, new_unit, burst: 0 }
+    }
+
+    /// In how many ways they are grouped.
+    pub(crate) fn ways(&self) -> usize {
+        self.ways
     }
 
     /// From here on accesses are of this burst.
@@ -193,23 +206,23 @@ impl<'a> UnitRows<'a> {
         self.burst = number;
     }
 
-    /// Gives what a site touched unit by unit: the unit, its row, how many accesses came before, and the touch.
+    /// Gives what a site touched unit by unit: the unit, its row in each way, how many accesses came before, and the touch.
     pub(crate) fn divide(
         &mut self,
         site: SiteIndex,
         touch: Touch,
-        mut give: impl FnMut(UnitIndex, Option<usize>, u64, Touch),
+        mut give: impl FnMut(UnitIndex, &[Option<usize>], u64, Touch),
     ) {
         let (start, stride, count, bytes) = match touch {
             Touch::Run { start, stride, count, bytes } => (start, stride, count, bytes),
             Touch::AtLeast { start, .. } => {
                 let unit = self.units.at(site, RemoteAddr(start)).0;
-                return give(unit, self.row_of(unit), 0, touch);
+                return give(unit, self.rows_of(unit), 0, touch);
             }
             // Nothing lies at address 0: the object is not known either.
             Touch::Unknown { .. } => {
                 let unit = self.units.at(site, RemoteAddr(0)).0;
-                return give(unit, self.row_of(unit), 0, touch);
+                return give(unit, self.rows_of(unit), 0, touch);
             }
         };
         let (mut at, mut done, mut cuts) = (RemoteAddr(start), 0, 0);
@@ -218,22 +231,23 @@ impl<'a> UnitRows<'a> {
             let left = count - done;
             let within = if cuts < MOST_CUTS { steps_within(extent, at, stride) } else { left };
             let count = within.min(left);
-            let row = self.row_of(unit);
-            give(unit, row, done, Touch::Run { start: at.0, stride, count, bytes });
+            give(unit, self.rows_of(unit), done, Touch::Run { start: at.0, stride, count, bytes });
             at = RemoteAddr(at.0.wrapping_add(stride.cast_unsigned().wrapping_mul(count)));
             (done, cuts) = (done + count, cuts + 1);
         }
     }
 
-    /// The row of a unit, if it is asked for.
-    fn row_of(&mut self, unit: UnitIndex) -> Option<usize> {
-        while self.row_of_unit.len() <= unit.index() {
-            let new = UnitIndex::new(self.row_of_unit.len());
-            let first = (self.burst, new.index());
-            let row = (self.new_unit)(self.units.site_of(new), self.units.part_of(new), first);
-            self.row_of_unit.push(row);
+    /// The rows of a unit, as far as it is asked for.
+    fn rows_of(&mut self, unit: UnitIndex) -> &[Option<usize>] {
+        let first = unit.index() * self.ways;
+        while self.row_of_unit.len() < first + self.ways {
+            let new = UnitIndex::new(self.row_of_unit.len() / self.ways);
+            let (site, part) = (self.units.site_of(new), self.units.part_of(new));
+            let came_up = (self.burst, new.index());
+            let rows = self.new_unit.iter_mut().map(|row_of| row_of(site, part, came_up));
+            self.row_of_unit.extend(rows);
         }
-        self.row_of_unit[unit.index()]
+        &self.row_of_unit[first..first + self.ways]
     }
 }
 

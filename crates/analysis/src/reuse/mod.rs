@@ -279,7 +279,7 @@ pub fn reuse(
     let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
     let sizes = AskedSizes::new(caches, tlb);
     let question = sizes.question(code, &chosen);
-    let rows = || UnitRows::of_sites(row_of_site.clone());
+    let rows = || UnitRows::of_sites(&[&row_of_site]);
     let walked = walk(profile.recording, &question, rows);
     sizes.summed(heads, walked)
 }
@@ -360,7 +360,7 @@ pub(crate) fn curves(
     let lines = line_capacities(&cache_sizes(&profile.recording.run));
     let question =
         Question { code, chosen: &|_| true, lines: &lines, small_pages: &[], large_pages: &[] };
-    let of_sites = || UnitRows::of_sites(row_of_site.to_vec());
+    let of_sites = || UnitRows::of_sites(&[row_of_site]);
     let mut walked = walk(profile.recording, &question, of_sites);
     walked.complete(rows);
     walked.tallies[0].iter().map(|tally| Curve::new(tally, &lines, Bytes(LINE))).collect()

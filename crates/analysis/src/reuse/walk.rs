@@ -194,8 +194,8 @@ impl Walker<'_> {
                 self.partial = true;
                 let (levels, touch) = (&mut self.levels, Touch::Unknown { count: unknown });
                 let Some(site) = owner else { return };
-                self.rows.divide(site, touch, |_, row, _, _| {
-                    if let Some(row) = row {
+                self.rows.divide(site, touch, |_, rows, _, _| {
+                    for row in rows.iter().flatten().copied() {
                         levels.iter_mut().for_each(|level| level.unknown(row, unknown));
                     }
                 });
@@ -213,8 +213,9 @@ impl Walker<'_> {
             self.rows.divide(
                 site,
                 Touch::Run { start, stride, count, bytes },
-                |_, row, before, part| {
+                |_, rows, before, part| {
                     let Touch::Run { start, count, .. } = part else { return };
+                    let row = rows.first().copied().flatten();
                     let iteration = stream.iteration.saturating_add(before);
                     let part = Stream { row, start, count, iteration, ..stream };
                     match std::mem::take(&mut is_first) {

@@ -12,7 +12,6 @@ mod stream;
 mod unrecorded;
 
 pub(crate) use address::Touch;
-pub(crate) use chain::Chase;
 pub(crate) use code::{KeptLoop, TracedAccess, TracedBlock, instructions};
 pub(crate) use run::{LINE, Run, lines_of};
 pub(crate) use stream::{

@@ -79,7 +79,7 @@ pub(super) fn too_many(recording: &Recording, code: &TracedCode) -> HashSet<Burs
     }
     let mut kinds: Vec<Kind<'_>> = kinds.into_values().collect();
     let (mut taken, mut lines) = (0, 0);
-    let (mut counter, mut memory) = (Counter(0), Memory::default());
+    let (mut counter, mut memory) = (Counter(0), Memory::new(code));
     while lines < most || taken < FEWEST_BURSTS {
         let turns = kinds.iter_mut().filter_map(|kind| Some((kind.turn()?, kind)));
         let Some((_, kind)) = turns.min_by(|(a, _), (b, _)| a.total_cmp(b)) else { break };

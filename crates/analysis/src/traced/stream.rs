@@ -14,6 +14,7 @@ use base::{BlockId, BurstId};
 use facts::{Burst, BurstFlavour, Record, Recording, decode_records};
 
 use super::address::Touch;
+use super::chain::Chase;
 use super::code::{TracedAccess, TracedBlock, TracedCode};
 use crate::parallel;
 
@@ -29,6 +30,8 @@ const LONGEST_NANOS: u64 = 200_000_000;
 pub(crate) trait Tool {
     /// What it says of one burst.
     type OfBurst: Send;
+    /// Whether it asks which accesses chase.
+    const CHASES: bool = false;
     /// A burst begins, by its position in the recording.
     fn begin(&mut self, burst: &Burst, number: usize);
     /// A block was executed, or a loop of one block.
@@ -39,6 +42,7 @@ pub(crate) trait Tool {
 
 impl<A: Tool, B: Tool> Tool for (A, B) {
     type OfBurst = (A::OfBurst, B::OfBurst);
+    const CHASES: bool = A::CHASES || B::CHASES;
 
     fn begin(&mut self, burst: &Burst, number: usize) {
         self.0.begin(burst, number);
@@ -57,6 +61,7 @@ impl<A: Tool, B: Tool> Tool for (A, B) {
 
 impl<T: Tool> Tool for Option<T> {
     type OfBurst = Option<T::OfBurst>;
+    const CHASES: bool = T::CHASES;
 
     fn begin(&mut self, burst: &Burst, number: usize) {
         self.iter_mut().for_each(|tool| tool.begin(burst, number));
@@ -71,6 +76,23 @@ impl<T: Tool> Tool for Option<T> {
     }
 }
 
+impl<T: Tool> Tool for Vec<T> {
+    type OfBurst = Vec<T::OfBurst>;
+    const CHASES: bool = T::CHASES;
+
+    fn begin(&mut self, burst: &Burst, number: usize) {
+        self.iter_mut().for_each(|tool| tool.begin(burst, number));
+    }
+
+    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
+        self.iter_mut().for_each(|tool| tool.execute(block, execution));
+    }
+
+    fn end(&mut self, burst: &Burst) -> Self::OfBurst {
+        self.iter_mut().map(|tool| tool.end(burst)).collect()
+    }
+}
+
 /// One execution of a block, or one run of a loop.
 pub(crate) struct Execution<'a> {
     block: BlockId,
@@ -81,6 +103,8 @@ pub(crate) struct Execution<'a> {
     /// The addresses of all accesses, and where those of each end.
     touches: &'a [Touch],
     ends: &'a [usize],
+    /// Which accesses chase, in their order; empty where no tool asks.
+    chases: &'a [bool],
 }
 
 impl Execution<'_> {
@@ -117,6 +141,12 @@ impl Execution<'_> {
     pub(crate) fn times(&self, instruction: usize) -> u64 {
         let cut = u64::from(instruction >= self.executed);
         self.iterations.saturating_sub(cut)
+    }
+
+    /// Whether an access of the block stands at the end of a chain of loads that has grown since it ran before; for tools
+    /// that ask.
+    pub(crate) fn chases(&self, access: &TracedAccess) -> bool {
+        self.chases.get(access.number).is_some_and(|chases| *chases)
     }
 
     /// The addresses of one access of the block, over all iterations. Of a repeated string whose counter says more than fits
@@ -166,7 +196,7 @@ pub(crate) fn in_order(
     tool: &mut impl Tool<OfBurst = ()>,
 ) -> Damage {
     let reader = Reader::new(recording, code);
-    let mut memory = Memory::default();
+    let mut memory = Memory::new(code);
     let mut damage = Damage::default();
     for burst in traced_bursts(recording, code) {
         damage.add(reader.read(burst, tool, &mut memory));
@@ -189,7 +219,7 @@ pub(crate) fn stream<'a, T: Tool + Send>(
     let queue = Queue { next: 0, early: BTreeMap::new(), damage: Damage::default(), take };
     let queue = Mutex::new(queue);
     let tools = parallel::on_all_cpus(bursts.len(), || {
-        let (mut tool, mut memory) = (tool(), Memory::default());
+        let (mut tool, mut memory) = (tool(), Memory::new(code));
         while let position = next.fetch_add(1, Relaxed)
             && let Some(burst) = bursts.get(position)
         {
@@ -227,11 +257,12 @@ impl<Item, F> Queue<Item, F> {
     }
 }
 
-/// Kept for its memory.
-#[derive(Default)]
+/// Kept for its memory, and for what is known of chains of loads.
 pub(super) struct Memory {
     touches: Vec<Touch>,
     ends: Vec<usize>,
+    chases: Vec<bool>,
+    chase: Chase,
 }
 
 /// Decodes the records of bursts.
@@ -248,9 +279,10 @@ impl<'a> Reader<'a> {
     }
 
     /// All of a burst but its end.
-    pub(super) fn read(&self, burst: &Burst, tool: &mut impl Tool, memory: &mut Memory) -> Damage {
+    pub(super) fn read<T: Tool>(&self, burst: &Burst, tool: &mut T, memory: &mut Memory) -> Damage {
         let mut damage = Damage::default();
         tool.begin(burst, self.numbers.get(&burst.id).copied().unwrap_or(0));
+        memory.chase.begin();
         let nanos = burst.elapsed.0.min(LONGEST_NANOS);
         let mut iterations_left = nanos * ITERATIONS_PER_NANO;
         for piece in self.pieces.get(&burst.id).map_or(&[][..], Vec::as_slice) {
@@ -266,6 +298,9 @@ impl<'a> Reader<'a> {
                     Some((block, left, executed)) => {
                         iterations_left = left;
                         let most_bytes = nanos * BYTES_PER_NANO;
+                        if T::CHASES {
+                            memory.follow(self.code, record.block, block);
+                        }
                         let execution =
                             memory.execution(block, record, executed, (burst, most_bytes));
                         tool.execute(block, &execution);
@@ -288,6 +323,21 @@ fn executed(block: &TracedBlock, record: &Record<'_>) -> Option<usize> {
 }
 
 impl Memory {
+    pub(super) fn new(code: &TracedCode) -> Memory {
+        let chase = Chase::new(code.sites.len());
+        Memory { touches: Vec::new(), ends: Vec::new(), chases: Vec::new(), chase }
+    }
+
+    /// Which accesses of a block chase.
+    fn follow(&mut self, code: &TracedCode, id: BlockId, block: &TracedBlock) {
+        let Memory { chases, chase, .. } = self;
+        chase.enter(code, block);
+        chases.clear();
+        let accesses = block.accesses.iter().zip(&block.chains.accesses);
+        chases.extend(accesses.map(|(access, depth)| chase.grows(access.site, depth)));
+        chase.leave(id, block);
+    }
+
     /// With the addresses of all accesses.
     fn execution(
         &mut self,
@@ -313,8 +363,8 @@ impl Memory {
             });
             self.ends.push(self.touches.len());
         }
-        let Memory { touches, ends } = self;
-        Execution { block: id, way, iterations, executed, touches, ends }
+        let Memory { touches, ends, chases, .. } = self;
+        Execution { block: id, way, iterations, executed, touches, ends, chases }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::Key;
 use analysis::TracedCode;
-use analysis::accesses::{AccessRow, Accesses, Pattern, accesses_of_objects, coverage};
+use analysis::accesses::{AccessRow, Accesses, Pattern, coverage};
 use analysis::types::{TypeId, UsedBytes};
 use base::Bytes;
 use facts::{Evidence, Metric};
@@ -16,17 +16,14 @@ use crate::table::{Cell, CellStyle, Table};
 use crate::text;
 
 pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
-    let profile = request.profile;
     let keys = request.options.group.as_slice();
     let grouping = request.grouping(code, keys);
     let by_object = request.by_object();
     let without = request.without_objects();
     let found = if without.is_some() {
         Accesses::default()
-    } else if by_object {
-        accesses_of_objects(&grouping).0
     } else {
-        analysis::accesses::accesses(profile, code, request.selection, keys)
+        request.prepared.accesses(&grouping).0
     };
     let by_site = keys.is_empty() && !by_object;
     // A site is shown by its function, file, line and module.
@@ -99,7 +96,7 @@ pub(crate) fn accesses(request: &Request<'_>, code: &TracedCode) -> Table {
 
 /// How much of the values of each type the traced accesses touch.
 fn used_bytes(request: &Request<'_>, code: &TracedCode) -> BTreeMap<TypeId, UsedBytes> {
-    let sites = analysis::accesses::accesses(request.profile, code, request.selection, &[]);
+    let (sites, _) = request.prepared.accesses(&request.grouping(code, &[]));
     let sites = sites.rows.iter().filter_map(|row| row.site.as_ref());
     request.profile.types.used_bytes(sites)
 }

@@ -63,7 +63,22 @@ use base::Nanos;
 use facts::{Mark, MarkKind};
 
 use crate::table::{Cell, Table};
-use crate::{Options, Prepared, text};
+use crate::{Options, Prepared, View, text};
+
+/// By which keys a view needs the accesses of the whole recording, if it does.
+pub(crate) fn keys_of_accesses(options: &Options) -> Option<Vec<Key>> {
+    let group = &options.group;
+    let keys = match options.view {
+        View::Objects => objects::with_object(group),
+        View::Reuse => reuse::keys_of_reuse(group).to_vec(),
+        View::Accesses => group.clone(),
+        _ => return None,
+    };
+    // Those by site are known from the findings; regions have selections of their own, and parts of objects are looked up anew.
+    let other = |key| matches!(key, &Key::Region | &Key::CacheLine | &Key::Offset);
+    let here = options.filters.is_empty() && !keys.is_empty() && !keys.iter().any(other);
+    here.then_some(keys)
+}
 
 /// What a view is made from.
 #[derive(Clone, Copy)]

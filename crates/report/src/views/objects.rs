@@ -29,7 +29,8 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let grouping = request.grouping(code, &keys);
     let memory = request.memory(&grouping);
     let shared = || request.prepared.shared(request.selection);
-    let found = object_table(&grouping, &memory, request.prepared.stalls(), shared);
+    let accesses = request.prepared.accesses(&grouping);
+    let found = object_table(&grouping, accesses, &memory, request.prepared.stalls(), shared);
     let rows = if request.objects().any() { sorted(&found, &keys) } else { Vec::new() };
     let of_object = traffic_by_object(&found);
     let mut columns =
@@ -51,7 +52,7 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
 }
 
 /// Every row is of an object, whether or not that was typed.
-fn with_object(keys: &[Key]) -> Vec<Key> {
+pub(super) fn with_object(keys: &[Key]) -> Vec<Key> {
     let mut keys = keys.to_vec();
     if !keys.contains(&Key::Object) {
         keys.insert(0, Key::Object);

@@ -1,8 +1,9 @@
 //! `reuse`: how much cache and how many translations code needs; `working-set`: which memory bursts touched.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use analysis::accesses::{AccessRow, Accesses, accesses_of_objects};
+use analysis::accesses::{AccessRow, Accesses};
 use analysis::reuse::{
     CacheSize, Footprint, Reuse, ReuseRow, TlbSizes, cache_sizes, reuse_of_objects,
 };
@@ -47,24 +48,22 @@ type Row<'a> = (&'a AccessRow, &'a ReuseRow);
 
 pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
     let profile = request.profile;
-    let keys = match request.options.group.as_slice() {
-        [] => &[Key::Function][..],
-        keys => keys,
-    };
+    let keys = keys_of_reuse(&request.options.group);
     let caches = cache_sizes(&profile.recording.run);
     let tlb = TlbSizes::of(&profile.recording.run.host);
     let without = request.without_objects();
     let (accesses, found) = if without.is_some() {
-        (Accesses::default(), Reuse::default())
-    } else if request.by_object() {
-        let grouping = request.grouping(code, keys);
-        (accesses_of_objects(&grouping).0, reuse_of_objects(&grouping, &caches, tlb))
+        (Accesses::default(), Cow::default())
     } else {
-        let selection = request.selection;
-        (
-            analysis::accesses::accesses(profile, code, selection, keys),
-            analysis::reuse::reuse(profile, code, selection, keys, &caches, tlb),
-        )
+        let (grouping, selection) = (request.grouping(code, keys), request.selection);
+        let found = match (request.by_object(), keys) {
+            (true, _) => Cow::Owned(reuse_of_objects(&grouping, &caches, tlb)),
+            (false, [Key::Function]) => request.prepared.reuse(selection),
+            (false, _) => {
+                Cow::Owned(analysis::reuse::reuse(profile, code, selection, keys, &caches, tlb))
+            }
+        };
+        (request.prepared.accesses(&grouping).0, found)
     };
     let by_key: HashMap<RowKey, &ReuseRow> = found.rows.iter().map(|row| (row.key, row)).collect();
     let rows: Vec<Row<'_>> =
@@ -77,6 +76,11 @@ pub(crate) fn reuse(request: &Request<'_>, code: &TracedCode) -> Table {
         empty: without.unwrap_or_else(|| empty(request)),
         ..columns.table(request, "reuse", &what, &rows)
     }
+}
+
+/// Rows are by function unless other keys were typed.
+pub(super) fn keys_of_reuse(typed: &[Key]) -> &[Key] {
+    if typed.is_empty() { &[Key::Function] } else { typed }
 }
 
 fn empty(request: &Request<'_>) -> String {
@@ -202,11 +206,9 @@ fn notes(found: &Reuse, caches: &[CacheSize], tlb: TlbSizes) -> Vec<String> {
     notes
 }
 
-pub(crate) fn working_set(request: &Request<'_>, code: &TracedCode) -> Table {
+pub(crate) fn working_set(request: &Request<'_>) -> Table {
     let profile = request.profile;
-    let tlb = TlbSizes::of(&profile.recording.run.host);
-    let keys = [Key::Module];
-    let found = analysis::reuse::reuse(profile, code, request.selection, &keys, &[], tlb);
+    let found = request.prepared.reuse(request.selection);
     let mut columns = Columns::new();
     columns.name("start", "Start", CellStyle::Start, "start", |one: &Footprint| {
         Cell::Seconds(one.time.seconds())
