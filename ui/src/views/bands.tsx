@@ -2,8 +2,9 @@
 // The figures behind it do not change with the bands; the shares of time are summed up from the histogram.
 
 import { useRef, useState } from "preact/hooks";
-import { digits, percent, rate, seconds, sentence } from "../format";
+import { digits, rate, seconds, sentence } from "../format";
 import type { Summary } from "../generated";
+import type { Metric } from "../types";
 import { Axes, linear } from "../plot";
 import { Card, Prose, SaveDrawing, Value, useWidth } from "../parts";
 
@@ -26,8 +27,19 @@ export function Bands({ summary }: { summary: Summary }) {
   const y = linear(0, longest, HEIGHT - 34, 10, 3);
   const all = histogram.reduce((sum, bar) => sum + (bar.time.value ?? 0), 0) || 1;
   const kind = (at: number) => (at >= bounds[1] ? "high" : at >= bounds[0] ? "medium" : "low");
-  const share = (wanted: string) =>
-    histogram.reduce((sum, bar) => sum + (kind((bar.from + bar.to) / 2) === wanted ? bar.time.value ?? 0 : 0), 0) / all * 100;
+  const sum = (end: (time: Metric) => number | undefined, inBand: (band: string) => boolean) =>
+    histogram.reduce((sum, bar) => sum + (inBand(kind((bar.from + bar.to) / 2)) ? end(bar.time) ?? 0 : 0), 0);
+  // What is surely in one band is in no other, and what can be in no other is surely in this one.
+  const share = (band: string): Metric => {
+    const own = (one: string) => one === band, other = (one: string) => one !== band;
+    const low = Math.max(sum((time) => time.low, own), all - sum((time) => time.high, other));
+    const high = Math.min(sum((time) => time.high, own), all - sum((time) => time.low, other));
+    const part = (seconds: number) => Math.min(100, Math.max(0, seconds / all * 100));
+    const value = part(sum((time) => time.value, own));
+    const note = "time in steps of the rate, whose intervals say which bands it can be in";
+    const { evidence, samples } = average;
+    return { evidence, samples, unit: "percent", value, low: Math.min(part(low), value), high: Math.max(part(high), value), note };
+  };
   const set = (index: number, at: number) => {
     const [medium, high] = bounds;
     setBounds(index === 0 ? [Math.min(Math.max(0, at), high), high] : [medium, Math.max(Math.min(most, at), medium)]);
@@ -40,8 +52,7 @@ export function Bands({ summary }: { summary: Summary }) {
     <Card title="DRAM bandwidth utilisation">
       <p>
         Mean <Value metric={average} />, largest <Value metric={observed_max} />. Of the time{" "}
-        <span class="band low">low {percent(share("low"))}</span> <span class="band medium">medium {percent(share("medium"))}</span>{" "}
-        <span class="band high">high {percent(share("high"))}</span>
+        {["low", "medium", "high"].map((band) => <span key={band} class={`band ${band}`}>{band} <Value metric={share(band)} /> </span>)}
       </p>
       <div class="plot" ref={box}>
         <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label="Time at each bandwidth, with movable bands"
