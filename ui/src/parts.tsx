@@ -11,10 +11,10 @@ import type { Metric, Table } from "./types";
 export function Value({ metric, badge = true }: { metric: Metric | undefined; badge?: boolean }) {
   const why = provenance(metric);
   if (metric?.value === undefined) return <span class="value none" role="note" tabIndex={0} title={why} data-why={why}>n/a</span>;
-  const ends = uncertainty(metric);
+  const [ends, shown] = [uncertainty(metric), figure(metric)];
   return (
     <span class="value" role="note" tabIndex={0} title={why} data-why={why}>
-      {figure(metric)}
+      <span class={shown.includes(" to ") ? undefined : "amount"}>{shown}</span>
       {ends && <>{" "}<span class="between">{ends}</span></>}
       {badge && metric.evidence && <>{" "}<Badge evidence={metric.evidence} /></>}
     </span>

@@ -50,6 +50,12 @@ function Iteration({ loops }: { loops: Row[] }) {
   return <span title={says.filter(Boolean).join("\n")}><CellValue metric={innermost} /></span>;
 }
 
+/** A line of code; what it is indented by takes less room where there is little. */
+function Code({ text }: { text: string }) {
+  const words = text.trimStart();
+  return <code title={words.trimEnd()}><span class="indent">{text.slice(0, text.length - words.length)}</span>{words}</code>;
+}
+
 export function SourceView({ height }: { height: number }) {
   const shown = useShown();
   const { stacks, figure, choice, error, notes } = useChosen();
@@ -99,7 +105,7 @@ export function SourceView({ height }: { height: number }) {
   const wanted = shown.line !== undefined ? lines.findIndex((line) => line.number === shown.line) : hottest;
   const columns: GridColumn<Line>[] = [
     { key: "line", label: "Line", number: true, width: "44px", cell: (line) => <span class="quiet">{line.number}</span> },
-    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: known === undefined ? "minmax(90px,1fr)" : "minmax(160px,1fr)", cell: (line) => <code title={line.text.trim()}>{line.text}</code> },
+    { key: "text", label: known === undefined ? "Text (not here)" : "Text", width: known === undefined ? "minmax(90px,1fr)" : "minmax(160px,1fr)", cell: (line) => <Code text={line.text} /> },
     { key: "percent", label: "Self", title: `${figure?.label ?? ""} in the line itself`, number: true, width: "60px", cell: (line) => (line.self > 0 && figure ? <CellValue metric={shareOf(figure, line.self, whole)} /> : "") },
     { key: "total", rank: 2, label: "Total", number: true, width: "60px", cell: (line) => (line.total > 0 && figure ? <CellValue metric={shareOf(figure, line.total, whole)} /> : "") },
     { key: "read", rank: 3, label: "Read", title: "DRAM read", number: true, width: "74px", cell: (line) => line.read && <CellValue metric={line.read} /> },
