@@ -12,6 +12,7 @@ use facts::host::Calibration;
 use facts::{CounterKind, Evidence, Fault, FaultKind, LostSource, Metric, Privilege, Recording};
 
 use crate::hotspots::{Key, RowKey};
+use crate::kernel::fault_time;
 use crate::objects::{Grouping, ObjectId};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -213,15 +214,23 @@ pub struct FaultCost {
     pub time: Metric,
 }
 
+const NO_CPU_TIME: &str = "the CPU time of the program is not known";
+
 /// Why there may be time without a fault: `stack::in_page_fault`.
 const FILLED: &str =
     "of pages that the kernel fills without a fault: MAP_POPULATE, mlock, the profiler's own";
 
-/// What page faults cost: sampled, where kernel functions were sampled with names; else estimated as count times
+/// What page faults cost: as the kernel timed them, where it did; else sampled, where kernel functions were sampled with names; else estimated as count times
 /// the calibrated cost of a minor fault on a fresh 4 KB page; else unavailable.
 #[must_use]
 pub fn fault_cost(profile: &Profile<'_>) -> FaultCost {
     let recording = profile.recording;
+    if let Some(time) = fault_time(profile) {
+        let cpu = cpu_seconds(profile);
+        let percent = cpu.map(|cpu| time.each("percent", |time| (time / cpu * 100.0).min(100.0)));
+        let without = || Metric::unavailable("percent", NO_CPU_TIME);
+        return FaultCost { percent: percent.unwrap_or_else(without), time };
+    }
     // A program that was never met in the kernel spent no time in faults; one that was, in nameless functions, may have.
     let never_in_kernel =
         || recording.samples.iter().all(|sample| sample.privilege == Privilege::User);
@@ -271,11 +280,7 @@ fn estimated_cost(profile: &Profile<'_>) -> Option<FaultCost> {
         interval,
         count.samples,
     );
-    let cpu = profile.counted_cpu_seconds().or_else(|| {
-        let sampled = Nanos(profile.whole().amount()).seconds();
-        (sampled > 0.0).then_some(sampled)
-    });
-    let percent = match (cpu, time.value) {
+    let percent = match (cpu_seconds(profile), time.value) {
         (Some(cpu), Some(value)) => {
             let percent = |seconds: f64| (seconds / cpu * 100.0).min(100.0);
             let interval = (percent(interval.0), percent(interval.1));
@@ -288,9 +293,17 @@ fn estimated_cost(profile: &Profile<'_>) -> Option<FaultCost> {
             )
             .noted(note)
         }
-        _ => Metric::unavailable("percent", "the CPU time of the program is not known"),
+        _ => Metric::unavailable("percent", NO_CPU_TIME),
     };
     Some(FaultCost { percent, time: time.noted(note) })
+}
+
+/// CPU time of the program: counted, else sampled.
+fn cpu_seconds(profile: &Profile<'_>) -> Option<f64> {
+    profile.counted_cpu_seconds().or_else(|| {
+        let sampled = Nanos(profile.whole().amount()).seconds();
+        (sampled > 0.0).then_some(sampled)
+    })
 }
 
 /// Calibrated cost of a minor fault, nanoseconds.

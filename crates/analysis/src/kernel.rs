@@ -289,6 +289,23 @@ pub fn entry_time(profile: &Profile<'_>, row: &EntryRow) -> Metric {
     Metric::with_interval(Evidence::Sampled, value + own, "s", interval, faults.samples)
 }
 
+/// CPU time of all page faults, as the rows of these have it; `None` where that is not known of the program.
+pub(crate) fn fault_time(profile: &Profile<'_>) -> Option<Metric> {
+    if only_of_machine(profile) {
+        return None;
+    }
+    let found = entry_table(profile, &Selection::default(), &[Key::Cause], 1);
+    let is_fault = |row: &&EntryRow| {
+        row.key.cause.as_ref().is_some_and(|(cause, _)| *cause == KernelCause::PageFault)
+    };
+    let mut all = EntryRow::default();
+    for row in found.rows.iter().filter(is_fault) {
+        all.merge(&EntryRow { key: EntryKey::default(), ..row.clone() });
+    }
+    let time = entry_time(profile, &all);
+    (all.count > 0 && time.value.is_some()).then_some(time)
+}
+
 /// Time off the CPU of a row, which is known where its entries were timed.
 #[must_use]
 pub fn waited(time: Nanos, timeless: u64) -> Metric {

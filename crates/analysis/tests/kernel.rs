@@ -1,6 +1,7 @@
 //! Entries into the kernel with answers that can be worked out by hand.
 
-use analysis::kernel::{entry_table, entry_time, kernel_figures};
+use analysis::faults::fault_cost;
+use analysis::kernel::{EntryRow, entry_table, entry_time, kernel_figures};
 use analysis::{Filter, Key, Profile, Selection};
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::{Evidence, KernelCause, KernelEntry, Recording, Target};
@@ -143,6 +144,17 @@ fn faults_that_were_timed_are_not_sampled_too() {
     let both = kernel_figures(&profile).time;
     assert_eq!(both.evidence, Some(Evidence::Sampled));
     assert!((both.value.expect("sampled") - sampled - 0.020).abs() < 1e-6, "{both:?}");
+    // What page faults cost is what their row has, in all views.
+    let table = entry_table(&profile, &Selection::default(), &[], 10);
+    let of_faults = |row: &&EntryRow| {
+        row.key.cause.as_ref().is_some_and(|(cause, _)| *cause == KernelCause::PageFault)
+    };
+    let row = table.rows.iter().find(of_faults).expect("faults");
+    let cost = fault_cost(&profile);
+    assert_eq!(cost.time, entry_time(&profile, row));
+    let seconds = profile.counted_cpu_seconds().unwrap_or(0.2);
+    let percent = cost.time.value.expect("a time") / seconds * 100.0;
+    assert!((cost.percent.value.expect("a share") - percent).abs() < 0.1 * percent, "{cost:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! Assumption: figures are rounded to six digits, and sums of many of them deviate by [`ROUNDED`].
 
 use analysis::memory::{BOUND_PERCENT, IMPOSSIBLE};
-use facts::{Metric, Recording};
+use facts::{KernelCause, Metric, Recording};
 
 use crate::json::metrics;
 use crate::table::{Cell, Table};
@@ -15,6 +15,7 @@ use crate::{Document, Options, Prepared, ReportError, Summary, View, build_prepa
 
 /// Sums and wholes that differ by this part are alike.
 const ROUNDED: f64 = 0.005;
+const FAULT: KernelCause = KernelCause::PageFault;
 /// No mean of loads is shorter than a hit by more than the ladder errs.
 const HIT: f64 = 0.9;
 
@@ -56,6 +57,11 @@ pub const CHECKS: &[Check] = &[
         finds: times,
     },
     Check {
+        name: "fault-time-once",
+        says: "the time of page faults is that of their rows among the entries into the kernel",
+        finds: fault_time,
+    },
+    Check {
         name: "below-peaks",
         says: "nothing moves or computes faster than the machine can, or the figure says why it seems so",
         finds: peaks,
@@ -79,13 +85,14 @@ struct Views {
     tables: Vec<Table>,
 }
 
-const TABLES: [View; 6] = [
+const TABLES: [View; 7] = [
     View::Objects,
     View::Hotspots,
     View::Bandwidth,
     View::Timeline,
     View::Roofline,
     View::Accesses,
+    View::Kernel,
 ];
 
 /// Which checks fail, with what contradicts what.
@@ -278,6 +285,27 @@ fn times(views: &Views) -> Vec<String> {
     found
 }
 
+fn fault_time(views: &Views) -> Vec<String> {
+    let Summary { page_faults, kernel_entries, runs, .. } = views.summary.as_ref();
+    let table = views.table(View::Kernel);
+    let (Some(cause), Some(time)) = (table.column("cause"), table.column("time")) else {
+        return Vec::new();
+    };
+    let of_fault =
+        |row: &&Vec<Cell>| matches!(&row[cause], Cell::Text(name) if name == FAULT.name());
+    let times = table.rows.iter().filter(of_fault).map(|row| match &row[time] {
+        Cell::Metric(metric) => metric.value,
+        _ => None,
+    });
+    // Entries that only the machine as a whole has are none of the program's.
+    let known = *runs == 1 && kernel_entries.count.value.is_some();
+    let sum: Option<f64> = times.sum::<Option<f64>>().filter(|_| known);
+    let astray = sum.filter(|sum| !within(*sum, &page_faults.time, 1.0));
+    let said =
+        |sum| format!("page faults take {sum:.4} s by cause, {} in all", ends(&page_faults.time));
+    astray.map(said).into_iter().collect()
+}
+
 fn peaks(views: &Views) -> Vec<String> {
     let Summary { dram_bandwidth: used, machine, average_load_latency, .. } =
         views.summary.as_ref();
@@ -416,6 +444,19 @@ mod tests {
             add_row(views, View::Timeline, &cells);
         };
         assert_eq!(broken(bins), ["time-adds-up"]);
+        let faults = |views: &mut Views| {
+            views.summary.page_faults.time = about(0.0689, "s");
+            views.summary.kernel_entries.count = about(9.0, "count");
+            for time in [0.0449, 0.0098] {
+                let time = Cell::Metric(about(time, "s"));
+                add_row(
+                    views,
+                    View::Kernel,
+                    &[("cause", Cell::text(FAULT.name())), ("time", time)],
+                );
+            }
+        };
+        assert_eq!(broken(faults), ["fault-time-once"]);
         let reach = |views: &mut Views| {
             views.summary.dram_bandwidth.reachable = about(55.0, "GB/s");
             views.summary.machine.dram_bandwidth_peak = about(50.0, "GB/s");
