@@ -17,6 +17,7 @@ use facts::host::CacheKind;
 
 use super::model::Level;
 use super::quantity::Quantity;
+use super::rows::none_of;
 use super::work::BurstWork;
 use super::{Memory, last_level};
 use crate::profile::Profile;
@@ -178,6 +179,11 @@ impl Memory<'_> {
 
     /// A part of a whole, percent.
     fn share(&self, part: &Quantity, whole: &Quantity) -> Metric {
-        self.strata.percent(part, whole, "no load was traced")
+        let share = self.strata.percent(part, whole, "no load was traced");
+        match (share.value, share.high) {
+            // How little was observed says how sure it is.
+            (Some(0.0), Some(0.0)) => share.noted(&none_of(whole, "load", "loads").1),
+            _ => share,
+        }
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! Each file states its assumptions. One holds for all: the bursts of a region are typical of it.
 
+mod arithmetic;
 mod bandwidth;
 mod bins;
 mod bound;
@@ -80,6 +81,7 @@ use crate::stalls::{ObjectsOfSites, Stalls};
 use crate::threads::ThreadIndex;
 use crate::traced::{SiteIndex, TracedCode};
 
+pub use self::arithmetic::FloatingPointWork;
 pub use self::bandwidth::{Bands, Bandwidth, BandwidthBin, BandwidthStep};
 pub use self::bound::{Bound, IMPOSSIBLE, NEAR_PEAK, WHY_BEYOND, WHY_IMPOSSIBLE};
 pub(crate) use self::core_time::seconds;
@@ -98,9 +100,6 @@ pub use self::verdict::{BOUND_PERCENT, Certainty, Class, Verdict};
 /// byte code does half of that.
 const MOST_PER_SECOND: f64 = 6e9;
 
-/// GFLOP/s of such code, where no peak was measured.
-const MOST_FLOPS: f64 = 100.0;
-
 const LINE: f64 = x86::LINE_BYTES as f64;
 
 /// Why there is no share of traffic.
@@ -113,15 +112,6 @@ pub struct ExecutedAccesses {
     pub loads: Metric,
     /// Stores.
     pub stores: Metric,
-}
-
-/// Floating-point work of the program.
-#[derive(Clone, PartialEq, Debug)]
-pub struct FloatingPointWork {
-    /// GFLOP/s over elapsed time.
-    pub rate: Metric,
-    /// FLOP per byte that moved to or from memory.
-    pub intensity: Metric,
 }
 
 /// Everything that bursts tell about memory, of the whole program or a selection: what is known of them, with the recording
@@ -563,49 +553,6 @@ impl<'a> Memory<'a> {
             self.strata.opened(quantity, (1.0, "count"), Evidence::Estimated, MOST_PER_SECOND)
         };
         ExecutedAccesses { loads: count(&self.all.loads), stores: count(&self.all.stores) }
-    }
-
-    /// Floating-point operations per second and per byte.
-    #[must_use]
-    pub fn arithmetic(&self) -> FloatingPointWork {
-        let (unit, ratio) = ("GFLOP/s", "FLOP/byte");
-        if let Err(why) = self.available() {
-            return FloatingPointWork {
-                rate: Metric::unavailable(unit, why),
-                intensity: Metric::unavailable(ratio, why),
-            };
-        }
-        let mut flops = Quantity::none(self.passed.bursts.len());
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            flops.add(number, Bounds::exactly(burst.flops));
-        }
-        let elapsed = self.profile.observed().seconds().max(1e-9);
-        let bytes = self.all.read.plus(&self.all.write);
-        let per = (elapsed * 1e9, unit);
-        let most = self.most_flops(&flops);
-        let rate = self.strata.opened(&flops, per, Evidence::Estimated, most);
-        // None seen is not none: then their ratio is not known either.
-        let intensity = match (rate.value, rate.note.as_deref()) {
-            (None, why) => Metric::unavailable(ratio, why.unwrap_or_default()),
-            _ => {
-                let whole = self.expansion().total(&bytes).map(any_line);
-                let nothing = "no data moved to or from memory in the bursts";
-                let (expansion, evidence) = (self.expansion(), Evidence::Estimated);
-                expansion.ratio(&flops, &whole, (1.0, ratio), evidence, nothing).metric()
-            }
-        };
-        FloatingPointWork { rate, intensity }
-    }
-
-    /// Operations per second that code without a burst does at most: those of the busiest burst of known time; where none did
-    /// any, of the machine.
-    fn most_flops(&self, flops: &Quantity) -> f64 {
-        let rates = (0..).zip(&flops.0).map(|(at, flops)| flops.best / self.strata.seconds_of(at));
-        // A burst whose thread's clock had not moved on has no rate: one without end would make the total no number.
-        let busiest = rates.filter(|rate| rate.is_finite()).fold(0.0, f64::max);
-        let calibration = self.profile.calibration();
-        let peak = calibration.and_then(|found| found.flops_peak.as_ref()?.value);
-        if busiest > 0.0 { busiest } else { peak.unwrap_or(MOST_FLOPS) * 1e9 }
     }
 
     /// What each observation of a burst represents.

@@ -11,7 +11,7 @@ use facts::{Evidence, Metric};
 
 use super::levels::LevelShares;
 use super::quantity::Quantity;
-use super::{Amounts, Memory, NOTHING_MOVED, any_line, most_per_second};
+use super::{Amounts, LINE, Memory, NOTHING_MOVED, any_line, most_per_second};
 use crate::code_keys::CodeKeys;
 use crate::hotspots::{Key, RowKey};
 use crate::selection::Selection;
@@ -66,6 +66,29 @@ pub struct ThreadTraffic {
     pub read: Metric,
     /// Bytes written to memory.
     pub written: Metric,
+}
+
+/// What is said of none of something that bursts could have seen.
+pub(super) const NONE_SEEN: &str = "none in the bursts";
+
+/// How many bursts have these accesses, and what is said of something that none of them had.
+pub(super) fn none_of(accesses: &Quantity, one: &str, many: &str) -> (usize, String) {
+    let bursts = accesses.0.iter().filter(|one| one.best > 0.0).count();
+    let count = accesses.sum();
+    let what = if count == 1.0 { one } else { many };
+    let plural = if bursts == 1 { "" } else { "s" };
+    (bursts, format!("none of {count:.0} {what} in {bursts} burst{plural}"))
+}
+
+/// An amount of which these accesses had nothing in any burst, with the upper end that this leaves: up to 3 in n bursts may
+/// (`Strata::opened`) do `most` of it. The second is how much higher that is. Without an access there is no doubt.
+fn opened(amount: Metric, accesses: &Quantity, most: f64) -> (Metric, Option<f64>) {
+    let (bursts, why) = none_of(accesses, "access", "accesses");
+    if amount.value != Some(0.0) || amount.high != Some(0.0) || bursts == 0 {
+        return (amount, None);
+    }
+    let high = 3.0 / bursts.max(3) as f64 * most;
+    (Metric { high: Some(high), ..amount }.noted(&why), Some(high))
 }
 
 impl MemoryRow {
@@ -175,13 +198,32 @@ impl Memory<'_> {
         };
         let moved = amounts.read.plus(&amounts.write);
         let share = self.expansion().percent(&moved, whole, Evidence::Estimated, NOTHING_MOVED);
+        let (loads, stores) = (metric(&amounts.loads, "count"), metric(&amounts.stores, "count"));
+        // No row moves more than the program.
+        let all = whole.interval().1;
+        let lines = |count: &Metric| (count.high.unwrap_or(0.0) * LINE).min(all);
+        let accesses = amounts.loads.plus(&amounts.stores);
+        // A store reads its line, too.
+        let read = opened(
+            metric(&amounts.read, "bytes"),
+            &accesses,
+            (lines(&loads) + lines(&stores)).min(all),
+        );
+        let write = opened(metric(&amounts.write, "bytes"), &amounts.stores, lines(&stores));
+        let more: f64 = [&read, &write].iter().filter_map(|one| one.1).sum();
+        let wider = |metric: Metric, more: f64, most: f64| {
+            let high = metric.high.map(|high| (high + more).min(most));
+            let note = metric.note.clone().or_else(|| read.0.note.clone());
+            let note = if metric.value == Some(0.0) { note } else { metric.note.clone() };
+            Metric { high, note, ..metric }
+        };
         Traffic {
-            read: metric(&amounts.read, "bytes"),
-            write: metric(&amounts.write, "bytes"),
-            moved: metric(&moved, "bytes"),
-            share: share.metric(),
-            loads: metric(&amounts.loads, "count"),
-            stores: metric(&amounts.stores, "count"),
+            moved: wider(metric(&moved, "bytes"), more, f64::INFINITY),
+            share: wider(share.metric(), more / whole.point().max(LINE) * 100.0, 100.0),
+            read: read.0,
+            write: write.0,
+            loads,
+            stores,
         }
     }
 
@@ -201,5 +243,32 @@ impl Memory<'_> {
             levels: self.levels(sites.iter().copied()),
             sites,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use estimate::Bounds;
+
+    use super::*;
+
+    #[test]
+    fn none_in_a_few_bursts_leaves_more_open_than_none_in_many() {
+        let none = || Metric::with_interval(Evidence::Estimated, 0.0, "bytes", (0.0, 0.0), 9);
+        let accesses = |bursts: usize| {
+            let some = |at| Bounds::exactly(if at < bursts { 7.0 } else { 0.0 });
+            Quantity((0..100).map(some).collect())
+        };
+        let high = |bursts| opened(none(), &accesses(bursts), 600.0).0.high;
+        assert_eq!([1, 3, 30].map(high), [600.0, 600.0, 60.0].map(Some));
+        let (few, more) = opened(none(), &accesses(1), 600.0);
+        assert_eq!(
+            (few.note.as_deref(), more),
+            (Some("none of 7 accesses in 1 burst"), Some(600.0))
+        );
+        // Code without a store writes nothing, and what was seen has an interval of its own.
+        assert_eq!(opened(none(), &accesses(0), 600.0), (none(), None));
+        let some = Metric { value: Some(5.0), high: Some(9.0), ..none() };
+        assert_eq!(opened(some.clone(), &accesses(3), 600.0), (some, None));
     }
 }
