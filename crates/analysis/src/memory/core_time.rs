@@ -222,10 +222,8 @@ pub(super) struct CoreTimes {
 
 impl Memory<'_> {
     pub(super) fn core_times(&self) -> CoreTimes {
-        let bursts = self.passed.bursts.len();
-        let (mut cores, mut native) = (Vec::with_capacity(bursts), Quantity::none(bursts));
         let mut draws = Draws::new(SEED);
-        let [loops, others, branches] = std::array::from_fn(|_| draws.measured());
+        let drawn: [_; 3] = std::array::from_fn(|_| draws.measured());
         let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
@@ -233,8 +231,8 @@ impl Memory<'_> {
         let (latency, timed) = (self.latencies(), self.timed.means());
         let miss = self.branch_miss();
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            let seconds = self.strata.seconds_of(number);
+        let drawn = &drawn;
+        self.each_core_time(|burst| {
             let other = (burst.instructions - burst.no_miss_instructions).max(0.0);
             let slowest = burst.slowest_cycles * cycle;
             let unknown = Bounds { best: usual, low: QUICKEST, high: f64::INFINITY };
@@ -242,38 +240,44 @@ impl Memory<'_> {
             let most = if other > 0.0 { (other * pace.high).min(slowest) } else { 0.0 };
             let other = Bounds { best: other * pace.best, low: other * pace.low, high: most };
             let waits = self.waits_at_most(burst, &latency, &timed);
-            let mispredicted = mispredicted(burst, &predictors, miss);
-            let core = |time: f64, [loops, others, branches]: [f64; 3]| {
-                let sum =
-                    burst.no_miss_time.at(loops) + other.at(others) + mispredicted.at(branches);
+            let parts = [burst.no_miss_time, other, mispredicted(burst, &predictors, miss)];
+            move |time: f64, at: Option<usize>| {
+                let place = |of: usize| at.map_or(0.0, |at| drawn[of][at]);
+                let sum: f64 = parts.iter().enumerate().map(|(of, part)| part.at(place(of))).sum();
                 // No less than the time that waits cannot explain, whatever the parts say.
                 sum.max(time - waits).clamp(0.0, time)
-            };
-            let time = self.strata.native(number);
-            let drawn = |at: usize| core(time.replicate(at), [loops[at], others[at], branches[at]]);
-            cores
-                .push(Estimate::new(core(seconds, [0.0; 3]), (0..REPLICATES).map(drawn).collect()));
-            native.add(number, Bounds::exactly(seconds));
-        }
-        CoreTimes { core: cores, native }
+            }
+        })
     }
 
     /// The same by waits alone, where no-miss times are not those of the program: anywhere between the time that waits cannot
     /// explain and all of it.
     pub(super) fn core_times_by_waits(&self) -> CoreTimes {
-        let bursts = self.passed.bursts.len();
-        let (mut cores, mut native) = (Vec::with_capacity(bursts), Quantity::none(bursts));
-        let open = Draws::new(SEED).even();
+        let open = &Draws::new(SEED).even();
         let (latency, timed) = (self.latencies(), self.timed.means());
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
+        self.each_core_time(|burst| {
             let waits = self.waits_at_most(burst, &latency, &timed);
-            let core = |time: f64, place: f64| time - waits.min(time) * place;
+            move |time: f64, at: Option<usize>| {
+                time - waits.min(time) * at.map_or(0.5, |at| open[at])
+            }
+        })
+    }
+
+    /// Of each burst by its time, and the number of the replicate; `None`: the best value.
+    fn each_core_time<C>(&self, of: impl Fn(&BurstWork) -> C) -> CoreTimes
+    where
+        C: Fn(f64, Option<usize>) -> f64,
+    {
+        let bursts = &self.passed.bursts;
+        let (mut core, mut native) = (Vec::new(), Quantity::none(bursts.len()));
+        for (number, burst) in bursts.iter().enumerate() {
+            let of_burst = of(burst);
             let (seconds, time) = (self.strata.seconds_of(number), self.strata.native(number));
-            let drawn = (0..REPLICATES).map(|at| core(time.replicate(at), open[at]));
-            cores.push(Estimate::new(core(seconds, 0.5), drawn.collect()));
+            let drawn = (0..REPLICATES).map(|at| of_burst(time.replicate(at), Some(at)));
+            core.push(Estimate::new(of_burst(seconds, None), drawn.collect()));
             native.add(number, Bounds::exactly(seconds));
         }
-        CoreTimes { core: cores, native }
+        CoreTimes { core, native }
     }
 
     /// Seconds of CPU time that mispredicted branches cost.
