@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::{Nanos, Pid, StackId, ThreadId, Tid};
+use estimate::parameters::SWITCHES;
 use facts::{
     CounterKind, Privilege, Recording, Sample, SampledFrame, SampledState, decode_registers,
 };
@@ -22,9 +23,6 @@ use super::trip_counts::{Kind, Link, TripCounts};
 /// A sample that represents more sampling periods than this is of the slow clock, which samples threads that wait often, or
 /// many threads at once.
 const LONG: f64 = 2.0;
-
-/// Threads wait often if they leave their CPU so many times between two samples. The fast clock samples up to 1.25 times.
-const OFTEN: f64 = 1.0;
 
 /// By this part of a period a timer may be late.
 const LATE: u64 = 20;
@@ -253,7 +251,7 @@ impl Walk<'_, '_, '_> {
                 let around = overlaps(self.bursts, last.time, time);
                 // Each wait ends the run of a loop that calls nothing.
                 let is_slow = seconds(weight) > LONG * seconds(self.period);
-                let is_often = self.switches * seconds(weight) > OFTEN;
+                let is_often = self.switches * seconds(weight) > SWITCHES.value;
                 let waited = is_slow && is_often && !self.code.get(one).calls;
                 let apart = time - last.time;
                 let is_interrupted = |used: Nanos| apart.0.abs_diff(used.0) > used.0 / LATE;
