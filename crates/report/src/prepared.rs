@@ -18,7 +18,7 @@ use analysis::{Key, Profile, Selection, TracedCode};
 use facts::Recording;
 
 use crate::Options;
-use crate::views::keys_of_accesses;
+use crate::views::{by_object, keys_of_accesses};
 
 /// What views are made of. Shared by the threads that make them.
 pub struct Prepared<'a> {
@@ -127,8 +127,7 @@ impl<'a> Prepared<'a> {
         let found = if everything { known().or_else(by_site) } else { None };
         found.unwrap_or_else(|| {
             let Grouping { profile, code, selection, keys, .. } = *grouping;
-            let objects = keys.iter().any(|key| Key::OF_OBJECTS.contains(key));
-            match objects || selection.chooses_objects() {
+            match by_object(selection, keys) {
                 true => accesses_of_objects(grouping),
                 false => (accesses(profile, code, selection, keys), Vec::new()),
             }

@@ -80,6 +80,11 @@ pub(crate) fn keys_of_accesses(options: &Options) -> Option<Vec<Key>> {
     here.then_some(keys)
 }
 
+/// Whether objects are to be distinguished.
+pub(crate) fn by_object(selection: &Selection, keys: &[Key]) -> bool {
+    selection.chooses_objects() || keys.iter().any(|key| Key::OF_OBJECTS.contains(key))
+}
+
 /// What a view is made from.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
@@ -114,8 +119,7 @@ impl<'a> Request<'a> {
 
     /// Whether rows or filters are on memory objects.
     fn by_object(&self) -> bool {
-        self.selection.chooses_objects()
-            || self.options.group.iter().any(|key| Key::OF_OBJECTS.contains(key))
+        by_object(self.selection, &self.options.group)
     }
 
     /// What to say where rows are by object, and no objects were recorded.
