@@ -1,4 +1,4 @@
-//! Which clock samples a program: that of its threads, or another one where they switch often.
+//! Which clock samples a program: that of its threads, or another one where they switch often or are many.
 //!
 //! What for: each time a thread gets a CPU, the kernel sets a timer for its next sample, and cancels it when the
 //! thread leaves. In a virtual machine that is an exit to the hypervisor each time: 8.6 us where the sample is due
