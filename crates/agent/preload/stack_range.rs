@@ -29,8 +29,13 @@ pub fn find_first_stack() {
 /// How many of `wanted` bytes above `sp` lie before the end of a stack. Neither end lies inside of a stack that the program
 /// created itself, so no frame is cut off.
 pub fn before_end(sp: usize, control_block: usize, wanted: usize) -> usize {
+    ends_above(sp, control_block).fold(wanted, |least, end| least.min(end - sp))
+}
+
+/// Where stacks of the C library and of the kernel end above `sp`.
+fn ends_above(sp: usize, control_block: usize) -> impl Iterator<Item = usize> {
     let ends = [control_block, FIRST_STACK_END.load(Ordering::Relaxed)];
-    ends.into_iter().filter(|end| *end > sp).fold(wanted, |least, end| least.min(end - sp))
+    ends.into_iter().filter(move |end| *end > sp)
 }
 
 /// The known stacks of a thread. All zero at first.
@@ -68,9 +73,8 @@ impl Range {
         if sp >= self.foreign_low && sp < self.foreign_high {
             return foreign;
         }
-        let ends = [control_block, FIRST_STACK_END.load(Ordering::Relaxed)];
-        let above = ends.into_iter().filter(|end| *end > sp && *end - sp <= MOST_STACK);
-        let Some(end) = above.min() else { return foreign };
+        let near = ends_above(sp, control_block).filter(|end| *end - sp <= MOST_STACK);
+        let Some(end) = near.min() else { return foreign };
         // Pages of the same stack that were tested earlier need no test.
         let until = if end == self.high && self.low > sp { self.low } else { end };
         let mut page = page_end;
