@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 
 use base::{BlockId, BurstId, Nanos};
 use facts::{
-    Block, BranchReplay, BurstFlavour, CodePath, Fact, IterationTime, NoMissOutcome, NoMissTime,
+    Block, BranchReplay, BurstFlavour, Fact, IterationTime, NoMissOutcome, NoMissTime,
     NoReloadTime, Record, Records, decode_records,
 };
 use sys::no_miss::NoMissError;
@@ -25,11 +25,11 @@ use tracee::random::Random;
 use x86::{Kept, Reader};
 
 use self::code::Code;
-use self::paths::Path;
 use self::timing::{Processor, Stretch, Timed};
 
 mod code;
 mod outcomes;
+mod path_times;
 mod paths;
 mod timing;
 
@@ -55,9 +55,6 @@ const INSTRUCTIONS: usize = 512;
 /// and of 7 loads took their usual time with up to 128 and 168 loads in a row, and up to three times as long from 192
 /// and 224 on.
 const LOADS: usize = 64;
-/// A path takes some 4 ms. One that needs longer, because no registers are found with which it runs, leaves the time
-/// to others.
-const LONGEST_PATH: Nanos = Nanos(10_000_000);
 const FEWEST_ITERATIONS: usize = 1;
 const MOST_ITERATIONS: usize = 128;
 
@@ -181,23 +178,8 @@ impl HotCode {
         for end in (1..paths.len()).rev() {
             paths.swap(end, (self.random.number() % (end as u64 + 1)) as usize);
         }
-        let mut timed: HashMap<Vec<(BlockId, usize)>, NoMissTime> = HashMap::new();
-        for path in paths {
-            shown();
-            let now = sys::process::monotonic();
-            // Paths after the end of the time are left out, even if their time is known: otherwise frequent code
-            // would count too often.
-            let known = timed.get(&path.code()).filter(|_| now < until(1.0));
-            if let Some(known) = known {
-                no_miss_times.core.push(path.like(known));
-                continue;
-            }
-            let processor = processor.until(until(1.0).min(now + LONGEST_PATH));
-            let no_miss = if now < until(1.0) { path.no_miss(&by_id, processor)? } else { None };
-            let had_time = sys::process::monotonic() < until(1.0);
-            let no_miss = no_miss.or_else(|| path.refused().filter(|_| had_time));
+        for no_miss in path_times::of(&paths, &by_id, processor.until(until(1.0)), &mut shown)? {
             no_miss_times.left_out += usize::from(no_miss.is_none());
-            timed.extend(no_miss.iter().map(|no_miss| (path.code(), no_miss.clone())));
             no_miss_times.core.extend(no_miss);
         }
         Ok(no_miss_times)
@@ -335,59 +317,6 @@ impl Run {
             let further = usize::try_from(record.iterations).unwrap_or(room).clamp(1, room);
             self.values.push(record.values.to_vec());
             self.values.extend(std::iter::repeat_n(Vec::new(), further - 1));
-        }
-    }
-}
-
-impl Path {
-    /// The part of it that determines its time: without misses the same instructions take the same time.
-    fn code(&self) -> Vec<(BlockId, usize)> {
-        self.steps.iter().map(|step| (step.block, step.executed)).collect()
-    }
-
-    /// The no-miss time of a path with the same code.
-    fn like(&self, other: &NoMissTime) -> NoMissTime {
-        let path = other.path.map(|path| CodePath { burst: self.burst, ..path });
-        NoMissTime { path, ..other.clone() }
-    }
-
-    /// Its code cannot be read, or it took too long.
-    fn refused(&self) -> Option<NoMissTime> {
-        let instructions = paths::instructions(&self.steps) as u64;
-        let path = Some(CodePath { burst: self.burst, instructions });
-        let why = "no registers were found in time with which it runs";
-        let (block, outcome) = (self.steps.first()?.block, NoMissOutcome::Refused(why.to_owned()));
-        Some(NoMissTime { block, path, iterations: 1, outcome })
-    }
-
-    /// `None` when the code of one of its blocks cannot be read, and where there is no time left.
-    fn no_miss(
-        &self,
-        blocks: &HashMap<BlockId, &Block>,
-        processor: Processor,
-    ) -> Result<Option<NoMissTime>, NoMissError> {
-        let codes = self.codes(blocks);
-        let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
-        let Some((block, codes)) = first else { return Ok(None) };
-        let values = self.steps.first().map_or(&[][..], |first| first.values.as_slice());
-        let start = |unknown| codes[&block].start(values, unknown);
-        let mut steps = self.steps.as_slice();
-        loop {
-            let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
-            let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
-            let turns = timing::TURNS_OF_PATH;
-            let stretch = Stretch { path, seen, kept: None, carried: None, turns, processor };
-            let instructions = paths::instructions(steps);
-            let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
-            let Some(timed) = stretch.time(start, &(1..=most))? else { return Ok(None) };
-            // The first half touches fewer pages.
-            if timed.many_pages && steps.len() > 1 {
-                steps = &steps[..steps.len() / 2];
-                continue;
-            }
-            let path = CodePath { burst: self.burst, instructions: instructions as u64 };
-            let (iterations, outcome) = (timed.copies as u64, timed.outcome);
-            return Ok(Some(NoMissTime { block, path: Some(path), iterations, outcome }));
         }
     }
 }

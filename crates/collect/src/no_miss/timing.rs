@@ -62,7 +62,7 @@ pub(super) struct Processor {
     /// many.
     aliases_miss: bool,
     /// No timing begins after this moment, and one in progress ends with fewer repetitions.
-    until: Nanos,
+    pub(super) until: Nanos,
 }
 
 /// Why there is no no-miss time.

@@ -1,0 +1,160 @@
+//! How long paths take without misses (`paths`).
+//!
+//! What for: one path after the other until the time is over, on several cores at once. What not: which paths; the
+//! timing of one (`timing`).
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base::{BlockId, Nanos};
+use facts::{Block, CodePath, NoMissOutcome, NoMissTime};
+use sys::no_miss::NoMissError;
+
+use super::paths::{self, Path};
+use super::timing::{self, Processor, Stretch};
+use super::{INSTRUCTIONS, MOST_ITERATIONS};
+
+/// A path takes some 4 ms. One that needs longer, because no registers are found with which it runs, leaves the time
+/// to others.
+const LONGEST_PATH: Nanos = Nanos(10_000_000);
+/// Most cores that time at once.
+const MOST_WORKERS: usize = 4;
+
+/// The times of `paths`, in their order; `None` for those for which there is no time.
+///
+/// # Errors
+/// The process in which code is timed cannot be created here.
+pub(super) fn of(
+    paths: &[Path],
+    blocks: &HashMap<BlockId, &Block>,
+    processor: Processor,
+    shown: &mut dyn FnMut(),
+) -> Result<Vec<Option<NoMissTime>>, NoMissError> {
+    let (next, known) = (AtomicUsize::new(0), Mutex::default());
+    let queue = Queue { paths, blocks, processor, next, known };
+    let mut timed = std::thread::scope(|scope| {
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || queue.work(&mut || {}));
+        let others: Vec<_> = (1..workers()).map_while(|number| spawn(number).ok()).collect();
+        let mut timed = queue.work(shown);
+        for other in others {
+            let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            timed = timed.and_then(|mut timed| {
+                timed.extend(more?);
+                Ok(timed)
+            });
+        }
+        timed
+    })?;
+    timed.sort_by_key(|(number, _)| *number);
+    Ok(timed.into_iter().map(|(_, time)| time).collect())
+}
+
+/// Cores of one kind that do not share their units with another one.
+fn workers() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // A directory for each kind of core, where there are several (Documentation/ABI/testing/sysfs-bus-event_source-devices).
+    let are_alike = !std::path::Path::new("/sys/devices/cpu_atom").exists();
+    let smt = std::fs::read_to_string("/sys/devices/system/cpu/smt/active");
+    let threads = if smt.is_ok_and(|smt| smt.trim() == "1") { 2 } else { 1 };
+    if are_alike { (cpus / threads).clamp(1, MOST_WORKERS) } else { 1 }
+}
+
+/// Paths that are timed, each by the worker that comes first.
+struct Queue<'a> {
+    paths: &'a [Path],
+    blocks: &'a HashMap<BlockId, &'a Block>,
+    processor: Processor,
+    next: AtomicUsize,
+    known: Mutex<HashMap<Vec<(BlockId, usize)>, NoMissTime>>,
+}
+
+impl Queue<'_> {
+    fn work(
+        &self,
+        shown: &mut dyn FnMut(),
+    ) -> Result<Vec<(usize, Option<NoMissTime>)>, NoMissError> {
+        let mut timed = Vec::new();
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = self.paths.get(number) else { return Ok(timed) };
+            shown();
+            timed.push((number, self.time(path)?));
+        }
+    }
+
+    /// Paths after the end of the time are left out, even if their time is known: otherwise frequent code would count
+    /// too often.
+    fn time(&self, path: &Path) -> Result<Option<NoMissTime>, NoMissError> {
+        if self.processor.is_late() {
+            return Ok(None);
+        }
+        let code = path.code();
+        let known = || self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(known) = known().get(&code) {
+            return Ok(Some(path.like(known)));
+        }
+        let until = self.processor.until.min(sys::process::monotonic() + LONGEST_PATH);
+        let no_miss = path.no_miss(self.blocks, self.processor.until(until))?;
+        let Some(no_miss) =
+            no_miss.or_else(|| path.refused().filter(|_| !self.processor.is_late()))
+        else {
+            return Ok(None);
+        };
+        // Another worker may have been quicker.
+        Ok(Some(path.like(known().entry(code).or_insert(no_miss))))
+    }
+}
+
+impl Path {
+    /// The part of it that determines its time: without misses the same instructions take the same time.
+    fn code(&self) -> Vec<(BlockId, usize)> {
+        self.steps.iter().map(|step| (step.block, step.executed)).collect()
+    }
+
+    /// The no-miss time of a path with the same code.
+    fn like(&self, other: &NoMissTime) -> NoMissTime {
+        let path = other.path.map(|path| CodePath { burst: self.burst, ..path });
+        NoMissTime { path, ..other.clone() }
+    }
+
+    /// Its code cannot be read, or it took too long.
+    fn refused(&self) -> Option<NoMissTime> {
+        let instructions = paths::instructions(&self.steps) as u64;
+        let path = Some(CodePath { burst: self.burst, instructions });
+        let why = "no registers were found in time with which it runs";
+        let (block, outcome) = (self.steps.first()?.block, NoMissOutcome::Refused(why.to_owned()));
+        Some(NoMissTime { block, path, iterations: 1, outcome })
+    }
+
+    /// `None` when the code of one of its blocks cannot be read, and where there is no time left.
+    pub(super) fn no_miss(
+        &self,
+        blocks: &HashMap<BlockId, &Block>,
+        processor: Processor,
+    ) -> Result<Option<NoMissTime>, NoMissError> {
+        let codes = self.codes(blocks);
+        let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
+        let Some((block, codes)) = first else { return Ok(None) };
+        let values = self.steps.first().map_or(&[][..], |first| first.values.as_slice());
+        let start = |unknown| codes[&block].start(values, unknown);
+        let mut steps = self.steps.as_slice();
+        loop {
+            let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
+            let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
+            let turns = timing::TURNS_OF_PATH;
+            let stretch = Stretch { path, seen, kept: None, carried: None, turns, processor };
+            let instructions = paths::instructions(steps);
+            let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
+            let Some(timed) = stretch.time(start, &(1..=most))? else { return Ok(None) };
+            // The first half touches fewer pages.
+            if timed.many_pages && steps.len() > 1 {
+                steps = &steps[..steps.len() / 2];
+                continue;
+            }
+            let path = CodePath { burst: self.burst, instructions: instructions as u64 };
+            let (iterations, outcome) = (timed.copies as u64, timed.outcome);
+            return Ok(Some(NoMissTime { block, path: Some(path), iterations, outcome }));
+        }
+    }
+}
