@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::{BlockId, Nanos};
 use facts::{Block, CodePath, NoMissOutcome, NoMissTime};
-use sys::no_miss::NoMissError;
+use sys::no_miss::{NoMissError, StartState};
+use x86::GprSet;
 
+use super::code::Code;
 use super::paths::{self, Path};
 use super::timing::{self, Processor, Stretch};
 use super::{INSTRUCTIONS, MOST_ITERATIONS};
@@ -127,6 +129,28 @@ impl Path {
         Some(NoMissTime { block, path, iterations: 1, outcome })
     }
 
+    /// The registers at its start. Those that only later blocks use are in the records of these, as long as nothing
+    /// on the way changes them.
+    pub(super) fn start(&self, codes: &HashMap<BlockId, Code<'_>>, unknown: u64) -> StartState {
+        let mut state = StartState::default();
+        let mut known = GprSet::default();
+        for (number, step) in self.steps.iter().enumerate() {
+            let code = &codes[&step.block];
+            if number == 0 {
+                state = code.start(&step.values, unknown);
+            }
+            for one in code.seen(&step.values) {
+                if one.at == 0 && !known.contains(one.register) {
+                    state.general[one.register.number()] = one.value;
+                    known.insert(one.register);
+                }
+            }
+            let executed = code.block.instructions.iter().take(step.executed);
+            known.extend(executed.flat_map(|one| one.registers().changed.iter()));
+        }
+        state
+    }
+
     /// `None` when the code of one of its blocks cannot be read, and where there is no time left.
     pub(super) fn no_miss(
         &self,
@@ -136,8 +160,7 @@ impl Path {
         let codes = self.codes(blocks);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
         let Some((block, codes)) = first else { return Ok(None) };
-        let values = self.steps.first().map_or(&[][..], |first| first.values.as_slice());
-        let start = |unknown| codes[&block].start(values, unknown);
+        let start = |unknown| self.start(codes, unknown);
         let mut steps = self.steps.as_slice();
         loop {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();

@@ -3,6 +3,7 @@
 use base::{BurstId, FileOffset, ModuleId, Pid, RemoteAddr};
 use facts::{CodePiece, RecordEncoder, Records};
 
+use super::paths::Path;
 use super::*;
 
 /// Any will do: times are compared with each other only.
@@ -29,6 +30,15 @@ fn looping(id: u32, body: &[u8], record: &str) -> Block {
         pieces: vec![piece],
         record: record.to_owned(),
     }
+}
+
+/// The same with a jump to other code.
+fn onwards(id: u32, body: &[u8], record: &str) -> Block {
+    let mut block = looping(id, body, record);
+    let bytes = &mut block.pieces[0].bytes;
+    let distance = bytes.len() - 4;
+    bytes[distance..].copy_from_slice(&64i32.to_le_bytes());
+    block
 }
 
 fn records(records: &[(u32, u64, &[u64])]) -> Fact {
@@ -210,16 +220,27 @@ fn a_path_through_blocks_is_timed() {
     assert!(!paths.is_empty());
 }
 
+/// rdi is used in the second block only, which nothing before it changes; rsi is changed before.
+#[test]
+fn a_path_starts_with_the_registers_that_later_blocks_recorded() {
+    let first = onwards(0, &[0x48, 0x89, 0xc6], "words 2; values rax@0:1; ways 2"); // mov rsi, rax
+    let second = onwards(1, &[0x90], "words 3; values rdi@0:1 rsi@0:2; ways 2");
+    let by_id = HashMap::from([(first.id, &first), (second.id, &second)]);
+    let step = |block: u32, values: &[u64]| paths::Step {
+        block: BlockId(block),
+        executed: 2,
+        values: values.to_vec(),
+    };
+    let steps = vec![step(0, &[5]), step(1, &[6, 7]), step(1, &[8, 9])];
+    let path = Path { burst: BurstId(0), steps };
+    let state = path.start(&path.codes(&by_id).expect("code"), 1);
+    let [rax, rdi, rsi] = [0, 7, 6].map(|number: usize| state.general[number]);
+    assert_eq!((rax, rdi, rsi), (5, 6, 1));
+}
+
 #[test]
 fn the_same_path_is_timed_once() {
     let imul = [0x48, 0x0f, 0xaf, 0xc0].repeat(300);
-    let onwards = |id, body: &[u8], record| {
-        let mut block = looping(id, body, record);
-        let bytes = &mut block.pieces[0].bytes;
-        let distance = bytes.len() - 4;
-        bytes[distance..].copy_from_slice(&64i32.to_le_bytes());
-        block
-    };
     let blocks =
         [onwards(0, &imul, "words 1; ways 301"), onwards(1, &[0x90; 3], "words 1; ways 4")];
     let lap = [(0, 1, &[][..]), (1, 1, &[][..])].repeat(20);
