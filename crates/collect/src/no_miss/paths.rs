@@ -21,7 +21,7 @@ use super::code::Code;
 /// After this many instructions a path ends when it returns to its first block.
 const ENOUGH: usize = 512;
 /// Most instructions of a path: twice as many, of 5 bytes each, fit into a first-level instruction cache of 32 KiB.
-const MOST: usize = 2048;
+pub(super) const MOST: usize = 2048;
 
 /// A block on a path, the number of its instructions that ran, and the values of its record; iterations of a loop
 /// after the first one have none.

@@ -220,6 +220,22 @@ fn a_path_through_blocks_is_timed() {
     assert!(!paths.is_empty());
 }
 
+/// Ten times 16 multiplications in a chain, then other code; in long runs the chain does not end.
+#[test]
+fn a_loop_with_a_chain_that_ends_soon_is_part_of_paths() {
+    let chain = [0x48, 0x0f, 0xaf, 0xc0].repeat(16); // imul rax, rax
+    let free = [0x48, 0x6b, 0xc3, 3].repeat(16); // imul rax, rbx, 3
+    let between = onwards(0, &[0x90], "words 1; ways 2");
+    for (body, iterations, is_part) in
+        [(&chain, 10, true), (&chain, 1000, false), (&free, 10, false)]
+    {
+        let blocks = [between.clone(), looping(3, body, "words 2; ways 17 17; iterations 1")];
+        let lap = [(0, 1, &[][..]), (3, iterations, &[][..])].repeat(50);
+        let Some(no_miss_times) = measured(&blocks, &[records(&lap)]) else { return };
+        assert_eq!(no_miss_times.is_empty(), is_part, "{iterations}: {no_miss_times:?}");
+    }
+}
+
 /// rdi is used in the second block only, which nothing before it changes; rsi is changed before.
 #[test]
 fn a_path_starts_with_the_registers_that_later_blocks_recorded() {
