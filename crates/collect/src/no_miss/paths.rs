@@ -3,9 +3,10 @@
 //! What for: code that is no hot loop of one block: loops with calls and branches, and code between loops. What not:
 //! loops that are timed themselves; they end a path.
 //!
-//! Each instruction outside those loops has the same probability to begin a path, so paths represent all such
-//! instructions. A path ends when it returns to its first block after [`ENOUGH`] instructions, or after [`MOST`]: so
-//! loops of several blocks are mostly whole.
+//! Each instruction outside those loops has the same probability to be drawn, so paths represent all such
+//! instructions. A path begins with the next block that does not follow itself, and ends when it returns there after
+//! [`ENOUGH`] instructions; or both after [`MOST`]. So loops of several blocks are mostly whole, and chains in the
+//! inner loop of a nest are as long as in the program.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -87,6 +88,8 @@ pub(super) fn draw(
             burst: piece.burst,
             begins,
             passed: 0,
+            drawn: None,
+            last: None,
             open: None,
             so_far: 0,
             paths: &mut paths,
@@ -117,6 +120,9 @@ struct Walk<'a> {
     /// The starts of paths, in instructions; the next one last.
     begins: Vec<u64>,
     passed: u64,
+    /// Instructions since one was drawn whose path has not begun.
+    drawn: Option<usize>,
+    last: Option<BlockId>,
     open: Option<Path>,
     /// Instructions of the open path so far.
     so_far: usize,
@@ -125,21 +131,25 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn pass(&mut self, record: &Record<'_>) {
+        let follows_itself = self.last.replace(record.block) == Some(record.block);
         let Some((whole, times, last)) = steps(self.ways, record) else { return self.close() };
         let so_far = self.so_far;
         let ends = |path: &Path| {
             let back = path.steps.first().is_some_and(|first| first.block == record.block);
-            so_far >= MOST || (so_far >= ENOUGH && back)
+            so_far >= MOST || (so_far >= ENOUGH && back && !follows_itself)
         };
         if self.open.as_ref().is_some_and(ends) {
             self.close();
         }
-        self.passed = self.passed.saturating_add(length(self.ways, record));
-        let mut begins = false;
+        let length = length(self.ways, record);
+        self.passed = self.passed.saturating_add(length);
         while self.begins.pop_if(|begin| *begin < self.passed).is_some() {
-            begins = true;
+            self.drawn = self.drawn.or(Some(0)).filter(|_| self.open.is_none());
         }
-        if begins && self.open.is_none() {
+        let waited = self.drawn.filter(|waited| follows_itself && *waited < MOST);
+        if let Some(waited) = waited {
+            self.drawn = Some(waited.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)));
+        } else if self.drawn.take().is_some() {
             self.open = Some(Path { burst: self.burst, steps: Vec::new() });
         }
         let Some(path) = &mut self.open else { return };
@@ -209,6 +219,20 @@ mod tests {
         assert_eq!(drawn(&blocks, &[2], &between), [vec![(0, 5)]]);
         // Nothing else ran.
         assert!(drawn(&blocks, &[0, 1, 2], &lap).is_empty());
+    }
+
+    /// A row of ten iterations, each with a record, between two rows; and one that does not end.
+    #[test]
+    fn a_path_begins_and_ends_between_runs_of_a_loop() {
+        let blocks = [block(0, "words 2; ways 50 50"), block(1, "words 1; ways 20")];
+        let row = [&[(0, 0, 1); 9][..], &[(0, 1, 1), (1, 0, 1)]].concat();
+        let paths = drawn(&blocks, &[], &row.repeat(40));
+        let whole: Vec<_> = [vec![(0, 50); 10], vec![(1, 20)]].concat();
+        let turned: Vec<_> = [vec![(1, 20)], vec![(0, 50); 10]].concat();
+        assert!(paths == [whole] || paths == [turned], "{paths:?}");
+        let paths = drawn(&blocks, &[], &[(0, 0, 1); 2000]);
+        assert!(paths.iter().flatten().all(|step| *step == (0, 50)), "{paths:?}");
+        assert!(paths[0].len() <= MOST.div_ceil(50), "{paths:?}");
     }
 
     #[test]
