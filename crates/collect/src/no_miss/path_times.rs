@@ -17,9 +17,12 @@ use super::paths::{self, Path};
 use super::timing::{self, Processor, Stretch};
 use super::{INSTRUCTIONS, MOST_ITERATIONS};
 
-/// A path takes some 4 ms. One that needs longer, because no registers are found with which it runs, leaves the time
-/// to others.
-const LONGEST_PATH: Nanos = Nanos(10_000_000);
+/// A path takes some 4 ms. One that needs much longer, because no registers are found with which it runs, leaves the
+/// time to others.
+const USUAL_PATH: Nanos = Nanos(4_000_000);
+const LONGEST_PATH: Nanos = Nanos(30_000_000);
+/// Where other programs have the CPUs, paths may take so many times the time, until as many are timed as usually are.
+const BUSY: u64 = 4;
 /// Most cores that time at once.
 const MOST_WORKERS: usize = 4;
 
@@ -33,11 +36,15 @@ pub(super) fn of(
     processor: Processor,
     shown: &mut dyn FnMut(),
 ) -> Result<Vec<Option<NoMissTime>>, NoMissError> {
-    let (next, known) = (AtomicUsize::new(0), Mutex::default());
-    let queue = Queue { paths, blocks, processor, next, known };
+    let (next, known, workers) = (AtomicUsize::new(0), Mutex::default(), workers());
+    let now = sys::process::monotonic();
+    let time = processor.until - now.min(processor.until);
+    let enough = time.0 / USUAL_PATH.0 * workers as u64;
+    let latest = processor.until(now + Nanos(time.0 * BUSY));
+    let queue = Queue { paths, blocks, processor, enough, latest, next, known };
     let mut timed = std::thread::scope(|scope| {
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || queue.work(&mut || {}));
-        let others: Vec<_> = (1..workers()).map_while(|number| spawn(number).ok()).collect();
+        let others: Vec<_> = (1..workers).map_while(|number| spawn(number).ok()).collect();
         let mut timed = queue.work(shown);
         for other in others {
             let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -67,6 +74,9 @@ struct Queue<'a> {
     paths: &'a [Path],
     blocks: &'a HashMap<BlockId, &'a Block>,
     processor: Processor,
+    /// The first ones have longer.
+    enough: u64,
+    latest: Processor,
     next: AtomicUsize,
     known: Mutex<HashMap<Vec<(BlockId, usize)>, NoMissTime>>,
 }
@@ -81,14 +91,16 @@ impl Queue<'_> {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = self.paths.get(number) else { return Ok(timed) };
             shown();
-            timed.push((number, self.time(path)?));
+            let is_early = (number as u64) < self.enough;
+            let processor = if is_early { self.latest } else { self.processor };
+            timed.push((number, self.time(path, processor)?));
         }
     }
 
     /// Paths after the end of the time are left out, even if their time is known: otherwise frequent code would count
     /// too often.
-    fn time(&self, path: &Path) -> Result<Option<NoMissTime>, NoMissError> {
-        if self.processor.is_late() {
+    fn time(&self, path: &Path, processor: Processor) -> Result<Option<NoMissTime>, NoMissError> {
+        if processor.is_late() {
             return Ok(None);
         }
         let code = path.code();
@@ -96,10 +108,9 @@ impl Queue<'_> {
         if let Some(known) = known().get(&code) {
             return Ok(Some(path.like(known)));
         }
-        let until = self.processor.until.min(sys::process::monotonic() + LONGEST_PATH);
-        let no_miss = path.no_miss(self.blocks, self.processor.until(until))?;
-        let Some(no_miss) =
-            no_miss.or_else(|| path.refused().filter(|_| !self.processor.is_late()))
+        let until = processor.until.min(sys::process::monotonic() + LONGEST_PATH);
+        let no_miss = path.no_miss(self.blocks, processor.until(until))?;
+        let Some(no_miss) = no_miss.or_else(|| path.refused().filter(|_| !processor.is_late()))
         else {
             return Ok(None);
         };
