@@ -121,7 +121,7 @@ impl Deadline {
     }
 }
 
-/// Shares of the time: hot code is timed until the first, naming is awaited until the second, and the rest is for the
+/// Shares of the time: hot code is timed for the first, naming is awaited until the second, and the rest is for the
 /// report (`analysis` limits its work accordingly).
 const TIMED: f64 = 0.35;
 const NAMED: f64 = 0.6;
@@ -140,7 +140,7 @@ pub(in crate::commands) fn time_hot_code(
     if run.stopped_by.as_deref() == Some("interrupted") {
         return;
     }
-    // On a busy machine all of it may have passed.
+    // Not until then: on a busy machine all of it may have passed.
     let left = Nanos((deadline.allowed * TIMED * 1e9) as u64);
     let mut progress = Progress::new(!quiet);
     let measured = sink.hot_code.measure(&sink.blocks, 1.0 / hz, left, &mut |done| {
