@@ -36,7 +36,8 @@ pub(super) fn of(
     processor: Processor,
     shown: &mut dyn FnMut(),
 ) -> Result<Vec<Option<NoMissTime>>, NoMissError> {
-    let (next, known, workers) = (AtomicUsize::new(0), Mutex::default(), workers());
+    let (next, known) = (AtomicUsize::new(0), Mutex::default());
+    let workers = processor.at_once(cores())?;
     let now = sys::process::monotonic();
     let time = processor.until - now.min(processor.until);
     let enough = time.0 / USUAL_PATH.0 * workers as u64;
@@ -59,8 +60,8 @@ pub(super) fn of(
     Ok(timed.into_iter().map(|(_, time)| time).collect())
 }
 
-/// Cores of one kind that do not share their units with another one.
-fn workers() -> usize {
+/// Cores of one kind, as far as the system says.
+fn cores() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     // A directory for each kind of core, where there are several (Documentation/ABI/testing/sysfs-bus-event_source-devices).
     let are_alike = !std::path::Path::new("/sys/devices/cpu_atom").exists();

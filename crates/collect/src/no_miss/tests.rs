@@ -218,6 +218,8 @@ fn a_path_through_blocks_is_timed() {
         assert!(path.instructions < 600 && least(&no_miss) > 0, "{no_miss:?}");
     }
     assert!(!paths.is_empty());
+    let at_once = [1, 2].map(|most| processor.at_once(most).expect("there is such a process"));
+    assert!(at_once[0] == 1 && at_once[1] <= 2, "{at_once:?}");
 }
 
 /// Ten times 16 multiplications in a chain, then other code; in long runs the chain does not end.

@@ -32,6 +32,9 @@ const QUICK: usize = 8;
 /// Turns after which a loop is compared with itself with kept registers; and most turns while the comparison is open.
 const COMPARED: usize = 2;
 const MOST_TURNS: usize = 6 * TURNS;
+/// Turns of code that is timed on several CPUs at once: enough to overlap; and how much longer it may take then.
+const TOGETHER: usize = 4;
+const SHARED: f64 = 1.2;
 /// Pages that share lines, three each, to measure whether that costs anything; and the number of loads from each.
 const SHARING: usize = 3 * DATA_PAGES;
 const COPIES: usize = 16;
@@ -359,6 +362,34 @@ impl Processor {
             _ => false,
         };
         Ok(Processor { cycle, aliases_miss, ..processor })
+    }
+
+    /// How many may time at once without taking each other's time: `most`, or one where CPUs share their units. A
+    /// virtual machine may not say so.
+    ///
+    /// # Errors
+    /// The process in which code is timed cannot be created here.
+    pub(super) fn at_once(self, most: usize) -> Result<usize, NoMissError> {
+        // add rcx, 1; add rdx, 1; add rbx, 1; add rsi, 1: none waits for another
+        const ADD: [u8; 16] =
+            [0x48, 0x83, 0xc1, 1, 0x48, 0x83, 0xc2, 1, 0x48, 0x83, 0xc3, 1, 0x48, 0x83, 0xc6, 1];
+        let median = |turns| Ok(self.copies(&ADD, 64, turns)?.map(|time| time.median.0 as f64));
+        if most < 2 {
+            return Ok(1);
+        }
+        let alone = median(1)?;
+        let together = std::thread::scope(|scope| {
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || median(TOGETHER));
+            let all: Vec<_> = (0..most).map_while(|number| spawn(number).ok()).collect();
+            let join = |one: std::thread::ScopedJoinHandle<'_, _>| {
+                one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            all.into_iter().map(join).collect::<Result<Vec<Option<f64>>, NoMissError>>()
+        })?;
+        let fits = |time: &Option<f64>| {
+            time.zip(alone).is_some_and(|(time, alone)| time <= SHARED * alone)
+        };
+        Ok(if together.len() == most && together.iter().all(fits) { most } else { 1 })
     }
 
     /// The same properties with another end.
