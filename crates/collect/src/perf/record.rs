@@ -24,7 +24,7 @@ use crate::address_space::Registers;
 
 /// PERF_RECORD_* numbers.
 mod kind {
-    pub const LOST: u32 = 1;
+    pub const LOST: u32 = 2;
     pub const COMM: u32 = 3;
     pub const EXIT: u32 = 4;
     pub const THROTTLE: u32 = 5;
@@ -387,7 +387,7 @@ mod tests {
         for whole in [
             a_sample(),
             record(10, 0, &[&mapping[..], &trailer[..]].concat(), &[]),
-            record(1, 0, &[&[77, 3][..], &trailer[..]].concat(), &[]),
+            record(2, 0, &[&[77, 3][..], &trailer[..]].concat(), &[]),
             record(3, MISC_COMM_EXEC, &[&[4, 0x41][..], &trailer[..]].concat(), &[]),
             record(14, MISC_SWITCH_OUT, &trailer, &[]),
         ] {
@@ -425,7 +425,7 @@ mod tests {
         };
         assert_eq!((pid, start, end), (Pid(4), RemoteAddr(0x1000), RemoteAddr(0x3000)));
         assert_eq!((offset, name), (FileOffset(0x300), &b"/bin/x"[..]));
-        let bytes = record(1, 0, &[&[77, 3][..], &trailer[..]].concat(), &[]);
+        let bytes = record(2, 0, &[&[77, 3][..], &trailer[..]].concat(), &[]);
         assert!(matches!(parse(&bytes), Some((_, Record::Lost { identifier: 77, count: 3 }))));
         let bytes =
             record(7, 0, &[&[9 | 4 << 32, 10 | 5 << 32, 0][..], &trailer[..]].concat(), &[]);

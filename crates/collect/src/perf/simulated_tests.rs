@@ -282,7 +282,7 @@ fn losses_and_throttling_are_said() {
             event.next_read([9000, 100, 100, 10]);
         });
     });
-    assert_eq!(lost(&facts), [(LostSource::Samples, 10)]);
+    assert_eq!(lost(&facts), [(LostSource::Samples, 7), (LostSource::Samples, 3)]);
     assert_eq!(readings(&facts), [(0, 9000, 100, 100)]);
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].starts_with("the kernel stopped sampling 2 times"), "{}", notes[0]);
