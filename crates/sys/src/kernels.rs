@@ -21,7 +21,9 @@ mod waits;
 pub use branches::branches;
 pub use buffer::{Buffer, Pages};
 pub use chase::{Chase, Cycle, Spacing};
-pub use cpu::{cpuid, page_bytes, pin_current_thread, read_tsc, thread_minor_faults};
+pub use cpu::{
+    cpuid, page_bytes, pin_current_thread, read_trace_clock, read_tsc, thread_minor_faults,
+};
 pub use flops::{FlopMethod, Precision, multiply_add};
 pub use operations::{Operation, operate};
 pub use stream::{Kernel, Simd, sweep, sweep_again, sweep_by, sweep_in_pieces};

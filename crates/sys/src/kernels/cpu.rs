@@ -45,6 +45,25 @@ pub fn read_tsc() -> Option<u64> {
     }
 }
 
+/// The counter that hardware stamps its traces with: the time-stamp counter, on aarch64 the virtual count of the generic timer
+/// (Arm ARM, D12). It runs alike on all CPUs.
+#[must_use]
+pub fn read_trace_clock() -> Option<u64> {
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // Safety: reads a counter that Linux leaves readable for user space, where the vDSO uses it.
+        unsafe {
+            std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack));
+        }
+        Some(ticks)
+    }
+    #[cfg(not(target_arch = "aarch64"))]
+    {
+        read_tsc()
+    }
+}
+
 /// Size of a base page.
 #[must_use]
 pub fn page_bytes() -> Bytes {

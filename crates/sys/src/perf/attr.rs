@@ -156,6 +156,23 @@ impl Attr {
             .flags(&[Flag::ExcludeCallchainUser])
     }
 
+    /// An event of a PMU that writes a trace instead of samples. Its records say who ran when, and which part of the trace is there; the
+    /// reader wakes when `bytes` of it are.
+    #[must_use]
+    pub fn traced(pmu: u32, config: [u64; 3], bytes: u32) -> Attr {
+        let fields =
+            [SampleField::Identifier, SampleField::Tid, SampleField::Time, SampleField::Cpu];
+        let attr = Attr::software(SoftwareEvent::Dummy).fields(&fields).monotonic();
+        let attr = attr.flags(&[Flag::Inherit, Flag::SampleIdAll, Flag::ContextSwitch]);
+        Attr { aux_watermark: bytes, ..attr }.of_event(pmu, config)
+    }
+
+    /// Whether it is [`Attr::traced`].
+    #[must_use]
+    pub fn is_traced(&self) -> bool {
+        self.aux_watermark != 0
+    }
+
     /// The same for a tracepoint instead, by its number in tracefs.
     #[must_use]
     pub fn of_tracepoint(mut self, id: u64) -> Attr {

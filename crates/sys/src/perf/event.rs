@@ -25,6 +25,7 @@ pub type FakeOpen = fn(&Attr, OpenTarget) -> io::Result<OwnedFd>;
 thread_local! {
     static MADE_UP: Cell<u64> = const { Cell::new(0) };
     static FAKE: RefCell<Option<FakeOpen>> = const { RefCell::new(None) };
+    static SWITCHED: RefCell<Vec<(u64, Counting)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Makes [`open`] on this thread call `answer` instead of the kernel (`None`: the kernel again). For tests of paths
@@ -33,6 +34,12 @@ thread_local! {
 pub fn fake_open(answer: Option<FakeOpen>) {
     MADE_UP.set(0);
     FAKE.with(|fake| *fake.borrow_mut() = answer);
+}
+
+/// How events of [`fake_open`] were switched on this thread since the last call, by their ids.
+#[must_use]
+pub fn fake_switched() -> Vec<(u64, Counting)> {
+    SWITCHED.take()
 }
 
 /// An open event.
@@ -128,7 +135,8 @@ pub enum Counting {
 impl Event {
     /// Switches the event and everything inherited from it; of the leader of a group, the whole group.
     pub fn set(&self, counting: Counting) -> io::Result<()> {
-        if self.made_up.is_some() {
+        if let Some(id) = self.made_up {
+            SWITCHED.with_borrow_mut(|switched| switched.push((id, counting)));
             return Ok(());
         }
         let request = match counting {

@@ -11,8 +11,8 @@ mod ring;
 
 pub use attr::{Attr, Flag, PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE, SampleField, SoftwareEvent};
 pub use event::{
-    Counting, Event, FakeOpen, GroupCounts, OpenTarget, fake_open, open, open_counting_lost,
-    open_in_group,
+    Counting, Event, FakeOpen, GroupCounts, OpenTarget, fake_open, fake_switched, open,
+    open_counting_lost, open_in_group,
 };
 pub use ring::Ring;
 

@@ -1,8 +1,9 @@
-//! The ring buffer that the kernel writes records into and we read from.
+//! The ring buffer that the kernel writes records into and we read from, and the area next to it that hardware writes a trace into.
 //!
 //! ```text
-//!   mapping: [ control page | data: 2^n pages ]
+//!   mapping: [ control page | data: 2^n pages ] [ trace: 2^m pages, a mapping of its own: the "AUX area" ]
 //!   kernel writes at data_head (release), we read up to it (acquire), then store data_tail (release).
+//!   The same with aux_head and aux_tail: records say which part of the trace is there.
 //! ```
 //! Protocol: `perf_event_open(2)`, section "MMAP layout"; memory order: `tools/include/linux/ring_buffer.h`.
 
@@ -15,6 +16,11 @@ use super::Event;
 // offsetof(struct perf_event_mmap_page, data_head / data_tail): fixed by the ABI at the start of the second KiB.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
+// aux_head, aux_tail, aux_offset, aux_size, likewise.
+const AUX_HEAD: usize = 1056;
+const AUX_TAIL: usize = 1064;
+const AUX_OFFSET: usize = 1072;
+const AUX_SIZE: usize = 1080;
 
 /// A mapped ring. Unmapped on drop.
 #[derive(Debug)]
@@ -25,6 +31,8 @@ pub struct Ring {
     data: usize,
     /// A record that wraps around the end is put together here.
     joined: Vec<u8>,
+    /// Start and bytes of the trace, a power of two.
+    trace: Option<(*mut u8, usize)>,
 }
 
 // Safety: the mapping belongs to this value alone; the kernel is the only other party, and the head/tail protocol
@@ -54,7 +62,70 @@ impl Ring {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Ring { start: start.cast(), page, data, joined: Vec::new() })
+        Ok(Ring { start: start.cast(), page, data, joined: Vec::new(), trace: None })
+    }
+
+    /// Maps an area of `pages` (a power of two) for the trace of `event`, whose records this ring gets. EPERM: as for [`Ring::map`].
+    pub fn map_trace(&mut self, event: &Event, pages: usize) -> io::Result<()> {
+        if !pages.is_power_of_two() || self.trace.is_some() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (offset, bytes) = (self.page + self.data, pages * self.page);
+        // The kernel compares what is mapped with these words (`perf_mmap`, kernel/events/core.c).
+        self.control(AUX_OFFSET).store(offset as u64, Ordering::Relaxed);
+        self.control(AUX_SIZE).store(bytes as u64, Ordering::Release);
+        // Safety: a fresh shared mapping at an address of the kernel's choice. Writable, so that the kernel waits for `aux_tail`.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                event.as_fd().as_raw_fd(),
+                libc::off_t::try_from(offset).map_err(io::Error::other)?,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        self.trace = Some((start.cast(), bytes));
+        Ok(())
+    }
+
+    /// Appends a part of the trace to `taken`, as a record of this ring announces it: where it begins, counted from the beginning of
+    /// all traces, and its bytes. False, and nothing is appended, where these bytes are not there.
+    pub fn trace(&self, offset: u64, bytes: u64, taken: &mut Vec<u8>) -> bool {
+        let Some((start, size)) = self.trace else { return false };
+        let head = self.control(AUX_HEAD).load(Ordering::Acquire);
+        let tail = self.control(AUX_TAIL).load(Ordering::Relaxed);
+        // Both count on beyond the size.
+        let (from, to) = (offset.wrapping_sub(tail), offset.wrapping_add(bytes).wrapping_sub(tail));
+        let waiting = head.wrapping_sub(tail);
+        if from > to || to > waiting || waiting > size as u64 {
+            return false;
+        }
+        let (at, length) = ((offset as usize) & (size - 1), bytes as usize);
+        let first = length.min(size - at);
+        for (at, length) in [(at, first), (0, length - first)] {
+            // Safety: inside of the mapping (`at < size`, and no more than up to its end); the hardware does not write between tail
+            // and head, where this lies.
+            taken.extend_from_slice(unsafe { std::slice::from_raw_parts(start.add(at), length) });
+        }
+        true
+    }
+
+    /// Where the trace ends now.
+    #[must_use]
+    pub fn trace_end(&self) -> u64 {
+        self.control(AUX_HEAD).load(Ordering::Acquire)
+    }
+
+    /// Returns the space of the trace up to here to the hardware; never back.
+    pub fn free_trace(&mut self, up_to: u64) {
+        let tail = self.control(AUX_TAIL);
+        if up_to.wrapping_sub(tail.load(Ordering::Relaxed)).cast_signed() > 0 {
+            tail.store(up_to, Ordering::Release);
+        }
     }
 
     /// Bytes of data that the ring holds.
@@ -116,7 +187,7 @@ impl Ring {
     }
 
     fn control(&self, offset: usize) -> &AtomicU64 {
-        // Safety: `offset` is one of the two constants above, 8-aligned and inside of the control page, which
+        // Safety: `offset` is one of the constants above, 8-aligned and inside of the control page, which
         // lives as long as `self`; the kernel accesses the word atomically too.
         unsafe { &*self.start.add(offset).cast::<AtomicU64>() }
     }
@@ -131,6 +202,10 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        if let Some((start, bytes)) = self.trace {
+            // Safety: exactly the range that mmap gave us. Before the ring: the trace stops with its last mapping.
+            unsafe { libc::munmap(start.cast(), bytes) };
+        }
         // Safety: exactly the range that mmap gave us.
         unsafe { libc::munmap(self.start.cast(), self.page + self.data) };
     }
