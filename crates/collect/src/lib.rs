@@ -40,6 +40,7 @@ mod regions;
 pub mod session;
 mod source;
 mod stacks;
+pub mod spe;
 pub mod symbolise;
 mod tracefs;
 pub mod wait_objects;

@@ -637,7 +637,7 @@ fn arm_spe_becomes_sampled_accesses_between_the_records() {
     assert_eq!(node, Some(FileOffset(0x1000)));
     let notes = imported.notes.join("\n");
     assert!(notes.contains("1 accesses of arm_spe_0"), "{notes}");
-    assert!(notes.contains("cut off") && notes.contains("20 cycles or more"), "{notes}");
+    assert!(notes.contains("was full 1 times") && notes.contains("20 cycles or more"), "{notes}");
     assert!(!notes.contains("hardware traces"), "{notes}");
 }
 

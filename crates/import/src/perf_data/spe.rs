@@ -1,6 +1,6 @@
 //! Arm SPE in a perf.data file: the parts of the trace, whose they are, and when.
 //!
-//! What for: sampled accesses in order of time, as if each were a sample of the event. What not: the packets (`packets`).
+//! What for: sampled accesses in order of time, as if each were a sample of the event. What not: the packets (`collect::spe`).
 //!
 //! Whose: the thread of the buffer, else of the context packet, else the one that the kernel's records say ran on that CPU (a
 //! switch, or the start of the trace). An access of which none of these tells the thread is counted and left out.
@@ -8,22 +8,18 @@
 //!
 //! Source: Linux, tools/perf/util/{auxtrace,tsc,arm-spe}.c and event.h; include/uapi/linux/perf_event.h.
 
-mod packets;
-
 use std::collections::HashMap;
 
-use base::{Bytes, Pid, Tid};
+use base::{Pid, Tid};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{Auxtrace, Endianness, RawUserRecord, UserRecordType};
 use reader::{EventRecord, RawEventRecord, RecordType};
 
-use self::packets::Operations;
 use collect::accesses::Access;
+use collect::spe::{Missing, Operations};
 
 /// Most accesses that are kept; of more, one of every two, four and so on.
 const MOST_ACCESSES: usize = 1 << 21;
-/// Flags of PERF_RECORD_AUX: truncated, a gap, a collision.
-const CUT_OFF: u64 = 1 | 4 | 8;
 /// `ARM_SPE_MAGIC`, then: CPU, number of parameters, MIDR.
 const OF_A_CPU: u64 = 0x1010_1010_1010_1010;
 
@@ -81,12 +77,9 @@ pub(super) struct Trace {
     processes: HashMap<i32, i32>,
     /// The thread that runs on each CPU.
     running: HashMap<u32, (i32, i32)>,
-    /// Sampled operations, those without a thread, and those whose counter was at its end.
+    /// Sampled operations.
     pub(super) operations: u64,
-    unowned: u64,
-    saturated: u64,
-    bad_bytes: u64,
-    cut_off: u64,
+    missing: Missing,
 }
 
 impl Trace {
@@ -149,7 +142,7 @@ impl Trace {
         while let Some(operation) = operations.next() {
             self.operations += 1;
             let Some(access) = operation.access(midr) else { continue };
-            self.saturated += u64::from(operation.is_saturated());
+            self.missing.saturated += u64::from(operation.is_saturated());
             self.seen += 1;
             if (self.seen - 1) & ((1 << self.doublings) - 1) != 0 {
                 continue;
@@ -168,7 +161,7 @@ impl Trace {
                 self.halve();
             }
         }
-        self.bad_bytes += operations.bad;
+        self.missing.bad_bytes += operations.bad;
     }
 
     /// Keeps every second access.
@@ -204,7 +197,7 @@ impl Trace {
         let word =
             |number: usize| Some(u64::from_le_bytes(*bytes.get(number * 8..)?.first_chunk::<8>()?));
         let (Some(offset), Some(size), Some(flags)) = (word(0), word(1), word(2)) else { return };
-        self.cut_off += u64::from(flags & CUT_OFF != 0);
+        self.missing.flagged(flags);
         let Some(time) = raw.timestamp() else { return };
         let buffers = [
             who.cpu.map(|cpu| (true, cpu)),
@@ -238,7 +231,7 @@ impl Trace {
         // What nothing announced and nothing stamped has no time.
         let all = self.accesses.len();
         self.accesses.retain(|one| one.time > 0);
-        self.unowned += (all - self.accesses.len()) as u64;
+        self.missing.unowned += (all - self.accesses.len()) as u64;
         self.accesses.sort_by_key(|one| one.time);
     }
 
@@ -290,7 +283,7 @@ impl Trace {
                 }
                 // The idle task's are nobody's.
                 Some(_) => {}
-                None => self.unowned += 1,
+                None => self.missing.unowned += 1,
             }
         }
     }
@@ -304,27 +297,7 @@ impl Trace {
                 self.each_stands_for()
             ));
         }
-        if self.unowned > 0 {
-            notes.push(format!(
-                "{} accesses of {event} are left out: the file does not tell their thread or their time",
-                self.unowned
-            ));
-        }
-        if self.saturated > 0 {
-            notes.push(format!(
-                "{} accesses of {event} took longer than the hardware can count: their latencies are too low",
-                self.saturated
-            ));
-        }
-        if self.cut_off > 0 {
-            notes.push(format!(
-                "the hardware cut off {event} {} times: what it sampled then is missing",
-                self.cut_off
-            ));
-        }
-        if self.bad_bytes > 0 {
-            notes.push(format!("{} of {event} are no packets of Arm SPE", Bytes(self.bad_bytes)));
-        }
+        notes.extend(self.missing.notes(event));
         notes
     }
 }

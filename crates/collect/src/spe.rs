@@ -1,7 +1,7 @@
 //! The packets of Arm's Statistical Profiling Extension, as operations.
 //!
-//! What for: bytes of the buffer that the hardware filled, one sampled operation after the other. What not: where the bytes come
-//! from (`spe`), branches.
+//! What for: bytes of the buffer that the hardware filled, one sampled operation after the other, and what a reader must know of what is
+//! missing. What not: where the bytes come from (`perf::traces`, crate `import`), branches.
 //!
 //! Latency is from issue until completion, which is what PEBS counts: total latency less issue latency. `perf` shows the total.
 //!
@@ -9,10 +9,10 @@
 //! Linux, tools/perf/util/arm-spe-decoder/arm-spe-pkt-decoder.{h,c}, arm-spe-decoder.c, and arm-spe.c for the numbers of data
 //! sources.
 
-use base::RemoteAddr;
+use base::{Bytes, RemoteAddr};
 use facts::{AccessKind, DataSource, Snoop, Translation};
 
-use collect::accesses::Access;
+use crate::accesses::Access;
 
 /// Bits of the events packet.
 mod event {
@@ -51,15 +51,15 @@ enum Packet {
 
 /// An operation that the hardware sampled: what its packets say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Operation {
+pub struct Operation {
     /// Ticks of the generic timer.
-    pub(super) time: Option<u64>,
+    pub time: Option<u64>,
     /// The thread, where the kernel writes it there.
-    pub(super) context: Option<u64>,
+    pub context: Option<u64>,
     /// Address of the instruction.
-    pub(super) ip: u64,
+    pub ip: u64,
     /// Whether above EL0.
-    pub(super) in_kernel: bool,
+    pub in_kernel: bool,
     /// Class and byte of the operation packet.
     class: Option<(u8, u64)>,
     address: Option<u64>,
@@ -72,23 +72,26 @@ pub(super) struct Operation {
 }
 
 /// Operations from bytes.
-pub(super) struct Operations<'a> {
+pub struct Operations<'a> {
     bytes: &'a [u8],
     /// Where the next packet begins.
     at: usize,
     /// Where the first byte was within the trace, for packets that align.
     offset: u64,
     /// Bytes that are no packet.
-    pub(super) bad: u64,
+    pub bad: u64,
 }
 
 impl<'a> Operations<'a> {
-    pub(super) fn new(bytes: &'a [u8], offset: u64) -> Operations<'a> {
+    /// `offset`: where the first byte is within the trace.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], offset: u64) -> Operations<'a> {
         Operations { bytes, at: 0, offset, bad: 0 }
     }
 
     /// Bytes up to here.
-    pub(super) fn place(&self) -> u64 {
+    #[must_use]
+    pub fn place(&self) -> u64 {
         self.at as u64
     }
 
@@ -195,12 +198,14 @@ impl Operation {
     }
 
     /// Whether a counter of 12 or of 16 bits was at its end: the operation took so long or longer.
-    pub(super) fn is_saturated(&self) -> bool {
+    #[must_use]
+    pub fn is_saturated(&self) -> bool {
         matches!(self.total, Some(0xfff | 0xffff))
     }
 
     /// Its access to memory. `midr`: the main ID register of its CPU, where known.
-    pub(super) fn access(&self, midr: Option<u64>) -> Option<Access> {
+    #[must_use]
+    pub fn access(&self, midr: Option<u64>) -> Option<Access> {
         let (1, word) = self.class? else { return None };
         let is_store = word & 1 == 1;
         // Bits 7:5 and 1 tell an atomic or exclusive operation, of which bit 2 is atomic: it reads and writes.
@@ -263,6 +268,83 @@ impl Operation {
     }
 }
 
+/// What a trace does not have, or has wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Missing {
+    /// Accesses whose thread or time nobody tells.
+    pub unowned: u64,
+    /// Accesses whose counter was at its end.
+    pub saturated: u64,
+    /// Bytes that are no packets.
+    pub bad_bytes: u64,
+    /// Bytes that no record of the kernel announced.
+    pub unannounced: u64,
+    full: u64,
+    gaps: u64,
+    collisions: u64,
+}
+
+impl Missing {
+    /// The flags of a PERF_RECORD_AUX (include/uapi/linux/perf_event.h). Whether the buffer was full, after which the kernel samples no
+    /// more.
+    pub fn flagged(&mut self, flags: u64) -> bool {
+        let is = |bit: u64| flags & bit != 0;
+        self.full += u64::from(is(1));
+        self.gaps += u64::from(is(4));
+        self.collisions += u64::from(is(8));
+        is(1)
+    }
+
+    /// In words, of the event that was traced.
+    #[must_use]
+    pub fn notes(&self, event: &str) -> Vec<String> {
+        let said = [
+            (
+                self.unowned,
+                format!(
+                    "{} accesses of {event} are left out: nothing tells their thread or their time",
+                    self.unowned
+                ),
+            ),
+            (
+                self.saturated,
+                format!(
+                    "{} accesses of {event} took longer than the hardware can count: their latencies are too low",
+                    self.saturated
+                ),
+            ),
+            (
+                self.full,
+                format!(
+                    "the buffer of {event} was full {} times: what the hardware sampled until it was emptied is missing",
+                    self.full
+                ),
+            ),
+            (self.gaps, format!("the hardware lost samples of {event} {} times", self.gaps)),
+            (
+                self.collisions,
+                format!(
+                    "{} parts of {event} have collisions: an operation was still under way when the next was to be sampled, which \
+                     is missing",
+                    self.collisions
+                ),
+            ),
+            (
+                self.unannounced,
+                format!(
+                    "{} of {event} are left out: the records that announce them were lost",
+                    Bytes(self.unannounced)
+                ),
+            ),
+            (
+                self.bad_bytes,
+                format!("{} of {event} are no packets of Arm SPE", Bytes(self.bad_bytes)),
+            ),
+        ];
+        said.into_iter().filter(|(count, _)| *count > 0).map(|(_, note)| note).collect()
+    }
+}
+
 /// 56 bits of an address with the byte that stands above them.
 fn topped(word: u64, high: bool) -> u64 {
     let top = 0xff << 56;
@@ -286,5 +368,5 @@ fn source(number: u64) -> Option<(Option<DataSource>, Option<Snoop>)> {
 }
 
 #[cfg(test)]
-#[path = "packets_tests.rs"]
+#[path = "spe_tests.rs"]
 mod tests;
