@@ -25,8 +25,13 @@ pub fn site(at: Moment, recorder: &mut Recorder<'_>) -> Result<Option<WaitSite>,
     let got = sys::trace::read_memory(pid, call.stack_pointer, &mut bytes);
     let registers = sys::perf::user_registers(0, call.stack_pointer.0, call.instruction_pointer.0);
     let stack = CopiedStack { registers: &registers, bytes: &bytes[..got] };
-    let position =
-        Position { kernel: &[], ip: call.instruction_pointer, user: Some(stack), chain: &[] };
+    let position = Position {
+        kernel: &[],
+        ip: call.instruction_pointer,
+        user: Some(stack),
+        chain: &[],
+        guest: None,
+    };
     let stack = recorder.stack_of(at, position)?;
     Ok(stack.map(|stack| WaitSite { stack: Some(stack), object: Some(call.argument) }))
 }

@@ -125,6 +125,7 @@ enum Key {
     Vdso,
     Anonymous(Pid),
     Unknown,
+    Guest(&'static str),
 }
 
 /// What is known of the files behind a recording that was made before, perhaps on another machine.
@@ -245,6 +246,16 @@ impl ModuleTable {
         Ok(self
             .intern(Key::Unknown, sink, || (ModuleKind::Unknown, "[unknown]".to_owned(), None))?
             .id)
+    }
+
+    /// Addresses of a virtual machine's guest.
+    pub fn guest(
+        &mut self,
+        name: &'static str,
+        sink: &mut dyn Sink,
+    ) -> Result<ModuleId, SinkError> {
+        let describe = || (ModuleKind::Unknown, name.to_owned(), None);
+        Ok(self.intern(Key::Guest(name), sink, describe)?.id)
     }
 
     fn intern(

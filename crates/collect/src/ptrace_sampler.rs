@@ -168,6 +168,7 @@ impl PtraceSampler {
             ip: registers.instruction_pointer,
             user: registers.is_64_bit.then_some(user),
             chain: &[],
+            guest: None,
         };
         if !recorder.can_follow(pid, user) && self.maps_read.entry(pid).or_default().is_due(time) {
             recorder.read_maps(time, pid)?;

@@ -36,6 +36,27 @@ pub struct Position<'a> {
     pub user: Option<CopiedStack<'a>>,
     /// Else the user call chain, where somebody else unwound it: an instruction pointer, then return addresses.
     pub chain: &'a [u64],
+    /// The thread ran a virtual machine: `ip` is an address of its guest, and nothing of the others counts.
+    pub guest: Option<Guest>,
+}
+
+/// What of a virtual machine ran.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Guest {
+    /// Its kernel.
+    Kernel,
+    /// A program in it.
+    Program,
+}
+
+impl Guest {
+    /// The name of its code: nobody here knows its address spaces.
+    fn name(self) -> &'static str {
+        match self {
+            Guest::Kernel => "[guest kernel]",
+            Guest::Program => "[guest program]",
+        }
+    }
 }
 
 /// What a tick of the clock carries in addition.

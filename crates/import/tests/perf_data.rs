@@ -116,6 +116,38 @@ fn clock_samples_become_samples_with_their_call_chains() {
     assert!(facts.iter().any(|fact| matches!(fact, Fact::Lost(lost) if lost.count == 7)));
 }
 
+/// `perf kvm record`: PERF_RECORD_MISC_GUEST_KERNEL and _GUEST_USER. Guest addresses may be those of a mapping of the host.
+#[test]
+fn samples_in_virtual_machines_are_of_no_code_of_the_host() {
+    const GUEST_KERNEL: u16 = 4;
+    const GUEST_USER: u16 = 5;
+    let mut file = begun(vec![CPU_CLOCK]);
+    for (at, misc, ip) in [(1, GUEST_KERNEL, 0xffff_ffff_8100_0010), (2, GUEST_USER, 0x40_1000)] {
+        let mut body = u64::to_le_bytes(ip).to_vec();
+        body.extend([PID, PID].iter().flat_map(|word| word.to_le_bytes()));
+        let words = [START + at * MILLISECOND, 1, 0, MILLISECOND, 0];
+        body.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        file.record(9, misc, &body);
+    }
+    let (imported, facts) = imported("guest.data", &file);
+    let imported = imported.expect("a sound file");
+    assert!(imported.notes[0].starts_with("2 samples are of code in virtual machines"));
+    assert!(!imported.kernel_samples);
+    let samples = samples(&facts);
+    let found: Vec<_> = samples.iter().flat_map(|sample| frames(&facts, sample)).collect();
+    let expected = [FileOffset(0xffff_ffff_8100_0010), FileOffset(0x40_1000)];
+    assert_eq!(found, expected.map(|offset| (ModuleKind::Unknown, offset)));
+    let names: Vec<&str> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Module(module) if module.kind == ModuleKind::Unknown => Some(&*module.path),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["[guest kernel]", "[guest program]"]);
+    assert!(samples.iter().all(|sample| sample.privilege == Privilege::User));
+}
+
 #[test]
 fn cycles_become_time_by_the_pace_of_their_samples() {
     let mut file = begun(vec![CYCLES]);

@@ -160,7 +160,8 @@ impl<'a> Builder<'a> {
         let name = &self.modules[module.index()].name;
         match self.module_kinds[module.index()] {
             ModuleKind::Kernel => "[kernel]".to_owned(),
-            ModuleKind::Unknown => "[unknown]".to_owned(),
+            // `[unknown]`, or what of a virtual machine it is.
+            ModuleKind::Unknown => name.clone(),
             ModuleKind::Vdso => format!("[vdso+{offset}]"),
             // One row for all of it: addresses of generated code without names help no reader.
             ModuleKind::Anonymous { .. } => "[generated code]".to_owned(),

@@ -116,7 +116,7 @@ impl Held {
         let Sample { at, ip, weight, .. } = *sample;
         let user = sample.registers.as_ref().map(|registers| CopiedStack { registers, bytes });
         let seen = Ticked { weight, cpu_time: None, general: sample.general.as_ref() };
-        Some((at, seen, Position { kernel: &sample.kernel, ip, user, chain: &[] }))
+        Some((at, seen, Position { kernel: &sample.kernel, ip, user, chain: &[], guest: None }))
     }
 
     /// Removes it.

@@ -569,7 +569,8 @@ impl PerfSampler {
                 for back in self.branches.take(at.pid, sample.branches()) {
                     let mut frame = |address: u64| {
                         let (ip, chain) = (RemoteAddr(address), [address]);
-                        let position = Position { kernel: &[], ip, user: None, chain: &chain };
+                        let position =
+                            Position { kernel: &[], ip, user: None, chain: &chain, guest: None };
                         recorder.stack_of(at, position)
                     };
                     let frames = (frame(back.from)?, frame(back.to)?);
@@ -610,7 +611,7 @@ fn position<'a>(sample: &'a SampleRecord<'_>, chain: &'a mut Vec<u64>) -> Positi
     chain.extend(sample.kernel_chain());
     let registers = sample.registers.as_ref();
     let user = registers.map(|registers| CopiedStack { registers, bytes: sample.stack });
-    Position { kernel: chain, ip: sample.ip, user, chain: &[] }
+    Position { kernel: chain, ip: sample.ip, user, chain: &[], guest: None }
 }
 
 /// The number of events that a record at an adapted rate represents. The kernel adapts the period of each inherited

@@ -135,6 +135,11 @@ impl Recorder<'_> {
         at: Moment,
         position: Position<'_>,
     ) -> Result<Option<StackId>, SinkError> {
+        if let Some(guest) = position.guest {
+            let module = self.modules.guest(guest.name(), self.sink)?;
+            let frame = CodeAddress::new(module, FileOffset(position.ip.0));
+            return self.stacks.intern(at.tid, &[frame], true, self.sink);
+        }
         self.note_stack_pointer(at, position.user);
         self.frames.clear();
         let mut position = position;

@@ -22,7 +22,7 @@ use base::{Bytes, CpuId, FileOffset, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use collect::accesses::{SampleParts, access};
 use collect::address_space::{CopiedStack, REGISTER_NUMBERS, Registers};
 use collect::branches::Branches;
-use collect::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
+use collect::recorder::{Guest, Moment, NewMapping, Position, Recorder, Ticked};
 use facts::{EventCount, Fact, FaultKind, LostSource, Region, RegionKind, Sink, SinkError};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord, RawUserRecord, UserRecord};
@@ -152,6 +152,13 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
             .notes
             .push(format!("the file ends within its records: {why}; what comes before is here"));
     }
+    if taken.in_guests > 0 {
+        imported.notes.push(format!(
+            "{} samples are of code in virtual machines: they count for the threads that ran these, and show as [guest kernel] or \
+             [guest program], because the file does not tell what their addresses are",
+            taken.in_guests
+        ));
+    }
     if taken.foreign_stacks > 0 {
         imported.notes.push(format!(
             "{} samples have copied stacks of another architecture, which are not unwound here: they show the innermost \
@@ -254,6 +261,8 @@ struct ImportCounts {
     /// Records that contradict themselves.
     broken: u64,
     foreign_stacks: u64,
+    /// Samples of code in virtual machines.
+    in_guests: u64,
 }
 
 /// Records into the recorder.
@@ -413,11 +422,18 @@ impl Converter<'_, '_> {
         let at = Moment { time, pid, tid, cpu };
         // A thread that was there before: its name came without an event, or never.
         self.recorder.thread_started(time, pid, tid, "")?;
-        if has_branches {
-            self.loops(at, (index, raw), body)?;
-        }
         let ip = RemoteAddr(sample.ip.unwrap_or(0));
         let mode = CpuMode::from_misc(raw.misc);
+        let guest = match mode {
+            CpuMode::GuestKernel => Some(Guest::Kernel),
+            CpuMode::GuestUser => Some(Guest::Program),
+            _ => None,
+        };
+        self.taken.in_guests += u64::from(guest.is_some());
+        // Their addresses are of the guest, too.
+        if has_branches && guest.is_none() {
+            self.loops(at, (index, raw), body)?;
+        }
         let (mut kernel, mut chain) = chains(mode, body);
         let in_kernel = matches!(mode, CpuMode::Kernel | CpuMode::Hypervisor);
         if in_kernel && kernel.is_empty() {
@@ -427,9 +443,9 @@ impl Converter<'_, '_> {
             chain.push(ip.0);
         }
         self.taken.kernel |= in_kernel;
-        let stack = self.copied(raw, body);
+        let stack = if guest.is_none() { self.copied(raw, body) } else { None };
         let user = stack.as_ref().map(|registers| CopiedStack { registers, bytes: body.stack });
-        let position = Position { kernel: &kernel, ip, user, chain: &chain };
+        let position = Position { kernel: &kernel, ip, user, chain: &chain, guest };
         self.recorder.happened(at, &counted, position)?;
         let stretches = self.counts.due(time);
         self.push_counts(stretches)?;
@@ -444,13 +460,14 @@ impl Converter<'_, '_> {
             }
             None => {}
         }
-        let Some(access) = access else { return Ok(()) };
+        let Some(mut access) = access else { return Ok(()) };
+        access.address = access.address.filter(|_| guest.is_none());
         // The hardware names the instruction; the chain begins where the interrupt came.
         let first = if in_kernel { kernel.first_mut() } else { chain.first_mut() };
         if let Some(first) = first.filter(|_| ip.0 != 0) {
             *first = ip.0;
         }
-        let position = Position { kernel: &kernel, ip, user, chain: &chain };
+        let position = Position { kernel: &kernel, ip, user, chain: &chain, guest };
         let weight = self.events.accessed(index, sample);
         self.recorder.accessed(access.sample(at, number(index), weight), position)
     }
@@ -487,7 +504,7 @@ impl Converter<'_, '_> {
             self.taken.kernel |= in_kernel;
             let (kernel, chain): (&[u64], &[u64]) =
                 if in_kernel { (&[ip], &[]) } else { (&[], &[ip]) };
-            let position = Position { kernel, ip: RemoteAddr(ip), user: None, chain };
+            let position = Position { kernel, ip: RemoteAddr(ip), user: None, chain, guest: None };
             let weight = self.events.accessed(index, &Head::default()).saturating_mul(each);
             self.recorder.accessed(access.sample(at, number(index), weight), position)?;
         }
@@ -510,7 +527,7 @@ impl Converter<'_, '_> {
         for back in self.branches.take(at.pid, body.branches.triples()) {
             let mut frame = |address: u64| {
                 let (ip, chain) = (RemoteAddr(address), [address]);
-                let position = Position { kernel: &[], ip, user: None, chain: &chain };
+                let position = Position { kernel: &[], ip, user: None, chain: &chain, guest: None };
                 self.recorder.stack_of(at, position)
             };
             let frames = (frame(back.from)?, frame(back.to)?);
