@@ -52,7 +52,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
     let traced = match (&sampling, facts::host::no_bursts_on(std::env::consts::ARCH)) {
         (_, Some(why)) => Ability::Unavailable {
             reason: why.to_owned(),
-            remedy: "an x86-64 machine; where the cores have SPE, `perf mem record` and `fathom import` show sampled accesses"
+            remedy: "an x86-64 machine; where the cores have SPE, which a virtual machine rarely has, accesses are sampled instead"
                 .to_owned(),
         },
         (Ability::Unavailable { remedy, .. }, None) => Ability::Unavailable {

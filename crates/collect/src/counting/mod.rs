@@ -62,6 +62,8 @@ pub enum Carried {
     },
     /// The same of AMD's IBS, which samples operations and cannot leave anything out.
     IbsAccess,
+    /// The same of Arm's SPE, as a trace next to the records.
+    SpeAccess,
 }
 
 /// How often an event takes a sample.
@@ -77,7 +79,7 @@ impl Choice {
     /// Whether its samples are memory accesses.
     #[must_use]
     pub fn has_access(&self) -> bool {
-        matches!(self.carries, Carried::Access { .. } | Carried::IbsAccess)
+        matches!(self.carries, Carried::Access { .. } | Carried::IbsAccess | Carried::SpeAccess)
     }
 
     /// Whether it is an event of the kernel itself, whose samples at an adapted rate carry the next period.

@@ -23,7 +23,7 @@ impl Clock {
     /// Starts the clock.
     pub fn start() -> Clock {
         let is_clock = std::fs::read_to_string(CLOCK_SOURCE).is_ok_and(|name| name.trim() == "tsc");
-        let began = if is_clock { both() } else { None };
+        let began = if is_clock { both(read_tsc) } else { None };
         Clock { began, nanos_per_tick: 0.3 }
     }
 
@@ -40,7 +40,7 @@ impl Clock {
 
     /// Measures the scale again.
     pub fn adjust(&mut self) {
-        let Some(((ticks, time), now)) = self.began.zip(both()) else { return };
+        let Some(((ticks, time), now)) = self.began.zip(both(read_tsc)) else { return };
         let (ticks, time) = (now.0.saturating_sub(ticks), now.1 - time);
         // In a shorter time the cost of reading both clocks would matter.
         if time.0 > 100_000 && ticks > 0 {
@@ -70,11 +70,11 @@ impl Clock {
 
 /// Counter and clock at one moment: of three readings the one that took least time, because we may be interrupted in
 /// between.
-fn both() -> Option<(u64, Nanos)> {
+pub(crate) fn both(counter: impl Fn() -> Option<u64>) -> Option<(u64, Nanos)> {
     let read = |_| {
-        let before = read_tsc()?;
+        let before = counter()?;
         let time = sys::process::monotonic();
-        let passed = read_tsc()?.saturating_sub(before);
+        let passed = counter()?.saturating_sub(before);
         Some((passed, before + passed / 2, time))
     };
     (0..3).filter_map(read).min().map(|(_, ticks, time)| (ticks, time))

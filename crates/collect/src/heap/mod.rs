@@ -19,6 +19,8 @@ mod rings;
 mod rules;
 mod totals;
 
+pub(crate) use self::clock::both;
+
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;

@@ -10,7 +10,7 @@ use base::Nanos;
 use facts::{CountedEvent, Fact, NoteSubject, SinkError};
 use sys::perf::Event;
 
-use crate::counting::{self, Carried, Choice, Totals};
+use crate::counting::{self, Carried, Choice, SampleRate, Totals};
 use crate::recorder::Recorder;
 
 /// What is sampled, in the order of its numbers.
@@ -72,6 +72,20 @@ impl CountedEvents {
         self.choices.get(event as usize).is_some_and(|one| one.carries == Carried::IbsAccess)
     }
 
+    /// The names of those that write a trace.
+    pub(super) fn traced(&self) -> String {
+        let traced = self.choices.iter().filter(|one| one.carries == Carried::SpeAccess);
+        traced.map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// How many occurrences a sample at a fixed period stands for.
+    pub(super) fn period(&self, event: u32) -> u64 {
+        match self.choices.get(event as usize).and_then(|one| one.sampled) {
+            Some(SampleRate::Period(period)) => period,
+            _ => 1,
+        }
+    }
+
     /// Names the events, before any sample of them.
     pub(super) fn announce(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         (0_u32..).zip(&self.choices).try_for_each(|(id, choice)| {
@@ -100,7 +114,12 @@ impl CountedEvents {
             }
         }
         totals.iter_mut().zip(&self.cpus).for_each(|(sum, cpus)| sum.in_turn(*cpus));
-        for ((event, sum), before) in (0_u32..).zip(totals).zip(&mut self.before) {
+        let all = (0_u32..).zip(totals).zip(&mut self.before);
+        // What writes a trace has no count: a read gives 0.
+        let of = |event: u32| self.choices.get(event as usize).map(|one| one.carries);
+        for ((event, sum), before) in
+            all.filter(|((event, _), _)| of(*event) != Some(Carried::SpeAccess))
+        {
             if let Some(count) = before.advance(sum, now, event) {
                 recorder.push(Fact::EventCount(count))?;
             }

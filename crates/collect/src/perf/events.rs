@@ -10,6 +10,7 @@
 //!                                            and major-faults announces every switch; where switches are recorded)
 //!                        sched:sched_waking (samples of threads that wake another; likewise)  -> the same ring
 //!                        counted events     (samples of the code, where they are wanted)      -> the same ring
+//!                        Arm SPE            (sampled accesses as a trace, likewise)           -> a ring of its own
 //!   per thread, any CPU: task-clock, context-switches, cpu-migrations                        counting only
 //! ```
 //! What not: reading the rings (`mod`). Inherited events with a ring exist per CPU only: the kernel refuses to map
@@ -37,6 +38,7 @@ use self::ring::map_ring;
 use super::clocks::{Clock, slower, slower_cpus};
 use super::counted::CountedEvents;
 use super::record::Formats;
+use super::traces::Traces;
 use super::wakeups::WakingTracepoint;
 use crate::counting::{Carried, Choice};
 
@@ -128,6 +130,8 @@ pub struct Opened {
     pub(super) counted: Vec<(u32, Event)>,
     /// On how many CPUs each of them is open for a thread, by number.
     counted_on: BTreeMap<u32, BTreeSet<CpuId>>,
+    /// The rings of those that write a trace.
+    pub(super) traces: Traces,
     /// Events that lead groups of these: kept open.
     leaders: Vec<Event>,
     /// The rings, one per CPU.
@@ -214,6 +218,7 @@ impl Opened {
             counters: Vec::new(),
             counted: Vec::new(),
             counted_on: BTreeMap::new(),
+            traces: Traces::default(),
             leaders: Vec::new(),
             rings: Vec::new(),
             streams: HashMap::new(),
@@ -476,11 +481,15 @@ impl Opened {
             if choice.only_in_kernel && !self.sees_kernel {
                 continue;
             }
-            // IBS takes no exclusions (arch/x86/events/amd/ibs.c, `perf_ibs_init`).
-            let flags = match choice.carries {
-                Carried::IbsAccess => &flags[..flags.len() - exclusions(flags)],
-                _ => flags,
+            // IBS takes no exclusions (arch/x86/events/amd/ibs.c, `perf_ibs_init`), SPE all but that of the idle thread.
+            let flags: Vec<Flag> = match choice.carries {
+                Carried::IbsAccess => flags[..flags.len() - exclusions(flags)].to_vec(),
+                Carried::SpeAccess => {
+                    flags.iter().copied().filter(|flag| *flag != Flag::ExcludeIdle).collect()
+                }
+                _ => flags.to_vec(),
             };
+            let flags = flags.as_slice();
             let mut carries = choice.carries;
             let mut opened = self.open_one(choice, settings, flags, target);
             // Not every PMU that says it keeps branches gives them to everybody.
@@ -495,9 +504,20 @@ impl Opened {
                 // The time is sampled all the same.
                 Err(_) => continue,
             };
-            self.deliver(&event, owner, Stream::Counted(number))?;
+            match (carries, target.cpu) {
+                (Carried::SpeAccess, Some(cpu)) => {
+                    let joined = match self.traces.owner(number, cpu) {
+                        Some(owner) => event.send_records_to(&self.counted[owner].1),
+                        None => self.traces.add((number, cpu, self.counted.len()), &event),
+                    };
+                    if joined.is_err() {
+                        continue;
+                    }
+                }
+                _ => self.deliver(&event, owner, Stream::Counted(number))?,
+            }
             let of = match carries {
-                Carried::Nothing => None,
+                Carried::Nothing | Carried::SpeAccess => None,
                 Carried::Branches => Some(&mut self.formats.with_branches),
                 Carried::Access { .. } | Carried::IbsAccess => Some(&mut self.formats.with_access),
             };
@@ -538,6 +558,7 @@ impl Opened {
         let (events, numbers) = CountedEvents::new(&settings.counted, opened, self.sees_kernel);
         let new = |old: u32| numbers.get(old as usize).copied().flatten().unwrap_or(old);
         self.counted.iter_mut().for_each(|(number, _)| *number = new(*number));
+        self.traces.number(new);
         for stream in self.streams.values_mut() {
             if let Stream::Counted(number) = stream {
                 *number = new(*number);
@@ -559,6 +580,14 @@ impl Opened {
     /// The events that own a ring.
     pub(super) fn ring_owners(&self) -> impl Iterator<Item = &Event> {
         self.owners.iter().map(|owner| &self.clocks[*owner])
+    }
+
+    /// Switches on what a full trace switched off.
+    pub(super) fn go_on(&self, numbers: &[u32]) {
+        for (_, event) in self.counted.iter().filter(|(number, _)| numbers.contains(number)) {
+            // The thread may have ended.
+            let _ = event.set(Counting::On);
+        }
     }
 
     /// Stops counting and sampling. Errors are ignored: the process may have ended.

@@ -12,6 +12,7 @@ mod record;
 #[cfg(test)]
 mod simulated_tests;
 mod switches;
+mod traces;
 mod wakeups;
 
 use std::cmp::Reverse;
@@ -31,6 +32,7 @@ use record::{Formats, Record, SampleRecord};
 use switches::SwitchTracker;
 pub use switches::WaitSite;
 use sys::perf::{Ring, USER_INSTRUCTION_POINTER};
+use traces::Traces;
 pub use wakeups::WakingTracepoint;
 
 use crate::accesses::{SampleParts, Weight, access};
@@ -67,6 +69,8 @@ pub struct PerfSampler {
     may_wait: usize,
     /// Counted events that take samples.
     counted: CountedEvents,
+    /// Those that write a trace.
+    traces: Traces,
     /// The loops in the branches before their samples.
     branches: Branches,
     /// How often the kernel stopped events that took too many samples.
@@ -127,6 +131,7 @@ impl PerfSampler {
         let rings = std::mem::take(&mut events.rings);
         let streams = std::mem::take(&mut events.streams);
         let formats = std::mem::take(&mut events.formats);
+        let traces = std::mem::take(&mut events.traces);
         let waking = events.waking;
         let clocks = events.has_slow_clock().then(|| {
             let timer = sys::process::timer_cost();
@@ -150,6 +155,7 @@ impl PerfSampler {
             held: Held::default(),
             may_wait: 0,
             counted,
+            traces,
             branches: Branches::default(),
             throttled: 0,
             kernel_chain: Vec::new(),
@@ -162,6 +168,7 @@ impl PerfSampler {
     pub fn begin(&mut self, start: Nanos) {
         self.start = start;
         self.last_look = start;
+        self.traces.compare_clocks();
     }
 
     /// Whether time inside the kernel is sampled too.
@@ -184,7 +191,8 @@ impl PerfSampler {
 
     /// Descriptors that become readable when records wait.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.events.ring_owners().map(AsFd::as_fd)
+        let traces = self.traces.owners().filter_map(|owner| self.events.counted.get(owner));
+        self.events.ring_owners().chain(traces.map(|(_, event)| event)).map(AsFd::as_fd)
     }
 
     /// Reads the rings, and passes on the records that are old enough to be in order.
@@ -318,7 +326,8 @@ impl PerfSampler {
         if let Some(tracker) = self.switches.take() {
             tracker.finish(end, recorder)?;
         }
-        recorder.lost(end, LostSource::Events, self.malformed)?;
+        notes.extend(self.traces.notes(&self.counted.traced()));
+        recorder.lost(end, LostSource::Events, self.malformed + self.traces.lost())?;
         // A ring reports a loss with its next record; after the last one no record follows.
         let (clock, faults) = self.events.lost();
         recorder.lost(end, LostSource::Samples, clock.saturating_sub(self.announced_lost.0))?;
@@ -341,9 +350,23 @@ impl PerfSampler {
     /// can be put in order: an interrupt never takes that long to write its record.
     fn pass_on(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let mut rings = std::mem::take(&mut self.rings);
+        let stopped = self.traces.read(self.start, &mut self.malformed);
+        if self.paused.is_none() {
+            self.events.go_on(&stopped);
+        }
         let result = self.merge(&mut rings, until, recorder);
         self.rings = rings;
-        result
+        result?;
+        self.traced_until(until, recorder)
+    }
+
+    /// Accesses of traces up to a time.
+    fn traced_until(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
+        if self.traces.is_empty() {
+            return Ok(());
+        }
+        let weight = |event| self.counted.period(event);
+        self.traces.pass_on(until - self.start, weight, self.left_out, recorder)
     }
 
     fn merge(
@@ -375,6 +398,7 @@ impl PerfSampler {
                 );
                 if changes {
                     self.work_off(0, Nanos(0), recorder)?;
+                    self.traced_until(time, recorder)?;
                 }
                 self.translate(time - self.start, record, recorder)?;
             }
@@ -464,7 +488,8 @@ impl PerfSampler {
                 self.throttled += 1;
                 Ok(())
             }
-            Record::Other => Ok(()),
+            // Of traces, which have rings of their own.
+            Record::Runs { .. } | Record::Trace { .. } | Record::Other => Ok(()),
         }
     }
 

@@ -31,7 +31,10 @@ mod kind {
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
     pub const MMAP2: u32 = 10;
+    pub const AUX: u32 = 11;
+    pub const ITRACE_START: u32 = 12;
     pub const SWITCH: u32 = 14;
+    pub const SWITCH_CPU_WIDE: u32 = 15;
 }
 
 const MISC_COMM_EXEC: u16 = 1 << 13;
@@ -161,6 +164,19 @@ pub enum Record<'a> {
         tid: Tid,
         to: Switch,
     },
+    /// A thread that runs on the CPU from now on: it came there, while all threads are observed, or the trace begins with it.
+    Runs {
+        pid: Pid,
+        tid: Tid,
+    },
+    /// A part of a trace is there, and who ran at its end.
+    Trace {
+        pid: Pid,
+        tid: Tid,
+        offset: u64,
+        bytes: u64,
+        flags: u64,
+    },
     /// The kernel stops an event for the rest of a timer tick.
     Throttle,
     /// A kind that we did not request.
@@ -206,6 +222,18 @@ pub fn parse<'a>(bytes: &'a [u8], formats: &Formats) -> Option<(Nanos, Record<'a
                 name: until_nul(body.get(64..)?),
             }
         }
+        kind::AUX => Record::Trace {
+            pid: Pid(u32_at(bytes, 8 + trailer)? as i32),
+            tid: Tid(u32_at(bytes, 12 + trailer)? as i32),
+            offset: u64_at(body, 0)?,
+            bytes: u64_at(body, 8)?,
+            flags: u64_at(body, 16)?,
+        },
+        kind::ITRACE_START => Record::Runs { pid: pid(0)?, tid: tid(4)? },
+        kind::SWITCH_CPU_WIDE if misc & MISC_SWITCH_OUT == 0 => Record::Runs {
+            pid: Pid(u32_at(bytes, 8 + trailer)? as i32),
+            tid: Tid(u32_at(bytes, 12 + trailer)? as i32),
+        },
         kind::SWITCH => {
             let to = match misc {
                 misc if misc & MISC_SWITCH_OUT == 0 => Switch::In,

@@ -134,6 +134,20 @@ fn recorded(
     counted: Vec<Choice>,
     write: impl FnOnce(u64),
 ) -> (Vec<Fact>, Vec<String>) {
+    let mut write = Some(write);
+    recorded_in_turns(kernel, cpus, counted, 1, |start, _| {
+        write.take().expect("one turn")(start);
+    })
+}
+
+/// The same with several readings.
+fn recorded_in_turns(
+    kernel: FakeOpen,
+    cpus: &[u32],
+    counted: Vec<Choice>,
+    turns: u32,
+    mut write: impl FnMut(u64, u32),
+) -> (Vec<Fact>, Vec<String>) {
     EVENTS.take();
     sys::perf::fake_open(Some(kernel));
     let settings = Settings {
@@ -154,8 +168,10 @@ fn recorded(
     let start = sys::process::monotonic();
     sampler.begin(start);
     sampler.announce_counted(&mut recorder).expect("a sink that takes all");
-    write(start.0);
-    sampler.look(&mut recorder).expect("a sink that takes all");
+    for turn in 0..turns {
+        write(start.0, turn);
+        sampler.look(&mut recorder).expect("a sink that takes all");
+    }
     let end = sys::process::monotonic() - start;
     sampler.finish(end, &mut notes, &mut recorder).expect("a sink that takes all");
     drop(recorder);
@@ -392,3 +408,6 @@ fn loads_with_latency_are_accesses() {
     let (facts, notes) = recorded(kernel, &[0], vec![loads(None)], |_| {});
     assert!(names(&facts).is_empty() && notes[0].contains("not sampled: loads"), "{notes:?}");
 }
+
+#[path = "traces_tests.rs"]
+mod traces;

@@ -14,6 +14,9 @@ use crate::knobs::choice;
 /// Samples of an event a second, while it has a counter. Some ten events on four counters then take 800 samples a second on a CPU, of 2
 /// to 3 µs each without a copied stack: 0.2 %, by arithmetic.
 const SAMPLES: u64 = 199;
+/// Arm SPE takes a sample of every so many operations: some 2,000 loads and stores a second of a fast core, of 2 to 3 µs of our time
+/// each: 0.6 %, by arithmetic.
+const OPERATIONS: u64 = 1 << 20;
 /// Loads that take less are no samples, as in `perf mem`: most hit L1.
 const LEAST_LATENCY: u32 = 30;
 const NO_PMU: &str = "this machine has no PMU for its cores, so its events could not be counted; only time and \
@@ -22,14 +25,16 @@ const NO_PMU: &str = "this machine has no PMU for its cores, so its events could
 /// Cycles and instructions, then the groups of the tree. What this machine cannot count is noted.
 pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
     let note = |text: String| NoteSubject::TopDown.note(text);
+    let pmus = calibrate::counters().pmus;
     let wanted = match analysis::uarch::groups(host) {
         Ok(wanted) => wanted,
         Err(why) => {
-            notes.push(note(format!("{why}; only time and stacks were recorded")));
-            return Vec::new();
+            let accesses = accesses(&pmus, notes);
+            let besides = if accesses.is_empty() { "" } else { ", and sampled accesses," };
+            notes.push(note(format!("{why}; only time and stacks{besides} were recorded")));
+            return Some(accesses).filter(|group| !group.is_empty()).into_iter().collect();
         }
     };
-    let pmus = calibrate::counters().pmus;
     let has = |event: &EventToCount| pmu_of(event, &pmus).is_some();
     if !wanted.iter().flatten().any(has) {
         notes.push(note(NO_PMU.to_owned()));
@@ -124,7 +129,7 @@ fn of_code(
         .collect()
 }
 
-/// Loads with their latency and stores (PEBS), or operations (IBS): accesses with address and source, as the kernel names them.
+/// Loads with their latency and stores (PEBS, SPE), or operations (IBS): accesses with address and source, as the kernel names them.
 fn accesses(pmus: &[Pmu], notes: &mut Vec<String>) -> Vec<Choice> {
     let mut found = Vec::new();
     for pmu in pmus.iter().filter(|pmu| pmu.kind == PmuKind::Core && pmu.has_field("ldlat")) {
@@ -164,7 +169,19 @@ fn accesses(pmus: &[Pmu], notes: &mut Vec<String>) -> Vec<Choice> {
         )));
     }
     let sampled = Some(SampleRate::Hertz(SAMPLES));
-    found.into_iter().map(|choice| Choice { sampled, ..choice }).collect()
+    found.iter_mut().for_each(|choice| choice.sampled = sampled);
+    // Cores of different kinds have one each.
+    for spe in pmus.iter().filter(|pmu| pmu.kind == PmuKind::Spe) {
+        let terms = "ts_enable=1,jitter=1,load_filter=1,store_filter=1";
+        let operations = choice("", &format!("{}/{terms}/", spe.name), pmus);
+        found.extend(operations.map(|one| Choice {
+            name: format!("{}/load_filter=1,store_filter=1/", spe.name),
+            carries: Carried::SpeAccess,
+            sampled: Some(SampleRate::Period(OPERATIONS)),
+            ..one
+        }));
+    }
+    found
 }
 
 #[cfg(test)]
@@ -226,6 +243,19 @@ mod tests {
         let ibs = pmu("ibs_op", 11, PmuKind::Ibs, vec![field("cnt_ctl", 0, 19, 19)], Vec::new());
         let expected = [("ibs_op/cnt_ctl=1/".to_owned(), [1 << 19, 0, 0], Carried::IbsAccess)];
         assert_eq!(shown(&[ibs]), expected);
+        let fields = vec![
+            field("ts_enable", 0, 0, 0),
+            field("jitter", 0, 16, 16),
+            field("load_filter", 0, 33, 33),
+            field("store_filter", 0, 34, 34),
+        ];
+        let spe = pmu("arm_spe_0", 9, PmuKind::Spe, fields, Vec::new());
+        let expected = [(
+            "arm_spe_0/load_filter=1,store_filter=1/".to_owned(),
+            [3 << 33 | 1 << 16 | 1, 0, 0],
+            Carried::SpeAccess,
+        )];
+        assert_eq!(shown(&[spe]), expected);
         assert_eq!(shown(&[]), []);
         let host = Host {
             vendor: "GenuineIntel".to_owned(),

@@ -4,6 +4,7 @@
 
 use sys::perf::{Attr, Flag, SoftwareEvent};
 
+use super::super::traces::WAKES_AT;
 use super::Settings;
 use super::ring::ring_bytes;
 use crate::counting::{Carried, Choice, SampleRate};
@@ -33,10 +34,16 @@ pub(super) fn announcing(attr: Attr, settings: &Settings) -> Attr {
 
 /// Without a copied stack: such samples come often, and tell of the innermost function.
 pub(super) fn counted_attr(choice: &Choice, settings: &Settings) -> Attr {
+    if choice.carries == Carried::SpeAccess {
+        // SPE takes no rate (drivers/perf/arm_spe_pmu.c, `arm_spe_pmu_event_init`).
+        let attr = Attr::traced(choice.pmu, choice.config, WAKES_AT);
+        let Some(SampleRate::Period(period)) = choice.sampled else { return attr };
+        return attr.period(period);
+    }
     let settings = Settings { stack_bytes: 0, ..settings.clone() };
     let attr = sampling(SoftwareEvent::Dummy, &settings).of_event(choice.pmu, choice.config);
     let attr = match choice.carries {
-        Carried::Nothing => attr,
+        Carried::Nothing | Carried::SpeAccess => attr,
         Carried::Branches => attr.branches(),
         Carried::Access { .. } => attr.accesses(true),
         Carried::IbsAccess => attr.accesses(false),
