@@ -28,6 +28,7 @@ mod marked;
 mod modules;
 #[cfg_attr(not(target_arch = "x86_64"), path = "absent/no_miss.rs")]
 pub mod no_miss;
+mod online_cpus;
 pub mod perf;
 mod polled_threads;
 pub mod preload;
@@ -39,8 +40,8 @@ pub mod recorder;
 mod regions;
 pub mod session;
 mod source;
-mod stacks;
 pub mod spe;
+mod stacks;
 pub mod symbolise;
 mod tracefs;
 pub mod wait_objects;

@@ -38,6 +38,7 @@ pub use wakeups::WakingTracepoint;
 use crate::accesses::{SampleParts, Weight, access};
 use crate::address_space::CopiedStack;
 use crate::branches::Branches;
+use crate::online_cpus::OnlineCpus;
 use crate::recorder::{Moment, NewMapping, Position, Recorder, Ticked};
 
 /// Most processes whose threads are asked how often they switch.
@@ -73,6 +74,8 @@ pub struct PerfSampler {
     traces: Traces,
     /// The loops in the branches before their samples.
     branches: Branches,
+    /// The CPUs at the beginning.
+    online: OnlineCpus,
     /// How often the kernel stopped events that took too many samples.
     throttled: u64,
     /// Kept between samples, to save an allocation each.
@@ -157,6 +160,7 @@ impl PerfSampler {
             counted,
             traces,
             branches: Branches::default(),
+            online: OnlineCpus::now(),
             throttled: 0,
             kernel_chain: Vec::new(),
             paused: None,
@@ -326,6 +330,7 @@ impl PerfSampler {
         if let Some(tracker) = self.switches.take() {
             tracker.finish(end, recorder)?;
         }
+        notes.extend(self.online.change(&OnlineCpus::now()));
         notes.extend(self.traces.notes(&self.counted.traced()));
         recorder.lost(end, LostSource::Events, self.malformed + self.traces.lost())?;
         // A ring reports a loss with its next record; after the last one no record follows.
