@@ -25,6 +25,14 @@ const GIGA: f64 = 1e9;
 /// Readings in a row whose mean can be the observed maximum.
 const STEADY: usize = 3;
 
+/// AMD's links have 16 lanes. The fastest that each processor's firmware offers, GT/s, by `family/model`: Rome and Milan (ROCm
+/// documentation, "MI100 microarchitecture": up to 18 GT/s between the processors), Genoa and Bergamo (Lenovo Press LP1852, "Configuring
+/// AMD xGMI Links": up to 32).
+const FASTEST_XGMI: [(&str, f64); 5] =
+    [("23/49", 18.0), ("25/0", 18.0), ("25/1", 18.0), ("25/17", 32.0), ("25/160", 32.0)];
+const XGMI_LANES: f64 = 16.0;
+const UP_TO: &str = "up to this with all lanes at full speed: no counter tells the lanes and the speed that the firmware set";
+
 /// Between two readings of a socket, in a direction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Reading {
@@ -188,12 +196,17 @@ impl<'a> MachineTraffic<'a> {
             };
         }
         let (read, write) = (rate(&[RECEIVED]), rate(&[SENT]));
-        let limit = match self.of(name, socket, &[LIMIT]).next() {
-            Some(_) => rate(&[LIMIT]),
-            None => unknown("nothing public tells the clock of this kind of link"),
-        };
         let busier = if read.value > write.value { &read } else { &write };
         let observed_max = most(&[RECEIVED]).into_iter().chain(most(&[SENT])).reduce(f64::max);
+        let limit = match (self.of(name, socket, &[LIMIT]).next(), self.fastest(name)) {
+            (Some(_), _) => rate(&[LIMIT]),
+            // What it was observed to carry it can carry.
+            (None, Some(most)) => {
+                let ends = (observed_max.unwrap_or(0.0).min(most), most);
+                Metric::with_interval(Evidence::Modelled, most, "GB/s", ends, 1).noted(UP_TO)
+            }
+            (None, None) => unknown("nothing public tells the clock of this kind of link"),
+        };
         DomainTraffic {
             total: match read.value.and(write.value) {
                 Some(_) => rate(&[RECEIVED, SENT]),
@@ -211,6 +224,15 @@ impl<'a> MachineTraffic<'a> {
             link,
             socket,
         }
+    }
+
+    /// GB/s that a link without a counter of its clock carries at most in one direction.
+    fn fastest(&self, link: Option<&str>) -> Option<f64> {
+        link.filter(|link| link.starts_with("xGMI"))?;
+        let cpu = &self.recording.run.host.family_model_stepping;
+        let is_of = |model: &str| cpu.strip_prefix(model).is_some_and(|rest| rest.starts_with('/'));
+        let (_, speed) = FASTEST_XGMI.iter().find(|(model, _)| is_of(model))?;
+        Some(XGMI_LANES * speed / 8.0)
     }
 
     /// Largest GB/s over [`STEADY`] readings in a row.
@@ -271,11 +293,16 @@ fn share(rate: &Metric, limit: &Metric) -> Metric {
     let percent = |rate: Option<f64>, limit: Option<f64>| {
         Some(rate? / limit.filter(|one| *one > 0.0)? * 100.0)
     };
+    // Of a limit that nothing counted the share is the model's, too.
+    let modelled = limit.evidence == Some(Evidence::Modelled);
     Metric {
         unit: "percent".to_owned(),
         value: Some(value / most * 100.0),
         low: percent(rate.low, limit.high),
-        high: percent(rate.high, limit.low),
+        high: percent(rate.high, limit.low)
+            .map(|high| if modelled { high.min(100.0) } else { high }),
+        evidence: if modelled { limit.evidence } else { rate.evidence },
+        note: rate.note.clone().or_else(|| limit.note.clone().filter(|_| modelled)),
         ..rate.clone()
     }
 }
@@ -395,6 +422,28 @@ mod tests {
         assert_eq!(why, Some("nothing public tells the clock of this kind of link"));
         let [read, _, sent] = traffic.rates(Nanos(300_000_000), Nanos(400_000_000));
         assert_eq!((rounded(&read), rounded(&sent)), (None, Some(4.1)));
+    }
+
+    /// Genoa sends 10 GB/s at most: the limit lies between that and 16 lanes at 32 GT/s.
+    #[test]
+    fn a_link_without_a_clock_has_a_limit_that_is_not_exact() {
+        let megabytes = [500, 500, 500, 1000, 1000].map(|one: u64| one * 15_625);
+        let mut recording = recording(&[(0, SENT, Some("xGMI 2"), megabytes)]);
+        recording.run.host.family_model_stepping = "25/17/1".to_owned();
+        let traffic = MachineTraffic::new(&recording).expect("it was counted");
+        let link = traffic.domains().remove(0);
+        let ends = |one: &Metric| {
+            [one.value, one.low, one.high].map(|end| end.map(|end| (end * 10.0).round() / 10.0))
+        };
+        assert_eq!(ends(&link.limit), [64.0, 8.3, 64.0].map(Some));
+        assert_eq!(link.limit.evidence, Some(Evidence::Modelled));
+        // 7 GB/s of 64, or of what it was observed to carry.
+        assert_eq!(ends(&link.limit_percent), [10.9, 10.9, 84.0].map(Some));
+        assert_eq!(link.limit_percent.note.as_deref(), Some(UP_TO));
+        // Model 1 is not model 17.
+        recording.run.host.family_model_stepping = "26/2/1".to_owned();
+        let traffic = MachineTraffic::new(&recording).expect("it was counted");
+        assert!(traffic.domains().remove(0).limit.value.is_none());
     }
 
     /// Others count there, too: half of the time is scaled to all of it, and no longer exact.
