@@ -15,6 +15,20 @@ const NEVER_ZERO: [&str; 2] = ["cycles", "instructions"];
 /// A shorter run may really have none: 10 ms are some ten million cycles.
 const LONG_ENOUGH_NS: f64 = 10e6;
 
+/// What the kernel itself counts, also where no PMU does.
+const OF_KERNEL: [&str; 8] = [
+    "page-faults",
+    "minor-faults",
+    "major-faults",
+    "faults",
+    "context-switches",
+    "cpu-migrations",
+    "cpu-clock",
+    "task-clock",
+];
+const DEAD: &str =
+    "this PMU does not count: it shows 0 cycles or instructions for a program that ran";
+
 /// An event of the whole run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Counted<'a> {
@@ -36,12 +50,13 @@ pub fn counted(recording: &Recording) -> Vec<Counted<'_>> {
             of.add(sample.weight);
         }
     }
+    let dead = recording.counted_events.iter().zip(&stretches).any(is_dead);
     let events = recording.counted_events.iter().zip(stretches.iter().zip(&sampled));
     let one = |(event, (stretches, sampled)): (_, (&Stretches, &Weight))| {
         if stretches.is_empty() && !sampled.is_empty() {
             of_samples(event, sampled)
         } else {
-            whole(event, stretches)
+            whole(event, stretches, dead)
         }
     };
     events.map(one).collect()
@@ -74,7 +89,14 @@ pub(crate) fn stretches(recording: &Recording) -> Vec<Stretches> {
     stretches
 }
 
-fn whole<'a>(event: &'a CountedEvent, stretches: &[CountedStretch]) -> Counted<'a> {
+/// Whether it shows that its PMU does not count.
+fn is_dead((event, stretches): (&CountedEvent, &Stretches)) -> bool {
+    let sum = CountedStretch::sum(stretches);
+    NEVER_ZERO.contains(&event.name.as_str()) && sum.count == 0.0 && sum.running >= LONG_ENOUGH_NS
+}
+
+/// `dead`: a PMU of the recording does not count, so that a 0 says nothing.
+fn whole<'a>(event: &'a CountedEvent, stretches: &[CountedStretch], dead: bool) -> Counted<'a> {
     let unit = if event.name.ends_with("-clock") { "ns" } else { "count" };
     let CountedStretch { enabled, running, .. } = CountedStretch::sum(stretches);
     let readings = stretches.len() as u64;
@@ -90,9 +112,9 @@ fn whole<'a>(event: &'a CountedEvent, stretches: &[CountedStretch]) -> Counted<'
             "no counter was free for it: another tool, the host of a virtual machine or the NMI watchdog has them",
         ),
         Some((0.0, _))
-            if NEVER_ZERO.contains(&event.name.as_str()) && running >= LONG_ENOUGH_NS =>
+            if dead && event.socket.is_none() && !OF_KERNEL.contains(&event.name.as_str()) =>
         {
-            Metric::unavailable(unit, "this PMU does not count: it shows 0 for a program that ran")
+            Metric::unavailable(unit, DEAD)
         }
         Some((count, _)) if running == enabled => Metric::counted(count, unit),
         Some((count, Some(interval))) => {
@@ -167,5 +189,28 @@ mod tests {
         let (value, why) = none("cycles", &[]);
         assert!(value.is_none() && why.starts_with("nothing ran"), "{why}");
         assert_eq!(of("major-faults", &[(0, 20_000_000, 20_000_000)]).0.value, Some(0.0));
+    }
+
+    /// A virtual machine's PMU that takes all events: misses of 0 are none either, faults are the kernel's.
+    #[test]
+    fn other_zeros_of_a_pmu_that_does_not_count_are_none() {
+        let mut recording = Recording::default();
+        for (id, name) in (0..).zip(["cycles", "cache-misses", "page-faults"]) {
+            let name = name.to_owned();
+            recording.counted_events.push(CountedEvent { id, name, ..CountedEvent::default() });
+            recording.event_counts.push(EventCount {
+                time: Nanos(20_000_000),
+                event: id,
+                count: 0,
+                enabled: Nanos(20_000_000),
+                running: Nanos(20_000_000),
+            });
+        }
+        let values = |recording: &Recording| -> Vec<Option<f64>> {
+            counted(recording).iter().map(|one| one.count.value).collect()
+        };
+        assert_eq!(values(&recording), [None, None, Some(0.0)]);
+        recording.event_counts[0].count = 1;
+        assert_eq!(values(&recording), [Some(1.0), Some(0.0), Some(0.0)]);
     }
 }
