@@ -241,11 +241,18 @@ fn events(text: &str) -> Result<Vec<Vec<Choice>>, Failure> {
     let pmus = if groups.is_empty() { Vec::new() } else { calibrate::counters().pmus };
     let known = |name: String| {
         let (event, sampled) = sampled(&name)?;
-        let found = choice(event, event, &pmus).map(|choice| Choice { sampled, ..choice });
+        let of_maker = || {
+            let (host, _) = calibrate::host();
+            let model = &host.family_model_stepping;
+            let written = machine::event_names::written(event, &host.vendor, model)?;
+            choice(event, &written, &pmus)
+        };
+        let found = choice(event, event, &pmus).or_else(of_maker);
+        let found = found.map(|choice| Choice { sampled, ..choice });
         found.ok_or_else(|| {
             let text = format!("knob event-config: there is no event '{event}' here");
             Failure::usage(text)
-                .hint("for example: cycles, page-faults, PMU/EVENT/, cycles:sa=2000003")
+                .hint("for example: cycles, page-faults, PMU/EVENT/, cycles:sa=2000003; on Intel also names of its tables, as MEM_LOAD_RETIRED.L3_MISS")
         })
     };
     groups.into_iter().map(|group| group.into_iter().map(known).collect()).collect()

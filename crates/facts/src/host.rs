@@ -92,6 +92,25 @@ pub fn no_bursts_on(architecture: &str) -> Option<&'static str> {
     )
 }
 
+/// Whether `6-55-[0123]`, hexadecimal and with x for any digit, is the model of `6/85/3`, decimal.
+#[must_use]
+pub fn is_model(pattern: &str, cpu: &str) -> bool {
+    let mut numbers = cpu.split('/').map(|number| number.parse::<u32>().ok());
+    let mut parts = pattern.split('-');
+    let mut next = || numbers.next().flatten().map(|number| format!("{number:X}"));
+    let alike = |part: &str, number: &str| {
+        part.len() == number.len()
+            && part
+                .chars()
+                .zip(number.chars())
+                .all(|(wanted, digit)| wanted == 'x' || wanted == digit)
+    };
+    let (Some(family), Some(model)) = (parts.next(), parts.next()) else { return false };
+    let both = next().is_some_and(|number| alike(family, &number))
+        && next().is_some_and(|number| alike(model, &number));
+    both && parts.next().is_none_or(|steppings| next().is_some_and(|one| steppings.contains(&one)))
+}
+
 /// What the machine is.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Host {

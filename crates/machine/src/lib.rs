@@ -16,6 +16,7 @@
 mod arm;
 mod caches;
 pub mod cpuid;
+pub mod event_names;
 pub mod events;
 mod fingerprint;
 mod host;

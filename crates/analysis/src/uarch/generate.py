@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Makes intel.tsv from Intel's public event and metric tables: generate.py PERFMON > intel.tsv
+And the names of all events of cores: generate.py PERFMON events > crates/machine/src/intel_events.tsv
 
 PERFMON is a checkout of https://github.com/intel/perfmon (BSD-3-Clause; its notice is carried over). Only the
 levels 1 to 4 of the top-down tree are kept, with the values and events that their formulas need; of efficient cores the three levels of
@@ -9,6 +10,7 @@ E-core_TMA_Metrics.csv. What not: uncore events.
 import csv
 import json
 import re
+import string
 import sys
 from pathlib import Path
 
@@ -187,6 +189,43 @@ def tables(folder, name, metrics_file, perfmon):
     return lines
 
 
+def licence(perfmon):
+    print("# From https://github.com/intel/perfmon, under this licence:\n#")
+    for line in (perfmon / "LICENSE").read_text().strip().splitlines():
+        print(f"# {line}".rstrip())
+
+
+def event_names():
+    """Events of cores by name, those of all processors together: most are alike on several. Without those of offcore responses, 3,400
+    of 5,500: what these say is in loads and stores."""
+    perfmon = Path(sys.argv[1])
+    files = {}
+    for row in (perfmon / "mapfile.csv").read_text().splitlines()[1:]:
+        model, _, file, kind, *more = row.split(",")
+        if kind in ("core", "hybridcore") and model.startswith("GenuineIntel-"):
+            pmu = {"Atom": "cpu_atom", "Core": "cpu_core"}.get(more[-1], "cpu_core") if kind == "hybridcore" else ""
+            files.setdefault((file, pmu), []).append(model.removeprefix("GenuineIntel-"))
+    print("# Names of the events of Intel's cores. Made by crates/analysis/src/uarch/generate.py; not to be edited. Tabs between fields:")
+    print("#   processor LETTER MODELS, and the PMU of one of a hybrid's kinds of cores; then LETTERS NAME TERMS for the CPUs with these LETTERS.")
+    print("#   MODELS are FAMILY-MODEL or FAMILY-MODEL-[STEPPINGS], in hexadecimal, with spaces between them.")
+    licence(perfmon)
+    letters = {}
+    for letter, ((file, pmu), models) in zip(string.ascii_letters + string.digits, files.items()):
+        print("processor", letter, " ".join(models), *([pmu] if pmu else []), sep="\t")
+        events = json.loads((perfmon / file.lstrip("/")).read_text())["Events"]
+        for event in events:
+            name = event["EventName"].lower()
+            msr = number(event.get("MSRIndex") or "0")
+            is_offcore = name.startswith(("ocr.", "offcore_response"))
+            if event.get("Deprecated") == "1" or is_offcore or msr and msr not in MSRS:
+                continue
+            line = (name, encoding(name, {name: event}))
+            if letter not in letters.setdefault(line, ""):
+                letters[line] += letter
+    for (name, terms), those in sorted(letters.items()):
+        print(those, name, terms, sep="\t")
+
+
 def main():
     perfmon = Path(sys.argv[1])
     mapping = (perfmon / "mapfile.csv").read_text().splitlines()
@@ -195,9 +234,7 @@ def main():
     print("#   node LETTERS NAME PARENT SHARE-OF THRESHOLD FORMULA; value LETTERS NAME FORMULA; event LETTERS NAME TERMS;")
     print("#   sampled LETTERS NAME TERMS: takes the place of a part of PERF_METRICS where events are sampled")
     print("#   MODELS are FAMILY-MODEL or FAMILY-MODEL-[STEPPINGS], in hexadecimal, with spaces between them.")
-    print("# From https://github.com/intel/perfmon, under this licence:\n#")
-    for line in (perfmon / "LICENSE").read_text().strip().splitlines():
-        print(f"# {line}".rstrip())
+    licence(perfmon)
     letters, order = {}, []
     all_cpus = [(letter, folder, folder, name, [], tables(folder, name, f"{name}_metrics", perfmon))
                 for letter, folder, name in CPUS]
@@ -224,4 +261,7 @@ def main():
         print(line[0], letters[line], *line[1:], sep="\t")
 
 
-main()
+if sys.argv[2:] == ["events"]:
+    event_names()
+else:
+    main()
