@@ -287,7 +287,9 @@ impl Opened {
             self.formats.clocks.insert(clock.id()?);
             match owner {
                 None => {
-                    self.rings.push(map_ring(&clock, settings.cpus.len())?);
+                    let traced = |one: &Choice| one.carries == Carried::SpeAccess;
+                    let shared = settings.counted.iter().any(traced);
+                    self.rings.push(map_ring(&clock, settings.cpus.len(), shared)?);
                     owner = Some(self.clocks.len());
                     self.owners.push(self.clocks.len());
                 }

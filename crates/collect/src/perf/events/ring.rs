@@ -21,10 +21,11 @@ pub(super) fn ring_bytes(cpus: usize) -> usize {
     1 << (ALL_RINGS / cpus.max(1)).clamp(2 * RING_LEAST, most).ilog2()
 }
 
-/// Maps a ring, a smaller one where the limit of locked memory is reached.
-pub(super) fn map_ring(owner: &Event, cpus: usize) -> Result<Ring, OpenError> {
+/// Maps a ring, a smaller one where the limit of locked memory is reached. `shared`: an ordinary user's limit must do for a trace, too.
+pub(super) fn map_ring(owner: &Event, cpus: usize, shared: bool) -> Result<Ring, OpenError> {
     let page = sys::process::page_size();
-    let mut bytes = ring_bytes(cpus);
+    let is_limited = shared && sys::process::user_id() != 0;
+    let mut bytes = ring_bytes(cpus) >> u32::from(is_limited);
     loop {
         match Ring::map(owner, bytes / page) {
             Ok(ring) => return Ok(ring),
