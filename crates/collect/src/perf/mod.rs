@@ -205,7 +205,9 @@ impl PerfSampler {
         let safe = self.last_look;
         self.last_look = now;
         self.pass_on(safe, recorder)?;
+        let stopped = self.traces.take_stopped();
         if self.paused.is_none() {
+            self.events.go_on(&stopped);
             self.adapt(now, recorder);
         }
         self.may_wait = match &self.clocks {
@@ -355,10 +357,7 @@ impl PerfSampler {
     /// can be put in order: an interrupt never takes that long to write its record.
     fn pass_on(&mut self, until: Nanos, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         let mut rings = std::mem::take(&mut self.rings);
-        let stopped = self.traces.read(self.start, &mut self.malformed);
-        if self.paused.is_none() {
-            self.events.go_on(&stopped);
-        }
+        self.traces.read(self.start, &mut self.malformed);
         let result = self.merge(&mut rings, until, recorder);
         self.rings = rings;
         result?;

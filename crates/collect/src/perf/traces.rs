@@ -79,6 +79,8 @@ pub(super) struct Traces {
     /// In order of time.
     waiting: VecDeque<Waiting>,
     missing: Missing,
+    /// Events that stopped because their trace was full.
+    stopped: Vec<u32>,
     /// Records that were lost.
     lost: u64,
     /// The counter of the packets and CLOCK_MONOTONIC at the first reading and at the last.
@@ -143,10 +145,9 @@ impl Traces {
         }
     }
 
-    /// Reads all that is there. The second value names events that stopped because their trace was full; `malformed` are records.
-    pub(super) fn read(&mut self, start: Nanos, malformed: &mut u64) -> Vec<u32> {
+    /// Reads all that is there; `malformed` counts records.
+    pub(super) fn read(&mut self, start: Nanos, malformed: &mut u64) {
         self.compare_clocks();
-        let mut stopped = Vec::new();
         for at in 0..self.cpus.len() {
             let lost = self.lost;
             while let Some(bytes) = self.cpus[at].ring.front() {
@@ -175,7 +176,7 @@ impl Traces {
                     Observation::Lost(count) => self.lost += count,
                     Observation::Part(last, part, flags) => {
                         if self.missing.flagged(flags) {
-                            stopped.push(one.event);
+                            self.stopped.push(one.event);
                         }
                         self.part(at, last, part, start);
                     }
@@ -189,11 +190,15 @@ impl Traces {
                 self.missing.unannounced += end - one.announced;
                 one.announced = end;
                 one.ring.free_trace(end);
-                stopped.push(one.event);
+                self.stopped.push(one.event);
             }
         }
         self.waiting.make_contiguous().sort_by_key(|one| one.at.time);
-        stopped
+    }
+
+    /// The events that stopped since the last call.
+    pub(super) fn take_stopped(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.stopped)
     }
 
     /// A part of a trace, which ended with this thread.
