@@ -175,7 +175,19 @@ struct Input<'a> {
 }
 
 impl Input<'_> {
+    /// Most take one byte.
+    #[inline]
     fn number(&mut self) -> Result<u64, RecordError> {
+        match self.bytes {
+            [byte, rest @ ..] if byte & 0x80 == 0 => {
+                self.bytes = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Result<u64, RecordError> {
         let mut value = 0;
         for (at, &byte) in self.bytes.iter().enumerate() {
             // The tenth byte holds the 64th bit.
