@@ -109,6 +109,19 @@ impl Document {
         }
     }
 
+    /// The same, not yet a text.
+    #[must_use]
+    pub fn value(&self) -> serde_json::Value {
+        let value = match self {
+            Document::Summary(summary) => serde_json::to_value(summary),
+            Document::Table(table) => serde_json::to_value(table),
+            Document::Machine(_) | Document::Diff(_) | Document::Scale(_) => {
+                serde_json::from_str(&self.json())
+            }
+        };
+        value.unwrap_or_default()
+    }
+
     /// CSV (RFC 4180, lines end in `\n`). A metric becomes four columns: `key`, `key_low`, `key_high`,
     /// `key_evidence`. The summary and the machine have one line per metric; a diff is two tables with an empty line
     /// between them.

@@ -8,25 +8,48 @@ use serde_json::{Value, json};
 
 /// The same document on one line. In metrics, fields that are null, and `lost` when it is 0, are left out.
 pub(crate) fn compact(json: &str) -> String {
-    serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), compact_value)
+    let value = serde_json::from_str::<Value>(json);
+    value.map_or_else(|_| json.to_owned(), |value| compacted(value).to_string())
 }
 
 /// The same of a document that is not text yet.
-pub(crate) fn compact_value(mut value: Value) -> String {
+pub(crate) fn compacted(mut value: Value) -> Value {
     strip(&mut value);
-    value.to_string()
+    value
+}
+
+/// An answer: reading the text of one that has just been made takes longer than making it.
+pub(crate) enum Found {
+    Text(String),
+    Value(Value),
+}
+
+impl Found {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Found::Text(text) => text,
+            Found::Value(value) => value.to_string(),
+        }
+    }
+
+    pub(crate) fn packed(self) -> String {
+        match self {
+            Found::Text(text) => packed(&text),
+            Found::Value(value) => packed_table(&value).unwrap_or_else(|| value.to_string()),
+        }
+    }
 }
 
 /// A table whose rows are lists of positions in `cells`, one for each column; other documents unchanged. Rows repeat
 /// cells (an unknown value is often unknown in the next row, and all rows of an object have its size), so a page is
 /// about half as large. `ui/src/data.ts` rebuilds the rows.
-pub(crate) fn packed(json: &str) -> String {
-    let whole = || json.to_owned();
-    let Ok(mut table) = serde_json::from_str::<Value>(json) else { return whole() };
-    let (Some(rows), Some(columns)) = (table["rows"].as_array(), table["columns"].as_array())
-    else {
-        return whole();
-    };
+fn packed(json: &str) -> String {
+    let table = serde_json::from_str(json).ok();
+    table.and_then(|table| packed_table(&table)).unwrap_or_else(|| json.to_owned())
+}
+
+fn packed_table(table: &Value) -> Option<String> {
+    let (rows, columns) = (table["rows"].as_array()?, table["columns"].as_array()?);
     let keys: Vec<&str> = columns.iter().filter_map(|column| column["key"].as_str()).collect();
     let mut cells: Vec<&Value> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -39,13 +62,17 @@ pub(crate) fn packed(json: &str) -> String {
     let mut packed: Vec<Vec<usize>> = Vec::new();
     for row in rows {
         // What has other fields than its columns is no row of ours.
-        if row.as_object().is_none_or(|fields| fields.len() != keys.len()) {
-            return whole();
-        }
+        row.as_object().filter(|fields| fields.len() == keys.len())?;
         packed.push(keys.iter().map(|key| position(&row[*key])).collect());
     }
-    (table["cells"], table["rows"]) = (json!(cells), json!(packed));
-    table.to_string()
+    let fields = table.as_object()?.iter();
+    let mut whole: serde_json::Map<String, Value> = fields
+        .filter(|(name, _)| *name != "rows")
+        .map(|(name, field)| (name.clone(), field.clone()))
+        .collect();
+    whole.insert("cells".to_owned(), json!(cells));
+    whole.insert("rows".to_owned(), json!(packed));
+    Some(Value::Object(whole).to_string())
 }
 
 fn strip(value: &mut Value) {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::WebError;
 use crate::bundle::ENGINE;
-use crate::compact::{compact, compact_value, packed};
+use crate::compact::{Found, compact, compacted};
 use crate::glance::glance;
 use crate::layout::layout;
 use crate::query::Query;
@@ -236,7 +236,7 @@ impl<'a> Site<'a> {
                 _ => Err(WebError::Query(query.name.clone())),
             }
         });
-        part.map(compact_value)
+        part.map(|table| compacted(table).to_string())
     }
 
     fn document(&self, options: &Options) -> Result<Document, WebError> {
@@ -257,6 +257,53 @@ impl<'a> Site<'a> {
         let tables = questions.iter().filter_map(options);
         let tables: Vec<Options> = tables.chain([by_line(View::Accesses)]).collect();
         self.prepared().read_accesses(&tables);
+    }
+
+    fn found(&self, question: &str) -> Result<Found, WebError> {
+        let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
+        let text = match query.name.as_str() {
+            "stacks" => Ok(report::stacks(self.prepared(), &query.filters()?, &self.name)?),
+            "layout" => Ok(layout(self.recording).to_string()),
+            "moments" => {
+                let limit = query.value("limit").map(str::parse).transpose();
+                let limit = limit.map_err(|_| WebError::Query(question.to_owned()))?;
+                Ok(report::moments(self.prepared(), &query.filters()?, limit, &self.name)?)
+            }
+            "points" => Ok(report::points(self.prepared(), &self.name)),
+            "platform" => Ok(compact(&report::platform(self.prepared(), &self.name))),
+            "text" => {
+                let file = query.value("file").unwrap_or_default();
+                let text = texts::text(self.recording, self.sources, file);
+                let text = text.ok_or_else(|| WebError::NoText(file.to_owned()))?;
+                Ok(json!({ "file": file, "text": text }).to_string())
+            }
+            "assembly" => {
+                let of = |name| query.value(name).unwrap_or_default();
+                let code = report::assembly(
+                    self.prepared(),
+                    (of("function"), of("module")),
+                    &|module, offset| (self.codes)(module, offset),
+                );
+                code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
+            }
+            "engine" => Ok(engine()),
+            "facts" => {
+                let facts = self.facts.ok_or(WebError::NoFacts)?;
+                let found = facts(query.value("table"), MOST_FACTS);
+                Ok(found.ok_or_else(|| WebError::Query(question.to_owned()))?.to_string())
+            }
+            "diff" => self.with_other(|compared| &compared.diff),
+            "other-stacks" => self.with_other(|compared| &compared.stacks),
+            "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
+            _ => match query.window()? {
+                Some(window) => self.part(&query, &window),
+                None => {
+                    let document = self.document(&query.options(&self.name)?)?;
+                    return Ok(Found::Value(compacted(document.value())));
+                }
+            },
+        };
+        text.map(Found::Text)
     }
 
     /// The functions with the most time.
@@ -315,46 +362,7 @@ impl Subject for Site<'_> {
     }
 
     fn answer(&self, question: &str) -> Result<String, WebError> {
-        let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
-        match query.name.as_str() {
-            "stacks" => Ok(report::stacks(self.prepared(), &query.filters()?, &self.name)?),
-            "layout" => Ok(layout(self.recording).to_string()),
-            "moments" => {
-                let limit = query.value("limit").map(str::parse).transpose();
-                let limit = limit.map_err(|_| WebError::Query(question.to_owned()))?;
-                Ok(report::moments(self.prepared(), &query.filters()?, limit, &self.name)?)
-            }
-            "points" => Ok(report::points(self.prepared(), &self.name)),
-            "platform" => Ok(compact(&report::platform(self.prepared(), &self.name))),
-            "text" => {
-                let file = query.value("file").unwrap_or_default();
-                let text = texts::text(self.recording, self.sources, file);
-                let text = text.ok_or_else(|| WebError::NoText(file.to_owned()))?;
-                Ok(json!({ "file": file, "text": text }).to_string())
-            }
-            "assembly" => {
-                let of = |name| query.value(name).unwrap_or_default();
-                let code = report::assembly(
-                    self.prepared(),
-                    (of("function"), of("module")),
-                    &|module, offset| (self.codes)(module, offset),
-                );
-                code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
-            }
-            "engine" => Ok(engine()),
-            "facts" => {
-                let facts = self.facts.ok_or(WebError::NoFacts)?;
-                let found = facts(query.value("table"), MOST_FACTS);
-                Ok(found.ok_or_else(|| WebError::Query(question.to_owned()))?.to_string())
-            }
-            "diff" => self.with_other(|compared| &compared.diff),
-            "other-stacks" => self.with_other(|compared| &compared.stacks),
-            "scale" => self.sweep.clone().ok_or(WebError::NoSweep),
-            _ => match query.window()? {
-                Some(window) => self.part(&query, &window),
-                None => Ok(compact(&self.document(&query.options(&self.name)?)?.json())),
-            },
-        }
+        self.found(question).map(Found::text)
     }
 
     fn data(&self, everything: bool) -> Carried {
@@ -376,14 +384,14 @@ impl Subject for Site<'_> {
             }));
         }
         let answer = |question: &String| {
-            let answer = self.answer(question);
-            let failed = |error: WebError| json!({ "error": error.to_string() }).to_string();
-            let answer = answer.unwrap_or_else(failed);
-            let answer = match question.starts_with("assembly?") {
-                true => near_samples(answer),
-                false => answer,
+            let answer = match self.found(question) {
+                Ok(Found::Text(text)) if question.starts_with("assembly?") => {
+                    Found::Text(near_samples(text))
+                }
+                Ok(found) => found,
+                Err(error) => Found::Text(json!({ "error": error.to_string() }).to_string()),
             };
-            (question.clone(), packed(&answer))
+            (question.clone(), answer.packed())
         };
         let head = json!({
             "mode": if everything { "file" } else { "server" },
