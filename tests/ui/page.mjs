@@ -29,6 +29,7 @@ if (served) {
     await page.reload();
     await shows("The figures are being computed");
     await shows("1,400 samples, 6 call stack nodes");
+    assert.match(await view.locator(".figures").innerText(), /CPU time\s+1\.40 s/);
     answer();
     await shows("Top functions");
     await page.unroute("**/api/summary");

@@ -39,6 +39,8 @@ export interface Glance {
   memory_bytes: number;
   os: string;
   kernel: string;
+  /** What was counted. */
+  figures: [what: string, metric: Metric][];
   /** How many facts of which kind. */
   sizes: [what: string, count: number][];
 }

@@ -60,7 +60,8 @@ function AtOnce() {
   const machine = [run.cpu, run.cpus > 0 ? counted(run.cpus, "logical CPU") : "", run.memory_bytes > 0 ? bytes(run.memory_bytes) : "", run.os, run.kernel];
   return (
     <Card title="This result">
-      <p class="waiting" role="status">The figures are being computed ...</p>
+      <p class="waiting" role="status">The figures are being computed{run.figures.length > 0 ? "; these were counted:" : " ..."}</p>
+      <dl class="figures">{run.figures.map(([label, metric]) => <Big label={label} metric={metric} key={label} />)}</dl>
       <dl class="list">
         <dt>Program</dt><dd class="code">{run.command.join(" ") || run.target}</dd>
         <dt>Recorded</dt><dd>{run.started === null ? "" : `${dateOf(run.started)}, `}for {seconds(run.elapsed)}, {run.analysis}</dd>
