@@ -103,19 +103,28 @@ export function interval({ low, high, unit, value }: Metric): string | undefined
   return of > 0 && from.slice(of) === to.slice(end) ? `${from.slice(0, of)} to ${to}` : `${from} to ${to}`;
 }
 
-/** What follows a figure to say how sure it is: `±1.2` of a share, as in the terminal; of others the ends of the interval. */
+/** The shorter side of an interval is at least this part of the longer one where `±` stands for both. */
+const LOPSIDED = 0.75;
+
+/** What follows a figure to say how sure it is: `±1.2` of a share, as in the terminal; of others, and where `±` would claim a
+ * good part beyond one end, the ends of the interval. */
 export function uncertainty(metric: Metric): string | undefined {
   const { value, low, high, unit } = metric;
   const ends = interval(metric);
   if (value === undefined || low === undefined || high === undefined || ends === undefined || ends === figure(metric)) return undefined;
-  if (unit !== "percent") return ends;
-  const half = Math.max(high - value, value - low);
+  const [half, shorter] = [Math.max(high - value, value - low), Math.min(high - value, value - low)];
+  if (unit !== "percent" || (half >= 1 && shorter < half * LOPSIDED)) return ends;
   return half >= 999.95 ? "±>999" : `±${half.toFixed(1)}`;
 }
+
+/** Nothing of it was in what was observed, and no upper end follows from that: then `0` would say too much. */
+export const isUnseen = ({ value, high, note }: Metric): boolean => value === 0 && !high && (note?.startsWith("none of ") ?? false);
+export const NONE = "none seen";
 
 /** A figure in words. Of a share whose interval is wide and reaches nothing or all there is, the ends say more than the middle:
  * `0.0 % to 28.8 %`. So does the terminal (crates/report/src/text/format.rs). */
 export function figure(metric: Metric): string {
+  if (isUnseen(metric)) return NONE;
   const { value = 0, low = value, high = value, unit } = metric;
   const half = Math.max(high - value, value - low);
   const atEnd = (from: number, to: number) => from < 0.05 || to > 99.95;

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { amountIn, bound, digits, figure, provenance, shortName, uncertainty } from "./format";
+import { amountIn, bound, digits, figure, isUnseen, NONE, provenance, shortName, uncertainty } from "./format";
 import { save, savePng, svgText } from "./save";
 import { getState, update } from "./state";
 import type { Metric, Table } from "./types";
@@ -15,7 +15,7 @@ export function Value({ metric, badge = true }: { metric: Metric | undefined; ba
   return (
     <span class="value" role="note" tabIndex={0} title={why} data-why={why}>
       <span class={shown.includes(" to ") ? undefined : "amount"}>{shown}</span>
-      {ends && <>{" "}<span class="between">{ends}</span></>}
+      {ends && <>{" "}<span class={ends.startsWith("±") ? "between" : "between ends"}>{ends}</span></>}
       {badge && metric.evidence && <>{" "}<Badge evidence={metric.evidence} /></>}
     </span>
   );
@@ -25,6 +25,7 @@ export function Value({ metric, badge = true }: { metric: Metric | undefined; ba
 export function CellValue({ metric, bare = false, signed = false }: { metric: Metric; bare?: boolean; signed?: boolean }) {
   const why = provenance(metric);
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
+  if (isUnseen(metric)) return <span class="value" title={why}>{NONE}</span>;
   // There is no scale from 0 to twice nothing: what it is at most says more.
   const none = metric.value === 0 && !signed && metric.low === 0 && metric.high ? metric.high : undefined;
   const shownIn = none === undefined ? amountIn : bound;

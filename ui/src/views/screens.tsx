@@ -36,12 +36,14 @@ export function FirstScreen({ summary }: { summary: Summary }) {
 
 const metricOf = (row: Row, key: string): Metric | undefined => (isMetric(row[key]) ? row[key] : undefined);
 
-/** Sums of figures; their intervals are as wide as if all were off to the same side. Of what is not known there is no sum. */
+/** Sums of figures that do not depend on each other: the squares of what they are off by add up. Of what is not known there is no sum. */
 function sum(rows: Row[], key: string): Metric | undefined {
   const all = rows.flatMap((row) => metricOf(row, key) ?? []).filter((one) => one.value !== undefined);
   if (all.length === 0) return undefined;
   const add = (of: (metric: Metric) => number | undefined) => all.reduce((total, one) => total + (of(one) ?? one.value!), 0);
-  return { value: add((one) => one.value), low: add((one) => one.low), high: add((one) => one.high), unit: all[0]!.unit, evidence: all[0]!.evidence, samples: add((one) => one.samples) };
+  const value = add((one) => one.value);
+  const off = (end: (metric: Metric) => number | undefined) => Math.hypot(...all.map((one) => (end(one) ?? one.value!) - one.value!));
+  return { value, low: value - off((one) => one.low), high: value + off((one) => one.high), unit: all[0]!.unit, evidence: all[0]!.evidence, samples: add((one) => one.samples) };
 }
 
 /** A figure of a table; nothing where it is not known. */
