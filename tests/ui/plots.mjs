@@ -43,7 +43,7 @@ step("branches of metrics close, and figures tell their origin", async () => {
 step("compare names both and sorts", async () => {
   await page.goto(address);
   await tab("Compare");
-  await view.getByRole("heading", { name: "base against r000ma" }).waitFor();
+  await view.getByRole("heading", { name: "From base to r000ma" }).waitFor();
   await table("Whole runs").getByRole("row").filter({ hasText: "CPU time" }).first().waitFor();
   const rows = table("By function").locator(".body [role=row]");
   await rows.filter({ hasText: "walk" }).first().waitFor();

@@ -27,7 +27,7 @@ export function CompareView({ height }: { height: number }) {
   return (
     <>
       <div class="bar">
-        <h2>{diff.base.join(", ")} against {diff.new.join(", ")}</h2>
+        <h2>From {diff.base.join(", ")} to {diff.new.join(", ")}</h2>
         <span role="group" aria-label="Show">
           {SHOWN.map(([key, label]) => <button key={key} class="choice" aria-pressed={shown.compare === key} onClick={() => update({ compare: key })}>{label}</button>)}
         </span>
