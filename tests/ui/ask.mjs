@@ -39,7 +39,7 @@ step("the first question has an answer, with intervals", async () => {
   await page.locator(".verdict").waitFor();
   await tab("Ask");
   await answer.locator(".body [role=row]").first().waitFor();
-  assert.deepEqual(await heads(), ["function", "module", "file", "line", "cpu_time", "self_percent"]);
+  assert.deepEqual(await heads(), ["Function", "Module", "File", "Line", "CPU time", "Self"]);
   assert.ok(await answer.locator(".interval").count() > 0);
   assert.match((await cells())[4], / (s|ms|µs)$/);
 });

@@ -28,7 +28,7 @@ ORDER BY loads + stores DESC
 LIMIT 30` },
   { asks: "Which lines move the most bytes of memory for their CPU time?", sql: `SELECT b.file, b.line, b.dram_read, b.dram_read_low, b.dram_read_high,
   b.dram_write, b.dram_write_low, b.dram_write_high, h.cpu_time, h.cpu_time_low, h.cpu_time_high,
-  (b.dram_read + b.dram_write) / h.cpu_time / 1e9 AS gb_per_second_of_cpu
+  (b.dram_read + b.dram_write) / h.cpu_time / 1e9 AS "GB per second of CPU"
 FROM bandwidth_by_source_line b JOIN hotspots_by_source_line h USING (file, line)
 ORDER BY b.dram_read + b.dram_write DESC
 LIMIT 20` },
@@ -46,17 +46,17 @@ FROM waits
 ORDER BY wait_time DESC
 LIMIT 20` },
   { asks: "Which threads had how much of the CPU time?", sql: `SELECT thread, process, cpu_time, cpu_time_low, cpu_time_high,
-  100.0 * cpu_time / (SELECT sum(cpu_time) FROM threads) AS percent_of_all
+  100.0 * cpu_time / (SELECT sum(cpu_time) FROM threads) AS "Percent of all"
 FROM threads
 ORDER BY cpu_time DESC` },
   { asks: "What does the kernel do meanwhile?", sql: `SELECT cause, name, entries, time, time_low, time_high, mean_time, mean_time_low, mean_time_high
 FROM kernel
 ORDER BY time DESC
 LIMIT 20` },
-  { asks: "Which figures of the summary are least certain?", sql: `SELECT figure, value, unit, low, high, evidence, (high - low) / value AS width
+  { asks: "Which figures of the summary are least certain?", sql: `SELECT figure, value, unit, low, high, evidence, (high - low) / value AS "Interval / value"
 FROM summary
-WHERE value > 0 AND high > low
-ORDER BY width DESC
+WHERE value > 0 AND high > low AND figure NOT LIKE 'top_%'
+ORDER BY 7 DESC
 LIMIT 30` },
   { asks: "How are samples spread over threads and time?", served: true, sql: `SELECT tid, count(*) AS samples, min(time_ns) / 1e9 AS first_second, max(time_ns) / 1e9 AS last_second,
   sum(weight_ns) / 1e9 AS seconds

@@ -20,6 +20,8 @@ export interface Source {
 export interface Loaded extends Given {
   /** Units of the columns that are figures. */
   units: Map<string, string>;
+  /** What the columns are called. */
+  labels: Map<string, string>;
   /** Why it has no rows. */
   empty?: string;
   /** That it has not all rows, in words. */
@@ -87,7 +89,8 @@ function flat(name: string, table: Table, limit: number): Loaded {
   const columns = table.columns.flatMap(({ key, unit }) => (unit === null ? [key] : [key, `${key}_low`, `${key}_high`, `${key}_evidence`]));
   const rows = table.rows.map((row) => table.columns.flatMap(({ key, unit }) => (unit === null ? [plain(row[key])] : parts(row[key]))));
   const units = new Map(table.columns.flatMap(({ key, unit }) => (unit === null ? [] : [[key, unit], [`${key}_low`, unit], [`${key}_high`, unit]] as [string, string][])));
-  return { name, columns, rows, units, empty: rows.length === 0 ? table.empty : undefined, cut: rows.length === limit ? `the first ${limit} rows of the view` : undefined };
+  const labels = new Map(table.columns.map(({ key, label }) => [key, label]));
+  return { name, columns, rows, units, labels, empty: rows.length === 0 ? table.empty : undefined, cut: rows.length === limit ? `the first ${limit} rows of the view` : undefined };
 }
 
 const here = new Map<string, Loaded>();
@@ -101,10 +104,10 @@ export async function load({ name, question }: Source): Promise<Loaded> {
   let loaded: Loaded;
   if (question === "summary") {
     const rows = figuresOf(value).map(([figure, { value: of = null, unit, low = null, high = null, evidence = null, note = null }]) => [figure, of, unit, low, high, of === null ? null : evidence, note]);
-    loaded = { name, columns: ["figure", "value", "unit", "low", "high", "evidence", "note"], rows, units: new Map() };
+    loaded = { name, columns: ["figure", "value", "unit", "low", "high", "evidence", "note"], rows, units: new Map(), labels: new Map() };
   } else if (question.startsWith("facts?")) {
     const { columns, rows, all } = value as Rows;
-    loaded = { name, columns, rows, units: new Map(), cut: rows.length < all ? `the first ${rows.length.toLocaleString("en")} of ${all.toLocaleString("en")} rows` : undefined };
+    loaded = { name, columns, rows, units: new Map(), labels: new Map(), cut: rows.length < all ? `the first ${rows.length.toLocaleString("en")} of ${all.toLocaleString("en")} rows` : undefined };
   } else loaded = flat(name, value as Table, Number(fields(question).get("limit") ?? NaN));
   here.set(name, loaded);
   return loaded;

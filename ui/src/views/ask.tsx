@@ -70,15 +70,15 @@ function answerTo(sql: string, all: Source[]): Promise<Answered> {
   return current;
 }
 
-/** The unit of a column of an answer: that of the column of this name whose values all of it are. */
-function unitOf(name: string, values: Plain[], tables: Loaded[]): string | undefined {
-  for (const { units, columns, rows } of tables) {
-    const [unit, at] = [units.get(name), columns.indexOf(name)];
-    if (unit === undefined) continue;
+/** What a column of an answer is called, and its unit: those of the column of this name whose values all of it are. */
+function originOf(name: string, values: Plain[], tables: Loaded[]): { label?: string; unit?: string } {
+  for (const { units, labels, columns, rows } of tables) {
+    const at = columns.indexOf(name);
+    if (at < 0) continue;
     const known = new Set(rows.map((row) => row[at]));
-    if (values.every((value) => known.has(value ?? null))) return unit;
+    if (values.every((value) => known.has(value ?? null))) return { label: labels.get(name), unit: units.get(name) };
   }
-  return undefined;
+  return {};
 }
 
 /** An answer as a table of the page: four columns of a figure are one again. */
@@ -91,16 +91,16 @@ function tableOf({ columns, rows, more }: Found, tables: Loaded[]): Table {
   const shown = keys.filter((key) => !isPart(key)).map((key): Column & { made: (row: Plain[]) => Cell } => {
     const at = place.get(key)!;
     const values = rows.map((row) => row[at] ?? null);
-    const unit = unitOf(key, values, tables);
+    const { label = key, unit } = originOf(key, values, tables);
     const numeric = values.every((value) => value === null || typeof value === "number") && values.some((value) => value !== null);
-    if (unit === undefined && !(hasEnds(key) && numeric)) return { key, label: key, unit: numeric ? "" : null, ...(numeric ? { plain: true as const } : {}), made: (row) => row[at] ?? null };
+    if (unit === undefined && !(hasEnds(key) && numeric)) return { key, label, unit: numeric ? "" : null, ...(numeric ? { plain: true as const } : {}), made: (row) => row[at] ?? null };
     const part = (row: Plain[], end: string): Plain => row[place.get(key + end) ?? -1] ?? null;
     const number = (value: Plain) => (typeof value === "number" ? value : undefined);
     const made = (row: Plain[]): Cell => {
       const metric = { unit: unit ?? "", samples: 0, value: number(row[at] ?? null), low: number(part(row, "_low")), high: number(part(row, "_high")), evidence: (part(row, "_evidence") ?? undefined) as Metric["evidence"] };
       return metric.value === undefined ? { unit: metric.unit, samples: 0, note: "NULL: the table has no figure here" } : metric;
     };
-    return { key, label: key, unit: unit ?? "", made };
+    return { key, label, unit: unit ?? "", made };
   });
   const notes = tables.flatMap(({ name, cut, empty }) => [...(cut ? [`\`${name}\` has ${cut}: sums over it may be too small.`] : []), ...(empty ? [`\`${name}\` has no rows: ${empty}`] : [])]);
   if (more) notes.push(`There are more rows: the first ${MOST_ROWS.toLocaleString("en")} are shown.`);
@@ -160,8 +160,8 @@ export function AskView({ height }: { height: number }) {
         <div class="main">
           <div class="bar">
             <label>Questions{" "}
-              <select value="" onChange={(event) => { choose(event.currentTarget.value); event.currentTarget.value = ""; }}>
-                <option value="">choose one</option>
+              <select value={SAVED.find((one) => one.sql === sql)?.sql ?? ""} onChange={(event) => choose(event.currentTarget.value)}>
+                <option value="">your own, below</option>
                 {SAVED.filter((one) => served || !one.served).map((one) => <option key={one.asks} value={one.sql}>{one.asks}</option>)}
               </select>
             </label>
