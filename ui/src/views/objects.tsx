@@ -136,15 +136,13 @@ function Users({ name }: { name: string }) {
     <>
       <h3>Used by</h3>
       <table>
-        <thead><tr><th>Function</th>{known.map(([, label]) => <th key={label} class="number">{label}</th>)}</tr></thead>
-        <tbody>
-          {rows.slice(0, 12).map((row) => (
-            <tr key={textOf(row.function)}>
-              <td><FunctionLink name={textOf(row.function)} file={textOf(row.file)} line={valueOf(row.line)} /></td>
-              {known.map(([key]) => <td key={key} class="number"><Value metric={metric(row, key)} badge={false} /></td>)}
-            </tr>
-          ))}
-        </tbody>
+        <thead><tr>{known.map(([, label]) => <th key={label} class="number">{label}</th>)}</tr></thead>
+        {rows.slice(0, 12).map((row) => (
+          <tbody key={textOf(row.function)}>
+            <tr><th scope="rowgroup" colSpan={known.length}><FunctionLink name={textOf(row.function)} file={textOf(row.file)} line={valueOf(row.line)} /></th></tr>
+            <tr class="below">{known.map(([key]) => <td key={key} class="number"><Value metric={metric(row, key)} badge={false} /></td>)}</tr>
+          </tbody>
+        ))}
       </table>
       {first && <Strides name={first} />}
       {first && <Reuse name={first} />}

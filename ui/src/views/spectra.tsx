@@ -2,8 +2,8 @@
 // between two uses of a line (reuse). And which threads take lines from each other. What not: figures that no table has.
 
 import { useDoc } from "../data";
-import { bytes, count, counted, percent, shortName } from "../format";
-import { Notes } from "../parts";
+import { bytes, counted, percent, shortName } from "../format";
+import { Notes, Value } from "../parts";
 import { Bars } from "../plot";
 import { isMetric, textOf, valueOf, type Row, type Table } from "../types";
 
@@ -66,6 +66,9 @@ export function Reuse({ name }: { name: string }) {
   );
 }
 
+/** `4712` of `worker (4712)`. */
+const numberOf = (thread: string): string => /\((\d+)\)$/.exec(thread)?.[1] ?? thread;
+
 /** Lines that two threads use, and how often these can move between cores in a burst; of one object, or of all. */
 export function SharingMatrix({ object }: { object?: string }) {
   const { value: table } = useDoc<Table>("sharing?limit=100");
@@ -79,33 +82,38 @@ export function SharingMatrix({ object }: { object?: string }) {
   const threads = [...new Set(rows.map((row) => textOf(row.thread)))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   if (!table || threads.length < 2 || threads.length > 24) return null;
   const cell = (one: string, other: string) => {
-    let [shared, falsely, conflicts] = [0, 0, 0];
+    let [shared, falsely] = [0, 0];
+    const conflicts = { value: 0, low: 0, high: 0, unit: "count", samples: 0, evidence: "traced" as const };
     for (const users of lines.values()) {
       const of = (thread: string) => users.find((row) => row.thread === thread);
       const [row, second] = [of(one), of(other)];
       if (!row || !second) continue;
       shared += 1;
       falsely += textOf(row.sharing).startsWith("false") ? 1 : 0;
-      conflicts += isMetric(row.conflicts_per_burst) ? row.conflicts_per_burst.value ?? 0 : 0;
+      const { value = 0, low = value, high = value, samples = 0 } = isMetric(row.conflicts_per_burst) ? row.conflicts_per_burst : {};
+      conflicts.value += value;
+      conflicts.low += low;
+      conflicts.high += high;
+      conflicts.samples += samples;
     }
     return { shared, falsely, conflicts };
   };
   const cells = threads.map((one) => threads.map((other) => (one === other ? undefined : cell(one, other))));
-  const most = Math.max(...cells.flat().map((one) => one?.conflicts ?? 0), 1e-30);
+  const most = Math.max(...cells.flat().map((one) => one?.conflicts.value ?? 0), 1e-30);
   const heat = (part: number): number => (part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0 ? 1 : 0);
   return (
     <>
       <h3>Lines shared between threads</h3>
       <div class="scrolls" tabindex={0} role="region" aria-label="Lines shared between threads">
         <table class="matrix">
-          <thead><tr><td />{threads.map((thread) => <th key={thread} scope="col">{thread}</th>)}</tr></thead>
+          <thead><tr><td />{threads.map((thread) => <th key={thread} scope="col" title={thread}>{numberOf(thread)}</th>)}</tr></thead>
           <tbody>
             {threads.map((one, at) => (
               <tr key={one}>
                 <th scope="row">{one}</th>
                 {cells[at]!.map((found, other) => found === undefined ? <td key={other} class="quiet">-</td> : (
-                  <td key={other} class={`number heat${heat(found.conflicts / most)}`} title={`${counted(found.shared, "line")}, ${found.falsely} of them falsely shared; ${count(found.conflicts)} conflicts in a burst`}>
-                    {found.shared === 0 ? "" : `${counted(found.shared, "line")}, ${count(found.conflicts)}`}
+                  <td key={other} class={`number heat${heat(found.conflicts.value / most)}`}>
+                    {found.shared > 0 && <>{counted(found.shared, "line")}{found.falsely > 0 && `, ${found.falsely} false`}<br /><Value metric={found.conflicts} badge={false} /></>}
                   </td>
                 ))}
               </tr>
@@ -113,7 +121,7 @@ export function SharingMatrix({ object }: { object?: string }) {
           </tbody>
         </table>
       </div>
-      <p class="legend">Lines that both threads use, and how often these can move between cores in a burst. A line of more than two threads counts for each pair.</p>
+      <p class="legend">Cache lines that the threads of the row and of the column both use (false: each uses bytes of its own), and below that how often these can move between cores in a burst. A line of more than two threads counts for each pair.</p>
       {object !== undefined && <Notes notes={table.notes.slice(-1)} />}
     </>
   );
