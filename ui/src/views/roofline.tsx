@@ -24,6 +24,8 @@ const WIDE = 1200;
 const LEFT = 60;
 /** Percent of the time: points with less are left out. */
 const LEAST = 0.5;
+/** Names in a sentence. */
+const NAMED = 3;
 
 /** Levels from the furthest on, with the column of the operations per byte that comes from there. */
 const LEVELS = [["DRAM", "dram_intensity", "memory"], ["L3", "l3_intensity", "L3"], ["L2", "l2_intensity", "L2"], ["L1", "intensity", "L1"]] as const;
@@ -150,6 +152,13 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
   }
   const none = chosen?.[key];
   const why = isMetric(none) ? none.note : undefined;
+  // Those left out above are said there.
+  const undrawn = new Map<string, Set<string>>();
+  for (const row of table.rows.filter((one) => pointOf(one, key) === undefined)) {
+    const unknown = [row[key], row.flop_rate].find((one) => isMetric(one) && one.value === undefined);
+    const reason = (isMetric(unknown) ? unknown.note : undefined) ?? "no bytes come from there";
+    undrawn.set(reason, (undrawn.get(reason) ?? new Set()).add(cut(nameOf(row))));
+  }
   const above = points.filter((point) => textOf(point.row.above) !== "");
   return (
     <>
@@ -171,9 +180,10 @@ function Drawing({ table, roofs, level, chosen, choose }: DrawingProps) {
       </div>
       <p class="legend">{`Roofs are of ${precision} precision${most > 1 ? `, solid of ${counted(most, "thread")}, dashed of one` : ""}; strong is that of ${words}, whose bytes are on the axis. A point is as large as its share of the time; its rate is of all threads that run meanwhile. Small circles are the chosen one's other levels, each under its own roof.${unnamed.length > 0 ? ` ${unnamed.join(", ")}.` : ""}`}</p>
       {all.length > points.length && <p class="legend">{`${counted(all.length - points.length, "point")} with less than ${LEAST} % of the time left out.`}</p>}
+      {points.length > 0 && [...undrawn].map(([reason, of]) => <p key={reason} class="legend">{`Not drawn: ${[...of].slice(0, NAMED).join(", ")}${of.size > NAMED ? ` and ${of.size - NAMED} more` : ""} (${reason.replace("from there", `from ${words}`)}).`}</p>)}
       {[...missing].filter(([, names]) => !table.notes.some((note) => note.startsWith(`No roof of ${names.join(", ")}`))).map(([why, names]) => <p key={why} class="legend"><Prose text={`No roof of ${names.join(", ")}: ${why}.`} /></p>)}
       {above.map((point) => <p key={nameOf(point.row)} class="legend"><Prose text={`${nameOf(point.row)} is above its roof: ${textOf(point.row.above)}.`} /></p>)}
-      {points.length === 0 && <p class="empty">{table.empty ? sentence(table.empty) : `Nothing here has both measured arithmetic and measured traffic with ${words}${why ? `: ${why}` : ""}.`}</p>}
+      {points.length === 0 && <p class="empty"><Prose text={table.empty ? sentence(table.empty) : `Nothing here has both measured arithmetic and measured traffic with ${words}${why ? `: ${why}` : ""}.`} /></p>}
     </>
   );
 }

@@ -8,6 +8,7 @@ use analysis::{CodeKeys, InLoop, Key, RowKey, TracedCode};
 use facts::Metric;
 
 use super::Request;
+use super::bandwidth::nothing;
 use super::columns::{names, short_columns};
 use super::list::{COUNT, Columns, PERCENT, PERCENT_ALONE, Unit};
 use crate::table::{Cell, CellStyle, Table};
@@ -83,6 +84,7 @@ pub(crate) fn roofline(request: &Request<'_>, code: &TracedCode, memory: &Memory
         columns.text.extend(short_columns(by.keys, by.keys));
     }
     let empty = match request.everything() {
+        true if found.bursts == 0 => nothing(memory),
         true => "No floating-point operations were traced.".to_owned(),
         false => "No traced floating-point operations match the filter.".to_owned(),
     };
