@@ -27,7 +27,7 @@ const WIDTHS: Record<string, string> = { metric: "minmax(180px,2fr)", function: 
 const SHORT: Record<string, string> = {
   object_kind: "Kind", object_bytes: "Size", dram_percent: "DRAM", dram_read: "Read", dram_write: "Written", latency: "Latency", latency_p50: "Median",
   latency_p95: "95 %", latency_p99: "99 %", line_use_percent: "Line use", page_faults: "Faults", access_percent: "Accesses", dram_intensity: "FLOP/byte DRAM",
-  intensity: "FLOP/byte L1", l2_intensity: "FLOP/byte L2", l3_intensity: "FLOP/byte L3", flop_rate: "Rate", roof: "Roof", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Share",
+  intensity: "FLOP/byte L1", l2_intensity: "FLOP/byte L2", l3_intensity: "FLOP/byte L3", flop_rate: "Rate", roof: "Roof", load_time_percent: "Load time", object_percent: "Of object", flop_percent: "Of all FLOP",
   dram_bandwidth: "Bandwidth", flops_percent: "Of peak", bandwidth_percent: "Of peak", printed: "Printed", memory_time: "Memory", dram_traffic: "DRAM",
   open: "Open", shortest: "Shortest", median: "Median", p95: "95 %", longest: "Longest", bandwidth: "Bandwidth",
 };
@@ -149,11 +149,11 @@ export function DocTable({ table, height, keys, selected, onSelect, label, witho
   const at = rows.findIndex(selected ?? ((row) => row === own));
   return (
     <div class="table">
-      <div class="bar">
+      {table.rows.length > 0 && <div class="bar">
         <input type="search" placeholder="Search" aria-label="Search in this table" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
         <span class="quiet">{rows.length === table.rows.length ? counted(rows.length, "row") : `${rows.length} of ${counted(table.rows.length, "row")}`}</span>
         <Tools name={name} bench={bench} change={change} columns={columns} all={table.columns} rows={async () => rows} document={table} />
-      </div>
+      </div>}
       {table.rows.length === 0 ? <Empty table={table} />
         : <>
           <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={onSelect ?? setOwn}

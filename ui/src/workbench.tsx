@@ -123,6 +123,7 @@ export function Tools({ name, bench, change, columns, all, rows, document }: Pro
       <label title="All digits, in the unit of the report"><input type="checkbox" checked={bench.exact} onChange={(event) => change({ exact: event.currentTarget.checked })} /> Exact</label>
       <UnitChoice />
       <span class="save">
+        <span class="quiet">Save as</span>
         <button onClick={async () => save(`${name}.csv`, csv(all, await rows()), "text/csv")}>CSV</button>
         <button onClick={async () => save(`${name}.json`, JSON.stringify({ ...document, rows: await rows() }, null, 2), "application/json")}>JSON</button>
         <span class="quiet">Copy as</span>

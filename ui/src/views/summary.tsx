@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { glance, useDoc } from "../data";
 import { amount, bytes, count, counted, dateOf, digits, interval, provenance, saving, seconds, shortName } from "../format";
 import type { Finding, Summary } from "../generated";
-import { Badge, Card, Empty, Failed, FunctionLink, Notes, Part, Prose, Value, Waiting } from "../parts";
+import { Badge, Card, Failed, FunctionLink, Notes, Part, Prose, Value, Waiting } from "../parts";
 import { nothingChosen } from "../selection";
 import { choose, update, useShown } from "../state";
 import { Taken, useChosen } from "./calls";
@@ -305,6 +305,8 @@ function Latency() {
   const rows = table?.rows ?? [];
   // Bursts are timed in nanoseconds; what the hardware sampled is in cycles.
   const unit = table?.columns.find(({ key }) => key === "from")?.label.split(", ")[1] ?? "";
+  // Why no load was timed is among the unknown figures.
+  if (table && rows.length === 0) return null;
   return (
     <Card title="Latency of loads">
       {error && <Failed error={error} />}
@@ -313,8 +315,7 @@ function Latency() {
           const share = isMetric(row.load_percent) ? row.load_percent : undefined;
           return { label: `${String(row.from)}${row.to ? `-${String(row.to)}` : "+"} ${unit}`, value: share?.value ?? 0, low: share?.low, high: share?.high };
         })} />}
-      {table && rows.length === 0 && <Empty table={table} />}
-      {table && <Notes notes={rows.length > 0 ? table.notes.slice(0, 2) : table.notes} />}
+      {table && <Notes notes={table.notes.slice(0, 2)} />}
     </Card>
   );
 }
