@@ -34,6 +34,8 @@ use estimate::interval::{Z_95, effective_count, wilson};
 const LONGEST: f64 = 20_000.0;
 /// A hit in the first level, nanoseconds, where the machine was not measured.
 const FIRST_LEVEL: f64 = 1.5;
+/// Quantiles are sought as finely, nanoseconds.
+const FINEST: f64 = 0.1;
 /// Fewer timed loads make no figure.
 const FEWEST: usize = 30;
 /// Bounds of the histogram's steps, nanoseconds.
@@ -274,11 +276,28 @@ impl Weighted {
         self.loads.last().map_or(0.0, |(nanos, _, _)| *nanos)
     }
 
+    /// The same within a step of the counter, as the histogram spreads times over it.
+    fn within_step(&self, share: f64) -> f64 {
+        let (middle, step) = (self.at(share), self.timer_step.step());
+        let below = |nanos: f64| {
+            let part = |(shown, weight, _): &(f64, f64, BurstId)| {
+                self.timer_step.within(*shown, 0.0, nanos).best * weight
+            };
+            self.loads.iter().map(part).sum::<f64>()
+        };
+        let (mut low, mut high) = (middle - step, middle + step);
+        while high - low > FINEST {
+            let half = f64::midpoint(low, high);
+            if below(half) < share * self.sum { low = half } else { high = half }
+        }
+        high
+    }
+
     fn quantile(&self, share: f64, effective: f64) -> Metric {
         let half = Z_95 * (share * (1.0 - share) / effective.max(1.0)).sqrt();
         let (low, high) = (self.at(share - half), self.at(share + half));
         let interval = ((low - self.timer_step.step()).max(0.0), high + self.timer_step.step());
-        self.metric(self.at(share).max(self.hit), "ns", interval)
+        self.metric(self.within_step(share).max(self.hit), "ns", interval)
     }
 
     /// Share of loads that take from `from` on and less than `to` nanoseconds, percent.
@@ -436,5 +455,29 @@ impl Memory<'_> {
             b.share.value.partial_cmp(&a.share.value).unwrap_or(std::cmp::Ordering::Equal)
         });
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_agree_with_the_histogram_where_the_counter_has_steps() {
+        let timer_step = TimerStep::of([10, 20, 30].into_iter(), 1.0);
+        let loads = (0..90).map(|at| (f64::from(at % 3) * 10.0 + 5.0, 1.0, BurstId(at)));
+        let mut all =
+            Weighted { loads: loads.collect(), sum: 90.0, all: 90.0, timer_step, hit: 1.0 }
+                .sorted();
+        let below = |all: &Weighted, nanos: Option<f64>| {
+            all.share(90.0, 0.0, nanos.expect("a quantile")).value.expect("a share")
+        };
+        let Latency { p50, p95, .. } = all.latency();
+        assert!((below(&all, p50.value) - 50.0).abs() < 1.0, "{p50:?}");
+        assert!((below(&all, p95.value) - 95.0).abs() < 1.0, "{p95:?}");
+        assert!(p95.low < p95.value && p95.value < p95.high);
+        // Without steps they are times that were seen.
+        all.timer_step = TimerStep::default();
+        assert_eq!(all.latency().p50.value, Some(15.0));
     }
 }
