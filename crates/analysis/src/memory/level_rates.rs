@@ -18,6 +18,7 @@ use x86::Kind;
 use super::bound::{IMPOSSIBLE, NO_TIME, NO_WRITES, WHY_IMPOSSIBLE};
 use super::core_time::ONE_THREAD;
 use super::quantity::Quantity;
+use super::rows::opened;
 use super::{LINE, Memory};
 use crate::figure::{Figure, spread};
 use crate::traced::SiteIndex;
@@ -79,7 +80,7 @@ impl Memory<'_> {
             });
         }
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut lines = [none(), none()];
+        let (mut lines, mut executed) = ([none(), none()], none());
         let mut at = BTreeSet::new();
         // Lines, of which for stores; accesses, of which stores.
         let (mut all, mut stored, mut accesses, mut stores) = (0.0, 0.0, 0.0, 0.0);
@@ -87,6 +88,7 @@ impl Memory<'_> {
             for (number, burst, work) in self.works_of(site) {
                 at.insert(number);
                 let levels = self.model.hit_levels(burst.place, site);
+                executed.add(number, Bounds::exactly((work.loads + work.stores) as f64));
                 let part = work.loads.max(work.stores) as f64;
                 let far = through(levels.l3, levels.dram);
                 let passed = [through(levels.l2, far), far].map(|lines| lines.times(part * LINE));
@@ -107,14 +109,15 @@ impl Memory<'_> {
             _ => None,
         };
         let [second, third] = lines;
-        [(2, second), (3, third)].map(|(level, lines)| self.level_rate(level, &lines, &at, kernel))
+        [(2, second), (3, third)]
+            .map(|(level, lines)| self.level_rate(level, (&lines, &executed), &at, kernel))
     }
 
-    /// Of these bytes in these observations.
+    /// Of these bytes, which so many accesses fetched, in these observations.
     fn level_rate(
         &self,
         level: u32,
-        bytes: &Quantity,
+        (bytes, executed): (&Quantity, &Quantity),
         at: &BTreeSet<usize>,
         kernel: Option<&'static str>,
     ) -> LevelRate {
@@ -146,11 +149,30 @@ impl Memory<'_> {
             }
             _ => Metric::unavailable("percent", NOT_MEASURED).into(),
         };
+        // Each access fetches a line at most.
+        let fetched = expansion.metric(bytes, (1.0, "bytes"), evidence);
+        let most = expansion.metric(executed, (LINE, "bytes"), evidence).high.unwrap_or(0.0);
+        let (fetched, more) = opened(fetched, executed, most);
+        let more = more.filter(|_| seconds.point() > 0.0);
+        let more = more.map(|bytes| bytes * 1e-9 * self.running() / seconds.point());
+        let wider = |metric: Metric, high: Option<f64>| match (metric.value, high) {
+            (Some(_), Some(high)) => {
+                Metric { high: Some(high), note: fetched.note.clone(), ..metric }
+            }
+            _ => metric,
+        };
+        let of_reachable: Figure = match (more, &measured) {
+            (Some(rate), Some(reach)) if of_reachable.value.is_some() => {
+                let high = (rate / reach.best * 100.0).min(100.0);
+                wider(Metric::clone(&of_reachable), Some(high)).into()
+            }
+            _ => of_reachable,
+        };
         let impossible = of_reachable.low.is_some_and(|low| low > IMPOSSIBLE * 100.0);
         LevelRate {
             level,
-            fetched: expansion.metric(bytes, (1.0, "bytes"), evidence),
-            rate: per_second(&together, (1e-9, "GB/s")).metric(),
+            rate: wider(per_second(&together, (1e-9, "GB/s")).metric(), more),
+            fetched,
             reachable: match measured {
                 Some(Bounds { best, low, high }) => {
                     let ends = (low, high);

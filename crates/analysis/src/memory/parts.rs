@@ -10,12 +10,12 @@ use std::ops::Deref;
 
 use base::BurstId;
 use estimate::Estimate;
-use facts::Burst;
+use facts::{Burst, Metric};
 
 use super::latency::{Latency, LatencyRow};
-use super::rows::{MemoryRow, Traffic};
+use super::rows::{MemoryRow, NONE_SEEN, Traffic};
 use super::work::BurstWork;
-use super::{Memory, OfPart};
+use super::{ExecutedAccesses, LINE, Memory, OfPart};
 use crate::accesses::is_chosen;
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Part};
@@ -44,6 +44,43 @@ impl Deref for PartRow {
     }
 }
 
+/// What the program does as a whole.
+struct Whole {
+    moved: Estimate,
+    loads: Metric,
+    stores: Metric,
+    bursts: usize,
+}
+
+impl Whole {
+    /// What no burst did with an object, others may have done: up to 3 in n (`Strata::opened`). Rows of code say of themselves
+    /// that they have no store.
+    fn opened(&self, key: &RowKey, mut traffic: Traffic) -> Traffic {
+        if key.function.is_some() || key.line.is_some() {
+            return traffic;
+        }
+        let part = 3.0 / self.bursts.max(3) as f64;
+        let open = |metric: &mut Metric, most: f64| {
+            let is_none = metric.value == Some(0.0) && metric.high == Some(0.0);
+            if is_none && metric.note.is_none() {
+                metric.high = Some(most * part);
+                metric.note = Some(NONE_SEEN.to_owned());
+            }
+            is_none
+        };
+        let [loads, stores] = [&self.loads, &self.stores].map(|all| all.high.unwrap_or(0.0));
+        open(&mut traffic.loads, loads);
+        let moved = self.moved.interval().1;
+        if open(&mut traffic.stores, stores) && open(&mut traffic.write, moved.min(stores * LINE)) {
+            let more = traffic.write.high.unwrap_or(0.0);
+            traffic.moved.high = traffic.moved.high.map(|high| high + more);
+            let more = more / self.moved.point().max(LINE) * 100.0;
+            traffic.share.high = traffic.share.high.map(|high| (high + more).min(100.0));
+        }
+        traffic
+    }
+}
+
 /// The bursts of a selection.
 type Chosen = HashSet<BurstId>;
 
@@ -57,7 +94,7 @@ impl Memory<'_> {
         self.available()?;
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
-        let whole = self.whole_traffic();
+        let whole = self.whole();
         let groups: Vec<(RowKey, Parts)> = groups.into_iter().collect();
         let row =
             |(key, parts): &(RowKey, Parts)| Some(self.part_row(*key, parts, &chosen, &whole));
@@ -88,7 +125,7 @@ impl Memory<'_> {
             groups.into_iter().filter(|(key, _)| wanted(key)).collect();
         let weights = groups.iter().map(|(_, parts)| self.weight_of_parts(parts, &chosen));
         let order = by_weight(weights.collect());
-        let whole = self.whole_traffic();
+        let whole = self.whole();
         let first = order.into_iter().take(most).map(|at| &groups[at]);
         Ok(first.map(|(key, parts)| self.part_row(*key, parts, &chosen, &whole)).collect())
     }
@@ -124,7 +161,7 @@ impl Memory<'_> {
         self.available()?;
         let chosen = self.chosen(grouping);
         let groups = self.groups_of_parts(grouping, &chosen);
-        let whole = self.whole_traffic();
+        let whole = self.whole();
         let mut rows: Vec<(MemoryRow, Parts)> = groups
             .into_iter()
             .map(|(key, parts)| {
@@ -185,11 +222,16 @@ impl Memory<'_> {
         self.profile.recording.bursts.iter().filter(asked).map(|burst| burst.id).collect()
     }
 
-    fn part_row(&self, key: RowKey, parts: &Parts, chosen: &Chosen, whole: &Estimate) -> PartRow {
+    fn part_row(&self, key: RowKey, parts: &Parts, chosen: &Chosen, whole: &Whole) -> PartRow {
         let amounts = self.summed(parts.iter().flat_map(|one| self.works(one, chosen)));
         let loads = self.weighted_of_parts(self.loads_of_parts(parts, chosen), chosen);
-        let (traffic, latency) = (self.traffic(&amounts, whole), self.enough(&loads));
-        PartRow { key, traffic, latency }
+        let traffic = whole.opened(&key, self.traffic(&amounts, &whole.moved));
+        PartRow { key, traffic, latency: self.enough(&loads) }
+    }
+
+    fn whole(&self) -> Whole {
+        let ExecutedAccesses { loads, stores } = self.executed();
+        Whole { moved: self.whole_traffic(), loads, stores, bursts: self.strata.bursts() }
     }
 
     /// Bytes moved over the run, and loads: likely.
@@ -223,4 +265,41 @@ fn by_weight(weights: Vec<(f64, f64)>) -> Vec<usize> {
     order
         .sort_by(|a, b| weights[*b].partial_cmp(&weights[*a]).unwrap_or(std::cmp::Ordering::Equal));
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use facts::Evidence;
+
+    use super::*;
+
+    fn metric(value: f64, high: f64) -> Metric {
+        Metric::with_interval(Evidence::Estimated, value, "count", (0.0, high), 30)
+    }
+
+    #[test]
+    fn an_object_without_a_store_in_the_bursts_may_have_some() {
+        let whole = Whole {
+            moved: Estimate::exactly(6400.0),
+            loads: metric(50.0, 90.0),
+            stores: metric(20.0, 40.0),
+            bursts: 30,
+        };
+        let seen = |stores: Metric, write: Metric| Traffic {
+            read: metric(640.0, 700.0),
+            write,
+            moved: metric(640.0, 700.0),
+            share: metric(10.0, 12.0),
+            loads: metric(9.0, 12.0),
+            stores,
+        };
+        let object = RowKey::default();
+        let found = whole.opened(&object, seen(metric(0.0, 0.0), metric(0.0, 0.0)));
+        // A tenth of the program's 40, and as many lines.
+        assert_eq!((found.stores.high, found.write.high), (Some(4.0), Some(256.0)));
+        assert_eq!(found.stores.note.as_deref(), Some(NONE_SEEN));
+        assert_eq!((found.moved.high, found.share.high), (Some(956.0), Some(16.0)));
+        let some = || seen(metric(3.0, 5.0), metric(64.0, 90.0));
+        assert_eq!(whole.opened(&object, some()), some());
+    }
 }

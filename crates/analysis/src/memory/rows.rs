@@ -82,7 +82,7 @@ pub(super) fn none_of(accesses: &Quantity, one: &str, many: &str) -> (usize, Str
 
 /// An amount of which these accesses had nothing in any burst, with the upper end that this leaves: up to 3 in n bursts may
 /// (`Strata::opened`) do `most` of it. The second is how much higher that is. Without an access there is no doubt.
-fn opened(amount: Metric, accesses: &Quantity, most: f64) -> (Metric, Option<f64>) {
+pub(super) fn opened(amount: Metric, accesses: &Quantity, most: f64) -> (Metric, Option<f64>) {
     let (bursts, why) = none_of(accesses, "access", "accesses");
     if amount.value != Some(0.0) || amount.high != Some(0.0) || bursts == 0 {
         return (amount, None);
