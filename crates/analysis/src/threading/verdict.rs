@@ -20,6 +20,8 @@ const UNBALANCED: f64 = 1.2;
 const IDLE: f64 = 0.05;
 /// A thread that lived for less than this share of the longest-lived worker says nothing about balance.
 const SHORT_LIVED: f64 = 0.5;
+/// Less spinning, percent, is none.
+const SOME: f64 = 1.0;
 
 /// A sentence about what limits the program.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,10 +59,14 @@ pub fn verdicts(profile: &Profile<'_>, found: &Threading, cpus: Option<f64>) -> 
     verdicts.sort_by(|a, b| b.percent.total_cmp(&a.percent));
     if verdicts.is_empty() {
         let worst = workers.sum.waited() + workers.sum.ready + workers.sum.spinning;
+        let (waits, spun) = match workers.percent(workers.sum.spinning) {
+            spun if spun < SOME => ("no waits", String::new()),
+            spun => ("few waits", format!(" and spun {spun:.0} %")),
+        };
         verdicts.push(Verdict {
             id: "balanced",
             sentence: format!(
-                "balanced, no waits: {} ran {:.0} % of the time, the busiest {:.2} times the mean. The limit is \
+                "balanced, {waits}: {} ran {:.0} % of the time{spun}, the busiest {:.2} times the mean. The limit is \
                 elsewhere: check memory bandwidth (`fathom run`)",
                 plural(workers.threads.len()),
                 workers.percent(workers.sum.running - workers.sum.spinning),
