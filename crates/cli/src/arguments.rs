@@ -390,6 +390,19 @@ pub struct DiffArguments {
     pub limit: Option<usize>,
 }
 
+/// How threads are laid on CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Pin {
+    /// The kernel's choice
+    None,
+    /// All hardware threads of a core, then the next core
+    Compact,
+    /// NUMA nodes and last-level caches in turn
+    Scatter,
+    /// One hardware thread of each core before the second ones
+    Cores,
+}
+
 #[derive(Args, Debug)]
 pub struct ScaleArguments {
     /// Numbers of threads, e.g. `1,2,4` or `1-8,16` [default: 1 to 8, then powers of two, up to the usable CPUs]
@@ -407,6 +420,12 @@ pub struct ScaleArguments {
     /// Also show the number that the program prints after this text
     #[arg(long, value_name = "TEXT")]
     pub figure: Option<String>,
+    /// Lay threads on CPUs in these ways, a sweep each
+    #[arg(long, value_enum, value_name = "HOW", value_delimiter = ',', default_value = "none")]
+    pub pin: Vec<Pin>,
+    /// Compare with the sweep in this directory (repeatable); speed-ups are against the first one's fewest threads
+    #[arg(long, value_name = "DIR")]
+    pub overlay: Vec<PathBuf>,
     /// Measure times only: no GB/s, no GFLOP/s
     #[arg(long)]
     pub no_collect: bool,

@@ -62,6 +62,11 @@ fn sides_and_gates_that_are_none() {
             "is not a list of thread counts from 1 to 4096",
         ),
         (&["scale", "-e", "X", "--", "true"], "is not NAME=VALUE"),
+        (
+            &["scale", "--pin", "near", "--", "true"],
+            "possible values: none, compact, scatter, cores",
+        ),
+        (&["scale", "--overlay", "nothing", "--", "true"], "cannot read nothing/scale.json"),
     ] {
         let (code, _, error) = answer(&fathom, arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {error}");
@@ -113,6 +118,50 @@ fn a_sweep_tells_the_program_and_keeps_everything() {
     let again = ["scale", "--threads", "1", "-r", "r000sc", "--", "true"];
     let (code, _, error) = answer(&fathom, &again);
     assert!(code == Some(2) && error.contains("cannot make r000sc"), "{error}");
+}
+
+/// A script says what it may run on; sweeps of two ways, and a third against the first.
+#[test]
+fn sweeps_pin_their_threads_and_stand_on_one_baseline() {
+    let fathom = fathom("scale-pins");
+    let script = "grep Cpus_allowed_list /proc/self/status; echo places $OMP_PLACES; sleep 0.02";
+    let run = |more: &[&str]| {
+        let end = [
+            "--repeat",
+            "2",
+            "--no-collect",
+            "-q",
+            "--format",
+            "json",
+            "--",
+            "/bin/sh",
+            "-c",
+            script,
+        ];
+        let (code, found, error) = answer(&fathom, &[&["scale", "-t", "1"], more, &end].concat());
+        assert_eq!(code, Some(0), "{error}");
+        found
+    };
+    let found = run(&["--pin", "cores,none"]);
+    let kept = |name: &str| std::fs::read_to_string(fathom.scratch.join(name)).expect("kept");
+    let text = kept("r000sc/threads-1-cores.out");
+    let list = text.lines().next().and_then(|line| line.split_whitespace().nth(1)).expect("a list");
+    assert!(list.parse::<u32>().is_ok(), "one CPU: {text}");
+    assert!(text.contains(&format!("places {{{list}}}")), "{text}");
+    assert!(kept("r000sc/threads-1.out").contains("places\n"));
+    let sweeps = |found: &serde_json::Value| -> Vec<String> {
+        let rows = found["overlay"]["rows"].as_array().expect("rows").iter();
+        rows.map(|row| row["sweep"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(sweeps(&found), ["r000sc --pin cores", "r000sc not pinned"]);
+    let (least, most) =
+        (&found["table"]["rows"][0]["elapsed_min"], &found["table"]["rows"][0]["elapsed_max"]);
+    assert!(least["value"].as_f64() <= most["value"].as_f64() && least["samples"] == 2);
+    let found = run(&["--overlay", "r000sc"]);
+    assert_eq!(sweeps(&found), ["r000sc --pin cores", "r001sc"]);
+    std::fs::write(fathom.scratch.join("r000sc/scale.json"), "{\"runs\": [{}]}").expect("written");
+    let (code, _, error) = answer(&fathom, &["scale", "--overlay", "r000sc", "--", "true"]);
+    assert!(code == Some(4) && error.contains("has no times of a sweep"), "{error}");
 }
 
 #[test]

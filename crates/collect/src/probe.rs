@@ -263,6 +263,7 @@ fn with_child<T>(probe: impl FnOnce(Pid) -> T) -> Option<T> {
         environment: &[],
         own_group: false,
         output: None,
+        affinity: None,
         runs: None,
     };
     let child = Suspended::fork(&launch).ok()?;

@@ -21,7 +21,7 @@ use facts::{
     CollectorInfo, ExitKind, NoteSubject, OneRun, OwnCost, ResourceUse, SamplingMethod, Sink,
     SinkError,
 };
-use sys::process::{self, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspended};
+use sys::process::{self, Affinity, Launch, LaunchError, ProcessFd, Runs, SignalFd, Suspended};
 use tracee::status::FaultCounts;
 
 use crate::bursts::{BurstOptions, Bursts};
@@ -73,6 +73,8 @@ pub struct Options {
     pub environment: Vec<(OsString, OsString)>,
     /// The standard output of a program that we start, instead of ours.
     pub output: Option<std::fs::File>,
+    /// The CPUs that a program that we start may use, instead of ours.
+    pub affinity: Option<Affinity>,
     /// When our own process began (CLOCK_MONOTONIC), which shows how late the program started.
     pub began: Nanos,
     /// The file of the region library, for a program that we start; `None`: its marked regions are not recorded.
@@ -216,6 +218,7 @@ fn launch_here(
         environment: &environment,
         own_group: job.is_some(),
         output: options.output.as_ref().map(AsFd::as_fd),
+        affinity: options.affinity.as_ref(),
         runs: runs.as_ref(),
     })?;
     // Only now: the program must inherit the limit that our starter gave us.

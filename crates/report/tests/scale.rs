@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use facts::{Evidence, Metric};
-use report::scale::{Collected, ScaleInput, ScalePoint};
+use report::scale::{Collected, ScaleInput, ScalePoint, Sweep};
 use report::{Document, Scale};
 
 fn golden(name: &str, text: &str) {
@@ -47,6 +47,7 @@ fn saturated() -> ScaleInput {
         points: (1..=6).map(point).collect(),
         figure: Some("triad_gb_s=".into()),
         notes: vec!["The machine has 4 CPUs: 5 and 6 threads share them.".into()],
+        ..ScaleInput::default()
     }
 }
 
@@ -83,4 +84,43 @@ fn rates_that_are_missing_have_their_reason() {
     let text = Document::Scale(Box::new(Scale::new(&input).expect("times"))).text(100, false);
     assert_eq!(text.matches("GFLOP/s: n/a, no burst was taken.").count(), 1, "{text}");
     assert!(!text.contains("GB/s: n/a"), "{text}");
+}
+
+/// Three sweeps against a slower variant's single thread, on 3 cores of 2 hardware threads.
+#[test]
+fn sweeps_against_one_baseline() {
+    let mut input = saturated();
+    input.points.iter_mut().for_each(|point| point.collected = None);
+    let sweep = |name: &str, factor: f64| Sweep {
+        name: name.to_owned(),
+        points: (1..=4)
+            .map(|threads| {
+                let seconds = factor / f64::from(threads);
+                analysis::scaling::Point { threads, seconds: vec![seconds, seconds * 1.01] }
+            })
+            .collect(),
+    };
+    input.pin = Some("cores");
+    input.others = vec![sweep("r001sc", 6.0), sweep("r000sc --pin compact", 4.0)];
+    input.first_is_baseline = true;
+    input.cores = Some((3, 6));
+    let scale = Scale::new(&input).expect("times");
+    golden("scale_overlay.svg", &scale.svg());
+    let hardware = scale.hardware_threads.clone();
+    assert!(
+        hardware.low.is_some_and(|low| low < 0.0) && hardware.high.is_some_and(|high| high > 0.0)
+    );
+    let document = Document::Scale(Box::new(scale));
+    golden("scale_overlay.txt", &document.text(100, false));
+    assert!(document.json().contains("\"sweep\": \"r000sc --pin cores\""));
+    for (pin, cores, why) in [
+        (Some("compact"), Some((3, 6)), "compact uses both hardware threads"),
+        (None, Some((6, 6)), "one hardware thread each"),
+        (None, None, "does not say which CPUs share a core"),
+        (None, Some((8, 16)), "it takes a number of threads"),
+    ] {
+        let input = ScaleInput { pin, cores, ..input.clone() };
+        let note = Scale::new(&input).expect("times").hardware_threads.note;
+        assert!(note.as_ref().is_some_and(|note| note.contains(why)), "{note:?}");
+    }
 }

@@ -11,6 +11,7 @@
 //!
 //! Intervals are of the bursts that were drawn; the assumptions have none.
 
+mod cpu_order;
 mod first_touch;
 mod topology;
 
@@ -27,6 +28,7 @@ use crate::profile::Profile;
 use crate::threads::ThreadIndex;
 use crate::traced::{Execution, Tool, TracedBlock, TracedCode, in_order};
 
+pub use self::cpu_order::{CpuOrder, cores, cpu_order};
 use self::first_touch::Faults;
 pub(crate) use self::topology::SLOWER;
 pub use self::topology::{Topology, TopologyNode, elapsed_there};

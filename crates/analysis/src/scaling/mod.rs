@@ -130,6 +130,63 @@ pub fn scaling(points: &[Point]) -> Option<Scaling> {
     })
 }
 
+/// How much more speed the second hardware threads of cores bring.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HardwareThreads {
+    /// The most measured threads that have a core each.
+    pub cores: u32,
+    /// The most measured threads that have a CPU each.
+    pub cpus: u32,
+    /// Relative gain of the second against the first; negative when slower.
+    pub gain: Estimate,
+}
+
+/// What threads beyond one a core gain; `None` where cores have one hardware thread each, or no number on one side was measured.
+#[must_use]
+pub fn hardware_threads(points: &[Point], cores: u32, cpus: u32) -> Option<HardwareThreads> {
+    let most = |from: u32, to: u32| {
+        points.iter().filter(|point| (from..=to).contains(&point.threads)).max_by_key(|p| p.threads)
+    };
+    let (without, with) = (most(1, cores)?, most(cores + 1, cpus)?);
+    let rows = against(std::slice::from_ref(without), std::slice::from_ref(with))?;
+    let less_one = |estimate: Estimate| Estimate {
+        value: estimate.value - 1.0,
+        interval: estimate.interval.map(|(low, high)| (low - 1.0, high - 1.0)),
+    };
+    let gain = less_one(rows.first()?.speedup);
+    Some(HardwareThreads { cores: without.threads, cpus: with.threads, gain })
+}
+
+/// The times of one sweep with speed-ups against the smallest number of threads of another; `None` where one has no time.
+#[must_use]
+pub fn against(base: &[Point], points: &[Point]) -> Option<Vec<Row>> {
+    let (base, measured) = (Measured::of(base)?, Measured::of(points)?);
+    let (base_medians, medians) = (base.medians(), measured.medians());
+    let residuals = base.residuals().zip(measured.residuals());
+    let mut drawn: Vec<(f64, Vec<f64>)> = Vec::new();
+    if let Some((of_base, of_points)) = residuals {
+        let mut chance = Chance(0x5eed);
+        for _ in 0..REPLICATES {
+            let first = base.resampled(&base_medians, &of_base, &mut chance)[0];
+            drawn.push((first, measured.resampled(&medians, &of_points, &mut chance)));
+        }
+    }
+    let rows = (0..medians.len()).map(|at| {
+        let ideal = f64::from(measured.threads[at]) / f64::from(base.threads[0]);
+        let ratios = || drawn.iter().map(move |(first, times)| first / times[at]);
+        Row {
+            threads: measured.threads[at],
+            seconds: estimate(medians[at], drawn.iter().map(|(_, times)| times[at]).collect()),
+            speedup: estimate(base_medians[0] / medians[at], ratios().collect()),
+            efficiency: estimate(
+                base_medians[0] / medians[at] / ideal,
+                ratios().map(|ratio| ratio / ideal).collect(),
+            ),
+        }
+    });
+    Some(rows.collect())
+}
+
 /// The least number of threads whose figure is nearly all of the largest: by value, or because its interval reaches the
 /// largest and is not so wide that it says nothing ([`TELLING`]). `None` for fewer than two figures, or when only the
 /// most threads have it: then it is not known to be all.

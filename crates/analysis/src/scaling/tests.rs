@@ -149,3 +149,21 @@ fn a_figure_saturates_where_it_reaches_its_largest() {
     // Too few bursts to say anything.
     assert_eq!(saturation_of(&[figure(1, 0.2, 9.0), figure(2, 0.3, 9.0)]), None);
 }
+
+/// A variant twice as fast as the baseline's single thread, and hardware threads that gain 10 % or nothing.
+#[test]
+fn sweeps_are_compared_with_one_baseline_and_hardware_threads_are_judged() {
+    let slow = noise(1).runs(&[1, 2, 4], 5, 0.01, |n| 8.0 / n);
+    let fast = noise(2)
+        .runs(&[1, 2, 4, 8], 5, 0.01, |n| 4.0 / n.min(4.0) / if n > 4.0 { 1.1 } else { 1.0 });
+    let rows = against(&slow, &fast).unwrap();
+    assert!(contains(&rows[0].speedup, 2.0) && contains(&rows[2].speedup, 8.0), "{rows:?}");
+    assert!(contains(&rows[2].efficiency, 2.0), "above the ideal line: {rows:?}");
+    let gain = hardware_threads(&fast, 4, 8).unwrap();
+    assert_eq!((gain.cores, gain.cpus), (4, 8));
+    assert!(contains(&gain.gain, 0.1) && gain.gain.interval.unwrap().0 > 0.0, "{gain:?}");
+    assert!(hardware_threads(&fast, 8, 8).is_none() && hardware_threads(&slow, 4, 8).is_none());
+    assert!(against(&[], &fast).is_none());
+    let once = [Point { threads: 1, seconds: vec![3.0] }];
+    assert_eq!(against(&once, &once).unwrap()[0].speedup, Estimate { value: 1.0, interval: None });
+}

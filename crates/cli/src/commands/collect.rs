@@ -36,7 +36,7 @@ use facts::host::{Host, ReadingMoment};
 use facts::{Analysis, ExitKind, NoteSubject, Rank, Run, RunState, SCHEMA_VERSION, Target};
 use machine::traffic_events::{TrafficEvent, traffic_events};
 use store::{StoreError, Writer};
-use sys::process::{LaunchError, SignalFd};
+use sys::process::{Affinity, LaunchError, SignalFd};
 
 pub use self::afterwards::{measure_machine, pass_on};
 use self::afterwards::{say_what_was_kept, wait_for_program};
@@ -149,6 +149,8 @@ pub struct Started {
     pub environment: Vec<(OsString, OsString)>,
     /// Its standard output; ours when absent.
     pub output: Option<File>,
+    /// The CPUs that it may use; ours when absent.
+    pub affinity: Option<Affinity>,
     /// How often it is run; 0 is taken for 1.
     pub repeat: u32,
 }
@@ -426,12 +428,19 @@ fn options(
             .ok(),
         WhatToWatch::Process(_) | WhatToWatch::Machine => None,
     };
-    let (environment, output, repeat) = match what {
-        WhatToWatch::Program(_, program) => {
-            (program.environment.clone(), program.output.take(), program.repeat)
+    let started = match what {
+        WhatToWatch::Program(_, program) => Started {
+            command: Vec::new(),
+            environment: program.environment.clone(),
+            output: program.output.take(),
+            affinity: program.affinity.clone(),
+            repeat: program.repeat,
+        },
+        WhatToWatch::Process(_) | WhatToWatch::Machine => {
+            Started { repeat: 1, ..Started::default() }
         }
-        WhatToWatch::Process(_) | WhatToWatch::Machine => (Vec::new(), None, 1),
     };
+    let repeat = started.repeat;
     if repeat > 1 && input_is_read_once() {
         notes.push(
             "standard input is a pipe: each run got what earlier runs left in it, probably nothing; with a file \
@@ -440,8 +449,9 @@ fn options(
         );
     }
     Ok(Options {
-        environment,
-        output,
+        environment: started.environment,
+        output: started.output,
+        affinity: started.affinity,
         repeat,
         period: settings.period.unwrap_or_else(|| knobs::usual_period(sample_cost(host))),
         stack_bytes: settings.stack_bytes,

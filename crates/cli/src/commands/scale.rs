@@ -1,10 +1,11 @@
 //! `fathom scale`: runs a program with several numbers of threads, times it, and shows how it scales.
 //!
-//! What not: the laws and their fit (`analysis::scaling`). Steps: create the directory; timed runs without collector,
-//! in random order, so that drift of the machine affects all numbers of threads alike; one run each under `collect
-//! memory-access`; `scale.json`. After a failure the directory keeps the output of each last run, and complete
+//! What not: the laws and their fit (`analysis::scaling`). Steps: create the directory; timed runs without collector, in random
+//! order, so that drift of the machine affects all numbers of threads and all ways to pin them alike; one run each under `collect
+//! memory-access`, of the first way; `scale.json`. After a failure the directory keeps the output of each last run, and complete
 //! results.
 
+mod sweeps;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -23,6 +24,7 @@ use sys::process::{
     Launch, ProcessFd, Suspended, Usage, Waited, monotonic, poll_readable, try_wait,
 };
 
+use sweeps::Way;
 use words::{number_behind, thread_list, usual_counts, with_threads};
 
 use super::collect::{Started, collect_program, find_program, pass_on};
@@ -42,22 +44,36 @@ pub fn scale(arguments: ScaleArguments) -> Result<ExitCode, Failure> {
         Some(text) => thread_list(text)?,
         None => usual_counts(usable_cpus(&host)),
     };
+    let others = arguments.overlay.iter().map(|directory| sweeps::read(directory));
+    let mut others: Vec<_> = others.collect::<Result<_, _>>()?;
     let sweep = Sweep::prepare(&arguments)?;
-    let mut points: Vec<ScalePoint> =
-        counts.iter().map(|&threads| ScalePoint { threads, ..ScalePoint::default() }).collect();
-    if let Some(exit) = sweep.time(&mut points)? {
+    let point = |&threads: &u32| ScalePoint { threads, ..ScalePoint::default() };
+    let mut ways: Vec<Way> = arguments
+        .pin
+        .iter()
+        .map(|pin| Way::new(*pin, &host, counts.iter().map(point).collect()))
+        .collect();
+    if let Some(exit) = sweep.time(&mut ways)? {
         return Ok(exit);
     }
     let mut notes = cpu_notes(&host, &counts);
     if !arguments.no_collect
-        && let Some(exit) = sweep.collect(&mut points, &mut notes)?
+        && let Some(exit) = sweep.collect(&mut ways[0], &mut notes)?
     {
         return Ok(exit);
     }
+    let first_is_baseline = !others.is_empty();
+    let result = super::shown_name(&sweep.directory);
+    others.extend(ways[1..].iter().map(|way| way.as_other(&result)));
+    let Way { pin, points, .. } = ways.swap_remove(0);
     let input = ScaleInput {
-        result: super::shown_name(&sweep.directory),
+        result,
         command: super::words(&arguments.command),
         points,
+        pin: sweeps::name(pin),
+        others,
+        first_is_baseline,
+        cores: sweeps::cores(&host),
         figure: arguments.figure.clone(),
         notes,
     };
@@ -117,71 +133,77 @@ impl Sweep<'_> {
     }
 
     /// The program's command with this number of threads.
-    fn program(&self, threads: u32) -> Result<Started, Failure> {
+    fn program(&self, threads: u32, way: &Way) -> Result<Started, Failure> {
         let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
         let number = OsString::from(threads.to_string());
         let mut environment: Vec<_> = VARIABLES.iter().map(|name| set(name, &number)).collect();
+        let (affinity, pinned) = way.pinned(threads);
+        environment.extend(pinned.iter().map(|(name, value)| set(name, value.as_ref())));
         for word in &self.arguments.env {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             // The user's value replaces ours.
             environment.retain(|(other, _)| other.to_str() != Some(name));
             environment.push(set(name, OsStr::new(&words::text_with_threads(value, threads))));
         }
-        let output = self.output(threads);
+        let output = self.output(threads, way);
         let output = File::create(&output).map_err(|error| {
             let what = format!("cannot write {}", output.display());
             Failure::new(CANNOT_MEASURE, anyhow::Error::new(error).context(what))
         })?;
         let command =
             self.arguments.command.iter().map(|word| with_threads(word, threads)).collect();
-        Ok(Started { command, environment, output: Some(output), repeat: 1 })
+        Ok(Started { command, environment, output: Some(output), affinity, repeat: 1 })
     }
 
-    fn output(&self, threads: u32) -> PathBuf {
-        self.directory.join(format!("threads-{threads}.out"))
+    fn output(&self, threads: u32, way: &Way) -> PathBuf {
+        let pin = sweeps::name(way.pin).map_or(String::new(), |pin| format!("-{pin}"));
+        self.directory.join(format!("threads-{threads}{pin}.out"))
     }
 
     /// Times all runs; a failure of the program ends it with the code to exit with.
-    fn time(&self, points: &mut [ScalePoint]) -> Result<Option<ExitCode>, Failure> {
+    fn time(&self, ways: &mut [Way]) -> Result<Option<ExitCode>, Failure> {
         let mut progress = Progress::new(!self.arguments.quiet);
         let mut order = Order(0x5ca1e);
         let repeats = self.arguments.repeat;
-        let all = repeats as usize * points.len();
+        let counts = ways.first().map_or(0, |way| way.points.len());
+        let all = repeats as usize * counts * ways.len();
         let mut done = 0;
         for round in 1..=repeats {
             // A new order in each round: a machine that becomes slower (heat, neighbours) then burdens no number of
             // threads more than the others.
-            for at in order.shuffled(points.len()) {
-                let point = &mut points[at];
-                let threads = point.threads;
+            for at in order.shuffled(counts * ways.len()) {
+                let way = &mut ways[at / counts];
+                let threads = way.points[at % counts].threads;
                 progress.show(
                     done as f64 / all as f64,
                     &format!("{threads} threads, run {round} of {repeats}"),
                 );
-                let run = self.run(threads)?;
+                let run = self.run(threads, way)?;
                 done += 1;
                 if run.exit != ExitKind::Code(0) {
                     drop(progress);
-                    return Ok(Some(self.failed(threads, run.exit)));
+                    return Ok(Some(self.failed(threads, way, run.exit)));
                 }
+                let printed = self.arguments.figure.as_ref();
+                let printed = printed.map(|label| self.figure(threads, way, label)).transpose()?;
+                let point = &mut way.points[at % counts];
+                point.printed.extend(printed);
                 point.seconds.push(run.wall.seconds());
                 point.cpu_seconds.push(run.usage.cpu().seconds());
-                if let Some(label) = &self.arguments.figure {
-                    point.printed.push(self.figure(threads, label)?);
-                }
             }
         }
         Ok(None)
     }
 
-    fn run(&self, threads: u32) -> Result<Timed, Failure> {
-        let program = self.program(threads)?;
+    fn run(&self, threads: u32, way: &Way) -> Result<Timed, Failure> {
+        let program = self.program(threads, way)?;
         let launch = Launch {
             file: &self.file,
             arguments: &program.command,
             environment: &program.environment,
             own_group: false,
             output: program.output.as_ref().map(AsFd::as_fd),
+            affinity: program.affinity.as_ref(),
             runs: None,
         };
         let failure = |error: anyhow::Error| Failure::new(CANNOT_MEASURE, error);
@@ -208,13 +230,9 @@ impl Sweep<'_> {
     }
 
     /// One run each under the collector. A run that cannot be collected gives a note: the times remain.
-    fn collect(
-        &self,
-        points: &mut [ScalePoint],
-        notes: &mut Vec<String>,
-    ) -> Result<Option<ExitCode>, Failure> {
-        for point in points.iter_mut() {
-            let threads = point.threads;
+    fn collect(&self, way: &mut Way, notes: &mut Vec<String>) -> Result<Option<ExitCode>, Failure> {
+        for at in 0..way.points.len() {
+            let threads = way.points[at].threads;
             let directory = self.directory.join(format!("threads-{threads}"));
             if !self.arguments.quiet {
                 eprintln!("fathom: collecting with {threads} threads");
@@ -229,9 +247,9 @@ impl Sweep<'_> {
                 limit: 200,
                 quiet: true,
             };
-            match collect_program(self.program(threads)?, &collection, monotonic()) {
+            match collect_program(self.program(threads, way)?, &collection, monotonic()) {
                 Ok(ExitKind::Code(0)) => {}
-                Ok(exit) => return Ok(Some(self.failed(threads, exit))),
+                Ok(exit) => return Ok(Some(self.failed(threads, way, exit))),
                 Err(failure) => {
                     failure.report();
                     notes.push(format!(
@@ -244,28 +262,28 @@ impl Sweep<'_> {
             let name = super::shown_name(&directory);
             let collected =
                 Collected::of(&recording, &name).map_err(|error| Failure::new(USAGE, error))?;
-            point.collected = Some(collected);
+            way.points[at].collected = Some(collected);
         }
         Ok(None)
     }
 
     /// Reports that the program failed, with the end of its output.
-    fn failed(&self, threads: u32, exit: ExitKind) -> ExitCode {
+    fn failed(&self, threads: u32, way: &Way, exit: ExitKind) -> ExitCode {
         const LINES: usize = 5;
-        let output = std::fs::read(self.output(threads)).unwrap_or_default();
+        let output = std::fs::read(self.output(threads, way)).unwrap_or_default();
         let output = String::from_utf8_lossy(&output);
         let lines: Vec<&str> = output.lines().collect();
         for line in &lines[lines.len().saturating_sub(LINES)..] {
             eprintln!("{line}");
         }
-        let kept = self.output(threads);
+        let kept = self.output(threads, way);
         eprintln!("fathom: with {threads} threads (output in {}):", kept.display());
         pass_on(exit, false)
     }
 
     /// The number that the program printed after a text.
-    fn figure(&self, threads: u32, label: &str) -> Result<f64, Failure> {
-        let file = self.output(threads);
+    fn figure(&self, threads: u32, way: &Way, label: &str) -> Result<f64, Failure> {
+        let file = self.output(threads, way);
         let output = std::fs::read(&file).unwrap_or_default();
         number_behind(&String::from_utf8_lossy(&output), label).ok_or_else(|| {
             Failure::usage(format!(

@@ -4,11 +4,12 @@
 //! `analysis::scaling` fits the laws.
 
 mod model;
+mod overlay;
 mod plot;
 mod svg;
 mod text;
 
-use analysis::scaling::{Estimate, Fit, Law, Row, Scaling, saturation_of, scaling};
+use analysis::scaling::{Estimate, Fit, Law, Point, Row, Scaling, saturation_of, scaling};
 use facts::{Evidence, Metric, Recording};
 use serde::Serialize;
 
@@ -28,8 +29,25 @@ pub struct ScaleInput {
     pub points: Vec<ScalePoint>,
     /// Text in front of a number that the program prints, when one was asked for.
     pub figure: Option<String>,
+    /// How threads were laid on CPUs.
+    pub pin: Option<&'static str>,
+    /// Other sweeps, and whether the first of them is what all speed-ups of the overlay refer to; else this sweep is.
+    pub others: Vec<Sweep>,
+    /// Whether it is.
+    pub first_is_baseline: bool,
+    /// Cores that the program may use, and their hardware threads; `None` where the system does not say.
+    pub cores: Option<(u32, u32)>,
     /// Remarks for the reader.
     pub notes: Vec<String>,
+}
+
+/// The times of another sweep.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Sweep {
+    /// What it is called.
+    pub name: String,
+    /// By number of threads.
+    pub points: Vec<Point>,
 }
 
 /// Runs with one number of threads.
@@ -97,10 +115,16 @@ pub struct Scale {
     pub result: String,
     /// The program and its arguments, with `{threads}` in them.
     pub command: Vec<String>,
+    /// How threads were laid on CPUs: `compact`, `scatter`, `cores`; null for the kernel's choice.
+    pub pin: Option<&'static str>,
     /// The times as measured.
     pub runs: Vec<Runs>,
     /// One row per number of threads.
     pub table: Table,
+    /// This sweep and others against one baseline; null without others.
+    pub overlay: Option<Table>,
+    /// Gain of the second hardware threads of cores, percent.
+    pub hardware_threads: Metric,
     /// Fitted laws, best first.
     pub laws: Vec<LawReport>,
     /// Threads from which more do not help.
@@ -157,22 +181,24 @@ struct Curve {
     bandwidth: Vec<(u32, Estimate)>,
     peak: Option<f64>,
     law: Option<Fit>,
+    /// Speed-ups of the overlay, by sweep.
+    overlay: Vec<(String, Vec<(u32, f64)>)>,
 }
 
 impl Scale {
     /// Works out everything; `None` when there is no measured time.
     #[must_use]
     pub fn new(input: &ScaleInput) -> Option<Scale> {
-        let points: Vec<analysis::scaling::Point> = input
+        let points: Vec<Point> = input
             .points
             .iter()
-            .map(|point| analysis::scaling::Point {
-                threads: point.threads,
-                seconds: point.seconds.clone(),
-            })
+            .map(|point| Point { threads: point.threads, seconds: point.seconds.clone() })
             .collect();
         let found = scaling(&points)?;
-        let curve = curve(input, &found);
+        let overlay = overlay::overlay(input, &points);
+        let (overlay, curves) =
+            overlay.map_or((None, Vec::new()), |(table, curves)| (Some(table), curves));
+        let curve = Curve { overlay: curves, ..curve(input, &found) };
         let bandwidth = match saturation_of(&curve.bandwidth) {
             Some(threads) => Metric::counted(f64::from(threads), "count"),
             None => Metric::unavailable(
@@ -186,6 +212,9 @@ impl Scale {
             view: "scale",
             result: input.result.clone(),
             command: input.command.clone(),
+            pin: input.pin,
+            overlay,
+            hardware_threads: overlay::hardware_threads(input, &points),
             runs: points
                 .into_iter()
                 .map(|point| Runs { threads: point.threads, seconds: point.seconds })
@@ -273,6 +302,7 @@ fn curve(input: &ScaleInput, found: &Scaling) -> Curve {
         bandwidth: found.rows.iter().filter_map(traffic).collect(),
         peak: collected.find_map(|one| one.bandwidth_peak.value),
         law: found.fits.first().cloned(),
+        overlay: Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use analysis::scaling::Scaling;
 use estimate::interval::median;
 use facts::{Evidence, Metric};
 
+use super::overlay::range;
 use super::{Collected, ScaleInput, ScalePoint, metric};
 use crate::table::{Cell, CellStyle, Column, Table};
 
@@ -16,9 +17,12 @@ const fn figure(key: &'static str, label: &'static str, unit: &'static str) -> C
     Column { key, label, unit: Some(unit) }
 }
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 13] = [
     Column { key: "threads", label: "Threads", unit: None },
     figure("elapsed", "Elapsed", "s"),
+    figure("elapsed_min", "Least", "s"),
+    figure("elapsed_mean", "Mean", "s"),
+    figure("elapsed_max", "Most", "s"),
     figure("speedup", "Speed-up", "ratio"),
     figure("efficiency", "Efficiency", "percent"),
     figure("cpu_time", "CPU time", "s"),
@@ -38,10 +42,13 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
         let mut cells = vec![
             Cell::Number(u64::from(row.threads)),
             Cell::metric(metric(&row.seconds, 1.0, "s")),
+        ];
+        cells.extend(range(&point.seconds).map(Cell::metric));
+        cells.extend([
             Cell::metric(metric(&row.speedup, 1.0, "ratio")),
             Cell::metric(metric(&row.efficiency, 100.0, "percent")),
             Cell::metric(middle(&point.cpu_seconds, "s", "its CPU time is not known")),
-        ];
+        ]);
         cells.extend(rates.into_iter().map(Cell::metric));
         cells.push(Cell::metric(middle(
             &point.printed,
@@ -53,13 +60,20 @@ pub(super) fn table(input: &ScaleInput, found: &Scaling) -> Table {
     let mut text_columns = vec![
         CellStyle::Number("threads").titled("threads"),
         CellStyle::Time("elapsed").titled("time"),
+        CellStyle::Time("elapsed_min").titled("min"),
+        CellStyle::Time("elapsed_mean").titled("avg"),
+        CellStyle::Time("elapsed_max").titled("max"),
         CellStyle::Ratio("speedup").titled("speed-up"),
         CellStyle::Percent("efficiency").titled("efficiency %"),
-        CellStyle::Ratio("flop_rate").titled("GFLOP/s"),
-        CellStyle::Percent("flops_percent").titled("% of peak"),
-        CellStyle::Measure("dram_bandwidth").titled("bandwidth"),
-        CellStyle::Percent("bandwidth_percent").titled("% of peak"),
     ];
+    if input.points.iter().any(|point| point.collected.is_some()) {
+        text_columns.extend([
+            CellStyle::Ratio("flop_rate").titled("GFLOP/s"),
+            CellStyle::Percent("flops_percent").titled("% of peak"),
+            CellStyle::Measure("dram_bandwidth").titled("bandwidth"),
+            CellStyle::Percent("bandwidth_percent").titled("% of peak"),
+        ]);
+    }
     if input.figure.is_some() {
         text_columns.push(CellStyle::Ratio("printed").titled("printed"));
     }

@@ -114,9 +114,47 @@ pub(super) fn svg(scale: &Scale) -> String {
         body += &panel.out;
         width *= 2.0;
     }
+    if !curve.overlay.is_empty() {
+        let (panel, right) = (overlay(scale, width), width + PANEL.0);
+        body += &panel;
+        width = right;
+    }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n",
         height = PANEL.1
     )
+}
+
+/// Okabe and Ito's colours, which colour-blind people tell apart.
+const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000"];
+
+/// All sweeps against one baseline.
+fn overlay(scale: &Scale, left: f64) -> String {
+    let sweeps = &scale.curve.overlay;
+    let points = || sweeps.iter().flat_map(|(_, points)| points);
+    let mut threads: Vec<u32> = points().map(|(threads, _)| *threads).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let right = f64::from(threads.last().copied().unwrap_or(1));
+    let base =
+        sweeps.first().and_then(|(_, points)| points.first()).map_or(1, |(threads, _)| *threads);
+    let ideal = right / f64::from(base);
+    let top = points().map(|(_, speedup)| *speedup).fold(ideal, f64::max);
+    let mut panel = Panel { left, right, top, out: String::new() };
+    panel.axes("speed-up against the first sweep (dashed: ideal)", &threads);
+    panel.line(&[(0.0, 0.0), (right, ideal)], DASHED);
+    for (at, (name, points)) in sweeps.iter().enumerate() {
+        let colour = COLOURS[at % COLOURS.len()];
+        let points: Vec<(f64, f64)> =
+            points.iter().map(|(threads, speedup)| (f64::from(*threads), *speedup)).collect();
+        panel.line(&points, &format!("stroke=\"{colour}\" stroke-width=\"2\""));
+        let (x, y) = (left + MARGIN + 8.0, MARGIN + 14.0 * (at as f64 + 1.0));
+        panel.add(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\n",
+            y - 9.0
+        ));
+        panel.text(x + 14.0, y, "start", name);
+    }
+    panel.out
 }

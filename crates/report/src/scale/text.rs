@@ -14,6 +14,10 @@ pub(super) fn text(scale: &Scale, width: usize, paint: Paint) -> String {
     };
     sentences(scale).into_iter().for_each(&mut say);
     out.push('\n');
+    if let Some(overlay) = &scale.overlay {
+        out += &text::table(overlay, width, paint);
+        out.push('\n');
+    }
     out += &plots(scale, width, paint);
     for note in &scale.notes {
         for (at, line) in wrap(&text::printable(note), width - 4).iter().enumerate() {
@@ -68,6 +72,18 @@ fn sentences(scale: &Scale) -> Vec<String> {
             with_interval(&next.gain),
             seconds(next.elapsed.value.unwrap_or(0.0))
         ));
+    }
+    let hardware = &scale.hardware_threads;
+    if let (Some(value), Some(what)) = (hardware.value, &hardware.note) {
+        let verdict = match (hardware.low, hardware.high) {
+            (Some(low), _) if low > 0.0 => "Hyper-threads help",
+            (_, Some(high)) if high < 0.0 => "Hyper-threads harm",
+            (None, None) => "Hyper-threads, not judged with one run each",
+            _ => "Hyper-threads bring nothing that is certain",
+        };
+        let gained = with_interval(hardware);
+        let word = if value < 0.0 { "more (so slower)" } else { "more" };
+        said.push(format!("{verdict}: {what}, do {gained} % {word}."));
     }
     said.extend(scale.laws.iter().enumerate().map(|(at, law)| sentence(law, at == 0)));
     said
@@ -126,6 +142,10 @@ fn plots(scale: &Scale, width: usize, paint: Paint) -> String {
     let mut out = paint.bold(&format!("  speed-up against {fewest} (* measured, - law, . ideal)"));
     out.push('\n');
     out += &plot(&series, right, top, width, &ticks);
+    if !curve.overlay.is_empty() {
+        out.push('\n');
+        out += &overlay_plot(scale, width, paint);
+    }
     if !curve.bandwidth.is_empty() {
         let largest = curve.bandwidth.iter().map(|(_, figure)| figure.value).fold(0.0, f64::max);
         let top = curve.peak.unwrap_or(largest).max(largest);
@@ -140,4 +160,35 @@ fn plots(scale: &Scale, width: usize, paint: Paint) -> String {
     }
     out.push('\n');
     out
+}
+
+/// Signs of sweeps; more of them share the last one.
+const SIGNS: [char; 8] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', '+'];
+
+fn overlay_plot(scale: &Scale, width: usize, paint: Paint) -> String {
+    let sweeps = &scale.curve.overlay;
+    let points = || sweeps.iter().flat_map(|(_, points)| points);
+    let right = f64::from(points().map(|(threads, _)| *threads).max().unwrap_or(1));
+    let base =
+        sweeps.first().and_then(|(_, points)| points.first()).map_or(1, |(threads, _)| *threads);
+    let ideal = |x: f64| x / f64::from(base);
+    let top = points().map(|(_, speedup)| *speedup).fold(ideal(right), f64::max);
+    let fine = (0..=144).map(|step| right * f64::from(step) / 144.0).map(|x| (x, ideal(x)));
+    let mut series = vec![Series { sign: '.', points: fine.collect() }];
+    let mut legend = Vec::new();
+    for (at, (name, points)) in sweeps.iter().enumerate() {
+        let sign = SIGNS[at.min(SIGNS.len() - 1)];
+        legend.push(format!("{sign} {name}"));
+        let points = points.iter().map(|(threads, speedup)| (f64::from(*threads), *speedup));
+        series.push(Series { sign, points: points.collect() });
+    }
+    let title = format!("speed-up against the first ({}, . ideal)", legend.join(", "));
+    let mut out = String::new();
+    for line in wrap(&title, width - 4) {
+        out += &format!("{}\n", paint.bold(&format!("  {}", text::printable(&line))));
+    }
+    let mut ticks: Vec<u32> = points().map(|(threads, _)| *threads).collect();
+    ticks.sort_unstable();
+    ticks.dedup();
+    out + &plot(&series, right, top, width, &ticks)
 }

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use base::Pid;
 
+use super::Affinity;
 use super::repeat::{Runs, end_like};
 
 /// What to start.
@@ -38,6 +39,8 @@ pub struct Launch<'a> {
     pub own_group: bool,
     /// What it gets as its standard output, instead of ours.
     pub output: Option<BorrowedFd<'a>>,
+    /// The CPUs that it may use, instead of ours.
+    pub affinity: Option<&'a Affinity>,
     /// Runs of it, one after the other, instead of one.
     pub runs: Option<&'a Runs>,
 }
@@ -100,6 +103,8 @@ impl Suspended {
                     launch.own_group,
                     launch.output.map(|output| output.as_raw_fd()),
                 );
+                // CPUs that went offline since refuse it: it runs on ours then.
+                let _ = launch.affinity.map(Affinity::apply);
                 let failed = failed_write.as_raw_fd();
                 let Some(runs) = launch.runs else { execute(&file, &pointers, &variables, failed) };
                 let status = runs.go(
