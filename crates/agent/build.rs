@@ -1,5 +1,5 @@
-//! Compiles `preload/` into the library that is preloaded into programs, and `regions/` into the one that programs with
-//! marked regions load.
+//! Compiles `preload/` into the library that is preloaded into programs, `regions/` into the one that programs with marked
+//! regions load, and `placement/` into the one that `fathom place` preloads.
 //!
 //! Why not by cargo: the library must not use Rust's standard library. That would give the program a TLS segment, for
 //! which the C library allocates more bytes per thread, and libgcc_s. It needs `panic=abort`, which cargo sets for a
@@ -11,11 +11,13 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=preload");
     println!("cargo::rerun-if-changed=regions");
+    println!("cargo::rerun-if-changed=placement");
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     println!("cargo::rerun-if-changed=../sys/src/marked.rs");
     println!("cargo::rerun-if-changed=../sys/src/heap.rs");
     println!("cargo::rerun-if-changed=../sys/src/heap_exact.rs");
     compile("fathom_agent", "preload/lib.rs", &[]);
+    compile("fathom_placement", "placement/lib.rs", &[]);
     // Whoever loads it may unload it; then the ends of threads would call code that is gone.
     compile("fathom_regions", "regions/lib.rs", &["-C", "link-arg=-Wl,-z,nodelete"]);
 }

@@ -69,6 +69,11 @@ PLACEMENTS = [
     f"fathom place -N 1 -m 1 -- {OWN} > /tmp/out/bound.txt",
     "fathom place -m 2 -- true 2> /tmp/out/wrong.txt",
     "fathom try numa-interleave numa-cpus numa-memory numa-bind -q --budget 1 --format json -- /bin/placed one 1 1 2 > /tmp/out/try.json",
+    "fathom place --next-touch -- /bin/placed central 12 2 2 & sleep 9; cat /proc/$!/numa_maps > /tmp/out/touched.txt; wait",
+    "fathom place --object 16777216 --object-nodes 1 --object-after 6 -- /bin/placed own 20 2 2 & sleep 4",
+    "cat /proc/$!/numa_maps > /tmp/out/before.txt; sleep 13; cat /proc/$!/numa_maps > /tmp/out/object.txt; wait",
+    "/bin/placed central 9 2 2 & sleep 7; cat /proc/$!/numa_maps > /tmp/out/untouched.txt; wait",
+    "fathom try next-touch tier-memory -q --budget 1 --format json -- /bin/placed central 2 2 2 > /tmp/out/try-pages.json",
     "fathom try numa-bind -q -- /bin/placed one 4 1 2 & trial=$!",
     "sleep 15; kill -9 $trial",
     f"{OWN} > /tmp/out/after.txt",
@@ -84,6 +89,7 @@ def init(shape):
     lines = [f"fathom run {options} -r /tmp/out/{name} -- {command} || echo {name} failed" for name, command in runs]
     if shape.machine:
         lines.append("fathom machine --format json > /tmp/out/machine.json")
+        lines.append("fathom try tier-memory tier-interleave -q --budget 1 --format json -- /bin/placed one 1 1 3 > /tmp/out/try-tier.json")
     if shape.findings:
         lines += PLACEMENTS
     return f"""{guest.INIT}# Else the kernel moves pages to the thread that uses them, sooner or later.
@@ -202,6 +208,17 @@ def check_findings(fathom, results):
     return problems
 
 
+def on_node_1(path):
+    """Percent of the pages of large mappings that are on node 1."""
+    found = [0, 0]
+    with open(path) as file:
+        for line in file:
+            pages = {int(node): int(count) for node, count in re.findall(r" N(\d)=(\d+)", line)}
+            if sum(pages.values()) >= 1024 and " anon=" in line:
+                found = [sum_ + pages.get(node, 0) for node, sum_ in enumerate(found)]
+    return 100 * found[1] / max(sum(found), 1)
+
+
 def check_remedies(results):
     """What is wrong with the remedies of placement."""
     def has(name, *wanted):
@@ -214,6 +231,12 @@ def check_remedies(results):
     problems += has("wrong.txt", "no NUMA node 2 with memory; there are 0, 1")
     problems += has("after.txt", "Cpus_allowed_list:\t0-1", " default ")
     problems += has("try.json", '"verdict"')
+    # Pages of the two blocks on node 1, percent: filled by a thread of node 0, half of one is used from node 1, the other not at all.
+    for name, least, most in [("untouched.txt", 0, 5), ("touched.txt", 20, 30), ("before.txt", 20, 30), ("object.txt", 95, 100)]:
+        share = on_node_1(os.path.join(results, name))
+        print(f"{name}: {share:.0f} % of the large blocks on node 1")
+        if not least <= share <= most:
+            problems.append(f"{name}: {share:.0f} % on node 1 instead of {least} to {most}")
     with open(os.path.join(results, "try.json")) as file:
         rows = json.load(file)["rows"]
     lines = {row["remedy"]: row["line"] for row in rows}
@@ -254,6 +277,17 @@ def check_placements(fathom, results, shape):
             what = f"{shape.name}, {way} with {remedy}"
             compare(problems, what, predicted[way].get(remedy), measured[repaired], shape.arithmetic(repaired), "")
     return problems
+
+
+def check_tried(results, name, wanted):
+    """The lines of the remedies that were tried, and that none of them changed the program."""
+    with open(os.path.join(results, name)) as file:
+        tried = json.load(file)
+    rows = [row for row in tried["rows"] if row["remedy"] != "(as it is)"]
+    print(f"{name}: {[(row['remedy'], row['verdict']) for row in rows]}; {tried['notes']}")
+    lines = {row["remedy"]: row["line"] for row in rows}
+    failed = [row for row in rows if "fails" in row["verdict"] or "prints" in row["verdict"]]
+    return [f"{name}: {tried}"] if lines != wanted or failed else []
 
 
 def compare(problems, what, predicted, measured, arithmetic, text):
@@ -301,6 +335,10 @@ def main():
                     guest.unpacked(text, results)
                     problems += check_findings(options.fathom, results) if shape.findings else []
                     problems += check_remedies(results) if shape.findings else []
+                    if shape.findings:
+                        problems += check_tried(results, "try-pages.json", {"next-touch": "fathom place --next-touch"})
+                    if shape.machine:
+                        problems += check_tried(results, "try-tier.json", {"tier-memory": "fathom place --membind=2"})
                     problems += check_placements(options.fathom, results, shape)
                     problems += check_machine(results, shape) if shape.machine else []
         except Missing as reason:

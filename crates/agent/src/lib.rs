@@ -12,7 +12,18 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfathom_a
 /// The region library: what `fathom.h`, ITT and NVTX call.
 pub const REGIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfathom_regions.so"));
 
+/// The placement library: what `fathom place` preloads to put large blocks on other NUMA nodes.
+pub const PLACEMENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfathom_placement.so"));
+
 // For the lints: `preload/` is no crate of cargo's. Never part of a program, whose `malloc` it would be.
+#[cfg(clippy)]
+#[allow(
+    dead_code,
+    clashing_extern_declarations,
+    reason = "its constructor is not built here; other types of C's functions"
+)]
+#[path = "../placement/lib.rs"]
+mod placement;
 #[cfg(clippy)]
 #[path = "../preload/lib.rs"]
 mod preload;

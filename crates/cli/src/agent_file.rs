@@ -1,4 +1,4 @@
-//! The heap library and the region library as files: the dynamic linker loads files only.
+//! The heap library, the region library and the placement library as files: the dynamic linker loads files only.
 //!
 //! What not: the libraries themselves (`agent`). A file is in the cache directory, named by a hash of its content, and
 //! never removed. A program that outlives the recording still names it in its environment; if it were gone, the
@@ -21,6 +21,14 @@ pub fn path() -> io::Result<PathBuf> {
 /// As for [`path`].
 pub fn regions() -> io::Result<PathBuf> {
     written("regions", agent::REGIONS)
+}
+
+/// The placement library, likewise.
+///
+/// # Errors
+/// As for [`path`].
+pub fn placement() -> io::Result<PathBuf> {
+    written("placement", agent::PLACEMENT)
 }
 
 fn written(name: &str, library: &[u8]) -> io::Result<PathBuf> {

@@ -681,7 +681,7 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "must be more than 0 and at most 100".to_owned())
 }
 
-fn seconds(text: &str) -> Result<std::time::Duration, String> {
+pub fn seconds(text: &str) -> Result<std::time::Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if !(seconds > 0.0 && seconds < 1e8) {
         return Err("must be more than 0 and less than 1e8 seconds".to_owned());

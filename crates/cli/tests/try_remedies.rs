@@ -52,6 +52,36 @@ fn wrong_names_and_failing_programs_are_said() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Pages that move while threads, children and system calls use them have the same content at each moment.
+#[test]
+fn moving_pages_change_no_result() {
+    let fathom = fathom("place-pages");
+    let program = target("moving_pages").display().to_string();
+    let plain = std::process::Command::new(&program).output().expect("the target can be started");
+    let object = ["--object", "4194304", "--object-nodes", "all", "--object-after", "0.1"];
+    for options in [&["--next-touch"][..], &object] {
+        for _ in 0..3 {
+            let output = fathom.output([&["place"], options, &["--", program.as_str()]].concat());
+            if output.status.code() == Some(3) {
+                skip(&String::from_utf8_lossy(&output.stderr));
+                break;
+            }
+            assert_eq!(output.status.code(), Some(0), "{options:?}");
+            assert_eq!(output.stdout, plain.stdout, "{options:?}");
+        }
+    }
+    for (options, code, said) in [
+        (&["--object", "4194304"][..], 2, "--object-nodes"),
+        (&["--object", "1000", "--object-nodes", "all"], 2, "is not in 1048576"),
+        (&["--object", "4194304", "--object-nodes", "77"], 2, "no NUMA node 77 with memory"),
+        (&["--next-touch", "--membind", "0"], 2, "cannot be used with"),
+    ] {
+        let output = fathom.output([&["place"], options, &["--", "true"]].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && error.contains(said), "{options:?}: {error}");
+    }
+}
+
 /// A program that ends after its first runs at once, and from then on interrupts `fathom` and never ends: the first
 /// run is recorded.
 fn interrupted_at(name: &str, run: u32) -> std::process::Output {

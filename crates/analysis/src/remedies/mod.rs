@@ -1,7 +1,7 @@
 //! Remedies that need no change of the program: what each sets, and whether it fits a machine and a program.
 //!
 //! What for: `fathom try` runs those that fit. A remedy is a row of [`remedies`]: environment, tunables of the C library, or a
-//! prefix command. What not: running them (`fathom try`), judging them (`trial`), remedies in source code (findings).
+//! prefix command, all of which end with the program. What not: running them (`fathom try`), judging them (`trial`), remedies in source code (findings).
 //!
 //! A remedy that is named explicitly runs if the machine allows it, whatever the program looks like.
 //!
@@ -9,6 +9,7 @@
 //! chapter 21 (environment variables, syntax of places); set_mempolicy(2).
 
 mod allocator;
+mod nodes;
 mod pages;
 mod threads;
 
@@ -25,6 +26,10 @@ pub struct Means<'a> {
     pub allocators: Vec<(String, String)>,
     /// Why the kernel places no memory on chosen nodes.
     pub no_memory_policy: Option<String>,
+    /// Why it does not spread memory by the weights of nodes.
+    pub no_weights: Option<String>,
+    /// Why it gives pages to no next user.
+    pub no_next_touch: Option<String>,
 }
 
 /// The allocator whose heap a program uses.
@@ -56,6 +61,8 @@ pub struct Behaviour {
     pub blocks_per_second: Option<f64>,
     /// Percent of CPU time in `memcpy` and its kin.
     pub copy_percent: f64,
+    /// Bytes of each heap block of the object that threads wait for most, where its blocks are alike; and its percent of the time.
+    pub hot_block: Option<(u64, f64)>,
     /// Whether an OpenMP runtime is loaded.
     pub openmp: bool,
     /// The allocator whose heap it uses.
@@ -132,7 +139,7 @@ pub struct Remedy {
 /// All remedies, each with how it fits.
 #[must_use]
 pub fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
-    let parts = [pages::remedies, threads::remedies, allocator::remedies];
+    let parts = [pages::remedies, threads::remedies, nodes::remedies, allocator::remedies];
     parts.iter().flat_map(|part| part(means, program)).collect()
 }
 

@@ -5,7 +5,7 @@
 use super::{Behaviour, Change, Fit, Heap, Means, Remedy, fit, needs_glibc, other_heap};
 
 /// Below this much memory huge pages cannot matter, bytes.
-const LITTLE: f64 = 16e6;
+pub(super) const LITTLE: f64 = 16e6;
 /// From this share of anonymous memory on most of it is in huge pages already.
 const MOSTLY_HUGE: f64 = 50.0;
 /// Up to this share of CPU time and this rate, page faults do not matter.

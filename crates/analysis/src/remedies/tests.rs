@@ -14,7 +14,14 @@ fn host() -> Host {
 
 fn means(host: &Host) -> Means<'_> {
     let allocators = vec![("libjemalloc.so".to_owned(), "/usr/lib/libjemalloc.so.2".to_owned())];
-    Means { host, glibc: Some((2, 36)), allocators, no_memory_policy: None }
+    Means {
+        host,
+        glibc: Some((2, 36)),
+        allocators,
+        no_memory_policy: None,
+        no_weights: None,
+        no_next_touch: None,
+    }
 }
 
 /// A program that gives reason for everything.
@@ -26,6 +33,7 @@ const NEEDY: Behaviour = Behaviour {
     resident: Some(1e9),
     blocks_per_second: Some(1e6),
     copy_percent: 20.0,
+    hot_block: Some((64 << 20, 60.0)),
     openmp: true,
     heap: Heap::Glibc,
 };
@@ -49,7 +57,6 @@ fn what_the_machine_allows_and_the_program_asks_for_fits() {
             "huge-pages",
             "keep-memory",
             "pin-compact",
-            "pin-scatter",
             "fewer-threads",
             "threads-as-cpus",
             "larger-tcache",
@@ -70,6 +77,7 @@ fn a_program_without_need_gets_nothing() {
         resident: Some(1e9),
         blocks_per_second: Some(100.0),
         copy_percent: 0.1,
+        hot_block: None,
         openmp: false,
         heap: Heap::Glibc,
     };
@@ -109,7 +117,7 @@ fn what_cannot_work_says_why() {
 fn no_setting_of_a_heap_that_the_program_does_not_use() {
     let host = host();
     let fits_with = |heap| fits(&means(&host), &Behaviour { heap, ..NEEDY });
-    let threads = ["pin-compact", "pin-scatter", "fewer-threads", "threads-as-cpus"];
+    let threads = ["pin-compact", "fewer-threads", "threads-as-cpus"];
     let copies = ["nontemporal-copies"];
     assert_eq!(fits_with(Heap::Java), [&["huge-pages"], &threads[..], &copies].concat());
     assert_eq!(fits_with(Heap::Other), [&threads[..], &copies].concat());
@@ -143,6 +151,17 @@ fn placements_fit_the_nodes_of_a_machine() {
         line(&host, &NEEDY, "pin-nodes"),
         "OMP_PROC_BIND=spread OMP_PLACES={0,1,4,5},{2,3,6,7}"
     );
+    let with_places = line(&host, &NEEDY, "pin-scatter");
+    assert_eq!(with_places, "OMP_PROC_BIND=close OMP_PLACES={0},{2},{1},{3},{4},{6},{5},{7}");
+    // Without hyper-threads that is compact.
+    assert!(of_host("pin-cores").ends_with("it is as pin-compact"));
+    host.cpu_groups = [[0, 4], [1, 5], [2, 6], [3, 7]]
+        .map(|cpus| facts::host::CpuGroup { part: facts::host::CpuPart::Core, cpus: cpus.to_vec() })
+        .to_vec();
+    let of_cores = line(&host, &threads, "pin-cores");
+    assert_eq!(of_cores, "fathom place --each-thread=0,1,2,3,4,5,6,7");
+    host.cpu_groups.clear();
+    let of_host = |name| line(&host, &threads, name);
     assert_eq!(of_host("numa-interleave"), "fathom place --interleave=all");
     assert_eq!(of_host("numa-cpus"), "fathom place --cpunodebind=0");
     assert_eq!(of_host("numa-bind"), "fathom place --cpunodebind=0 --membind=0");
@@ -158,13 +177,49 @@ fn placements_fit_the_nodes_of_a_machine() {
     let refused = Means { no_memory_policy: Some("not here".to_owned()), ..means(&host) };
     assert_eq!(of(&refused, &threads, "numa-bind"), Fit::Impossible("not here".to_owned()));
     assert!(matches!(of(&refused, &threads, "numa-cpus"), Fit::Fits(_)));
-    host.numa_nodes.truncate(1);
-    for name in ["numa-interleave", "numa-cpus", "numa-memory", "numa-bind"] {
-        assert_eq!(line(&host, &threads, name), "this machine has one NUMA node");
-    }
+    assert_eq!(of_host("next-touch"), "fathom place --next-touch");
+    assert_eq!(of_host("object-interleave"), "fathom place --object=67108864 --object-nodes=all");
+    let cold = Behaviour { hot_block: Some((64 << 20, 3.0)), ..threads };
+    assert!(line(&host, &cold, "object-interleave").ends_with("only 3 % of the time"));
+    let small = Behaviour { hot_block: Some((4096, 60.0)), ..threads };
     assert!(
-        line(&host, &threads, "pin-scatter").ends_with("on one NUMA node it is as pin-compact")
+        line(&host, &small, "object-interleave").ends_with("only from 1 MiB on they are moved")
     );
+    let java = Behaviour { heap: Heap::Java, ..threads };
+    assert!(line(&host, &java, "next-touch").starts_with("a Java virtual machine"));
+    assert_eq!(of_host("tier-memory"), "fathom place --membind=2");
+    assert_eq!(of_host("tier-interleave"), "fathom place --weighted-interleave=all");
+    let old = Means {
+        no_next_touch: Some("no userfaultfd".to_owned()),
+        no_weights: Some("it takes Linux 6.9".to_owned()),
+        ..means(&host)
+    };
+    assert_eq!(of(&old, &threads, "next-touch"), Fit::Impossible("no userfaultfd".to_owned()));
+    assert_eq!(
+        of(&old, &threads, "tier-interleave"),
+        Fit::Impossible("it takes Linux 6.9".to_owned())
+    );
+    host.numa_nodes.truncate(2);
+    assert!(
+        line(&host, &threads, "tier-memory")
+            .starts_with("no NUMA node here has memory and no CPUs")
+    );
+    host.numa_nodes.truncate(1);
+    host.allowed_cpus = vec![0, 1, 4, 5];
+    for name in [
+        "numa-interleave",
+        "numa-cpus",
+        "numa-memory",
+        "numa-bind",
+        "next-touch",
+        "object-interleave",
+    ] {
+        assert!(
+            line(&host, &threads, name).starts_with("this machine has one NUMA node"),
+            "{name}"
+        );
+    }
+    assert!(line(&host, &threads, "pin-scatter").ends_with("it is as pin-compact"));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! What for: remedies of `fathom try` by the same line that a user types afterwards, also where numactl is not installed. What not: which
 //! placement (`analysis::remedies`).
 //!
-//! All that changes is inherited by the program alone: nothing of the machine does, so nothing has to be undone, also after `kill -9`.
+//! All that changes is inherited by the program alone, or done inside it by the placement library (`agent/placement`): nothing of the
+//! machine changes, so nothing has to be undone, also after `kill -9`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -35,6 +36,21 @@ pub struct PlaceOptions {
     /// Spread memory over these NUMA nodes, page by page; `all`: those with memory
     #[arg(short, long, value_name = "NODES")]
     pub interleave: Option<String>,
+    /// Spread memory over these NUMA nodes by their weights in /sys/kernel/mm/mempolicy/weighted_interleave
+    #[arg(short, long, value_name = "NODES", conflicts_with_all = ["membind", "interleave"])]
+    pub weighted_interleave: Option<String>,
+    /// Give the pages of blocks from 1 MiB on to the NUMA node of the thread that uses them next
+    #[arg(long, conflicts_with_all = ["membind", "interleave", "weighted_interleave"])]
+    pub next_touch: bool,
+    /// Move the heap blocks of exactly this size, from 1 MiB on, to the nodes of --object-nodes
+    #[arg(long, value_name = "BYTES", requires = "object_nodes", value_parser = clap::value_parser!(u64).range(1 << 20..))]
+    pub object: Option<u64>,
+    /// Where these go: to one node, or page by page to several; `all`: those with memory
+    #[arg(long, value_name = "NODES", requires = "object")]
+    pub object_nodes: Option<String>,
+    /// Move them so long after the program's start [default: as soon as they are allocated]
+    #[arg(long, value_name = "SEC", value_parser = crate::arguments::seconds, requires = "object")]
+    pub object_after: Option<Duration>,
     /// Run each thread on one of these CPUs, in the order in which the threads start; again from the first one when all are used
     #[arg(long, value_name = "CPUS", conflicts_with = "cpunodebind")]
     pub each_thread: Option<String>,
@@ -55,6 +71,7 @@ pub fn place(options: &PlaceOptions) -> Result<ExitCode, Failure> {
     let policies = [
         (MemoryPolicy::Bind, options.membind.as_deref()),
         (MemoryPolicy::Interleave, options.interleave.as_deref()),
+        (MemoryPolicy::Weighted, options.weighted_interleave.as_deref()),
     ];
     for (policy, list) in policies {
         if let Some(list) = list {
@@ -65,10 +82,61 @@ pub fn place(options: &PlaceOptions) -> Result<ExitCode, Failure> {
     }
     let mut command = Command::new(program);
     command.arg0(&options.command[0]).args(&options.command[1..]);
+    if let Some(words) = inside(options, &host)? {
+        command.envs(preloaded(&words)?);
+    }
     match each {
         Some(cpus) => pin_each(command, &cpus),
         None => Err(cannot("start the program", &command.exec())),
     }
+}
+
+/// What the placement library has to do, in its words (`agent/placement/settings.rs`).
+fn inside(options: &PlaceOptions, host: &Host) -> Result<Option<String>, Failure> {
+    let mut words = Vec::new();
+    if options.next_touch {
+        sys::process::next_touch_works().map_err(|error| {
+            let why = sys::process::no_next_touch(&error);
+            Failure::new(CANNOT_MEASURE, anyhow::anyhow!("--next-touch: {why}"))
+        })?;
+        words.push("touch".to_owned());
+    }
+    if let (Some(bytes), Some(list)) = (options.object, options.object_nodes.as_deref()) {
+        let nodes = nodes(host, list, |node| node.memory_bytes > 0, "memory")?;
+        let mut mask = 0_u64;
+        for node in nodes {
+            let bit = 1_u64.checked_shl(node.id);
+            mask |= bit.ok_or_else(|| Failure::usage("--object-nodes: nodes up to 63 only"))?;
+        }
+        // What the library will ask for is refused where this is.
+        let policy = || sys::process::set_memory_policy(MemoryPolicy::Local, &[]);
+        let policy = std::thread::spawn(policy).join().unwrap_or(Ok(()));
+        policy.map_err(|error| refused(&error))?;
+        let after = options.object_after.map_or(0, |after| after.as_millis());
+        words.push(format!("object={bytes}:{mask}:{after}"));
+    }
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let most = host.numa_nodes.iter().flat_map(|node| &node.cpus).max().copied().unwrap_or(0);
+    let of = |cpu: u32| {
+        let node = host.numa_nodes.iter().find(|node| node.cpus.contains(&cpu));
+        node.map_or("0".to_owned(), |node| node.id.to_string())
+    };
+    words.push(format!("nodes={}", (0..=most).map(of).collect::<Vec<_>>().join(",")));
+    Ok(Some(words.join(";")))
+}
+
+/// The variables that load the placement library into the program, before what is loaded already.
+fn preloaded(words: &str) -> Result<[(&'static str, OsString); 2], Failure> {
+    let library = crate::agent_file::placement();
+    let library = library.map_err(|error| cannot("write the placement library", &error))?;
+    let mut all = library.into_os_string();
+    if let Some(already) = std::env::var_os("LD_PRELOAD").filter(|already| !already.is_empty()) {
+        all.push(":");
+        all.push(already);
+    }
+    Ok([("LD_PRELOAD", all), ("FATHOM_PLACEMENT", words.into())])
 }
 
 fn cannot(what: &str, error: &std::io::Error) -> Failure {

@@ -6,7 +6,7 @@ use analysis::memory::{
     Bands, Bandwidth, BandwidthStep, Bound, ExecutedAccesses, FloatingPointWork, Memory, PartRow,
     Verdict,
 };
-use analysis::objects::{Grouping, Object};
+use analysis::objects::{Grouping, Object, ObjectKind};
 use analysis::stalls::stall_rows;
 use analysis::{Key, RowKey, Selection};
 use facts::Metric;
@@ -166,6 +166,8 @@ fn top_object(
         loads: part(|row| &row.loads, "count"),
         stores: part(|row| &row.stores, "count"),
         latency: tidy(latency),
+        block_bytes: (object.kind == ObjectKind::Heap && object.smallest == object.largest)
+            .then_some(object.largest.0),
         extent: extent(object, element_type.as_deref()),
         element_type,
     }

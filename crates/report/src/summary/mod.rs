@@ -349,6 +349,9 @@ pub struct TopObject {
     pub stores: Metric,
     pub latency: Metric,
     pub element_type: Option<String>,
+    /// Bytes of each of its heap blocks, where all of them are alike; for `fathom try`.
+    #[serde(skip)]
+    pub block_bytes: Option<u64>,
     /// Text only: `(12 blocks, 3 MiB)`.
     #[serde(skip)]
     pub(crate) extent: String,

@@ -16,8 +16,12 @@ pub enum MemoryPolicy {
     Bind,
     /// These nodes in turn, page by page.
     Interleave,
+    /// These nodes in turn, each as many pages as its weight in /sys/kernel/mm/mempolicy/weighted_interleave (Linux 6.9).
+    Weighted,
 }
 
+/// linux/mempolicy.h.
+const WEIGHTED_INTERLEAVE: libc::c_int = 6;
 /// Nodes that a mask has room for; kernels are built with at most 1024 (`CONFIG_NODES_SHIFT` 10).
 const MOST_NODES: u32 = 1024;
 
@@ -35,6 +39,7 @@ pub fn set_memory_policy(policy: MemoryPolicy, nodes: &[NodeId]) -> io::Result<(
         MemoryPolicy::Local => (libc::MPOL_LOCAL, std::ptr::null(), 0),
         MemoryPolicy::Bind => (libc::MPOL_BIND, mask.as_ptr(), MOST_NODES + 1),
         MemoryPolicy::Interleave => (libc::MPOL_INTERLEAVE, mask.as_ptr(), MOST_NODES + 1),
+        MemoryPolicy::Weighted => (WEIGHTED_INTERLEAVE, mask.as_ptr(), MOST_NODES + 1),
     };
     // Safety: the kernel reads the stated number of bits (it subtracts one) from a live array, or none.
     let done =

@@ -6,6 +6,7 @@
 mod affinity;
 mod launch;
 mod memory_policy;
+mod next_touch;
 mod pages;
 mod peer;
 mod poll;
@@ -16,6 +17,7 @@ mod usage;
 pub use affinity::Affinity;
 pub use launch::{Launch, LaunchError, Suspended};
 pub use memory_policy::{MemoryPolicy, set_memory_policy};
+pub use next_touch::{next_touch_works, no_next_touch};
 pub use pages::{PageMap, nodes_of};
 pub use peer::{Peer, peer};
 pub use poll::{ProcessFd, poll_readable, wait_for_data};

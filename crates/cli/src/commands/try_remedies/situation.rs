@@ -29,13 +29,24 @@ const OPENMP: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
 pub fn means(host: &Host) -> Means<'_> {
     let installed = |name: &&str| Some(((*name).to_owned(), library(name)?.display().to_string()));
     // In a thread of its own: what we inherited stays as it is.
-    let policy = || sys::process::set_memory_policy(sys::process::MemoryPolicy::Local, &[]);
-    let policy = std::thread::spawn(policy).join().unwrap_or(Ok(()));
+    let refused = |policy, nodes: Vec<base::NodeId>| {
+        let set = move || sys::process::set_memory_policy(policy, &nodes);
+        std::thread::spawn(set).join().unwrap_or(Ok(())).err()
+    };
+    let policy = refused(sys::process::MemoryPolicy::Local, Vec::new());
+    let all = host.memory_nodes().map(|node| base::NodeId(node.id)).collect();
+    let weights = refused(sys::process::MemoryPolicy::Weighted, all);
     Means {
         host,
         glibc: sys::process::glibc_version(),
         allocators: ALLOCATORS.iter().filter_map(installed).collect(),
-        no_memory_policy: policy.err().map(|error| sys::kernels::unbound(&error).to_owned()),
+        no_memory_policy: policy.map(|error| sys::kernels::unbound(&error).to_owned()),
+        no_weights: weights.map(|error| {
+            format!("the kernel spreads no memory by weights ({error}): it takes Linux 6.9")
+        }),
+        no_next_touch: sys::process::next_touch_works()
+            .err()
+            .map(|error| sys::process::no_next_touch(&error)),
     }
 }
 
@@ -135,6 +146,10 @@ fn from_summary(recording: &Recording, summary: &Summary) -> Behaviour {
         copy_percent: copies
             .filter_map(|function| function.self_percent.value)
             .fold(0.0, |sum, percent| sum + percent),
+        hot_block: summary
+            .top_objects
+            .iter()
+            .find_map(|object| Some((object.block_bytes?, object.stall_percent.value?))),
         openmp: recording.modules.iter().any(|module| openmp(&module.path)),
         heap: heap(recording),
     }
