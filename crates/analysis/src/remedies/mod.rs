@@ -5,7 +5,7 @@
 //!
 //! A remedy that is named explicitly runs if the machine allows it, whatever the program looks like.
 //!
-//! Sources: glibc's manual (chapter "Tunables") and NEWS (2.34: malloc hooks removed; 2.35: `glibc.malloc.hugetlb`); OpenMP 5.2,
+//! Sources: jemalloc(3), "TUNING" and `opt.thp`, `opt.dirty_decay_ms`; mimalloc's README, "Environment Options"; glibc's manual (chapter "Tunables") and NEWS (2.34: malloc hooks removed; 2.35: `glibc.malloc.hugetlb`); OpenMP 5.2,
 //! chapter 21 (environment variables, syntax of places); set_mempolicy(2).
 
 mod allocator;
@@ -40,6 +40,10 @@ pub enum Heap {
     Glibc,
     /// That of a Java virtual machine.
     Java,
+    /// jemalloc's, in a file of its own.
+    Jemalloc,
+    /// mimalloc's, in a file of its own.
+    Mimalloc,
     /// One that is built into the program, or another C library's.
     Other,
 }
@@ -157,6 +161,8 @@ fn other_heap(program: &Behaviour) -> Option<String> {
     match program.heap {
         Heap::Glibc => None,
         Heap::Java => Some("the program's heap is that of a Java virtual machine".to_owned()),
+        Heap::Jemalloc => Some("the program's heap is jemalloc's".to_owned()),
+        Heap::Mimalloc => Some("the program's heap is mimalloc's".to_owned()),
         Heap::Other => Some("the program's heap is built in, or another C library's".to_owned()),
     }
 }

@@ -45,9 +45,7 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
 
 /// Why huge pages would bring nothing.
 fn no_use(program: &Behaviour) -> Option<String> {
-    // Its own option is for a Java virtual machine's.
-    let other = other_heap(program).filter(|_| program.heap != Heap::Java);
-    other.or_else(|| little(program))
+    other_heap(program).or_else(|| little(program))
 }
 
 fn little(program: &Behaviour) -> Option<String> {
@@ -69,15 +67,28 @@ fn transparent(means: &Means<'_>, program: &Behaviour) -> Fit {
             "transparent huge pages are off: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
                 .to_owned(),
         ),
-        Some(_) if program.heap == Heap::Java => Ok(()),
+        // These have their own options.
+        Some(_) if matches!(program.heap, Heap::Java | Heap::Jemalloc | Heap::Mimalloc) => Ok(()),
         Some(_) => needs_glibc(means, (2, 35), "glibc.malloc.hugetlb"),
     };
     let change = match program.heap {
         // The option of HotSpot (java(1), "Advanced Garbage Collection Options").
         Heap::Java => Change::variable("JAVA_TOOL_OPTIONS", "-XX:+UseTransparentHugePages"),
-        _ => Change::tunables(&["glibc.malloc.hugetlb=1"]),
+        Heap::Jemalloc => Change::variable("MALLOC_CONF", "thp:always"),
+        // The first is the name until 2.0, the second from 2.1 on.
+        Heap::Mimalloc => Change {
+            environment: ["MIMALLOC_LARGE_OS_PAGES", "MIMALLOC_ALLOW_LARGE_OS_PAGES"]
+                .map(|name| (name.to_owned(), "1".to_owned()))
+                .to_vec(),
+            ..Change::default()
+        },
+        Heap::Glibc | Heap::Other => Change::tunables(&["glibc.malloc.hugetlb=1"]),
     };
-    fit(change, possible, no_use(program))
+    let pointless = match program.heap {
+        Heap::Other => other_heap(program),
+        _ => little(program),
+    };
+    fit(change, possible, pointless)
 }
 
 /// Whether the pool of 2 MB pages, which `vm.nr_hugepages` sets where nothing else is the default, has enough of them.
@@ -95,7 +106,17 @@ fn free_pages(means: &Means<'_>, program: &Behaviour) -> Result<(), String> {
     };
     // The number is that of the whole pool, with pages in use.
     let all = all.saturating_add(needed - free);
-    Err(format!("{why}: sysctl vm.nr_hugepages={all}"))
+    let memory = means.host.memory_bytes;
+    if memory > 0 && all as f64 * HUGE_PAGE > memory as f64 {
+        return Err(format!(
+            "{why}, and {all} of them are more than this machine's memory of {:.1} GB",
+            memory as f64 / 1e9
+        ));
+    }
+    Err(format!(
+        "{why}: sysctl vm.nr_hugepages={all} (or hugeadm --pool-pages-min 2MB:{all}); if fewer come, memory is fragmented: sysctl \
+         vm.compact_memory=1, or reserve them at boot by hugepages={all}"
+    ))
 }
 
 fn reserved(means: &Means<'_>, program: &Behaviour) -> Fit {
@@ -134,6 +155,10 @@ fn keep(means: &Means<'_>, program: &Behaviour) -> Fit {
         "glibc.malloc.trim_threshold=1099511627776",
         "glibc.malloc.top_pad=67108864",
     ];
+    if program.heap == Heap::Jemalloc {
+        let change = Change::variable("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
+        return fit(change, Ok(()), pointless);
+    }
     let pointless = other_heap(program).or(pointless);
     fit(Change::tunables(&tunables), needs_glibc(means, (2, 26), "tunables"), pointless)
 }

@@ -163,6 +163,8 @@ fn heap(recording: &Recording) -> Heap {
     };
     match () {
         () if loaded("libjvm.so") => Heap::Java,
+        () if loaded("libjemalloc.so") => Heap::Jemalloc,
+        () if loaded("libmimalloc.so") => Heap::Mimalloc,
         () if loaded("ld-musl") || loaded("libc.musl") => Heap::Other,
         () if loaded("libc.so") || loaded("libc-2") => Heap::Glibc,
         () if recording.modules.is_empty() => Heap::Glibc,
