@@ -47,6 +47,8 @@ has_library() {
 need libjemalloc-dev has_library jemalloc
 need libgoogle-perftools-dev has_library tcmalloc
 need libmimalloc-dev has_library mimalloc
+# Memory kinds; a test of them is skipped without.
+need libmemkind-dev has_library memkind
 
 # What builds Fathom for aarch64; the check of that is skipped without.
 has_cross_libc() {

@@ -55,6 +55,7 @@ mod kernel;
 mod libc;
 mod library;
 mod lot;
+mod memkind;
 #[cfg(target_arch = "x86_64")]
 mod memo;
 mod pmemobj;

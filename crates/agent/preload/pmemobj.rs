@@ -1,8 +1,9 @@
 //! Blocks in pools of libpmemobj: counted and recorded like heap blocks, as a kind of their own.
 //!
-//! What for: the functions that allocate and free single objects, outside and inside transactions (libpmemobj(7)).
-//! What not: root objects, lists, reservations. Objects that an aborted transaction frees still count as live, and so
-//! does everything in a pool when it is closed.
+//! What for: the functions that allocate and free single objects, outside and inside transactions (libpmemobj(7)), reserve them,
+//! and make the root object. The objects of a pool that is opened count as allocated by `pmemobj_open`: from then on they are in the
+//! program's memory. What not: lists. Objects that an aborted transaction frees still count as live, and so do cancelled reservations,
+//! and everything in a pool when it is closed. A deferred free counts when it is asked for.
 //!
 //! A program without the library never gets here. The library's functions are looked up at the first call, not
 //! earlier: a failed search would leave its message for the program's next `dlerror`. A transaction's function may
@@ -193,6 +194,9 @@ macro_rules! allocate {
 allocate!(pmemobj_tx_alloc, (size: usize, kind: u64), size);
 allocate!(pmemobj_tx_zalloc, (size: usize, kind: u64), size);
 allocate!(pmemobj_tx_xalloc, (size: usize, kind: u64, flags: u64), size);
+allocate!(pmemobj_reserve, (pool: *mut c_void, action: *mut c_void, size: usize, kind: u64), size);
+allocate!(pmemobj_xreserve,
+    (pool: *mut c_void, action: *mut c_void, size: usize, kind: u64, flags: u64), size);
 allocate!(pmemobj_tx_strdup, (text: *const c_char, kind: u64), text_bytes(text));
 
 /// A transaction's function that moves an object.
@@ -264,6 +268,108 @@ pub unsafe extern "C" fn pmemobj_tx_xfree(oid: Oid, flags: u64) -> c_int {
     count_freed(oid);
     // Safety: passed on as it came.
     unsafe { real(oid, flags) }
+}
+
+/// pmemobj_defer_free(3): it is freed when the action is published; it is counted here.
+///
+/// # Safety
+/// As the library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmemobj_defer_free(pool: *mut c_void, oid: Oid, action: *mut c_void) {
+    static REAL: RealFunction<unsafe extern "C" fn(*mut c_void, Oid, *mut c_void)> =
+        RealFunction::new();
+    let Some(real) = REAL.get_or_find(c"pmemobj_defer_free") else { return };
+    count_freed(oid);
+    // Safety: passed on as it came.
+    unsafe { real(pool, oid, action) };
+}
+
+type RootSize = unsafe extern "C" fn(*mut c_void) -> usize;
+static ROOT_SIZE: RealFunction<RootSize> = RealFunction::new();
+type Root = unsafe extern "C" fn(*mut c_void, usize) -> Oid;
+static ROOT: RealFunction<Root> = RealFunction::new();
+
+/// Bytes of a pool's root object; 0 for none.
+///
+/// # Safety
+/// A pool that is open.
+unsafe fn root_bytes(pool: *mut c_void) -> usize {
+    // Safety: as the caller says.
+    ROOT_SIZE.get_or_find(c"pmemobj_root_size").map_or(0, |size| unsafe { size(pool) })
+}
+
+/// pmemobj_root(3): makes it at the first call, and enlarges it where more is asked for.
+///
+/// # Safety
+/// As the library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmemobj_root(pool: *mut c_void, size: usize) -> Oid {
+    let Some(real) = ROOT.get_or_find(c"pmemobj_root") else {
+        missing();
+        return NULL;
+    };
+    // Safety: passed on as it came, as below.
+    let before = unsafe { root_bytes(pool) };
+    if before >= size {
+        // Safety: as above.
+        return unsafe { real(pool, size) };
+    }
+    // Safety: as above.
+    let old = if before > 0 { unsafe { real(pool, before) } } else { NULL };
+    let mut root = NULL;
+    count_moved(old, size, || {
+        // Safety: as above.
+        root = unsafe { real(pool, size) };
+        (root.offset == 0, root)
+    });
+    root
+}
+
+/// So many objects of a pool that is opened are looked at: each look reads a page of it.
+const OPENED: usize = 16_384;
+
+/// pmemobj_open(3).
+///
+/// # Safety
+/// As the library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pmemobj_open(path: *const c_char, layout: *const c_char) -> *mut c_void {
+    type Open = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut c_void;
+    static REAL: RealFunction<Open> = RealFunction::new();
+    static FIRST: RealFunction<unsafe extern "C" fn(*mut c_void) -> Oid> = RealFunction::new();
+    static NEXT: RealFunction<unsafe extern "C" fn(Oid) -> Oid> = RealFunction::new();
+    static SIZE: RealFunction<unsafe extern "C" fn(Oid) -> usize> = RealFunction::new();
+    let Some(real) = REAL.get_or_find(c"pmemobj_open") else {
+        missing();
+        return core::ptr::null_mut();
+    };
+    // Safety: passed on as it came.
+    let pool = unsafe { real(path, layout) };
+    let functions = (
+        FIRST.get_or_find(c"pmemobj_first"),
+        NEXT.get_or_find(c"pmemobj_next"),
+        SIZE.get_or_find(c"pmemobj_alloc_usable_size"),
+        ROOT.get_or_find(c"pmemobj_root"),
+    );
+    if let (false, (Some(first), Some(next), Some(size), Some(root))) = (pool.is_null(), functions)
+    {
+        // Safety: a pool that is open, and objects that the library names.
+        unsafe {
+            let bytes = root_bytes(pool);
+            if bytes > 0 {
+                count_new(root(pool, bytes), bytes);
+            }
+            let mut object = first(pool);
+            for _ in 0..OPENED {
+                if object.offset == 0 {
+                    break;
+                }
+                count_new(object, size(object));
+                object = next(object);
+            }
+        }
+    }
+    pool
 }
 
 /// A name with its end, as text; checked when this is compiled.

@@ -65,6 +65,26 @@ fn other_allocators_are_counted_likewise() {
 }
 
 #[test]
+fn blocks_of_memkind_are_counted() {
+    let program = target("memkind_blocks");
+    if !program.exists() {
+        return skip("libmemkind is not installed");
+    }
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "heap-memkind");
+    let folder = fathom.scratch.path().to_str().expect("UTF-8").to_owned();
+    let program = program.to_str().expect("UTF-8");
+    let words =
+        ["collect", "memory-consumption", "-q", "-r", "result", "-k", "stacks=all", "--", program];
+    let output = fathom.output([&words[..], &[&folder]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = fathom.rows("result", &["allocations", "-g", "function"]);
+    let main = rows.iter().find(|row| row["function"] == "main").expect("its own row");
+    let of = |key: &str| whole(&main[key]);
+    // 100 of 40,000, and one that is moved: a free and an allocation more.
+    assert_eq!((of("allocations"), of("bytes_allocated")), (102, 4_900_000));
+}
+
+#[test]
 fn signal_handlers_may_allocate() {
     let program = target("malloc_in_handler");
     let Some(rows) = rows_by_stack("heap-handler", &["-k", "stacks=all"], &program) else { return };

@@ -199,6 +199,44 @@ fn blocks_in_a_pool_are_blocks_too() {
     }
 }
 
+/// Allocated and reserved objects of a pool that is created; the same ones of a pool that is opened.
+#[test]
+fn objects_of_a_pool_that_is_opened_are_known() {
+    let program = target("persistent_objects");
+    if !program.exists() {
+        return skip("libpmemobj is not installed");
+    }
+    let fathom = fathom("objects-opened-pool");
+    let pool = fathom.scratch.join("pool");
+    let pool = pool.to_str().expect("a path of ours");
+    let mut found = Vec::new();
+    for name in ["created", "opened"] {
+        let words = [
+            "collect",
+            "memory-consumption",
+            "-q",
+            "-r",
+            name,
+            "-k",
+            "mem-object-size-min-thres=100000",
+        ];
+        let program = program.to_str().expect("UTF-8");
+        let output = fathom.output([&words[..], &["--", program, pool]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let opened = store::open(&fathom.scratch.join(name)).expect("the result opens");
+        let blocks = opened.recording.allocations.iter();
+        let blocks = blocks.filter(|block| block.call == AllocationCall::Persistent);
+        let mut sizes: Vec<u64> = blocks.map(|block| block.size.0).collect();
+        sizes.sort_unstable();
+        found.push(sizes);
+    }
+    assert_eq!(found[0], [400_000, 800_000]);
+    // Of objects that exist the usable size is known, which is not less; the reservation is new.
+    let [reserved, more, array] = found[1][..] else { panic!("{found:?}") };
+    assert_eq!(reserved, 200_000, "{found:?}");
+    assert!((400_000..500_000).contains(&more) && (800_000..900_000).contains(&array), "{found:?}");
+}
+
 #[test]
 fn huge_pages_are_distinguished() {
     let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
