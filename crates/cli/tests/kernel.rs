@@ -246,6 +246,35 @@ fn the_whole_machine_is_observed_until_it_is_enough() {
     assert!(total.is_some_and(|entries| entries > 0.0));
 }
 
+/// The machine is observed while a program runs: its exit code, its entries, and those of others.
+#[test]
+fn the_machine_is_observed_while_a_program_runs() {
+    let fathom = fathom("kernel-machine-program");
+    let program = target("kernel_entries");
+    let program = program.to_str().expect("UTF-8");
+    let words =
+        ["collect", "system-overview", "--system", "-q", "-r", "result", "-k", NO_CALIBRATION];
+    let output = fathom.output([&words[..], &["--", program, "--calls", "20000"]].concat());
+    if output.status.code() == Some(3) {
+        return skip("the machine may not be observed here");
+    }
+    assert_ended_well(&output);
+    let run = manifest(&fathom);
+    assert_eq!((&run["target"], &run["command"][1]), (&"machine".into(), &"--calls".into()));
+    let verified = fathom.output(["verify", "result"]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    if traces(&fathom) {
+        let rows = fathom.rows("result", &["kernel", "-g", "process"]);
+        let names: Vec<&str> = rows.iter().filter_map(|row| row["process"].as_str()).collect();
+        assert!(names.iter().any(|name| name.contains("kernel_entries")), "{names:?}");
+        assert!(names.iter().any(|name| !name.contains("kernel_entries")), "{names:?}");
+    }
+    let words =
+        ["collect", "system-overview", "--system", "-q", "-r", "failed", "-k", NO_CALIBRATION];
+    let output = fathom.output([&words[..], &["--", "/bin/sh", "-c", "exit 7"]].concat());
+    assert_eq!(output.status.code(), Some(7));
+}
+
 #[test]
 fn the_machine_goes_with_its_analysis_only() {
     let fathom = fathom("kernel-usage");

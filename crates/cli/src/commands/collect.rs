@@ -78,7 +78,12 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
         None if options.system && analysis != Analysis::SystemOverview => {
             return Err(Failure::usage("--system is for system-overview only"));
         }
-        None if options.system => WhatToWatch::Machine,
+        None if options.system && options.command.is_empty() => WhatToWatch::Machine(None),
+        None if options.system => {
+            let program = find_program(&options.command[0])?;
+            let started = Started { command: options.command, repeat: 1, ..Started::default() };
+            WhatToWatch::Machine(Some((program, started)))
+        }
         None if options.command.is_empty() => {
             return Err(Failure::usage(
                 "nothing to observe: name a program after `--`, or a process with --pid PID",
@@ -117,7 +122,7 @@ fn heap_of(
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<Option<HeapOptions>, Failure> {
-    let whole_machine = matches!(what, WhatToWatch::Machine);
+    let whole_machine = matches!(what, WhatToWatch::Machine(_));
     if whole_machine || !(of_accesses || analysis == Analysis::MemoryConsumption) {
         return Ok(None);
     }
@@ -159,12 +164,23 @@ enum WhatToWatch {
     /// With its file.
     Program(PathBuf, Started),
     Process(Pid),
-    Machine,
+    /// While a program runs, if there is one.
+    Machine(Option<(PathBuf, Started)>),
 }
 
 impl WhatToWatch {
     fn program(started: Started) -> Result<WhatToWatch, Failure> {
         Ok(WhatToWatch::Program(find_program(&started.command[0])?, started))
+    }
+
+    /// What we start.
+    fn started(&mut self) -> Option<&mut Started> {
+        match self {
+            WhatToWatch::Program(_, started) | WhatToWatch::Machine(Some((_, started))) => {
+                Some(started)
+            }
+            WhatToWatch::Process(_) | WhatToWatch::Machine(None) => None,
+        }
     }
 }
 
@@ -256,7 +272,11 @@ fn collect_result(
             session::launch(file, &program.command, &options, &signals, &mut sink)
         }
         WhatToWatch::Process(pid) => session::attach(*pid, &options, &signals, &mut sink),
-        WhatToWatch::Machine => session::observe_machine(&options, &signals, &mut sink),
+        WhatToWatch::Machine(program) => {
+            let program =
+                program.as_ref().map(|(file, it)| (file.as_path(), it.command.as_slice()));
+            session::observe_machine(program, &options, &signals, &mut sink)
+        }
     };
     let mut outcome = match outcome {
         Ok(outcome) => outcome,
@@ -269,7 +289,7 @@ fn collect_result(
     };
     let target = match &what {
         WhatToWatch::Process(pid) => Some(Target::Attached { pid: pid.0 }),
-        WhatToWatch::Machine => Some(Target::Machine),
+        WhatToWatch::Machine(_) => Some(Target::Machine),
         WhatToWatch::Program(..) => sink.first_pid.map(|pid| Target::Launched { pid: pid.0 }),
     };
     describe(&mut run, target, &outcome);
@@ -426,19 +446,17 @@ fn options(
                 notes.push(NoteSubject::MarkedRegions.note(format!("not recorded: {error}")));
             })
             .ok(),
-        WhatToWatch::Process(_) | WhatToWatch::Machine => None,
+        WhatToWatch::Process(_) | WhatToWatch::Machine(_) => None,
     };
-    let started = match what {
-        WhatToWatch::Program(_, program) => Started {
+    let started = match what.started() {
+        Some(program) => Started {
             command: Vec::new(),
             environment: program.environment.clone(),
             output: program.output.take(),
             affinity: program.affinity.clone(),
             repeat: program.repeat,
         },
-        WhatToWatch::Process(_) | WhatToWatch::Machine => {
-            Started { repeat: 1, ..Started::default() }
-        }
+        None => Started { repeat: 1, ..Started::default() },
     };
     let repeat = started.repeat;
     if repeat > 1 && input_is_read_once() {
@@ -545,7 +563,9 @@ pub(super) fn store_failure(error: store::StoreError) -> Failure {
 
 fn command_line(what: &WhatToWatch) -> Vec<String> {
     match what {
-        WhatToWatch::Program(_, program) => super::words(&program.command),
+        WhatToWatch::Program(_, program) | WhatToWatch::Machine(Some((_, program))) => {
+            super::words(&program.command)
+        }
         WhatToWatch::Process(pid) => {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.split(|byte| *byte == 0)
@@ -553,13 +573,13 @@ fn command_line(what: &WhatToWatch) -> Vec<String> {
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect()
         }
-        WhatToWatch::Machine => Vec::new(),
+        WhatToWatch::Machine(None) => Vec::new(),
     }
 }
 
 fn working_directory(what: &WhatToWatch) -> String {
     let directory = match what {
-        WhatToWatch::Program(..) | WhatToWatch::Machine => std::env::current_dir(),
+        WhatToWatch::Program(..) | WhatToWatch::Machine(_) => std::env::current_dir(),
         WhatToWatch::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")),
     };
     directory.map(|path| path.display().to_string()).unwrap_or_default()

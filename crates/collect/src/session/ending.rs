@@ -50,7 +50,9 @@ impl Session<'_> {
         let usage = process::own_usage();
         // What we do after the end costs the program nothing.
         let (elapsed, usage_then) = ended.unwrap_or((stopped_at, usage));
-        let program = self.program.as_ref().and_then(LaunchedProgram::ended);
+        let machine = self.watches_machine();
+        // What the kernel says of the program alone is not of the machine.
+        let program = self.program.as_ref().and_then(LaunchedProgram::ended).filter(|_| !machine);
         let taken = program.map(|(_, usage)| usage.minor_faults);
         let own = (usage_then.cpu() - usage_before.cpu()).0;
         let delay = match &self.source {
@@ -82,7 +84,9 @@ impl Session<'_> {
         };
         let (exit, resource_use) = match self.program.as_ref().and_then(LaunchedProgram::ended) {
             // The kernel's account has the pauses in it, inseparably.
-            Some((exit, usage)) => (*exit, Some(usage.clone()).filter(|_| !recorder.has_paused())),
+            Some((exit, usage)) => {
+                (*exit, Some(usage.clone()).filter(|_| !recorder.has_paused() && !machine))
+            }
             None if matches!(watched, Ok(End::ProgramEnded)) => (ExitKind::Unknown, None),
             None => (ExitKind::StillRunning, None),
         };
@@ -119,8 +123,8 @@ impl Session<'_> {
             recorder.finish_regions(elapsed)?;
             Ok(counted)
         });
-        let left =
-            recorder.processes().filter(|pid| *pid != self.pid && process_is_alive(*pid)).count();
+        let is_left = |pid: &base::Pid| !machine && *pid != self.pid && process_is_alive(*pid);
+        let left = recorder.processes().filter(is_left).count();
         if left > 0 && matches!(watched, Ok(End::ProgramEnded)) {
             self.notes.push(format!(
                 "{left} {} started by the program still ran when it ended; the recording ends there",

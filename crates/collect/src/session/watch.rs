@@ -150,7 +150,7 @@ impl Session<'_> {
     }
 
     fn is_over(&mut self, now: Nanos) -> Option<End> {
-        if !self.watches_machine() && self.program_ended() {
+        if (self.program.is_some() || !self.watches_machine()) && self.program_ended() {
             self.ended
                 .get_or_insert_with(|| (process::monotonic() - self.start, process::own_usage()));
             return Some(End::ProgramEnded);
