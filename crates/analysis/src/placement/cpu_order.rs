@@ -44,20 +44,11 @@ type Domain = (Option<usize>, Option<usize>);
 
 /// The first core of each domain, then the second ones. Nodes take turns before the caches of a node do.
 fn in_turn(domains: &[(Domain, Vec<Vec<u32>>)]) -> Vec<&Vec<u32>> {
-    let mut nodes: Vec<(Option<usize>, Vec<&Vec<Vec<u32>>>)> = Vec::new();
-    for ((node, _), cores) in domains {
-        match nodes.last_mut().filter(|(last, _)| last == node) {
-            Some((_, caches)) => caches.push(cores),
-            None => nodes.push((*node, vec![cores])),
-        }
-    }
-    let turns: Vec<Vec<&Vec<u32>>> =
-        nodes.iter().map(|(_, caches)| turns(caches.iter().map(|cores| cores.iter()))).collect();
-    turns_of(&turns)
-}
-
-fn turns_of<'a>(lists: &[Vec<&'a Vec<u32>>]) -> Vec<&'a Vec<u32>> {
-    turns(lists.iter().map(|list| list.iter().copied()))
+    let nodes: Vec<Vec<&Vec<u32>>> = domains
+        .chunk_by(|((one, _), _), ((other, _), _)| one == other)
+        .map(|node| turns(node.iter().map(|(_, cores)| cores.iter())))
+        .collect();
+    turns(nodes.iter().map(|cores| cores.iter().copied()))
 }
 
 fn turns<'a, I: Iterator<Item = &'a Vec<u32>>>(
