@@ -38,6 +38,7 @@ fn main() {
         start_paused: false,
         about: None,
         began: sys::process::monotonic(),
+        affinity: None,
     };
     let signals = sys::process::SignalFd::take_over().expect("signalfd");
     let mut facts = Vec::new();
