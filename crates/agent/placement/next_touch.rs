@@ -44,6 +44,10 @@ const IOCTL_COPY: usize = 0xc028_aa03;
 const FEATURE_THREAD_ID: u64 = 1 << 8;
 const MODE_MISSING: u64 = 1;
 const EVENT_FAULT: u64 = 0x12;
+// What UFFDIO_COPY leaves in place of a number of bytes: ENOMEM, EAGAIN, EEXIST.
+const NO_MEMORY: i64 = -12;
+const AGAIN: i64 = -11;
+const EXISTS: i64 = -17;
 
 /// The pages of a block.
 #[derive(Clone, Copy)]
@@ -232,15 +236,18 @@ fn bring_back(file: c_int, pages: &mut Pages, start: usize, chunk: usize, node: 
             0,
             0,
         ];
-        let result = control(file, IOCTL_COPY, &raw mut copy);
-        let copied = copy[4] as i64;
-        if copied > 0 {
-            done = done.wrapping_add(copied as usize);
-        } else if result < 0 {
+        control(file, IOCTL_COPY, &raw mut copy);
+        match copy[4] as i64 {
+            copied @ 1.. => done = done.wrapping_add(copied as usize),
             // Memory that is used up elsewhere, or addresses that change just now: again, from any node.
-            prefer(-1);
-            // Safety: no argument.
-            unsafe { system::sched_yield() };
+            NO_MEMORY | AGAIN => {
+                prefer(-1);
+                // Safety: no argument.
+                unsafe { system::sched_yield() };
+            }
+            EXISTS => done = done.wrapping_add(PAGE),
+            // The program has unmapped it by a system call of its own: nobody waits for it.
+            _ => break,
         }
     }
     // Safety: as above; the pages there are copied, and ours.
