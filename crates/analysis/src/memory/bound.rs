@@ -2,7 +2,8 @@
 //!
 //! What for: two independent estimates, and the range that both allow. Clock samples show where the core waits (`waits`). And
 //! loops were timed with all their data in the first-level cache (their *no-miss time*); native time beyond that is stall time.
-//! What not: stalls on code fetch, which count as memory; mispredicted branches are core time (`core_time`).
+//! What not: stalls on code fetch, which count as memory; mispredicted branches are core time (`core_time`); spinning: it is
+//! neither, and lasts as long as what is waited for.
 //!
 //! memory-bound share = 1 - (core time) / (native time), both summed over bursts by strata; `core_time` has the first.
 //!
@@ -22,6 +23,7 @@ use super::code_regions::CodeRegion;
 use super::core_time::CoreTimes;
 use super::quantity::Quantity;
 use super::waits::Waited;
+use crate::threading::SpinTable;
 
 /// A no-miss time above the native time by this factor measured something else.
 pub(super) const TOO_MUCH: f64 = 1.15;
@@ -133,7 +135,14 @@ impl Memory<'_> {
     fn bound_of_bursts(&self) -> Result<Bound, String> {
         self.available()?;
         let waited = self.waited();
-        let (times, why) = self.plausible_times();
+        let (mut times, why) = self.plausible_times();
+        let mut spinning = SpinTable::new(&self.profile.stacks);
+        for (at, burst) in self.passed.bursts.iter().enumerate() {
+            if spinning.function_spins(burst.function) {
+                times.core[at] = Estimate::exactly(0.0);
+                times.native.0[at] = Bounds::exactly(0.0);
+            }
+        }
         let percent = self.timed_percent(self.passed.bursts.iter());
         let core = self.strata.percent_of_time(&times.core, &times.native);
         let (share, excluded) = match (core.map(|core| core.map(rest)), &waited) {
@@ -205,6 +214,9 @@ impl Memory<'_> {
         let kept = kept.enumerate().map(|(at, (native, (core, moved)))| {
             let rate = moved.best / native.best.max(1e-9) / 1e9 * running;
             let time = self.strata.native(at);
+            if native.best <= 0.0 {
+                return Estimate::exactly(0.0);
+            }
             // Bandwidth does not slow down bursts far from its limit: they keep their time.
             if rate < NEAR_PEAK * reach {
                 return time;
@@ -269,7 +281,7 @@ impl Memory<'_> {
         }
         let nanos = |percent: Option<f64>, beyond: Option<f64>| {
             let (percent, beyond) = percent.zip(beyond.filter(|beyond| *beyond >= 1.0))?;
-            Some(percent / 100.0 * self.strata.seconds * 1e9 / beyond)
+            Some(percent / 100.0 * (1.0 - self.spinning()) * self.strata.seconds * 1e9 / beyond)
         };
         let most = MOST_LATENCIES * self.latencies()[2];
         if nanos(memory.value, beyond(loads.value, levels.l1.value)).is_some_and(|ns| ns > most) {
@@ -287,6 +299,16 @@ impl Memory<'_> {
             unit: "ns".to_owned(),
             ..memory.clone()
         }
+    }
+
+    /// Share of the program's time outside of the kernel in which its threads spin, 0 to 1.
+    pub(super) fn spinning(&self) -> f64 {
+        let stacks = &self.profile.stacks;
+        let mut spinning = SpinTable::new(stacks);
+        let cells = self.profile.stack_cells().iter().filter(|cell| !cell.kernel);
+        let spun = cells.filter(|cell| spinning.spins_at(stacks.innermost_user(cell.stack)));
+        let spun: f64 = spun.map(|cell| cell.weight.amount() as f64).sum();
+        spun / self.profile.whole_of_program().max(1.0)
     }
 
     /// Threads of the program that run at a time, while it runs; at least 1.

@@ -8,7 +8,7 @@
 //! sum over sites (W - N x quick) / T  <=  memory's share  <=  1 - (samples where nothing can be waited for) / T
 //! ```
 //! W: time of samples after the accesses of a site; N: executions of these, from bursts; T: CPU time of the program's code.
-//! Where no burst has N, no part of W is certain to be memory's.
+//! Where no burst has N, no part of W is certain to be memory's. All of it without the samples of threads that spin.
 //!
 //! Assumption: a load that hits takes no more samples than [`QUICK`] times its latency, whatever else the core does; [`LOCKED`]
 //! times for a locked access.
@@ -70,7 +70,8 @@ impl Memory<'_> {
         }
         let may = totals.waiting.amount().saturating_add(totals.among.amount()) as f64;
         // Of samples without registers, or in code that is not known, anything may be.
-        let known = all / self.profile.whole_of_program().max(all);
+        let own = self.profile.whole_of_program() * (1.0 - self.spinning());
+        let known = all / own.max(all);
         let (_, high) = wilson((may / all).min(1.0), samples);
         Some(Waited {
             low: surely / all * known,

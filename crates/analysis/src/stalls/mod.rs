@@ -15,7 +15,8 @@
 //! * *Lost addresses*: if bursts show one object only for the site, it is that. Otherwise a chase has the object of its next
 //!   address, and a gather that of its base. Else the time belongs to no object, and a note says so.
 //!
-//! Assumptions: those of `x86::Surroundings`. Hypervisor and kernel time is no wait of an instruction. The facts are allegations:
+//! Assumptions: those of `x86::Surroundings`. Hypervisor and kernel time is no wait of an instruction, and spinning is none for
+//! data. The facts are allegations:
 //! what does not decode is counted and left out.
 
 mod place;
@@ -30,6 +31,7 @@ use x86::{Access, Gpr, Operand, Suspect, Term, WaitKind, Whereabouts};
 use self::place::{Distances, SampledAddress, places};
 use crate::profile::Profile;
 use crate::stack::{LocationId, NodeIndex};
+use crate::threading::SpinTable;
 use crate::threads::ThreadIndex;
 use crate::traced::SiteName;
 use crate::weight::Weight;
@@ -139,6 +141,7 @@ impl Stalls {
             .iter()
             .map(|burst| (ThreadId::new(burst.pid, burst.tid), burst.fs_base.0))
             .collect();
+        let mut spinning = SpinTable::new(&profile.stacks);
         stalls.totals.damaged =
             each_sample(recording, &ticks, |ThreadId { pid, tid }, state, tick| {
                 let at = state.place.code_address();
@@ -146,13 +149,11 @@ impl Stalls {
                 else {
                     return;
                 };
-                let who = Waiting {
-                    time: state.time,
-                    pid,
-                    thread,
-                    cpu: tick.cpu,
-                    at: profile.stacks.innermost_user(tick.stack),
-                };
+                let at = profile.stacks.innermost_user(tick.stack);
+                if spinning.spins_at(at) {
+                    return;
+                }
+                let who = Waiting { time: state.time, pid, thread, cpu: tick.cpu, at };
                 stalls.add(
                     place,
                     state,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::RemoteAddr;
 
-use crate::stack::{Code, LocationId, NodeIndex, Stacks};
+use crate::stack::{Code, CodeModule, FunctionId, LocationId, NodeIndex, Stacks};
 
 /// Why a thread did not run, or ran without getting further.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -253,7 +253,10 @@ fn bare(name: &str) -> &str {
 }
 
 fn in_library(stacks: &Stacks, place: LocationId, libraries: &[&str]) -> bool {
-    let module = stacks.module_of(place);
+    is_one_of(stacks.module_of(place), libraries)
+}
+
+fn is_one_of(module: &CodeModule, libraries: &[&str]) -> bool {
     libraries.iter().any(|library| module.name.starts_with(library))
 }
 
@@ -296,13 +299,13 @@ pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
     }
 }
 
-/// Whether a thread whose innermost frame in the program is this one spins. OpenMP libraries mostly come without names of their
+/// Whether a thread whose innermost function in the program is this one spins. OpenMP libraries mostly come without names of their
 /// own functions. Nameless code of theirs counts, because all that they do for long is to wait.
-fn spins(stacks: &Stacks, place: LocationId) -> bool {
-    let name = stacks.function_of(place).name.as_str();
-    let openmp = in_library(stacks, place, &OPENMP_LIBRARIES);
-    let nameless = name.starts_with('[');
-    let bare = bare(name);
+fn spins(stacks: &Stacks, function: FunctionId) -> bool {
+    let function = &stacks.functions[function.index()];
+    let openmp = is_one_of(&stacks.modules[function.module.index()], &OPENMP_LIBRARIES);
+    let nameless = function.name.starts_with('[');
+    let bare = bare(&function.name);
     // `do_wait` and its like mean nothing outside of these libraries.
     bare == "pthread_spin_lock"
         || openmp && (nameless || SPINNING.contains(&bare) || bare.contains("wait"))
@@ -335,7 +338,7 @@ fn waits_in_mpi(stacks: &Stacks, stack: Option<NodeIndex>) -> bool {
 /// Which stacks spin. Samples share few innermost functions, and names are compared once for each of these.
 pub(crate) struct SpinTable<'a> {
     stacks: &'a Stacks,
-    known: BTreeMap<LocationId, bool>,
+    known: BTreeMap<FunctionId, bool>,
     in_mpi: BTreeMap<NodeIndex, bool>,
 }
 
@@ -345,9 +348,17 @@ impl<'a> SpinTable<'a> {
     }
 
     pub(crate) fn spins(&mut self, stack: Option<NodeIndex>) -> bool {
-        let place = self.stacks.innermost_user(stack);
-        let known = *self.known.entry(place).or_insert_with(|| spins(self.stacks, place));
-        known || self.waits_in_mpi(stack)
+        self.spins_at(self.stacks.innermost_user(stack)) || self.waits_in_mpi(stack)
+    }
+
+    /// Whether a thread with this innermost place in the program spins, outside of MPI.
+    pub(crate) fn spins_at(&mut self, place: LocationId) -> bool {
+        self.function_spins(self.stacks.places[place.index()].function)
+    }
+
+    pub(crate) fn function_spins(&mut self, function: FunctionId) -> bool {
+        let stacks = self.stacks;
+        *self.known.entry(function).or_insert_with(|| spins(stacks, function))
     }
 
     pub(crate) fn waits_in_mpi(&mut self, stack: Option<NodeIndex>) -> bool {

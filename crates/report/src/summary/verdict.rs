@@ -86,7 +86,9 @@ fn outside(summary: &Summary) -> Vec<String> {
         )
     });
     let for_threads = spins(split.spinning.value.map(|all| all - in_mpi), |share| {
-        format!("its threads spin for {share} % of the CPU time: they wait for each other.")
+        format!(
+            "apart from that, its threads spin for {share} % of the CPU time: they wait for each other."
+        )
     });
     let all = for_ranks.into_iter().chain(for_threads).chain(kernel).chain(waiting);
     std::iter::once("But")

@@ -117,16 +117,19 @@ fn time(summary: &Summary) -> Option<String> {
         Some(_) => "of the lifetimes of its threads",
         None => "of the CPU time",
     };
-    let spinning = summary.time_split.spinning.value.zip(summary.cpu_time.value);
-    let spinning = spinning.map_or(0.0, |(spins, cpu)| spins / cpu.max(1e-9) * 100.0);
-    let spinning = match spinning >= SPINNING {
-        true => format!("; {} takes {} % of the CPU time", spins_where(summary), percent(spinning)),
-        false => String::new(),
-    };
+    let spinning = spinning(summary).map_or_else(String::new, |spinning| {
+        format!("; {} takes {} % of the CPU time", spins_where(summary), percent(spinning))
+    });
     (!shown.is_empty()).then(|| format!("{shown} {of}{spinning}"))
 }
 
 /// In calls of MPI, where that is most of it.
+/// Percent of the CPU time, if it is worth a word.
+fn spinning(summary: &Summary) -> Option<f64> {
+    let (spins, cpu) = summary.time_split.spinning.value.zip(summary.cpu_time.value)?;
+    Some(spins / cpu.max(1e-9) * 100.0).filter(|spinning| *spinning >= SPINNING)
+}
+
 fn spins_where(summary: &Summary) -> &'static str {
     let split = &summary.time_split;
     let in_mpi = split.mpi_wait.as_ref().and_then(|wait| wait.value).unwrap_or(0.0);
@@ -141,8 +144,9 @@ fn memory_share(summary: &Summary) -> Option<String> {
     known(&summary.memory_bound)?;
     let best = seconds(known(&summary.elapsed_without_misses)?);
     let (share, now) = (share(&summary.memory_bound)?, seconds(summary.elapsed.value?));
+    let without = if spinning(summary).is_some() { " without spinning" } else { "" };
     Some(format!(
-        "{share} of the time of its own code; {best} instead of {now} with all data in the first-level cache"
+        "{share} of the time of its own code{without}; {best} instead of {now} with all data in the first-level cache"
     ))
 }
 
