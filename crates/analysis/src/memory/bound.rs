@@ -279,9 +279,10 @@ impl Memory<'_> {
         if beyond(loads.value, levels.l1.value).is_none_or(|beyond| beyond < 1.0) {
             return Metric::unavailable("ns", "no load missed the first-level cache");
         }
+        let nanoseconds = (1.0 - self.spinning()) * self.strata.seconds * 1e9;
         let nanos = |percent: Option<f64>, beyond: Option<f64>| {
             let (percent, beyond) = percent.zip(beyond.filter(|beyond| *beyond >= 1.0))?;
-            Some(percent / 100.0 * (1.0 - self.spinning()) * self.strata.seconds * 1e9 / beyond)
+            Some(percent / 100.0 * nanoseconds / beyond)
         };
         let most = MOST_LATENCIES * self.latencies()[2];
         if nanos(memory.value, beyond(loads.value, levels.l1.value)).is_some_and(|ns| ns > most) {
