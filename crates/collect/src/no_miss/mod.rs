@@ -212,9 +212,8 @@ impl HotCode {
                 one.current.is_whole = false;
             }
         }
-        let mut loops: Vec<Loop<'a>> = loops.into_values().collect();
+        let mut loops: Vec<Loop<'a>> = loops.into_values().filter(|one| one.work > 0).collect();
         loops.iter_mut().for_each(Loop::end_run);
-        loops.retain(|one| one.work > 0);
         loops.sort_by_key(|one| (std::cmp::Reverse(one.work), one.id));
         loops.truncate(MOST_LOOPS);
         loops
