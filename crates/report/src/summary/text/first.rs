@@ -124,6 +124,9 @@ fn time(summary: &Summary) -> Option<String> {
 }
 
 /// In calls of MPI, where that is most of it.
+/// What threads do that wait for each other.
+const SPINS: &str = "spinning";
+
 /// Percent of the CPU time, if it is worth a word.
 fn spinning(summary: &Summary) -> Option<f64> {
     let (spins, cpu) = summary.time_split.spinning.value.zip(summary.cpu_time.value)?;
@@ -135,7 +138,7 @@ fn spins_where(summary: &Summary) -> &'static str {
     let in_mpi = split.mpi_wait.as_ref().and_then(|wait| wait.value).unwrap_or(0.0);
     match in_mpi > split.spinning.value.unwrap_or(0.0) / 2.0 {
         true => "waiting in MPI, by spinning,",
-        false => "spinning",
+        false => SPINS,
     }
 }
 
@@ -144,7 +147,9 @@ fn memory_share(summary: &Summary) -> Option<String> {
     known(&summary.memory_bound)?;
     let best = seconds(known(&summary.elapsed_without_misses)?);
     let (share, now) = (share(&summary.memory_bound)?, seconds(summary.elapsed.value?));
-    let without = if spinning(summary).is_some() { " without spinning" } else { "" };
+    // Calls of MPI count as spinning, but are part of this time.
+    let of_threads = spinning(summary).filter(|_| spins_where(summary) == SPINS);
+    let without = if of_threads.is_some() { " without spinning" } else { "" };
     Some(format!(
         "{share} of the time of its own code{without}; {best} instead of {now} with all data in the first-level cache"
     ))
