@@ -266,6 +266,19 @@ impl Snapshot {
         self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32))).copied()
     }
 
+    /// Whether anything that both have is not the same.
+    pub(super) fn differs(&self, other: &Snapshot) -> bool {
+        let moved = self.moves.iter().any(|(terms, one)| {
+            let other = other.moves.get(terms);
+            other.is_some_and(|other| {
+                let bits = one.bits.min(other.bits);
+                cut(one.value, bits) != cut(other.value, bits)
+            })
+        });
+        let stays = |(key, held): (_, &u64)| other.stays.get(key).is_some_and(|one| one != held);
+        moved || self.stays.iter().any(stays)
+    }
+
     /// A step's value; `None` where it depends on values that the sample does not have.
     fn step(&self, step: &Linear) -> Option<i64> {
         let mut sum = step.constant;

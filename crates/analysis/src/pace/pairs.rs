@@ -1,12 +1,13 @@
 //! Pairs of samples of one thread in one run of a loop: how many iterations lie between them, in how much CPU time.
 //!
 //! No pair are: samples in different runs, which values that stay constant within a run distinguish (bounds, bases, the stack
-//! pointer, counters of enclosing loops, also of callers where they are in callee-saved registers); samples whose registers
-//! disagree. Two samples around a burst tell how far the loop came there, which is less than natively.
+//! pointer, counters of enclosing loops, also of callers where they are in callee-saved registers); samples between which a
+//! caller's loop went round; samples whose registers disagree. Two samples around a burst tell how far the loop came there, which is less than natively.
 //! The pace of a caller's loop comes from the caller's registers, restored when the sample was taken. If a loop has several frames
 //! in one sample (recursion), that sample does not count for it. What not: the pace (`estimate`).
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use base::{Nanos, Pid, StackId, ThreadId, Tid};
 use estimate::parameters::SWITCHES;
@@ -81,7 +82,9 @@ pub(super) type Group = (Pid, Tid, Vec<((Terms, u32), u64)>, Terms);
 
 /// The last sample with a snapshot of a loop.
 struct Last {
-    snapshot: Snapshot,
+    snapshot: Rc<Snapshot>,
+    /// Those of the loops that its function was called in.
+    callers: Vec<(LoopId, Rc<Snapshot>)>,
     cpu_time: Option<Nanos>,
     time: Nanos,
     /// Its place among the thread's samples.
@@ -103,7 +106,18 @@ struct Plain {
 struct SampledFrames {
     time: Nanos,
     cpu_time: Option<Nanos>,
-    snapshots: BTreeMap<LoopId, Option<(Snapshot, bool)>>,
+    /// Frames so far.
+    frames: usize,
+    snapshots: BTreeMap<LoopId, Option<InFrame>>,
+}
+
+/// A loop in one frame of a sample.
+#[derive(Clone)]
+struct InFrame {
+    snapshot: Rc<Snapshot>,
+    /// Number of the frame; callers have higher ones.
+    frame: usize,
+    is_caller: bool,
 }
 
 /// Finds the pairs of all loops.
@@ -161,6 +175,7 @@ pub(super) fn find(
                 let seen = seen.get_or_insert(SampledFrames {
                     time,
                     cpu_time,
+                    frames: 0,
                     snapshots: BTreeMap::new(),
                 });
                 seen.add(code, state);
@@ -176,16 +191,36 @@ pub(super) fn find(
 impl SampledFrames {
     fn add(&mut self, code: &Code, state: &SampledState<'_>) {
         let (module, offset) = (state.place.module, state.place.offset);
-        let caller = state.place.frame == SampledFrame::Caller;
-        let around = match caller {
+        let is_caller = state.place.frame == SampledFrame::Caller;
+        let around = match is_caller {
             true => code.around_byte(module, offset),
             false => code.around(module, offset),
         };
+        let frame = self.frames;
+        self.frames += 1;
         for one in around {
             let known = self.snapshots.entry(one);
-            let snapshot = || Some((code.snapshot(one, state), caller));
-            known.and_modify(|known| *known = None).or_insert_with(snapshot);
+            let snapshot = || Rc::new(code.snapshot(one, state));
+            let in_frame = || Some(InFrame { snapshot: snapshot(), frame, is_caller });
+            known.and_modify(|known| *known = None).or_insert_with(in_frame);
         }
+    }
+
+    /// The loops that the function of a frame was called in.
+    fn callers(&self, of: usize) -> Vec<(LoopId, Rc<Snapshot>)> {
+        let known = self.snapshots.iter().filter_map(|(one, known)| Some((*one, known.as_ref()?)));
+        let callers = known.filter(|(_, known)| known.frame > of);
+        callers.map(|(one, known)| (one, Rc::clone(&known.snapshot))).collect()
+    }
+}
+
+impl Last {
+    /// Whether a loop that the function was called in went round in between, or began anew: then the function returned.
+    fn returned(&self, now: &Last) -> bool {
+        now.callers.iter().any(|(one, now)| {
+            let before = self.callers.iter().find(|(other, _)| other == one);
+            before.is_some_and(|(_, before)| before.differs(now))
+        })
     }
 }
 
@@ -236,16 +271,18 @@ impl Walk<'_, '_, '_> {
         if let Some(stack) = plain.and_then(|plain| plain.stack).filter(|_| !in_burst) {
             self.count_trips(stack, &seen.snapshots);
         }
-        for (one, snapshot) in seen.snapshots {
+        for (one, known) in &seen.snapshots {
+            let one = *one;
             self.found.entry(one).or_default().samples += 1;
             // A sample without a snapshot is skipped.
-            let Some((snapshot, caller)) = snapshot else { continue };
+            let Some(InFrame { snapshot, frame, is_caller }) = known else { continue };
             if snapshot.moves.is_empty() || in_burst {
                 continue;
             }
             let outside = self.seen - self.inside.get(&one).copied().unwrap_or_default();
             let (time, cpu_time) = (seen.time, seen.cpu_time);
-            let now = Last { snapshot, cpu_time, time, at, outside };
+            let (snapshot, callers) = (Rc::clone(snapshot), seen.callers(*frame));
+            let now = Last { snapshot, callers, cpu_time, time, at, outside };
             if let Some(last) = self.last.get(&one) {
                 let used = self.used(last, &now);
                 let around = overlaps(self.bursts, last.time, time);
@@ -260,7 +297,7 @@ impl Walk<'_, '_, '_> {
                 known.interrupted += u64::from(used.is_some_and(is_interrupted) && !around);
                 if let Some(used) = used.filter(|used| used.0 > 0 && !waited) {
                     let is_pair = known.pair(self.thread, last, &now, (used, around));
-                    known.in_callers += u64::from(caller && is_pair);
+                    known.in_callers += u64::from(*is_caller && is_pair);
                 }
             }
             self.last.insert(one, now);
@@ -268,18 +305,14 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Notes how often the loops around a sample go round in these runs.
-    fn count_trips(
-        &mut self,
-        stack: StackId,
-        snapshots: &BTreeMap<LoopId, Option<(Snapshot, bool)>>,
-    ) {
+    fn count_trips(&mut self, stack: StackId, snapshots: &BTreeMap<LoopId, Option<InFrame>>) {
         for link in &self.stacks.around(stack).links {
             let counters = self.code.counters(*link);
             let read = |count: &Option<TripCount>, one: LoopId| {
                 let count = count.as_ref()?;
                 let first = count.first.as_ref()?;
                 let known = first.known().map(|known| signed(known, first.bits));
-                let value = || snapshots.get(&one)?.as_ref()?.0.value(first);
+                let value = || snapshots.get(&one)?.as_ref()?.snapshot.value(first);
                 count.iterations(known.or_else(value)?)
             };
             let whole = read(&counters.whole, link.outer);
@@ -287,7 +320,7 @@ impl Walk<'_, '_, '_> {
             let left = left.map(|left| (Kind::FromEnd, left as f64));
             let place = || {
                 let inner = snapshots.get(&link.inner)?.as_ref().filter(|_| counters.is_entered)?;
-                self.place(*link, &counters, &inner.0)
+                self.place(*link, &counters, &inner.snapshot)
             };
             let place = left.or_else(place);
             self.trip_counts.add(*link, (whole, place), counters.whole.as_ref());
@@ -408,7 +441,8 @@ impl Found {
         let known = after.stays.contains_key(&stack) && from.step == to.step;
         let mut common =
             before.stays.iter().filter_map(|(key, held)| Some((held, after.stays.get(key)?)));
-        let one_kind = known && common.all(|(held, other)| held == other);
+        let alike = known && common.all(|(held, other)| held == other);
+        let one_kind = alike && !last.returned(now);
         let iterations = signed(went, bits).checked_div(from.step).unwrap_or(0);
         // All registers must agree, as far as their bits allow.
         let agree = moved.iter().all(|(_, from, to, bits, went)| {
