@@ -191,7 +191,7 @@ impl Code {
             let value = match reading.carrier {
                 Variable::Register(register) => state.register(register.number())?,
                 Variable::Slot(slot) => state.slot(slot)?,
-                Variable::Computed(_) => return None,
+                Variable::Computed(_) | Variable::Result(..) => return None,
             };
             Some((reading, value))
         });

@@ -418,7 +418,7 @@ fn name(carrier: Variable) -> String {
             format!("[{base}{:+}]", slot.displacement)
         }
         // No sample has it.
-        Variable::Computed(_) => String::new(),
+        Variable::Computed(_) | Variable::Result(..) => String::new(),
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Variable {
     Slot(Slot),
     /// What an instruction makes of values otherwise than by sums, by its number in the function.
     Computed(u32),
+    /// What an instruction at this address left in a register, of which nothing else is known: it loaded it, for example.
+    Result(u64, Gpr),
 }
 
 /// A value with more variables counts as unknown.
@@ -43,7 +45,10 @@ impl Linear {
     pub(super) fn variable(variable: Variable) -> Linear {
         let bits = match variable {
             Variable::Slot(Slot { wide: false, .. }) => 32,
-            Variable::Register(_) | Variable::Slot(_) | Variable::Computed(_) => 64,
+            Variable::Register(_)
+            | Variable::Slot(_)
+            | Variable::Computed(_)
+            | Variable::Result(..) => 64,
         };
         Linear { terms: vec![(variable, 1)], constant: 0, bits }
     }
@@ -95,6 +100,11 @@ impl Linear {
 
     pub(super) fn minus(&self, other: &Linear) -> Option<Linear> {
         self.plus(&other.times(u64::MAX))
+    }
+
+    /// Whether it contains what nothing is known of.
+    pub(super) fn has_results(&self) -> bool {
+        self.terms.iter().any(|(variable, _)| matches!(variable, Variable::Result(..)))
     }
 
     /// Its constant, if it has no variables.

@@ -204,7 +204,7 @@ fn follow(
             let end = match variable {
                 Variable::Register(gpr) => latched.register(gpr).cloned(),
                 Variable::Slot(slot) => latched.slot(slot),
-                Variable::Computed(_) => None,
+                Variable::Computed(_) | Variable::Result(..) => None,
             };
             Some((variable, end?.minus(&Linear::variable(variable))?))
         })

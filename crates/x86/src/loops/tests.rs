@@ -25,6 +25,7 @@ fn show(value: &Linear) -> String {
                 format!("[{base}{:+}]", slot.displacement)
             }
             Variable::Computed(number) => format!("#{number}"),
+            Variable::Result(at, register) => format!("{register}@{at:x}"),
         };
         format!("{}*{name}", factor.cast_signed())
     };
@@ -137,7 +138,7 @@ fn too_many_words_of_the_stack_are_unknown() {
     let readings = of_words(100).readings(0, RemoteAddr(0x1000), &[word(1), word(100), word(101)]);
     let slots = readings.iter().filter_map(|reading| match reading.carrier {
         Variable::Slot(slot) => Some((slot, reading.step.known())),
-        Variable::Register(_) | Variable::Computed(_) => None,
+        Variable::Register(_) | Variable::Computed(_) | Variable::Result(..) => None,
     });
     assert_eq!(slots.collect::<Vec<_>>(), [(word(1), Some(1))]);
 }
@@ -421,6 +422,27 @@ fn words_of_a_frame_pointer_are_known_from_the_start_of_the_function() {
     let count = found.trip_count(0).unwrap();
     let first = count.first.as_ref().and_then(Linear::known).unwrap();
     assert_eq!(count.iterations(i64::from(first as i32)), Some(10));
+}
+
+#[test]
+fn values_that_stay_tell_a_whole_run_wherever_they_came_from() {
+    // 1000: mov rcx,[rdi]; 1003: lea rdx,[rcx+rsi*4]; 1007: lea rax,[rcx+r8*4]; 100b: add rdx,4; 100f: cmp rdx,rax; 1012: jne 100b
+    // 1014: add rcx,rsi; 1017: ret
+    let bytes = [
+        0x48, 0x8b, 0x0f, 0x48, 0x8d, 0x14, 0xb1, 0x4a, 0x8d, 0x04, 0x81, 0x48, 0x83, 0xc2, 0x04,
+        0x48, 0x39, 0xc2, 0x75, 0xf7, 0x48, 0x01, 0xf1, 0xc3,
+    ];
+    let found = of(&bytes);
+    // The pointer is the same on both sides, whatever it is.
+    let by_arguments = found.trip_count(0).unwrap();
+    assert_eq!(show(by_arguments.first.as_ref().unwrap()), "4*rsi + -4*r8 + 4");
+    let whole = found.whole_run(0).unwrap();
+    assert_eq!(show(whole.first.as_ref().unwrap()), "-1*rax + 1*rcx + 4*rsi + 4");
+    // From 7 x 4 to 10 x 4 behind one pointer.
+    assert_eq!(whole.iterations(-8), Some(3));
+    // 100b: mov rcx,[rsi]. Where the pointer is lost, nothing tells where it began.
+    let lost = [&bytes[..11], &[0x48, 0x8b, 0x0e], &bytes[11..]].concat();
+    assert_eq!(of(&lost).whole_run(0), None);
 }
 
 #[test]

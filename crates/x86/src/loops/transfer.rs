@@ -120,7 +120,7 @@ impl State {
             // rbx, rsp, rbp, r12 to r15 (System V AMD64 ABI, 3.2.1).
             let kept = [3, 4, 5, 12, 13, 14, 15];
             let lost = Gpr::all().filter(|register| !kept.contains(&register.number()));
-            return lost.for_each(|register| self.registers[register.number()] = None);
+            return lost.for_each(|register| self.leave_result(raw, register));
         }
         let result = self.result(raw);
         let info = factory.info(raw);
@@ -130,7 +130,7 @@ impl State {
         });
         let stack = self.after_push_or_pop(raw);
         let inputs = if result.is_none() && !writes_memory { self.inputs(raw, info) } else { None };
-        changed.iter().for_each(|register| self.registers[register.number()] = None);
+        changed.iter().for_each(|register| self.leave_result(raw, register));
         if let Some(stack) = stack {
             self.registers[Gpr::RSP.number()] = Some(stack);
         }
@@ -143,11 +143,19 @@ impl State {
             None => {
                 let Some(inputs) = inputs else { return };
                 for register in changed.iter() {
-                    let value = computed.of(raw, register, &inputs);
-                    self.registers[register.number()] = value;
+                    if let Some(value) = computed.of(raw, register, &inputs) {
+                        self.registers[register.number()] = Some(value);
+                    }
                 }
             }
         }
+    }
+
+    /// A register holds what an instruction left there. That has a name, so that copies of it are known to be equal: a value of
+    /// an earlier iteration of an inner loop cannot have it, because the ways into that loop differ in it ([`State::join`]).
+    fn leave_result(&mut self, raw: &Instruction, register: Gpr) {
+        let result = Variable::Result(raw.ip(), register);
+        self.registers[register.number()] = Some(Linear::variable(result));
     }
 
     /// All that an instruction reads, if it computes whole registers from registers and stack words alone.

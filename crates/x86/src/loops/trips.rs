@@ -108,7 +108,8 @@ impl Loops {
         let guards = self.entered(wanted)?;
         let (region, states) = self.region(wanted)?;
         let entry = self.entry(&self.loops[wanted].natural, region, states)?;
-        let first = replaced(left.first.as_ref()?, |variable| value_in(&entry, variable))?;
+        let first = replaced(left.first.as_ref()?, |variable| value_in(&entry, variable))
+            .filter(|first| !first.has_results())?;
         let sources = self.computed.sources(&first);
         let is_even = region.around.is_some_and(|one| self.stays(one, &first));
         Some(TripCount { first: Some(first), guards, sources, is_even, ..left })
@@ -141,6 +142,23 @@ impl Loops {
         })
     }
 
+    /// The number of iterations of a run of a loop, where it follows from values that stay for the whole run: `first` is by these.
+    /// Whether each iteration around enters the loop is another question.
+    #[must_use]
+    pub fn whole_run(&self, wanted: usize) -> Option<TripCount> {
+        let left = self.iterations_left(wanted)?;
+        let (one, (region, states)) = (&self.loops[wanted], self.region(wanted)?);
+        let entry = self.entry(&one.natural, region, states)?;
+        let at_entry = |variable: Variable| {
+            if is_invariant(one, &Linear::variable(variable)) {
+                return Some(Linear::variable(variable));
+            }
+            replaced(&value_in(&entry, variable)?, |source| kept(one, &entry, source))
+        };
+        let first = replaced(left.first.as_ref()?, at_entry)?;
+        Some(TripCount { first: Some(first), ..left })
+    }
+
     /// The values that must be the same in all iterations around a loop, or all calls of its function, for each of these to
     /// enter the loop if one does; `None` where that is not known.
     #[must_use]
@@ -162,7 +180,7 @@ impl Loops {
     pub fn trip_count_by_call(&self, call: RemoteAddr, callee: &TripCount) -> Option<TripCount> {
         let (around, state) = self.by_call(call, &callee.guards)?;
         let value = |sum: &Linear| replaced(sum, |variable| passed(&state, variable));
-        let first = callee.first.as_ref().and_then(value);
+        let first = callee.first.as_ref().and_then(value).filter(|first| !first.has_results());
         let is_even =
             callee.sources.iter().all(|one| value(one).is_some_and(|one| self.stays(around, &one)));
         let known = first.is_some() || is_even;
@@ -249,7 +267,7 @@ impl Loops {
             let entry = self.entry(&self.loops[wanted].natural, region, states)?;
             let sum = Linear { terms: terms.to_vec(), ..Linear::constant(0) };
             let value = replaced(&sum, |variable| value_in(&entry, variable))?;
-            Some(!self.stays(around, &value))
+            Some(!value.has_results() && !self.stays(around, &value))
         };
         go_on().unwrap_or(false)
     }
@@ -310,7 +328,7 @@ impl Loops {
             Mnemonic::Test if is_of_one(raw) && !of_carry(code) => state.source(raw, 0)?,
             _ => return None,
         };
-        Some((difference, code))
+        (!difference.has_results()).then_some((difference, code))
     }
 
     /// The values with which a loop is entered.
@@ -408,6 +426,16 @@ fn is_invariant(one: &Loop, value: &Linear) -> bool {
     one.step_of(value).and_then(|step| step.known()) == Some(0)
 }
 
+/// A value with which a loop is entered, by a register that stays and was entered with it, too.
+fn kept(one: &Loop, entry: &State, source: Variable) -> Option<Linear> {
+    Gpr::all().find_map(|register| {
+        let known = entry.register(register)?;
+        let (register, is_it) = (Linear::variable(Variable::Register(register)), [(source, 1)]);
+        let stays = known.terms == is_it && known.bits == 64 && is_invariant(one, &register);
+        stays.then(|| register.minus(&Linear::constant(known.constant)))?
+    })
+}
+
 /// A sum with other values for its variables.
 fn replaced(sum: &Linear, value: impl Fn(Variable) -> Option<Linear>) -> Option<Linear> {
     let constant = Linear { terms: Vec::new(), constant: sum.constant, bits: sum.bits };
@@ -421,14 +449,17 @@ fn value_in(state: &State, variable: Variable) -> Option<Linear> {
     match variable {
         Variable::Register(register) => state.register(register).cloned(),
         Variable::Slot(slot) => state.slot(state.by_own(slot)?),
-        Variable::Computed(_) => None,
+        Variable::Computed(_) | Variable::Result(..) => None,
     }
 }
 
 /// The value of a variable of a callee. Its stack frame is another one.
 fn passed(state: &State, variable: Variable) -> Option<Linear> {
     match variable {
-        Variable::Register(Gpr::RSP) | Variable::Slot(_) | Variable::Computed(_) => None,
+        Variable::Register(Gpr::RSP)
+        | Variable::Slot(_)
+        | Variable::Computed(_)
+        | Variable::Result(..) => None,
         Variable::Register(register) => state.register(register).cloned(),
     }
 }
