@@ -4,6 +4,10 @@
 //! means: Law, Simulation Modeling and Analysis, 9.5.3), because the machine's speed changes slowly and neighbours resemble each
 //! other. The part of the loop's time that lies in pairs is known exactly, so only the rest is uncertain (finite population
 //! correction: Cochran, Sampling Techniques, 2.6).
+//! A slow run has more pairs than a fast one: between samples, a run of `n` iterations ends `i / (n - i)` times for each pair of `i`
+//! iterations, so such a pair stands for `n / (n - i)` of its kind (length-biased sampling: Cox, "Some sampling problems in
+//! technology", 1969). All ends that were seen tell `n`. Where the pace differs within runs, not between them, this says too much:
+//! so the pace lies between both ([`unlike_runs`]). Assumption: runs have about as many iterations.
 //! What not: which samples are a pair (`pairs`).
 
 use base::Nanos;
@@ -90,6 +94,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
         return Err("no iteration of it ended between two samples");
     }
     let rate = iterations / seconds;
+    let open = unlike_runs(found, &pairs) / 2.0;
     let residue = |pair: &Pair| pair.iterations - rate * pair.seconds;
     let (variance, freedom) = batched(&pairs.iter().map(residue).collect::<Vec<f64>>());
     // Of a thread that was interrupted, the time in pairs is not known exactly.
@@ -97,12 +102,39 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let seen = if is_exact { seconds / cpu_time.max(seconds) } else { 0.0 };
     let unseen = 1.0 - seen;
     let half = quantile_95(freedom) * (variance * unseen).sqrt() / seconds;
-    let counted = if is_exact { None } else { counted(found, &pairs) };
+    let counted = if is_exact { None } else { counted(found, &pairs, open) };
+    let (half, rate) = (half.hypot(rate * open), rate * (1.0 + open));
     let pace = Pace { rate, half, pairs: pairs.len(), seconds, counted };
     if !pace.is_rate() && counted.is_none() {
         return Err(SCATTER);
     }
     Ok(pace)
+}
+
+/// By which part of it the pace may be too low, because slow runs have more pairs than fast ones.
+fn unlike_runs(found: &Found, pairs: &[Pair]) -> f64 {
+    let ends = |run: f64| -> f64 {
+        pairs.iter().map(|pair| pair.iterations / (run - pair.iterations)).sum()
+    };
+    let seen = found.restarts as f64;
+    let mut short = pairs.iter().map(|pair| pair.iterations).fold(0.0, f64::max);
+    // Of longer runs so few ends are nothing.
+    let mut long = short * (2.0 + pairs.len() as f64);
+    if ends(long) > seen {
+        return 0.0;
+    }
+    for _ in 0..40 {
+        let run = f64::midpoint(short, long);
+        if ends(run) > seen { short = run } else { long = run }
+    }
+    let rate = |weight: &dyn Fn(&Pair) -> f64| {
+        let sum = |of: fn(&Pair) -> f64| pairs.iter().map(|pair| weight(pair) * of(pair)).sum();
+        let [iterations, seconds]: [f64; 2] =
+            [sum(|pair| pair.iterations), sum(|pair| pair.seconds)];
+        iterations / seconds
+    };
+    let weighted = rate(&|pair| long / (long - pair.iterations));
+    (weighted / rate(&|_| 1.0) - 1.0).max(0.0)
 }
 
 /// The variance of a sum of residues in order of time, from its batches, and its degrees of freedom.
@@ -115,8 +147,9 @@ fn batched(residues: &[f64]) -> (f64, f64) {
 }
 
 /// Iterations of a loop in all, by those from one of its samples to the next. Time has no part in this: of a thread that others
-/// interrupt, it is a mean, but its registers tell all iterations in between. With half of the interval, as a part of it.
-fn counted(found: &Found, pairs: &[Pair]) -> Option<(f64, f64)> {
+/// interrupt, it is a mean, but its registers tell all iterations in between. With half of the interval, as a part of it. `open`:
+/// half of what slow runs may make of it.
+fn counted(found: &Found, pairs: &[Pair], open: f64) -> Option<(f64, f64)> {
     let between = pairs.iter().map(|pair| pair.iterations);
     let between: Vec<f64> =
         between.chain(found.around_bursts.iter().map(|(iterations, _)| *iterations)).collect();
@@ -125,8 +158,8 @@ fn counted(found: &Found, pairs: &[Pair]) -> Option<(f64, f64)> {
     let residues: Vec<f64> = between.iter().map(|iterations| iterations - mean).collect();
     let (variance, freedom) = batched(&residues);
     let unseen = (1.0 - n / samples).max(1.0 / samples);
-    let half = quantile_95(freedom) * (variance * unseen).sqrt() / (n * mean);
-    (half <= TOO_WIDE).then_some((mean * samples, half))
+    let half = (quantile_95(freedom) * (variance * unseen).sqrt() / (n * mean)).hypot(open);
+    (half <= TOO_WIDE).then_some((mean * samples * (1.0 + open), half))
 }
 
 /// Pairs that hide no other run, in order of time. Where the registers do not tell runs apart, those that begin so near to the
@@ -215,6 +248,32 @@ mod tests {
         };
         assert!(with(200).is_ok());
         assert!(with(201).is_err_and(|why| why.starts_with("most of its runs are shorter")));
+    }
+
+    /// As many runs that last for 1.5 times the time between samples as such that last for 4 times.
+    #[test]
+    fn slow_runs_have_more_pairs() {
+        let mut found = Found::default();
+        let (mut truth, mut all) = (0.0, 0.0);
+        for run in 0..2000 {
+            let (length, begin) =
+                (if run % 2 == 0 { 1.5 } else { 4.0 }, (run * 377 % 1000) as f64 / 1e3);
+            let samples = (0..).map(|at| begin + f64::from(at)).filter(|at| *at < length + 5.0);
+            let inside = samples.take_while(|at| *at < length).count();
+            let went = 1000.0 / length;
+            let time = Nanos(run as u64);
+            let one = Pair { time, iterations: went, seconds: 1e-3, from: 0.0, group: 0 };
+            found.pairs.extend(std::iter::repeat_n(one, inside.saturating_sub(1)));
+            found.restarts += usize::from(inside > 0);
+            truth += 1000.0;
+            all += length * 1e-3;
+        }
+        let pairs = found.pairs.iter().map(|pair| pair.iterations).sum::<f64>();
+        let naive = pairs / (found.pairs.len() as f64 * 1e-3);
+        let pace = pace(&found, all).unwrap();
+        let truth = truth / all;
+        assert!(naive < 0.86 * truth, "{naive} {truth}");
+        assert!((pace.rate - truth).abs() <= pace.half, "{pace:?} {truth}");
     }
 
     #[test]
