@@ -47,11 +47,20 @@ type ReadingsOf = HashMap<(LoopId, SampledPlace), Rc<Vec<Reading>>>;
 #[derive(Default)]
 pub(super) struct Counters {
     pub whole: Option<TripCount>,
+    /// The same by values of its own that stay for a run.
+    pub by_own: Option<TripCount>,
     pub left: Option<TripCount>,
-    /// Whether each iteration around enters it.
+    /// Whether each iteration around enters it, by the code.
     pub is_entered: bool,
     /// What tells runs of it apart.
     pub bounds: BTreeSet<Variable>,
+}
+
+impl Counters {
+    /// Whether there may be runs without an iteration.
+    pub(super) fn may_be_none(&self) -> bool {
+        self.whole.as_ref().or(self.by_own.as_ref()).is_some_and(TripCount::may_be_none)
+    }
 }
 
 /// All functions by module and offset. Addresses inside are offsets.
@@ -138,24 +147,25 @@ impl Code {
         if let Some(known) = self.counters.borrow().get(&link) {
             return Rc::clone(known);
         }
-        let found = Rc::new(self.find_counters(link).unwrap_or_default());
+        let found = Rc::new(self.find_counters(link));
         self.counters.borrow_mut().insert(link, Rc::clone(&found));
         found
     }
 
-    fn find_counters(&self, Link { inner, outer, call }: Link) -> Option<Counters> {
+    fn find_counters(&self, Link { inner, outer, call }: Link) -> Counters {
         let loops = &self.functions[inner.function].loops;
-        let guards = loops.entered(inner.position)?;
-        let (whole, left) =
-            (loops.trip_count(inner.position), loops.iterations_left(inner.position));
+        let (by_own, left) =
+            (loops.whole_run(inner.position), loops.iterations_left(inner.position));
         let bounds = loops.bounds(inner.position);
+        let guards = loops.entered(inner.position);
+        let whole = guards.as_ref().and_then(|_| loops.trip_count(inner.position));
         let Some(call) = call.map(|call| RemoteAddr(call.0)) else {
-            return Some(Counters { whole, left, is_entered: true, bounds });
+            return Counters { whole, by_own, left, is_entered: guards.is_some(), bounds };
         };
         let caller = &self.functions[outer.function].loops;
-        let is_entered = caller.entered_by_call(call, &guards);
+        let is_entered = guards.is_some_and(|guards| caller.entered_by_call(call, &guards));
         let whole = whole.and_then(|own| caller.trip_count_by_call(call, &own));
-        Some(Counters { whole, left: left.filter(|_| is_entered), is_entered, bounds })
+        Counters { whole, by_own, left, is_entered, bounds }
     }
 
     /// Whether runs of a loop may go on where the last one ended, by what moves.
@@ -264,6 +274,22 @@ impl Snapshot {
     pub(super) fn held(&self, variable: Variable) -> Option<u64> {
         let key = |bits| (vec![(variable, 1)], bits);
         self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32))).copied()
+    }
+
+    /// How many iterations lie between this and a later one, if it is in the same run by all that both have.
+    pub(super) fn advance(&self, later: &Snapshot) -> Option<i64> {
+        let stays = |(key, held): (_, &u64)| later.stays.get(key).is_none_or(|one| one == held);
+        let both =
+            self.moves.iter().filter_map(|(terms, one)| Some((one, later.moves.get(terms)?)));
+        let mut went = both.map(|(one, later)| {
+            let bits = one.bits.min(later.bits);
+            let went = signed(cut(later.value.wrapping_sub(one.value), bits), bits);
+            let is_whole = one.step == later.step && went % one.step == 0;
+            is_whole.then_some(went / one.step)
+        });
+        let first = went.next()??;
+        let agree = went.all(|other| other == Some(first));
+        (agree && self.stays.iter().all(stays)).then_some(first)
     }
 
     /// Whether anything that both have is not the same.

@@ -153,6 +153,7 @@ pub(super) fn find(
             found: &mut found,
             trip_counts: &mut trip_counts,
             last: BTreeMap::new(),
+            around: BTreeMap::new(),
             met: Met::new(),
             thread,
             period: Nanos(recording.run.collector.sampling_period_ns),
@@ -231,6 +232,8 @@ struct Walk<'a, 's, 'r> {
     found: &'a mut BTreeMap<LoopId, Found>,
     trip_counts: &'a mut TripCounts,
     last: BTreeMap<LoopId, Last>,
+    /// The outer loop of each link, when a sample was last in the inner one.
+    around: BTreeMap<Link, Rc<Snapshot>>,
     /// Of loops that call several functions by a pointer: for which they were met last.
     met: Met,
     thread: ThreadId,
@@ -316,14 +319,21 @@ impl Walk<'_, '_, '_> {
                 count.iterations(known.or_else(value)?)
             };
             let whole = read(&counters.whole, link.outer);
+            let whole = whole.or_else(|| read(&counters.by_own, link.inner));
             let left = read(&counters.left, link.inner).filter(|left| *left > 0);
             let left = left.map(|left| (Kind::FromEnd, left as f64));
             let place = || {
-                let inner = snapshots.get(&link.inner)?.as_ref().filter(|_| counters.is_entered)?;
+                let inner = snapshots.get(&link.inner)?.as_ref()?;
                 self.place(*link, &counters, &inner.snapshot)
             };
             let place = left.or_else(place);
-            self.trip_counts.add(*link, (whole, place), counters.whole.as_ref());
+            let outer = snapshots.get(&link.outer).and_then(Option::as_ref);
+            let went = outer.and_then(|outer| {
+                let before = self.around.insert(*link, Rc::clone(&outer.snapshot))?;
+                u64::try_from(before.advance(&outer.snapshot)?).ok()
+            });
+            self.trip_counts.add(*link, (whole, place), &counters);
+            self.trip_counts.met(*link, went);
         }
     }
 

@@ -11,6 +11,9 @@
 //! Samples meet a run of `n` iterations `n` times as often as a run of one. So the mean over runs is the harmonic one over
 //! samples (length-biased sampling: Cox, "Some sampling problems in technology", 1969).
 //!
+//! Where the code does not say that each iteration around enters the loop, samples do of those in which they met it: of so many
+//! iterations around from one sample in it to the next, at least so many.
+//!
 //! Assumption: iterations of one loop take the same time in long and short runs.
 
 use std::cell::OnceCell;
@@ -20,7 +23,7 @@ use base::{FileOffset, ThreadId};
 use x86::TripCount;
 
 use super::agreement::{Trips, Witness};
-use super::code::{LoopId, Terms};
+use super::code::{Counters, LoopId, Terms};
 use super::estimate::TOO_WIDE;
 use ::estimate::interval::Z_95;
 use ::estimate::parameters::{FEWEST_RUNS, TELLING};
@@ -57,6 +60,11 @@ struct Runs {
     squares: f64,
     /// Runs without an iteration are possible.
     may_be_none: bool,
+    /// By the code, each iteration around enters it.
+    is_entered: bool,
+    /// Iterations around between samples in it, and in how many of them a sample was in it.
+    around: u64,
+    met: u64,
     /// All runs have as many.
     is_even: bool,
     /// Where in runs of one kind, in iterations.
@@ -74,11 +82,12 @@ impl TripCounts {
         &mut self,
         link: Link,
         (whole, place): (Option<u64>, Option<(Kind, f64)>),
-        count: Option<&TripCount>,
+        counters: &Counters,
     ) {
         let runs = self.0.entry(link).or_default();
-        runs.may_be_none |= count.is_some_and(TripCount::may_be_none);
-        runs.is_even = count.is_some_and(TripCount::is_even);
+        runs.is_entered = counters.is_entered;
+        runs.may_be_none |= counters.may_be_none();
+        runs.is_even = counters.whole.as_ref().is_some_and(TripCount::is_even);
         if let Some((kind, place)) = place {
             runs.places.entry(kind).or_default().push(place);
         }
@@ -90,6 +99,14 @@ impl TripCounts {
             }
             None => runs.unknown += 1,
         }
+    }
+
+    /// The loop around went round so often from the last sample in the inner one to this; `None` where that is not known.
+    pub(super) fn met(&mut self, link: Link, went: Option<u64>) {
+        let runs = self.0.entry(link).or_default();
+        let went = went.unwrap_or_default();
+        runs.around += went;
+        runs.met += went.min(1);
     }
 
     /// The mean number of iterations per iteration of the loops around together; `iterations`: how often each of these went round.
@@ -152,7 +169,24 @@ impl TripCounts {
 
 impl Runs {
     fn trips(&self) -> Option<Trips> {
-        *self.trips.get_or_init(|| self.by_whole_runs().or_else(|| self.by_places()))
+        let found = || {
+            let whole = self.by_whole_runs();
+            // Runs of different lengths, some perhaps of none: these no sample meets.
+            let has_all = |run: &Trips| !(self.may_be_none && run.half > 0.0);
+            let is_entered = self.is_entered && whole.as_ref().is_none_or(has_all);
+            let run = whole.or_else(|| self.by_places())?;
+            if is_entered { Some(run) } else { self.per_iteration(run) }
+        };
+        *self.trips.get_or_init(found)
+    }
+
+    /// Iterations per iteration around, by those of a run, where not each iteration around may have one.
+    fn per_iteration(&self, run: Trips) -> Option<Trips> {
+        let least = self.met as f64 / self.around.max(1) as f64;
+        let (ratio, open) = (run.ratio * (1.0 + least) / 2.0, run.ratio * (1.0 - least) / 2.0);
+        let half = run.half.hypot(open);
+        let is_known = self.met >= FEWEST && half <= TOO_WIDE * ratio;
+        is_known.then_some(Trips { ratio, half, ..run })
     }
 
     fn by_whole_runs(&self) -> Option<Trips> {
@@ -165,9 +199,6 @@ impl Runs {
         // Less is rounding.
         let relative = variance.sqrt() / mean;
         let relative = if relative < 1e-6 { 0.0 } else { relative };
-        if self.may_be_none && relative > 0.0 {
-            return None;
-        }
         let half = Z_95 * relative / n.sqrt() / mean;
         Some(Trips { seen: self.known as usize, ..trips(1.0 / mean, half) })
     }
@@ -221,10 +252,15 @@ mod tests {
         Link { inner: one(inner), outer: one(outer), call: call.map(FileOffset) }
     }
 
+    /// Each iteration around enters the loop.
+    fn entered(whole: Option<TripCount>) -> Counters {
+        Counters { is_entered: true, whole, ..Counters::default() }
+    }
+
     fn counted(of: &[(Link, &[u64])]) -> TripCounts {
         let mut counts = TripCounts::default();
         for (link, runs) in of {
-            runs.iter().for_each(|run| counts.add(*link, (Some(*run), None), None));
+            runs.iter().for_each(|run| counts.add(*link, (Some(*run), None), &entered(None)));
         }
         counts
     }
@@ -268,8 +304,8 @@ mod tests {
     fn what_too_few_samples_tell_is_not_known() {
         let of = |known: u64, unknown: u64| {
             let mut counts = TripCounts::default();
-            (0..known).for_each(|_| counts.add(link(1, 0, None), (Some(5), None), None));
-            (0..unknown).for_each(|_| counts.add(link(1, 0, None), (None, None), None));
+            (0..known).for_each(|_| counts.add(link(1, 0, None), (Some(5), None), &entered(None)));
+            (0..unknown).for_each(|_| counts.add(link(1, 0, None), (None, None), &entered(None)));
             counts.of(one(1), &[one(0)], |_| Some(1.0)).map(|trips| trips.ratio.round())
         };
         assert_eq!(of(100, 0), Some(5.0));
@@ -277,9 +313,9 @@ mod tests {
         assert_eq!(of(100, 20), None);
         // Runs of different lengths, some perhaps of none: these no sample meets.
         let mut counts = TripCounts::default();
-        let count = may_be_none();
+        let count = entered(Some(may_be_none()));
         (0..100).for_each(|at| {
-            counts.add(link(1, 0, None), (Some(5 + at % 2), None), Some(&count));
+            counts.add(link(1, 0, None), (Some(5 + at % 2), None), &count);
         });
         assert_eq!(counts.of(one(1), &[one(0)], |_| Some(1.0)), None);
         // A loop that lies in itself.
@@ -287,11 +323,33 @@ mod tests {
         assert_eq!(counted(&recursive).of(one(1), &[one(0)], |_| Some(1.0)), None);
     }
 
+    /// Whether the loop is entered each time the code does not say, but samples met it in 19 of 20 iterations around.
+    #[test]
+    fn samples_tell_how_many_iterations_around_enter_a_loop() {
+        let met = |between: u64| {
+            let mut counts = TripCounts::default();
+            for at in 0..200 {
+                counts.add(link(1, 0, None), (Some(1000), None), &Counters::default());
+                // Two samples in each run.
+                let went = if at % 2 == 0 { 0 } else { between };
+                let missed = u64::from(at % 38 == 37 && between > 0);
+                counts.met(link(1, 0, None), Some(went + missed));
+            }
+            counts.of(one(1), &[one(0)], |_| Some(1.0))
+        };
+        let trips = met(1).unwrap();
+        assert!((trips.ratio + trips.half - 1000.0).abs() < 1e-9, "{trips:?}");
+        assert!((trips.ratio - trips.half - 952.4).abs() < 0.1, "{trips:?}");
+        // In one of five, and in none that is known.
+        assert_eq!(met(5), None);
+        assert_eq!(met(0), None);
+    }
+
     /// What samples see of runs of 1000 iterations: where each of them is.
     fn met(kind: &Kind, places: impl Iterator<Item = u64>) -> Option<Trips> {
         let mut counts = TripCounts::default();
         let place = |place: u64| Some((kind.clone(), place as f64));
-        places.for_each(|at| counts.add(link(1, 0, None), (None, place(at)), None));
+        places.for_each(|at| counts.add(link(1, 0, None), (None, place(at)), &entered(None)));
         counts.of(one(1), &[one(0)], |_| Some(1.0))
     }
 
