@@ -26,20 +26,21 @@ const BUSY: u64 = 4;
 /// Most cores that time at once.
 const MOST_WORKERS: usize = 4;
 
-/// The times of `paths`, in their order; `None` for those for which there is no time.
+/// The times of `paths`, in their order; `None` for those for which there is no time. `until` tells until when, once it begins.
 ///
 /// # Errors
 /// The process in which code is timed cannot be created here.
 pub(super) fn of(
     paths: &[Path],
     blocks: &HashMap<BlockId, &Block>,
-    processor: Processor,
+    (processor, until): (Processor, &dyn Fn() -> Nanos),
     shown: &mut dyn FnMut(),
 ) -> Result<Vec<Option<NoMissTime>>, NoMissError> {
     let (next, known) = (AtomicUsize::new(0), Mutex::default());
     let workers = processor.at_once(cores())?;
-    let now = sys::process::monotonic();
-    let time = processor.until - now.min(processor.until);
+    // A busy machine takes long to tell that.
+    let (now, until) = (sys::process::monotonic(), until());
+    let (time, processor) = (until - now.min(until), processor.until(until));
     let enough = time.0 / USUAL_PATH.0 * workers as u64;
     let latest = processor.until(now + Nanos(time.0 * BUSY));
     let queue = Queue { paths, blocks, processor, enough, latest, next, known };
