@@ -224,6 +224,8 @@ impl Memory<'_> {
     pub(super) fn core_times(&self) -> CoreTimes {
         let mut draws = Draws::new(SEED);
         let drawn: [_; 3] = std::array::from_fn(|_| draws.measured());
+        // Where nothing was timed, only the ends are known.
+        let open = draws.anywhere();
         let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
@@ -231,19 +233,22 @@ impl Memory<'_> {
         let (latency, timed) = (self.latencies(), self.timed.means());
         let miss = self.branch_miss();
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
-        let drawn = &drawn;
+        let (drawn, open) = (&drawn, &open);
         self.each_core_time(|burst| {
             let other = (burst.instructions - burst.no_miss_instructions).max(0.0);
             let slowest = burst.slowest_cycles * cycle;
             let unknown = Bounds { best: usual, low: QUICKEST, high: f64::INFINITY };
-            let pace = self.paces.of(burst).unwrap_or(unknown);
+            let known = self.paces.of(burst);
+            let others = if known.is_some() { &drawn[1] } else { open };
+            let pace = known.unwrap_or(unknown);
             let most = if other > 0.0 { (other * pace.high).min(slowest) } else { 0.0 };
             let other = Bounds { best: other * pace.best, low: other * pace.low, high: most };
             let waits = self.waits_at_most(burst, &latency, &timed);
             let parts = [burst.no_miss_time, other, mispredicted(burst, &predictors, miss)];
             move |time: f64, at: Option<usize>| {
-                let place = |of: usize| at.map_or(0.0, |at| drawn[of][at]);
-                let sum: f64 = parts.iter().enumerate().map(|(of, part)| part.at(place(of))).sum();
+                let places = [&drawn[0], others, &drawn[2]];
+                let place = |of: &[f64]| at.map_or(0.0, |at| of[at]);
+                let sum: f64 = parts.iter().zip(places).map(|(part, of)| part.at(place(of))).sum();
                 // No less than the time that waits cannot explain, whatever the parts say.
                 sum.max(time - waits).clamp(0.0, time)
             }
