@@ -243,8 +243,7 @@ fn events(text: &str) -> Result<Vec<Vec<Choice>>, Failure> {
         let (event, sampled) = sampled(&name)?;
         let of_maker = || {
             let (host, _) = calibrate::host();
-            let model = &host.family_model_stepping;
-            let written = machine::event_names::written(event, &host.vendor, model)?;
+            let written = machine::event_names::written(event, &host, &pmus)?;
             choice(event, &written, &pmus)
         };
         let found = choice(event, event, &pmus).or_else(of_maker);
@@ -252,7 +251,8 @@ fn events(text: &str) -> Result<Vec<Vec<Choice>>, Failure> {
         found.ok_or_else(|| {
             let text = format!("knob event-config: there is no event '{event}' here");
             Failure::usage(text)
-                .hint("for example: cycles, page-faults, PMU/EVENT/, cycles:sa=2000003; on Intel also names of its tables, as MEM_LOAD_RETIRED.L3_MISS")
+                .hint("for example: cycles, page-faults, PMU/EVENT/, cycles:sa=2000003; also names of the maker's tables, as MEM_LOAD_RETIRED.L3_MISS (Intel), ls_not_halted_cyc (AMD), \
+                       STALL_BACKEND_MEM (Arm)")
         })
     };
     groups.into_iter().map(|group| group.into_iter().map(known).collect()).collect()

@@ -1,7 +1,7 @@
 //! Names for the identification numbers of Arm cores in `/proc/cpuinfo`.
 //!
 //! Source: MIDR_EL1 implementer and part codes, Arm Architecture Reference Manual; the same tables as
-//! `sys-utils/lscpu-arm.c` of util-linux. A number that is not in them is shown as a number.
+//! `sys-utils/lscpu-arm.c` of util-linux, and https://github.com/ARM-software/data (cpus.json). A number that is not in them is shown as a number.
 
 /// A core design, by the numbers of its MIDR_EL1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,20 +27,33 @@ const IMPLEMENTERS: [(u32, &str); 12] = [
     (0xc0, "Ampere"),
 ];
 
-const PARTS: [(u32, u32, &str); 27] = [
+const PARTS: [(u32, u32, &str); 42] = [
+    (0x41, 0xd01, "Cortex-A32"),
+    (0x41, 0xd02, "Cortex-A34"),
     (0x41, 0xd03, "Cortex-A53"),
+    (0x41, 0xd04, "Cortex-A35"),
     (0x41, 0xd05, "Cortex-A55"),
+    (0x41, 0xd06, "Cortex-A65"),
     (0x41, 0xd07, "Cortex-A57"),
     (0x41, 0xd08, "Cortex-A72"),
+    (0x41, 0xd09, "Cortex-A73"),
+    (0x41, 0xd0a, "Cortex-A75"),
     (0x41, 0xd0b, "Cortex-A76"),
     (0x41, 0xd0c, "Neoverse-N1"),
+    (0x41, 0xd0d, "Cortex-A77"),
+    (0x41, 0xd0e, "Cortex-A76AE"),
     (0x41, 0xd40, "Neoverse-V1"),
     (0x41, 0xd41, "Cortex-A78"),
+    (0x41, 0xd42, "Cortex-A78AE"),
+    (0x41, 0xd43, "Cortex-A65AE"),
     (0x41, 0xd44, "Cortex-X1"),
     (0x41, 0xd46, "Cortex-A510"),
     (0x41, 0xd47, "Cortex-A710"),
     (0x41, 0xd48, "Cortex-X2"),
     (0x41, 0xd49, "Neoverse-N2"),
+    (0x41, 0xd4a, "Neoverse-E1"),
+    (0x41, 0xd4b, "Cortex-A78C"),
+    (0x41, 0xd4c, "Cortex-X1C"),
     (0x41, 0xd4d, "Cortex-A715"),
     (0x41, 0xd4e, "Cortex-X3"),
     (0x41, 0xd4f, "Neoverse-V2"),
@@ -51,6 +64,8 @@ const PARTS: [(u32, u32, &str); 27] = [
     (0x41, 0xd84, "Neoverse-V3"),
     (0x41, 0xd85, "Cortex-X925"),
     (0x41, 0xd87, "Cortex-A725"),
+    (0x41, 0xd88, "Cortex-A520AE"),
+    (0x41, 0xd89, "Cortex-A720AE"),
     (0x41, 0xd8e, "Neoverse-N3"),
     (0x46, 0x001, "A64FX"),
     (0x48, 0xd01, "TaiShan-v110"),

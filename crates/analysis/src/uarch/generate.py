@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Makes intel.tsv from Intel's public event and metric tables: generate.py PERFMON > intel.tsv
-And the names of all events of cores: generate.py PERFMON events > crates/machine/src/intel_events.tsv
+And the names of all events of cores, for crates/machine/src:
+generate.py PERFMON events > intel_events.tsv, generate.py LINUX amd > amd_events.tsv, generate.py DATA arm TELEMETRY > arm_events.tsv
 
 PERFMON is a checkout of https://github.com/intel/perfmon (BSD-3-Clause; its notice is carried over). Only the
 levels 1 to 4 of the top-down tree are kept, with the values and events that their formulas need; of efficient cores the three levels of
-E-core_TMA_Metrics.csv. What not: uncore events.
+E-core_TMA_Metrics.csv. LINUX is a kernel's source tree, DATA a checkout of https://github.com/ARM-software/data and TELEMETRY one of Arm's
+Telemetry Solution (both Apache-2.0): of these only names and codes are kept. What not: uncore events.
 """
 
 import csv
@@ -55,6 +57,12 @@ PERF_METRICS = ["retiring", "bad_speculation", "frontend_bound", "backend_bound"
 SAMPLED = ["TOPDOWN.SLOTS_P", "UOPS_RETIRED.SLOTS", "IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE",
            "TOPDOWN.BACKEND_BOUND_SLOTS", "TOPDOWN.BAD_SPEC_SLOTS", "TOPDOWN.BR_MISPREDICT_SLOTS",
            "TOPDOWN.MEMORY_BOUND_SLOTS"]
+# Cores of AMD: letter, folder, models (arch/x86/kernel/cpu/amd.c, bsp_init_amd).
+AMD = [
+    ("a", "amdzen1", "17-x 17-1x 17-2x 17-5x"), ("b", "amdzen2", "17-3x 17-4x 17-6x 17-7x 17-9x 17-Ax"),
+    ("c", "amdzen3", "19-x 19-2x 19-4x 19-5x"), ("d", "amdzen4", "19-1x 19-6x 19-7x 19-8x 19-9x 19-Ax"),
+    ("e", "amdzen5", "1A-x 1A-1x 1A-2x 1A-4x 1A-6x 1A-7x"),
+]
 MODIFIERS = {"c": "cmask", "u": "umask", "e": "edge", "i": "inv"}
 MSRS = {0x1A6: "offcore_rsp", 0x1A7: "offcore_rsp", 0x3F7: "frontend", 0x3F6: "ldlat"}
 
@@ -195,6 +203,17 @@ def licence(perfmon):
         print(f"# {line}".rstrip())
 
 
+def head_of_names(maker, models):
+    print(f"# Names of the events of {maker} cores. Made by crates/analysis/src/uarch/generate.py; not to be edited. Tabs between fields:")
+    print("#   processor LETTER MODELS, and the PMU of one of a hybrid's kinds of cores; then LETTERS NAME TERMS for the CPUs with these LETTERS.")
+    print(f"#   MODELS are {models}, with spaces between them.")
+
+
+def print_names(letters):
+    for (name, terms), those in sorted(letters.items()):
+        print(those, name, terms, sep="\t")
+
+
 def event_names():
     """Events of cores by name, those of all processors together: most are alike on several. Without those of offcore responses, 3,400
     of 5,500: what these say is in loads and stores."""
@@ -205,9 +224,7 @@ def event_names():
         if kind in ("core", "hybridcore") and model.startswith("GenuineIntel-"):
             pmu = {"Atom": "cpu_atom", "Core": "cpu_core"}.get(more[-1], "cpu_core") if kind == "hybridcore" else ""
             files.setdefault((file, pmu), []).append(model.removeprefix("GenuineIntel-"))
-    print("# Names of the events of Intel's cores. Made by crates/analysis/src/uarch/generate.py; not to be edited. Tabs between fields:")
-    print("#   processor LETTER MODELS, and the PMU of one of a hybrid's kinds of cores; then LETTERS NAME TERMS for the CPUs with these LETTERS.")
-    print("#   MODELS are FAMILY-MODEL or FAMILY-MODEL-[STEPPINGS], in hexadecimal, with spaces between them.")
+    head_of_names("Intel's", "FAMILY-MODEL or FAMILY-MODEL-[STEPPINGS], in hexadecimal")
     licence(perfmon)
     letters = {}
     for letter, ((file, pmu), models) in zip(string.ascii_letters + string.digits, files.items()):
@@ -222,8 +239,55 @@ def event_names():
             line = (name, encoding(name, {name: event}))
             if letter not in letters.setdefault(line, ""):
                 letters[line] += letter
-    for (name, terms), those in sorted(letters.items()):
-        print(those, name, terms, sep="\t")
+    print_names(letters)
+
+
+def amd_names():
+    head_of_names("AMD's", "FAMILY-MODEL in hexadecimal, where x is any digit")
+    print("# Names and codes from AMD's Processor Programming References (54945, 55803, 55898, 55901, 57238), as Linux 6.12 has them in")
+    print("# tools/perf/pmu-events/arch/x86/amdzen1 to amdzen5. MODELS from arch/x86/kernel/cpu/amd.c.")
+    letters = {}
+    for letter, folder, models in AMD:
+        print("processor", letter, models, sep="\t")
+        for file in sorted((Path(sys.argv[1]) / "tools/perf/pmu-events/arch/x86" / folder).glob("*.json")):
+            for event in json.loads(file.read_text()):
+                if "EventName" in event and "Unit" not in event and event.get("Deprecated") != "1":
+                    mask = number(event.get("UMask", "0"))
+                    terms = f"event={number(event['EventCode']):#x}" + (f",umask={mask:#x}" if mask else "")
+                    letters.setdefault((event["EventName"].lower(), terms), "")
+                    letters[event["EventName"].lower(), terms] += letter
+    print_names(letters)
+
+
+def arm_names():
+    """Of both tables of Arm: that of its Telemetry Solution also has the events of one design only."""
+    data, telemetry = Path(sys.argv[1]), Path(sys.argv[3])
+    head_of_names("Arm's", "names of cores (MIDR_EL1)")
+    print("# Names and codes from https://github.com/ARM-software/data (pmu) and, of Neoverse, also from Arm's Telemetry Solution")
+    print("# (data/pmu/cpu/neoverse); both Apache License, Version 2.0.")
+    cores = {}
+    for file in sorted((data / "pmu").glob("*.json")):
+        core = json.loads(file.read_text())
+        # Of 64 bits, for applications, and with a table.
+        if core.get("architecture", "").startswith(("armv8", "armv9")) and re.match(r"(cortex-[ax]|neoverse)", file.stem):
+            events = {event["name"].lower(): event["code"] for event in core["events"] if "name" in event}
+            if events:
+                cores[core["cpu"].replace(" ", "-")] = events
+    for file in sorted((telemetry / "data/pmu/cpu/neoverse").glob("neoverse-*.json")):
+        table = json.loads(file.read_text())
+        # Files of earlier revisions hold the name of another.
+        if isinstance(table, dict) and "r0p" not in file.stem:
+            core = cores.setdefault(table["product_configuration"]["product_name"].replace(" ", "-"), {})
+            for name, event in table["events"].items():
+                if core.setdefault(name.lower(), number(event["code"])) != number(event["code"]):
+                    sys.exit(f"{file}: {name} has two codes")
+    letters = {}
+    for letter, core in zip(string.ascii_letters + string.digits, sorted(cores)):
+        print("processor", letter, core, sep="\t")
+        for name, code in cores[core].items():
+            letters.setdefault((name, f"event={code:#x}"), "")
+            letters[name, f"event={code:#x}"] += letter
+    print_names(letters)
 
 
 def main():
@@ -261,7 +325,4 @@ def main():
         print(line[0], letters[line], *line[1:], sep="\t")
 
 
-if sys.argv[2:] == ["events"]:
-    event_names()
-else:
-    main()
+{"events": event_names, "amd": amd_names, "arm": arm_names}.get("".join(sys.argv[2:3]), main)()

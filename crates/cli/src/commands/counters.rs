@@ -2,6 +2,7 @@
 //!
 //! What not: reading them from sysfs (`machine::pmu`), opening one.
 
+use facts::host::Host;
 use machine::pmu::{Pmu, PmuKind, Rights};
 
 /// Columns of a name.
@@ -11,9 +12,9 @@ const WIDTH: usize = 100;
 /// Named events of a PMU outside of the cores that are shown.
 const EVENTS: usize = 6;
 
-/// One line per kind of PMU, and what this user may count. `present`: those that count something, by name. Empty without any.
-pub fn section(pmus: &[Pmu], present: &[String], rights: Rights, paranoid: &str) -> String {
-    let shown: Vec<&Pmu> = pmus.iter().filter(|pmu| present.contains(&pmu.name)).collect();
+/// One line per kind of PMU, how many events have names, and what this user may count. Empty where no PMU counts anything.
+pub fn section(pmus: &[Pmu], host: &Host, rights: Rights, paranoid: &str) -> String {
+    let shown: Vec<&Pmu> = pmus.iter().filter(|pmu| host.pmu.contains(&pmu.name)).collect();
     if shown.is_empty() {
         return String::new();
     }
@@ -24,6 +25,15 @@ pub fn section(pmus: &[Pmu], present: &[String], rights: Rights, paranoid: &str)
         let count = rest.iter().take_while(alike).count();
         text += &line(stem(&first.name), &about(first, count));
         rest = &rest[count..];
+    }
+    let known = machine::event_names::known(host, pmus);
+    if let Some((maker, count)) =
+        known.filter(|_| shown.iter().any(|one| one.kind == PmuKind::Core))
+    {
+        let names = format!(
+            "{count} events of the cores by the names of {maker}'s tables (--knob event-config)"
+        );
+        text += &line("event names", &names);
     }
     text + &allowed(rights, paranoid, shown.iter().any(|pmu| pmu.kind.is_of_machine()))
 }
@@ -184,23 +194,28 @@ mod tests {
             ..pmu(&format!("uncore_imc_{number}"), PmuKind::MemoryController)
         };
         let pmus = [core, controller(0), controller(1), pmu("software", PmuKind::Other)];
-        let present: Vec<String> =
-            ["cpu", "uncore_imc_0", "uncore_imc_1"].map(str::to_owned).to_vec();
+        let host = Host {
+            pmu: ["cpu", "uncore_imc_0", "uncore_imc_1"].map(str::to_owned).to_vec(),
+            vendor: "AuthenticAMD".to_owned(),
+            family_model_stepping: "25/17/1".to_owned(),
+            ..Host::default()
+        };
         let rights = Rights { own: true, kernel: false, machine: false };
         let expected = "
 Hardware counters
   cpu                cores; branch stacks, 32 deep; sampled loads with latency (PEBS); sampled
                      stores; 2 named events
   uncore_imc         memory controllers (2); opened on CPU 0,28; cas_count_read in MiB
+  event names        336 events of the cores by the names of AMD's tables (--knob event-config)
   rights             your own programs may be counted, without their time in the kernel
                      (kernel.perf_event_paranoid is 2)
   to enable          sudo sysctl kernel.perf_event_paranoid=0, or sudo setcap cap_perfmon+ep \"$(command -v fathom)\"
 ";
-        assert_eq!(section(&pmus, &present, rights, "2"), expected);
+        assert_eq!(section(&pmus, &host, rights, "2"), expected);
         let all = Rights { own: true, kernel: true, machine: true };
-        assert!(section(&pmus, &present, all, "-1").ends_with(
+        assert!(section(&pmus, &host, all, "-1").ends_with(
             "  rights             everything may be counted (kernel.perf_event_paranoid is -1)\n"
         ));
-        assert_eq!(section(&pmus, &[], all, "-1"), "");
+        assert_eq!(section(&pmus, &Host::default(), all, "-1"), "");
     }
 }

@@ -17,7 +17,7 @@ pub fn doctor() -> Result<ExitCode, Failure> {
         text.push_str(&describe(finding));
     }
     let Counters { pmus, rights, paranoid } = calibrate::counters();
-    text.push_str(&super::counters::section(&pmus, &host.pmu, rights, &paranoid));
+    text.push_str(&super::counters::section(&pmus, &host, rights, &paranoid));
     for problem in problems {
         text.push_str(&format!("\n  note: {problem}\n"));
     }

@@ -33,7 +33,7 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let mut text = super::rendered(&document, options.format);
     if options.format == Format::Text {
         let Counters { pmus, rights, paranoid } = calibrate::counters();
-        text.push_str(&super::counters::section(&pmus, &host.pmu, rights, &paranoid));
+        text.push_str(&super::counters::section(&pmus, &host, rights, &paranoid));
     }
     super::print(&text)
 }
