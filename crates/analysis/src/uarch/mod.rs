@@ -72,7 +72,7 @@ pub struct NodeShare {
     pub name: &'static str,
     /// Titles from level 1 to it.
     pub path: Vec<&'static str>,
-    /// `slots`, `cycles`, `uops` or `stalled cycles`.
+    /// `slots`, `cycles`, `uops`, `stalled cycles`, or `parent's cycles`: those of the node above.
     pub of: &'static str,
     /// In percent of these.
     pub share: Metric,

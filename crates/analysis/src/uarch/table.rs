@@ -193,7 +193,12 @@ mod tests {
                 let fields: Vec<&str> = line.split('\t').collect();
                 if fields[2].starts_with("Neoverse-") {
                     let tables = Table::parse(text, fields[2]).expect("every line parses");
-                    check(&tables[0], if fields[1] == "Neoverse-N1" { 2 } else { 6 });
+                    let least = match fields[1] {
+                        "Neoverse-N1" => 2,
+                        "Neoverse-N3" | "Neoverse-V3" => 23,
+                        _ => 6,
+                    };
+                    check(&tables[0], least);
                     cpus.push(fields[1]);
                     continue;
                 }

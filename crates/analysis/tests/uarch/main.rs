@@ -401,9 +401,78 @@ fn neoverse_cores_by_hand() {
     near(&n1, &stalled);
     // Arm gives no thresholds.
     assert!(v1.iter().chain(&n1).all(|node| node.over.is_none()));
-    let v3: Vec<(&str, u64)> =
-        counts.into_iter().chain([("stall_backend_membound", 300)]).collect();
-    near(&of_arm("Neoverse-V3", &v3), &[("backend_mem_bound", 75.0), ("backend_bound", 30.0)]);
+}
+
+/// By hand: what stalled, level by level; 10 slots a cycle of a V3, 5 of an N3.
+#[test]
+fn deeper_levels_of_neoverse_by_hand() {
+    let counts = [
+        ("cycles", 1_000_u64),
+        ("op_retired", 1_800),
+        ("op_spec", 2_000),
+        ("stall_slot", 4_000),
+        ("stall_slot_frontend", 1_000),
+        ("stall_slot_backend", 3_000),
+        ("stall_frontend", 200),
+        ("stall_frontend_cpubound", 80),
+        ("stall_frontend_flush", 20),
+        ("stall_frontend_flow", 40),
+        ("stall_frontend_membound", 120),
+        ("stall_frontend_l1i", 15),
+        ("stall_frontend_mem", 45),
+        ("stall_frontend_tlb", 30),
+        ("stall_backend", 400),
+        ("stall_backend_busy", 50),
+        ("stall_backend_cpubound", 100),
+        ("stall_backend_rename", 25),
+        ("stall_backend_membound", 300),
+        ("stall_backend_l1d", 60),
+        ("stall_backend_mem", 180),
+        ("stall_backend_tlb", 15),
+        ("stall_backend_st", 45),
+    ];
+    let alike = [
+        ("frontend_stalled_cycles", 20.0),
+        ("frontend_core_bound", 40.0),
+        ("frontend_core_flush_bound", 25.0),
+        ("frontend_core_flow_bound", 50.0),
+        ("frontend_mem_bound", 60.0),
+        ("frontend_mem_cache_bound", 50.0),
+        ("frontend_cache_l1i_bound", 25.0),
+        ("frontend_cache_l2i_bound", 75.0),
+        ("frontend_mem_tlb_bound", 25.0),
+        ("backend_stalled_cycles", 40.0),
+        ("backend_busy_bound", 12.5),
+        ("backend_core_bound", 25.0),
+        ("backend_core_rename_bound", 25.0),
+        ("backend_mem_bound", 75.0),
+        ("backend_mem_cache_bound", 80.0),
+        ("backend_cache_l1d_bound", 25.0),
+        ("backend_cache_l2d_bound", 75.0),
+        ("backend_mem_tlb_bound", 5.0),
+        ("backend_mem_store_bound", 15.0),
+    ];
+    let slots = |front, back, retiring, speculation| {
+        [
+            ("frontend_bound", front),
+            ("backend_bound", back),
+            ("retiring", retiring),
+            ("bad_speculation", speculation),
+        ]
+    };
+    for (core, level_1) in [
+        ("Neoverse-V3", slots(8.0, 30.0, 54.0, 8.0)),
+        ("Neoverse-N3", slots(18.0, 60.0, 18.0, 4.0)),
+    ] {
+        let nodes = of_arm(core, &counts);
+        assert_eq!(nodes.len(), alike.len() + level_1.len(), "{core}");
+        for (name, value) in alike.iter().chain(&level_1) {
+            let ours = percent(&nodes, name);
+            assert!((ours - value).abs() < 1e-9, "{core} {name}: {ours}, not {value}");
+        }
+        let deepest = nodes.iter().find(|node| node.name == "backend_cache_l2d_bound").expect("it");
+        assert_eq!((deepest.path.len(), deepest.of), (5, "parent's cycles"), "{:?}", deepest.path);
+    }
 }
 
 /// All counters of Neoverse cores take any event; four are as many as each has with two to spare.
