@@ -475,6 +475,18 @@ fn deeper_levels_of_neoverse_by_hand() {
     }
 }
 
+/// Models by the kernel's ranges: an MI300A is a Zen 4; a Zen 6 has no published tree.
+#[test]
+fn generations_of_amd_by_their_models() {
+    let of = |model: &str| groups(&host("AuthenticAMD", model, true)).is_ok();
+    for known in ["25/17/1", "25/144/0", "26/2/1", "26/68/0", "26/112/0"] {
+        assert!(of(known), "{known}");
+    }
+    for none in ["25/33/2", "26/80/0", "26/144/0", "23/49/0"] {
+        assert!(!of(none), "{none}");
+    }
+}
+
 /// All counters of Neoverse cores take any event; four are as many as each has with two to spare.
 #[test]
 fn groups_of_arm_fit_its_counters() {
