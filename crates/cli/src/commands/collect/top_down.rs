@@ -74,7 +74,7 @@ pub(super) fn groups(host: &Host, notes: &mut Vec<String>) -> Vec<Vec<Choice>> {
 fn pmu_of<'a>(event: &EventToCount, pmus: &'a [Pmu]) -> Option<&'a str> {
     let named = pmus.iter().find(|pmu| pmu.name == event.pmu);
     let of_arm = |pmu: &&Pmu| {
-        event.pmu == "cpu" && pmu.kind == PmuKind::Core && pmu.name.starts_with("armv8")
+        event.pmu == "cpu" && pmu.kind == PmuKind::Core && pmu.name.starts_with("armv")
     };
     named.or_else(|| pmus.iter().find(of_arm)).map(|pmu| pmu.name.as_str())
 }
@@ -267,6 +267,9 @@ mod tests {
         let slots = EventToCount { name: "stall_slot", terms: "event=0x3f", pmu: "cpu" };
         assert_eq!(written(&slots, &arm), "armv8_pmuv3_0/event=0x3f/");
         assert_eq!(choice("", &written(&slots, &arm), &arm).map(|one| one.config[0]), Some(0x3f));
+        // By devicetree the PMU has the name of its cores, from Armv9 on with another beginning.
+        let of_n2 = [pmu("armv9_neoverse_n2", 8, PmuKind::Core, Vec::new(), Vec::new())];
+        assert_eq!(written(&slots, &of_n2), "armv9_neoverse_n2/event=0x3f/");
         let mut notes = Vec::new();
         let groups: Vec<Vec<String>> = next_to_bursts(&host, &[core], &mut notes)
             .into_iter()
