@@ -173,7 +173,15 @@ fn seed_store() {
     file.traced(0, (u32::MAX, 0), &load);
     file.announced(900, 7, (0, load.len() as u64), 0);
     seed("import_perf_data", "spe", &file.bytes());
-    let likwid = fs::read("../crates/import/tests/likwid/mem.csv").expect("an example of likwid's tables");
+    let mut file =
+        perf_data::File::new(vec![perf_data::Event { kind: 1, config: 0, name: "cpu-clock" }]);
+    file.mapped(1, 7, (0x40_0000, 0x1000), "/system/lib64/libc.so");
+    file.sample(0, 1000, 7, 1, &[0x40_0010, 0x40_0100]);
+    let table = perf_data::functions("/system/lib64/libc.so", 2, (0, 0), &[(0, 0x20, "malloc")]);
+    file.features = vec![(129, b"simpleperf_version\x001\0".to_vec()), (132, table)];
+    seed("import_perf_data", "simpleperf", &file.bytes());
+    let likwid =
+        fs::read("../crates/import/tests/likwid/mem.csv").expect("an example of likwid's tables");
     seed("import_likwid", "file", &likwid);
     // The journal's first frame; layout: crates/store/src/journal.rs.
     let journal =

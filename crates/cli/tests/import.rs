@@ -1,7 +1,6 @@
 //! `fathom import`: a file of another tool becomes a result that every command reads; others are named.
 
 #[path = "../../import/tests/common/mod.rs"]
-#[allow(dead_code, reason = "the tests of import use all of it")]
 mod perf_data;
 
 use testkit::programs::Fathom;

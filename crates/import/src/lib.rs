@@ -1,6 +1,6 @@
 //! Recordings of other tools become facts, as those of our own collectors do.
 //!
-//! What for: `perf.data` of Linux perf, in file and pipe mode, also compressed. Its processes, mappings and samples go
+//! What for: `perf.data` of Linux perf, in file and pipe mode, also compressed, and of simpleperf. Its processes, mappings and samples go
 //! through the same [`collect::recorder::Recorder`] as live ones, so every view reads them alike. And tables of `likwid-perfctr -O`
 //! ([`likwid`]). What not: names of
 //! functions (`collect::symbolise`), the result directory (`store`), conclusions.

@@ -21,6 +21,8 @@ use reader::{
     SamplingPolicy, SoftwareCounterType,
 };
 
+use super::machine::command_line;
+use super::names::is_simpleperf;
 use super::sample::{self, Head};
 use crate::Imported;
 
@@ -125,6 +127,8 @@ pub(super) struct Events {
     last: u64,
     /// The last sample of each thread: event, CPU, time.
     before: HashMap<i32, (usize, Option<u32>, u64)>,
+    /// simpleperf's records of mapped code have the time at which a runtime generated it, also long before the recording.
+    maps_have_own_times: bool,
     /// Whether it was recorded on a machine of the architecture of this one.
     pub(super) is_of_this_architecture: bool,
 }
@@ -138,6 +142,7 @@ impl Events {
             first: u64::MAX,
             last: 0,
             before: HashMap::new(),
+            maps_have_own_times: is_simpleperf(file, &command_line(file)),
             is_of_this_architecture: architecture
                 .is_none_or(|name| name == collect::address_space::MACHINE),
         }
@@ -147,7 +152,12 @@ impl Events {
     pub(super) fn see(&mut self, index: usize, raw: &RawEventRecord<'_>) {
         // What perf writes about processes that ran before it has no time.
         let Some(time) = raw.timestamp().filter(|time| *time > 0) else { return };
-        (self.first, self.last) = (self.first.min(time), self.last.max(time));
+        let is_map =
+            matches!(raw.record_type, reader::RecordType::MMAP | reader::RecordType::MMAP2);
+        if !(is_map && self.maps_have_own_times) {
+            self.first = self.first.min(time);
+        }
+        self.last = self.last.max(time);
         if raw.record_type != reader::RecordType::SAMPLE {
             return;
         }

@@ -12,6 +12,7 @@ use collect::symbolise::Elsewhere;
 use linux_perf_data::linux_perf_event_reader::Endianness;
 use linux_perf_data::{DsoKey, Feature, PerfFile};
 
+use super::names::is_simpleperf;
 use crate::{Imported, RecordedMachine};
 
 /// Fills in what the header says, and returns what the recorder must know.
@@ -40,11 +41,20 @@ pub(super) fn of(file: &PerfFile, first: u64, imported: &mut Imported) -> Record
         && kernel.is_none_or(|recorded| running_kernel().is_none_or(|here| here == recorded));
     imported.elsewhere =
         Elsewhere { files: !here, kernel: !same_kernel || booted_after(file, first) };
-    imported.command = program(&command_line(file));
-    imported.source.tool = match text(file.perf_version()) {
-        version if version.is_empty() => "perf".to_owned(),
-        version => format!("perf {version}"),
+    let command = command_line(file);
+    let about = file.simpleperf_meta_info().ok().flatten().unwrap_or_default();
+    let about = |key: &str| about.get(key).copied().filter(|value| !value.is_empty());
+    // With `--app` the command line has the options of simpleperf only.
+    imported.command = match about("app_package_name") {
+        Some(app) => vec![app.to_owned()],
+        None => program(&command),
     };
+    let tool = if is_simpleperf(file, &command) { "simpleperf" } else { "perf" };
+    let version =
+        about("simpleperf_version").map_or_else(|| text(file.perf_version()), str::to_owned);
+    imported.source.tool = format!("{tool} {version}").trim_end().to_owned();
+    imported.started_unix =
+        about("timestamp").and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
     if let Ok(Some(clock)) = file.clock_data() {
         let start = clock.wall_clock_ns.saturating_sub(clock.clockid_time_ns).saturating_add(first);
         imported.started_unix = start / 1_000_000_000;
@@ -89,7 +99,7 @@ fn cores(file: &PerfFile) -> Option<u32> {
 }
 
 /// perf's command line. The parser reserves memory for as many words as the file claims: no more than there are bytes.
-fn command_line(file: &PerfFile) -> Vec<String> {
+pub(super) fn command_line(file: &PerfFile) -> Vec<String> {
     let claimed = file.feature_section_data(Feature::CMDLINE).and_then(|bytes| {
         let number = *bytes.first_chunk::<4>()?;
         let words = match file.endian() {

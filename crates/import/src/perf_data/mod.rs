@@ -1,6 +1,6 @@
 //! perf.data files.
 //!
-//! What for: reads a file twice with crate `linux-perf-data`, which sorts its records by time: first what its events count
+//! What for: those of Linux perf and of Android's simpleperf. Reads a file twice with crate `linux-perf-data`, which sorts its records by time: first what its events count
 //! ([`events`]), of which the head of each sample is enough; then the records into the recorder. Of hardware traces it reads those
 //! of Arm SPE ([`spe`]): in the first reading, so that the second can put them between the records. What not:
 //! other traces (Intel PT, CoreSight), tracepoints: the import says how much it left.
@@ -9,6 +9,7 @@ mod counts;
 mod events;
 mod header;
 mod machine;
+mod names;
 mod records;
 mod sample;
 mod spe;
@@ -23,7 +24,10 @@ use collect::accesses::{SampleParts, access};
 use collect::address_space::{CopiedStack, REGISTER_NUMBERS, Registers};
 use collect::branches::Branches;
 use collect::recorder::{Guest, Moment, NewMapping, Position, Recorder, Ticked};
-use facts::{EventCount, Fact, FaultKind, LostSource, Region, RegionKind, Sink, SinkError};
+use facts::{
+    EventCount, Fact, FaultKind, LostSource, Module, ModuleKind, Region, RegionKind, Sink,
+    SinkError,
+};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{PerfFile, PerfFileReader, PerfFileRecord, RawUserRecord, UserRecord};
 use reader::{BranchSampleFormat, CpuMode, EventRecord, RawEventRecord, RecordType};
@@ -31,6 +35,7 @@ use reader::{BranchSampleFormat, CpuMode, EventRecord, RawEventRecord, RecordTyp
 use self::counts::Counts;
 use self::events::{Events, Meaning};
 use self::header::{Checked, Mode, Refused};
+use self::names::{Names, NamingSink};
 use self::sample::{Body, Head};
 use self::spe::{Trace, Traced};
 use crate::{ImportError, Imported};
@@ -89,7 +94,9 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
         events.decided().map_err(|events| ImportError::NoTime { path: path.to_owned(), events })?;
     let mut imported = Imported::default();
     let known = machine::of(&first.file, events.first(), &mut imported);
-    let mut recorder = Recorder::new(sink);
+    let names = Names::of(&first.file, &mut imported.notes);
+    let mut sink = NamingSink::new(sink, names);
+    let mut recorder = Recorder::new(&mut sink);
     recorder.recorded_before(known);
     for event in events.counted() {
         recorder.push(Fact::CountedEvent(event))?;
@@ -127,6 +134,15 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     recorder.flush()?;
     imported.files = recorder.take_files();
     drop(recorder);
+    let at_hand = |module: &Module| match module.kind {
+        ModuleKind::Kernel => !imported.elsewhere.kernel,
+        _ => !imported.elsewhere.files || imported.files.contains_key(&module.id),
+    };
+    if sink.name(at_hand)? {
+        imported.notes.push(
+            "functions have the names that simpleperf found on the recorded machine, without source lines".to_owned(),
+        );
+    }
     if let Some(events) = events.nothing() {
         return Err(ImportError::NoTime { path: path.to_owned(), events });
     }
@@ -229,7 +245,8 @@ fn each(path: &Path, mode: Mode, take: &mut Take<'_>) -> Result<Read, Failure> {
         let PerfFileReader { perf_file: mut file, record_iter: mut records } = opened;
         let events = file.event_attributes();
         if events.len() > 1 && events.iter().all(|event| event.ids().is_empty()) {
-            let why = "it has several events and does not say which of them a sample is of";
+            let why = "it has several events, and no description of events (feature 12 of perf, `meta_info` of simpleperf) that says \
+                       which of them a sample is of";
             return Err(Failure::Damaged(why.to_owned()));
         }
         let mut any = false;

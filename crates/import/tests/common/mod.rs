@@ -3,6 +3,8 @@
 //! What not: branch stacks. Source: Linux, tools/perf/Documentation/perf.data-file-format.txt and
 //! include/uapi/linux/perf_event.h.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 /// `PERF_SAMPLE_*` of the samples below: IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD.
 pub const SAMPLE_TYPE: u64 = 1 | 2 | 4 | 32 | 64 | 128 | 256;
 const ATTRIBUTE_BYTES: usize = 128;
@@ -21,13 +23,21 @@ pub struct File {
     events: Vec<Event>,
     records: Vec<u8>,
     host: String,
+    /// Further feature sections, by number.
+    pub features: Vec<(usize, Vec<u8>)>,
     /// More bits of `sample_type`, and `read_format` and `branch_sample_type`.
     pub further: (u64, u64, u64),
 }
 
 impl File {
     pub fn new(events: Vec<Event>) -> File {
-        File { events, records: Vec::new(), host: "elsewhere".to_owned(), further: (0, 0, 0) }
+        File {
+            events,
+            records: Vec::new(),
+            host: "elsewhere".to_owned(),
+            features: Vec::new(),
+            further: (0, 0, 0),
+        }
     }
 
     pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
@@ -176,12 +186,14 @@ impl File {
             command.extend(string(word));
         }
         // HEADER_HOSTNAME, HEADER_CMDLINE, HEADER_EVENT_DESC.
-        let features = [(3, string(&self.host)), (11, command), (12, described)];
+        let mut features = vec![(3, string(&self.host)), (11, command), (12, described)];
+        features.extend(self.features.iter().cloned());
         let data = HEADER + attributes.len();
         let table = data + self.records.len();
         let mut at = table + features.len() * 16;
         let mut bytes = b"PERFILE2".to_vec();
-        let bits = features.iter().fold(0_u64, |bits, (number, _)| bits | 1 << number);
+        let mut bits = [0_u64; 4];
+        features.iter().for_each(|(number, _)| bits[number / 64] |= 1 << (number % 64));
         let numbers = [
             HEADER,
             ATTRIBUTE_BYTES + 16,
@@ -193,7 +205,7 @@ impl File {
             0,
         ];
         bytes.extend(numbers.iter().flat_map(|number| (*number as u64).to_le_bytes()));
-        bytes.extend([bits, 0, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+        bytes.extend(bits.iter().flat_map(|word| word.to_le_bytes()));
         bytes.extend(attributes);
         bytes.extend(&self.records);
         for (_, section) in &features {
@@ -204,6 +216,36 @@ impl File {
         bytes.extend(features.iter().flat_map(|(_, section)| section));
         bytes
     }
+}
+
+/// A table of functions as simpleperf writes it (feature 132, `FileFeature` of record_file.proto): path, kind, lowest
+/// address and its offset, then start, length and name of each function.
+pub fn functions(
+    path: &str,
+    kind: u64,
+    (address, offset): (u64, u64),
+    list: &[(u64, u64, &str)],
+) -> Vec<u8> {
+    fn number(mut value: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while value >= 128 {
+            bytes.push(value as u8 | 128);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+        bytes
+    }
+    let field = |at: u64, value: u64| [number(at << 3), number(value)].concat();
+    // A field of bytes has the wire type 2.
+    let text =
+        |at: u64, bytes: &[u8]| [&number(at << 3 | 2), &number(bytes.len() as u64), bytes].concat();
+    let mut message = [text(1, path.as_bytes()), field(2, kind), field(3, address)].concat();
+    for (start, length, name) in list {
+        let one = [field(1, *start), field(2, *length), text(3, name.as_bytes())].concat();
+        message.extend(text(4, &one));
+    }
+    message.extend(text(6, &field(1, offset)));
+    [&(message.len() as u32).to_le_bytes()[..], &message].concat()
 }
 
 /// A name with its end, in whole words.

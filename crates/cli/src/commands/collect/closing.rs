@@ -2,7 +2,7 @@
 //!
 //! What not: the report afterwards (`afterwards`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use base::{CodeAddress, Nanos, Pid};
@@ -28,6 +28,8 @@ pub(in crate::commands) struct Noting {
     modules: Vec<Module>,
     /// With duplicates, which are not removed while the program runs; at most as many as the stack tree has nodes.
     addresses: Vec<CodeAddress>,
+    /// Those that an imported file names itself.
+    named: HashSet<CodeAddress>,
     /// Decoded at the end, when no thread waits.
     blocks: Vec<Block>,
     hot_code: HotCode,
@@ -48,6 +50,7 @@ impl Noting {
             writer,
             modules: Vec::new(),
             addresses: Vec::new(),
+            named: HashSet::new(),
             blocks: Vec::new(),
             hot_code: HotCode::default(),
             sampled: BTreeMap::new(),
@@ -80,6 +83,9 @@ impl Sink for Noting {
         match &fact {
             Fact::Module(module) => self.modules.push(module.clone()),
             Fact::StackNode(node) => self.addresses.push(node.code_address()),
+            Fact::Frame(frame) => {
+                self.named.insert(frame.code_address());
+            }
             Fact::Block(block) => self.blocks.push(block.clone()),
             Fact::SampleRegisters(piece) => {
                 self.pieces_bytes += piece.bytes.len();
@@ -190,6 +196,7 @@ impl Closing {
     ) -> Closing {
         sink.count_sampled();
         let mut addresses = sink.addresses;
+        addresses.retain(|address| !sink.named.contains(address));
         let traced = symbolise::traced_addresses(&sink.blocks);
         addresses.extend(&traced);
         let (typed, sampled) = (traced, sink.sampled.into_iter().collect());
