@@ -116,6 +116,17 @@ fn functions(facts: &[Fact]) -> BTreeMap<&str, usize> {
     found
 }
 
+/// Nanoseconds of each sample; none weighs nothing, although the kernel begins with periods of one cycle.
+fn weights(facts: &[Fact]) -> Vec<u64> {
+    let weight = |fact: &Fact| match fact {
+        Fact::Sample(sample) => Some(sample.weight.0),
+        _ => None,
+    };
+    let weights: Vec<u64> = facts.iter().filter_map(weight).collect();
+    assert!(!weights.is_empty() && !weights.contains(&0), "{weights:?}");
+    weights
+}
+
 /// The names come from the file: its machine was a phone.
 #[test]
 fn functions_have_the_names_of_the_phone() {
@@ -124,6 +135,7 @@ fn functions_have_the_names_of_the_phone() {
     assert_eq!(imported.machine.architecture, "aarch64");
     let event = &imported.source.events[0];
     assert_eq!((event.samples, event.used_as), (21, EventUse::CpuTime));
+    assert_eq!(weights(&facts).len(), 21);
     let found = functions(&facts);
     assert_eq!(found.values().sum::<usize>(), 21);
     let of = |name: &str| found.get(name).copied();
@@ -150,11 +162,14 @@ fn groups_are_counted() {
     assert_eq!(counts.values().copied().collect::<Vec<_>>(), [2_034_455, 2_048_526]);
 }
 
+/// Samples follow each other by up to 195 µs, and too few tell how long a cycle takes: no more time than passed.
 #[test]
 fn branch_stacks_show_loops() {
     let Some((imported, facts)) = imported("perf_lbr.data") else { return };
     assert!(imported.source.events[0].used_as == EventUse::CpuTime, "{:?}", imported.source);
     assert!(facts.iter().any(|fact| matches!(fact, Fact::BranchLoop(_))));
+    // A period of 250 µs, and from the first sample to the last.
+    assert_eq!(weights(&facts).iter().sum::<u64>(), 250_000 + 1_340_520);
 }
 
 #[test]

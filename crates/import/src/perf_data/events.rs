@@ -8,7 +8,7 @@
 //! them over the period of the second is the duration of a cycle if the thread ran throughout, and more if it waited. So the
 //! tenth percentile over all pairs is the duration of a cycle, provided that the thread ran throughout in at least a tenth of
 //! the pairs; it is too short by as much as the CPU's clock varied. With fewer than [`FEWEST_PAIRS`] pairs, samples at a fixed
-//! frequency count as one period each, and others give no time.
+//! frequency count as one period each, but for no longer than since their thread's sample before; others give no time.
 
 use std::collections::HashMap;
 
@@ -127,6 +127,8 @@ pub(super) struct Events {
     last: u64,
     /// The last sample of each thread: event, CPU, time.
     before: HashMap<i32, (usize, Option<u32>, u64)>,
+    /// The last sample of each event and thread that counted as a period.
+    counted_until: HashMap<(usize, i32), u64>,
     /// simpleperf's records of mapped code have the time at which a runtime generated it, also long before the recording.
     maps_have_own_times: bool,
     /// Whether it was recorded on a machine of the architecture of this one.
@@ -142,6 +144,7 @@ impl Events {
             first: u64::MAX,
             last: 0,
             before: HashMap::new(),
+            counted_until: HashMap::new(),
             maps_have_own_times: is_simpleperf(file, &command_line(file)),
             is_of_this_architecture: architecture
                 .is_none_or(|name| name == collect::address_space::MACHINE),
@@ -305,14 +308,26 @@ impl Events {
 
     /// What a sample means, and how much: nanoseconds or faults.
     pub(super) fn meaning(&mut self, index: usize, sample: &Head) -> Option<(Meaning, u64)> {
+        let length = self.length().0;
         let event = self.list.get_mut(index)?;
         let meaning = event.meaning?;
         let period = event.period(sample);
         let weight = match meaning {
             Meaning::Faults(_) => period.unwrap_or(1),
             Meaning::Time => match (event.unit, period) {
-                (Some(unit), Some(period)) => (unit * period as f64) as u64,
-                _ => event.frequency()?,
+                // The kernel begins with periods of one cycle, which is less than a nanosecond.
+                (Some(unit), Some(period)) => ((unit * period as f64) as u64).max(1),
+                _ => {
+                    // The kernel begins with short periods until it has found the right one.
+                    let period = event.frequency()?;
+                    let of_thread = sample.tid.zip(sample.time);
+                    let longest = of_thread.and_then(|(tid, time)| {
+                        let before = self.counted_until.insert((index, tid), time);
+                        before.map(|before| time.saturating_sub(before))
+                    });
+                    let longest = longest.or(Some(length).filter(|length| *length > 0));
+                    longest.map_or(period, |longest| period.min(longest)).max(1)
+                }
             },
         };
         if meaning == Meaning::Time {
@@ -395,7 +410,7 @@ impl Events {
                 )),
                 (Some(_), None) => imported.notes.push(format!(
                     "there are too few samples of {} to tell how long a cycle takes: each counts as one period of the \
-                     frequency that was asked for",
+                     frequency that was asked for, but for no longer than since its thread's sample before",
                     event.name
                 )),
             }
