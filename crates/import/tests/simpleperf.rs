@@ -183,6 +183,26 @@ fn the_shortest_one_has_its_modules() {
     assert!(facts.iter().any(is_program));
 }
 
+/// The parser reserves memory for as many ids as the file claims.
+#[test]
+fn lists_of_ids_lie_within_the_file() {
+    let path = std::env::temp_dir().join(format!("fathom-simpleperf-ids-{}", std::process::id()));
+    let read = |ids| {
+        let mut file = of_an_app();
+        file.ids = Some(ids);
+        std::fs::write(&path, file.bytes()).expect("a file can be written");
+        let mut facts = Vec::new();
+        let result = import(&path, &mut facts).map(|_| facts.len());
+        let _ = std::fs::remove_file(&path);
+        result.map_err(|error| error.to_string())
+    };
+    assert!(read((104, 8)).is_ok_and(|facts| facts > 5));
+    for ids in [(104, 0x37ff_ffff_ffff_fff8), (u64::MAX, 8), (104, 1 << 40)] {
+        let why = read(ids).expect_err("it cannot be there");
+        assert!(why.ends_with("its list of event ids would end beyond the file"), "{why}");
+    }
+}
+
 /// Cut anywhere, a file gives an error or what comes before.
 #[test]
 fn cut_files_are_refused_or_read_as_far_as_they_go() {

@@ -12,6 +12,8 @@ use super::records::{self, Traces};
 
 /// A feature section: the descriptions of events.
 const EVENT_DESCRIPTIONS: u32 = 12;
+/// A feature section of simpleperf, whose files have lists of ids next to the attributes.
+const SIMPLEPERF_META_INFO: u32 = 129;
 /// Most bytes of all feature sections together: those of real files have some KiB, with build-ids some hundred.
 const MOST_FEATURES: u64 = 256 << 20;
 /// Smallest `perf_event_attr` (PERF_ATTR_SIZE_VER0).
@@ -158,9 +160,12 @@ fn header(numbers: &mut Numbers<impl Read + Seek>, length: u64) -> Result<Sectio
     if types.size != 0 {
         // Each is followed by the section of its ids.
         ids(numbers, types, attribute.saturating_add(16), length)?;
-    } else if attribute >= SMALLEST_ATTRIBUTE + 16 {
-        // simpleperf keeps that section within the attribute; others may have anything there, which is then unused.
-        let _ = ids(numbers, attributes, attribute, length);
+    } else if sections.iter().any(|(feature, _)| *feature == SIMPLEPERF_META_INFO) {
+        // simpleperf keeps that section within the attribute.
+        if attribute < SMALLEST_ATTRIBUTE + 16 {
+            return Err(Refused::Damaged(format!("an attribute would have {attribute} bytes")));
+        }
+        ids(numbers, attributes, attribute, length)?;
     }
     Ok(data)
 }

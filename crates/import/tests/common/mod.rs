@@ -25,6 +25,8 @@ pub struct File {
     host: String,
     /// Further feature sections, by number.
     pub features: Vec<(usize, Vec<u8>)>,
+    /// Where each event's ids would be, as simpleperf has it, in place of descriptions of events.
+    pub ids: Option<(u64, u64)>,
     /// More bits of `sample_type`, and `read_format` and `branch_sample_type`.
     pub further: (u64, u64, u64),
 }
@@ -36,6 +38,7 @@ impl File {
             records: Vec::new(),
             host: "elsewhere".to_owned(),
             features: Vec::new(),
+            ids: None,
             further: (0, 0, 0),
         }
     }
@@ -169,13 +172,15 @@ impl File {
                 attribute.extend([0; 24]);
                 attribute.extend(branches.to_le_bytes());
                 attribute.resize(ATTRIBUTE_BYTES, 0);
+                let section = self.ids.map(|(offset, size)| [offset, size]);
+                attribute.extend(section.iter().flatten().flat_map(|word| word.to_le_bytes()));
                 attribute
             })
             .collect();
         let mut described = Vec::new();
         described.extend((self.events.len() as u32).to_le_bytes());
         described.extend((ATTRIBUTE_BYTES as u32).to_le_bytes());
-        for (number, event) in self.events.iter().enumerate() {
+        for (number, event) in self.events.iter().enumerate().filter(|_| self.ids.is_none()) {
             described.extend(&attributes[number * ATTRIBUTE_BYTES..][..ATTRIBUTE_BYTES]);
             described.extend(1_u32.to_le_bytes());
             described.extend(string(event.name));
@@ -186,7 +191,8 @@ impl File {
             command.extend(string(word));
         }
         // HEADER_HOSTNAME, HEADER_CMDLINE, HEADER_EVENT_DESC.
-        let mut features = vec![(3, string(&self.host)), (11, command), (12, described)];
+        let mut features = vec![(3, string(&self.host)), (11, command)];
+        features.extend(self.ids.is_none().then_some((12, described)));
         features.extend(self.features.iter().cloned());
         let data = HEADER + attributes.len();
         let table = data + self.records.len();
