@@ -30,7 +30,7 @@ pub struct CodeKeys<'a> {
     profile: &'a Profile<'a>,
     /// What by.
     pub keys: &'a [Key],
-    loops: Option<LoopsInCode>,
+    loops: Option<&'a LoopsInCode>,
 }
 
 impl<'a> CodeKeys<'a> {
@@ -39,7 +39,7 @@ impl<'a> CodeKeys<'a> {
     pub fn new(profile: &'a Profile<'a>, keys: &'a [Key]) -> CodeKeys<'a> {
         let keys = if keys.is_empty() { &[Key::Function] } else { keys };
         let by_loop = keys.contains(&Key::Loop);
-        let loops = by_loop.then(|| LoopsInCode::read(profile.recording));
+        let loops = by_loop.then(|| profile.loops());
         CodeKeys { profile, keys, loops }
     }
 

@@ -2,11 +2,14 @@
 //!
 //! What not: figures. Every view starts from a [`Profile`].
 
+use std::sync::OnceLock;
+
 use base::{CodeAddress, IndexMap, Nanos};
 use facts::host::Calibration;
 use facts::{CounterKind, LostSource, Pauses, Privilege, Recording, SamplingMethod};
 
 use crate::machine_then::MachineThen;
+use crate::pace::{LoopPace, LoopsInCode};
 use crate::parallel;
 use crate::selection::Selection;
 use crate::stack::{NodeIndex, Stacks};
@@ -57,6 +60,7 @@ pub struct Profile<'a> {
     stack_cells: Vec<StackCell>,
     whole: Weight,
     pauses: Pauses,
+    loops: OnceLock<LoopsInCode>,
 }
 
 impl<'a> Profile<'a> {
@@ -81,7 +85,19 @@ impl<'a> Profile<'a> {
         let types = SiteTypes::read(recording);
         let pauses = recording.pauses();
         let machine = MachineThen::of(&recording.run);
-        Profile { recording, stacks, threads, types, machine, cells, stack_cells, whole, pauses }
+        let loops = OnceLock::new();
+        Profile {
+            recording,
+            stacks,
+            threads,
+            types,
+            machine,
+            cells,
+            stack_cells,
+            whole,
+            pauses,
+            loops,
+        }
     }
 
     /// The figures of the machine, with the memory's bandwidth as of the run.
@@ -120,6 +136,17 @@ impl<'a> Profile<'a> {
     #[must_use]
     pub fn stack_cells(&self) -> &[StackCell] {
         &self.stack_cells
+    }
+
+    /// The loops that have a share of the CPU time.
+    pub(crate) fn loops(&self) -> &LoopsInCode {
+        self.loops.get_or_init(|| LoopsInCode::read(self.recording))
+    }
+
+    /// Their pace, the most CPU time first.
+    #[must_use]
+    pub fn paces(&self) -> &[LoopPace] {
+        &self.loops().rows
     }
 
     /// Samples outside of the kernel, nanoseconds.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use base::{BlockId, BurstId, CodeAddress, ModuleId};
 use facts::ModuleKind;
 
-use crate::pace::{LoopsInCode, Undisturbed};
+use crate::pace::Undisturbed;
 use crate::profile::Profile;
 use crate::stack::{FunctionId, NodeIndex};
 use crate::traced::{Site, SiteIndex, TracedCode};
@@ -61,7 +61,7 @@ pub(crate) struct CodeRegions {
 impl CodeRegions {
     /// Sorts the sites of bursts and the stacks of samples.
     pub(crate) fn new(profile: &Profile<'_>, code: &TracedCode) -> CodeRegions {
-        let loops = LoopsInCode::read(profile.recording);
+        let loops = profile.loops();
         let paced = |at: usize| loops.loops[at].odometer.is_some();
         let around = |at: CodeAddress| {
             let paced = loops.around(at, paced);

@@ -266,5 +266,5 @@ fn translated(
     // Blocks that are counted are left at their ends only.
     let all_counted = block.flavour == BurstFlavour::Count;
     let ways = if all_counted { vec![places.len()] } else { layout.ways };
-    Some(Translated { around: code.around_byte(module, offset), tells, ways })
+    Some(Translated { around: code.functions.around_byte(module, offset), tells, ways })
 }

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
 use std::rc::Rc;
 
 use base::{CodeAddress, FileOffset, ModuleId, RemoteAddr};
@@ -63,9 +64,39 @@ impl Counters {
     }
 }
 
-/// All functions by module and offset. Addresses inside are offsets.
+/// All functions by module and offset.
+pub(super) struct Functions(Vec<Function>);
+
+impl Deref for Functions {
+    type Target = Vec<Function>;
+
+    fn deref(&self) -> &Vec<Function> {
+        &self.0
+    }
+}
+
+impl Functions {
+    /// The function around an address.
+    pub(super) fn function(&self, module: ModuleId, offset: FileOffset) -> Option<usize> {
+        let behind =
+            self.partition_point(|function| (function.module, function.start) <= (module, offset));
+        let at = behind.checked_sub(1)?;
+        let function = &self[at];
+        let inside = function.module == module && offset.0 - function.start.0 < function.length;
+        inside.then_some(at)
+    }
+
+    /// The loops around an instruction of which any byte is given: a caller's frame lies inside of its call.
+    pub(super) fn around_byte(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
+        let Some(function) = self.function(module, offset) else { return Vec::new() };
+        let around = self[function].loops.around_byte(RemoteAddr(offset.0));
+        around.into_iter().map(|position| LoopId::new(function, position)).collect()
+    }
+}
+
+/// These functions, and what was found out of them. Addresses inside are offsets.
 pub(super) struct Code {
-    pub functions: Vec<Function>,
+    pub functions: Functions,
     readings: RefCell<ReadingsOf>,
     counters: RefCell<HashMap<Link, Rc<Counters>>>,
     may_go_on: RefCell<HashMap<(LoopId, Terms), bool>>,
@@ -84,41 +115,23 @@ impl Code {
             .collect();
         functions.sort_by_key(|function| (function.module, function.start));
         Code {
-            functions,
+            functions: Functions(functions),
             readings: RefCell::default(),
             counters: RefCell::default(),
             may_go_on: RefCell::default(),
         }
     }
 
-    /// The function around an address.
-    pub(super) fn function(&self, module: ModuleId, offset: FileOffset) -> Option<usize> {
-        let behind = self
-            .functions
-            .partition_point(|function| (function.module, function.start) <= (module, offset));
-        let at = behind.checked_sub(1)?;
-        let function = &self.functions[at];
-        let inside = function.module == module && offset.0 - function.start.0 < function.length;
-        inside.then_some(at)
-    }
-
     /// The loops around an address, the innermost first.
     pub(super) fn around(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
-        let Some(function) = self.function(module, offset) else { return Vec::new() };
+        let Some(function) = self.functions.function(module, offset) else { return Vec::new() };
         let around = self.functions[function].loops.around(RemoteAddr(offset.0));
-        around.into_iter().map(|position| LoopId::new(function, position)).collect()
-    }
-
-    /// The loops around an instruction of which any byte is given: a caller's frame lies inside of its call.
-    pub(super) fn around_byte(&self, module: ModuleId, offset: FileOffset) -> Vec<LoopId> {
-        let Some(function) = self.function(module, offset) else { return Vec::new() };
-        let around = self.functions[function].loops.around_byte(RemoteAddr(offset.0));
         around.into_iter().map(|position| LoopId::new(function, position)).collect()
     }
 
     /// Whether the instruction around a byte calls what a pointer says.
     pub(super) fn calls_by_pointer(&self, at: CodeAddress) -> bool {
-        let function = self.function(at.module, at.offset);
+        let function = self.functions.function(at.module, at.offset);
         function
             .is_some_and(|one| self.functions[one].loops.calls_by_pointer(RemoteAddr(at.offset.0)))
     }

@@ -70,9 +70,12 @@ pub struct LoopPace {
 /// The pace of all loops that had a share of the CPU time, the most first.
 #[must_use]
 pub fn loops(recording: &Recording) -> Vec<LoopPace> {
-    let code = Code::read(&recording.sampled_code);
-    let seen = BurstCounts::new(recording, &code);
-    let Sampled { loops, trip_counts, .. } = paced_loops(recording, &code, &seen);
+    LoopsInCode::read(recording).rows
+}
+
+/// The rows with what compares them.
+fn compared(found: Sampled, code: &Code, seen: &BurstCounts) -> Vec<LoopPace> {
+    let Sampled { loops, trip_counts, .. } = found;
     let mut rows: Vec<(LoopId, LoopPace)> =
         loops.into_iter().map(|(one, row, _)| (one, row)).collect();
     let iterations: BTreeMap<LoopId, Metric> =
@@ -88,7 +91,7 @@ pub fn loops(recording: &Recording) -> Vec<LoopPace> {
                 trip_counts.of(*one, &[outer], |_| Some(1.0)).map(|derived| derived.metric());
             let by_paces = || trip_count(&row.iterations, iterations.get(&outer));
             row.trip_count = derived.unwrap_or_else(by_paces);
-            if let (Some(trips), true) = (seen.trips(&code, *one, &[outer]), own) {
+            if let (Some(trips), true) = (seen.trips(code, *one, &[outer]), own) {
                 let words = row.agreement.take().map_or(String::new(), |words| words + ", ");
                 let disagree = match half_share(&row.trip_count).zip(row.trip_count.value) {
                     Some((half, own)) if (own - trips.ratio).abs() > half * own + trips.half => {
@@ -456,7 +459,7 @@ impl<'a> Names<'a> {
     /// The name of a function in which samples fell.
     fn of_function(&self, code: &Code, function: usize) -> String {
         let inside = |at: &&CodeAddress| {
-            code.function(at.module, at.offset).is_some_and(|one| one == function)
+            code.functions.function(at.module, at.offset).is_some_and(|one| one == function)
         };
         let place = self.frames.keys().filter(inside).min();
         let frame = place.and_then(|place| self.frames.get(place)?.last());

@@ -9,9 +9,9 @@ use base::{BurstId, CodeAddress};
 use facts::{Burst, Recording};
 
 use super::agreement::{BurstCounts, FEWEST_ITERATIONS};
-use super::code::{Code, LoopId};
+use super::code::{Code, Functions, LoopId};
 use super::stacks::Time;
-use super::{LoopPace, Sampled, Undisturbed, is_within, paced_loops};
+use super::{LoopPace, Undisturbed, compared, is_within, paced_loops};
 
 /// A pace that is known worse than this tells less than bursts do, whose own times are a quarter off: half of its interval,
 /// as a part of it.
@@ -57,8 +57,10 @@ pub(crate) struct OneLoop {
 
 /// The loops that have a share of the CPU time.
 pub(crate) struct LoopsInCode {
-    code: Code,
+    functions: Functions,
     pub(crate) loops: Vec<OneLoop>,
+    /// Their pace, the most CPU time first.
+    pub(crate) rows: Vec<LoopPace>,
     position: HashMap<LoopId, usize>,
     /// Iterations in bursts that traced accesses, by the loop's number.
     in_bursts: HashMap<(BurstId, usize), f64>,
@@ -73,7 +75,8 @@ impl LoopsInCode {
         let seen = BurstCounts::new(recording, &code);
         let (mut loops, mut position) = (Vec::new(), HashMap::new());
         let mut in_bursts = HashMap::new();
-        let Sampled { loops: paced, undisturbed, .. } = paced_loops(recording, &code, &seen);
+        let found = paced_loops(recording, &code, &seen);
+        let paced = &found.loops;
         let traced = |id: LoopId| -> Vec<(BurstId, f64)> {
             let traced = |burst: &Burst| Some((burst.id, seen.traced(burst.id, id)?));
             recording.bursts.iter().filter_map(traced).collect()
@@ -81,7 +84,7 @@ impl LoopsInCode {
         let passes: Vec<Vec<(BurstId, f64)>> = paced.iter().map(|(id, ..)| traced(*id)).collect();
         for (at, (id, row, time)) in paced.iter().enumerate() {
             let is_recorded = code.last_per_iteration(*id, true).is_some();
-            let inside = if is_recorded { None } else { recorded_inside(at, &paced, &passes) };
+            let inside = if is_recorded { None } else { recorded_inside(at, paced, &passes) };
             let (iterations, traced) = match inside {
                 Some(inner) => (&paced[inner].1.iterations, &passes[inner]),
                 None => (&row.iterations, &passes[at]),
@@ -102,7 +105,10 @@ impl LoopsInCode {
             let name = LoopName { function, file, line: row.line, depth: row.depth };
             loops.push(OneLoop { name, odometer, stays });
         }
-        LoopsInCode { code, loops, position, in_bursts, undisturbed }
+        let undisturbed = found.undisturbed;
+        let rows = compared(found, &code, &seen);
+        let functions = code.functions;
+        LoopsInCode { functions, loops, rows, position, in_bursts, undisturbed }
     }
 
     /// Iterations of each loop in each burst that came to it.
@@ -115,7 +121,7 @@ impl LoopsInCode {
         if self.loops.is_empty() {
             return None;
         }
-        let around = self.code.around_byte(at.module, at.offset);
+        let around = self.functions.around_byte(at.module, at.offset);
         let known = around.iter().filter_map(|id| self.position.get(id).copied());
         known.into_iter().find(|at| will_do(*at))
     }

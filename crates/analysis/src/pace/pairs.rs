@@ -194,7 +194,7 @@ impl SampledFrames {
         let (module, offset) = (state.place.module, state.place.offset);
         let is_caller = state.place.frame == SampledFrame::Caller;
         let around = match is_caller {
-            true => code.around_byte(module, offset),
+            true => code.functions.around_byte(module, offset),
             false => code.around(module, offset),
         };
         let frame = self.frames;

@@ -52,13 +52,15 @@ impl<'a> Stacks<'a> {
         let mut callees: HashMap<CodeAddress, BTreeSet<usize>> = HashMap::new();
         for node in nodes.values() {
             let caller = node.parent.and_then(|parent| nodes.get(&parent));
-            if let (Some(caller), Some(callee)) = (caller, code.function(node.module, node.offset))
+            if let (Some(caller), Some(callee)) =
+                (caller, code.functions.function(node.module, node.offset))
             {
                 callees.entry(caller.code_address()).or_default().insert(callee);
             }
         }
         callees.retain(|at, callees| callees.len() > 1 && code.calls_by_pointer(*at));
-        let around = |at: &CodeAddress| code.around_byte(at.module, at.offset).first().copied();
+        let around =
+            |at: &CodeAddress| code.functions.around_byte(at.module, at.offset).first().copied();
         let shared = callees.keys().filter_map(around).collect();
         let mut stacks =
             Stacks { code, nodes, known: HashMap::new(), callees, shared, mixed: HashSet::new() };
@@ -93,7 +95,10 @@ impl<'a> Stacks<'a> {
         self.shared.retain(is_steady);
         let (code, shared) = (self.code, &self.shared);
         let is_kept = |at: &CodeAddress| {
-            code.around_byte(at.module, at.offset).first().is_some_and(|one| shared.contains(one))
+            code.functions
+                .around_byte(at.module, at.offset)
+                .first()
+                .is_some_and(|one| shared.contains(one))
         };
         self.mixed = self.callees.keys().copied().filter(|at| !is_kept(at)).collect();
         self.callees.retain(|at, _| is_kept(at));
@@ -120,13 +125,13 @@ impl<'a> Stacks<'a> {
         let mut below: Option<LoopId> = None;
         let mut callee: Option<usize> = None;
         while let Some(node) = at.and_then(|id| self.nodes.get(&id)) {
-            let mut loops = self.code.around_byte(node.module, node.offset);
+            let mut loops = self.code.functions.around_byte(node.module, node.offset);
             if let Some(caller) = loops.first_mut()
                 && self.callees.contains_key(&node.code_address())
             {
                 caller.callee = callee;
             }
-            callee = self.code.function(node.module, node.offset);
+            callee = self.code.functions.function(node.module, node.offset);
             let is_one = !self.mixed.contains(&node.code_address());
             let call = below.zip(loops.first()).filter(|_| is_one);
             let call = call.map(|(inner, outer)| (inner, *outer, Some(node.offset)));

@@ -4,7 +4,6 @@
 
 use analysis::core_limits::{Cause, loop_limits, program_limit};
 use analysis::memory::{Class, Memory};
-use analysis::pace::loops;
 use facts::Metric;
 use serde::Serialize;
 
@@ -40,9 +39,9 @@ pub(super) fn core_limit(
     if class != Some(Class::Core) {
         return None;
     }
-    let rows = loops(prepared.recording());
-    let limits = loop_limits(prepared.recording(), &rows);
-    let found = program_limit(&rows, &limits, &memory.mispredicted(), cpu_time.value?)?;
+    let rows = prepared.profile.paces();
+    let limits = loop_limits(prepared.recording(), rows);
+    let found = program_limit(rows, &limits, &memory.mispredicted(), cpu_time.value?)?;
     let row = found.position.map(|at| &rows[at]);
     let limit = found.position.and_then(|at| limits[at].as_ref());
     let none = || Metric::unavailable("s", "no loop alone");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use analysis::Selection;
 use analysis::core_limits::{LoopLimit, loop_limits};
-use analysis::pace::{LoopPace, loops};
+use analysis::pace::LoopPace;
 use analysis::sampled::sampled_loops;
 use base::CodeAddress;
 use facts::{Evidence, Metric};
@@ -21,8 +21,8 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     if recording.sample_registers.is_empty() && !recording.branch_loops.is_empty() {
         return super::sampled::loops(request);
     }
-    let found = loops(request.profile.recording);
-    let limits = loop_limits(request.profile.recording, &found);
+    let found = request.profile.paces();
+    let limits = loop_limits(request.profile.recording, found);
     type Row<'a> = (&'a LoopPace, &'a Option<LoopLimit>);
     let rows: Vec<Row<'_>> = found.iter().zip(&limits).collect();
     // The hardware's branches know loops that registers do not.
@@ -98,7 +98,7 @@ pub(crate) fn pace(request: &Request<'_>) -> Table {
     }
     columns.text.push(CellStyle::SourceLine.titled("loop at"));
     Table {
-        notes: notes(&found),
+        notes: notes(found),
         empty: empty(request),
         ..columns.table(request, "pace", "native pace of loops", &rows)
     }
