@@ -4,6 +4,7 @@
 //! the file, the code is complete. What not: decoding (`x86`), reading files.
 //! Assumption: what claims to be a function's code is an allegation. It is shown, and nothing is computed from it.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use base::{CodeAddress, FileOffset, ModuleId};
@@ -61,7 +62,7 @@ pub fn assembly(
     file: &dyn Fn(&Module, FileOffset) -> Option<FunctionCode>,
 ) -> Option<Assembly> {
     let seen = SampledCode::new(profile);
-    let traced = traced(profile);
+    let traced = LazyCell::new(|| traced(profile));
     let named = |place: LocationId| {
         let found = profile.stacks.function_of(place);
         found.name == function && profile.stacks.module_of(place).name == module
