@@ -3,9 +3,10 @@
 mod common;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use analysis::accesses::{accesses, accesses_by, accesses_of_objects};
-use analysis::memory::{Memory, PartRow};
+use analysis::accesses::{accesses, accesses_of_objects};
+use analysis::memory::{Memory, PartRow, Replayed};
 use analysis::objects::{Grouping, ObjectKind, Objects, Pieces, object_table};
 use analysis::sharing::{SharedLines, sharing};
 use analysis::stalls::Stalls;
@@ -132,9 +133,11 @@ fn accesses_by_several_keys_at_once_are_those_by_each() {
         vec![],
         vec![Key::Function, Key::Object],
     ];
-    let together = accesses_by((&profile, &code, &objects), &selection, &keys);
-    assert_eq!(together.len(), keys.len());
-    for (keys, together) in keys.iter().zip(together) {
+    let replayed = Replayed::new(&profile, &code, &objects, Pieces::Whole, Some(&keys));
+    let memory = Memory::of(&profile, &code, Arc::new(replayed));
+    assert_eq!(memory.known_by(&[Key::Module]), None);
+    for keys in &keys {
+        let together = memory.known_by(keys).expect("read along");
         let (profile, code, objects, selection) = (&profile, &code, &objects, &selection);
         let alone = match keys.contains(&Key::Object) {
             true => accesses_of_objects(&Grouping { profile, code, objects, selection, keys }),

@@ -4,10 +4,9 @@
 //! once, when the first view needs it, and a server answers each question from it. What not: a cache of views.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use analysis::accesses::{GroupedAccesses, accesses, accesses_by, accesses_of_objects};
+use analysis::accesses::{GroupedAccesses, accesses, accesses_of_objects};
 use analysis::findings::{Figures, Findings, findings};
 use analysis::memory::{Memory, Replayed};
 use analysis::objects::{Grouping, Objects, Pieces};
@@ -28,8 +27,8 @@ pub struct Prepared<'a> {
     replayed: OnceLock<Arc<Replayed>>,
     shared: OnceLock<SharedLines>,
     judged: OnceLock<Findings>,
-    /// By keys.
-    accesses: OnceLock<HashMap<Vec<Key>, GroupedAccesses>>,
+    /// The keys of tables of accesses that will be asked for.
+    tables: OnceLock<Vec<Vec<Key>>>,
     reuse: OnceLock<Reuse>,
     /// Findings will be asked for.
     judges: bool,
@@ -46,8 +45,8 @@ impl<'a> Prepared<'a> {
         let profile = Profile::with_addresses(recording, code.addresses());
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
         let (shared, judged) = (OnceLock::new(), OnceLock::new());
-        let (accesses, reuse) = (OnceLock::new(), OnceLock::new());
-        Prepared { profile, code, objects, replayed, shared, judged, accesses, reuse, judges }
+        let (tables, reuse) = (OnceLock::new(), OnceLock::new());
+        Prepared { profile, code, objects, replayed, shared, judged, tables, reuse, judges }
     }
 
     /// The recording.
@@ -68,8 +67,8 @@ impl<'a> Prepared<'a> {
 
     fn replayed(&self) -> &Arc<Replayed> {
         let Prepared { profile, code, .. } = self;
-        let new =
-            || Arc::new(Replayed::new(profile, code, self.objects(), Pieces::Whole, self.judges));
+        let judges = self.judges.then(|| self.tables());
+        let new = || Arc::new(Replayed::new(profile, code, self.objects(), Pieces::Whole, judges));
         self.replayed.get_or_init(new)
     }
 
@@ -89,7 +88,7 @@ impl<'a> Prepared<'a> {
         match selection.chooses_anything() {
             true => Cow::Owned(find()),
             false => Cow::Borrowed(self.shared.get_or_init(|| match self.judges {
-                true => self.memory().known().map_or_else(find, |(_, shared)| shared.clone()),
+                true => self.memory().known_shared().map_or_else(find, Clone::clone),
                 false => find(),
             })),
         }
@@ -100,31 +99,27 @@ impl<'a> Prepared<'a> {
         self.judged.get_or_init(|| findings(&figures()))
     }
 
-    /// Reads accesses once for all of these views, where several will be asked for.
-    pub fn read_accesses(&self, views: &[Options]) {
+    /// These views will be asked for: the pass over the bursts that all of them need gives their accesses, too. Of no use after it.
+    pub fn expect(&self, views: &[Options]) {
         let mut keys: Vec<Vec<Key>> = Vec::new();
         for asked in views.iter().filter_map(keys_of_accesses) {
             if !keys.contains(&asked) {
                 keys.push(asked);
             }
         }
-        self.accesses.get_or_init(|| {
-            let source = (&self.profile, &self.code, self.objects());
-            let found = accesses_by(source, &Selection::default(), &keys);
-            keys.into_iter().zip(found).collect()
-        });
+        _ = self.tables.set(keys);
+    }
+
+    fn tables(&self) -> &[Vec<Key>] {
+        self.tables.get().map_or(&[], Vec::as_slice)
     }
 
     /// Accesses by the keys of a grouping.
     pub(crate) fn accesses(&self, grouping: &Grouping<'_>) -> GroupedAccesses {
         let everything = !grouping.selection.chooses_anything();
-        let known = || self.accesses.get()?.get(grouping.keys).cloned();
-        let by_site = || {
-            let asks = self.judges && grouping.keys.is_empty();
-            let memory = asks.then(|| self.memory())?;
-            Some((memory.known()?.0.clone(), Vec::new()))
-        };
-        let found = if everything { known().or_else(by_site) } else { None };
+        let asks = grouping.keys.is_empty() || self.tables().iter().any(|one| one == grouping.keys);
+        let known = (everything && asks && self.judges).then(|| self.memory());
+        let found = known.and_then(|memory| memory.known_by(grouping.keys));
         found.unwrap_or_else(|| {
             let Grouping { profile, code, selection, keys, .. } = *grouping;
             match by_object(selection, keys) {

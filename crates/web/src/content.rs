@@ -251,12 +251,12 @@ impl<'a> Site<'a> {
         Ok(build_prepared(self.prepared(), &options, &self.sources)?)
     }
 
-    /// Once for all tables of a page, and for the files that it carries.
-    fn read_accesses(&self, questions: &[String]) {
+    /// All tables of a page, and what chooses the files that it carries.
+    fn expect(&self, questions: &[String]) {
         let options = |question: &String| Query::parse(question)?.options(&self.name).ok();
         let tables = questions.iter().filter_map(options);
         let tables: Vec<Options> = tables.chain([by_line(View::Accesses)]).collect();
-        self.prepared().read_accesses(&tables);
+        self.prepared().expect(&tables);
     }
 
     fn found(&self, question: &str) -> Result<Found, WebError> {
@@ -376,7 +376,7 @@ impl Subject for Site<'_> {
             questions.push("scale".to_owned());
         }
         if everything {
-            self.read_accesses(&questions);
+            self.expect(&questions);
             questions
                 .extend(self.texts().iter().map(|file| format!("text?file={}", encoded(file))));
             questions.extend(self.functions().iter().map(|(function, module)| {

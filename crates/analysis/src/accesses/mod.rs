@@ -41,7 +41,7 @@ use crate::traced::{Damage, Site, SiteIndex, TracedCode};
 use estimate::interval::{median, median_interval, ratio_interval};
 
 pub use self::coverage::{Coverage, coverage};
-pub(crate) use self::walk::{Walked, Walker};
+pub(crate) use self::walk::{Walked, Walker, add_burst};
 
 /// How the addresses of a row follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,7 +167,8 @@ pub fn accesses(
     keys: &[Key],
 ) -> Accesses {
     let rows = vec![Rows::new(profile, code, selection, keys)];
-    filed((profile, code, selection), rows, &[]).0.pop().unwrap_or_default()
+    let by = ByKeys { profile, code, of_sites: rows, of_objects: Vec::new() };
+    by.walked(selection).0.pop().unwrap_or_default()
 }
 
 /// Share of the bytes of the lines that the sites of each row touch together, percent.
@@ -188,64 +189,86 @@ pub(crate) fn line_uses(
 #[must_use]
 pub fn accesses_of_objects(grouping: &Grouping<'_>) -> GroupedAccesses {
     let Grouping { profile, code, selection, .. } = *grouping;
-    let source = (profile, code, selection);
-    filed(source, Vec::new(), &[*grouping]).1.pop().unwrap_or_default()
+    let of_objects = vec![(*grouping, ObjectRows::default())];
+    let by = ByKeys { profile, code, of_sites: Vec::new(), of_objects };
+    by.walked(selection).1.pop().unwrap_or_default()
 }
 
-/// By each of several keys of the selection, from one pass over the bursts: by whole objects where the keys are on these.
-#[must_use]
-pub fn accesses_by(
-    (profile, code, objects): (&Profile<'_>, &TracedCode, &Objects),
-    selection: &Selection,
-    keys: &[Vec<Key>],
-) -> Vec<GroupedAccesses> {
-    let by_object = |keys: &&Vec<Key>| keys.contains(&Key::Object);
-    let (of_objects, of_sites): (Vec<_>, Vec<_>) = keys.iter().partition(by_object);
-    let rows = of_sites.iter().map(|keys| Rows::new(profile, code, selection, keys)).collect();
-    let groupings = of_objects.into_iter().map(Vec::as_slice);
-    let groupings: Vec<Grouping<'_>> =
-        groupings.map(|keys| Grouping { profile, code, objects, selection, keys }).collect();
-    let (of_sites, of_objects) = filed((profile, code, selection), rows, &groupings);
-    let mut of_sites = of_sites.into_iter().map(|found| (found, Vec::new()));
-    let mut of_objects = of_objects.into_iter();
-    let next = |keys: &Vec<Key>| match by_object(&keys) {
-        true => of_objects.next(),
-        false => of_sites.next(),
-    };
-    keys.iter().filter_map(next).collect()
-}
-
-/// What the chosen bursts do, under each of these rows, and by each of these groupings, whose pieces are alike.
-fn filed(
-    (profile, code, selection): (&Profile<'_>, &TracedCode, &Selection),
+/// Accesses by several keys, from one pass over the bursts: by sites, and by objects, whose pieces are alike.
+pub(crate) struct ByKeys<'a> {
+    profile: &'a Profile<'a>,
+    code: &'a TracedCode,
     of_sites: Vec<Rows>,
-    groupings: &[Grouping<'_>],
-) -> (Vec<Accesses>, Vec<GroupedAccesses>) {
-    let chosen = |burst: &Burst| is_chosen(profile, selection, burst);
-    let of_objects: Vec<ObjectRows> = groupings.iter().map(|_| ObjectRows::default()).collect();
-    let rows = || {
+    of_objects: Vec<(Grouping<'a>, ObjectRows)>,
+}
+
+impl<'a> ByKeys<'a> {
+    /// Of all bursts, by site and by each of these keys: by whole objects where they are on these.
+    pub(crate) fn all(
+        (profile, code): (&'a Profile<'a>, &'a TracedCode),
+        whole: &'a Selection,
+        (objects, keys): (Option<&'a Objects>, &'a [Vec<Key>]),
+    ) -> ByKeys<'a> {
+        let rows = |keys| Rows::new(profile, code, whole, keys);
+        let mut by = ByKeys { profile, code, of_sites: vec![rows(&[])], of_objects: Vec::new() };
+        for keys in keys {
+            match objects.filter(|_| is_by_object(keys)) {
+                Some(objects) => {
+                    let grouping = Grouping { profile, code, objects, selection: whole, keys };
+                    by.of_objects.push((grouping, ObjectRows::default()));
+                }
+                None => by.of_sites.push(rows(keys)),
+            }
+        }
+        by
+    }
+
+    /// The rows of sites themselves.
+    pub(crate) fn by_site(&self) -> &Rows {
+        &self.of_sites[0]
+    }
+
+    /// For tools that keep sums by row.
+    pub(crate) fn rows(&self) -> Vec<UnitRows<'_>> {
         let by_site: Vec<&[Option<usize>]> =
-            of_sites.iter().map(|rows| rows.row_of_site.as_slice()).collect();
+            self.of_sites.iter().map(|rows| rows.row_of_site.as_slice()).collect();
         let by_site = (!by_site.is_empty()).then(|| UnitRows::of_sites(&by_site));
-        let by_object = groupings.first().map(|first| {
-            let ways = of_objects.iter().zip(groupings);
-            let ways = ways.map(|(rows, grouping)| rows.row_of(grouping)).collect();
+        let by_object = self.of_objects.first().map(|(first, _)| {
+            let ways = self.of_objects.iter().map(|(grouping, rows)| rows.row_of(grouping));
             let objects = (first.objects, first.pieces());
-            UnitRows::of_objects(code.sites.len(), objects, ways)
+            UnitRows::of_objects(self.code.sites.len(), objects, ways.collect())
         });
         by_site.into_iter().chain(by_object).collect()
-    };
-    let mut walked = walk(profile.recording, code, rows, &chosen).into_iter();
-    let by_site = of_sites.into_iter().zip(walked.by_ref());
-    let by_site = by_site.map(|(rows, walked)| summed(profile, code, rows.heads, &walked));
-    let by_site = by_site.collect();
-    let by_object = of_objects.into_iter().zip(groupings).zip(walked);
-    let by_object = by_object.map(|((rows, grouping), mut walked)| {
-        let OrderedRows { heads, order, users } = rows.in_order(grouping);
-        walked.rows = ordered(walked.rows, &order);
-        (summed(profile, code, heads, &walked), users)
-    });
-    (by_site, by_object.collect())
+    }
+
+    fn walked(self, selection: &Selection) -> (Vec<Accesses>, Vec<GroupedAccesses>) {
+        let chosen = |burst: &Burst| is_chosen(self.profile, selection, burst);
+        let walked = walk(self.profile.recording, self.code, || self.rows(), &chosen);
+        self.summed(walked)
+    }
+
+    /// From what walkers of its rows saw: by sites, and by objects.
+    pub(crate) fn summed(self, mut walked: Vec<Walked>) -> (Vec<Accesses>, Vec<GroupedAccesses>) {
+        let ByKeys { profile, code, of_sites, of_objects } = self;
+        // Without any burst, none came up.
+        walked.resize_with(of_sites.len() + of_objects.len(), Walked::default);
+        let mut walked = walked.into_iter();
+        let by_site = of_sites.into_iter().zip(walked.by_ref());
+        let by_site = by_site.map(|(rows, walked)| summed(profile, code, rows.heads, &walked));
+        let by_site = by_site.collect();
+        let by_object = of_objects.into_iter().zip(walked);
+        let by_object = by_object.map(|((grouping, rows), mut walked)| {
+            let OrderedRows { heads, order, users } = rows.in_order(&grouping);
+            walked.rows = ordered(walked.rows, &order);
+            (summed(profile, code, heads, &walked), users)
+        });
+        (by_site, by_object.collect())
+    }
+}
+
+/// Whether these rows are of objects.
+pub(crate) fn is_by_object(keys: &[Key]) -> bool {
+    keys.contains(&Key::Object)
 }
 
 /// The rows that sites and parts of objects belong to, as they come up in several bursts at a time.

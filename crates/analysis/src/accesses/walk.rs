@@ -92,26 +92,34 @@ pub(super) fn walk<'a>(
     rows: impl Fn() -> Vec<UnitRows<'a>> + Sync,
     chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
 ) -> Vec<Walked> {
-    let ways = rows().iter().map(UnitRows::ways).sum();
-    let mut all: Vec<Walked> = std::iter::repeat_with(Walked::default).take(ways).collect();
+    let mut all = Vec::new();
     let walkers = || {
         let walkers = rows().into_iter().map(|rows| Walker::new(rows, chosen));
         walkers.collect::<Vec<Walker<'_>>>()
     };
     let bursts: Vec<_> = traced_bursts(recording, code).collect();
-    let (damage, _) = stream(recording, code, &bursts, walkers, |_, of_burst| {
-        let ways = of_burst
-            .into_iter()
-            .flat_map(|(accesses, ways)| ways.into_iter().map(move |rows| (accesses, rows)));
-        all.iter_mut().zip(ways).for_each(|(walked, (accesses, rows))| walked.add(accesses, rows));
-    });
+    let take = |_: &Burst, of_burst| add_burst(&mut all, of_burst);
+    let (damage, _) = stream(recording, code, &bursts, walkers, take);
     all.iter_mut().for_each(|walked| walked.damage = damage);
     all
 }
 
+/// Adds what several walkers saw of a later burst, in each of their ways.
+pub(crate) fn add_burst(all: &mut Vec<Walked>, of_burst: Vec<OfBurst>) {
+    let ways = of_burst
+        .into_iter()
+        .flat_map(|(accesses, ways)| ways.into_iter().map(move |rows| (accesses, rows)));
+    for (at, (accesses, rows)) in ways.enumerate() {
+        if at == all.len() {
+            all.push(Walked::default());
+        }
+        all[at].add(accesses, rows);
+    }
+}
+
 impl Walked {
     /// Adds what a later burst had in all, and what its rows did.
-    pub(crate) fn add(&mut self, accesses: u64, rows: Vec<(usize, RowSums)>) {
+    fn add(&mut self, accesses: u64, rows: Vec<(usize, RowSums)>) {
         self.totals.push(accesses);
         self.accesses = self.accesses.saturating_add(accesses);
         for (number, sums) in rows {
@@ -122,6 +130,9 @@ impl Walked {
         }
     }
 }
+
+/// All accesses of a burst, and what rows did in each way.
+pub(crate) type OfBurst = (u64, Vec<Vec<(usize, RowSums)>>);
 
 /// Lines are kept by unit, once for all ways: most of the work is there.
 pub(crate) struct Walker<'a> {
@@ -181,8 +192,7 @@ struct Last {
 }
 
 impl Tool for Walker<'_> {
-    /// All accesses, and what rows did in each way.
-    type OfBurst = (u64, Vec<Vec<(usize, RowSums)>>);
+    type OfBurst = OfBurst;
     const CHASES: bool = true;
 
     fn begin(&mut self, burst: &Burst, number: usize) {

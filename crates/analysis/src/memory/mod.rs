@@ -69,8 +69,9 @@ use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
 use self::work::{
     BurstWork, SiteWork, UnitWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };
-use crate::accesses::{Accesses, is_chosen};
+use crate::accesses::{GroupedAccesses, is_chosen};
 use crate::findings::{Answers, Asked, Asking, stored};
+use crate::hotspots::Key;
 use crate::objects::{Objects, Part, Pieces};
 use crate::overhead::why_no_bursts;
 use crate::parallel::both;
@@ -186,15 +187,17 @@ type OfPart<'w> = (usize, &'w BurstWork, &'w SiteWork, &'w UnitWork);
 
 impl Replayed {
     /// Simulates all bursts, with objects distinguished as finely as requested, if any were recorded. Takes about 10 ns per access
-    /// that is not part of a summarised loop. `judges`: findings will be asked for, whose questions go along.
+    /// that is not part of a summarised loop. `judges`: findings will be asked for, whose questions go along, and so do tables of
+    /// accesses by these keys.
     #[must_use]
     pub fn new(
         profile: &Profile<'_>,
         code: &TracedCode,
         objects: &Objects,
         pieces: Pieces,
-        judges: bool,
+        judges: Option<&[Vec<Key>]>,
     ) -> Replayed {
+        let judges = judges.map(|keys| (Some(objects), keys));
         let objects = Some((objects, pieces)).filter(|_| objects.any());
         Replayed::by_part(profile, code, objects, judges)
     }
@@ -203,14 +206,15 @@ impl Replayed {
         profile: &Profile<'_>,
         code: &TracedCode,
         objects: Option<(&Objects, Pieces)>,
-        judges: bool,
+        judges: Option<(Option<&Objects>, &[Vec<Key>])>,
     ) -> Replayed {
         let sizes = Sizes::of(profile);
         // What bursts show apart from accesses does not depend on the code regions of samples.
         let other_facts = || (TimedLoads::read(profile, code, objects), Stalls::new(profile));
         let ((timed, stalls), places) = both(other_facts, || CodeRegions::new(profile, code));
         let (mut answers, asked) = (Answers::default(), OnceLock::new());
-        let asking = judges.then(|| Asking::new(profile, code));
+        let whole = Selection::default();
+        let asking = judges.map(|tables| Asking::new((profile, code), &whole, tables));
         let asker = || asking.as_ref().map(Asking::asker);
         let take = |of: Option<_>| of.into_iter().for_each(|of| answers.take(of));
         let simulated = Hierarchy::new(&sizes.config()).and_then(|caches| {
@@ -221,7 +225,7 @@ impl Replayed {
         });
         let (mut passed, missing) = match simulated {
             Ok((passed, stored)) => {
-                answers.walked.damage = passed.damage;
+                answers.walked.iter_mut().for_each(|walked| walked.damage = passed.damage);
                 if let Some(asking) = asking {
                     _ = asked.set(asking.asked(answers, stored));
                 }
@@ -390,7 +394,7 @@ impl<'a> Memory<'a> {
     /// Simulates all bursts. Takes about 10 ns per access that is not part of a summarised loop.
     #[must_use]
     pub fn new(profile: &'a Profile<'a>, code: &'a TracedCode) -> Memory<'a> {
-        Memory::of(profile, code, Arc::new(Replayed::by_part(profile, code, None, false)))
+        Memory::of(profile, code, Arc::new(Replayed::by_part(profile, code, None, None)))
     }
 
     /// The same, with objects distinguished, as finely as requested: [`Memory::part_rows`]. All other figures are the same.
@@ -401,7 +405,7 @@ impl<'a> Memory<'a> {
         objects: &Objects,
         pieces: Pieces,
     ) -> Memory<'a> {
-        Memory::of(profile, code, Arc::new(Replayed::new(profile, code, objects, pieces, false)))
+        Memory::of(profile, code, Arc::new(Replayed::new(profile, code, objects, pieces, None)))
     }
 
     /// From bursts of this recording that were simulated before.
@@ -476,14 +480,25 @@ impl<'a> Memory<'a> {
 
     /// What findings ask of all accesses.
     pub(crate) fn asked(&self) -> &Asked {
-        let alone = || Asking::new(self.profile, self.code).alone();
+        let whole = Selection::default();
+        let alone = || Asking::new((self.profile, self.code), &whole, (None, &[])).alone();
         self.replayed.asked.get_or_init(alone)
     }
 
-    /// Accesses by site, and the lines that threads share, if these are known already.
+    /// The lines that threads share, if these are known already.
     #[must_use]
-    pub fn known(&self) -> Option<(&Accesses, &SharedLines)> {
-        self.replayed.asked.get().map(|asked| (&asked.accesses, &asked.shared))
+    pub fn known_shared(&self) -> Option<&SharedLines> {
+        self.replayed.asked.get().map(|asked| &asked.shared)
+    }
+
+    /// Accesses by keys, if these are known already.
+    #[must_use]
+    pub fn known_by(&self, keys: &[Key]) -> Option<GroupedAccesses> {
+        let asked = self.replayed.asked.get()?;
+        match keys {
+            [] => Some((asked.accesses.clone(), Vec::new())),
+            keys => asked.tables.get(keys).cloned(),
+        }
     }
 
     /// Why there are no figures, if so.
