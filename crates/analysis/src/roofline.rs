@@ -282,15 +282,17 @@ impl Tool for Worker<'_> {
             self.flops = self.flops.saturating_add(count);
             let row = self.row_of_arithmetic[one.arithmetic.index()];
             let Some(row) = row.filter(|_| self.active) else { continue };
-            let mut work = Work::default();
+            let work = &mut self.at_hand[row];
             let vector = usize::from(flops.vector);
-            *match flops.precision {
+            let sum = match flops.precision {
                 Precision::Double => &mut work.double[vector],
                 Precision::Single => &mut work.single[vector],
                 Precision::Half | Precision::Extended => &mut work.other,
-            } = count;
-            work.masked = if flops.masked { count } else { 0 };
-            self.at_hand[row].add(&work);
+            };
+            *sum = sum.saturating_add(count);
+            if flops.masked {
+                work.masked = work.masked.saturating_add(count);
+            }
         }
         if !self.active {
             return;
@@ -310,13 +312,12 @@ impl Tool for Worker<'_> {
                     Touch::AtLeast { bytes, .. } => (1, bytes, true),
                     Touch::Unknown { count } => (count, self.code.sites[site].access.bytes, true),
                 };
-                self.at_hand[row].add(&Work {
-                    loads: count * loads,
-                    stores: count * stores,
-                    bytes: count.saturating_mul(u64::from(bytes) * (loads + stores)),
-                    partial,
-                    ..Work::default()
-                });
+                let work = &mut self.at_hand[row];
+                let moved = count.saturating_mul(u64::from(bytes) * (loads + stores));
+                work.loads = work.loads.saturating_add(count * loads);
+                work.stores = work.stores.saturating_add(count * stores);
+                work.bytes = work.bytes.saturating_add(moved);
+                work.partial |= partial;
             });
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! What for: a loop that runs a million times is one *run*: an address, a stride, a count. Any run splits into at most 64 runs
 //! whose stride is a multiple of the line size, each with a fixed offset in its lines. Runs with the same stride in lines and
-//! the same remainder then overlap like intervals, and one sweep counts them. Short runs and single accesses go into a table
-//! of lines.
+//! the same remainder then overlap like intervals, and one sweep counts them. Short runs and single accesses go into a list
+//! of lines, which is put in order now and then.
 //! Exactness: exact as long as all long runs have one stride in lines. Otherwise the lines of each stride are exact, and the
 //! union lies between the largest of them and their sum.
 //! What not: which lines a cache holds.
@@ -11,10 +11,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::traced::{LINE, Run, lines_of};
-use base::IndexMap;
 
 /// A shorter run goes into the table, line by line.
 const SHORT_RUN: u64 = 64;
+/// Fewer lines are not put in order before all of them are.
+const UNORDERED: usize = 128;
 
 /// At least and at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,23 +45,34 @@ type Class = (u64, u64);
 /// Touched lines.
 #[derive(Debug, Default)]
 pub(super) struct LineSet {
-    singles: IndexMap<u64, u64>,
-    /// The line touched last, and its mask.
-    last: (u64, u64),
+    /// Lines with their masks, the first ones in order and each once. A table by hash would miss the cache at each new line.
+    singles: Vec<(u64, u64)>,
+    ordered: usize,
     runs: HashMap<Class, Vec<Piece>>,
 }
 
 impl LineSet {
     /// Adds `bytes` bytes at `address`. Bytes beyond the end of the address space are left out.
     pub(super) fn add(&mut self, address: u64, bytes: u32) {
-        for (line, mask) in lines_of(address, u64::from(bytes)) {
-            if self.last.0 == line && self.last.1 & mask == mask {
-                continue;
+        lines_of(address, u64::from(bytes)).for_each(|(line, mask)| self.touch(line, mask));
+    }
+
+    fn touch(&mut self, line: u64, mask: u64) {
+        match self.singles.last_mut() {
+            Some(last) if last.0 == line => last.1 |= mask,
+            _ => {
+                if self.singles.len() >= UNORDERED.max(2 * self.ordered) {
+                    self.put_in_order();
+                }
+                self.singles.push((line, mask));
             }
-            let known = self.singles.entry(line).or_default();
-            *known |= mask;
-            self.last = (line, *known);
         }
+    }
+
+    /// For several measures of it.
+    pub(super) fn put_in_order(&mut self) {
+        united(&mut self.singles);
+        self.ordered = self.singles.len();
     }
 
     /// Adds a run. `false` when it leaves the address space: then nothing is added.
@@ -87,9 +99,7 @@ impl LineSet {
             (start, first.saturating_mul(LINE).min(end) - start),
             (behind * LINE, end.saturating_sub(behind.max(first).saturating_mul(LINE))),
         ] {
-            lines_of(edge, length).for_each(|(line, mask)| {
-                *self.singles.entry(line).or_default() |= mask;
-            });
+            lines_of(edge, length).for_each(|(line, mask)| self.touch(line, mask));
         }
         if first < behind {
             let piece = Piece { first, end: behind, mask: u64::MAX };
@@ -117,7 +127,7 @@ impl LineSet {
     pub(super) fn clear(&mut self) {
         self.singles.clear();
         self.runs.clear();
-        self.last = (0, 0);
+        self.ordered = 0;
     }
 }
 
@@ -153,20 +163,22 @@ pub(super) fn measure(sets: &[&LineSet]) -> Extent {
         let covered = in_runs.reduce(|all, mask| all | mask);
         extent.add(u64::from(covered.is_none()), mask & !covered.unwrap_or(0));
     };
-    // The largest set is gone through as it stands; what the others have is put together first.
-    let Some(largest) = sets.iter().copied().max_by_key(|set| set.singles.len()) else {
-        return extent;
-    };
-    let mut others: IndexMap<u64, u64> = IndexMap::default();
-    for set in sets.iter().filter(|set| !std::ptr::eq(**set, largest)) {
-        set.singles.iter().for_each(|(line, mask)| *others.entry(*line).or_default() |= mask);
-    }
-    for (line, mask) in &largest.singles {
-        let more = if others.is_empty() { None } else { others.remove(line) };
-        add(*line, mask | more.unwrap_or(0));
-    }
-    others.into_iter().for_each(|(line, mask)| add(line, mask));
+    let mut singles = sets.iter().map(|set| set.singles.as_slice()).collect::<Vec<_>>().concat();
+    united(&mut singles);
+    singles.into_iter().for_each(|(line, mask)| add(line, mask));
     extent
+}
+
+/// In order, each line once. The sort merges stretches that are in order already.
+fn united(lines: &mut Vec<(u64, u64)>) {
+    lines.sort_by_key(|(line, _)| *line);
+    lines.dedup_by(|later, earlier| {
+        let same = later.0 == earlier.0;
+        if same {
+            earlier.1 |= later.1;
+        }
+        same
+    });
 }
 
 impl Extent {

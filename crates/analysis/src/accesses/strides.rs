@@ -7,8 +7,6 @@
 //! These are counted by powers of two, each with the first stride that it got. So their length is right within a factor of
 //! two, and exact for a few strides.
 
-use std::collections::BTreeMap;
-
 use crate::traced::LINE;
 
 /// Other distances that are counted at once.
@@ -22,9 +20,9 @@ pub(super) struct Strides {
     unit: u64,
     slots: Vec<(i64, u64)>,
     dropped: u64,
-    /// Distances that equal the one before, without the counted ones: their number by the power of two below, and the first of
-    /// each.
-    runs: BTreeMap<u32, (i64, u64)>,
+    /// Distances that equal the one before, without the counted ones: by the power of two below the first one, and their number;
+    /// 0 where none was.
+    runs: Vec<(i64, u64)>,
 }
 
 /// Runs whose distance changes from one to the other.
@@ -64,9 +62,8 @@ impl Strides {
         } else {
             self.add_other(distance, times);
             let first = u64::from(before != Some(distance));
-            let class = distance.unsigned_abs().ilog2();
-            let run = self.runs.entry(class).or_insert((distance, 0));
-            run.1 = run.1.saturating_add(times - first.min(times));
+            let class = distance.unsigned_abs().ilog2() as usize;
+            self.add_run(class, (distance, times - first.min(times)));
         }
     }
 
@@ -78,17 +75,26 @@ impl Strides {
         self.dropped = self.dropped.saturating_add(later.dropped);
         let found = later.slots.iter().filter(|(_, count)| *count > 0);
         found.for_each(|(distance, count)| self.add_other(*distance, *count));
-        for (class, (first, count)) in &later.runs {
-            let run = self.runs.entry(*class).or_insert((*first, 0));
-            run.1 = run.1.saturating_add(*count);
+        for (class, run) in later.runs.iter().enumerate().filter(|(_, (first, _))| *first != 0) {
+            self.add_run(class, *run);
         }
+    }
+
+    fn add_run(&mut self, class: usize, (first, count): (i64, u64)) {
+        if class >= self.runs.len() {
+            self.runs.resize(class + 1, (0, 0));
+        }
+        let run = &mut self.runs[class];
+        run.0 = if run.0 == 0 { first } else { run.0 };
+        run.1 = run.1.saturating_add(count);
     }
 
     /// Runs of a line or more a step, or of less, where they make up at least half of all.
     pub(super) fn runs(&self) -> Option<Runs> {
-        let beyond = |class: &u32| *class >= LINE.ilog2();
+        let beyond = |class: usize| class >= LINE.ilog2() as usize;
         [true, false].into_iter().find_map(|side| {
-            let runs = || self.runs.iter().filter(move |(class, _)| beyond(class) == side);
+            let runs =
+                || self.runs.iter().enumerate().filter(move |(class, _)| beyond(*class) == side);
             let runs = || runs().map(|(_, run)| *run).filter(|(_, count)| *count > 0);
             let count = runs().fold(0u64, |sum, (_, count)| sum.saturating_add(count));
             let at = |part: f64| {

@@ -214,6 +214,8 @@ impl Tool for Walker<'_> {
     }
 
     fn end(&mut self, _: &Burst) -> Self::OfBurst {
+        let touched = &self.touched_units;
+        touched.iter().for_each(|unit| self.units[*unit].lines.put_in_order());
         let (units, of, several) = (&self.units, self.accesses, self.ways.len() > 1);
         // Rows of different ways are often of the same units.
         let mut known: HashMap<Vec<usize>, Extent> = HashMap::new();
