@@ -650,9 +650,13 @@ fn too_few(profile: &Profile<'_>, strata: &Strata) -> Option<String> {
         return Some("the CPU time of the program is not known".to_owned());
     }
     (bursts < FEWEST_IN_ALL).then(|| {
-        let plural = if bursts == 1 { "" } else { "s" };
+        let few = match bursts {
+            0 => "no burst".to_owned(),
+            1 => "only 1 burst".to_owned(),
+            _ => format!("only {bursts} bursts"),
+        };
         format!(
-            "only {bursts} burst{plural} recorded accesses for long enough, {FEWEST_IN_ALL} are needed: run the program \
+            "{few} recorded accesses for long enough, {FEWEST_IN_ALL} are needed: run the program \
              for longer"
         )
     })

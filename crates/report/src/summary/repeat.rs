@@ -148,10 +148,14 @@ pub(super) fn advice(summary: &Summary) -> Option<Advice> {
     }
     let runs = (summary.runs.max(1) as f64 * (reach / SHARP).powi(2)).ceil();
     let bursts = crate::text::count(summary.coverage.bursts.value.unwrap_or(0.0));
-    let known = format!(
-        "DRAM bandwidth is known only to \u{b1}{:.0} %, from {bursts} bursts",
-        reach * 100.0
-    );
+    let between = || crate::text::rates(low, high, &figure.unit);
+    let known = match between().filter(|_| reach >= 1.0) {
+        Some(ends) => format!("DRAM bandwidth is known only as {ends}, from {bursts} bursts"),
+        None => format!(
+            "DRAM bandwidth is known only to \u{b1}{:.0} %, from {bursts} bursts",
+            reach * 100.0
+        ),
+    };
     let target = format!("\u{b1}{:.0} %", SHARP * 100.0);
     if runs > MOST_RUNS {
         let note = format!(
