@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use testkit::programs::{Fathom, NO_CALIBRATION, perf_events_work, recipe};
@@ -107,6 +108,42 @@ fn answer(address: &str, path: &str) -> String {
     let mut said = String::new();
     stream.read_to_string(&mut said).expect("it answers");
     said
+}
+
+/// A server of the result `r` that has said its address.
+fn served(fathom: &Fathom) -> (Child, String) {
+    let mut server =
+        fathom.command(["open", "--no-browser", "r"]).spawn().expect("it can be started");
+    let mut address = String::new();
+    let out = server.stdout.take().expect("it is captured");
+    BufReader::new(out).read_line(&mut address).expect("the address");
+    (server, address.trim().to_owned())
+}
+
+/// The answers of one server are those of the next, which takes them from the result; what was changed is made again.
+#[test]
+fn answers_of_the_page_are_kept_beside_the_result() {
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "page-kept");
+    let output = fathom.collect("r", &[], Path::new("/bin/true"), &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kept = || {
+        let files = std::fs::read_dir(fathom.scratch.join("r")).expect("the result");
+        let names = files.map(|file| file.expect("a file").file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("answer-")).count()
+    };
+    let ask = || {
+        let (mut server, address) = served(&fathom);
+        let answers = ["api/summary", "api/stacks", "api/objects?count=100&from=0"];
+        let answers = answers.map(|path| answer(&address, path));
+        server.kill().expect("our child");
+        server.wait().expect("our child");
+        answers
+    };
+    let before = kept();
+    let first = ask();
+    assert!(kept() >= before + 3);
+    assert!(first[0].contains("\"elapsed\""), "{}", first[0]);
+    assert_eq!(ask(), first);
 }
 
 /// All users of a machine can read the arguments of a program, so they never hold the secret of the page's address.

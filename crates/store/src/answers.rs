@@ -1,6 +1,6 @@
 //! Answers that took long, kept in the directory of their result.
 //!
-//! What for: a report reads all traced accesses; when the same report is requested again, it is a file. What not: the
+//! What for: a report reads all traced accesses, and a page sums up all samples; what is requested again is a file. What not: the
 //! content of answers.
 //!
 //! An answer is valid only for its whole key: the question, the build of the program, and the bytes of every table
@@ -27,6 +27,14 @@ const MOST: u64 = 4 << 20;
 const LONGEST: usize = 256 << 20;
 const HEAD: &str = "fathom answer 1\n";
 
+/// The answers about the current state of a result.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    directory: PathBuf,
+    /// Of the tables: 128 bits in total, so that no two keys collide by accident.
+    halves: [DefaultHasher; 2],
+}
+
 /// An answer that may be there.
 #[derive(Debug)]
 pub struct Answer {
@@ -34,11 +42,10 @@ pub struct Answer {
     key: String,
 }
 
-impl Answer {
-    /// The answer to `question` about the current state of a result. `None` if the result cannot be read or is not
-    /// complete.
+impl Answers {
+    /// Reads the whole result. `None` if it cannot be read or is not complete.
     #[must_use]
-    pub fn of(directory: &Path, question: &[u8]) -> Option<Answer> {
+    pub fn of(directory: &Path) -> Option<Answers> {
         if !directory.join("run.json").is_file() || directory.join("journal.fathom").exists() {
             return None;
         }
@@ -51,20 +58,29 @@ impl Answer {
         let mut files: Vec<PathBuf> = files.filter(is_table).collect();
         files.push(directory.join("run.json"));
         files.sort();
-        // 128 bits in total, so that no two keys collide by accident.
         let mut halves = [DefaultHasher::new(), DefaultHasher::new()];
-        let mut add = |bytes: &[u8]| {
-            halves.iter_mut().zip(0u8..).for_each(|(half, number)| (number, bytes).hash(half));
-        };
-        add(question);
         for file in files {
-            add(file.file_name()?.as_encoded_bytes());
-            add(&fs::read(&file).ok()?);
+            add(&mut halves, file.file_name()?.as_encoded_bytes());
+            add(&mut halves, &fs::read(&file).ok()?);
         }
-        let [one, other] = halves.map(|half| half.finish());
-        Some(Answer { directory: directory.to_owned(), key: format!("{one:016x}{other:016x}") })
+        Some(Answers { directory: directory.to_owned(), halves })
     }
 
+    /// The answer to a question.
+    #[must_use]
+    pub fn to(&self, question: &[u8]) -> Answer {
+        let mut halves = self.halves.clone();
+        add(&mut halves, question);
+        let [one, other] = halves.map(|half| half.finish());
+        Answer { directory: self.directory.clone(), key: format!("{one:016x}{other:016x}") }
+    }
+}
+
+fn add(halves: &mut [DefaultHasher; 2], bytes: &[u8]) {
+    halves.iter_mut().zip(0u8..).for_each(|(half, number)| (number, bytes).hash(half));
+}
+
+impl Answer {
     fn file(&self) -> PathBuf {
         self.directory.join(format!("answer-{}.fathom", self.key))
     }
@@ -151,19 +167,19 @@ mod tests {
     }
 
     fn kept_text(directory: &Path, question: &[u8]) -> Option<String> {
-        Answer::of(directory, question)?.read()
+        Answers::of(directory)?.to(question).read()
     }
 
     #[test]
     fn an_answer_is_given_for_its_whole_key_only() {
         let directory = result("answers");
-        let answer = Answer::of(&directory, b"summary").unwrap();
+        let answer = Answers::of(&directory).unwrap().to(b"summary");
         assert_eq!(answer.read(), None);
         answer.keep("all is well", 0);
         assert_eq!(kept_text(&directory, b"summary").as_deref(), Some("all is well"));
         assert_eq!(kept_text(&directory, b"objects"), None);
         // Another file under its name.
-        fs::rename(answer.file(), Answer::of(&directory, b"objects").unwrap().file()).unwrap();
+        fs::rename(answer.file(), Answers::of(&directory).unwrap().to(b"objects").file()).unwrap();
         assert_eq!(kept_text(&directory, b"objects"), None);
         answer.keep("all is well", 0);
         // Every byte counts.
@@ -191,11 +207,11 @@ mod tests {
         let directory = result("answers-room");
         let limit = size_on_disk(&directory).0 + 150;
         for question in 0u8..20 {
-            Answer::of(&directory, &[question]).unwrap().keep("an answer", limit);
+            Answers::of(&directory).unwrap().to(&[question]).keep("an answer", limit);
             assert!(size_on_disk(&directory).0 <= limit);
             assert!(kept_text(&directory, &[question]).is_some());
         }
-        let answer = Answer::of(&directory, b"more").unwrap();
+        let answer = Answers::of(&directory).unwrap().to(b"more");
         answer.keep("an answer", limit - 149);
         assert_eq!(answer.read(), None);
         fs::remove_dir_all(directory).unwrap();

@@ -37,7 +37,7 @@ mod verify;
 mod words;
 mod writer;
 
-pub use answers::Answer;
+pub use answers::{Answer, Answers};
 pub use directory::{next_free, size_on_disk};
 pub use error::{Problem, StoreError};
 pub use manifest::{read_run, replace_run};

@@ -80,6 +80,12 @@ pub type CodeOf = dyn Fn(&Module, FileOffset) -> Option<FunctionCode> + Sync;
 /// has that name (`store::tables_json`, `store::rows_json`).
 pub type FactsOf<'a> = dyn Fn(Option<&str>, usize) -> Option<Value> + Sync + 'a;
 
+/// Makes an answer.
+pub type Made<'a> = dyn Fn() -> Result<String, WebError> + 'a;
+
+/// An answer that was kept from an earlier time, or one that is made now and kept.
+pub type KeptOrMade<'a> = dyn Fn(&str, &Made<'_>) -> Result<String, WebError> + Sync + 'a;
+
 /// What a page is of.
 pub trait Subject: Sync {
     /// What the user calls it.
@@ -101,17 +107,22 @@ pub trait Subject: Sync {
 
 /// The first questions of a page, in their order and wording: answered in advance, because a very large recording
 /// takes seconds to sum up. Everything that is computed once and used by many views is computed for these.
-const AHEAD: [&str; 9] = [
+const AHEAD: [&str; 10] = [
     "summary",
     "latency",
     "stacks",
     "hotspots?group=function&limit=400",
-    "objects?count=100&from=0",
+    FIRST_OBJECTS,
     "timeline?group=thread&limit=60",
     "timeline?limit=400",
     "bandwidth",
     "bandwidth?group=module,function&limit=250",
+    // Never kept: it makes the table that further parts are cut from.
+    "objects?count=1&from=0",
 ];
+
+/// The part of a long table that a page shows first.
+const FIRST_OBJECTS: &str = "objects?count=100&from=0";
 
 /// What a page carries.
 pub struct Carried {
@@ -149,6 +160,7 @@ pub struct Site<'a> {
     sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
     codes: &'a CodeOf,
     facts: Option<&'a FactsOf<'a>>,
+    kept: &'a KeptOrMade<'a>,
     compared: Option<Compared>,
     sweep: Option<String>,
     long: LongTables,
@@ -172,6 +184,7 @@ impl<'a> Site<'a> {
             sources,
             codes: &|_, _| None,
             facts: None,
+            kept: &|_: &str, make: &Made<'_>| make(),
             compared: None,
             sweep: None,
             long: LongTables::default(),
@@ -208,6 +221,12 @@ impl<'a> Site<'a> {
     #[must_use]
     pub fn with_facts(self, facts: &'a FactsOf<'a>) -> Site<'a> {
         Site { facts: Some(facts), ..self }
+    }
+
+    /// Adds a place that keeps the answers with which a page begins.
+    #[must_use]
+    pub fn with_kept(self, kept: &'a KeptOrMade<'a>) -> Site<'a> {
+        Site { kept, ..self }
     }
 
     /// Adds a sweep over numbers of threads: the text of a `scale.json`. `None` when it is no such document.
@@ -362,7 +381,11 @@ impl Subject for Site<'_> {
     }
 
     fn answer(&self, question: &str) -> Result<String, WebError> {
-        self.found(question).map(Found::text)
+        let make = || self.found(question).map(Found::text);
+        match EMBEDDED.contains(&question) || question == FIRST_OBJECTS {
+            true => (self.kept)(question, &make),
+            false => make(),
+        }
     }
 
     fn data(&self, everything: bool) -> Carried {

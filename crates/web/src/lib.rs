@@ -24,7 +24,9 @@ mod server;
 mod texts;
 mod window;
 
-pub use content::{Carried, CodeOf, ComparedResult, EMBEDDED, FactsOf, Site, Subject};
+pub use content::{
+    Carried, CodeOf, ComparedResult, EMBEDDED, FactsOf, KeptOrMade, Made, Site, Subject,
+};
 pub use error::WebError;
 pub use fleet::{Across, FLEET, Fleet};
 pub use page::page;

@@ -4,10 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use facts::Recording;
 use report::diff::{DiffOptions, RunFigures};
 use report::{Diff, Document, Options, View};
+use store::Answers;
 
 use crate::arguments::{HtmlOptions, OpenOptions, Shown};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
@@ -96,9 +98,20 @@ fn with_site(
         Some(name) => store::rows_json(&recording, name, most),
         None => Some(store::tables_json(&recording)),
     };
+    let (answers, is_whole) = (OnceLock::new(), problems.is_empty());
+    let of_this_build = || Some((super::report::this_build()?, Answers::of(&directory)?));
+    let kept = |question: &str, make: &web::Made<'_>| {
+        let answers = answers.get_or_init(|| of_this_build().filter(|_| is_whole));
+        let Some((build, answers)) = answers else { return make() };
+        let answer = answers.to(format!("{build} page of {name}: {question}").as_bytes());
+        answer
+            .read()
+            .map_or_else(|| make().inspect(|text| answer.keep(text, recording.run.limit_bytes)), Ok)
+    };
     let site = web::Site::new(&recording, &name, problems, &sources)
         .with_code(&super::machine_code::of_function)
-        .with_facts(&facts);
+        .with_facts(&facts)
+        .with_kept(&kept);
     let site = match &shown.scaling {
         Some(sweep) => scaled(site, &sweep.join("scale.json"))?,
         None => site,

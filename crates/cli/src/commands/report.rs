@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use collect::symbolise;
 use facts::{Fact, Frame, Recording, Run, RunState};
 use report::{Document, Options, Topology, View};
-use store::{Answer, StoreError};
+use store::{Answer, Answers, StoreError};
 
 use crate::arguments::{Format, ReportOptions};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
@@ -54,9 +54,13 @@ fn answer(directory: &Path, request: &Options, look: &str) -> Option<Answer> {
     if !request.view.is_traced() {
         return None;
     }
+    Some(Answers::of(directory)?.to(format!("{} {request:?} {look}", this_build()?).as_bytes()))
+}
+
+/// Other builds may answer otherwise.
+pub fn this_build() -> Option<String> {
     let build = std::env::current_exe().and_then(|file| file.metadata()).ok()?;
-    let build = (env!("CARGO_PKG_VERSION"), build.len(), build.modified().ok()?);
-    Answer::of(directory, format!("{build:?} {request:?} {look}").as_bytes())
+    Some(format!("{:?}", (env!("CARGO_PKG_VERSION"), build.len(), build.modified().ok()?)))
 }
 
 /// Prints the summary of a new result.
