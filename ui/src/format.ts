@@ -94,8 +94,11 @@ export function amount(value: number, unit: string): string {
   }
 }
 
-/** `0 to 10.9 GB/s`: a unit that both ends have is there once. Nothing where there is no interval, or its ends read alike. */
+/** `0 to 10.9 GB/s`: a unit that both ends have is there once; of one end only, `at least 1.2 GB/s`. Nothing where there is no
+ * interval, or its ends read alike. */
 export function interval({ low, high, unit, value }: Metric): string | undefined {
+  if (value !== undefined && high === undefined && low !== undefined && low < value) return amount(low, unit).startsWith("<") ? "above 0" : `at least ${amount(low, unit)}`;
+  if (value !== undefined && low === undefined && high !== undefined && high > value) return `at most ${amount(high, unit)}`;
   if (value === undefined || low === undefined || high === undefined || low >= high) return undefined;
   const [from, to] = [low === 0 && !["percent", "count"].includes(unit) ? "0" : amount(low, unit), amount(high, unit)];
   if (from === to) return undefined;
@@ -111,7 +114,8 @@ const LOPSIDED = 0.75;
 export function uncertainty(metric: Metric): string | undefined {
   const { value, low, high, unit } = metric;
   const ends = interval(metric);
-  if (value === undefined || low === undefined || high === undefined || ends === undefined || ends === figure(metric)) return undefined;
+  if (value === undefined || ends === undefined || ends === figure(metric)) return undefined;
+  if (low === undefined || high === undefined) return ends;
   const [half, shorter] = [Math.max(high - value, value - low), Math.min(high - value, value - low)];
   if (unit !== "percent" || (half >= 1 && shorter < half * LOPSIDED)) return ends;
   return half >= 999.95 ? "±>999" : `±${half.toFixed(1)}`;

@@ -145,9 +145,12 @@ export function figureLanes({ stacks, choice, traffic, memory, summary, moments,
   // Where a closer look has no sample, nothing was busy: coarse bins would say otherwise.
   const none = { from: span[0], width: span[1] - span[0], user: new Float64Array(1), kernel: new Float64Array(1) };
   const near = busy && (busy.get("all") ?? none);
-  // No interval reaches beyond the CPUs that there are.
+  // Not even a sample of few moments shows more CPUs busy than there are.
   const cpus = glance()?.cpus || Infinity;
-  const withinCpus = (span: Span): Span => ({ ...span, high: span.high && Math.max(span.low ?? 0, Math.min(span.high, cpus)) });
+  const withinCpus = (span: Span): Span => {
+    const part = Math.min(1, cpus / Math.max(1e-9, span.values.reduce((sum, value) => sum + value, 0)));
+    return { ...span, values: span.values.map((value) => value * part), low: span.low && Math.min(span.low, cpus), high: span.high && Math.min(span.high, cpus) };
+  };
   if (cpu) add({ label: "CPUs busy", says: "threads on a CPU at a time, sampled", kinds: ["user", "kernel"], names: ["program", "kernel"], format: digits, spans: (near ? spansOf(near, cpu) : overTime(stacks, cpu, choice, true)).map(withinCpus) }, true);
   const spans = (table: Table | undefined, keys: string[]): Span[] =>
     (table?.rows ?? []).map((row) => {

@@ -203,7 +203,7 @@ function tree(summary: Summary): Branch[] {
     ]],
     ["Loads", summary.loads, [["stores", summary.stores], ["floating-point operations", summary.flops], ["arithmetic intensity", summary.arithmetic_intensity]]],
     ["Page faults, minor", faults.minor, [["major", faults.major], ["their time", faults.time], ["share of the time", faults.time_percent]]],
-    ["Data TLB", summary.dtlb.misses, [["time in page walks", summary.dtlb.walk_time_percent], ["memory in huge pages", summary.huge_page_share]]],
+    ["Data TLB misses", summary.dtlb.misses, [["time in page walks", summary.dtlb.walk_time_percent], ["memory in huge pages", summary.huge_page_share]]],
     ["Heap allocated", heap.bytes_allocated, [["allocations", heap.allocations], ["peak", heap.peak_bytes]]],
     ["Peak resident", summary.peak_resident],
     ["Kernel entries", kernel.count, [["time", kernel.time], ["context switches", summary.context_switches]]],

@@ -368,7 +368,7 @@ export function TimelineView({ height }: { height: number }) {
           {over(0, lower.height)}
         </svg>
       </div>
-      <Legend states={states.size > 0} traffic={figures.some((lane) => lane.kinds.includes("read"))} bursts={(moments?.doc.bursts.count ?? 0) > 0} pauses={(stacks.doc.marks ?? []).some(({ to }) => to !== undefined)} />
+      <Legend states={states.size > 0} traffic={figures.some((lane) => !lane.none && lane.kinds.includes("read"))} bursts={(moments?.doc.bursts.count ?? 0) > 0} pauses={(stacks.doc.marks ?? []).some(({ to }) => to !== undefined)} />
       {picked && <Picked moment={picked.one} moments={picked.of} stacks={stacks} />}
       <ProgramMarkList marks={stacks.doc.marks ?? []} show={show} select={select} label={timesOf((end - start) / 100, end)} />
       <MarkList marks={marks} show={show} select={select} label={timesOf((end - start) / 100, end)} />
