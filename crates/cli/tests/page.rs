@@ -111,7 +111,7 @@ fn answer(address: &str, path: &str) -> String {
 }
 
 /// A server of the result `r` that has said its address.
-fn served(fathom: &Fathom) -> (Child, String) {
+fn serving(fathom: &Fathom) -> (Child, String) {
     let mut server =
         fathom.command(["open", "--no-browser", "r"]).spawn().expect("it can be started");
     let mut address = String::new();
@@ -122,7 +122,7 @@ fn served(fathom: &Fathom) -> (Child, String) {
 
 /// The answers of one server are those of the next, which takes them from the result; what was changed is made again.
 #[test]
-fn answers_of_the_page_are_kept_beside_the_result() {
+fn answers_of_the_page_are_kept_with_the_result() {
     let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "page-kept");
     let output = fathom.collect("r", &[], Path::new("/bin/true"), &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -132,7 +132,7 @@ fn answers_of_the_page_are_kept_beside_the_result() {
         names.filter(|name| name.to_string_lossy().starts_with("answer-")).count()
     };
     let ask = || {
-        let (mut server, address) = served(&fathom);
+        let (mut server, address) = serving(&fathom);
         let answers = ["api/summary", "api/stacks", "api/objects?count=100&from=0"];
         let answers = answers.map(|path| answer(&address, path));
         server.kill().expect("our child");
