@@ -3,17 +3,19 @@
 //! What not: the command (`cli/tests`), names of functions.
 
 mod common;
+mod found;
 
 use std::path::{Path, PathBuf};
 
 use base::{FileOffset, Nanos, Pid, Tid};
 use facts::{
     AccessKind, DataSource, EventSample, EventUse, Fact, FaultKind, MemorySample, Module,
-    ModuleKind, Privilege, RegionKind, Sample, StackNode, Translation,
+    ModuleKind, Privilege, RegionKind, Sample, Translation,
 };
 use import::{ImportError, Imported, perf_data};
 
 use self::common::{Event, File};
+use self::found::{samples, stack_nodes};
 
 const CPU_CLOCK: Event = Event { kind: 1, config: 0, name: "cpu-clock" };
 const CYCLES: Event = Event { kind: 0, config: 0, name: "cycles:P" };
@@ -47,23 +49,9 @@ fn begun(events: Vec<Event>) -> File {
     file
 }
 
-fn samples(facts: &[Fact]) -> Vec<Sample> {
-    let sample = |fact: &Fact| match fact {
-        Fact::Sample(sample) => Some(*sample),
-        _ => None,
-    };
-    facts.iter().filter_map(sample).collect()
-}
-
 /// The frames of a sample, innermost first, as kind of module and offset.
 fn frames(facts: &[Fact], sample: &Sample) -> Vec<(ModuleKind, FileOffset)> {
-    let nodes: Vec<&StackNode> = facts
-        .iter()
-        .filter_map(|fact| match fact {
-            Fact::StackNode(node) => Some(node),
-            _ => None,
-        })
-        .collect();
+    let nodes = stack_nodes(facts);
     let modules: Vec<&Module> = facts
         .iter()
         .filter_map(|fact| match fact {

@@ -4,14 +4,16 @@
 //! the Android Open Source Project, Apache License 2.0); their figures were read from the bytes of the files by hand.
 
 mod common;
+mod found;
 
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use facts::{EventUse, Fact, Frame, ModuleKind, StackNode};
+use facts::{EventUse, Fact, Frame, ModuleKind};
 use import::{ImportError, Imported, import};
 
 use self::common::{Event, File, functions as table};
+use self::found::{samples, stack_nodes};
 
 /// `None` where the recording is not on this machine.
 fn imported(name: &str) -> Option<(Imported, Vec<Fact>)> {
@@ -92,13 +94,7 @@ fn functions_have_the_names_of_the_file() {
 
 /// Samples of CPU time by the function at their top.
 fn functions(facts: &[Fact]) -> BTreeMap<&str, usize> {
-    let nodes: Vec<&StackNode> = facts
-        .iter()
-        .filter_map(|fact| match fact {
-            Fact::StackNode(node) => Some(node),
-            _ => None,
-        })
-        .collect();
+    let nodes = stack_nodes(facts);
     let frames: Vec<&Frame> = facts
         .iter()
         .filter_map(|fact| match fact {
@@ -107,8 +103,7 @@ fn functions(facts: &[Fact]) -> BTreeMap<&str, usize> {
         })
         .collect();
     let mut found = BTreeMap::new();
-    for fact in facts {
-        let Fact::Sample(sample) = fact else { continue };
+    for sample in samples(facts) {
         let node = nodes.iter().find(|node| Some(node.id) == sample.stack).expect("a node");
         let frame = frames.iter().find(|frame| frame.code_address() == node.code_address());
         *found.entry(frame.map_or("", |frame| frame.function.as_str())).or_insert(0) += 1;
@@ -118,11 +113,7 @@ fn functions(facts: &[Fact]) -> BTreeMap<&str, usize> {
 
 /// Nanoseconds of each sample; none weighs nothing, although the kernel begins with periods of one cycle.
 fn weights(facts: &[Fact]) -> Vec<u64> {
-    let weight = |fact: &Fact| match fact {
-        Fact::Sample(sample) => Some(sample.weight.0),
-        _ => None,
-    };
-    let weights: Vec<u64> = facts.iter().filter_map(weight).collect();
+    let weights: Vec<u64> = samples(facts).iter().map(|sample| sample.weight.0).collect();
     assert!(!weights.is_empty() && !weights.contains(&0), "{weights:?}");
     weights
 }
