@@ -289,33 +289,39 @@ impl Snapshot {
         self.stays.get(&key(64)).or_else(|| self.stays.get(&key(32))).copied()
     }
 
+    /// What both have that moves: here, in a later snapshot, how many bits of both are known, and by how much it went.
+    pub(super) fn moved<'a>(
+        &'a self,
+        later: &'a Snapshot,
+    ) -> impl Iterator<Item = (&'a Terms, Moving, Moving, u32, u64)> {
+        self.moves.iter().filter_map(|(terms, from)| {
+            let to = later.moves.get(terms)?;
+            let bits = from.bits.min(to.bits);
+            Some((terms, *from, *to, bits, cut(to.value.wrapping_sub(from.value), bits)))
+        })
+    }
+
+    /// Whether all that stays, as far as both have it, is the same.
+    pub(super) fn is_alike(&self, later: &Snapshot) -> bool {
+        let same = |(key, held): (_, &u64)| later.stays.get(key).is_none_or(|other| other == held);
+        self.stays.iter().all(same)
+    }
+
     /// How many iterations lie between this and a later one, if it is in the same run by all that both have.
     pub(super) fn advance(&self, later: &Snapshot) -> Option<i64> {
-        let stays = |(key, held): (_, &u64)| later.stays.get(key).is_none_or(|one| one == held);
-        let both =
-            self.moves.iter().filter_map(|(terms, one)| Some((one, later.moves.get(terms)?)));
-        let mut went = both.map(|(one, later)| {
-            let bits = one.bits.min(later.bits);
-            let went = signed(cut(later.value.wrapping_sub(one.value), bits), bits);
-            let is_whole = one.step == later.step && went % one.step == 0;
-            is_whole.then_some(went / one.step)
+        let mut went = self.moved(later).map(|(_, from, to, bits, went)| {
+            let went = signed(went, bits);
+            let is_whole = from.step == to.step && went % from.step == 0;
+            is_whole.then_some(went / from.step)
         });
         let first = went.next()??;
         let agree = went.all(|other| other == Some(first));
-        (agree && self.stays.iter().all(stays)).then_some(first)
+        (agree && self.is_alike(later)).then_some(first)
     }
 
     /// Whether anything that both have is not the same.
-    pub(super) fn differs(&self, other: &Snapshot) -> bool {
-        let moved = self.moves.iter().any(|(terms, one)| {
-            let other = other.moves.get(terms);
-            other.is_some_and(|other| {
-                let bits = one.bits.min(other.bits);
-                cut(one.value, bits) != cut(other.value, bits)
-            })
-        });
-        let stays = |(key, held): (_, &u64)| other.stays.get(key).is_some_and(|one| one != held);
-        moved || self.stays.iter().any(stays)
+    pub(super) fn differs(&self, later: &Snapshot) -> bool {
+        self.moved(later).any(|(.., went)| went != 0) || !self.is_alike(later)
     }
 
     /// A step's value; `None` where it depends on values that the sample does not have.

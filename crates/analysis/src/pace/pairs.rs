@@ -435,12 +435,7 @@ impl Found {
         (used, around_burst): (Nanos, bool),
     ) -> bool {
         let (before, after) = (&last.snapshot, &now.snapshot);
-        let moved = before.moves.iter().filter_map(|(terms, from)| {
-            let to = after.moves.get(terms)?;
-            let bits = from.bits.min(to.bits);
-            Some((terms, *from, *to, bits, cut(to.value.wrapping_sub(from.value), bits)))
-        });
-        let moved: Vec<_> = moved.collect();
+        let moved: Vec<_> = before.moved(after).collect();
         // By the code alone: what wraps around last, then by order of registers.
         let Some((terms, from, to, bits, went)) =
             moved.iter().copied().min_by_key(|(.., bits, _)| std::cmp::Reverse(*bits))
@@ -449,10 +444,7 @@ impl Found {
         };
         let stack = (vec![(Variable::Register(Gpr::RSP), 1)], 64);
         let known = after.stays.contains_key(&stack) && from.step == to.step;
-        let mut common =
-            before.stays.iter().filter_map(|(key, held)| Some((held, after.stays.get(key)?)));
-        let alike = known && common.all(|(held, other)| held == other);
-        let one_kind = alike && !last.returned(now);
+        let one_kind = known && before.is_alike(after) && !last.returned(now);
         let iterations = signed(went, bits).checked_div(from.step).unwrap_or(0);
         // All registers must agree, as far as their bits allow.
         let agree = moved.iter().all(|(_, from, to, bits, went)| {
