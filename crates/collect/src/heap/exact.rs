@@ -17,7 +17,7 @@ use facts::{Allocation, Fact, Release, SinkError};
 use sys::heap_exact as layout;
 use sys::shared::SharedMemory;
 
-use super::aggregate::{Aggregator, Changes, Event, Recorded, Site, SiteId};
+use super::aggregate::{Aggregator, Event, Recorded, Site, SiteId};
 use super::clock::Clock;
 use super::merge::{self, CopiedEvent, Cursor, RingContent};
 use super::rules::{self, ReturnAddress, Rules};
@@ -147,6 +147,10 @@ pub struct Exact {
     named: Vec<Named>,
     /// Living recorded blocks by their number, and when they were allocated.
     living: HashMap<u32, (AllocationId, Nanos)>,
+    /// Stacks in code whose mapping the source has not announced yet, of a process that has ended.
+    unannounced: Vec<Copied>,
+    /// Blocks with a record that wait for such a stack.
+    recorded: Vec<Recorded>,
     written: Nanos,
     /// By process, stack and call: values that are repeated in every row because they are no differences.
     rows: HashMap<(u32, Option<StackId>, u8), Row>,
@@ -170,11 +174,20 @@ pub struct Context<'a> {
     pub now: Nanos,
     /// When it began.
     pub start: Nanos,
+    /// The source has announced all mappings made before this time.
+    pub announced: Nanos,
     /// Mean bytes between drawn blocks.
     pub sample_every: Bytes,
 }
 
 impl Context<'_> {
+    /// Whether the code that a copied stack returns to is in a known file; reads the mappings of a living process.
+    fn knows_code(&self, copied: &Copied, recorder: &mut Recorder<'_>) -> Result<bool, SinkError> {
+        let pid = super::rings::pid(self.memory, copied.process as usize);
+        let ip = copied.event.registers[sys::perf::USER_INSTRUCTION_POINTER];
+        recorder.know_return(self.now, pid, RemoteAddr(ip))
+    }
+
     fn moment(&self, time: Nanos, process: u32, tid: Tid) -> Moment {
         let pid = super::rings::pid(self.memory, process as usize);
         Moment { time, pid, tid, cpu: None }
@@ -182,8 +195,7 @@ impl Context<'_> {
 }
 
 impl Exact {
-    /// Hands over what is new, after the source has announced all current mappings; sums once a second or if `last`.
-    /// `next` numbers blocks that have a record. Returns whether there were stacks to learn from: then more come
+    /// Hands over what is new; sums once a second or if `last`. `next` numbers blocks that have a record. Returns whether there were stacks to learn from: then more come
     /// soon.
     pub fn look(
         &mut self,
@@ -195,12 +207,25 @@ impl Exact {
         let mut clock = at.reader.clock;
         clock.adjust();
         let time = |stamp: u64| (clock.time(stamp) - at.start).min(at.now);
-        let is_due = last || at.now - self.written >= INTERVAL;
-        let (sites, copied, recorded, changes) = {
+        let overdue = last || at.now - self.written >= Nanos(2 * INTERVAL.0);
+        let (sites, copied, changes) = {
             let Shared { aggregator, copied } = &mut *at.reader.lock();
-            let changes = if is_due { aggregator.take() } else { Changes::default() };
-            let recorded = std::mem::take(&mut aggregator.recorded);
-            (aggregator.new_sites().to_vec(), std::mem::take(copied), recorded, changes)
+            let mut ready = Vec::with_capacity(copied.len());
+            let waiting = std::mem::take(&mut self.unannounced);
+            for copied in waiting.into_iter().chain(copied.drain(..)) {
+                let is_known = at.knows_code(&copied, recorder)?;
+                if is_known || overdue || time(copied.time) <= at.announced {
+                    ready.push(copied);
+                } else {
+                    self.unannounced.push(copied);
+                }
+            }
+            self.recorded.append(&mut aggregator.recorded);
+            // Sums are written under the stacks of their sites.
+            let elapsed = at.now - self.written >= INTERVAL;
+            let is_due = overdue || elapsed && self.unannounced.is_empty();
+            let changes = is_due.then(|| aggregator.take());
+            (aggregator.new_sites().to_vec(), ready, changes)
         };
         for site in &sites {
             let stack = self.stack_of_node(at, site, recorder)?;
@@ -209,10 +234,12 @@ impl Exact {
         for copied in &copied {
             self.unwind(at, copied, time(copied.time), recorder)?;
         }
-        for block in recorded {
-            self.record(at, block, &time, next, recorder)?;
+        if self.unannounced.is_empty() {
+            for block in std::mem::take(&mut self.recorded) {
+                self.record(at, block, &time, next, recorder)?;
+            }
         }
-        if is_due {
+        if let Some(changes) = changes {
             self.written = at.now;
             self.write(at, &changes, |units| clock.length(units), recorder)?;
         }
@@ -259,8 +286,6 @@ impl Exact {
     ) -> Result<(), SinkError> {
         let Copied { process, event, .. } = copied;
         let moment = at.moment(time, *process, copied.tid);
-        let ip = RemoteAddr(event.registers[sys::perf::USER_INSTRUCTION_POINTER]);
-        recorder.know_return(at.now, moment.pid, ip)?;
         let stack = CopiedStack { registers: &event.registers, bytes: &event.stack };
         let generation = event.missing >> 48;
         let mut seen = vec![RemoteAddr(event.missing & 0xffff_ffff_ffff)];

@@ -182,10 +182,11 @@ impl Heap {
             }
         }
         self.waiting.extend(new);
-        let safe = std::mem::replace(&mut self.last_look, now).min(read_until);
+        let announced = std::mem::replace(&mut self.last_look, now);
+        let safe = announced.min(read_until);
         self.reported_until = safe;
         self.hand_over(safe, now, start, recorder)?;
-        self.look_exactly(now, start, false, recorder)?;
+        self.look_exactly(now, start, announced, false, recorder)?;
         if now - self.counted >= COUNT_INTERVAL {
             self.count(now, recorder)?;
         }
@@ -207,12 +208,13 @@ impl Heap {
         &mut self,
         now: Nanos,
         start: Nanos,
+        announced: Nanos,
         last: bool,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), SinkError> {
         let Some(reader) = self.drain.exact() else { return Ok(()) };
         let (memory, sample_every) = (self.drain.memory(), self.sample_every);
-        let context = Context { memory, reader, now, start, sample_every };
+        let context = Context { memory, reader, now, start, announced, sample_every };
         self.is_learning = self.exact.look(&context, last, &mut self.next, recorder)?;
         Ok(())
     }
@@ -255,7 +257,7 @@ impl Heap {
         recorder.lost(end, LostSource::Allocations, self.drain.lost())?;
         let regions = self.drain.lost_regions().saturating_add(recorder.regions_left_out());
         recorder.lost(end, LostSource::Regions, regions)?;
-        self.look_exactly(end, start, true, recorder)?;
+        self.look_exactly(end, start, end, true, recorder)?;
         self.count(end, recorder)?;
         let mut notes = self.attached.as_ref().map(Attached::notes).unwrap_or_default();
         let nothing = self.totals.processes().next().is_none();

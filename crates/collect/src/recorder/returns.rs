@@ -11,10 +11,14 @@ use super::{AddressSpace, Moment, Recorder, UnwindCache};
 use crate::address_space::{CopiedStack, ReturnRule};
 
 impl Recorder<'_> {
-    /// Reads the mappings of a process anew if code at `at` is not known.
-    pub fn know_return(&mut self, now: Nanos, pid: Pid, at: RemoteAddr) -> Result<(), SinkError> {
+    /// Whether code at `at` is known, after the mappings of the process were read anew if it was not.
+    pub fn know_return(&mut self, now: Nanos, pid: Pid, at: RemoteAddr) -> Result<bool, SinkError> {
         let inside = RemoteAddr(at.0.saturating_sub(1));
-        if self.locate(pid, inside).is_none() { self.read_maps(now, pid) } else { Ok(()) }
+        if self.locate(pid, inside).is_some() {
+            return Ok(true);
+        }
+        self.read_maps(now, pid)?;
+        Ok(self.locate(pid, inside).is_some())
     }
 
     /// The stack of a copy that begins right after a return; `seen` gets each return address.
