@@ -2,8 +2,9 @@
 """What recording heap blocks costs a program that does little else, beside heaptrack, valgrind's dhat and gperftools.
 
 The program makes pairs of an allocation and a free from call stacks of 5 to 30 frames (`allocation_pairs.cpp`), or, deep, of
-40 to 140. Each round runs every tool once, in an order that changes from round to round; the time is the program's own. Cost
+40 to 140, or in a heap of 2 M blocks, freed in another order. Each round runs every tool once, in an order that changes from round to round; the time is the program's own. Cost
 is the time per pair less that of the same round alone: median and range over the rounds. dhat and gperftools get a fiftieth of the pairs.
+memory-access records no accesses here, so that the figure is that of the library alone.
 Beside it stands the CPU time of program and tool together, likewise per pair: what is left of it where every CPU is busy.
 """
 import os
@@ -18,7 +19,8 @@ import common
 
 GPERFTOOLS = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4"
 KNOBS = ["-k", "dram-bandwidth-limits=false"]
-VARIANTS = {"1 thread": ["1"], "2 threads": ["2"], "deep, 1 thread": ["1", "deep"]}
+VARIANTS = {"1 thread": ["1"], "2 threads": ["2"], "deep, 1 thread": ["1", "deep"],
+            "large heap, 1 thread": ["1", "heap"]}
 
 
 def build(folder):
@@ -30,10 +32,11 @@ def build(folder):
 
 def tools(folder):
     """Name: (what comes before the program, environment, share of the pairs, what it writes)."""
-    def collect(*knobs):
-        return [common.FATHOM, "collect", "memory-consumption", "-q", "-r", f"{folder}/out", *KNOBS, *knobs, "--"]
+    def collect(*knobs, analysis="memory-consumption"):
+        return [common.FATHOM, "collect", analysis, "-q", "-r", f"{folder}/out", *KNOBS, *knobs, "--"]
     found = {"alone": ([], {}, 1), "fathom, default": (collect(), {}, 1),
-             "fathom, every block": (collect("-k", "stacks=all"), {}, 1)}
+             "fathom, every block": (collect("-k", "stacks=all"), {}, 1),
+             "fathom, memory-access": (collect("-k", "memory-tracing=false", analysis="memory-access"), {}, 1)}
     if shutil.which("heaptrack"):
         found["heaptrack"] = (["heaptrack", "-o", f"{folder}/out"], {}, 1)
     if shutil.which("valgrind"):
@@ -51,6 +54,7 @@ def report(folder, tool):
     """Seconds and peak memory in MB of the report, or None."""
     command = {"heaptrack": ["heaptrack_print", f"{folder}/out.zst"],
                "fathom, every block": [common.FATHOM, "report", "allocations", "-r", f"{folder}/out"],
+               "fathom, memory-access": [common.FATHOM, "report", "allocations", "-r", f"{folder}/out"],
                "fathom, default": [common.FATHOM, "report", "allocations", "-r", f"{folder}/out"]}.get(tool)
     if command is None:
         return None

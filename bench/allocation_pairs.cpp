@@ -1,9 +1,10 @@
 // The program of `bench/allocation_cost.py`: pairs of an allocation and a free, from call stacks of 5 to 30 frames.
 //
-//     allocation_pairs PAIRS THREADS [deep]
+//     allocation_pairs PAIRS THREADS [deep | heap]
 //
 // Each thread makes PAIRS pairs of 16 to 256 bytes, a few of which live at a time, from functions that call each other to
-// changing depths. With `deep` each pair comes from a stack of 40 to 140 frames. Prints the time for the pairs alone.
+// changing depths. With `deep` each pair comes from a stack of 40 to 140 frames. With `heap` one function allocates up to 2 M
+// blocks of 24 to 87 bytes and frees them in another order, again and again, as a table that is filled and dropped. Prints the time for the pairs alone.
 
 #include <chrono>
 #include <cstdio>
@@ -63,12 +64,26 @@ static void run(unsigned seed, long pairs, bool deep) {
     for (void *block : work.kept) free(block);
 }
 
+static void fill_and_drop(long pairs) {
+    long count = pairs < 2000000 ? pairs : 2000000;
+    std::vector<void *> blocks(count);
+    std::vector<unsigned> order(count);
+    unsigned state = 1;
+    for (long i = 0; i < count; i++) order[i] = (unsigned)i;
+    for (long i = count - 1; i > 0; i--) std::swap(order[i], order[next(state) % (i + 1)]);
+    for (; pairs > 0; pairs -= count) {
+        for (long i = 0; i < count; i++) blocks[i] = malloc(24 + (i & 63));
+        for (unsigned i : order) free(blocks[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     long pairs = argc > 1 ? atol(argv[1]) : 1000000;
     int threads = argc > 2 ? atoi(argv[2]) : 1;
     bool deep = argc > 3 && !strcmp(argv[3], "deep");
     auto before = std::chrono::steady_clock::now();
-    if (threads == 1) run(1, pairs, deep);
+    if (argc > 3 && !strcmp(argv[3], "heap")) fill_and_drop(pairs);
+    else if (threads == 1) run(1, pairs, deep);
     else {
         std::vector<std::thread> all;
         for (int i = 0; i < threads; i++) all.emplace_back(run, i + 1, pairs, deep);

@@ -1,4 +1,5 @@
-//! The requested size of each living block: a byte of shadow per 8 bytes of memory.
+//! The requested size of each remembered block: a byte of shadow per 8 bytes of memory. Where live bytes are counted, every
+//! living block is remembered, else those that have a record.
 //!
 //! What for: the requested size is known at `malloc` and not at `free`, where it is needed for live bytes.
 //! `malloc_usable_size` is up to 24 bytes more, and a header before the block would change the program's memory. What
@@ -12,20 +13,26 @@
 //!                             252        of more; the size is in the next 8 bytes
 //!                             253        likewise, of a block that has a record
 //! ```
-//! The further bytes are in the block's own shadow: 9 bytes have two bytes of it, 241 have 31.
+//! The further bytes are in the block's own shadow: 9 bytes have two bytes of it, 241 have 31. Behind a piece of shadow stands
+//! for each page of 4 KiB how many blocks with a record begin in it. That table is 512 times denser, so it stays in the
+//! caches: a free of a block without record reads no shadow.
 //!
-//! Cost: an eighth of the pages of a heap of small blocks; one page for a large block. Pieces for 64 MiB of memory
+//! Cost: where every block is remembered, an eighth of the pages of a heap of small blocks; one page for a large block. Pieces for 64 MiB of memory
 //! are mapped at their first block, not reserved as a whole, so that limits of address space and `mlockall` keep
 //! their meaning. The common case, a block of up to 240 bytes without record, is one branch.
 //!
 //! Who may write: the thread that owns the block, from its allocation until the allocator gets it back.
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 
 const REGION_BITS: u32 = 26;
 const PIECE_BYTES: usize = 1 << (REGION_BITS - 3);
 /// Room after the end of a piece: for the size of a block that begins right before the end.
 const BEHIND: usize = 4096;
+const PAGE_BITS: u32 = 12;
+/// Bytes of the counts of blocks with a record, behind that: an `AtomicU16` per page.
+const COUNT_BYTES: usize = 2 << (REGION_BITS - PAGE_BITS);
+const MAPPED_BYTES: usize = PIECE_BYTES + BEHIND + COUNT_BYTES;
 const REGIONS: usize = 1 << (super::arch::ADDRESS_BITS - REGION_BITS);
 
 static PIECES: [AtomicPtr<u8>; REGIONS] =
@@ -62,6 +69,21 @@ fn byte_of(piece: *mut u8, address: usize) -> *mut u8 {
     piece.wrapping_add((address >> 3) & (PIECE_BYTES - 1))
 }
 
+/// How many blocks with a record begin in the page of `address`: at most 512, one per 8 bytes.
+#[inline(always)]
+fn count_of_page<'a>(piece: *mut u8, address: usize) -> &'a AtomicU16 {
+    let page = (address >> PAGE_BITS) & (COUNT_BYTES / 2 - 1);
+    // Safety: inside of a piece that is never unmapped, and aligned, because pieces are pages.
+    unsafe { AtomicU16::from_ptr(piece.add(PIECE_BYTES + BEHIND).cast::<u16>().add(page)) }
+}
+
+/// Whether a block with a record may begin at `address`.
+#[inline(always)]
+pub fn has_record_near(address: usize) -> bool {
+    let piece = piece(address);
+    !piece.is_null() && count_of_page(piece, address).load(Ordering::Relaxed) != 0
+}
+
 /// Stores a block; `false` if there was no memory for it.
 #[inline(always)]
 pub fn remember(address: usize, block: Block) -> bool {
@@ -73,6 +95,9 @@ pub fn remember(address: usize, block: Block) -> bool {
         }
     }
     let byte = byte_of(piece, address);
+    if block.recorded {
+        count_of_page(piece, address).fetch_add(1, Ordering::Relaxed);
+    }
     // Safety: inside of a piece that is never unmapped; the block is this thread's, and what is written behind the first
     // byte lies in the block's own shadow, or behind the end of the piece (head of the file).
     unsafe {
@@ -106,9 +131,9 @@ pub fn take(address: usize) -> Option<Block> {
         return None;
     }
     // Safety: as above, and as in `remember`.
-    unsafe {
+    let block = unsafe {
         *byte = 0;
-        Some(match value {
+        match value {
             1..=LAST_SHORT => Block { size: u64::from(value) - 1, recorded: false },
             TINY_RECORDED..SHORT_RECORDED => {
                 Block { size: u64::from(value - TINY_RECORDED), recorded: true }
@@ -118,8 +143,12 @@ pub fn take(address: usize) -> Option<Block> {
                 let size = byte.add(1).cast::<u64>().read_unaligned();
                 Block { size, recorded: value == LONG_RECORDED }
             }
-        })
+        }
+    };
+    if block.recorded {
+        count_of_page(piece, address).fetch_sub(1, Ordering::Relaxed);
     }
+    Some(block)
 }
 
 /// Maps the piece for `address`; null when there is no memory or the address is too high.
@@ -127,7 +156,7 @@ pub fn take(address: usize) -> Option<Block> {
 #[inline(never)]
 fn new_piece(address: usize) -> *mut u8 {
     let Some(place) = PIECES.get(address >> REGION_BITS) else { return core::ptr::null_mut() };
-    let mapped = super::kernel::map_private(PIECE_BYTES + BEHIND);
+    let mapped = super::kernel::map_private(MAPPED_BYTES);
     if mapped.is_null() {
         return mapped;
     }
@@ -135,7 +164,7 @@ fn new_piece(address: usize) -> *mut u8 {
     {
         Ok(_) => mapped,
         Err(other) => {
-            super::kernel::unmap(mapped, PIECE_BYTES + BEHIND);
+            super::kernel::unmap(mapped, MAPPED_BYTES);
             other
         }
     }

@@ -116,6 +116,8 @@ pub static SAMPLE_EVERY: AtomicU64 = AtomicU64::new(0);
 pub static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Whether frees of recorded blocks carry their stack.
 pub static FREE_STACKS: AtomicU32 = AtomicU32::new(0);
+/// 1 where live bytes are counted: then frees count, and every block's size is remembered.
+static COUNTS_LIVE: AtomicU32 = AtomicU32::new(0);
 /// Bytes by which a thread may be late in publishing what is live.
 pub static SLACK: AtomicU64 = AtomicU64::new(u64::MAX);
 
@@ -132,6 +134,12 @@ static WITH_REGIONS: AtomicU32 = AtomicU32::new(0);
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 /// This process's position in the table of processes.
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether live bytes are counted.
+#[inline(always)]
+pub fn counts_live() -> bool {
+    COUNTS_LIVE.load(Ordering::Relaxed) != 0
+}
 
 /// The slot of threads that have none: nothing reads it.
 #[repr(align(4096))]
@@ -237,6 +245,7 @@ fn start_process(block: usize) -> bool {
 fn join_collector(inherited: i64) {
     LARGE_FROM.store(u64::MAX, Ordering::Relaxed);
     SAMPLE_EVERY.store(0, Ordering::Relaxed);
+    COUNTS_LIVE.store(0, Ordering::Relaxed);
     exact::end();
     // A forked child has its parent's mapping of it.
     let kept = HEADER.swap(core::ptr::null_mut(), Ordering::AcqRel);
@@ -264,6 +273,7 @@ fn join_collector(inherited: i64) {
     SAMPLE_EVERY.store(read(heap::HEADER_SAMPLE_EVERY), Ordering::Relaxed);
     STACK_BYTES.store(read(heap::HEADER_STACK_BYTES) as usize, Ordering::Relaxed);
     FREE_STACKS.store(read(heap::HEADER_FREE_STACKS) as u32, Ordering::Relaxed);
+    COUNTS_LIVE.store(read(heap::HEADER_LIVE) as u32, Ordering::Relaxed);
     SLACK.store(read(heap::HEADER_SLACK), Ordering::Relaxed);
     PROCESS.store(position as usize, Ordering::Relaxed);
     TAKEN.store(0, Ordering::Relaxed);

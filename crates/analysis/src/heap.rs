@@ -1,6 +1,7 @@
 //! The heap: totals, and per row who allocated how much, for how long, and what is left.
 //!
-//! Totals are counted at every call. Rows come from recorded blocks. Large ones all have a record and weigh 1. Smaller ones were
+//! Totals are counted at every call; what is live only where the size of every block was remembered until its free
+//! (`memory-consumption`), else it comes from recorded blocks. So do rows. Large ones all have a record and weigh 1. Smaller ones were
 //! drawn with the probability p = 1 - exp(-size / every) and weigh 1/p, which makes sums unbiased (Horvitz and Thompson, 1952);
 //! the variance of a sum of x/p is the sum of x² (1-p)/p² over the drawn. A row without any drawn small block may hold up to
 //! 3 `every` bytes of them (95 %: exp(-3) is the chance to draw none), and no more than the program's small blocks have.
@@ -24,10 +25,10 @@ pub use size_classes::{SizeClassRow, size_class_table};
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{Bytes, Nanos, StackId};
+use base::{AllocationId, Bytes, Nanos, StackId};
 use facts::{
-    Allocation, AllocationCall, Analysis, Evidence, LostSource, Metric, Recording, Release,
-    RunState, Target,
+    Allocation, AllocationCall, Analysis, Evidence, HeapTotal, LostSource, Metric, Recording,
+    Release, RunState, Target,
 };
 
 use crate::hotspots::{Key, RowKey};
@@ -40,6 +41,8 @@ const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-con
 const NOT_COUNTED_HERE: &str = "no heap blocks were recorded: the notes of this result say why";
 const NOT_EVERY_BLOCK: &str =
     "known where every block is recorded: `fathom collect memory-consumption -k stacks=all`";
+const NONE_RECORDED: &str =
+    "no block was large or drawn: `fathom collect memory-consumption` counts what is live";
 const TOTALS_LOST: &str = "the recording was cut off before the totals were written";
 
 /// What is freed within this time after it was allocated is called temporary.
@@ -68,23 +71,50 @@ pub fn heap_sums(recording: &Recording) -> HeapSums {
         let [bytes, peak, live] = [missing("bytes"), missing("bytes"), missing("bytes")];
         return HeapSums { allocations: missing("count"), bytes, peak, live };
     }
-    let sum =
-        |of: fn(&facts::HeapTotal) -> u64| totals.iter().map(|total| of(total) as f64).sum::<f64>();
-    let live = |total: &facts::HeapTotal| {
-        total.allocated.0.saturating_add(total.inherited.0).saturating_sub(total.freed.0)
-    };
-    let highest = totals.iter().max_by_key(|total| total.peak).copied().unwrap_or_default();
-    let (peak, doubt) = (highest.peak.0 as f64, highest.peak_doubt.0 as f64);
-    let mut most = Metric::counted(peak, "bytes");
-    (most.low, most.high) = (Some((peak - doubt).max(0.0)), Some(peak + doubt));
+    let sum = |of: fn(&HeapTotal) -> u64| totals.iter().map(|total| of(total) as f64).sum::<f64>();
+    let (mut peak, live) = counted_live(totals).unwrap_or_else(|| recorded_live(recording));
     if totals.len() > 1 {
-        most = most.noted(&format!("the largest of {} processes'", totals.len()));
+        peak = peak.noted(&format!("the largest of {} processes'", totals.len()));
     }
     HeapSums {
         allocations: Metric::counted(sum(|total| total.allocations), "count"),
         bytes: Metric::counted(sum(|total| total.allocated.0), "bytes"),
-        peak: most,
-        live: Metric::counted(sum(live), "bytes"),
+        peak,
+        live,
+    }
+}
+
+/// The highest peak of a process, and what is live at the end of all; `None` where live bytes were not counted.
+fn counted_live(totals: &[HeapTotal]) -> Option<(Metric, Metric)> {
+    let highest = totals.iter().max_by_key(|total| total.peak)?;
+    let (peak, doubt) = (highest.peak?.0 as f64, highest.peak_doubt.0 as f64);
+    let mut most = Metric::counted(peak, "bytes");
+    (most.low, most.high) = (Some((peak - doubt).max(0.0)), Some(peak + doubt));
+    let live = totals.iter().map(|total| {
+        let had = total.allocated.0.saturating_add(total.inherited.0);
+        Some(had.saturating_sub(total.freed?.0) as f64)
+    });
+    Some((most, Metric::counted(live.sum::<Option<f64>>()?, "bytes")))
+}
+
+/// The same by recorded blocks. What a child had from its parent is not in it.
+fn recorded_live(recording: &Recording) -> (Metric, Metric) {
+    let mut tally = Tally::of(recording);
+    for block in &recording.allocations {
+        let key = RowKey { process: Some(block.pid), ..RowKey::default() };
+        tally.add(key, block, crate::stack::NO_STACK);
+    }
+    let scale = Scale::of(recording);
+    let (sums, all) = tally.finish();
+    let rows = sums.iter().map(|(key, sums)| scale.row(*key, sums));
+    let highest =
+        rows.max_by(|a, b| a.peak.value.unwrap_or(0.0).total_cmp(&b.peak.value.unwrap_or(0.0)));
+    match highest {
+        Some(row) => (row.peak, scale.row(RowKey::default(), &all).live),
+        None => {
+            let none = Metric::unavailable("bytes", NONE_RECORDED);
+            (none.clone(), none)
+        }
     }
 }
 
@@ -106,15 +136,20 @@ fn why_not_counted(recording: &Recording) -> &'static str {
     }
 }
 
-/// Blocks live at the end of all processes, without those that a child had from its parent.
-fn live_blocks(recording: &Recording) -> Metric {
+/// Blocks live at the end of all processes, without those that a child had from its parent; `None` where frees were not
+/// counted.
+fn live_blocks(recording: &Recording) -> Option<Metric> {
     let totals = &recording.heap_totals;
-    let live = totals.iter().map(|total| total.allocations.saturating_sub(total.frees) as f64);
-    let metric = Metric::counted(live.sum(), "count");
+    let live =
+        totals.iter().map(|total| Some(total.allocations.saturating_sub(total.frees?) as f64));
+    let metric = Metric::counted(live.sum::<Option<f64>>()?, "count");
     if totals.iter().all(|total| total.inherited == Bytes(0)) {
-        return metric;
+        return Some(metric);
     }
-    metric.noted("at least: a child frees blocks of its parent, and only their bytes are known")
+    Some(
+        metric
+            .noted("at least: a child frees blocks of its parent, and only their bytes are known"),
+    )
 }
 
 /// A sum over recorded blocks.
@@ -203,7 +238,7 @@ impl Scale {
             recording.allocations.iter().map(|block| block.sample_every.0).max().unwrap_or(0);
         let large: Vec<&Allocation> =
             recording.allocations.iter().filter(|block| block.sample_every == Bytes(0)).collect();
-        let sum = |of: fn(&facts::HeapTotal) -> u64| {
+        let sum = |of: fn(&HeapTotal) -> u64| {
             recording.heap_totals.iter().map(|t| of(t) as f64).sum::<f64>()
         };
         let small = sum(|total| total.allocations) - large.len() as f64;
@@ -302,11 +337,7 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
     }
     let paths = keys.contains(&Key::CallStack).then(|| profile.stacks.call_paths());
     let scale = Scale::of(recording);
-    let releases: HashMap<_, &Release> =
-        recording.releases.iter().map(|release| (release.allocation, release)).collect();
-    let mut sums: BTreeMap<RowKey, Sums> = BTreeMap::new();
-    let mut all = Sums::default();
-    let mut changes: Vec<(Nanos, bool, RowKey, f64)> = Vec::new();
+    let mut tally = Tally::of(recording);
     for block in &recording.allocations {
         let thread = profile.threads.find(block.pid, block.tid);
         if !selection.may_have(thread, block.time) {
@@ -317,16 +348,9 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
         if let Some(thread) = thread {
             key = key.with_thread_of(RowKey::of_thread(keys, profile, thread));
         }
-        let release = releases.get(&block.id).copied();
-        let weight = weight(block);
-        for row in [sums.entry(key).or_default(), &mut all] {
-            add(row, block, release, weight, place);
-        }
-        let bytes = block.size.0 as f64 * weight;
-        changes.push((block.time, true, key, bytes));
-        changes.extend(release.map(|release| (release.time, false, key, bytes)));
+        tally.add(key, block, place);
     }
-    follow(&mut changes, &mut sums, &mut all);
+    let (sums, all) = tally.finish();
     let mut rows: Vec<HeapRow> = sums.iter().map(|(key, sums)| scale.row(*key, sums)).collect();
     rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));
     let mut total = (all.records > 0).then(|| scale.row(RowKey::default(), &all));
@@ -339,8 +363,12 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
 /// The total, with what was counted of the whole program; `whole`: bytes of all.
 fn counted_total(recording: &Recording, total: HeapRow, whole: Option<f64>) -> HeapRow {
     let HeapSums { allocations, bytes, peak, live } = heap_sums(recording);
-    let (bytes_percent, live_blocks) = (percent(&bytes, whole), live_blocks(recording));
-    HeapRow { allocations, bytes, bytes_percent, peak, live, live_blocks, ..total }
+    let bytes_percent = percent(&bytes, whole);
+    let total = match live_blocks(recording) {
+        Some(live_blocks) => HeapRow { peak, live, live_blocks, ..total },
+        None => total,
+    };
+    HeapRow { allocations, bytes, bytes_percent, ..total }
 }
 
 /// The row of who asked for blocks, without thread and process, and the place; `None` where that code is not selected.
@@ -364,6 +392,43 @@ fn asked_by(
 fn busiest(places: &BTreeMap<LocationId, u64>) -> LocationId {
     let most = places.iter().max_by_key(|(_, bytes)| **bytes);
     most.map_or(crate::stack::NO_STACK, |(place, _)| *place)
+}
+
+/// Recorded blocks by row.
+struct Tally<'a> {
+    releases: HashMap<AllocationId, &'a Release>,
+    sums: BTreeMap<RowKey, Sums>,
+    all: Sums,
+    changes: Vec<(Nanos, bool, RowKey, f64)>,
+}
+
+impl<'a> Tally<'a> {
+    fn of(recording: &'a Recording) -> Tally<'a> {
+        let releases = recording.releases.iter();
+        Tally {
+            releases: releases.map(|release| (release.allocation, release)).collect(),
+            sums: BTreeMap::new(),
+            all: Sums::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, key: RowKey, block: &Allocation, place: LocationId) {
+        let release = self.releases.get(&block.id).copied();
+        let weight = weight(block);
+        for row in [self.sums.entry(key).or_default(), &mut self.all] {
+            add(row, block, release, weight, place);
+        }
+        let bytes = block.size.0 as f64 * weight;
+        self.changes.push((block.time, true, key, bytes));
+        self.changes.extend(release.map(|release| (release.time, false, key, bytes)));
+    }
+
+    /// The sums of each row and of all, with what was live.
+    fn finish(mut self) -> (BTreeMap<RowKey, Sums>, Sums) {
+        follow(&mut self.changes, &mut self.sums, &mut self.all);
+        (self.sums, self.all)
+    }
 }
 
 fn add(

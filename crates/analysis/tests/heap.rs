@@ -1,12 +1,13 @@
 //! Sums over every heap block, with answers that can be worked out by hand.
 
 use analysis::heap::{
-    Freed, Lived, free_table, heap_over_time, heap_table, huge_pages, lifetime_table,
+    Freed, Lived, free_table, heap_over_time, heap_sums, heap_table, huge_pages, lifetime_table,
 };
 use analysis::{Key, Profile, Selection};
-use base::{Bytes, Nanos, Pid, StackId};
+use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, StackId, Tid};
 use facts::{
-    AllocationCall, Evidence, HeapFree, HeapLifetime, HeapStack, HeapTotal, Metric, Recording,
+    Allocation, AllocationCall, Evidence, HeapFree, HeapLifetime, HeapStack, HeapTotal, Metric,
+    Recording, Release,
 };
 use testkit::recording::RecordingBuilder;
 
@@ -46,9 +47,9 @@ fn recording() -> Recording {
         pid: Pid(1),
         allocations: 13,
         allocated: Bytes(1300),
-        frees: 10,
-        freed: Bytes(1000),
-        peak: Bytes(1200),
+        frees: Some(10),
+        freed: Some(Bytes(1000)),
+        peak: Some(Bytes(1200)),
         ..HeapTotal::default()
     }];
     b.recording.run.elapsed_ns = 3_000_000_000;
@@ -74,6 +75,55 @@ fn rows_add_up_and_the_last_share_of_the_peak_holds() {
     assert_eq!(leak.lifetime.value, None);
     let total = table.total.expect("blocks");
     assert_eq!((total.peak.value, total.live.value), (Some(1200.0), Some(300.0)));
+}
+
+/// Large blocks count as they are, a drawn one for those that it stands for.
+#[test]
+fn what_is_live_comes_from_records_where_it_was_not_counted() {
+    let mut recording = recording();
+    recording.heap_stacks.clear();
+    recording.heap_totals[0] = HeapTotal {
+        pid: Pid(1),
+        allocations: 5000,
+        allocated: Bytes(5_000_000),
+        ..HeapTotal::default()
+    };
+    let block = |id: u32, from: u64, size: u64, every: u64| Allocation {
+        id: AllocationId(id),
+        time: Nanos(from),
+        pid: Pid(1),
+        tid: Tid(1),
+        address: RemoteAddr(0x1000 * u64::from(id)),
+        size: Bytes(size),
+        call: AllocationCall::Malloc,
+        stack: None,
+        sample_every: Bytes(every),
+    };
+    let free = |id: u32, time: u64| Release {
+        time: Nanos(time),
+        allocation: AllocationId(id),
+        tid: Tid(1),
+        stack: None,
+    };
+    recording.allocations =
+        vec![block(1, 10, 1_000_000, 0), block(2, 20, 100, 500_000), block(3, 40, 2_000_000, 0)];
+    recording.releases = vec![free(1, 30), free(2, 50)];
+    let sums = heap_sums(&recording);
+    assert_eq!(sums.allocations.evidence, Some(Evidence::Counted));
+    assert_eq!(sums.peak.evidence, Some(Evidence::Sampled));
+    let (peak, live) = (sums.peak.value.expect("a peak"), sums.live.value.expect("live bytes"));
+    // 100 bytes weigh 1 / (1 - exp(-100 / 500,000)): for 500,050 bytes.
+    assert!((peak - 2_500_050.0).abs() < 1.0, "{peak}");
+    assert_eq!(live, 2_000_000.0);
+    let (low, high) = (sums.peak.low.expect("a bound"), sums.peak.high.expect("a bound"));
+    assert!(low < 2_100_000.0 && high > 3_300_000.0, "{low} to {high}");
+    let profile = Profile::new(&recording);
+    let total = heap_table(&profile, &Selection::default(), &[]).total.expect("blocks");
+    assert_eq!(total.live_blocks.evidence, Some(Evidence::Sampled));
+
+    recording.allocations.clear();
+    recording.releases.clear();
+    assert!(heap_sums(&recording).peak.value.is_none(), "nothing was recorded");
 }
 
 /// Recipe R2: its 2,147,557,472 bytes need 1025 pages of 2 MB.

@@ -92,6 +92,44 @@ fn totals_do_not_depend_on_what_is_recorded() {
     }
 }
 
+/// `memory-access` remembers no small blocks: it counts what was allocated, and knows what is live from records.
+#[test]
+fn what_is_live_is_sampled_in_memory_access() {
+    let fathom = fathom("heap-sampled-live");
+    let program = target("malloc_mix");
+    let program = program.to_str().expect("a path of ours");
+    let output = fathom.output([
+        "collect",
+        "memory-access",
+        "-q",
+        "-r",
+        "result",
+        "-k",
+        NO_CALIBRATION,
+        "--",
+        program,
+        "--rounds",
+        "500",
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let known = facts_of(&output.stdout);
+    let heap = &fathom.report("result", &["summary"])["heap"];
+    assert_eq!(exactly(&heap["allocations"]), 500 * 68);
+    assert_eq!(exactly(&heap["bytes_allocated"]), number(&known, "bytes_asked") as u64);
+    let peak = &heap["peak_bytes"];
+    let lost = fathom
+        .rows("result", &["allocations"])
+        .iter()
+        .any(|row| row["bytes_allocated"]["lost"] != 0);
+    if lost {
+        return skip("the machine is too busy to keep every record");
+    }
+    assert_eq!(peak["evidence"], "sampled", "{peak}");
+    // Two large blocks are live together; a drawn block weighs for at most 524,288 bytes and itself.
+    let value = peak["value"].as_f64().expect("a peak");
+    assert!((300_000.0..5e6).contains(&value), "{peak}");
+}
+
 /// Recipe R2: the matrices, and 272 bytes that the C library takes per thread; to the byte.
 #[test]
 fn the_matrix_program_is_counted_to_the_byte() {

@@ -62,7 +62,8 @@ pub struct Release {
 }
 
 /// Heap blocks of one process: all of them, or in a row of a result those since the row before. Sizes are those
-/// requested.
+/// requested. What was freed and what is live at once are absent where sizes were not remembered until the free, which
+/// would slow down programs with many small blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HeapTotal {
     /// The process.
@@ -72,13 +73,13 @@ pub struct HeapTotal {
     /// Bytes in them.
     pub allocated: Bytes,
     /// Blocks freed.
-    pub frees: u64,
+    pub frees: Option<u64>,
     /// Bytes in them.
-    pub freed: Bytes,
+    pub freed: Option<Bytes>,
     /// Bytes that were live when the process was forked from its parent.
     pub inherited: Bytes,
     /// Most bytes live at once.
-    pub peak: Bytes,
+    pub peak: Option<Bytes>,
     /// Bytes by which the true peak may be higher or lower: threads publish what they allocate some KiB late.
     pub peak_doubt: Bytes,
     /// Frees of blocks whose allocation was not observed.
@@ -110,8 +111,10 @@ impl HeapTotal {
         };
         plus(&mut row.allocations, self.allocations);
         plus(&mut row.allocated.0, self.allocated.0);
-        plus(&mut row.frees, self.frees);
-        plus(&mut row.freed.0, self.freed.0);
+        let frees = row.frees.zip(self.frees);
+        row.frees = frees.map(|(sum, more)| sum.saturating_add(more));
+        let freed = row.freed.zip(self.freed);
+        row.freed = freed.map(|(sum, more)| Bytes(sum.0.saturating_add(more.0)));
         plus(&mut row.inherited.0, self.inherited.0);
         row.peak = row.peak.max(self.peak);
         row.peak_doubt = row.peak_doubt.max(self.peak_doubt);

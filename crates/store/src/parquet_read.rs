@@ -130,7 +130,7 @@ fn check_columns<R: Row>(metadata: &ParquetMetaData) -> Result<(), ParquetError>
         && schema.columns().iter().zip(R::COLUMNS).all(|(found, expected)| {
             found.path().parts() == [expected.name]
                 && found.physical_type() == parquet_type(expected).0
-                && found.max_def_level() == i16::from(expected.nullable)
+                && found.max_def_level() <= i16::from(expected.nullable)
                 && found.max_rep_level() == 0
         });
     if same { Ok(()) } else { Err(damaged("its columns are not those of this table")) }
@@ -155,6 +155,10 @@ fn read_group<R: Row>(
     for (column, chunk) in buffer.columns.iter_mut().zip(group.columns()) {
         let pages = CheckedPages::new(chunk_bytes(file, file_bytes, chunk)?, count)?;
         read_column(column, chunk, Box::new(pages), count, text_left)?;
+        // A column that could not be NULL in an earlier version.
+        if column.column.nullable && chunk.column_descr().max_def_level() == 0 {
+            column.defined = vec![1; count];
+        }
     }
     if !buffer.filled(count) {
         return Err(damaged("its columns have different lengths"));

@@ -3,6 +3,7 @@
 //! * A table that a version did not have is empty (`since` in `tables`).
 //! * A table that was renamed has its former name ([`Table::name_in`]).
 //! * A column that came later reads as NULL ([`lacks_later_columns_only`]).
+//! * A column that may be NULL since a later version has a value in every row (`parquet_read`).
 //! * Keys of `run.json` that came later have a default, renamed ones an alias (`#[serde(default, alias)]` in `facts::Run`).
 //!
 //! What not: later versions, which are refused (`open`); damage (`repair`, `verify`). `docs/format/result-directory.md` lists what

@@ -19,7 +19,7 @@
 pub const VARIABLE: &str = "FATHOM_AGENT";
 
 /// First word of the header. The last byte is the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"fathomH\x05");
 
 /// Word of the header: [`MAGIC`].
 pub const HEADER_MAGIC: usize = 0;
@@ -51,6 +51,8 @@ pub const HEADER_REGIONS: usize = 96;
 /// Half a word of the header: 1 while the reader sleeps and wants to be woken (futex(2)) when a ring holds
 /// [`WAKE_BYTES`]; the thread that wakes it sets it to 0.
 pub const HEADER_ASLEEP: usize = 104;
+/// Word of the header: 1 when live bytes are counted, for which the size of every block is remembered until it is freed.
+pub const HEADER_LIVE: usize = 112;
 
 /// Where the table of processes begins.
 pub const PROCESSES_AT: usize = 4096;
@@ -60,7 +62,7 @@ pub const PROCESSES: usize = 1024;
 pub const PROCESS_BYTES: usize = 64;
 /// Word of a process: its id.
 pub const PROCESS_PID: usize = 0;
-/// Word of a process: live bytes that it had from its parent when it was forked.
+/// Word of a process: live bytes that it had from its parent when it was forked; 0 where they are not counted.
 pub const PROCESS_INHERITED: usize = 8;
 /// Word of a process: frees of blocks whose allocation was not observed.
 pub const PROCESS_UNKNOWN_FREES: usize = 16;
@@ -81,7 +83,7 @@ pub const SLOT_HEAD: usize = 16;
 pub const SLOT_TAIL: usize = 24;
 /// Word of a slot: records of blocks that found no room.
 pub const SLOT_LOST: usize = 32;
-/// Word of a slot: blocks freed.
+/// Word of a slot: blocks freed, where live bytes are counted.
 pub const SLOT_FREES: usize = 40;
 /// Word of a slot: bytes in them, as asked for.
 pub const SLOT_FREED_BYTES: usize = 48;

@@ -100,7 +100,8 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
 
 const NO_AGENT: &str = "cannot write the heap library";
 
-fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptions> {
+/// `of_accesses`: blocks get names, and so do mappings; what is live is not counted, which would slow the program down.
+fn heap_options(settings: &Settings, of_accesses: bool) -> std::io::Result<HeapOptions> {
     let agent = agent_file::path()?;
     let HeapSettings { large_from, sample_every, every_block } = settings.heap;
     let every_block = every_block && collect::heap::NO_EXACT_MODE.is_none();
@@ -109,7 +110,8 @@ fn heap_options(settings: &Settings, regions: bool) -> std::io::Result<HeapOptio
         large_from,
         sample_every,
         every_block,
-        regions,
+        live: !of_accesses,
+        regions: of_accesses,
         stack_bytes: settings.stack_bytes,
     })
 }

@@ -58,6 +58,8 @@ pub struct HeapOptions {
     pub sample_every: Bytes,
     /// Record every block, and who frees it.
     pub every_block: bool,
+    /// Count live bytes and their peak, for which the size of every block is remembered; always so with `every_block`.
+    pub live: bool,
     /// Record calls of `mmap` and its kin.
     pub regions: bool,
     /// Bytes of stack copied per record.
@@ -127,6 +129,8 @@ impl Heap {
         memory.store_u64(heap::HEADER_SAMPLE_EVERY, options.sample_every.0);
         memory.store_u64(heap::HEADER_STACK_BYTES, u64::from(options.stack_bytes));
         memory.store_u64(heap::HEADER_SLACK, SLACK);
+        let live = options.live || options.every_block;
+        memory.store_u64(heap::HEADER_LIVE, u64::from(live));
         let ticks = exact.as_ref().is_some_and(Reader::has_ticks);
         memory.store_u64(heap::HEADER_EXACT, u64::from(exact.is_some()));
         memory.store_u64(heap::HEADER_TICKS, u64::from(ticks));

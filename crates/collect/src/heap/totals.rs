@@ -38,7 +38,7 @@ impl Totals {
             // Blocks that a child inherited from its parent are in no record.
             let peak = exact.filter(|_| total.inherited == Bytes(0));
             if let Some(peak) = peak.and_then(|exact| exact.peak(number)) {
-                (total.peak, total.peak_doubt) = (peak, Bytes(0));
+                (total.peak, total.peak_doubt) = (Some(peak), Bytes(0));
             }
         }
         let mut rows = Vec::new();
@@ -46,10 +46,11 @@ impl Totals {
             let before = self.written.get(number).cloned().unwrap_or_default();
             let is_new = before.total.pid != entry.total.pid;
             let total = since(&entry.total, &before.total);
-            let same =
-                HeapTotal { pid: total.pid, peak_doubt: total.peak_doubt, ..HeapTotal::default() };
+            let has_grown = total.allocations > 0 || total.frees.is_some_and(|frees| frees > 0);
+            let others = [total.inherited.0, total.unknown_frees, total.forgotten];
             if is_new
-                || (HeapTotal { peak: Bytes(0), ..total }) != same
+                || has_grown
+                || others.iter().any(|count| *count > 0)
                 || entry.total.peak != before.total.peak
             {
                 rows.push(Fact::HeapTotal(total));
@@ -83,8 +84,8 @@ fn since(now: &HeapTotal, before: &HeapTotal) -> HeapTotal {
         pid: now.pid,
         allocations: less(now.allocations, before.allocations),
         allocated: Bytes(less(now.allocated.0, before.allocated.0)),
-        frees: less(now.frees, before.frees),
-        freed: Bytes(less(now.freed.0, before.freed.0)),
+        frees: now.frees.map(|frees| less(frees, before.frees.unwrap_or(0))),
+        freed: now.freed.map(|freed| Bytes(less(freed.0, before.freed.unwrap_or_default().0))),
         inherited: Bytes(less(now.inherited.0, before.inherited.0)),
         peak: now.peak,
         peak_doubt: now.peak_doubt,
@@ -108,8 +109,8 @@ fn counted(memory: &SharedMemory, slack: u64) -> Vec<Entry> {
     for slot in &slots {
         let Some(number) = of(&mut entries, *slot) else { continue };
         let total = &mut entries[number].total;
-        total.frees = total.frees.saturating_add(word(slot + heap::SLOT_FREES));
-        total.freed = plus(total.freed, word(slot + heap::SLOT_FREED_BYTES));
+        total.frees = total.frees.map(|frees| frees.saturating_add(word(slot + heap::SLOT_FREES)));
+        total.freed = total.freed.map(|freed| plus(freed, word(slot + heap::SLOT_FREED_BYTES)));
     }
     for slot in slots {
         let Some(number) = of(&mut entries, slot) else { continue };
@@ -125,7 +126,7 @@ fn counted(memory: &SharedMemory, slack: u64) -> Vec<Entry> {
                 total.allocated = plus(total.allocated, bytes);
             }
         }
-        total.peak = total.peak.max(Bytes(word(slot + heap::SLOT_PEAK)));
+        total.peak = total.peak.map(|peak| peak.max(Bytes(word(slot + heap::SLOT_PEAK))));
     }
     for Entry { total, slots, .. } in &mut entries {
         // Each thread may be late by this much, except that a single thread is never late.
@@ -138,8 +139,12 @@ fn process(memory: &SharedMemory, number: usize) -> Entry {
     let at = heap::PROCESSES_AT + number * heap::PROCESS_BYTES;
     let word = |of: usize| memory.load_u64(at + of).unwrap_or(0);
     let pid: Pid = rings::pid(memory, number);
+    let live = (memory.load_u64(heap::HEADER_LIVE) == Some(1)).then_some(Bytes(0));
     let total = HeapTotal {
         pid,
+        frees: live.map(|_| 0),
+        freed: live,
+        peak: live,
         inherited: Bytes(word(heap::PROCESS_INHERITED)),
         unknown_frees: word(heap::PROCESS_UNKNOWN_FREES),
         forgotten: word(heap::PROCESS_FORGOTTEN),

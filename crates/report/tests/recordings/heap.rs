@@ -123,9 +123,9 @@ pub fn heap() -> Recording {
         pid: Pid(pid),
         allocations,
         allocated: Bytes(allocated),
-        frees,
-        freed: Bytes(freed),
-        peak: Bytes(peak),
+        frees: Some(frees),
+        freed: Some(Bytes(freed)),
+        peak: Some(Bytes(peak)),
         ..HeapTotal::default()
     };
     b.recording.heap_totals = vec![
@@ -181,9 +181,9 @@ pub fn heap_by_lot() -> Recording {
         pid: Pid(1000),
         allocations: 1002,
         allocated: Bytes(6_000_000),
-        frees: 962,
-        freed: Bytes(5_880_000),
-        peak: Bytes(3_300_000),
+        frees: Some(962),
+        freed: Some(Bytes(5_880_000)),
+        peak: Some(Bytes(3_300_000)),
         peak_doubt: Bytes(32 << 10),
         ..HeapTotal::default()
     }];

@@ -45,8 +45,8 @@ pub(super) fn heap_adds_up(subject: &Subject<'_>, report: &mut Report) {
         sum[0] += u128::from(total.allocations);
         sum[1] += u128::from(total.allocated.0);
         let had = u128::from(total.allocated.0) + u128::from(total.inherited.0);
-        if u128::from(total.freed.0) > had {
-            report.add(|| format!("process {} freed {} of {had} bytes", total.pid, total.freed.0));
+        if let Some(freed) = total.freed.filter(|freed| u128::from(freed.0) > had) {
+            report.add(|| format!("process {} freed {} of {had} bytes", total.pid, freed.0));
         }
     }
     for class in &recording.size_classes {

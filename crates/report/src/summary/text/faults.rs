@@ -37,11 +37,11 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
         }),
     );
     let heap = &summary.heap;
-    if let (Some(blocks), Some(total), Some(peak)) =
+    if let (Some(blocks), Some(total), Some(_)) =
         (heap.allocations.value, heap.bytes_allocated.value, heap.peak_bytes.value)
     {
         let plural = if blocks == 1.0 { "" } else { "s" };
-        let (blocks, total, peak) = (count(blocks), bytes(total), bytes(peak));
+        let (blocks, total, peak) = (count(blocks), bytes(total), most_live(summary));
         page.entry("Heap", &format!("peak {peak}; {total} in {blocks} block{plural} in total"));
         let pages = |metric: &Metric| metric.value.filter(|pages| *pages > 0.0).map(count);
         if let (Some(small), Some(large)) =
@@ -57,6 +57,15 @@ pub(super) fn memory_and_faults(summary: &Summary, page: &mut Page) {
             format!("{} % of anonymous memory", percent(value))
         }),
     );
+}
+
+/// The most that was live on the heap.
+pub(super) fn most_live(summary: &Summary) -> String {
+    let peak = &summary.heap.peak_bytes;
+    match (peak.evidence, peak.low, peak.high) {
+        (Some(Evidence::Sampled), Some(low), Some(high)) => range(&bytes(low), &bytes(high)),
+        _ => figure(peak, bytes),
+    }
 }
 
 /// The bounds of a count that is not exact.

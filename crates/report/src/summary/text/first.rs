@@ -235,10 +235,14 @@ fn entries(summary: &Summary) -> Option<String> {
 fn memory(summary: &Summary) -> Option<String> {
     let heap = &summary.heap;
     let resident = summary.peak_resident.value.map(|most| format!("{} resident", bytes(most)));
-    let heap = heap.peak_bytes.value.zip(heap.allocations.value);
-    let heap = heap.filter(|(_, blocks)| *blocks > 0.0).map(|(most, blocks)| {
+    let blocks = heap.allocations.value.filter(|blocks| *blocks > 0.0);
+    let heap = blocks.filter(|_| heap.peak_bytes.value.is_some()).map(|blocks| {
         let plural = if blocks == 1.0 { "" } else { "s" };
-        format!("{} on the heap, in {} block{plural} in total", bytes(most), count(blocks))
+        format!(
+            "{} on the heap, in {} block{plural} in total",
+            super::faults::most_live(summary),
+            count(blocks)
+        )
     });
     let parts: Vec<String> = resident.into_iter().chain(heap).collect();
     (!parts.is_empty()).then(|| format!("at most {}", parts.join(", ")))
