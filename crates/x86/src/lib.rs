@@ -86,7 +86,7 @@ mod wanted;
 pub use assembly::{TextLine, disassemble};
 pub use block::{Block, End, Limits};
 pub use code::{CodeBytes, CodeSource, LONGEST_INSTRUCTION};
-pub use contents::{Contents, RecordedRegister, contents};
+pub use contents::{Contents, FirstContents, RecordedRegister, contents, restored};
 pub use culprit::{FARTHEST, Operand, Sum, Surroundings, Suspect, Term, WaitKind, Whereabouts};
 pub use demand::{Costs, Demand, OperationTime, Range, demand};
 pub use evaluate::{State, Times, Touched, evaluate, resolve};

@@ -9,8 +9,8 @@ use base::{Nanos, Picos, RemoteAddr};
 use facts::{IterationTime, NoMissOutcome};
 use sys::no_miss::{DATA_PAGES, EVERY_WORD, NoMissError, StartState, TimingProcess};
 use x86::{
-    Carried, CodeBytes, Contents, Kept, NotTimeable, Part, RecordedRegister, State, contents,
-    unroll,
+    Carried, CodeBytes, Contents, FirstContents, Kept, NotTimeable, Part, RecordedRegister, State,
+    contents, restored, unroll,
 };
 
 /// Pages that every first-level data TLB can hold, less those of the stub (TLBs have 64 entries, some 48).
@@ -46,9 +46,9 @@ pub(super) struct Stretch<'a> {
     pub(super) seen: Vec<Vec<RecordedRegister>>,
     /// For a loop: the variant with these locations in registers, timed in the same turns.
     pub(super) kept: Option<&'a Kept>,
-    /// For a loop: what it carries in memory from iteration to iteration. Each pass begins with the same registers.
-    /// If carried memory changed from pass to pass, a loop whose position is in memory would advance ever further,
-    /// over more pages than there are.
+    /// For a loop: what it carries in memory from iteration to iteration. Each pass begins with the same registers, and
+    /// with the same content there and wherever the path overwrites what it loads: a loop whose position is in memory
+    /// would otherwise advance ever further, over more pages than there are.
     pub(super) carried: Option<&'a Carried>,
     pub(super) turns: usize,
     pub(super) processor: Processor,
@@ -129,7 +129,7 @@ impl Stretch<'_> {
                     }
                     // Fewer copies touch fewer pages.
                     Err(why) if why.many_pages() && number > *copies.start() => {
-                        number = (number / 4).max(*copies.start())
+                        number = (number / 2).max(*copies.start())
                     }
                     Err(TimingFailure::Run(error @ NoMissError::System(_))) => return Err(error),
                     Err(why) => break why,
@@ -168,11 +168,12 @@ impl Stretch<'_> {
         &self,
         kept: Option<&Kept>,
         copies: usize,
-        (state, contents): (&StartState, &Contents),
+        (state, contents): (&StartState, &FirstContents),
     ) -> Result<Ready, TimingFailure> {
         let first = self.path.first().ok_or(TimingFailure::NoPlace)?;
         // Addresses are those of the plain loop: with kept registers, other registers may hold them.
         let plain = registers(state);
+        let FirstContents { held: contents, overwritten } = contents;
         let state = &holding(state, kept, contents);
         let arena = arena(first.block.start, state, contents).ok_or(TimingFailure::NoPlace)?;
         let at = TimingProcess::code_at(arena);
@@ -182,9 +183,9 @@ impl Stretch<'_> {
         };
         let mut code = code.map_err(TimingFailure::Code)?.bytes;
         let half = code.len() / 2;
-        if let Some(carried) = self.carried {
-            code.extend(carried.restored(&plain, contents, EVERY_WORD));
-        }
+        let mut first = overwritten.clone();
+        first.extend(self.carried.iter().flat_map(|one| one.held(&plain, contents, EVERY_WORD)));
+        code.extend(restored(&first));
         let mut process = TimingProcess::start(arena).map_err(TimingFailure::Run)?;
         process.hold(contents).map_err(TimingFailure::Run)?;
         process.load(&code, state).map_err(TimingFailure::Run)?;
@@ -197,7 +198,7 @@ impl Stretch<'_> {
         copies: usize,
         state: &StartState,
         seen: &[Vec<RecordedRegister>],
-    ) -> Contents {
+    ) -> FirstContents {
         let parts = self.path.iter().cycle().take(2 * copies * self.path.len());
         let seen = seen.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
         contents(parts.zip(seen), &registers(state), EVERY_WORD)

@@ -32,6 +32,51 @@ use crate::unroll::Part;
 /// Bytes of memory by address.
 pub type Contents = BTreeMap<RemoteAddr, u8>;
 
+/// What memory holds before a path.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FirstContents {
+    /// The bytes that matter.
+    pub held: Contents,
+    /// Those of them that the path overwrites.
+    pub overwritten: Contents,
+}
+
+/// Code that stores these bytes, so that a path begins alike each time. It uses rax and rcx.
+#[must_use]
+pub fn restored(contents: &Contents) -> Vec<u8> {
+    let mut code = Vec::new();
+    let mut left = contents.iter().peekable();
+    while let Some((first, byte)) = left.next() {
+        let (mut value, mut bytes) = ([*byte, 0, 0, 0, 0, 0, 0, 0], 1);
+        while bytes < value.len()
+            && let Some((_, byte)) =
+                left.next_if(|(at, _)| at.0 == first.0.wrapping_add(bytes as u64))
+        {
+            value[bytes] = *byte;
+            bytes += 1;
+        }
+        let mut done = 0;
+        while done < bytes {
+            // The largest of 8, 4, 2 and 1 that fits.
+            let piece = 1 << (bytes - done).ilog2();
+            let mut part = [0; 8];
+            part[..piece].copy_from_slice(&value[done..done + piece]);
+            code.extend([0x48, 0xb8]); // mov rax, imm64
+            code.extend(first.0.wrapping_add(done as u64).to_le_bytes());
+            code.extend([0x48, 0xb9]); // mov rcx, imm64
+            code.extend(part);
+            code.extend(match piece {
+                8 => &[0x48, 0x89, 8][..], // mov [rax], rcx; likewise ecx, cx, cl
+                4 => &[0x89, 8],
+                2 => &[0x66, 0x89, 8],
+                _ => &[0x88, 8],
+            });
+            done += piece;
+        }
+    }
+    code
+}
+
 /// Most bytes of a store whose bytes are all remembered: a zmm register.
 const WIDEST: u64 = 64;
 
@@ -53,12 +98,13 @@ pub fn contents<'a, C: ?Sized + 'a>(
     path: impl Iterator<Item = (&'a Part<'a, C>, &'a [RecordedRegister])>,
     start: &State,
     word: u64,
-) -> Contents {
+) -> FirstContents {
     let mut world = World {
         general: start.general.map(|value| Some(Value::Known(value))),
         state: start.clone(),
         chosen: Contents::new(),
         stored: BTreeMap::new(),
+        stores: Vec::new(),
         word,
     };
     for (part, seen) in path {
@@ -70,7 +116,11 @@ pub fn contents<'a, C: ?Sized + 'a>(
             world.execute(instruction);
         }
     }
-    world.chosen
+    let over = world.stores.iter().flat_map(|(at, bytes)| {
+        world.chosen.range(RemoteAddr(*at)..RemoteAddr(at.saturating_add(u64::from(*bytes))))
+    });
+    let overwritten = over.map(|(at, byte)| (*at, *byte)).collect();
+    FirstContents { held: world.chosen, overwritten }
 }
 
 /// `None`: unknown.
@@ -84,6 +134,8 @@ struct World {
     chosen: Contents,
     /// Stores since the start, by address: their length, and the value of a register that was stored whole.
     stored: BTreeMap<u64, (u32, Option<Value>)>,
+    /// The address and length of every store.
+    stores: Vec<(u64, u32)>,
     word: u64,
 }
 
@@ -211,6 +263,7 @@ impl World {
             self.stored.remove(&start);
         }
         self.stored.insert(address, (bytes, value));
+        self.stores.push((address, bytes));
     }
 
     /// Addresses of stores that overlap these bytes.
@@ -307,7 +360,7 @@ mod tests {
         start.set(Gpr::RDI, AT);
         start.set(Gpr::RDX, AT);
         let path = records.iter().map(|record| (&part, *record));
-        contents(path, &start, WORD).into_iter().map(|(at, byte)| (at.0 - AT, byte)).collect()
+        contents(path, &start, WORD).held.into_iter().map(|(at, byte)| (at.0 - AT, byte)).collect()
     }
 
     fn bytes_of(value: u64) -> Vec<(u64, u8)> {
@@ -348,7 +401,8 @@ mod tests {
             let mut start = State { general: [WORD; 16], ..State::default() };
             start.set(Gpr::RDX, address);
             let path = [(&part, &[][..]), (&part, &[][..])];
-            assert!(contents(path.into_iter(), &start, WORD).is_empty(), "{address:#x}");
+            let found = contents(path.into_iter(), &start, WORD);
+            assert_eq!(found, FirstContents::default(), "{address:#x}");
         }
     }
 
@@ -360,6 +414,36 @@ mod tests {
         assert_eq!(of(0x30), [(0, 3), (1, 0), (2, 0), (3, 0)]);
         assert_eq!(of(-0x30), [(0, 0xfd), (1, 0xff), (2, 0xff), (3, 0xff)]);
         assert_eq!(of(0x31), []);
+    }
+
+    #[test]
+    fn what_the_path_overwrites_is_known() {
+        // mov rcx, [rdx]; mov byte [rcx], 1; add rcx, 1; mov [rdx], rcx
+        let push = [0x48, 0x8b, 0xa, 0xc6, 1, 1, 0x48, 0x83, 0xc1, 1, 0x48, 0x89, 0xa];
+        let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &push };
+        let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
+        let part = Part { block: &block, code: &code, executed: block.instructions.len() };
+        let mut start = State { general: [WORD; 16], ..State::default() };
+        start.set(Gpr::RDX, AT);
+        let record = [seen(Gpr::RCX, 1, 0x7f11_2233_4455)];
+        let found = contents([(&part, &record[..])].into_iter(), &start, WORD);
+        assert_eq!(found.overwritten, found.held);
+        assert_eq!(found.held.len(), 8);
+        let bytes = [(5, 1), (6, 2), (7, 3), (9, 4)].map(|(at, byte)| (RemoteAddr(at), byte));
+        let lines = crate::disassemble(&restored(&bytes.into()), base::FileOffset(0));
+        let lines: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        let expected = [
+            "mov rax, 5",
+            "mov rcx, 0x201",
+            "mov [rax], cx",
+            "mov rax, 7",
+            "mov rcx, 3",
+            "mov [rax], cl",
+            "mov rax, 9",
+            "mov rcx, 4",
+            "mov [rax], cl",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]

@@ -171,30 +171,15 @@ pub fn carried(block: &Block) -> Carried {
 }
 
 impl Carried {
-    /// Code that stores there the content of memory at the start, so that each run of the loop begins alike. It uses
-    /// rax and rcx.
+    /// The bytes there at the start, where each run of the loop has to find them ([`restored`](crate::restored)).
     #[must_use]
-    pub fn restored(&self, state: &State, contents: &Contents, word: u64) -> Vec<u8> {
-        let mut code = Vec::new();
-        for range in &self.0 {
-            let mut at = range.address(state, contents, word);
-            for piece in range.held(state, contents, word).chunks(8) {
-                let mut value = [0; 8];
-                value.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
-                code.extend([0x48, 0xb8]); // mov rax, imm64
-                code.extend(at.to_le_bytes());
-                code.extend([0x48, 0xb9]); // mov rcx, imm64
-                code.extend(value);
-                code.extend(match piece.len() {
-                    8 => &[0x48, 0x89, 8][..], // mov [rax], rcx; likewise ecx, cx, cl
-                    4 => &[0x89, 8],
-                    2 => &[0x66, 0x89, 8],
-                    _ => &[0x88, 8],
-                });
-                at = at.wrapping_add(piece.len() as u64);
-            }
-        }
-        code
+    pub fn held(&self, state: &State, contents: &Contents, word: u64) -> Contents {
+        let bytes = |range: &MemoryRange| {
+            let at = range.address(state, contents, word);
+            let held = range.held(state, contents, word);
+            (0..).zip(held).map(move |(byte, value)| (RemoteAddr(at.wrapping_add(byte)), value))
+        };
+        self.0.iter().flat_map(bytes).collect()
     }
 }
 

@@ -167,7 +167,7 @@ fn what_is_carried_on_in_memory_is_restored() {
     let mut state = State::default();
     state.set(Gpr::RDI, 0x5000);
     let contents = (0x5008..).map(RemoteAddr).zip(0x1122u64.to_le_bytes()).collect();
-    let code = carried(&block).restored(&state, &contents, 7);
+    let code = crate::restored(&carried(&block).held(&state, &contents, 7));
     let lines = disassemble(&code, base::FileOffset(0));
     let lines: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
     assert_eq!(lines, ["mov rax, 0x5008", "mov rcx, 0x1122", "mov [rax], rcx"]);
