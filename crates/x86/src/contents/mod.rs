@@ -10,6 +10,7 @@
 //!   followed.
 //! * A store through an unknown address does not touch the memory in question.
 //! * Of several loads in one expression one is solved for; the others keep their values.
+//! * Where an expression mixes bits (a hash), a value that is nearly right does: it leads to another slot, as a rule.
 
 mod formula;
 mod value;
@@ -79,6 +80,10 @@ pub fn restored(contents: &Contents) -> Vec<u8> {
 
 /// Most bytes of a store whose bytes are all remembered: a zmm register.
 const WIDEST: u64 = 64;
+
+/// Values that are tried for a load where none is found by going back through the expression: one of 64 slots of a table is
+/// hit with near certainty, and of a large table a slot that is near.
+const TRIED: u64 = 256;
 
 /// A recorded register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,12 +158,35 @@ impl World {
             open.contains(cell) && value.when(&held) == seen.value
         };
         let guesses = value.guesses(seen.value, &|cell| self.held(cell));
-        let Some((solved, bytes)) = guesses.into_iter().find(gives) else { return };
+        let found = guesses.into_iter().find(gives);
+        let Some((solved, bytes)) = found.or_else(|| self.nearest(&value, &open, seen.value))
+        else {
+            return;
+        };
         self.choose(solved, bytes);
         // The solution holds only as long as these keep their values.
         for cell in open {
             self.choose(cell, self.held(cell));
         }
+    }
+
+    /// Of [`TRIED`] values for one of these loads, the one that brings `value` nearest to `target`; `None` where none is nearer
+    /// than what the load holds, and where going back would have found what there is.
+    fn nearest(&self, value: &Value, open: &[Cell], target: u64) -> Option<(Cell, u64)> {
+        if !value.is_mixed() {
+            return None;
+        }
+        let distance = |of: &Cell, tried: u64| {
+            let held = |one: Cell| if one == *of { tried } else { self.held(one) };
+            value.when(&held).abs_diff(target)
+        };
+        let tries = open.iter().flat_map(|cell| {
+            let tried = (0..TRIED).map(|number| cell.widened(scattered(number)));
+            tried.map(move |tried| (*cell, tried))
+        });
+        let best = tries.min_by_key(|(cell, tried)| distance(cell, *tried))?;
+        let (cell, tried) = best;
+        (distance(&cell, tried) < distance(&cell, self.held(cell))).then_some(best)
     }
 
     fn execute(&mut self, instruction: &Instruction) {
@@ -307,6 +335,14 @@ impl World {
     }
 }
 
+/// Bits of a number, mixed (Steele et al., "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, SplitMix64).
+fn scattered(number: u64) -> u64 {
+    let x = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 /// The lowest bits of a value that may have others.
 fn lowest(value: Value, bits: u32) -> Option<Value> {
     let fits = match &value {
@@ -414,6 +450,33 @@ mod tests {
         assert_eq!(of(0x30), [(0, 3), (1, 0), (2, 0), (3, 0)]);
         assert_eq!(of(-0x30), [(0, 0xfd), (1, 0xff), (2, 0xff), (3, 0xff)]);
         assert_eq!(of(0x31), []);
+    }
+
+    /// A table of 64 slots by the upper bits of a product: no 4 bytes can be found backwards, but some that are tried hit.
+    #[test]
+    fn a_slot_of_a_hash_is_found_by_trying() {
+        // movsxd rax, dword [rdi]; imul rax, rbx; shr rax, 58; add rdi, 4; inc dword [rdx + rax * 4]
+        let insert = [
+            0x48, 0x63, 7, 0x48, 0xf, 0xaf, 0xc3, 0x48, 0xc1, 0xe8, 58, 0x48, 0x83, 0xc7, 4, 0xff,
+            4, 0x82,
+        ];
+        let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &insert };
+        let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
+        let part = Part { block: &block, code: &code, executed: block.instructions.len() };
+        let mut start = State { general: [WORD; 16], ..State::default() };
+        start.set(Gpr::RDI, AT);
+        start.set(Gpr::RDX, AT + 0x1000);
+        start.set(Gpr::RBX, 0x9e37_79b9_7f4a_7c15);
+        let slots = [3, 60, 3, 17];
+        let records = slots.map(|slot| [seen(Gpr::RAX, 4, slot)]);
+        let path = records.iter().map(|record| (&part, &record[..]));
+        let FirstContents { held, .. } = contents(path, &start, WORD);
+        let keys: Vec<u8> = held.into_values().collect();
+        let hashed = keys.chunks(4).map(|key| {
+            let key = i32::from_le_bytes(key.try_into().expect("four bytes"));
+            i64::from(key).cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
+        });
+        assert_eq!(hashed.collect::<Vec<u64>>(), slots);
     }
 
     #[test]

@@ -127,6 +127,30 @@ impl Value {
         }
     }
 
+    /// Whether it mixes bits, so that going back fails: the upper bits of a product, or bits that are combined with others
+    /// of the same load.
+    pub(super) fn is_mixed(&self) -> bool {
+        let Value::Made(made) = self else { return false };
+        let here = match made.operation {
+            Operation::Right | Operation::RightSigned => made.a.has(Operation::Times),
+            Operation::High => made.a.loads() || made.b.loads(),
+            Operation::Xor => made.a.loads() && made.b.loads(),
+            _ => false,
+        };
+        here || made.a.is_mixed() || made.b.is_mixed()
+    }
+
+    fn has(&self, operation: Operation) -> bool {
+        let Value::Made(made) = self else { return false };
+        made.operation == operation || made.a.has(operation) || made.b.has(operation)
+    }
+
+    fn loads(&self) -> bool {
+        let mut any = false;
+        self.cells(&mut |_| any = true);
+        any
+    }
+
     /// Calls `see` with each loaded cell in it.
     pub(super) fn cells(&self, see: &mut impl FnMut(Cell)) {
         match self {
