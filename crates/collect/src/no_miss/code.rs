@@ -3,7 +3,10 @@
 //! What for: the pieces that are timed without their misses. What not: which pieces are timed together (`paths`,
 //! `mod`), and how (`timing`).
 
-use facts::Block;
+use std::collections::BTreeMap;
+
+use base::RemoteAddr;
+use facts::{Block, GENERAL_REGISTERS, SampledFrame, decode_registers};
 use sys::no_miss::{StartState, UNKNOWN_STACK};
 use x86::translate::{RecordLayout, RecordedValue};
 use x86::{CodeBytes, Kind, Part, Reader, RecordedRegister, Source, read_pieces};
@@ -16,6 +19,44 @@ pub(super) struct Code<'a> {
     pub(super) block: x86::Block,
     bytes: Vec<CodeBytes<'a>>,
     layout: RecordLayout,
+    /// Registers that the block does not change, at a clock sample in it: records hold no factor, mask or limit.
+    constants: [Option<u64>; GENERAL_REGISTERS],
+}
+
+/// The registers of the last clock sample at each address of the program's code.
+#[derive(Debug, Default)]
+pub(super) struct SampledStates(BTreeMap<RemoteAddr, [Option<u64>; GENERAL_REGISTERS]>);
+
+impl SampledStates {
+    /// From pieces that were encoded here.
+    pub(super) fn decoded<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> SampledStates {
+        let mut states = SampledStates::default();
+        for bytes in pieces {
+            // What comes before damage counts.
+            let _ = decode_registers(bytes, |state| {
+                if state.place.frame == SampledFrame::Own {
+                    let registers = std::array::from_fn(|number| state.register(number));
+                    states.0.insert(state.place.address, registers);
+                }
+            });
+        }
+        states
+    }
+
+    /// What these registers of a block held, where it does not change them.
+    fn constants(&self, block: &x86::Block) -> [Option<u64>; GENERAL_REGISTERS] {
+        let mut constants = [None; GENERAL_REGISTERS];
+        let all = block.instructions.iter();
+        for registers in all.clone().filter_map(|one| self.0.get(&one.address())) {
+            for (constant, register) in constants.iter_mut().zip(registers) {
+                *constant = constant.or(*register);
+            }
+        }
+        for changed in all.flat_map(|one| one.registers().changed.iter()) {
+            constants[changed.number()] = None;
+        }
+        constants
+    }
 }
 
 impl<'a> Code<'a> {
@@ -28,7 +69,13 @@ impl<'a> Code<'a> {
         let bytes: Vec<CodeBytes<'a>> = block.pieces.iter().map(piece).collect();
         let decoded = read_pieces(reader, &bytes)?;
         let layout = block.record.parse().ok()?;
-        Some(Code { block: decoded, bytes, layout })
+        let constants = [None; GENERAL_REGISTERS];
+        Some(Code { block: decoded, bytes, layout, constants })
+    }
+
+    /// With what samples tell of its registers.
+    pub(super) fn with(self, sampled: &SampledStates) -> Code<'a> {
+        Code { constants: sampled.constants(&self.block), ..self }
     }
 
     /// Its first instructions.
@@ -54,13 +101,16 @@ impl<'a> Code<'a> {
         self.layout.values.iter().filter_map(one).collect()
     }
 
-    /// The registers at its start, by the values of a record; `unknown` where it holds none. Values that appear later
+    /// The registers at its start, by the values of a record, or of a sample; `unknown` where neither holds one. Values that appear later
     /// in the block follow from memory.
     pub(super) fn start(&self, values: &[u64], unknown: u64) -> StartState {
         let mut state = StartState { general: [unknown; 16], ..StartState::default() };
         // Otherwise what the code pushes would overwrite what it reads through other registers whose value is
         // unknown.
         state.general[RSP] = UNKNOWN_STACK;
+        for (register, constant) in state.general.iter_mut().zip(self.constants) {
+            *register = constant.unwrap_or(*register);
+        }
         for value in self.layout.values.iter().filter(|value| value.root.at == 0) {
             // Word 0 is the header, which a record does not have here.
             let first = value.word.saturating_sub(1);

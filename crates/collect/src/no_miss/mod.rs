@@ -10,7 +10,7 @@
 //! such loads. What not: the native time and the comparison (`analysis`).
 //!
 //! While the program runs, only a sample of the records is kept, without decoding ([`HotCode`]). Afterwards they show
-//! which code runs most, and with which registers.
+//! which code runs most, and with which registers; clock samples have those that records leave out (factors, masks).
 //!
 //! Assumptions: important code appears in a sample of the records. One run of a loop represents all of its long runs,
 //! because the distance of its data is made not to matter.
@@ -27,7 +27,7 @@ use sys::no_miss::NoMissError;
 use tracee::random::Random;
 use x86::{Kept, OperationTime, Reader};
 
-use self::code::Code;
+use self::code::{Code, SampledStates};
 use self::timing::{Processor, Stretch, Timed};
 
 mod code;
@@ -81,6 +81,8 @@ pub struct NoMissTimes {
 #[derive(Debug)]
 pub struct HotCode {
     pieces: Vec<Records>,
+    /// Pieces of registers at clock samples, the last ones.
+    registers: VecDeque<Vec<u8>>,
     /// For each piece, whether its burst begins with it.
     begin: Vec<bool>,
     /// The bursts that began last.
@@ -93,6 +95,7 @@ impl Default for HotCode {
     fn default() -> HotCode {
         HotCode {
             pieces: Vec::new(),
+            registers: VecDeque::new(),
             begin: Vec::new(),
             begun: VecDeque::new(),
             seen: 0,
@@ -105,6 +108,10 @@ impl HotCode {
     /// Keeps a fact's records or drops them: each piece with the same probability (reservoir sampling, Vitter 1985,
     /// R).
     pub fn note(&mut self, fact: &Fact) {
+        if let Fact::SampleRegisters(piece) = fact {
+            self.registers.push_back(piece.bytes.clone());
+            self.registers.drain(..self.registers.len().saturating_sub(KEPT_PIECES));
+        }
         let Fact::Records(records) = fact else { return };
         self.seen += 1;
         let begins = !self.begun.contains(&records.burst);
@@ -145,7 +152,8 @@ impl HotCode {
     ) -> Result<NoMissTimes, NoMissError> {
         let begin = sys::process::monotonic();
         let mut no_miss_times = NoMissTimes::default();
-        let hottest = self.hottest(blocks);
+        let sampled = SampledStates::decoded(self.registers.iter().map(Vec::as_slice));
+        let hottest = self.hottest(blocks, &sampled);
         if self.pieces.is_empty() {
             return Ok(no_miss_times);
         }
@@ -190,7 +198,8 @@ impl HotCode {
             paths.swap(end, (self.random.number() % (end as u64 + 1)) as usize);
         }
         let until = || until(LOOPS_PART, 1.0);
-        for no_miss in path_times::of(&paths, &by_id, (processor, &until), &mut shown)? {
+        for no_miss in path_times::of(&paths, (&by_id, &sampled), (processor, &until), &mut shown)?
+        {
             no_miss_times.left_out += usize::from(no_miss.is_none());
             no_miss_times.core.extend(no_miss);
         }
@@ -198,11 +207,12 @@ impl HotCode {
     }
 
     /// Loops by the instructions that they executed in the sample, most first.
-    fn hottest<'a>(&self, blocks: &'a [Block]) -> Vec<Loop<'a>> {
+    fn hottest<'a>(&self, blocks: &'a [Block], sampled: &SampledStates) -> Vec<Loop<'a>> {
         let mut reader = Reader::new();
         let mut loops: HashMap<BlockId, Loop<'a>> = HashMap::new();
         for block in blocks.iter().filter(|block| block.flavour == BurstFlavour::Trace) {
-            loops.extend(Loop::read(block, &mut reader).map(|one| (block.id, one)));
+            let one = Loop::read(block, &mut reader, sampled);
+            loops.extend(one.map(|one| (block.id, one)));
         }
         for piece in &self.pieces {
             let mut last = None;
@@ -247,8 +257,8 @@ struct Run {
 }
 
 impl<'a> Loop<'a> {
-    fn read(block: &'a Block, reader: &mut Reader) -> Option<Loop<'a>> {
-        let code = Code::read(block, reader)?;
+    fn read(block: &'a Block, reader: &mut Reader, sampled: &SampledStates) -> Option<Loop<'a>> {
+        let code = Code::read(block, reader)?.with(sampled);
         x86::self_loop(&code.block, &x86::find_roots(&code.block))?;
         let (longest, current) = (Run::default(), Run::default());
         Some(Loop { id: block.id, code, work: 0, short: 0, longest, current })

@@ -12,7 +12,7 @@ use facts::{Block, CodePath, NoMissOutcome, NoMissTime};
 use sys::no_miss::{NoMissError, StartState};
 use x86::GprSet;
 
-use super::code::Code;
+use super::code::{Code, SampledStates};
 use super::paths::{self, Path};
 use super::timing::{self, Processor, Stretch};
 use super::{INSTRUCTIONS, MOST_ITERATIONS};
@@ -32,7 +32,7 @@ const MOST_WORKERS: usize = 4;
 /// The process in which code is timed cannot be created here.
 pub(super) fn of(
     paths: &[Path],
-    blocks: &HashMap<BlockId, &Block>,
+    (blocks, sampled): (&HashMap<BlockId, &Block>, &SampledStates),
     (processor, until): (Processor, &dyn Fn() -> Nanos),
     shown: &mut dyn FnMut(),
 ) -> Result<Vec<Option<NoMissTime>>, NoMissError> {
@@ -43,7 +43,7 @@ pub(super) fn of(
     let (time, processor) = (until - now.min(until), processor.until(until));
     let enough = time.0 / USUAL_PATH.0 * workers as u64;
     let latest = processor.until(now + Nanos(time.0 * BUSY));
-    let queue = Queue { paths, blocks, processor, enough, latest, next, known };
+    let queue = Queue { paths, blocks, sampled, processor, enough, latest, next, known };
     let mut timed = std::thread::scope(|scope| {
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || queue.work(&mut || {}));
         let others: Vec<_> = (1..workers).map_while(|number| spawn(number).ok()).collect();
@@ -75,6 +75,7 @@ fn cores() -> usize {
 struct Queue<'a> {
     paths: &'a [Path],
     blocks: &'a HashMap<BlockId, &'a Block>,
+    sampled: &'a SampledStates,
     processor: Processor,
     /// The first ones have longer.
     enough: u64,
@@ -111,7 +112,7 @@ impl Queue<'_> {
             return Ok(Some(path.like(known)));
         }
         let until = processor.until.min(sys::process::monotonic() + LONGEST_PATH);
-        let no_miss = path.no_miss(self.blocks, processor.until(until))?;
+        let no_miss = path.no_miss((self.blocks, self.sampled), processor.until(until))?;
         let Some(no_miss) = no_miss.or_else(|| path.refused().filter(|_| !processor.is_late()))
         else {
             return Ok(None);
@@ -167,10 +168,10 @@ impl Path {
     /// `None` when the code of one of its blocks cannot be read, and where there is no time left.
     pub(super) fn no_miss(
         &self,
-        blocks: &HashMap<BlockId, &Block>,
+        (blocks, sampled): (&HashMap<BlockId, &Block>, &SampledStates),
         processor: Processor,
     ) -> Result<Option<NoMissTime>, NoMissError> {
-        let codes = self.codes(blocks);
+        let codes = self.codes(blocks, sampled);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
         let Some((block, codes)) = first else { return Ok(None) };
         let start = |unknown| self.start(codes, unknown);

@@ -17,7 +17,7 @@ use tracee::random::Random;
 use x86::Reader;
 use x86::translate::RecordLayout;
 
-use super::code::Code;
+use super::code::{Code, SampledStates};
 
 /// After this many instructions a path ends when it returns to its first block.
 const ENOUGH: usize = 512;
@@ -45,12 +45,14 @@ impl Path {
     pub(super) fn codes<'a>(
         &self,
         blocks: &HashMap<BlockId, &'a Block>,
+        sampled: &SampledStates,
     ) -> Option<HashMap<BlockId, Code<'a>>> {
         let mut reader = Reader::new();
         let mut codes = HashMap::new();
         for step in &self.steps {
             if let Entry::Vacant(place) = codes.entry(step.block) {
-                place.insert(Code::read(blocks.get(&step.block)?, &mut reader)?);
+                let code = Code::read(blocks.get(&step.block)?, &mut reader)?;
+                place.insert(code.with(sampled));
             }
         }
         Some(codes)

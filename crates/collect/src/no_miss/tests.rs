@@ -1,7 +1,10 @@
 //! Loops with known chains against each other, and what is chosen.
 
-use base::{BurstId, FileOffset, ModuleId, Pid, RemoteAddr};
-use facts::{CodePiece, RecordEncoder, Records};
+use base::{BurstId, FileOffset, ModuleId, Pid, RemoteAddr, Tid};
+use facts::{
+    CodePiece, GENERAL_REGISTERS, RecordEncoder, Records, RegisterEncoder, SampleRegisters,
+    SampledFrame, SampledPlace, SampledState,
+};
 
 use super::paths::Path;
 use super::*;
@@ -118,6 +121,66 @@ fn distance_does_not_matter() {
     );
 }
 
+/// A sample in the block at this offset.
+fn sampled(offset: u64, registers: &[(usize, u64)]) -> Fact {
+    let mut general = [0; GENERAL_REGISTERS];
+    registers.iter().for_each(|(number, value)| general[*number] = *value);
+    let place = SampledPlace {
+        module: ModuleId(0),
+        offset: FileOffset(0x1000 + offset),
+        address: RemoteAddr(0x5555_5555_5000 + offset),
+        registers: registers.iter().fold(0, |mask, (number, _)| mask | 1 << number),
+        slots: Vec::new(),
+        frame: SampledFrame::Own,
+    };
+    let mut encoder = RegisterEncoder::default();
+    encoder.push(&SampledState {
+        time: Nanos(1),
+        cpu_time: None,
+        place: &place,
+        registers: &general,
+        slots: &[],
+    });
+    let (time, samples, bytes) = (Nanos(1), encoder.samples(), encoder.finish());
+    Fact::SampleRegisters(SampleRegisters { time, pid: Pid(1), tid: Tid(1), samples, bytes })
+}
+
+/// movsxd rax, [rdi]; imul rax, rbx; shr rax, 60; add rdi, 4; inc dword [rdx + rax * 4]
+const HASH: [u8; 18] = [
+    0x48, 0x63, 7, 0x48, 0xf, 0xaf, 0xc3, 0x48, 0xc1, 0xe8, 60, 0x48, 0x83, 0xc7, 4, 0xff, 4, 0x82,
+];
+const OF_HASH: &str = "words 4; values rdi@0:1 rdx@4:2 rax@4:3; ways 6";
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[test]
+fn samples_tell_registers_that_records_leave_out() {
+    let block = looping(0, &HASH, OF_HASH);
+    let (rax, rbx, rdi) = (0, 3, 7);
+    let mut code = HotCode::default();
+    code.note(&records(&[(0, 1, &[0x7000, 0x9000, 5])]));
+    code.note(&sampled(7, &[(rax, 77), (rbx, FACTOR), (rdi, 0x7004)]));
+    let states = SampledStates::decoded(code.registers.iter().map(Vec::as_slice));
+    let blocks = [block];
+    let hottest = code.hottest(&blocks, &states);
+    let state = hottest[0].code.start(&hottest[0].longest.values[0], 1);
+    // rax and rdi change in the block; the record has rdi, and nothing has rcx.
+    assert_eq!([0, rbx, rdi, 1].map(|number| state.general[number]), [1, FACTOR, 0x7000, 1]);
+}
+
+/// Sixteen slots in turn do not wait for each other's stores; one slot all the time does.
+#[test]
+fn slots_of_a_hash_are_those_of_the_records() {
+    let blocks = [looping(0, &HASH, OF_HASH), looping(1, &HASH, OF_HASH)];
+    let values: Vec<[u64; 3]> =
+        (0..256).map(|turn| [0x7f12_0000_0000 + 4 * turn, 0x7f13_0000_0000, turn % 16]).collect();
+    let same: Vec<[u64; 3]> = values.iter().map(|[at, table, _]| [*at, *table, 3]).collect();
+    fn of(block: u32, values: &[[u64; 3]]) -> Vec<(u32, u64, &[u64])> {
+        values.iter().map(|values| (block, 1, &values[..])).collect()
+    }
+    let pieces = [sampled(7, &[(3, FACTOR)]), records(&of(0, &values)), records(&of(1, &same))];
+    times(&blocks, &pieces, |in_turn, one| 2 * in_turn < one);
+}
+
 /// A loop that loads an index and adds to the word there, in two runs. The second is the longer one.
 #[test]
 fn the_longest_run_of_a_loop_tells_its_addresses() {
@@ -133,7 +196,7 @@ fn the_longest_run_of_a_loop_tells_its_addresses() {
         [(0, 1, &[text + 8, 5]), (0, 1, &[text + 9, 6]), (0, 1, &[text + 10, 7])];
     let mut code = HotCode::default();
     code.note(&records(&[&[first, pause], &second[..]].concat()));
-    let hottest = code.hottest(&blocks);
+    let hottest = code.hottest(&blocks, &SampledStates::default());
     let values = &hottest.iter().find(|one| one.id == BlockId(0)).unwrap().longest.values;
     assert_eq!(values, &second.map(|(_, _, values)| values.to_vec()));
     let seen = hottest[0].code.seen(&values[1]);
@@ -212,7 +275,9 @@ fn a_path_through_blocks_is_timed() {
         Err(error) => return println!("skipped: {error}"),
     };
     for path in &paths {
-        let no_miss = path.no_miss(&by_id, processor).expect("there is such a process");
+        let no_miss = path
+            .no_miss((&by_id, &SampledStates::default()), processor)
+            .expect("there is such a process");
         let no_miss = no_miss.expect("its code can be read");
         let path = no_miss.path.expect("a path");
         assert!(path.instructions < 600 && least(&no_miss) > 0, "{no_miss:?}");
@@ -251,7 +316,7 @@ fn a_path_starts_with_the_registers_that_later_blocks_recorded() {
     };
     let steps = vec![step(0, &[5]), step(1, &[6, 7]), step(1, &[8, 9])];
     let path = Path { burst: BurstId(0), steps };
-    let state = path.start(&path.codes(&by_id).expect("code"), 1);
+    let state = path.start(&path.codes(&by_id, &SampledStates::default()).expect("code"), 1);
     let [rax, rdi, rsi] = [0, 7, 6].map(|number: usize| state.general[number]);
     assert_eq!((rax, rdi, rsi), (5, 6, 1));
 }
@@ -285,7 +350,7 @@ fn the_sample_is_bounded_and_what_never_ran_is_left_out() {
     assert_eq!(loops.pieces.len(), KEPT_PIECES);
     let blocks =
         [looping(0, &[0x90], PLAIN), looping(1, &[0x90], PLAIN), looping(2, &[0x90], PLAIN)];
-    let hottest = loops.hottest(&blocks);
+    let hottest = loops.hottest(&blocks, &SampledStates::default());
     assert_eq!(hottest.len(), 2);
     assert_eq!(hottest.iter().map(|one| one.work).sum::<u64>(), 2 * KEPT_PIECES as u64);
 }
