@@ -120,15 +120,7 @@ impl Child {
                 "no standard input, output or error: their numbers are needed",
             ));
         }
-        let parent = std::process::id();
-        // Safety: the child makes nothing but system calls, and executes or ends.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            become_program(descriptors, parent);
-        }
-        if pid < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let pid = spawn(&Birth { descriptors, parent: std::process::id() })?;
         let mut child =
             Child { process: OwnChild { pid: Pid(pid) }, call: RemoteAddr(PROGRAM + 64 + 56) };
         match child.wait()? {
@@ -223,14 +215,39 @@ impl Child {
     }
 }
 
-/// The child's work between fork and execution. It dies with its parent, by `PDEATHSIG` before it is traced.
+/// What the child knows of us.
+struct Birth {
+    descriptors: [i32; 3],
+    parent: u32,
+}
+
+/// Starts the child in our memory, as vfork(2) does: we wait until it executes or ends. A fork copied the page tables of
+/// all of our memory, and each of our pages faulted once more when we wrote to it.
+fn spawn(birth: &Birth) -> io::Result<i32> {
+    const STACK_BYTES: usize = 64 << 10;
+    extern "C" fn start(birth: *mut libc::c_void) -> libc::c_int {
+        // Safety: `spawn` passes a live one, and does not return before this process has executed or ended.
+        let birth = unsafe { &*birth.cast::<Birth>() };
+        become_program(birth.descriptors, birth.parent)
+    }
+    let mut stack = vec![0u128; STACK_BYTES / size_of::<u128>()];
+    let top = stack.as_mut_ptr_range().end.cast();
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let birth: *const Birth = birth;
+    // Safety: the child makes nothing but system calls on a stack of its own, aligned to 16 bytes, and executes or ends. This
+    // thread, whose `errno` it shares, stands still until then, so stack and argument live long enough.
+    let pid = unsafe { libc::clone(start, top, flags, birth.cast_mut().cast()) };
+    if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+}
+
+/// The child's work before its execution. It dies with its parent, by `PDEATHSIG` before it is traced.
 fn become_program([arena, pages, program]: [i32; 3], parent: u32) -> ! {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let time = libc::rlimit { rlim_cur: CPU_SECONDS, rlim_max: CPU_SECONDS };
     let name = [c"fathom-no-miss".as_ptr(), std::ptr::null()];
     let environment: [*const libc::c_char; 1] = [std::ptr::null()];
-    // Safety: system calls with pointers to live values of the right types; `_exit` runs no handlers of the program that
-    // we are a copy of.
+    // Safety: system calls with pointers to live values of the right types; `_exit` runs no handlers of the program in
+    // whose memory we are.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid().cast_unsigned() != parent {
