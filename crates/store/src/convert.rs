@@ -57,18 +57,24 @@ struct Tables<'a> {
     incomplete_bursts: &'a BTreeSet<BurstId>,
 }
 
+/// The fact as its table has it. Of `incomplete_bursts` the journal may hold only a part of the records: these are left out.
+pub fn kept(fact: Fact, incomplete_bursts: &BTreeSet<BurstId>) -> Option<Fact> {
+    match fact {
+        Fact::Burst(row) if incomplete_bursts.contains(&row.id) => Some(Fact::Burst(without(row))),
+        Fact::Records(row) if incomplete_bursts.contains(&row.burst) => None,
+        other => Some(other),
+    }
+}
+
 impl Tables<'_> {
     fn push(&mut self, fact: Fact) -> Result<(), StoreError> {
+        let Some(fact) = kept(fact, self.incomplete_bursts) else { return Ok(()) };
         let out = &mut self.writers[Table::of(&fact) as usize];
         match fact {
             Fact::Sample(row) => self.samples.push(row, out),
             Fact::Fault(row) => self.faults.push(row, out),
             Fact::MemorySample(row) => self.memory_samples.push(row, out),
             Fact::EventSample(row) => self.event_samples.push(row, out),
-            Fact::Burst(row) if self.incomplete_bursts.contains(&row.id) => {
-                out.push(|cells| without(row).put(cells))
-            }
-            Fact::Records(row) if self.incomplete_bursts.contains(&row.burst) => Ok(()),
             other => out.push(|cells| put(&other, cells)),
         }
     }
@@ -90,8 +96,7 @@ impl Tables<'_> {
     }
 }
 
-/// Writes every table of `directory` from its journal, and seals them. The journal may hold only a part of the
-/// records of `incomplete_bursts`: these are left out.
+/// Writes every table of `directory` from its journal, and seals them. `incomplete_bursts`: see [`kept`].
 ///
 /// # Errors
 /// `DiskFull` and the like. The journal is unchanged; the tables are then worthless.

@@ -2,13 +2,14 @@
 //!
 //! What not: repairing references (`repair`), checking invariants (`verify`).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use base::Nanos;
+use base::{BurstId, Nanos};
 use facts::{Fact, Recording, Run, RunState};
 
-use crate::convert::read_facts;
+use crate::convert::{kept, read_facts};
 use crate::error::{Problem, StoreError};
 use crate::journal::{JOURNAL_FILE, JournalReader};
 use crate::manifest;
@@ -113,6 +114,22 @@ fn load_journal(mut journal: JournalReader, run: Run) -> Result<Opened, StoreErr
     sort_by_time(&mut recording);
     let mut problems = vec![Problem::Incomplete { milliseconds: last.0 / 1_000_000 }];
     problems.extend(torn.map(|torn| Problem::TornTail { bytes: torn.bytes, what: torn.what }));
+    Ok(Opened { recording, problems })
+}
+
+/// What a complete journal holds, as its tables will have it.
+pub(crate) fn complete_journal(
+    mut journal: JournalReader,
+    run: Run,
+    incomplete_bursts: &BTreeSet<BurstId>,
+) -> Result<Opened, StoreError> {
+    let mut recording = Recording { run, ..Recording::default() };
+    read_facts(&mut journal, |fact| {
+        kept(fact, incomplete_bursts).into_iter().for_each(|fact| recording.add(fact));
+        Ok(())
+    })?;
+    sort_by_time(&mut recording);
+    let problems = repair(&mut recording);
     Ok(Opened { recording, problems })
 }
 

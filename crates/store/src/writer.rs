@@ -24,6 +24,7 @@ use crate::convert::convert;
 use crate::error::StoreError;
 use crate::journal::{FRAME_TARGET_BYTES, JOURNAL_FILE, JournalWriter};
 use crate::manifest::{self, Manifest};
+use crate::open::{Opened, complete_journal};
 use crate::parquet_write::remove_tables;
 use crate::schema::{MAX_BLOB_BYTES, Room};
 use crate::table::Table;
@@ -177,22 +178,23 @@ impl Writer {
         self.thinner.factor()
     }
 
+    /// The recording as its tables will have it, for a report that does not wait for them. Nothing more may be pushed.
+    ///
+    /// # Errors
+    /// As [`finish`](Writer::finish).
+    pub fn recording(&mut self, run: &Run) -> Result<Opened, StoreError> {
+        self.end()?;
+        let mut run = Run { state: RunState::Complete, ..incomplete(run).run };
+        run.notes.extend(self.notes());
+        complete_journal(self.journal.reader()?, run, &self.incomplete_bursts)
+    }
+
     /// Turns the journal into tables, writes `run` as complete, removes the journal.
     ///
     /// # Errors
     /// `DiskFull` and the like. The journal then stays and the directory opens as incomplete.
     pub fn finish(mut self, run: &Run) -> Result<Finished, StoreError> {
-        self.refuse_after_failure()?;
-        for fact in self.thinner.drain() {
-            self.rows.push(&fact);
-        }
-        self.push_losses();
-        self.journal.write_frame(&mut self.rows)?;
-        self.journal.check_exists()?;
-        // A halving in progress must end: later samples are thinner already.
-        if let Some(compaction) = self.compaction.take() {
-            self.journal = compaction.finish(&self.journal)?.journal;
-        }
+        self.end()?;
         let notes = self.notes();
         let mut manifest = incomplete(run);
         manifest.run.notes.extend(notes.iter().cloned());
@@ -213,6 +215,22 @@ impl Writer {
         fs::remove_file(self.journal.path())
             .map_err(|source| StoreError::writing(self.journal.path(), source))?;
         Ok(Finished { size: crate::size_on_disk(&self.directory), notes })
+    }
+
+    /// Puts everything into the journal.
+    fn end(&mut self) -> Result<(), StoreError> {
+        self.refuse_after_failure()?;
+        for fact in self.thinner.drain() {
+            self.rows.push(&fact);
+        }
+        self.push_losses();
+        self.journal.write_frame(&mut self.rows)?;
+        self.journal.check_exists()?;
+        // A halving in progress must end: later samples are thinner already.
+        if let Some(compaction) = self.compaction.take() {
+            self.journal = compaction.finish(&self.journal)?.journal;
+        }
+        Ok(())
     }
 
     fn notes(&self) -> Vec<String> {

@@ -147,10 +147,12 @@ fn records_of_bursts_are_halved_when_they_fill_the_result() {
         }
     }
     assert_eq!(writer.thinning(), 1, "samples are not what fills it");
+    let early = writer.recording(&run).expect("the journal").recording;
     let finished = writer.finish(&run).expect("room");
     assert!(finished.size.0 <= MIB, "{}", finished.size);
     assert!(finished.notes[0].contains("records of bursts were thinned out"));
     let opened = open(&directory).expect("open").recording;
+    assert!(early == opened, "the journal says something else than the tables");
     assert_eq!(opened.samples.len(), samples);
     assert_eq!(verify(&directory).expect("verify"), []);
     assert_eq!(opened.bursts.len(), pushed.len(), "each burst is still there");
@@ -180,8 +182,10 @@ fn a_piece_that_fits_no_row_is_left_out() {
     for fact in [records, Fact::Records(long), Fact::Burst(burst.clone())] {
         writer.push(fact).expect("room");
     }
+    let early = writer.recording(&run).expect("the journal").recording;
     writer.finish(&run).expect("room");
     let opened = open(&directory).expect("open").recording;
+    assert!(early == opened, "the journal says something else than the tables");
     assert_eq!(opened.bursts, [Burst { records_lost: true, ..burst }]);
     assert_eq!(opened.records, []);
 }

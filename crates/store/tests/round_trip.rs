@@ -26,8 +26,11 @@ fn a_complete_result_comes_back_whole() {
     let scratch = Scratch::new("complete");
     let directory = scratch.path().join("r000ma");
     let facts = facts(SMALL);
-    let finished = write(&directory, &run(SMALL), &facts).finish(&run(SMALL)).expect("finish");
+    let mut writer = write(&directory, &run(SMALL), &facts);
+    let early = writer.recording(&run(SMALL)).expect("the journal");
+    let finished = writer.finish(&run(SMALL)).expect("finish");
     let opened = open(&directory).expect("open");
+    assert_eq!((early.recording, early.problems), (opened.recording.clone(), Vec::new()));
     let expected = recording(Run { state: RunState::Complete, ..run(SMALL) }, &facts);
     assert_eq!(opened.problems, []);
     assert_eq!(opened.recording, expected);
