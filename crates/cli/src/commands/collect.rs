@@ -7,10 +7,11 @@
 //!   collect                                  the directory opens with everything up to the last second
 //!   read the memory's speed                  likewise
 //!   measure no-miss times of hot loops       likewise
-//!   name the symbols, close the tables       likewise; symbols are looked up again when it is opened
-//!     (where that takes too long, the report is printed between the two, with the names known so far)
-//!   measure the machine (once per machine)   the result is complete, without figures of the machine
-//!   print the report, wait for a program that continues, pass on its exit code
+//!   name the symbols                         likewise; symbols are looked up again when it is opened
+//!     (where that takes too long, the report is printed before, with the names known so far)
+//!   close the tables, print the report       likewise
+//!   measure the machine (once per machine, before the report)   the result is complete, without figures of the machine
+//!   wait for a program that continues, pass on its exit code
 //! ```
 
 mod afterwards;
@@ -314,15 +315,19 @@ fn collect_result(
     // From here on Ctrl-C ends us, unless the program still runs: then it must end the program.
     let signals = program.is_some().then_some(signals);
     let shown = closing.and_then(|mut closing| {
-        // For a report before the closing; measuring comes after it.
         let early = closing.report_early(&run, &directory, collection.quiet)?;
-        let finished = closing.finish(&mut run, &directory, collection.quiet)?;
         // Measuring next to a running program, or to other ranks, would slow it down and give false figures.
-        if settings.calibrate && !outcome.still_runs && run.rank.is_none() {
+        let measures = settings.calibrate && !outcome.still_runs && run.rank.is_none();
+        let measures = measures && run.calibration.is_none();
+        let print = |opened| super::report::print_summary_of(&directory, opened);
+        let meanwhile = !collection.quiet && !early && !measures;
+        let print = meanwhile.then_some(&print as &dyn Fn(_) -> _);
+        let finished = closing.finish(&mut run, &directory, collection.quiet, print)?;
+        if measures {
             measure_machine(&mut run, &directory, true, collection.quiet);
         }
         if !collection.quiet {
-            if !early {
+            if measures && !early {
                 super::report::print_summary(&directory)?;
             }
             say_what_was_kept(&directory, finished, &outcome, program.is_some());

@@ -40,7 +40,7 @@ pub fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     describe(&mut run, imported);
     let deadline = Deadline::new(sys::process::monotonic(), base::Nanos(run.elapsed_ns));
     let closing = Closing::begin(sink, files, elsewhere, deadline, options.quiet);
-    closing.finish(&mut run, &directory, options.quiet)?;
+    closing.finish(&mut run, &directory, options.quiet, None)?;
     if !options.quiet {
         super::report::print_summary(&directory)?;
         eprintln!("fathom: result in {}", directory.display());

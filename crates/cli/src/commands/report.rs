@@ -2,13 +2,14 @@
 //!
 //! What not: views (`report`).
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use collect::symbolise;
 use facts::{Fact, Frame, Recording, Run, RunState};
 use report::{Document, Options, Topology, View};
-use store::{Answer, Answers, StoreError};
+use store::{Answer, Answers, Opened, StoreError};
 
 use crate::arguments::{Format, ReportOptions};
 use crate::exit::{CANNOT_MEASURE, DAMAGED, Failure, USAGE};
@@ -70,15 +71,25 @@ pub fn print_summary(directory: &Path) -> Result<(), Failure> {
     super::print(&document.text(super::width(), super::colour())).map(|_| ())
 }
 
+/// Prints the summary of a result whose tables are being written.
+pub fn print_summary_of(directory: &Path, opened: Opened) -> Result<(), Failure> {
+    print_problems(directory, &opened.problems);
+    print_summary_of_recording(directory, opened.recording)
+}
+
 /// Prints the summary of a result that is not closed yet, with the names known so far.
 pub fn print_early_summary(directory: &Path, run: &Run, frames: &[Frame]) -> Result<(), Failure> {
-    let request = Options { result_name: super::shown_name(directory), ..Options::default() };
     let opened = store::open(directory);
     let mut recording = opened.map_err(|error| Failure::new(DAMAGED, error))?.recording;
     recording.run = Run { state: RunState::Complete, ..run.clone() };
     frames.iter().for_each(|frame| recording.add(Fact::Frame(frame.clone())));
     let assigned = symbolise::assignments(&recording.modules, frames);
     assigned.into_iter().for_each(|one| recording.add(Fact::Assignment(one)));
+    print_summary_of_recording(directory, recording)
+}
+
+fn print_summary_of_recording(directory: &Path, mut recording: Recording) -> Result<(), Failure> {
+    let request = Options { result_name: super::shown_name(directory), ..Options::default() };
     analysis::count_thread_ends(&mut recording);
     let document = build_of(&recording, &request)?;
     super::print(&document.text(super::width(), super::colour())).map(|_| ())
@@ -153,10 +164,14 @@ pub fn open_with_problems(directory: &Path) -> Result<(Recording, Vec<String>), 
         let code = store_error_code(&error, DAMAGED);
         Failure::new(code, error)
     })?;
-    for problem in &problems {
+    print_problems(directory, &problems);
+    Ok((recording, problems))
+}
+
+fn print_problems(directory: &Path, problems: &[impl Display]) {
+    for problem in problems {
         eprintln!("fathom: {}: {problem}", directory.display());
     }
-    Ok((recording, problems))
 }
 
 /// The same, and prints nothing.

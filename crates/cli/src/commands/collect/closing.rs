@@ -11,7 +11,7 @@ use collect::symbolise::{Elsewhere, Globals, Naming, Symbolised, Wanted};
 use collect::wait_objects::WaitObjects;
 use collect::{HeldFiles, symbolise};
 use facts::{Block, Fact, Module, Run, RunState, Sink, SinkError, decode_registers};
-use store::Writer;
+use store::{Opened, Writer};
 
 use super::store_failure;
 use crate::commands::report::print_early_summary;
@@ -249,13 +249,15 @@ impl Closing {
         Ok(true)
     }
 
-    /// Waits for the rest of the names and closes the tables.
+    /// Waits for the rest of the names, and closes the tables, while `report` gets what they will hold.
     pub(in crate::commands) fn finish(
         mut self,
         run: &mut Run,
         directory: &Path,
         quiet: bool,
+        report: Option<&dyn Fn(Opened) -> Result<(), Failure>>,
     ) -> Result<store::Finished, Failure> {
+        let kept = |error| store_failure(error).hint(kept_in(directory));
         let named = self.named.or_else(|| wait(&mut self.naming, Nanos(u64::MAX), quiet));
         let (named, globals) = named.unwrap_or_default();
         run.notes.extend(named.problems);
@@ -272,7 +274,15 @@ impl Closing {
             }
         }
         run.state = RunState::Complete;
-        self.writer.finish(run).map_err(|error| store_failure(error).hint(kept_in(directory)))
+        let report = report.map(|report| Ok((report, self.writer.recording(run)?)));
+        let report = report.transpose().map_err(kept)?;
+        let (finished, shown) = analysis::parallel::both(
+            || self.writer.finish(run),
+            || report.map_or(Ok(()), |(report, recording)| report(recording)),
+        );
+        let finished = finished.map_err(kept)?;
+        run.notes.extend(finished.notes.iter().cloned());
+        shown.map(|()| finished)
     }
 }
 
