@@ -4,6 +4,7 @@
 //! reads it on its own threads; a caller waits until a given time and gets the names found by then. What not: the
 //! report without the missing names.
 
+use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -92,12 +93,19 @@ impl Naming {
 /// The receiver lives until the last message, so sending does not fail.
 fn look_up(wanted: &Wanted, sender: &Sender<News>) {
     let Wanted { modules, addresses, options, mappings, processes } = wanted;
-    let named = symbolise(modules, addresses, options, &mut |step| {
-        let _ = sender.send(match step {
-            Step::Done(done, all) => News::Step(done, all),
-            Step::Named(frames) => News::Named(frames.to_vec()),
+    let variables = || globals(modules, mappings, processes, options);
+    let both = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("variables".to_owned());
+        let thread = thread.stack_size(STACK_BYTES).spawn_scoped(scope, variables).ok();
+        let named = symbolise(modules, addresses, options, &mut |step| {
+            let _ = sender.send(match step {
+                Step::Done(done, all) => News::Step(done, all),
+                Step::Named(frames) => News::Named(frames.to_vec()),
+            });
         });
+        let globals =
+            thread.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (named, globals.unwrap_or_else(variables))
     });
-    let globals = globals(modules, mappings, processes, options);
-    let _ = sender.send(News::All(Box::new((named, globals))));
+    let _ = sender.send(News::All(Box::new(both)));
 }

@@ -123,7 +123,11 @@ impl Deadline {
 
     /// The end of this part of the time (CLOCK_MONOTONIC).
     fn after(self, part: f64) -> Nanos {
-        self.end + Nanos((self.allowed * part * 1e9) as u64)
+        self.end + self.part(part)
+    }
+
+    fn part(self, part: f64) -> Nanos {
+        Nanos((self.allowed * part * 1e9) as u64)
     }
 }
 
@@ -147,8 +151,8 @@ pub(in crate::commands) fn time_hot_code(
         return;
     }
     // Not until then: on a busy machine all of it may have passed.
-    let left = Nanos((deadline.allowed * TIMED * 1e9) as u64);
     let mut progress = Progress::new(!quiet);
+    let left = deadline.part(TIMED);
     let measured = sink.hot_code.measure(&sink.blocks, 1.0 / hz, left, &mut |done| {
         progress.show(done, "timing hot code with all data in L1");
     });
@@ -294,7 +298,8 @@ fn wait_on_busy_machine(
     quiet: bool,
 ) -> Option<(Symbolised, Globals)> {
     let (begin, used) = (sys::process::monotonic(), sys::process::own_usage().cpu());
-    let mut until = deadline.after(NAMED);
+    // On a busy machine, timing hot code may have taken all of the time.
+    let mut until = deadline.after(NAMED).max(begin + deadline.part(NAMED - TIMED));
     loop {
         let named = wait(naming, until, quiet);
         let now = sys::process::monotonic();
