@@ -34,6 +34,8 @@ type Depths = [u32; SLOTS];
 #[derive(Debug)]
 pub(crate) struct Chase {
     depths: Depths,
+    /// Kept for its memory.
+    after: Vec<u32>,
     /// Number of the burst, so that nothing has to be emptied.
     burst: u32,
     /// By site: the last burst with it, and its depth there.
@@ -44,7 +46,8 @@ pub(crate) struct Chase {
 
 impl Chase {
     pub(crate) fn new(sites: usize) -> Chase {
-        Chase { depths: [0; SLOTS], burst: 0, last: vec![(0, 0); sites], before: None }
+        let (depths, last) = ([0; SLOTS], vec![(0, 0); sites]);
+        Chase { depths, after: Vec::new(), burst: 0, last, before: None }
     }
 
     /// A burst begins.
@@ -59,7 +62,7 @@ impl Chase {
         let Some(before) = self.before.take().and_then(|id| code.blocks.get(&id)) else { return };
         let way = before.behind.iter().find(|way| way.to == block.start);
         for chains in way.map_or(&[][..], |way| way.chains.as_slice()) {
-            self.depths = chains.leave(&self.depths);
+            chains.leave(&mut self.depths, &mut self.after);
         }
     }
 
@@ -74,7 +77,7 @@ impl Chase {
 
     /// The block is over.
     pub(crate) fn leave(&mut self, id: BlockId, block: &TracedBlock) {
-        self.depths = block.chains.leave(&self.depths);
+        block.chains.leave(&mut self.depths, &mut self.after);
         self.before = (!block.behind.is_empty()).then_some(id);
     }
 }
@@ -152,13 +155,12 @@ impl Chains {
         Chains { accesses, left: changed.collect() }
     }
 
-    /// The depths after the block.
-    fn leave(&self, start: &Depths) -> Depths {
-        let mut depths = *start;
-        for (slot, depth) in &self.left {
-            depths[usize::from(*slot)] = depth.at(start);
-        }
-        depths
+    /// The depths after the block. All are those of its start until `after` has what changes.
+    fn leave(&self, depths: &mut Depths, after: &mut Vec<u32>) {
+        after.clear();
+        after.extend(self.left.iter().map(|(_, depth)| depth.at(depths)));
+        let changed = self.left.iter().zip(after);
+        changed.for_each(|((slot, _), depth)| depths[usize::from(*slot)] = *depth);
     }
 }
 
