@@ -14,6 +14,7 @@ use crate::parallel;
 use crate::selection::Selection;
 use crate::stack::{NodeIndex, Stacks};
 use crate::threads::{ThreadIndex, ThreadTable};
+use crate::traced::TracedCode;
 use crate::types::SiteTypes;
 use crate::weight::{Scale, Weight};
 
@@ -68,6 +69,18 @@ impl<'a> Profile<'a> {
     #[must_use]
     pub fn new(recording: &'a Recording) -> Profile<'a> {
         Profile::with_addresses(recording, std::iter::empty())
+    }
+
+    /// A profile, and the code that bursts ran, whose addresses have places in it. `loops`: those of clock samples will be asked for.
+    #[must_use]
+    pub fn with_code(recording: &'a Recording, loops: bool) -> (Profile<'a>, TracedCode) {
+        let (loops, code) = parallel::both(
+            || loops.then(|| LoopsInCode::read(recording)),
+            || TracedCode::read(recording),
+        );
+        let profile = Profile::with_addresses(recording, code.addresses());
+        let loops = loops.map_or_else(OnceLock::new, OnceLock::from);
+        (Profile { loops, ..profile }, code)
     }
 
     /// The same, with places for more addresses than those of stacks.

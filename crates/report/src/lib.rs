@@ -148,10 +148,8 @@ pub fn build(
     sources: &(dyn Fn(&str) -> Option<String> + Sync),
 ) -> Result<Document, ReportError> {
     options.check()?;
-    let code =
-        if options.view.is_traced() { TracedCode::read(recording) } else { TracedCode::default() };
     let judges = matches!(options.view, View::Summary | View::Findings);
-    let mut prepared = Prepared::with(recording, code, judges);
+    let mut prepared = Prepared::with(recording, options.view.is_traced(), judges);
     prepared.profile.stacks.add_wrappers(&options.wrappers);
     build_prepared(&prepared, options, sources)
 }

@@ -38,11 +38,14 @@ impl<'a> Prepared<'a> {
     /// For all views. Linear in the size of the recording.
     #[must_use]
     pub fn new(recording: &'a Recording) -> Prepared<'a> {
-        Prepared::with(recording, TracedCode::read(recording), true)
+        Prepared::with(recording, true, true)
     }
 
-    pub(crate) fn with(recording: &'a Recording, code: TracedCode, judges: bool) -> Prepared<'a> {
-        let profile = Profile::with_addresses(recording, code.addresses());
+    pub(crate) fn with(recording: &'a Recording, traced: bool, judges: bool) -> Prepared<'a> {
+        let (profile, code) = match traced {
+            true => Profile::with_code(recording, judges),
+            false => (Profile::new(recording), TracedCode::default()),
+        };
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
         let (shared, judged) = (OnceLock::new(), OnceLock::new());
         let (tables, reuse) = (OnceLock::new(), OnceLock::new());
