@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use analysis::accesses::{accesses, accesses_of_objects};
 use analysis::memory::{Memory, PartRow, Replayed};
-use analysis::objects::{Grouping, ObjectKind, Objects, Pieces, object_table};
+use analysis::objects::{Grouping, ObjectKind, Objects, Pieces, estimated_shares, object_table};
 use analysis::sharing::{SharedLines, sharing};
 use analysis::stalls::Stalls;
 use analysis::{Key, Profile, Selection, TracedCode};
@@ -93,6 +93,7 @@ fn rows(pieces: Pieces, keys: &[Key]) -> (Vec<(String, PartRow)>, [f64; 4]) {
         &memory,
         &Stalls::new(&profile),
         || shared(&grouping),
+        estimated_shares(&grouping),
     );
     let share = |row: &analysis::objects::ObjectRow| {
         row.accesses.as_ref().map_or(0.0, |row| value(&row.share))
@@ -255,6 +256,7 @@ fn drawn_blocks_speak_for_those_without_a_record() {
         &memory,
         &Stalls::new(profile),
         || shared(&grouping),
+        estimated_shares(&grouping),
     );
     let kinds: Vec<ObjectKind> = objects.all().iter().map(|object| object.kind).collect();
     assert_eq!(kinds, [ObjectKind::Unknown, ObjectKind::Heap, ObjectKind::SmallBlocks]);

@@ -4,17 +4,18 @@
 //! once, when the first view needs it, and a server answers each question from it. What not: a cache of views.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use analysis::accesses::{GroupedAccesses, accesses, accesses_of_objects};
 use analysis::findings::{Figures, Findings, findings};
 use analysis::memory::{Memory, Replayed};
-use analysis::objects::{Grouping, Objects, Pieces};
+use analysis::objects::{Grouping, ObjectId, Objects, Pieces, estimated_shares};
 use analysis::reuse::{Reuse, TlbSizes, cache_sizes, reuse};
 use analysis::sharing::{SharedLines, sharing};
 use analysis::stalls::Stalls;
 use analysis::{Key, Profile, Selection, TracedCode};
-use facts::Recording;
+use facts::{Metric, Recording};
 
 use crate::Options;
 use crate::views::{by_object, keys_of_accesses};
@@ -30,6 +31,7 @@ pub struct Prepared<'a> {
     /// The keys of tables of accesses that will be asked for.
     tables: OnceLock<Vec<Vec<Key>>>,
     reuse: OnceLock<Reuse>,
+    unrecorded: OnceLock<BTreeMap<ObjectId, Metric>>,
     /// Findings will be asked for.
     judges: bool,
 }
@@ -48,8 +50,19 @@ impl<'a> Prepared<'a> {
         };
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
         let (shared, judged) = (OnceLock::new(), OnceLock::new());
-        let (tables, reuse) = (OnceLock::new(), OnceLock::new());
-        Prepared { profile, code, objects, replayed, shared, judged, tables, reuse, judges }
+        let (tables, reuse, unrecorded) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Prepared {
+            profile,
+            code,
+            objects,
+            replayed,
+            shared,
+            judged,
+            tables,
+            reuse,
+            unrecorded,
+            judges,
+        }
     }
 
     /// The recording.
@@ -130,6 +143,15 @@ impl<'a> Prepared<'a> {
                 false => (accesses(profile, code, selection, keys), Vec::new()),
             }
         })
+    }
+
+    /// Shares of accesses by objects of which blocks were drawn; of the whole recording they are counted once.
+    pub(crate) fn estimated_shares(&self, grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Metric> {
+        let find = || estimated_shares(grouping);
+        match grouping.selection.chooses_anything() {
+            true => find(),
+            false => self.unrecorded.get_or_init(find).clone(),
+        }
     }
 
     /// Reuse by function, with the footprint of each burst; of the whole recording it is looked for once.

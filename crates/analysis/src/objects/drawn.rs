@@ -35,8 +35,9 @@ struct Counter<'a> {
 }
 
 /// By object of which blocks were drawn: its share of all accesses of all bursts, percent, including its blocks without a
-/// record. Empty where none was drawn.
-pub(super) fn estimated_shares(grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Metric> {
+/// record. Empty where none was drawn. The same whatever the keys of the grouping.
+#[must_use]
+pub fn estimated_shares(grouping: &Grouping<'_>) -> BTreeMap<ObjectId, Metric> {
     let objects = grouping.objects;
     if !objects.all().iter().any(is_drawn) {
         return BTreeMap::new();

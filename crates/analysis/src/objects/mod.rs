@@ -33,6 +33,7 @@ use self::index::{Entry, Layer};
 use crate::profile::Profile;
 use crate::stack::{NodeIndex, index};
 
+pub use self::drawn::estimated_shares;
 pub use self::grouping::Grouping;
 pub(crate) use self::index::{Extent, Window};
 pub(crate) use self::near::NearObjects;

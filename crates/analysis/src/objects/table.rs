@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use base::RemoteAddr;
 use facts::Metric;
 
-use super::drawn::estimated_shares;
 use super::pages::{ObjectPages, object_pages};
 use super::{Grouping, ObjectId, ObjectKind};
 use crate::accesses::{AccessRow, Accesses, GroupedAccesses};
@@ -107,7 +106,7 @@ impl ObjectTable {
 }
 
 /// Joins everything. `accesses` are by the grouping, `memory` must distinguish what it does; `shared` finds the lines that
-/// threads share in its selection.
+/// threads share in its selection, `unrecorded` the shares of [`estimated_shares`](super::estimated_shares) in it.
 #[must_use]
 pub fn object_table<'s>(
     grouping: &Grouping<'_>,
@@ -115,6 +114,7 @@ pub fn object_table<'s>(
     memory: &Memory<'_>,
     stalls: &Stalls,
     shared: impl FnOnce() -> Cow<'s, SharedLines>,
+    unrecorded: BTreeMap<ObjectId, Metric>,
 ) -> ObjectTable {
     let mut rows: BTreeMap<RowKey, ObjectRow> = BTreeMap::new();
     for row in accesses.rows.drain(..) {
@@ -152,14 +152,13 @@ pub fn object_table<'s>(
         add_sharing(grouping, &shared(), &mut rows);
     }
     let fault_scale = fault_scales(grouping.profile.recording).all;
-    let with_unrecorded = estimated_shares(grouping);
     let pages = object_pages(grouping.profile, grouping.objects);
     let element_types = memory.element_types(&grouping.profile.types);
     ObjectTable {
         rows,
         accesses,
         fault_scale,
-        with_unrecorded,
+        with_unrecorded: unrecorded,
         pages,
         element_types,
         missing,

@@ -30,7 +30,9 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let memory = request.memory(&grouping);
     let shared = || request.prepared.shared(request.selection);
     let accesses = request.prepared.accesses(&grouping);
-    let found = object_table(&grouping, accesses, &memory, request.prepared.stalls(), shared);
+    let unrecorded = request.prepared.estimated_shares(&grouping);
+    let stalls = request.prepared.stalls();
+    let found = object_table(&grouping, accesses, &memory, stalls, shared, unrecorded);
     let rows = if request.objects().any() { sorted(&found, &keys) } else { Vec::new() };
     let of_object = traffic_by_object(&found);
     let mut columns =
