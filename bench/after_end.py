@@ -35,6 +35,13 @@ PROGRAMS = {
     "make": ["sh", "-c", f"for i in 1 2 3 4 5 6; do gcc -O1 -c {common.ROOT}/recipes/stream.c -o /dev/null; done"],
     "sqlite": ["sqlite3", ":memory:", "with recursive c(x) as (select 1 union all select x+1 from c where x<3000000) select sum(x) from c;"],
     "python": [PYTHON, "-c", "d={}\nfor i in range(3000000): d[i%50021]=d.get(i%50021,0)+i"],
+    "perl hash": ["perl", "-e", 'my %h; for my $i (0..2000000){ $h{($i*7919)%1500007}.="x"; }'],
+    "git log": ["git", "-C", common.ROOT, "log", "--stat", "-p", "-n", "300"],
+    "stockfish": ["/usr/games/stockfish", "bench", "16", "1", "12"],
+    "pandas": [PYTHON, "-c", "import pandas as p,numpy as n; d=p.DataFrame({'k':n.random.randint(0,1000000,5000000),"
+               "'v':n.random.rand(5000000)}); d.groupby('k').v.mean().sum(); d.merge(d.head(500000),on='k').shape"],
+    "duckdb": [PYTHON, "-c", "import duckdb as d; d.sql('select sum(c) from (select r%1000003 k, count(*) c from "
+               "(select range*7919 r from range(20000000)) group by k)').fetchall()"],
     "numpy product": [PYTHON, "-c", "import numpy as n\na=n.random.rand(600,600)\nfor i in range(60): a@a"],
 }
 
