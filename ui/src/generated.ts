@@ -308,6 +308,8 @@ export type Summary = {
   threads: Metric;
   time_split: {
     kernel: Metric;
+    mpi_calls?: Metric;
+    mpi_moving?: Metric;
     mpi_wait?: Metric;
     page_faults: Metric;
     spinning: Metric;

@@ -22,6 +22,7 @@ use x86::{CodeBytes, Demand, Flow, Limits, OperationTime, Range, Reader, find_ro
 
 use crate::memory::{BOUND_PERCENT, seconds};
 use crate::pace::LoopPace;
+use crate::threading::waiting_modules;
 
 /// A need of this share of an iteration's time explains the time.
 const EXPLAINS: f64 = 0.8;
@@ -87,7 +88,7 @@ pub struct ProgramLimit {
     pub position: Option<usize>,
 }
 
-/// What limits each of these loops, where that is known.
+/// What limits each of these loops, where that is known. Of loops that wait for others nothing is.
 #[must_use]
 pub fn loop_limits(recording: &Recording, rows: &[LoopPace]) -> Vec<Option<LoopLimit>> {
     let none = || vec![None; rows.len()];
@@ -97,7 +98,11 @@ pub fn loop_limits(recording: &Recording, rows: &[LoopPace]) -> Vec<Option<LoopL
     let costs = |name: &str, bits: u32| known.get(&(name, bits)).copied();
     let no_miss_times = no_miss_times(recording);
     let mut reader = Reader::new();
+    let waiting = waiting_modules(recording);
     let one = |row: &LoopPace| {
+        if waiting.contains(&row.start.module) {
+            return None;
+        }
         let block = read(recording, row.start, &mut reader)?;
         let time = time(row, &block, &no_miss_times)?;
         let demand = x86::demand(&block, &costs, load)?;

@@ -13,7 +13,7 @@ use facts::{CounterKind, Evidence, GaugeKind, LostSource, Metric};
 
 use self::disturbance::{other_cpu, sampling_cost, stolen};
 use self::notes::notes;
-pub use self::time::TimeSplit;
+pub use self::time::{MpiTime, TimeSplit};
 use self::time::{cpu_time, elapsed, kernel_time, paused, time_split, utilisation};
 use crate::accesses::{Coverage, coverage};
 use crate::faults::{FaultCost, counted_faults, fault_cost, fault_scales, fault_total};

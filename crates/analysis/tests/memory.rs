@@ -166,6 +166,40 @@ fn the_no_miss_time_gives_the_memory_bound_share() {
     with(&recording, |memory| assert!(memory.bound().is_err(), "ten times the native time"));
 }
 
+/// The same program for 300 ms, and 700 ms in which it waits in MPI and asks the network with loads of its own.
+#[test]
+fn waits_in_mpi_are_no_time_of_memory() {
+    let (mut test, block) = streaming();
+    let plugin = test.builder.file("/usr/lib/openmpi/mca_btl_vader.so");
+    let library = test.builder.file("/usr/lib/libmpi.so.40");
+    let ask =
+        test.builder.block(PID, plugin, 0x2000, CHASE, &common::layout(CHASE, 0x2000).to_string());
+    for number in 0..10 {
+        let queue = 0x9_0000_0000 + number * 0x1000_0000;
+        test.builder.burst(PID, PID, &[(ask, TURNS, vec![queue; 2])]);
+    }
+    samples(&mut test, 0x1000, "triad", 300);
+    let asks = test.builder.code(plugin, 0x2000, &[("poll_fifo", "", 0)]);
+    let progress = test.builder.code(library, 0x10, &[("opal_progress", "", 0)]);
+    let recv = test.builder.code(library, 0x20, &[("PMPI_Recv", "", 0)]);
+    let main = test.builder.code(test.module, 0x5000, &[("main", "/src/program.c", 1)]);
+    let stack = test.builder.stack(&[asks, progress, recv, main]);
+    test.builder.samples(PID, PID, stack, 700);
+    let mut recording = finished(test);
+    let time =
+        IterationTime { repetitions: 100, median: Picos(750), low: Picos(750), high: Picos(750) };
+    let outcome = NoMissOutcome::Measured(time);
+    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
+    with(&recording, |memory| {
+        let bound = memory.bound().expect("a share");
+        within(&bound.memory, 75.0, 1.0);
+        // The others need as long as before.
+        within(&bound.without_misses, 0.7 + 0.3 * 0.25, 2.0);
+        let (_, functions) = memory.functions().expect("functions");
+        assert_eq!(functions.len(), 1, "code that asks is no place to improve");
+    });
+}
+
 /// The stream of 10.7 GB/s, where the machine's peak with one thread was so many times as high as stored when it ran.
 fn judged(stored: f64, read: Option<f64>) -> (Metric, Metric, Verdict) {
     let (test, block) = streaming();

@@ -179,9 +179,13 @@ function tree(summary: Summary): Branch[] {
       ["without a bandwidth limit", summary.elapsed_without_bandwidth_limit],
     ]],
     ["CPU time", summary.cpu_time, [
-      ["in the program", split.user, split.mpi_wait && [["waiting in MPI, by spinning", split.mpi_wait]]],
+      ["in the program", split.user],
       ["in the kernel, without page faults", split.kernel],
       ["in page faults", split.page_faults],
+      ...(split.mpi_calls && split.mpi_wait && split.mpi_moving ? [["in calls of MPI", split.mpi_calls, [
+        ["waiting, by spinning", split.mpi_wait],
+        ["moving data", split.mpi_moving],
+      ]] as Branch] : []),
       ["CPU utilisation", summary.cpu_utilisation],
     ]],
     ["Waiting, for a CPU too", split.waiting],

@@ -23,7 +23,8 @@ use super::code_regions::CodeRegion;
 use super::core_time::CoreTimes;
 use super::quantity::Quantity;
 use super::waits::Waited;
-use crate::threading::SpinTable;
+use crate::stack::NodeIndex;
+use crate::threading::{SpinTable, SpinningFunctions};
 
 /// A no-miss time above the native time by this factor measured something else.
 pub(super) const TOO_MUCH: f64 = 1.15;
@@ -136,9 +137,9 @@ impl Memory<'_> {
         self.available()?;
         let waited = self.waited();
         let (mut times, why) = self.plausible_times();
-        let mut spinning = SpinTable::new(&self.profile.stacks);
+        let mut spinning = SpinningFunctions::new(self.profile);
         for (at, burst) in self.passed.bursts.iter().enumerate() {
-            if spinning.function_spins(burst.function) {
+            if spinning.has(burst.function) {
                 times.core[at] = Estimate::exactly(0.0);
                 times.native.0[at] = Bounds::exactly(0.0);
             }
@@ -265,8 +266,9 @@ impl Memory<'_> {
         let observed = self.profile.observed().seconds();
         let paused = self.profile.elapsed().seconds() - observed;
         let whole = self.profile.counted_cpu_seconds().unwrap_or(self.strata.cpu_seconds());
-        // Time outside of the program's own code stays.
+        // Time outside of the program's own code stays. So do waits in MPI, for ranks of which nothing is known here.
         let own = if whole > 0.0 { (self.strata.cpu_seconds() / whole).min(1.0) } else { 1.0 };
+        let own = own * (1.0 - self.share_of_program(|table, stack| table.waits_in_mpi(stack)));
         core.each("s", |core| paused + observed * (1.0 - own * (1.0 - core / 100.0)))
     }
 
@@ -304,12 +306,18 @@ impl Memory<'_> {
 
     /// Share of the program's time outside of the kernel in which its threads spin, 0 to 1.
     pub(super) fn spinning(&self) -> f64 {
-        let stacks = &self.profile.stacks;
-        let mut spinning = SpinTable::new(stacks);
+        self.share_of_program(|table, stack| table.spins(stack))
+    }
+
+    fn share_of_program(
+        &self,
+        chosen: impl Fn(&mut SpinTable<'_>, Option<NodeIndex>) -> bool,
+    ) -> f64 {
+        let mut table = SpinTable::new(&self.profile.stacks);
         let cells = self.profile.stack_cells().iter().filter(|cell| !cell.kernel);
-        let spun = cells.filter(|cell| spinning.spins_at(stacks.innermost_user(cell.stack)));
-        let spun: f64 = spun.map(|cell| cell.weight.amount() as f64).sum();
-        spun / self.profile.whole_of_program().max(1.0)
+        let chosen = cells.filter(|cell| chosen(&mut table, cell.stack));
+        let amount: f64 = chosen.map(|cell| cell.weight.amount() as f64).sum();
+        amount / self.profile.whole_of_program().max(1.0)
     }
 
     /// Threads of the program that run at a time, while it runs; at least 1.

@@ -30,6 +30,7 @@ use super::zeroed::{Zeroed, no_less_than_rest};
 use super::{LINE, Memory};
 use crate::figure::{Figure, spread};
 use crate::stack::FunctionId;
+use crate::threading::SpinningFunctions;
 use crate::traced::SiteIndex;
 use crate::weight::Weight;
 
@@ -103,8 +104,12 @@ impl Memory<'_> {
     pub fn functions(&self) -> Result<(FunctionMemory, Vec<FunctionMemory>), String> {
         self.available()?;
         let mut bursts: BTreeMap<FunctionId, Vec<usize>> = BTreeMap::new();
+        // Code that only waits for others is no place to improve.
+        let mut spinning = SpinningFunctions::new(self.profile);
         for (at, burst) in self.passed.bursts.iter().enumerate() {
-            bursts.entry(burst.function).or_default().push(at);
+            if !spinning.has(burst.function) {
+                bursts.entry(burst.function).or_default().push(at);
+            }
         }
         let times = self.function_times();
         let CoreTimes { core, native } = self.core_times();
@@ -131,7 +136,8 @@ impl Memory<'_> {
         let all: Vec<usize> = (0..self.passed.bursts.len()).collect();
         let mut time = Weight::default();
         times.values().for_each(|one| time.merge(one));
-        let busiest = times.iter().max_by_key(|(_, time)| time.amount()).map(|(of, _)| *of);
+        let busiest = times.iter().filter(|(function, _)| !spinning.has(**function));
+        let busiest = busiest.max_by_key(|(_, time)| time.amount()).map(|(of, _)| *of);
         let began = self.passed.bursts.first().map(|burst| burst.function);
         let busiest = busiest.or(began).ok_or("no burst recorded accesses")?;
         let zeroed = Zeroed::all(&zeroed);

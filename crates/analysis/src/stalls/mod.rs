@@ -149,10 +149,10 @@ impl Stalls {
                 else {
                     return;
                 };
-                let at = profile.stacks.innermost_user(tick.stack);
-                if spinning.spins_at(at) {
+                if spinning.spins(tick.stack) {
                     return;
                 }
+                let at = profile.stacks.innermost_user(tick.stack);
                 let who = Waiting { time: state.time, pid, thread, cpu: tick.cpu, at };
                 stalls.add(
                     place,

@@ -5,7 +5,7 @@ use facts::{Evidence, Metric, RunState};
 
 use crate::faults::FaultCost;
 use crate::profile::Profile;
-use crate::threading::SpinTable;
+use crate::threading::{InMpi, SpinTable};
 use crate::weight::Weight;
 
 /// Where the time of all threads went, in seconds; the parts add up to the threads' lifetimes.
@@ -13,10 +13,10 @@ use crate::weight::Weight;
 pub struct TimeSplit {
     /// CPU time in the program and its libraries.
     pub user: Metric,
-    /// Of `user`: threads that spin in an OpenMP library, at a spin lock or in a call of MPI, until another thread or rank comes.
+    /// Of CPU time: threads that spin in an OpenMP library, at a spin lock or in a call of MPI, until another thread or rank comes.
     pub spinning: Metric,
-    /// Of `spinning`: in calls of MPI. Only of programs that call it.
-    pub mpi_wait: Option<Metric>,
+    /// CPU time in calls of MPI. Only of programs that call it.
+    pub mpi: Option<MpiTime>,
     /// CPU time in the kernel, without page faults where these are known.
     pub kernel: Metric,
     /// CPU time serving page faults.
@@ -25,6 +25,17 @@ pub struct TimeSplit {
     pub waiting: Metric,
     /// Sum of the threads' lifetimes.
     pub thread_time: Metric,
+}
+
+/// CPU time in calls of MPI, that of the kernel included.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MpiTime {
+    /// In which the rank waits for others: a part of the spinning. At most: with what may be waiting or not.
+    pub wait: Metric,
+    /// In which it copies or combines data.
+    pub moving: Metric,
+    /// All of it.
+    pub calls: Metric,
 }
 
 pub(super) fn elapsed(profile: &Profile<'_>) -> Metric {
@@ -111,25 +122,49 @@ pub(super) fn kernel_time(profile: &Profile<'_>) -> KernelTime {
 }
 
 /// All, and in calls of MPI.
-fn spinning(profile: &Profile<'_>) -> (Metric, Option<Metric>) {
+fn spinning(profile: &Profile<'_>) -> (Metric, Option<MpiTime>) {
     let is_rank = profile.recording.run.rank.is_some();
     if profile.whole().is_empty() {
-        let unknown = Metric::unavailable("s", profile.why_no_samples());
-        return (unknown.clone(), is_rank.then_some(unknown));
+        let unknown = || Metric::unavailable("s", profile.why_no_samples());
+        let mpi = || MpiTime { wait: unknown(), moving: unknown(), calls: unknown() };
+        return (unknown(), is_rank.then(mpi));
     }
     let mut table = SpinTable::new(&profile.stacks);
-    let [mut all, mut in_mpi] = [Weight::default(), Weight::default()];
-    for cell in profile.stack_cells().iter().filter(|cell| !cell.kernel) {
-        if table.spins(cell.stack) {
-            all.merge(&cell.weight);
-        }
-        if table.waits_in_mpi(cell.stack) {
-            in_mpi.merge(&cell.weight);
+    let [mut all, mut waits, mut may_wait, mut moves, mut may_move, mut calls] =
+        [(); 6].map(|()| Weight::default());
+    for cell in profile.stack_cells() {
+        let add = |sums: &mut [&mut Weight]| {
+            sums.iter_mut().for_each(|sum| sum.merge(&cell.weight));
+        };
+        match table.in_mpi(cell.stack) {
+            Some(InMpi::Waits) => add(&mut [&mut all, &mut waits, &mut may_wait, &mut calls]),
+            Some(InMpi::Moves) => add(&mut [&mut moves, &mut may_move, &mut calls]),
+            Some(InMpi::Unclear) => add(&mut [&mut may_wait, &mut may_move, &mut calls]),
+            Some(InMpi::Works) => add(&mut [&mut calls]),
+            // The kernel works while an OpenMP library asks it to wait.
+            None if !cell.kernel && table.spins(cell.stack) => add(&mut [&mut all]),
+            None => {}
         }
     }
     let scale = profile.cpu_scale();
-    let calls_mpi = is_rank || in_mpi.amount() > 0;
-    (scale.quantity(&all), calls_mpi.then(|| scale.quantity(&in_mpi)))
+    // What is unclear is in the upper end.
+    let at_most = |least: &Weight, most: &Weight, note: &str| {
+        let (least, high) = (scale.quantity(least), scale.quantity(most).high);
+        match high > least.high {
+            true => Metric { high, ..least }.noted(note),
+            false => least,
+        }
+    };
+    let mpi = MpiTime {
+        wait: at_most(&waits, &may_wait, "at most with code of MPI that waits or works"),
+        moving: match profile.samples_kernel() {
+            true => at_most(&moves, &may_move, "at most with code of MPI that may copy or not"),
+            false => Metric { high: None, ..scale.quantity(&moves) }
+                .noted("time in the kernel was not sampled: copies there are missing"),
+        },
+        calls: scale.quantity(&calls),
+    };
+    (scale.quantity(&all), (is_rank || calls.amount() > 0).then_some(mpi))
 }
 
 pub(super) fn time_split(
@@ -166,10 +201,10 @@ pub(super) fn time_split(
         None => Metric::unavailable("s", "the start of some threads was not recorded"),
     };
     let waiting = thread_time.value.zip(cpu.value).map(|(alive, cpu)| alive - cpu);
-    let (spinning, mpi_wait) = spinning(profile);
+    let (spinning, mpi) = spinning(profile);
     TimeSplit {
         spinning,
-        mpi_wait,
+        mpi,
         user: part(user, cpu, "the kernel's part of the CPU time is unknown"),
         kernel: part(other_kernel, kernel, kernel.note.as_deref().unwrap_or_default()),
         page_faults,

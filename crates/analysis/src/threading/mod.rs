@@ -10,7 +10,9 @@
 //!
 //! What not: remedies ([`verdicts`] says what limits), and no clock.
 
+mod mpi;
 mod reason;
+mod spins;
 mod strips;
 mod verdict;
 mod wakers;
@@ -26,8 +28,9 @@ use crate::stack::{LocationId, NodeIndex};
 use crate::threads::ThreadIndex;
 use crate::weight::Weight;
 
+pub(crate) use mpi::InMpi;
 pub use reason::Reason;
-pub(crate) use reason::SpinTable;
+pub(crate) use spins::{SpinTable, SpinningFunctions, waiting_modules};
 pub use strips::{Bin, State, Strip, Strips, strips};
 pub(crate) use verdict::Workers;
 pub use verdict::{Verdict, object_name, verdicts};
@@ -302,9 +305,10 @@ impl WaitRow<'_> {
 /// The rows of the selected threads and time.
 pub(crate) fn wait_rows<'a>(profile: &'a Profile<'_>, selection: &Selection) -> Vec<WaitRow<'a>> {
     let mut known: BTreeMap<Option<NodeIndex>, Blocked> = BTreeMap::new();
+    let mut mpi = mpi::MpiTable::new(&profile.stacks);
     let mut blocked = |stack| {
         *known.entry(stack).or_insert_with(|| Blocked {
-            reason: reason::reason(&profile.stacks, stack),
+            reason: reason::reason(&profile.stacks, &mut mpi, stack),
             caller: reason::caller(&profile.stacks, stack),
             stack,
         })

@@ -1,14 +1,13 @@
-//! Why a thread waited, from the names of the functions on its stack; and whether a function only waits while it runs.
+//! Why a thread waited, from the names of the functions on its stack.
 //!
-//! What not: times. Assumptions: names are those of glibc 2.17 to 2.41 (`nptl/`, `sysdeps/`), libgomp (`config/linux/bar.c`,
-//! `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`), MPI 4.1 (appendix A) and Linux 4.x to 6.x
-//! (`kernel/futex/`, `fs/`, `net/`). A name that is not here makes a wait [`Reason::Other`], never another reason.
-
-use std::collections::BTreeMap;
+//! What not: times, and threads that run and only wait (`spins`). Assumptions: names are those of glibc 2.17 to 2.41 (`nptl/`,
+//! `sysdeps/`), libgomp (`config/linux/bar.c`, `mutex.c`, `wait.h`), LLVM's libomp (`kmp_barrier.cpp`, `kmp_wait_release.h`) and
+//! Linux 4.x to 6.x (`kernel/futex/`, `fs/`, `net/`). A name that is not here makes a wait [`Reason::Other`], never another reason.
 
 use base::RemoteAddr;
 
-use crate::stack::{Code, CodeModule, FunctionId, LocationId, NodeIndex, Stacks};
+use super::mpi::MpiTable;
+use crate::stack::{Code, CodeModule, LocationId, NodeIndex, Stacks};
 
 /// Why a thread did not run, or ran without getting further.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -19,6 +18,8 @@ pub enum Reason {
     Condition,
     /// A barrier, or an OpenMP thread that has nothing to do.
     Barrier,
+    /// Another rank, in a call of MPI.
+    Mpi,
     /// The end of another thread.
     Join,
     /// A futex that no known function waits at.
@@ -41,10 +42,11 @@ pub enum Reason {
 
 impl Reason {
     /// All, in the order in which they are shown.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Reason::Lock,
         Reason::Condition,
         Reason::Barrier,
+        Reason::Mpi,
         Reason::Join,
         Reason::Futex,
         Reason::Io,
@@ -63,6 +65,7 @@ impl Reason {
             Reason::Lock => "lock",
             Reason::Condition => "condition",
             Reason::Barrier => "barrier",
+            Reason::Mpi => "MPI",
             Reason::Join => "join",
             Reason::Futex => "futex",
             Reason::Io => "I/O",
@@ -194,78 +197,41 @@ const KERNEL_WAITING: [(&str, Reason); 36] = [
     ("lock_mm_and_find_vma", Reason::Fault),
 ];
 
-/// Functions of OpenMP libraries in which a thread spins: it uses a CPU and gets no further.
-const SPINNING: [&str; 19] = [
-    "gomp_barrier_wait_end",
-    "gomp_barrier_wait",
-    "gomp_team_barrier_wait",
-    "gomp_team_barrier_wait_end",
-    "gomp_team_barrier_wait_final",
-    "gomp_thread_start",
-    "do_spin",
-    "do_wait",
-    "futex_wait",
-    "cpu_relax",
-    "GOMP_barrier",
-    "GOMP_parallel_end",
-    "kmp_hardware_timestamp",
-    "kmp_yield",
-    "kmp_x86_pause",
-    "kmp_tas_lock",
-    "kmp_acquire_tas_lock",
-    "kmp_acquire_ticket_lock",
-    "kmp_acquire_queuing_lock",
-];
-
 /// How libraries of OpenMP runtimes are called: GNU, LLVM, Intel.
-const OPENMP_LIBRARIES: [&str; 3] = ["libgomp", "libomp", "libiomp5"];
-/// How libraries are called that run in a call of MPI: Open MPI with its plugins and event loop, PMIx, MPICH and Intel MPI, and the
-/// networks' own (UCX, libfabric, PSM2, verbs).
-const MPI_LIBRARIES: [&str; 16] = [
-    "libmpi",
-    "libmpich",
-    "libopen-pal",
-    "libopen-rte",
-    "mca_",
-    "libmca",
-    "libpmix",
-    "libevent",
-    "libucp",
-    "libuct",
-    "libucs",
-    "libfabric",
-    "libpsm2",
-    "libibverbs",
-    "libmlx",
-    "libhwloc",
-];
-/// Functions that copy: a call of MPI that moves data does not wait meanwhile.
-const COPYING: [&str; 4] = ["memcpy", "memmove", "convertor", "dt_copy"];
+pub(super) const OPENMP_LIBRARIES: [&str; 3] = ["libgomp", "libomp", "libiomp5"];
 /// Libraries that programs wait in: the caller is who called them.
-const WAITING_LIBRARIES: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linux"];
+pub(super) const WAITING_LIBRARIES: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linux"];
 
 /// Without leading underscores, the version after `@`, and what compilers append (`.part.0`, `.constprop.0`).
-fn bare(name: &str) -> &str {
+pub(super) fn bare(name: &str) -> &str {
     let name = name.trim_start_matches('_').trim_start_matches("GI_").trim_start_matches('_');
     let name = name.strip_prefix("libc_").unwrap_or(name);
     let name = name.split(['@', '.']).next().unwrap_or(name);
     name.trim_end_matches("64").trim_end_matches("_compat")
 }
 
-fn in_library(stacks: &Stacks, place: LocationId, libraries: &[&str]) -> bool {
+pub(super) fn in_library(stacks: &Stacks, place: LocationId, libraries: &[&str]) -> bool {
     is_one_of(stacks.module_of(place), libraries)
 }
 
-fn is_one_of(module: &CodeModule, libraries: &[&str]) -> bool {
+pub(super) fn is_one_of(module: &CodeModule, libraries: &[&str]) -> bool {
     libraries.iter().any(|library| module.name.starts_with(library))
 }
 
-fn is_kernel(stacks: &Stacks, place: LocationId) -> bool {
+pub(super) fn is_kernel(stacks: &Stacks, place: LocationId) -> bool {
     stacks.module_of(place).code == Code::Kernel
 }
 
-/// Why a thread with this stack waited.
-pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
+/// Why a thread with this stack waited. In a call of MPI it waits for other ranks, unless it is for a lock of the library or a file.
+pub(super) fn reason(stacks: &Stacks, mpi: &mut MpiTable<'_>, leaf: Option<NodeIndex>) -> Reason {
+    let known = [Reason::Lock, Reason::Io, Reason::Fault, Reason::Unknown];
+    match reason_outside_mpi(stacks, leaf) {
+        reason if known.contains(&reason) || mpi.of(leaf).is_none() => reason,
+        _ => Reason::Mpi,
+    }
+}
+
+fn reason_outside_mpi(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
     if leaf.is_none() {
         return Reason::Unknown;
     }
@@ -299,76 +265,6 @@ pub(super) fn reason(stacks: &Stacks, leaf: Option<NodeIndex>) -> Reason {
     }
 }
 
-/// Whether a thread whose innermost function in the program is this one spins. OpenMP libraries mostly come without names of their
-/// own functions. Nameless code of theirs counts, because all that they do for long is to wait.
-fn spins(stacks: &Stacks, function: FunctionId) -> bool {
-    let function = &stacks.functions[function.index()];
-    let openmp = is_one_of(&stacks.modules[function.module.index()], &OPENMP_LIBRARIES);
-    let nameless = function.name.starts_with('[');
-    let bare = bare(&function.name);
-    // `do_wait` and its like mean nothing outside of these libraries.
-    bare == "pthread_spin_lock"
-        || openmp && (nameless || SPINNING.contains(&bare) || bare.contains("wait"))
-}
-
-/// Whether a function is one that programs call MPI by: of C, and as Fortran compilers write it.
-fn is_mpi_call(name: &str) -> bool {
-    let name = name.strip_prefix(['P', 'p']).unwrap_or(name);
-    name.starts_with("MPI_") || name.starts_with("mpi_") && name.ends_with('_')
-}
-
-/// Whether a thread with this stack is in a call of MPI and copies nothing: such a call asks again and again whether other ranks
-/// have come. Code of the program that MPI calls, as the operation of a reduction, does not wait.
-fn waits_in_mpi(stacks: &Stacks, stack: Option<NodeIndex>) -> bool {
-    let mut frames = stacks.frames(stack).skip_while(|place| is_kernel(stacks, *place)).peekable();
-    let name = |place| stacks.function_of(place).name.as_str();
-    let copies = |place| COPYING.iter().any(|word| name(place).contains(word));
-    if frames.peek().is_none_or(|first| copies(*first)) {
-        return false;
-    }
-    let own = |place: &LocationId| {
-        let module = stacks.module_of(*place);
-        in_library(stacks, *place, &MPI_LIBRARIES)
-            || in_library(stacks, *place, &WAITING_LIBRARIES)
-            || module.name.starts_with("[vdso")
-    };
-    frames.take_while(|place| own(place)).any(|place| is_mpi_call(name(place)))
-}
-
-/// Which stacks spin. Samples share few innermost functions, and names are compared once for each of these.
-pub(crate) struct SpinTable<'a> {
-    stacks: &'a Stacks,
-    known: BTreeMap<FunctionId, bool>,
-    in_mpi: BTreeMap<NodeIndex, bool>,
-}
-
-impl<'a> SpinTable<'a> {
-    pub(crate) const fn new(stacks: &'a Stacks) -> SpinTable<'a> {
-        SpinTable { stacks, known: BTreeMap::new(), in_mpi: BTreeMap::new() }
-    }
-
-    pub(crate) fn spins(&mut self, stack: Option<NodeIndex>) -> bool {
-        self.spins_at(self.stacks.innermost_user(stack)) || self.waits_in_mpi(stack)
-    }
-
-    /// Whether a thread with this innermost place in the program spins, outside of MPI.
-    pub(crate) fn spins_at(&mut self, place: LocationId) -> bool {
-        self.function_spins(self.stacks.places[place.index()].function)
-    }
-
-    pub(crate) fn function_spins(&mut self, function: FunctionId) -> bool {
-        let stacks = self.stacks;
-        *self.known.entry(function).or_insert_with(|| spins(stacks, function))
-    }
-
-    pub(crate) fn waits_in_mpi(&mut self, stack: Option<NodeIndex>) -> bool {
-        let stacks = self.stacks;
-        stack.is_some_and(|node| {
-            *self.in_mpi.entry(node).or_insert_with(|| waits_in_mpi(stacks, stack))
-        })
-    }
-}
-
 /// The innermost frame that is the program's own, not that of a library it waits in.
 pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<LocationId> {
     stacks.frames(leaf).find(|place| {
@@ -381,16 +277,6 @@ pub(super) fn caller(stacks: &Stacks, leaf: Option<NodeIndex>) -> Option<Locatio
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn calls_of_mpi_are_those_of_c_and_of_fortran() {
-        for name in ["MPI_Barrier", "PMPI_Wait", "mpi_allreduce_", "pmpi_recv_"] {
-            assert!(is_mpi_call(name), "{name}");
-        }
-        for name in ["MPIR_Barrier", "mpi_setup", "my_MPI_Barrier", "opal_progress", "P", ""] {
-            assert!(!is_mpi_call(name), "{name}");
-        }
-    }
 
     #[test]
     fn the_halves_of_a_condition_variable_are_one_object() {

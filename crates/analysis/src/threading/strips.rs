@@ -65,7 +65,7 @@ impl State {
     pub fn of(reason: Reason) -> State {
         match reason {
             Reason::Lock | Reason::Condition | Reason::Futex => State::Lock,
-            Reason::Barrier | Reason::Join => State::Barrier,
+            Reason::Barrier | Reason::Mpi | Reason::Join => State::Barrier,
             Reason::Io | Reason::Poll => State::Io,
             Reason::Sleep | Reason::Child => State::Sleep,
             Reason::Fault | Reason::Other | Reason::Unknown => State::Other,

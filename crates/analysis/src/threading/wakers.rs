@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use base::{Pid, RemoteAddr, StackId, Tid};
 use facts::{WaitKind, Wake};
 
+use super::mpi::MpiTable;
 use super::{Reason, Threading, WaitPlace, WaitSum, reason};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -102,8 +103,11 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, Pla
         return seen;
     }
     let end = profile.elapsed();
+    let mut mpi = MpiTable::new(&profile.stacks);
     for wait in recording.waits.iter().filter(|wait| wait.kind == WaitKind::Blocked) {
-        let Some(place) = place_of(profile, (wait.pid, wait.tid, wait.stack, wait.object)) else {
+        let Some(place) =
+            place_of(profile, &mut mpi, (wait.pid, wait.tid, wait.stack, wait.object))
+        else {
             continue;
         };
         let share = selection.share(place.thread, wait.time, wait.span);
@@ -116,7 +120,9 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, Pla
         }
     }
     for wake in &recording.wakes {
-        let Some(place) = place_of(profile, (wake.pid, wake.tid, wake.stack, wake.object)) else {
+        let Some(place) =
+            place_of(profile, &mut mpi, (wake.pid, wake.tid, wake.stack, wake.object))
+        else {
             continue;
         };
         let share = selection.share(place.thread, wake.time, wake.span);
@@ -130,9 +136,13 @@ fn seen(profile: &Profile<'_>, selection: &Selection) -> BTreeMap<WaitPlace, Pla
 /// The thread that waited, with its stack and object.
 type Waiting = (Pid, Tid, Option<StackId>, Option<RemoteAddr>);
 
-fn place_of(profile: &Profile<'_>, (pid, tid, stack, object): Waiting) -> Option<WaitPlace> {
+fn place_of(
+    profile: &Profile<'_>,
+    mpi: &mut MpiTable<'_>,
+    (pid, tid, stack, object): Waiting,
+) -> Option<WaitPlace> {
     let stack = stack.and_then(|id| profile.stacks.find(id));
-    let reason = reason::reason(&profile.stacks, stack);
+    let reason = reason::reason(&profile.stacks, mpi, stack);
     let object = reason.object(object);
     Some(WaitPlace {
         thread: profile.threads.find(pid, tid)?,

@@ -65,6 +65,7 @@ impl Summary {
         let heap_library = tidy(heap_library(profile, &found));
         let overhead = whole_overhead(run, &found, &heap_library);
         let (mean, spread) = repeat::spread(run);
+        let mpi = found.split.mpi.as_ref();
         let mut summary = Summary {
             schema: SUMMARY_SCHEMA,
             fathom_version: run.fathom_version.clone(),
@@ -90,7 +91,9 @@ impl Summary {
             time_split: TimeSplitSummary {
                 user: tidy(found.split.user),
                 spinning: tidy(found.split.spinning),
-                mpi_wait: found.split.mpi_wait.map(tidy),
+                mpi_wait: mpi.map(|mpi| tidy(mpi.wait.clone())),
+                mpi_moving: mpi.map(|mpi| tidy(mpi.moving.clone())),
+                mpi_calls: mpi.map(|mpi| tidy(mpi.calls.clone())),
                 kernel: tidy(found.split.kernel),
                 page_faults: tidy(found.split.page_faults),
                 waiting: tidy(found.split.waiting),

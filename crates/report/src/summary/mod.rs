@@ -169,6 +169,10 @@ pub struct TimeSplitSummary {
     pub spinning: Metric,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mpi_wait: Option<Metric>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpi_moving: Option<Metric>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpi_calls: Option<Metric>,
     pub kernel: Metric,
     pub page_faults: Metric,
     pub waiting: Metric,

@@ -112,7 +112,9 @@ fn totals(summary: &mut Summary) -> Vec<&mut Metric> {
     all.extend([&mut overhead.burst_time, &mut overhead.slowdown, &mut overhead.heap_library]);
     all.extend([&mut coverage.cpu_time, &mut split.user, &mut split.kernel]);
     all.push(&mut split.spinning);
-    all.extend(&mut split.mpi_wait);
+    all.extend(
+        [&mut split.mpi_wait, &mut split.mpi_moving, &mut split.mpi_calls].into_iter().flatten(),
+    );
     all.extend([&mut split.page_faults, &mut split.waiting, &mut split.thread_time]);
     all.extend([&mut faults.minor, &mut faults.major, &mut faults.time]);
     all.extend([&mut checks.quota_throttled, &mut checks.swapped_pages]);

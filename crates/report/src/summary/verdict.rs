@@ -4,6 +4,7 @@
 //! adds that kernel time and waits are outside the class.
 
 use analysis::memory::Certainty;
+use facts::Metric;
 
 use super::{CoreLimitSummary, Summary};
 use crate::text::{percent, printable};
@@ -44,10 +45,14 @@ fn sentence(summary: &Summary, certainty: &str) -> String {
     let share = &summary.memory_bound;
     let ends = share.low.zip(share.high);
     let ends = ends.filter(|_| summary.classification != Some("bandwidth-bound"));
+    let of = match in_mpi(summary).is_some_and(|share| share > LITTLE) {
+        true => "% of its time outside waits in MPI",
+        false => "% of its time",
+    };
     let range = ends.map(|(low, high)| match (low.round(), high.round()) {
-        (0.0, high) if high > 0.0 => format!("memory takes at most {high:.0} % of its time"),
-        (low, high) if low < high => format!("memory takes {low:.0} to {high:.0} % of its time"),
-        (low, _) => format!("memory takes {low:.0} % of its time"),
+        (0.0, high) if high > 0.0 => format!("memory takes at most {high:.0} {of}"),
+        (low, high) if low < high => format!("memory takes {low:.0} to {high:.0} {of}"),
+        (low, _) => format!("memory takes {low:.0} {of}"),
     });
     match (certainty, range) {
         ("is", range) => format!("Limited by {what}: {}.", range.unwrap_or(reason)),
@@ -56,6 +61,12 @@ fn sentence(summary: &Summary, certainty: &str) -> String {
         (_, Some(memory)) => format!("Undecided whether memory limits the program: {memory}."),
         (_, None) => format!("What limits the program is undecided; {reason}."),
     }
+}
+
+/// Percent of the CPU time in which a rank waits for others, by spinning.
+fn in_mpi(summary: &Summary) -> Option<f64> {
+    let wait = summary.time_split.mpi_wait.as_ref()?.value?;
+    Some(wait / summary.cpu_time.value.filter(|cpu| *cpu > 0.0)? * 100.0)
 }
 
 /// Time outside the program's own code, where that is most of it.
@@ -75,22 +86,25 @@ fn outside(summary: &Summary) -> Vec<String> {
             percent(share)
         )
     });
-    let in_mpi = split.mpi_wait.as_ref().and_then(|wait| wait.value).unwrap_or(0.0);
-    let spins = |part: Option<f64>, says: fn(String) -> String| {
+    let mpi = |part: &Option<Metric>| part.as_ref().and_then(|part| part.value);
+    let much = |part: Option<f64>| {
         let (part, cpu) = part.zip(summary.cpu_time.value.filter(|cpu| *cpu > 0.0))?;
-        Some(part / cpu * 100.0).filter(|share| *share > LITTLE).map(|share| says(percent(share)))
+        Some(part / cpu * 100.0).filter(|share| *share > LITTLE).map(percent)
     };
-    let for_ranks = spins(Some(in_mpi), |share| {
+    let for_ranks = much(mpi(&split.mpi_wait)).map(|share| {
         format!(
             "it waits in MPI for {share} % of the CPU time: it spins until other ranks come, and they may have more work."
         )
     });
-    let for_threads = spins(split.spinning.value.map(|all| all - in_mpi), |share| {
+    let moving = much(mpi(&split.mpi_moving))
+        .map(|share| format!("it moves data in calls of MPI for {share} % of the CPU time."));
+    let of_threads = split.spinning.value.map(|all| all - mpi(&split.mpi_wait).unwrap_or(0.0));
+    let for_threads = much(of_threads).map(|share| {
         format!(
             "apart from that, its threads spin for {share} % of the CPU time: they wait for each other."
         )
     });
-    let all = for_ranks.into_iter().chain(for_threads).chain(kernel).chain(waiting);
+    let all = for_ranks.into_iter().chain(moving).chain(for_threads).chain(kernel).chain(waiting);
     std::iter::once("But")
         .chain(std::iter::repeat("And"))
         .zip(all)

@@ -12,7 +12,7 @@ pub(super) const TIMES: [Figure; 8] = [
     ("spin_time", "Spinning", SECONDS, "of it spinning"),
     ("ready_time", "Waiting for a CPU", SECONDS, "no CPU"),
     ("lock_wait", "Waiting for locks", SECONDS, "lock"),
-    ("barrier_wait", "Waiting at barriers or for threads", SECONDS, "barrier"),
+    ("barrier_wait", "Waiting at barriers, for threads or ranks", SECONDS, "barrier"),
     ("io_wait", "Waiting for data", SECONDS, "I/O"),
     ("sleep_wait", "Sleeping", SECONDS, "sleep"),
     ("other_wait", "Waiting otherwise", SECONDS, "other"),

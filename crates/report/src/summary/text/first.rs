@@ -53,6 +53,7 @@ pub(super) fn verdict(summary: &Summary, page: &mut Page) {
 fn figures(summary: &Summary, page: &mut Page) {
     let all = [
         ("Time", time(summary)),
+        ("MPI", mpi(summary)),
         ("Memory's share", memory_share(summary)),
         ("Cache traffic", cache_traffic(summary)),
         ("DRAM traffic", traffic(summary)),
@@ -118,28 +119,34 @@ fn time(summary: &Summary) -> Option<String> {
         None => "of the CPU time",
     };
     let spinning = spinning(summary).map_or_else(String::new, |spinning| {
-        format!("; {} takes {} % of the CPU time", spins_where(summary), percent(spinning))
+        format!("; spinning takes {} % of the CPU time", percent(spinning))
     });
     (!shown.is_empty()).then(|| format!("{shown} {of}{spinning}"))
 }
 
-/// In calls of MPI, where that is most of it.
-/// What threads do that wait for each other.
-const SPINS: &str = "spinning";
-
-/// Percent of the CPU time, if it is worth a word.
+/// Percent of the CPU time in which threads spin outside of MPI, if it is worth a word.
 fn spinning(summary: &Summary) -> Option<f64> {
-    let (spins, cpu) = summary.time_split.spinning.value.zip(summary.cpu_time.value)?;
-    Some(spins / cpu.max(1e-9) * 100.0).filter(|spinning| *spinning >= SPINNING)
-}
-
-fn spins_where(summary: &Summary) -> &'static str {
     let split = &summary.time_split;
     let in_mpi = split.mpi_wait.as_ref().and_then(|wait| wait.value).unwrap_or(0.0);
-    match in_mpi > split.spinning.value.unwrap_or(0.0) / 2.0 {
-        true => "waiting in MPI, by spinning,",
-        false => SPINS,
-    }
+    of_cpu_time(summary, split.spinning.value? - in_mpi).filter(|spinning| *spinning >= SPINNING)
+}
+
+fn of_cpu_time(summary: &Summary, time: f64) -> Option<f64> {
+    Some(time / summary.cpu_time.value?.max(1e-9) * 100.0)
+}
+
+/// What a rank does in calls of MPI, if that is worth a word.
+fn mpi(summary: &Summary) -> Option<String> {
+    let split = &summary.time_split;
+    let whole = of_cpu_time(summary, split.mpi_calls.as_ref()?.value?)?;
+    let part = |metric: &Option<Metric>, says: &str| {
+        let share = metric.as_ref()?.times(whole / split.mpi_calls.as_ref()?.value?, "percent");
+        Some(format!("{says} {}", self::share(&share)?))
+    };
+    let parts = [part(&split.mpi_wait, "waits"), part(&split.mpi_moving, "moves data")];
+    let parts = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    (whole >= SPINNING && !parts.is_empty())
+        .then(|| format!("{parts} of the CPU time; all calls {} %", percent(whole)))
 }
 
 /// What it would be without: the verdict has the share itself already.
@@ -147,9 +154,13 @@ fn memory_share(summary: &Summary) -> Option<String> {
     known(&summary.memory_bound)?;
     let best = seconds(known(&summary.elapsed_without_misses)?);
     let (share, now) = (share(&summary.memory_bound)?, seconds(summary.elapsed.value?));
-    // Calls of MPI count as spinning, but are part of this time.
-    let of_threads = spinning(summary).filter(|_| spins_where(summary) == SPINS);
-    let without = if of_threads.is_some() { " without spinning" } else { "" };
+    let mpi = mpi(summary).filter(|says| says.starts_with("waits"));
+    let without = match (spinning(summary), mpi) {
+        (Some(_), Some(_)) => " without spinning and waits in MPI",
+        (Some(_), None) => " without spinning",
+        (None, Some(_)) => " without waits in MPI",
+        (None, None) => "",
+    };
     Some(format!(
         "{share} of the time of its own code{without}; {best} instead of {now} with all data in the first-level cache"
     ))
