@@ -129,11 +129,11 @@ fn ranks_of_slurm_are_found_on_two_nodes_and_added_by_an_array_job() {
 }
 
 /// A program of MPI built with a library's own compiler, as Debian names it; `None` where that is missing.
-fn built_with(library: &str, fathom: &Fathom) -> Option<PathBuf> {
-    let program = fathom.scratch.join(&format!("barriers-{library}"));
+fn built_with(library: &str, name: &str, fathom: &Fathom) -> Option<PathBuf> {
+    let program = fathom.scratch.join(&format!("{name}-{library}"));
     let mut compiler = std::process::Command::new(format!("mpicc.{library}"));
     compiler.args(["-O1", "-g", "-o"]).arg(&program);
-    let built = compiler.arg(root().join("tests/programs/mpi_barriers.c")).output();
+    let built = compiler.arg(root().join(format!("tests/programs/mpi_{name}.c"))).output();
     built.is_ok_and(|output| output.status.success()).then_some(program)
 }
 
@@ -159,7 +159,7 @@ fn waits_are_distinguished(library: &str) {
         return;
     }
     let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), &format!("mpi-{library}"));
-    let Some(program) = built_with(library, &fathom) else {
+    let Some(program) = built_with(library, "barriers", &fathom) else {
         return skip(&format!("mpicc.{library} is missing: scripts/packages.sh ranks"));
     };
     let words = ["-n", "2", "-r", "job", "--format", "json", "--dataset", "fleet"];
@@ -205,7 +205,11 @@ fn waits_are_distinguished(library: &str) {
     assert_eq!(rows[1]["mpi_wait"]["value"], second["time_split"]["mpi_wait"]["value"]);
     assert_eq!((&rows[1]["recorded"], &rows[1]["end"]), (&"sampled".into(), &"ended".into()));
     let busiest = table["notes"][0].as_str().expect("a note");
-    assert!(busiest.starts_with("Rank 0 has most work: "), "{busiest}");
+    assert!(
+        busiest.starts_with("Rank 0 has most work: ")
+            && busiest.contains("The others wait in MPI for "),
+        "{busiest}"
+    );
     assert!(text.ends_with("fleet: 2 added\n"), "{text}");
     let jobs = [0, 1].map(|rank| manifest(&fathom, &format!("job/rank.{rank}"))["rank"].clone());
     assert_eq!((&jobs[0]["ranks"], &jobs[0]["job"]), (&2.into(), &jobs[1]["job"]));
@@ -222,10 +226,54 @@ fn waits_in_mpi_are_distinguished_in_mpich() {
     waits_are_distinguished("mpich");
 }
 
+/// Ranks that exchange large messages move data for a good part of their time; one that asks for a message waits.
+fn moving_is_no_waiting(library: &str) {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), &format!("moving-{library}"));
+    let Some(program) = built_with(library, "exchange", &fathom) else {
+        return skip(&format!("mpicc.{library} is missing: scripts/packages.sh ranks"));
+    };
+    let value = |of: &Value, path: &str| of.pointer(path).and_then(Value::as_f64);
+    let figures = |kind: &str, rank: u32| {
+        let summary = fathom.report(&format!("{kind}/rank.{rank}"), &["summary"]);
+        let of = |name| value(&summary, &format!("/time_split/{name}/value")).expect("a figure");
+        let figures = [of("mpi_wait"), of("mpi_moving"), of("mpi_calls")];
+        (figures, value(&summary, "/cpu_time/value").expect("a figure"), summary)
+    };
+    for kind in ["large", "ask"] {
+        let words = ["-n", "2", "-r", kind, "-q", "--trace", "none"];
+        let output = job(&fathom, &words, &program).arg(kind).output().expect("fathom runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for rank in [0, 1] {
+        let ([wait, moving, calls], cpu, summary) = figures("large", rank);
+        let unseen = &summary["time_split"]["mpi_moving"]["note"];
+        assert!(moving > 0.1 * calls || unseen.is_string(), "{moving} of {calls}");
+        assert!(wait + moving <= calls * 1.001 && calls <= cpu * 1.001, "{wait} {calls} {cpu}");
+    }
+    let ([wait, moving, _], cpu, summary) = figures("ask", 1);
+    // Besides, what starting MPI takes.
+    assert!(wait > 0.3 && moving < 0.1 * wait, "{wait} {moving} of {cpu}");
+    let verdict = summary["verdict"].as_str().expect("a sentence");
+    assert!(wait < 0.2 * cpu || verdict.contains("But it waits in MPI for "), "{verdict}");
+}
+
+#[test]
+fn moving_data_is_no_waiting_in_open_mpi() {
+    moving_is_no_waiting("openmpi");
+}
+
+#[test]
+fn moving_data_is_no_waiting_in_mpich() {
+    moving_is_no_waiting("mpich");
+}
+
 #[test]
 fn a_job_never_takes_a_name_or_a_launcher_that_is_not_its_own() {
     let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "mpi-names");
-    let programs = ["openmpi", "mpich"].map(|library| built_with(library, &fathom));
+    let programs = ["openmpi", "mpich"].map(|library| built_with(library, "barriers", &fathom));
     let [Some(open_mpi), Some(mpich)] = programs else {
         return skip("two libraries of MPI are needed: scripts/packages.sh ranks");
     };

@@ -25,9 +25,28 @@ pub struct RankOfJob {
     host: Option<String>,
     traced: bool,
     end: String,
-    work: Option<f64>,
-    figures: [Metric; 5],
+    /// CPU time outside waits in MPI, and that in them.
+    work: Option<Work>,
+    figures: [Metric; 6],
     result: String,
+}
+
+/// Seconds of CPU time of a rank.
+#[derive(Clone, Copy)]
+struct Work {
+    /// Outside waits in MPI, likely and at least.
+    done: [f64; 2],
+    /// Waiting in MPI: likely, at least and at most.
+    waited: [f64; 3],
+    cpu: f64,
+}
+
+impl Work {
+    fn new(cpu: &Metric, wait: &Metric) -> Option<Work> {
+        let (cpu, best) = cpu.value.zip(wait.value)?;
+        let (low, high) = (wait.low.unwrap_or(best), wait.high.unwrap_or(best));
+        Some(Work { done: [cpu - best, cpu - high], waited: [best, low, high], cpu })
+    }
 }
 
 impl RankOfJob {
@@ -44,6 +63,8 @@ impl RankOfJob {
         };
         let wait = summary.time_split.mpi_wait.clone();
         let wait = wait.unwrap_or_else(|| Metric::unavailable("s", "no rank is known"));
+        let moving = summary.time_split.mpi_moving.clone();
+        let moving = moving.unwrap_or_else(|| Metric::unavailable("s", "no rank is known"));
         let share = match summary.cpu_time.value.filter(|cpu| *cpu > 0.0) {
             Some(cpu) => wait.times(100.0 / cpu, "percent"),
             None => Metric::unavailable("percent", "the CPU time is not known"),
@@ -54,8 +75,8 @@ impl RankOfJob {
             host: run.host_name.clone(),
             traced: summary.coverage.bursts.value.is_some_and(|bursts| bursts > 0.0),
             end,
-            work: cpu.value.zip(wait.value).map(|(cpu, wait)| cpu - wait),
-            figures: [elapsed, cpu, wait, share, summary.memory_bound.clone()],
+            work: Work::new(&cpu, &wait),
+            figures: [elapsed, cpu, wait, share, moving, summary.memory_bound.clone()],
             result: summary.result.clone(),
         }
     }
@@ -73,7 +94,7 @@ impl RankOfJob {
     }
 }
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Column { key: "rank", label: "Rank", unit: None },
     Column { key: "host", label: "Host", unit: None },
     Column { key: "recorded", label: "Recorded", unit: None },
@@ -82,6 +103,7 @@ const COLUMNS: [Column; 10] = [
     Column { key: "cpu_time", label: "CPU time", unit: Some("s") },
     Column { key: "mpi_wait", label: "Waiting in MPI", unit: Some("s") },
     Column { key: "mpi_wait_percent", label: "Of CPU time", unit: Some("percent") },
+    Column { key: "mpi_moving", label: "Moving data in MPI", unit: Some("s") },
     Column { key: "memory_bound", label: "Memory bound", unit: Some("percent") },
     Column { key: "result", label: "Result", unit: None },
 ];
@@ -106,19 +128,26 @@ impl Job {
         ))
     }
 
-    /// CPU time outside MPI, where one rank has clearly more of it than the others.
+    /// CPU time outside waits in MPI, where one rank has clearly more of it than the others, and how long these wait.
     fn says_imbalance(&self) -> Option<String> {
         let all = self.ranks.iter().map(|rank| Some((rank.rank, rank.work?)));
         let all = all.collect::<Option<Vec<_>>>().filter(|all| all.len() > 1)?;
-        let mean = all.iter().map(|(_, work)| work).sum::<f64>() / all.len() as f64;
-        let (rank, most) = all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let more = (most / mean - 1.0) * 100.0;
-        (mean > 0.0 && more >= UNEVEN).then(|| {
-            format!(
-                "Rank {rank} has most work: {} of CPU time outside waits in MPI, {more:.0} % more than the mean of all ranks.",
-                seconds(most)
-            )
-        })
+        let mean = all.iter().map(|(_, work)| work.done[0]).sum::<f64>() / all.len() as f64;
+        let most = all.iter().max_by(|(_, a), (_, b)| a.done[0].total_cmp(&b.done[0]))?;
+        let (rank, Work { done: [done, at_least], .. }) = *most;
+        let more = (done / mean - 1.0) * 100.0;
+        if mean <= 0.0 || more < UNEVEN || at_least < mean {
+            return None;
+        }
+        let others = || all.iter().filter(|(other, _)| *other != rank).map(|(_, work)| work);
+        let cpu: f64 = others().map(|work| work.cpu).sum();
+        let [best, low, high] =
+            [0, 1, 2].map(|end| 100.0 * others().map(|work| work.waited[end]).sum::<f64>() / cpu);
+        Some(format!(
+            "Rank {rank} has most work: {} of CPU time outside waits in MPI, {more:.0} % more than the mean of all ranks. The \
+             others wait in MPI for {best:.0} % of their CPU time ({low:.0} to {high:.0} %).",
+            seconds(done)
+        ))
     }
 }
 
@@ -146,8 +175,9 @@ pub fn ranks(job: &Job) -> Document {
             CellStyle::Text("end").titled("End"),
             CellStyle::Time("elapsed").titled("Elapsed"),
             CellStyle::Time("cpu_time").titled("CPU time"),
-            CellStyle::Time("mpi_wait").titled("In MPI"),
+            CellStyle::Time("mpi_wait").titled("Waiting"),
             CellStyle::Percent("mpi_wait_percent").titled("of it %"),
+            CellStyle::Time("mpi_moving").titled("Moving"),
             CellStyle::Percent("memory_bound").titled("Memory bound %"),
         ],
         page: usize::MAX,
