@@ -160,6 +160,7 @@ pub fn ranks(job: &Job) -> Document {
         notes.push(format!("One rank: fathom report summary -r {}/{}", job.name, first.result));
     }
     notes.push(format!("Many jobs: fathom dataset add fleet {}/rank.*", job.name));
+    let moves = job.ranks.iter().any(|rank| rank.figures[4].value.is_some_and(|time| time > 0.0));
     Document::Table(Box::new(Table {
         view: "ranks",
         title: format!("ranks of {}", job.name),
@@ -168,7 +169,7 @@ pub fn ranks(job: &Job) -> Document {
         total: vec![Cell::Missing; COLUMNS.len()],
         rows: job.ranks.iter().map(RankOfJob::row).collect(),
         notes,
-        text_columns: vec![
+        text_columns: [
             CellStyle::Number("rank").titled("Rank"),
             CellStyle::Text("host").titled("Host"),
             CellStyle::Text("recorded").titled("Recorded"),
@@ -179,7 +180,10 @@ pub fn ranks(job: &Job) -> Document {
             CellStyle::Percent("mpi_wait_percent").titled("of it %"),
             CellStyle::Time("mpi_moving").titled("Moving"),
             CellStyle::Percent("memory_bound").titled("Memory bound %"),
-        ],
+        ]
+        .into_iter()
+        .filter(|column| moves || column.style != CellStyle::Time("mpi_moving"))
+        .collect(),
         page: usize::MAX,
         empty: "No rank left a result.".to_owned(),
     }))
