@@ -6,7 +6,7 @@
 use base::RemoteAddr;
 use iced_x86::{
     Decoder, DecoderError, DecoderOptions, EncodingKind, FlowControl, InstructionInfoFactory,
-    OpAccess, Register,
+    Mnemonic, OpAccess, Register,
 };
 
 use crate::code::{CodeSource, Window};
@@ -112,6 +112,13 @@ impl Instruction {
     #[must_use]
     pub fn registers(&self) -> &RegisterEffect {
         &self.registers
+    }
+
+    /// Whether it waits for the flushes and non-temporal stores before it: `sfence`, `mfence` (SDM vol. 2, SFENCE). Locked instructions
+    /// do so too, but stand for other things.
+    #[must_use]
+    pub fn is_store_fence(&self) -> bool {
+        matches!(self.raw.mnemonic(), Mnemonic::Sfence | Mnemonic::Mfence)
     }
 
     /// The mnemonic in lower case, for listings.

@@ -96,7 +96,9 @@ impl Plan {
 /// Flavour `Trace`.
 pub(super) fn trace(block: &Block, reserved: Gpr) -> Plan {
     let roots = find_roots(block);
-    let mut plan = Plan::new(block, !roots.accesses.is_empty());
+    // How often a fence runs has to be known too.
+    let fences = block.instructions.iter().any(Instruction::is_store_fence);
+    let mut plan = Plan::new(block, fences || !roots.accesses.is_empty());
     for root in &roots.roots {
         let users = || roots.accesses.iter().filter(|access| uses(access, *root));
         if let Some((at, form)) = form(block, *root, users) {
