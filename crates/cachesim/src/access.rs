@@ -27,6 +27,9 @@ pub enum Kind {
     Prefetch,
     /// `clflush`, `clflushopt`: removes the line from all caches.
     Flush,
+    /// `clwb`: the line stays where it is, clean. That is what the instruction is for; a processor may also remove the line (Intel
+    /// SDM vol. 2, CLWB), and for one that does, the caller says [`Kind::Flush`].
+    WriteBack,
 }
 
 impl Kind {
@@ -35,9 +38,9 @@ impl Kind {
         matches!(self, Kind::Write | Kind::ReadWrite)
     }
 
-    /// Whether the line leaves the caches instead of entering them.
-    pub(crate) fn drops(self) -> bool {
-        matches!(self, Kind::StreamingWrite | Kind::Flush)
+    /// Whether the line enters the caches, or is used there.
+    pub(crate) fn enters(self) -> bool {
+        !matches!(self, Kind::StreamingWrite | Kind::Flush | Kind::WriteBack)
     }
 }
 

@@ -105,7 +105,7 @@ impl Cache {
         each!(self, sets => sets.lines())
     }
 
-    /// Number of lines removed since the start, evictions not included.
+    /// Number of lines removed or cleaned since the start, evictions not included.
     pub fn removals(&self) -> u64 {
         each!(self, sets => sets.removals())
     }
@@ -154,5 +154,10 @@ impl Cache {
     /// Removes a line; its way is filled next.
     pub fn remove(&mut self, line: u64) {
         each!(self, sets => sets.remove(line));
+    }
+
+    /// A dirty line is clean afterwards; its recency is as before.
+    pub fn clean(&mut self, line: u64) {
+        each!(self, sets => sets.clean(line));
     }
 }

@@ -26,7 +26,7 @@ const HIGHEST: i128 = (1 << 63) - (1 << 32);
 /// The number of iterations after which a loop touches whole lines again. `None` if accesses advance differently.
 fn period(accesses: &[LoopAccess], shift: u32) -> Option<u64> {
     let stride = accesses.first()?.stride;
-    let alike = |one: &LoopAccess| one.stride == stride && !one.kind.drops();
+    let alike = |one: &LoopAccess| one.stride == stride && one.kind.enters();
     let same = stride != 0 && accesses.iter().all(alike);
     same.then(|| 1 << shift.saturating_sub(stride.trailing_zeros()))
 }

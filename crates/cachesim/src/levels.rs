@@ -27,8 +27,8 @@ pub(crate) enum Touched {
     Hit(u8),
     /// A miss; the line is there now.
     Missed,
-    /// The line was removed from all levels.
-    Dropped,
+    /// The line was removed from all levels, or cleaned in all.
+    NotEntered,
 }
 
 impl Caches {
@@ -52,9 +52,9 @@ impl Caches {
     /// Simulates one line of an access whose execution was counted.
     #[inline]
     pub fn touch(&mut self, line: u64, kind: Kind, tally: &mut SiteTally) -> Touched {
-        if kind.drops() {
-            self.drop_line(line);
-            return Touched::Dropped;
+        if !kind.enters() {
+            self.leave(line, kind);
+            return Touched::NotEntered;
         }
         let address = self.l1.locate(line);
         match self.l1.look_up(address) {
@@ -79,9 +79,12 @@ impl Caches {
     }
 
     #[inline(never)]
-    fn drop_line(&mut self, line: u64) {
-        self.l1.remove(line);
-        [&mut self.l2, &mut self.llc].into_iter().flatten().for_each(|level| level.remove(line));
+    fn leave(&mut self, line: u64, kind: Kind) {
+        let outer = [&mut self.l2, &mut self.llc].into_iter().flatten();
+        std::iter::once(&mut self.l1).chain(outer).for_each(|level| match kind {
+            Kind::WriteBack => level.clean(line),
+            _ => level.remove(line),
+        });
     }
 
     /// A line that L1 does not have.

@@ -20,8 +20,8 @@
 //! * *Restless*: where some accesses are at another line in each iteration, every iteration is one with a change. Then to look for
 //!   what does not change costs more than its hits, and all accesses are simulated.
 //!
-//! Accesses that remove lines (stores that bypass the caches, flushes) are simulated at their changes too. Repeated,
-//! they find nothing to remove, unless another access inserts the line: that is not calm. Stores: the
+//! Accesses that remove lines (stores that bypass the caches, flushes) or clean them (write-backs) are simulated at their changes
+//! too. Repeated, they find nothing to do, unless another access inserts or dirties the line: that is not calm. Stores: the
 //! simulated touch at a change makes the line dirty; repeated ones find it dirty.
 
 use crate::access::{Access, Kind, LoopAccess, LoopRun, SiteId, Span};
@@ -128,14 +128,14 @@ impl Cursor {
     fn conflicts(&self, other: &Cursor) -> bool {
         let mine = [(self.span.first, self.sets.0), (self.last(), self.sets.1)];
         let theirs = [(other.span.first, other.sets.0), (other.last(), other.sets.1)];
-        let (i_drop, they_drop) = (self.access.kind.drops(), other.access.kind.drops());
+        let (mine_enters, theirs_enters) = (self.access.kind.enters(), other.access.kind.enters());
         mine.iter().any(|(line, set)| {
             theirs.iter().any(|(their_line, their_set)| {
                 // A small and a huge page may have one number.
                 if line == their_line && self.shift == other.shift {
-                    i_drop != they_drop
+                    mine_enters != theirs_enters
                 } else {
-                    set == their_set && !i_drop && !they_drop
+                    set == their_set && mine_enters && theirs_enters
                 }
             })
         })
@@ -238,8 +238,8 @@ struct Driver<'a, L: Levels> {
     levels: &'a mut L,
     cursors: Vec<Cursor>,
     meetings: Meetings,
-    /// Some access removes lines.
-    drops: bool,
+    /// Some access removes or cleans lines.
+    removes: bool,
     /// Depths of a steady iteration: site and depth of each line touched.
     steady: Vec<(SiteId, u8)>,
 }
@@ -248,9 +248,9 @@ impl<'a, L: Levels> Driver<'a, L> {
     fn new(levels: &'a mut L, run: &LoopRun<'_>) -> Driver<'a, L> {
         let accesses = run.accesses.iter().enumerate();
         let cursors = accesses.map(|(index, access)| Cursor::new(levels, index, access)).collect();
-        let drops = run.accesses.iter().any(|access| access.kind.drops());
+        let removes = run.accesses.iter().any(|access| !access.kind.enters());
         let meetings = Meetings::default();
-        Driver { levels, cursors, meetings, drops, steady: Vec::new() }
+        Driver { levels, cursors, meetings, removes, steady: Vec::new() }
     }
 
     /// All iterations, of which each changes the lines of some accesses.
@@ -311,7 +311,7 @@ impl<'a, L: Levels> Driver<'a, L> {
         }
         let moved = |cursor: &Cursor| !was_free || cursor.moved == now;
         let compared = self.cursors.iter().filter(|cursor| moved(cursor)).count();
-        if compared > FEW && !self.drops {
+        if compared > FEW && !self.removes {
             return self.meetings.none(&self.cursors);
         }
         let disturbs = |(index, cursor): (usize, &Cursor)| {
@@ -379,7 +379,7 @@ impl<'a, L: Levels> Driver<'a, L> {
             match self.levels.touch(index, line, access.kind, access.site) {
                 Touched::Hit(depth) if note => self.steady.push((access.site, depth)),
                 Touched::Missed => none_missed = false,
-                Touched::Hit(_) | Touched::Dropped => {}
+                Touched::Hit(_) | Touched::NotEntered => {}
             }
         }
         none_missed
@@ -396,7 +396,7 @@ impl<'a, L: Levels> Driver<'a, L> {
 #[inline]
 fn settle<L: Levels>(levels: &mut L, cursor: &mut Cursor, until: u64) {
     let count = (until - cursor.settled).saturating_mul(cursor.span.lines);
-    if count > 0 && !cursor.access.kind.drops() {
+    if count > 0 && cursor.access.kind.enters() {
         levels.add_hits(cursor.access.site, 0, count);
     }
     cursor.settled = until;

@@ -248,6 +248,15 @@ impl<const N: usize, O: Order> Sets<N, O> {
         self.removals += 1;
     }
 
+    pub fn clean(&mut self, line: u64) {
+        let Some(slot) = self.find(line) else { return };
+        let state = self.state(slot);
+        if state.is_dirtied() {
+            self.set_state(slot, state.cleaned());
+            self.removals += 1;
+        }
+    }
+
     #[inline]
     fn absent(&self, filled: u8) -> FillClass {
         if filled < self.known_from { FillClass::Unknown { age: filled } } else { FillClass::Miss }

@@ -24,7 +24,7 @@ const GONE: u64 = 1 << 9;
 /// How it came from DRAM: an age plus 1, or [`MISS`]. Tallies do not distinguish ages from [`DEPTHS`] on.
 const CLASS: u64 = 0x3f;
 const MISS: u64 = CLASS;
-/// It was counted as dirtied since it came from DRAM.
+/// It was counted as dirtied since it came from DRAM, or was written back.
 const DIRTIED: u64 = 1 << 6;
 
 /// All bits of states.
@@ -97,5 +97,10 @@ impl LineState {
     #[inline]
     pub fn stored(self) -> LineState {
         LineState(self.0 | DIRTIED)
+    }
+
+    /// The state after a write-back: the next store is counted again.
+    pub fn cleaned(self) -> LineState {
+        LineState(self.0 & !DIRTIED)
     }
 }

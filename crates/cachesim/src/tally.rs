@@ -96,7 +96,7 @@ pub struct SiteTally {
     /// Lines fetched from DRAM, by what the last level knew about them: the lines read if all unknown ones were
     /// misses.
     pub fills: FillTally,
-    /// Lines that became dirty: the first store to a line since it came from DRAM, with the class of its fill. Each
+    /// Lines that became dirty: the first store to a line since it came from DRAM or was written back, with the class of its fill. Each
     /// such line is written to DRAM once, whether the simulation reaches that point or not.
     pub dirtied: FillTally,
 }
@@ -119,7 +119,7 @@ impl SiteTally {
                 let bytes = executions.saturating_mul(u64::from(access.bytes));
                 add(&mut self.streaming_bytes, bytes);
             }
-            Kind::Prefetch | Kind::Flush => {}
+            Kind::Prefetch | Kind::Flush | Kind::WriteBack => {}
         }
     }
 }

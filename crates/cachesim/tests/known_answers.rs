@@ -73,6 +73,22 @@ fn stores_past_the_caches_empty_them() {
     assert_eq!((tally.l1.absent.misses, tally.dirtied.misses), (2, 1));
 }
 
+/// Two stores, a write-back, two more: two lines go to DRAM, both counted by the store that came first, and none is fetched again.
+#[test]
+fn a_line_that_was_written_back_stays_and_is_counted_again_when_stored_to() {
+    let back = |line| Access { kind: Kind::WriteBack, bytes: 64, site: SiteId(1), ..read(line) };
+    let config = Config { llc: Some(geometry(8, 2)), ..plain(geometry(4, 2)) };
+    let trace = [write(7), write(7), back(7), back(7), write(7), write(7), back(7), read(7)];
+    let hierarchy = after(&config, &trace);
+    let [stores, backs] = [hierarchy.tallies()[0], hierarchy.tallies()[1]];
+    assert_eq!((stores.dirtied.misses, stores.fills.misses, stores.l1.hits[0]), (2, 1, 4));
+    assert_eq!(backs, cachesim::SiteTally::default());
+    // A flush has it fetched again; of a line that is not there nothing happens.
+    let flush = Access { kind: Kind::Flush, ..back(7) };
+    let tally = after(&config, &[write(7), flush, back(7), flush, write(7), flush]).tallies()[0];
+    assert_eq!((tally.dirtied.misses, tally.fills.misses), (2, 2));
+}
+
 #[test]
 fn accesses_over_a_border_touch_both_lines() {
     let wide = Access { address: RemoteAddr(60), bytes: 8, ..read(0) };

@@ -109,7 +109,8 @@ fn long_streams_count_nearly_as_their_accesses_do() {
             for _ in 0..random.one_of(&[0, 100, 400]) {
                 let one = accesses[random.below(accesses.len() as u64) as usize];
                 let mut access = one.at(iterations.saturating_sub(random.below(2000)));
-                access.kind = random.one_of(&[Kind::Read, Kind::Write, Kind::Flush]);
+                access.kind =
+                    random.one_of(&[Kind::Read, Kind::Write, Kind::Flush, Kind::WriteBack]);
                 quick.access(&access);
                 slow.access(&access);
             }

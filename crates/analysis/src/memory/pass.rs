@@ -13,6 +13,7 @@ use base::{BlockId, RemoteAddr};
 use cachesim::{Hierarchy, Kind, LevelTally, LoopAccess, PageSize, SiteId, SiteTally, Tlb};
 use estimate::Bounds;
 use facts::Burst;
+use facts::host::is_model;
 
 use super::branches::Branches;
 use super::code_regions::{CodeRegion, CodeRegions};
@@ -142,6 +143,8 @@ struct Walker<'a> {
     profile: &'a Profile<'a>,
     code: &'a TracedCode,
     places: &'a CodeRegions,
+    /// What `clwb` does on the machine of the recording.
+    write_back: Kind,
     simulated: Simulated<'a>,
     no_miss_times: HashMap<BlockId, Bounds>,
     branches: Branches,
@@ -265,6 +268,7 @@ impl<'a> Walker<'a> {
             profile,
             code,
             places,
+            write_back: write_back(profile),
             simulated,
             no_miss_times: loops(profile.recording),
             branches: Branches::default(),
@@ -344,7 +348,7 @@ impl<'a> Walker<'a> {
         let mut partial = 0;
         for access in &block.accesses {
             let site = access.site;
-            let kind = kind(self.code.sites[site.index()].access.kind);
+            let kind = kind(self.code.sites[site.index()].access.kind, self.write_back);
             let id = SiteId(site.index() as u32);
             let outcomes = self.outcomes[site.index()].get_or_insert_default();
             let firsts = &mut self.firsts[site.index()];
@@ -403,7 +407,17 @@ fn function_of(profile: &Profile<'_>, code: &TracedCode, site: SiteIndex) -> Fun
     profile.stacks.compiled_at(site.instruction)
 }
 
-fn kind(kind: x86::Kind) -> Kind {
+/// What `clwb` does here. It may keep the line or remove it (Intel SDM vol. 2, CLWB). Skylake-SP, Cascade Lake and Cooper Lake, which
+/// share a model number, are reported to remove it as `clflushopt` does (J. Yang et al., "An Empirical Guide to the Behavior and Use
+/// of Scalable Persistent Memory", FAST 2020); on an AMD EPYC 9004 a line was still in the cache after it, 100 cycles away.
+fn write_back(profile: &Profile<'_>) -> Kind {
+    match is_model("6-55", &profile.recording.run.host.family_model_stepping) {
+        true => Kind::Flush,
+        false => Kind::WriteBack,
+    }
+}
+
+fn kind(kind: x86::Kind, write_back: Kind) -> Kind {
     match kind {
         x86::Kind::Read => Kind::Read,
         x86::Kind::Write => Kind::Write,
@@ -411,8 +425,9 @@ fn kind(kind: x86::Kind) -> Kind {
         x86::Kind::StreamingRead => Kind::StreamingRead,
         x86::Kind::StreamingWrite => Kind::StreamingWrite,
         x86::Kind::Prefetch | x86::Kind::PrefetchWrite => Kind::Prefetch,
-        // The line is written out, and stays (`clwb`) or becomes the first to go: neither is modelled.
         x86::Kind::Flush => Kind::Flush,
-        x86::Kind::WriteBack | x86::Kind::Demote => Kind::Prefetch,
+        x86::Kind::WriteBack => write_back,
+        // The line becomes the first to go: that is not modelled.
+        x86::Kind::Demote => Kind::Prefetch,
     }
 }

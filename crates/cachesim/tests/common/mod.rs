@@ -73,7 +73,8 @@ pub fn scattered(config: Config, random: &mut Random) -> Config {
 }
 
 const OFTEN: [Kind; 4] = [Kind::Read, Kind::Read, Kind::Write, Kind::ReadWrite];
-const SELDOM: [Kind; 4] = [Kind::StreamingRead, Kind::StreamingWrite, Kind::Prefetch, Kind::Flush];
+const SELDOM: [Kind; 5] =
+    [Kind::StreamingRead, Kind::StreamingWrite, Kind::Prefetch, Kind::Flush, Kind::WriteBack];
 
 pub fn any_kind(random: &mut Random) -> Kind {
     if random.below(10) == 0 { random.one_of(&SELDOM) } else { random.one_of(&OFTEN) }

@@ -151,6 +151,12 @@ impl Naive {
             levels.into_iter().flatten().for_each(|level| level.remove(line));
             return;
         }
+        if kind == Kind::WriteBack {
+            let levels = [Some(&mut self.l1), self.l2.as_mut(), self.llc.as_mut()];
+            let copies = levels.into_iter().flatten().filter_map(|level| level.entry(line));
+            copies.for_each(|entry| entry.dirtied = false);
+            return;
+        }
         let outcome = self.l1.look_up(line);
         tally(&mut self.tallies[site].l1, outcome);
         if let Err(class) = outcome {
