@@ -202,8 +202,12 @@ impl Stacks {
     /// The compiled function at one of the addresses that were asked for: that into which others are inlined.
     #[must_use]
     pub fn compiled_at(&self, address: CodeAddress) -> FunctionId {
-        let place = self.compiled_at.get(&address).copied().unwrap_or(NO_STACK);
-        self.places[place.index()].function
+        self.places[self.compiled_place_at(address).index()].function
+    }
+
+    /// The place at one of these addresses in the compiled function, not in one inlined into it.
+    pub(crate) fn compiled_place_at(&self, address: CodeAddress) -> LocationId {
+        self.compiled_at.get(&address).copied().unwrap_or(NO_STACK)
     }
 
     /// The innermost compiled function outside of the kernel, or the innermost function when there is none.

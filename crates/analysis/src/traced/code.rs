@@ -62,6 +62,17 @@ pub(crate) struct Arithmetic {
     pub(crate) flops: Flops,
 }
 
+index!(/// An instruction that waits for flushes.
+    FenceIndex);
+
+/// A fence in a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TracedFence {
+    pub(crate) fence: FenceIndex,
+    /// Position of the instruction in the block.
+    pub(crate) instruction: usize,
+}
+
 /// One of them in a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TracedArithmetic {
@@ -102,6 +113,7 @@ pub(crate) struct TracedBlock {
     pub(crate) leads_on: bool,
     pub(crate) accesses: Vec<TracedAccess>,
     pub(crate) arithmetic: Vec<TracedArithmetic>,
+    pub(crate) fences: Vec<TracedFence>,
     pub(crate) chains: Chains,
     /// Where it begins, and where its code leads.
     pub(crate) start: RemoteAddr,
@@ -184,6 +196,10 @@ pub struct TracedCode {
     pub(crate) kept: IndexMap<BlockId, KeptLoop>,
     pub(crate) sites: Vec<Site>,
     pub(crate) arithmetic: Vec<Arithmetic>,
+    /// Where instructions lie that wait for flushes.
+    pub(crate) fences: Vec<CodeAddress>,
+    /// The code after each flush, store and fence, where samples with skid stand.
+    pub(crate) behind_stores: HashMap<CodeAddress, CodeAddress>,
     /// Blocks for addresses whose code or layout cannot be used.
     pub(crate) unusable_blocks: u64,
     /// Bursts that are not looked at, because the others are work enough: evenly spread.
@@ -234,10 +250,11 @@ impl TracedCode {
         code
     }
 
-    /// Where the instructions lie whose accesses are known or that compute.
+    /// Where the instructions lie whose accesses are known, that compute or fence.
     pub fn addresses(&self) -> impl Iterator<Item = CodeAddress> + '_ {
         let sites = self.sites.iter().map(|site| site.instruction);
-        sites.chain(self.arithmetic.iter().map(|one| one.address))
+        let arithmetic = self.arithmetic.iter().map(|one| one.address);
+        sites.chain(arithmetic).chain(self.fences.iter().copied())
     }
 
     fn read_timed(
@@ -321,6 +338,7 @@ impl TracedCode {
         let leads_on =
             last.is_some_and(|last| leaves && !returns_in(last, decoded.instructions.len()));
         let arithmetic = self.arithmetic(&decoded, &places, known);
+        let fences = self.fences(&decoded, &places, known);
         Some(TracedBlock {
             pid: block.pid,
             values: layout.words.saturating_sub(1),
@@ -331,11 +349,41 @@ impl TracedCode {
             leads_on,
             accesses,
             arithmetic,
+            fences,
             chains: Chains::of(&decoded),
             start: decoded.start,
             targets: targets(&decoded),
             behind: Vec::new(),
         })
+    }
+
+    /// Also notes what follows stores and flushes.
+    fn fences(
+        &mut self,
+        block: &x86::Block,
+        places: &[CodeAddress],
+        known: &mut KnownInstructions,
+    ) -> Vec<TracedFence> {
+        let mut found = Vec::new();
+        for (position, instruction) in block.instructions.iter().enumerate() {
+            let fences = instruction.is_store_fence();
+            let stores = |one: &Access| is_flush(one.kind) || is_store(one.kind);
+            if !fences && !instruction.accesses().iter().any(stores) {
+                continue;
+            }
+            let address = places[position];
+            let next = address.offset.0.saturating_add(instruction.length() as u64);
+            let next = CodeAddress::new(address.module, FileOffset(next));
+            self.behind_stores.insert(next, address);
+            if fences {
+                let fence = *known.fences.entry(address).or_insert_with(|| {
+                    self.fences.push(address);
+                    FenceIndex::new(self.fences.len() - 1)
+                });
+                found.push(TracedFence { fence, instruction: position });
+            }
+        }
+        found
     }
 
     fn arithmetic(
@@ -358,6 +406,16 @@ impl TracedCode {
     }
 }
 
+/// Whether an access is one for which fences wait.
+pub(crate) fn is_flush(kind: x86::Kind) -> bool {
+    matches!(kind, x86::Kind::Flush | x86::Kind::WriteBack | x86::Kind::StreamingWrite)
+}
+
+/// Whether an access makes a line dirty.
+pub(crate) fn is_store(kind: x86::Kind) -> bool {
+    matches!(kind, x86::Kind::Write | x86::Kind::ReadWrite)
+}
+
 fn slowest(block: &x86::Block, ways: &[usize]) -> Vec<f64> {
     let cycles = |one: &x86::Instruction| one.slowest_cycles().map_or(f64::INFINITY, f64::from);
     let until = |way: &usize| block.instructions.iter().take(*way).map(cycles).sum();
@@ -369,6 +427,7 @@ fn slowest(block: &x86::Block, ways: &[usize]) -> Vec<f64> {
 struct KnownInstructions {
     sites: HashMap<SiteName, SiteIndex>,
     arithmetic: HashMap<CodeAddress, ArithmeticIndex>,
+    fences: HashMap<CodeAddress, FenceIndex>,
 }
 
 /// The instructions of `pieces`, and the address of each; `None` when they are not what the pieces hold.

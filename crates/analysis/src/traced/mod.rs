@@ -12,7 +12,9 @@ mod stream;
 mod unrecorded;
 
 pub(crate) use address::Touch;
-pub(crate) use code::{KeptLoop, TracedAccess, TracedBlock, instructions};
+pub(crate) use code::{
+    FenceIndex, KeptLoop, TracedAccess, TracedBlock, instructions, is_flush, is_store,
+};
 pub(crate) use run::{LINE, Run, lines_of};
 pub(crate) use stream::{
     Damage, Execution, Tool, in_order, pieces_by_burst, stream, traced_bursts,

@@ -1,4 +1,4 @@
-//! Where traced code accesses memory or computes: addresses that need a name in addition to those of stacks.
+//! Where traced code accesses memory, fences or computes: addresses that need a name in addition to those of stacks.
 //!
 //! What not: what the accesses are (`analysis`). Assumption: the bytes are whole instructions; the rest of a piece
 //! after an invalid one is left out.
@@ -7,7 +7,7 @@ use base::{CodeAddress, FileOffset, RemoteAddr};
 use facts::{Block, CodePiece};
 use x86::{CodeBytes, Reader};
 
-/// Module and offset of each instruction of `blocks` that accesses memory or has floating-point operations, with
+/// Module and offset of each instruction of `blocks` that accesses memory, fences or has floating-point operations, with
 /// repetitions.
 #[must_use]
 pub fn traced_addresses(blocks: &[Block]) -> Vec<CodeAddress> {
@@ -25,7 +25,8 @@ fn of_piece(piece: &CodePiece, reader: &mut Reader, found: &mut Vec<CodeAddress>
     while inside < piece.bytes.len() as u64 {
         let Some(at) = piece.address.0.checked_add(inside) else { return };
         let Ok(instruction) = reader.instruction(&code, RemoteAddr(at)) else { return };
-        if !instruction.accesses().is_empty() || instruction.flops().is_some() {
+        let accesses = !instruction.accesses().is_empty() || instruction.is_store_fence();
+        if accesses || instruction.flops().is_some() {
             let offset = FileOffset(piece.offset.0.saturating_add(inside));
             found.push(CodeAddress::new(piece.module, offset));
         }
@@ -42,9 +43,11 @@ mod tests {
 
     #[test]
     fn instructions_with_accesses_or_arithmetic_are_found_up_to_the_first_that_is_none() {
-        // mov rax,[rdi]; inc rax; mulsd xmm0,xmm1; push rax; (06 is no instruction in 64-bit mode); push rax
-        let bytes =
-            vec![0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0xf2, 0x0f, 0x59, 0xc1, 0x50, 0x06, 0x50];
+        // mov rax,[rdi]; inc rax; mulsd xmm0,xmm1; push rax; sfence; (06 is no instruction in 64-bit mode); push rax
+        let bytes = vec![
+            0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0xf2, 0x0f, 0x59, 0xc1, 0x50, 0x0f, 0xae, 0xf8,
+            0x06, 0x50,
+        ];
         let piece = |module| CodePiece {
             address: RemoteAddr(0x40_1000),
             module: ModuleId(module),
@@ -60,7 +63,7 @@ mod tests {
         };
         let found = [1, 2].map(|module| {
             let at = |offset| CodeAddress::new(ModuleId(module), FileOffset(offset));
-            [0x1000, 0x1006, 0x100a].map(at)
+            [0x1000, 0x1006, 0x100a, 0x100b].map(at)
         });
         assert_eq!(traced_addresses(&[block]), found.as_flattened());
     }
