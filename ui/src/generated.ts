@@ -2,10 +2,10 @@
 
 import type { Metric } from "./types";
 
-export type ViewName = "summary" | "hotspots" | "callers" | "callees" | "source" | "faults" | "timeline" | "threads" | "accesses" | "bandwidth" | "latency" | "reuse" | "working-set" | "sharing" | "roofline" | "allocations" | "waits" | "kernel" | "findings" | "objects" | "nodes" | "pace" | "regions" | "events" | "cross-check" | "uarch" | "stacks" | "points" | "moments";
+export type ViewName = "summary" | "hotspots" | "callers" | "callees" | "source" | "faults" | "timeline" | "threads" | "accesses" | "bandwidth" | "latency" | "reuse" | "working-set" | "sharing" | "flushes" | "roofline" | "allocations" | "waits" | "kernel" | "findings" | "objects" | "nodes" | "pace" | "regions" | "events" | "cross-check" | "uarch" | "stacks" | "points" | "moments";
 export type EvidenceName = "counted" | "sampled" | "timed" | "traced" | "simulated" | "estimated" | "calibrated" | "modelled";
 /** What a page on its own can answer. */
-export const EMBEDDED = ["summary", "stacks", "points", "moments", "hotspots?group=function&limit=400", "bandwidth", "latency", "timeline?limit=400", "timeline?group=thread&limit=60", "threads?limit=200", "objects?limit=250", "objects?group=object,function&limit=250", "objects?group=type,function&limit=60", "objects?group=object,field&limit=400", "objects?group=object,source-line&limit=400", "bandwidth?group=module,function&limit=250", "bandwidth?group=source-line&limit=400", "latency?group=module,function&limit=250", "latency?group=source-line&limit=400", "pace?limit=200", "regions?limit=200", "accesses?limit=300", "reuse?limit=60", "working-set", "sharing?limit=100", "roofline?limit=100", "roofline?group=loop&limit=100", "allocations?group=function&limit=250", "allocations?group=call-stack&limit=100", "faults?limit=200", "waits?limit=200", "kernel?limit=200", "findings", "callers?limit=400", "callees?limit=400", "hotspots?group=source-line&limit=400", "hotspots?group=module&limit=200", "layout", "platform"] as const;
+export const EMBEDDED = ["summary", "stacks", "points", "moments", "hotspots?group=function&limit=400", "bandwidth", "latency", "timeline?limit=400", "timeline?group=thread&limit=60", "threads?limit=200", "objects?limit=250", "objects?group=object,function&limit=250", "objects?group=type,function&limit=60", "objects?group=object,field&limit=400", "objects?group=object,source-line&limit=400", "bandwidth?group=module,function&limit=250", "bandwidth?group=source-line&limit=400", "latency?group=module,function&limit=250", "latency?group=source-line&limit=400", "pace?limit=200", "regions?limit=200", "accesses?limit=300", "reuse?limit=60", "working-set", "sharing?limit=100", "flushes?group=object,function&limit=100", "roofline?limit=100", "roofline?group=loop&limit=100", "allocations?group=function&limit=250", "allocations?group=call-stack&limit=100", "faults?limit=200", "waits?limit=200", "kernel?limit=200", "findings", "callers?limit=400", "callees?limit=400", "hotspots?group=source-line&limit=400", "hotspots?group=module&limit=200", "layout", "platform"] as const;
 export type Embedded = (typeof EMBEDDED)[number];
 export const VIEWS: [ViewName, string][] = [
   ["summary", "the whole recording on one page"],
@@ -22,6 +22,7 @@ export const VIEWS: [ViewName, string][] = [
   ["reuse", "miss ratio by cache size, block size and TLB reach, per function, line or module"],
   ["working-set", "pages that bursts touch, over time"],
   ["sharing", "cache lines shared by threads: false and true sharing"],
+  ["flushes", "flushed cache lines and fences per function, line, module or object: rate, time, those for nothing"],
   ["roofline", "floating-point operations and bytes per function, line, module or loop, under the machine's roofs"],
   ["allocations", "heap blocks per function, line, module, thread, process, call stack, call, size or free stack, or over time: bytes, peak, leaks"],
   ["waits", "waits of threads, by reason and place: locks, barriers, I/O, sleep"],

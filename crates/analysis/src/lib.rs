@@ -27,6 +27,7 @@ mod error;
 pub mod faults;
 mod figure;
 pub mod findings;
+mod flushes;
 pub mod heap;
 pub mod hotspots;
 pub mod kernel;

@@ -219,6 +219,7 @@ fn table(request: &views::Request<'_>, code: &TracedCode) -> Table {
         View::Latency => views::latency(request, code, &memory()),
         View::Reuse => views::reuse(request, code),
         View::Sharing => views::sharing(request),
+        View::Flushes => views::flushes(request, code, &memory()),
         View::Roofline => views::roofline(request, code, &memory()),
         View::WorkingSet => views::working_set(request),
         View::Findings => views::findings(request),

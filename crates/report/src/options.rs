@@ -94,6 +94,17 @@ impl Options {
                 ],
                 "'object', 'function', 'source-line', 'module', 'cache-line', 'offset', 'type' and 'field'",
             ),
+            View::Flushes => (
+                &[
+                    Key::Object,
+                    Key::Function,
+                    Key::SourceLine,
+                    Key::Module,
+                    Key::CacheLine,
+                    Key::Offset,
+                ],
+                "'object', 'function', 'source-line', 'module', 'cache-line' and 'offset'",
+            ),
             View::Nodes => (&[Key::Object], "only 'object'"),
             View::Timeline => (&[Key::Thread], "only 'thread'"),
             View::Waits => {
@@ -143,7 +154,7 @@ impl Options {
     /// Whether the view can be made of each region: its figures follow a filter on one, and it is not over time.
     fn takes_regions(&self) -> bool {
         match self.view {
-            View::Hotspots | View::Faults | View::Objects | View::Accesses => true,
+            View::Hotspots | View::Faults | View::Objects | View::Accesses | View::Flushes => true,
             // The machine's counters know of no regions.
             View::Bandwidth if self.group.contains(&Key::BandwidthDomain) => false,
             View::Bandwidth | View::Latency | View::Reuse | View::Roofline => self.group.len() > 1,

@@ -31,6 +31,7 @@ fn all_recordings() -> Vec<Recording> {
         recordings::all_kernel(),
         recordings::incomplete(),
         recordings::bursts(),
+        recordings::flushed(),
         recordings::threading(),
         recordings::kernel(),
         recordings::objects(),

@@ -143,6 +143,21 @@ fn accesses_that_the_hardware_sampled() {
 }
 
 #[test]
+fn flushes_and_fences() {
+    let recording = recordings::flushed();
+    for (name, line) in [
+        ("flushes", "flushes"),
+        ("flushes_line", "flushes -g source-line"),
+        ("flushes_filter", "flushes --filter function=write_table"),
+        ("flushes_object", "flushes -g object"),
+    ] {
+        golden(&format!("{name}.txt"), &text(&view(&recording, line)));
+    }
+    golden("flushes.json", &view(&recording, "flushes").json());
+    golden("flushes.csv", &view(&recording, "flushes").csv());
+}
+
+#[test]
 fn long_names_and_thin_recordings() {
     let templates = recordings::templates();
     golden("templates_hotspots.txt", &text(&view(&templates, "hotspots")));
@@ -162,6 +177,7 @@ fn long_names_and_thin_recordings() {
         "reuse",
         "working-set",
         "sharing",
+        "flushes",
         "roofline",
         "findings",
         "kernel",

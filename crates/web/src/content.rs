@@ -20,7 +20,7 @@ use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 39] = [
+pub const EMBEDDED: [&str; 40] = [
     "summary",
     "stacks",
     "points",
@@ -46,6 +46,7 @@ pub const EMBEDDED: [&str; 39] = [
     "reuse?limit=60",
     "working-set",
     "sharing?limit=100",
+    "flushes?group=object,function&limit=100",
     "roofline?limit=100",
     "roofline?group=loop&limit=100",
     "allocations?group=function&limit=250",

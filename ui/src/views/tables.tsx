@@ -22,6 +22,7 @@ const TABLES: [Embedded, string][] = [
   ["allocations?group=function&limit=250", "Allocations by function"],
   ["allocations?group=call-stack&limit=100", "Allocations by call stack"],
   ["accesses?limit=300", "Traced accesses by instruction"],
+  ["flushes?group=object,function&limit=100", "Flushes and fences by object and function"],
   ["bandwidth?group=module,function&limit=250", "Traffic by function"],
   ["bandwidth?group=source-line&limit=400", "Traffic by source line"],
   ["latency?group=module,function&limit=250", "Latency by function"],

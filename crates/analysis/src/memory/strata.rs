@@ -29,6 +29,7 @@ use super::quantity::Quantity;
 use super::unseen::{RegionWeights, Unseen};
 use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
+use crate::traced::SiteIndex;
 use crate::weight::Weight;
 
 /// With fewer bursts in total there is no figure.
@@ -264,6 +265,11 @@ impl Strata {
     /// An amount of a burst.
     pub(super) fn drawn(&self, burst: usize, amount: Bounds) -> Estimate {
         self.chances.drawn(burst, amount)
+    }
+
+    /// Where a site is.
+    pub(super) fn region_of(&self, site: SiteIndex) -> Option<CodeRegion> {
+        self.places.of_site(site)
     }
 
     /// Threads of the program that run their own code while a burst is taken.

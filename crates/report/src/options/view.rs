@@ -45,6 +45,7 @@ views! {
     Reuse = "reuse": "miss ratio by cache size, block size and TLB reach, per function, line or module";
     WorkingSet = "working-set": "pages that bursts touch, over time";
     Sharing = "sharing": "cache lines shared by threads: false and true sharing";
+    Flushes = "flushes": "flushed cache lines and fences per function, line, module or object: rate, time, those for nothing";
     Roofline = "roofline": "floating-point operations and bytes per function, line, module or loop, under the machine's roofs";
     Allocations = "allocations": "heap blocks per function, line, module, thread, process, call stack, call, size or free stack, or over time: bytes, peak, leaks";
     Waits = "waits": "waits of threads, by reason and place: locks, barriers, I/O, sleep";
@@ -74,6 +75,7 @@ impl View {
                 | View::Reuse
                 | View::WorkingSet
                 | View::Sharing
+                | View::Flushes
                 | View::Roofline
                 | View::Findings
                 | View::Objects
@@ -90,7 +92,7 @@ impl View {
 
     /// Whether a filter on memory objects makes sense.
     pub(super) fn has_objects(self) -> bool {
-        matches!(self, View::Objects | View::Accesses)
+        matches!(self, View::Objects | View::Accesses | View::Flushes)
     }
 
     /// The view of this name.

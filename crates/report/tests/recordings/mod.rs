@@ -2,6 +2,7 @@
 
 use base::{CpuId, Nanos, Pid, Tid};
 mod counted_code;
+mod flushed;
 mod heap;
 mod objects;
 mod pace;
@@ -9,6 +10,7 @@ mod sampled;
 mod sockets;
 
 pub use counted_code::counted_code;
+pub use flushed::flushed;
 pub use heap::{heap, heap_by_lot};
 pub use objects::{checked, objects, touched, waited};
 pub use pace::pace;
