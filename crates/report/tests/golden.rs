@@ -150,6 +150,7 @@ fn flushes_and_fences() {
         ("flushes_line", "flushes -g source-line"),
         ("flushes_filter", "flushes --filter function=write_table"),
         ("flushes_object", "flushes -g object"),
+        ("findings_flushed", "findings"),
     ] {
         golden(&format!("{name}.txt"), &text(&view(&recording, line)));
     }

@@ -4,6 +4,7 @@
 //! Assumption: a location without a line or file is one whose debug information is missing.
 
 mod build;
+mod flushes;
 pub(crate) mod nodes;
 mod reloads;
 mod rounds;
@@ -23,6 +24,7 @@ use crate::stack::FunctionId;
 use super::NotJudged;
 use super::steps::Restarts;
 
+pub use self::flushes::FlushFigure;
 pub use self::nodes::RemoteFigure;
 pub use self::rounds::Rounds;
 pub use self::system::{EntryFigure, SystemFigures};
@@ -302,6 +304,8 @@ pub struct Figures {
     pub traced: Result<Traced, NotJudged>,
     /// Lines that threads share; an error when too few bursts could be compared.
     pub shared: Result<Vec<SharedFigure>, NotJudged>,
+    /// Flushes of cache lines and fences, most time first; an error where what bursts show of them is not known.
+    pub flushes: Result<Vec<FlushFigure>, NotJudged>,
     /// Page faults.
     pub faults: FaultFigures,
     /// The allocator's part; an error without samples.

@@ -21,6 +21,7 @@ mod disk;
 mod entries;
 mod faults;
 pub(crate) mod figures;
+mod flushes;
 mod gain;
 mod imbalance;
 mod io;
@@ -47,7 +48,7 @@ use crate::selection::bare_function_name;
 
 pub(crate) use self::asked::{Answers, Asked, Asking, stored};
 pub use self::figures::{
-    EntryFigure, FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation,
+    EntryFigure, FaultFigures, Figures, FlushFigure, HotFunction, HotSite, LockWait, NamedLocation,
     ReloadedLoop, RemoteFigure, RepeatedFunction, Rounds, SharedFigure, Spent, SystemFigures,
     ThreadTime, Traced, UsedByAll, WaitFigures, Waited, Walk,
 };
@@ -150,7 +151,7 @@ pub struct Rule {
 type Judge = fn(&Figures) -> Result<Vec<Draft>, NotJudged>;
 
 /// All rules. The order is that of equal gains.
-pub const RULES: [Rule; 22] = [
+pub const RULES: [Rule; 24] = [
     rule("bandwidth-saturated", "the memory bandwidth is saturated", bandwidth::judge),
     rule(
         "non-temporal-stores",
@@ -174,6 +175,16 @@ pub const RULES: [Rule; 22] = [
         repeated::judge,
     ),
     rule("tlb-bound", "address translation needs page walks", tlb::judge),
+    rule(
+        "unbatched-flushes",
+        "a fence waits for each of many neighbouring cache lines",
+        flushes::judge_unbatched,
+    ),
+    rule(
+        "redundant-flushes",
+        "cache lines are flushed that are not dirty",
+        flushes::judge_redundant,
+    ),
     rule("false-sharing", "threads write different bytes of one line", sharing::judge_false),
     rule("true-sharing", "threads write the same bytes again and again", sharing::judge_true),
     rule("fault-churn", "memory is released and faulted in again", faults::judge_churn),
@@ -452,6 +463,8 @@ mod tests {
             ("backed (`fault-startup`)", of(faults::BACKED)),
             ("goes (`allocator-churn`)", of(allocator::GOES)),
             ("behind (`allocator-churn`)", of(allocator::BEHIND)),
+            ("saved (`redundant-flushes`)", of(flushes::SAVED)),
+            ("overlapped (`unbatched-flushes`)", of(flushes::OVERLAPPED)),
             ("slower (`remote-memory`)", crate::placement::SLOWER),
         ];
         for (name, [low, best, high]) in rows {

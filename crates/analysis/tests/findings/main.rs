@@ -3,14 +3,15 @@
 //! What for: the figures that all share, and what concerns no rule alone. What not: the rules, each in the file of its kind.
 
 mod accesses;
+mod flushes;
 mod system;
 mod threads;
 
 use analysis::Figure;
 use analysis::accesses::Pattern;
 use analysis::findings::{
-    FaultFigures, Figures, HotFunction, HotSite, LockWait, NamedLocation, NotJudged, Restarts,
-    Spent, SystemFigures, Traced, WaitFigures, Waited, findings,
+    FaultFigures, Figures, FlushFigure, HotFunction, HotSite, LockWait, NamedLocation, NotJudged,
+    Restarts, Spent, SystemFigures, Traced, WaitFigures, Waited, findings,
 };
 use analysis::memory::Class;
 use facts::{Evidence, Metric};
@@ -97,6 +98,7 @@ fn quiet() -> Figures {
         virtualised: false,
         traced: Ok(Traced::default()),
         shared: Ok(Vec::new()),
+        flushes: Ok(Vec::new()),
         faults: FaultFigures {
             time: none(),
             release: none(),

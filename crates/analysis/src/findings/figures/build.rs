@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use base::{Nanos, Pid};
 use facts::{Evidence, FaultKind, GaugeKind, Metric};
 
+use super::flushes::flushes;
 use super::rounds::Work;
 use super::shared::shared;
 use super::waits::computed;
@@ -105,6 +106,7 @@ impl Figures {
             remote: remote((profile, code, objects), &traced),
             used_by_all,
             shared: shared((profile, code, objects), &traced, lines),
+            flushes: flushes((profile, code, objects), memory, &traced),
             traced,
             faults: faults(profile, objects),
             allocator: allocator(profile),
