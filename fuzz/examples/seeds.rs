@@ -32,6 +32,34 @@ const MACHINE_FILES: [&str; 6] = [
     "/sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_list",
 ];
 
+/// Lines of a server's PMUs, its model, and names of events.
+const PMUS: &[u8] = b"cpu/type 4
+cpu/format/event config:0-7
+cpu/format/umask config:8-15
+cpu/format/ldlat config1:0-15
+cpu/format/offcore_rsp config1:0-63
+cpu/events/mem-loads event=0xcd,umask=0x1,ldlat=3
+cpu/caps/branches 32
+uncore_imc_0/type 13
+uncore_imc_0/cpumask 0,28
+uncore_imc_0/format/event config:0-7
+uncore_imc_0/format/umask config:8-15
+uncore_imc_0/events/cas_count_read event=0x04,umask=0x03
+uncore_imc_0/events/cas_count_read.scale 6.103515625e-5
+uncore_imc_0/events/cas_count_read.unit MiB
+uncore_imc_0/events/cas_count_write event=0x04,umask=0x0c
+uncore_upi_0/type 19
+uncore_upi_0/cpumask 0-1
+uncore_upi_0/format/event config:0-7,21
+uncore_upi_0/format/umask config:8-15,32-55
+ 6/85/4
+ 25/17/1
+ Arm Neoverse-N1
+ cpu/mem-loads/
+ cpu/event=0xd1,umask=0x20/
+ mem_load_retired.l3_miss
+";
+
 fn main() {
     for program in PROGRAMS {
         if let Ok(bytes) = fs::read(Path::new("../tests/programs/build").join(program)) {
@@ -62,6 +90,7 @@ fn main() {
     seed("export_otlp_answer", "status", b"\x08\x03\x12\x05wrong");
     seed("tracee_cgroup", "unit", b"0::/user.slice/user@1000.service/app.slice/a.service\n");
     seed("machine_snapshot", "here", machine().as_bytes());
+    seed("machine_pmu", "server", PMUS);
     seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);
     // One register at one place, twice; a loop of two instructions.
     seed("facts_registers", "some", &[1, 0, 16, 16, 2, 0, 2, 0, 1, 20, 1, 0, 0, 1, 40]);
@@ -175,10 +204,22 @@ fn seed_store() {
     seed("import_perf_data", "spe", &file.bytes());
     let mut file =
         perf_data::File::new(vec![perf_data::Event { kind: 1, config: 0, name: "cpu-clock" }]);
+    // In a section of its own: code that is generated, interpreted, and of a module of the kernel.
+    file.mapped_as(7, (0x9000_0000, 0x100, 0), "jit_app_cache:0-9", 0x4000);
+    file.mapped_as(7, (0x7000_0000, 0x1000, 0x8000), "/app/base.vdex", 1);
+    file.map(0, u32::MAX, (0xffff_ff80_0a00_0000, 0x8000), "/lib/touch.ko", 1);
+    let before = file.take_records();
     file.mapped(1, 7, (0x40_0000, 0x1000), "/system/lib64/libc.so");
-    file.sample(0, 1000, 7, 1, &[0x40_0010, 0x40_0100]);
-    let table = perf_data::functions("/system/lib64/libc.so", 2, (0, 0), &[(0, 0x20, "malloc")]);
-    file.features = vec![(129, b"simpleperf_version\x001\0".to_vec()), (132, table)];
+    file.sample(0, 1000, 7, 1, &[0x40_0010, 0x40_0100, 0x9000_0010, 0x7000_0040]);
+    file.sample(0, 1001, 7, 1, &[(-128_i64).cast_unsigned(), 0xffff_ff80_0a00_1010]);
+    let tables = [
+        perf_data::functions("/system/lib64/libc.so", 2, (0, 0), &[(0, 0x20, "malloc")]),
+        perf_data::functions("jit_app_cache:0-9", 2, (0, 0), &[(0x9000_0000, 0x20, "a.b")]),
+        perf_data::functions("/app/base.vdex", 3, (0, 0), &[(0x8040, 0x20, "a.c")]),
+        perf_data::functions("/lib/touch.ko", 1, (0, 0x1000), &[(0x10, 0x10, "irq")]),
+    ];
+    let about = b"simpleperf_version\x001\0".to_vec();
+    file.features = vec![(129, about), (132, tables.concat()), (134, before)];
     seed("import_perf_data", "simpleperf", &file.bytes());
     let likwid =
         fs::read("../crates/import/tests/likwid/mem.csv").expect("an example of likwid's tables");
