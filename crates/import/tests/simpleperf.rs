@@ -87,8 +87,102 @@ fn functions_have_the_names_of_the_file() {
     std::fs::write(&path, broken.bytes()).expect("a file can be written");
     let imported = import(&path, &mut Vec::<Fact>::new()).expect("its samples are whole");
     let _ = std::fs::remove_file(&path);
-    for note in ["the tables of functions could not be read", "the file has mappings from before"] {
+    for note in ["the tables of functions could not be read", "8 B of mappings from before"] {
         assert!(imported.notes.iter().any(|one| one.starts_with(note)), "{:?}", imported.notes);
+    }
+}
+
+/// A file with code that a runtime interprets and generates, and of a module of the kernel; all was mapped before, in a section of
+/// its own where `apart`.
+fn of_a_runtime(apart: bool) -> File {
+    const MODULE: u64 = 0xffff_ff80_0a00_0000;
+    const GENERATED: u32 = 0x4000;
+    let mut file = File::new(vec![Event { kind: 1, config: 0, name: "cpu-clock" }]);
+    file.mapped_as(7, (0x7000_0000, 0x10_0000, 0x8000), "/data/app/base.apk!/classes.dex", 1);
+    let app = "perf.data_jit_app_cache:";
+    let generated =
+        [(0x100, "0-784"), (0x200, "784-1640"), (0x200, "1640-2000"), (0x300, "2000-9")];
+    for (at, name) in generated {
+        file.mapped_as(7, (0x9000_0000 + at, 0x100, 0), &format!("{app}{name}"), GENERATED);
+    }
+    file.map(0, u32::MAX, (MODULE, 0x8000), "/vendor/lib/modules/touch.ko", 1);
+    let before = if apart { file.take_records() } else { Vec::new() };
+    let kernel = (-128_i64).cast_unsigned();
+    let chains: [&[u64]; 6] = [
+        &[0x9000_0110, 0x7000_0044],
+        // Two functions were there, one after the other.
+        &[0x9000_0210],
+        &[0x9000_0310],
+        &[0x7000_0044],
+        &[0x5000_0010],
+        &[kernel, MODULE + 0x1010],
+    ];
+    for (chain, at) in chains.iter().zip(0..) {
+        file.sample(0, 1_000_000_000 + at, 7, 1_000_000, chain);
+    }
+    let list = |name: &str, at: u64, function| {
+        table(&format!("{app}{name}"), 2, (0, 0), &[(0x9000_0000 + at, 0x100, function)])
+    };
+    let tables = [
+        table(
+            "/data/app/base.apk!/classes.dex",
+            3,
+            (0, 0),
+            &[(0x8040, 0x10, "org.example.Game.draw"), (0x8050, 0x10, "org.example.Game.stop")],
+        ),
+        list("0-784", 0x100, "void org.example.Game.hot()"),
+        list("784-1640", 0x200, "void org.example.Game.first()"),
+        list("1640-2000", 0x200, "void org.example.Game.second()"),
+        list("2000-9", 0x300, "void org.example.Game.last()"),
+        table("perf-7.map", 4, (0, 0), &[(0x5000_0000, 0x20, "stub")]),
+        // Its text is at 0x1000 in memory, and at address 0 in the file.
+        table("/vendor/lib/modules/touch.ko", 1, (0, 0x1000), &[(0x10, 0x10, "touch_irq")]),
+    ];
+    let about = b"simpleperf_version\x001.build.9\0event_type_info\0cpu-clock,1,0\0";
+    file.mapped(0, 7, (0x5000_0000, 0x1000), "//anon");
+    file.features = vec![(129, about.to_vec()), (132, tables.concat())];
+    if apart {
+        file.features.push((134, before));
+    }
+    file
+}
+
+/// No other file has the names of such code. Of two functions at one address nobody knows which one ran.
+#[test]
+fn code_of_runtimes_and_kernel_modules_has_names() {
+    for apart in [false, true] {
+        let path = std::env::temp_dir()
+            .join(format!("fathom-simpleperf-runtime-{}-{apart}", std::process::id()));
+        std::fs::write(&path, of_a_runtime(apart).bytes()).expect("a file can be written");
+        let mut facts = Vec::new();
+        let imported = import(&path, &mut facts).expect("a file of simpleperf");
+        let _ = std::fs::remove_file(&path);
+        let found: Vec<(&str, usize)> = functions(&facts).into_iter().collect();
+        let expected = [
+            ("", 1),
+            ("org.example.Game.draw", 1),
+            ("stub", 1),
+            ("touch_irq", 1),
+            ("void org.example.Game.hot()", 1),
+            ("void org.example.Game.last()", 1),
+        ];
+        assert_eq!(found, expected, "{apart}");
+        assert!(!imported.notes.iter().any(|note| note.contains("init_map")));
+    }
+}
+
+/// The names of generated code, of code in archives, and of what the interpreter ran, as they are in the bytes of the files.
+#[test]
+fn code_of_apps_has_the_names_of_the_phone() {
+    let cases = [
+        ("perf_with_jit_symbol.data", "com.android.simpleperf.debuggable.MainActivity$1.run"),
+        ("perf_display_bitmaps.data", "android.view.View.layout"),
+        ("perf_with_interpreter_frames.data", "android.os.Looper.loop"),
+    ];
+    for (file, name) in cases {
+        let Some((_, facts)) = imported(file) else { continue };
+        let is_it = |fact: &Fact| matches!(fact, Fact::Frame(frame) if frame.function == name);
+        assert!(facts.iter().any(is_it), "{file}");
     }
 }
 

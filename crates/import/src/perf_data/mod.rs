@@ -8,12 +8,14 @@
 mod counts;
 mod events;
 mod header;
+mod init_map;
 mod machine;
 mod names;
 mod records;
 mod sample;
 mod spe;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,7 +37,7 @@ use reader::{BranchSampleFormat, CpuMode, EventRecord, RawEventRecord, RecordTyp
 use self::counts::Counts;
 use self::events::{Events, Meaning};
 use self::header::{Checked, Mode, Refused};
-use self::names::{Names, NamingSink};
+use self::names::{GENERATED, Mapped, Names, NamingSink};
 use self::sample::{Body, Head};
 use self::spe::{Trace, Traced};
 use crate::{ImportError, Imported};
@@ -60,7 +62,14 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     let damaged = |why: String| ImportError::Damaged { path: path.to_owned(), why };
     let mut events = None;
     let mut trace = traces.is_spe().then(Trace::default);
+    let mut mapped = Mapped::default();
     let first = each(path, mode, &mut |file, record| {
+        if let Record::Kernel(_, record) | Record::Before(record) = &record {
+            mapped.see(record);
+        }
+        if let Record::Before(_) = record {
+            return Ok(());
+        }
         let records = events.get_or_insert_with(|| {
             if let Some(trace) = &mut trace {
                 trace.on(file.cpu_id().ok().flatten());
@@ -78,7 +87,7 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
                 Ok(UserRecord::Auxtrace(part)) => trace.part(&part),
                 _ => trace.about(&record),
             },
-            (Record::OfPerf(_), None) => {}
+            (Record::OfPerf(_), None) | (Record::Before(_), _) => {}
         }
         Ok(())
     });
@@ -94,7 +103,8 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
         events.decided().map_err(|events| ImportError::NoTime { path: path.to_owned(), events })?;
     let mut imported = Imported::default();
     let known = machine::of(&first.file, events.first(), &mut imported);
-    let names = Names::of(&first.file, &mut imported.notes);
+    let names = Names::of(&first.file, mapped, &mut imported.notes);
+    let interpreted = names.interpreted();
     let mut sink = NamingSink::new(sink, names);
     let mut recorder = Recorder::new(&mut sink);
     recorder.recorded_before(known);
@@ -109,9 +119,11 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
         branches: Branches::default(),
         counts,
         trace,
+        interpreted,
     };
     let second = each(path, mode, &mut |_, record| match record {
         Record::Kernel(index, record) => converter.take(index, &record),
+        Record::Before(record) => converter.take(0, &record),
         Record::OfPerf(_) => Ok(()),
     });
     let second = second.and_then(|read| {
@@ -157,6 +169,12 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
             "the file has {} of hardware traces ({}), which are not read",
             Bytes(traces.bytes),
             traces.name()
+        ));
+    }
+    if first.unread > 0 {
+        imported.notes.push(format!(
+            "{} of mappings from before the recording (simpleperf's init_map) could not be read: their code has no names",
+            Bytes(first.unread as u64)
         ));
     }
     if taken.broken > 0 {
@@ -205,6 +223,8 @@ fn checked(path: &Path) -> Result<Checked, ImportError> {
 /// What went through.
 struct Read {
     file: PerfFile,
+    /// Bytes of records from before the recording that are none.
+    unread: usize,
     /// Why the records end before the file does.
     broke: Option<String>,
 }
@@ -228,6 +248,8 @@ impl Failure {
 enum Record<'a> {
     /// With the number of its event.
     Kernel(usize, RawEventRecord<'a>),
+    /// From before the recording.
+    Before(RawEventRecord<'a>),
     OfPerf(RawUserRecord<'a>),
 }
 
@@ -249,6 +271,8 @@ fn each(path: &Path, mode: Mode, take: &mut Take<'_>) -> Result<Read, Failure> {
                        which of them a sample is of";
             return Err(Failure::Damaged(why.to_owned()));
         }
+        let before = init_map::each(&file, |record| take(&file, Record::Before(record)));
+        let unread = before.map_err(Failure::Sink)?;
         let mut any = false;
         let broke = loop {
             match records.next_record(&mut file) {
@@ -264,7 +288,7 @@ fn each(path: &Path, mode: Mode, take: &mut Take<'_>) -> Result<Read, Failure> {
                 Err(error) => return Err(Failure::Damaged(error.to_string())),
             }
         };
-        Ok(Read { file, broke })
+        Ok(Read { file, unread, broke })
     });
     catch_unwind(read).unwrap_or_else(|_| {
         Err(Failure::Damaged("the parser of perf.data files failed on it".to_owned()))
@@ -290,6 +314,8 @@ struct Converter<'a, 's> {
     branches: Branches,
     counts: Counts,
     trace: Option<Trace>,
+    /// Files that are code, although they are mapped as data.
+    interpreted: HashSet<String>,
 }
 
 impl Converter<'_, '_> {
@@ -343,8 +369,12 @@ impl Converter<'_, '_> {
             }
             EventRecord::Mmap2(map) => {
                 let range = (map.address, map.length, map.page_offset);
-                let about = (map.cpu_mode, map.pid, map.protection & PROT_EXEC != 0);
-                self.map(time, about, range, &map.path.as_slice())
+                let is_generated = map.protection & GENERATED != 0;
+                let is_code = is_generated || map.protection & PROT_EXEC != 0;
+                let about = (map.cpu_mode, map.pid, is_code);
+                // The file has what the function is called, not its code.
+                let path = map.path.as_slice();
+                self.map(time, about, range, if is_generated { b"//anon" } else { &path })
             }
             EventRecord::Lost(lost) => self.recorder.lost(time, LostSource::Samples, lost.count),
             _ if raw.record_type == RecordType::LOST_SAMPLES => {
@@ -370,7 +400,7 @@ impl Converter<'_, '_> {
         let name = String::from_utf8_lossy(path);
         let (start, end) = (RemoteAddr(start), RemoteAddr(start.saturating_add(length)));
         let offset = FileOffset(offset);
-        if !executable {
+        if !executable && !self.interpreted.contains(&*name) {
             return self.data(time, Pid(pid), (start, end, offset), &name);
         }
         self.recorder.mapped(time, Pid(pid), NewMapping { start, end, offset, name: &name })

@@ -77,7 +77,29 @@ impl File {
         self.map(time, pid, range, path, 2 | 1 << 13);
     }
 
-    fn map(&mut self, time: u64, pid: u32, (start, length): (u64, u64), path: &str, misc: u16) {
+    /// PERF_RECORD_MMAP2, with its protection.
+    pub fn mapped_as(
+        &mut self,
+        pid: u32,
+        (start, length, offset): (u64, u64, u64),
+        path: &str,
+        protection: u32,
+    ) {
+        let mut body: Vec<u8> = [pid, pid].iter().flat_map(|word| word.to_le_bytes()).collect();
+        // Device, inode and its generation: none.
+        body.extend([start, length, offset, 0, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+        body.extend([protection, 2].iter().flat_map(|word| word.to_le_bytes()));
+        body.extend(padded(path));
+        body.extend(File::identity(pid, 0));
+        self.record(10, 2, &body);
+    }
+
+    /// Moves the records so far out of the file.
+    pub fn take_records(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.records)
+    }
+
+    pub fn map(&mut self, time: u64, pid: u32, (start, length): (u64, u64), path: &str, misc: u16) {
         let mut body: Vec<u8> = [pid, pid].iter().flat_map(|word| word.to_le_bytes()).collect();
         body.extend([start, length, 0].iter().flat_map(|word| word.to_le_bytes()));
         body.extend(padded(path));
@@ -225,7 +247,7 @@ impl File {
 }
 
 /// A table of functions as simpleperf writes it (feature 132, `FileFeature` of record_file.proto): path, kind, lowest
-/// address and its offset, then start, length and name of each function.
+/// address and its offset (in the file, or in memory), then start, length and name of each function.
 pub fn functions(
     path: &str,
     kind: u64,
@@ -250,7 +272,8 @@ pub fn functions(
         let one = [field(1, *start), field(2, *length), text(3, name.as_bytes())].concat();
         message.extend(text(4, &one));
     }
-    message.extend(text(6, &field(1, offset)));
+    // Of modules of the kernel, 7.
+    message.extend(text(if kind == 1 { 7 } else { 6 }, &field(1, offset)));
     [&(message.len() as u32).to_le_bytes()[..], &message].concat()
 }
 
