@@ -247,7 +247,8 @@ fn hardware_counters(pmu: &[String]) -> Ability {
     }
     Ability::Partly {
         missing: format!(
-            "present ({}): counted for whole runs (knob event-config, uarch-exploration), not yet used by other figures",
+            "present ({}): counted and sampled (knob event-config, uarch-exploration; memory-access, next to bursts), but no \
+             figure of bursts is made of them",
             pmu.join(", ")
         ),
         remedy: "nothing to do".to_owned(),

@@ -22,7 +22,8 @@ use super::{
 use crate::json::tidy;
 use crate::prepared::Prepared;
 
-const NO_COUNTERS: &str = "needs hardware counters, which this version does not read";
+const NO_COUNTERS: &str = "needs hardware counters: where the cores have them, DTLB in `fathom report uarch` after \
+                           `fathom collect uarch-exploration`";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
 
 /// The function as which `collect` shows its library.
