@@ -5,6 +5,8 @@
 use facts::host::Host;
 use machine::pmu::{Pmu, PmuKind, Rights};
 
+use super::collect::SAMPLES;
+
 /// Columns of a name.
 const NAME: usize = 18;
 /// Columns of a line.
@@ -12,8 +14,20 @@ const WIDTH: usize = 100;
 /// Named events of a PMU outside of the cores that are shown.
 const EVENTS: usize = 6;
 
-/// One line per kind of PMU, how many events have names, and what this user may count. Empty where no PMU counts anything.
+/// One line per kind of PMU, how many events have names, what sampling one takes, and what this user may count. Empty where no PMU
+/// counts anything.
 pub fn section(pmus: &[Pmu], host: &Host, rights: Rights, paranoid: &str) -> String {
+    let calibration = calibrate::cache::load(host);
+    let sample_nanos = calibration.and_then(|found| found.sample_cost?.value);
+    written(pmus, host, (rights, paranoid), sample_nanos)
+}
+
+fn written(
+    pmus: &[Pmu],
+    host: &Host,
+    (rights, paranoid): (Rights, &str),
+    sample_nanos: Option<f64>,
+) -> String {
     let shown: Vec<&Pmu> = pmus.iter().filter(|pmu| host.pmu.contains(&pmu.name)).collect();
     if shown.is_empty() {
         return String::new();
@@ -35,7 +49,23 @@ pub fn section(pmus: &[Pmu], host: &Host, rights: Rights, paranoid: &str) -> Str
         );
         text += &line("event names", &names);
     }
+    if shown.iter().any(|pmu| pmu.kind == PmuKind::Core) {
+        text += &line("overhead", &overhead(sample_nanos));
+    }
     text + &allowed(rights, paranoid, shown.iter().any(|pmu| pmu.kind.is_of_machine()))
+}
+
+/// Of samples that a counter takes. Counting alone takes less than a reading in 90 ms, which is left out.
+fn overhead(sample_nanos: Option<f64>) -> String {
+    let Some(nanos) = sample_nanos else {
+        return "not known: `fathom machine` measures what a sample takes".to_owned();
+    };
+    format!(
+        "each event that is sampled, {SAMPLES} times a second while it has a counter, takes {:.2} % of a CPU, by \
+         arithmetic: {:.1} us per sample, as measured here of the clock's",
+        nanos * SAMPLES as f64 / 1e7,
+        nanos / 1e3
+    )
 }
 
 /// `uncore_imc` of `uncore_imc_3`.
@@ -207,15 +237,20 @@ Hardware counters
                      stores; 2 named events
   uncore_imc         memory controllers (2); opened on CPU 0,28; cas_count_read in MiB
   event names        336 events of the cores by the names of AMD's tables (--knob event-config)
+  overhead           each event that is sampled, 199 times a second while it has a counter, takes
+                     0.06 % of a CPU, by arithmetic: 3.1 us per sample, as measured here of the
+                     clock's
   rights             your own programs may be counted, without their time in the kernel
                      (kernel.perf_event_paranoid is 2)
   to enable          sudo sysctl kernel.perf_event_paranoid=0, or sudo setcap cap_perfmon+ep \"$(command -v fathom)\"
 ";
-        assert_eq!(section(&pmus, &host, rights, "2"), expected);
+        assert_eq!(written(&pmus, &host, (rights, "2"), Some(3100.0)), expected);
         let all = Rights { own: true, kernel: true, machine: true };
-        assert!(section(&pmus, &host, all, "-1").ends_with(
+        let uncalibrated = written(&pmus, &host, (all, "-1"), None);
+        assert!(uncalibrated.contains("overhead           not known"), "{uncalibrated}");
+        assert!(uncalibrated.ends_with(
             "  rights             everything may be counted (kernel.perf_event_paranoid is -1)\n"
         ));
-        assert_eq!(section(&pmus, &Host::default(), all, "-1"), "");
+        assert_eq!(written(&pmus, &Host::default(), (all, "-1"), None), "");
     }
 }

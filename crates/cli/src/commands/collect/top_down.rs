@@ -13,7 +13,7 @@ use crate::knobs::choice;
 
 /// Samples of an event a second, while it has a counter. Some ten events on four counters then take 800 samples a second on a CPU, of 2
 /// to 3 µs each without a copied stack: 0.2 %, by arithmetic.
-const SAMPLES: u64 = 199;
+pub const SAMPLES: u64 = 199;
 /// Arm SPE takes a sample of every so many operations: some 2,000 loads and stores a second of a fast core, of 2 to 3 µs of our time
 /// each: 0.6 %, by arithmetic.
 const OPERATIONS: u64 = 1 << 20;
