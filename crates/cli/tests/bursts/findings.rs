@@ -41,6 +41,8 @@ fn causes_are_found_with_their_lines_and_near_misses_are_not() {
         ("column_walk", "column_small", "strided-walk", "by_columns", 7),
         ("record_field", "record_whole", "low-line-use", "sum_field", 7),
         ("handle_in_loop", "handle_by_element", "repeated-loads", "triad", 14),
+        ("lines_persisted", "lines_together", "unbatched-flushes", "fill", 12),
+        ("lines_persisted_again", "entries_committed", "redundant-flushes", "write_block", 10),
     ] {
         // Next to many other programs it gets too few bursts in a second: then a longer run shows its cause.
         let mut findings = Vec::new();

@@ -4,6 +4,7 @@
 //! Assumption: a burst comes every millisecond or so; how many there are decides no test, as long as there is one.
 
 mod findings;
+mod flushes;
 mod harmless;
 mod known_answers;
 mod watched;
