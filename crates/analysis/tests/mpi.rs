@@ -68,7 +68,7 @@ fn is(metric: &Metric, milliseconds: f64) {
 }
 
 #[test]
-fn waits_and_moves_are_told_apart() {
+fn waits_and_moves_are_distinguished() {
     let mut rank = Rankful::new();
     let (mpi_lib, plugin, kernel, libc) = (rank.mpi, rank.plugin, rank.kernel, rank.libc);
     let [recv, send, test, isend, init] =

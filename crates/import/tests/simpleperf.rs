@@ -147,7 +147,7 @@ fn of_a_runtime(apart: bool) -> File {
     file
 }
 
-/// No other file has the names of such code. Of two functions at one address nobody knows which one ran.
+/// No other file has the names of such code. Which of two functions at one address ran is unknown.
 #[test]
 fn code_of_runtimes_and_kernel_modules_has_names() {
     for apart in [false, true] {

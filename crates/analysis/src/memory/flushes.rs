@@ -68,7 +68,7 @@ pub struct FlushTable {
 }
 
 /// What bursts saw, and samples at the same instructions.
-struct Seen {
+struct ObservedFlushes {
     /// With the number of the work that each is part of.
     events: Vec<(Option<usize>, Event)>,
     damage: Damage,
@@ -177,7 +177,7 @@ impl Memory<'_> {
         }
     }
 
-    fn seen_flushes(&self, grouping: &Grouping<'_>) -> Seen {
+    fn seen_flushes(&self, grouping: &Grouping<'_>) -> ObservedFlushes {
         let recording = self.profile.recording;
         let chosen = |burst: &&Burst| self.has_burst(burst.id);
         let bursts: Vec<&Burst> = traced_bursts(recording, self.code).filter(chosen).collect();
@@ -195,7 +195,7 @@ impl Memory<'_> {
             *counts.entry(event.operation).or_default() += event.counts.share();
         }
         let times = self.times_of(counts.keys().copied(), &after);
-        Seen { events, damage, bursts: bursts.len() as u64, times, counts }
+        ObservedFlushes { events, damage, bursts: bursts.len() as u64, times, counts }
     }
 
     /// The work of a burst that an event is part of; none where its rates are not used.
@@ -255,7 +255,7 @@ impl Memory<'_> {
         times
     }
 
-    fn flush_row(&self, key: RowKey, sums: &Sums, seen: &Seen) -> FlushRow {
+    fn flush_row(&self, key: RowKey, sums: &Sums, seen: &ObservedFlushes) -> FlushRow {
         let elapsed = self.selection.observed(self.profile).seconds().max(1e-9);
         let rate = |quantity: &Quantity| {
             let rates = (0..).zip(&quantity.0).map(|(at, n)| n.best / self.strata.seconds_of(at));
@@ -366,7 +366,7 @@ impl Sums {
     }
 
     /// Samples at its operations, and the part of them that is of this row.
-    fn time(&self, seen: &Seen) -> (Weight, f64) {
+    fn time(&self, seen: &ObservedFlushes) -> (Weight, f64) {
         let (mut all, mut own) = (Weight::default(), 0.0);
         for (operation, share) in &self.by_operation {
             let Some(of) = seen.times.get(operation) else { continue };
