@@ -81,6 +81,12 @@ impl RankOfJob {
         }
     }
 
+    /// Seconds in which it moves data in MPI.
+    fn moving(&self) -> Option<f64> {
+        let [.., moving, _memory_bound] = &self.figures;
+        moving.value
+    }
+
     fn row(&self) -> Vec<Cell> {
         let mut cells = vec![
             Cell::Number(self.rank.into()),
@@ -160,7 +166,7 @@ pub fn ranks(job: &Job) -> Document {
         notes.push(format!("One rank: fathom report summary -r {}/{}", job.name, first.result));
     }
     notes.push(format!("Many jobs: fathom dataset add fleet {}/rank.*", job.name));
-    let moves = job.ranks.iter().any(|rank| rank.figures[4].value.is_some_and(|time| time > 0.0));
+    let moves = job.ranks.iter().any(|rank| rank.moving().is_some_and(|time| time > 0.0));
     Document::Table(Box::new(Table {
         view: "ranks",
         title: format!("ranks of {}", job.name),
