@@ -35,7 +35,7 @@ use crate::hotspots::{Key, RowKey};
 use crate::objects::{asking_place, weight};
 use crate::profile::Profile;
 use crate::selection::Selection;
-use crate::stack::{CallPaths, LocationId};
+use crate::stack::{CallPaths, LocationId, busiest};
 
 const NOT_COUNTED: &str = "heap blocks are counted by `fathom collect memory-consumption`";
 const NOT_COUNTED_HERE: &str = "no heap blocks were recorded: the notes of this result say why";
@@ -386,12 +386,6 @@ fn asked_by(
         ..RowKey::at(keys, &profile.stacks, place)
     };
     selection.has_place(place).then(|| (key(), place))
-}
-
-/// The place with the most bytes.
-fn busiest(places: &BTreeMap<LocationId, u64>) -> LocationId {
-    let most = places.iter().max_by_key(|(_, bytes)| **bytes);
-    most.map_or(crate::stack::NO_STACK, |(place, _)| *place)
 }
 
 /// Recorded blocks by row.

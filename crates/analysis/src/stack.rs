@@ -8,7 +8,7 @@
 
 mod build;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -54,6 +54,12 @@ index!(/// A distinct sequence of functions from a leaf to its root.
 
 /// The place of samples that came without any frame.
 pub(crate) const NO_STACK: LocationId = LocationId(0);
+
+/// The place with the most of what is counted; that without a stack where none is.
+pub(crate) fn busiest(places: &BTreeMap<LocationId, u64>) -> LocationId {
+    let most = places.iter().max_by_key(|(_, count)| **count);
+    most.map_or(NO_STACK, |(place, _)| *place)
+}
 
 /// What kind of code a module holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,7 +19,7 @@ use crate::figure::Figure;
 use crate::flushes::{AfterFence, Counts, Event, OfBurst, Operation, Watcher};
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Objects, Part};
-use crate::stack::{LocationId, NO_STACK};
+use crate::stack::{LocationId, busiest};
 use crate::traced::{Damage, TracedCode, is_flush, stream, traced_bursts};
 use crate::weight::Weight;
 use estimate::Bounds;
@@ -291,8 +291,8 @@ impl Memory<'_> {
         };
         FlushRow {
             key,
-            place: heaviest(&sums.by_place),
-            redundant_place: heaviest(&sums.redundant_by_place),
+            place: busiest(&sums.by_place),
+            redundant_place: busiest(&sums.redundant_by_place),
             flushes: rate(&sums.flushes),
             redundant: percent(&sums.redundant, &sums.flushes, NO_FLUSH),
             streamed: rate(&sums.streamed),
@@ -303,10 +303,6 @@ impl Memory<'_> {
             time_percent: of_row(scale.percent(&time)),
         }
     }
-}
-
-fn heaviest(places: &BTreeMap<LocationId, u64>) -> LocationId {
-    places.iter().max_by_key(|(_, count)| **count).map_or(NO_STACK, |(place, _)| *place)
 }
 
 impl OfOperation {
