@@ -14,7 +14,7 @@ use crate::objects::{Extent, Objects, Part, Pieces, Window};
 use crate::profile::Profile;
 use crate::traced::{
     Execution, FenceIndex, LINE, Run, SiteIndex, Tool, TracedAccess, TracedBlock, TracedCode,
-    is_flush, is_store,
+    flushes_line, is_flush, is_store,
 };
 
 /// A fence with more lines to wait for is none of many.
@@ -186,11 +186,10 @@ impl<'a> Watcher<'a> {
         code: &'a TracedCode,
         objects: (&'a Objects, Pieces),
     ) -> Watcher<'a> {
-        let flushes = |kind| matches!(kind, Kind::Flush | Kind::WriteBack);
         Watcher {
             code,
             objects,
-            flushes: code.sites.iter().any(|site| flushes(site.access.kind)),
+            flushes: code.sites.iter().any(|site| flushes_line(site.access.kind)),
             number: 0,
             pid: Pid(0),
             window: Window { start: base::Nanos(0), end: base::Nanos(0) },

@@ -20,7 +20,7 @@ use crate::flushes::{AfterFence, Counts, Event, OfBurst, Operation, Watcher};
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, Objects, Part};
 use crate::stack::{LocationId, busiest};
-use crate::traced::{Damage, TracedCode, is_flush, stream, traced_bursts};
+use crate::traced::{Damage, TracedCode, flushes_line, is_flush, stream, traced_bursts};
 use crate::weight::Weight;
 use estimate::Bounds;
 
@@ -105,10 +105,8 @@ struct Sums {
 /// Whether some code flushes lines, or writes past the caches and fences.
 #[must_use]
 pub fn flushes_any(code: &TracedCode) -> bool {
-    let kind = |one: &crate::traced::Site| one.access.kind;
-    let streams = code.sites.iter().any(|site| is_flush(kind(site)));
-    let flushes = |site| is_flush(kind(site)) && kind(site) != x86::Kind::StreamingWrite;
-    code.sites.iter().any(flushes) || streams && !code.fences.is_empty()
+    let any = |of: fn(x86::Kind) -> bool| code.sites.iter().any(|site| of(site.access.kind));
+    any(flushes_line) || any(is_flush) && !code.fences.is_empty()
 }
 
 /// Which place an operation is said to be at.

@@ -408,7 +408,12 @@ impl TracedCode {
 
 /// Whether an access is one for which fences wait.
 pub(crate) fn is_flush(kind: x86::Kind) -> bool {
-    matches!(kind, x86::Kind::Flush | x86::Kind::WriteBack | x86::Kind::StreamingWrite)
+    flushes_line(kind) || kind == x86::Kind::StreamingWrite
+}
+
+/// Whether it flushes a line.
+pub(crate) fn flushes_line(kind: x86::Kind) -> bool {
+    matches!(kind, x86::Kind::Flush | x86::Kind::WriteBack)
 }
 
 /// Whether an access makes a line dirty.
