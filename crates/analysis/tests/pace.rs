@@ -433,14 +433,23 @@ fn window(recording: &mut Recording, (id, tid): (u32, Tid), time: Nanos, blocks:
     });
 }
 
-/// The inner loop has no odometer, the outer one goes on by 1000 per sample; windows saw four trips each, as many as `runs`.
-fn chases(runs: &[u64]) -> Recording {
+/// The same with a hundred chases in each iteration of the outer loop.
+/// 1000: mov ecx,100; 1005: mov rax,[rdi]; 1008: mov rax,[rax]; 100b: test rax,rax; 100e: jne 1008; 1010: dec rcx; 1013: jne 1005
+/// 1015: add rbx,1; 1019: jmp 1000
+const HUNDREDS: [u8; 27] = [
+    0xb9, 100, 0, 0, 0, 0x48, 0x8b, 0x07, 0x48, 0x8b, 0x00, 0x48, 0x85, 0xc0, 0x75, 0xf8, 0x48,
+    0xff, 0xc9, 0x75, 0xf0, 0x48, 0x83, 0xc3, 0x01, 0xeb, 0xe5,
+];
+
+/// The innermost loop has no odometer, the outer one goes on by `per_sample` per sample; windows saw four trips each, as many as `runs`.
+/// Samples lie in front of the innermost loop's jump, which is at `jump`.
+fn chases(code: &[u8], jump: u64, per_sample: u64, runs: &[u64]) -> Recording {
     let mut recording = recording(&[]);
-    recording.sampled_code[0].bytes = CHASES.to_vec();
-    let (module, offset, pid, tid) = (ModuleId(0), FileOffset(0x1006), Pid(7), Tid(7));
+    recording.sampled_code[0].bytes = code.to_vec();
+    let (module, offset, pid, tid) = (ModuleId(0), FileOffset(0x1000 + jump - 3), Pid(7), Tid(7));
     let (id, parent, truncated) = (StackId(0), None, false);
     recording.stack_nodes = vec![StackNode { id, parent, module, offset, truncated }];
-    let (address, slots, frame) = (RemoteAddr(0x1006), vec![], SampledFrame::Own);
+    let (address, slots, frame) = (RemoteAddr(offset.0), vec![], SampledFrame::Own);
     let place = SampledPlace { module, offset, address, registers: 0xffff, slots, frame };
     let mut encoder = RegisterEncoder::default();
     for number in 0..200 {
@@ -448,15 +457,17 @@ fn chases(runs: &[u64]) -> Recording {
         let (stack, weight, privilege) = (Some(StackId(0)), Nanos(PERIOD), Privilege::User);
         recording.samples.push(Sample { time, pid, tid, cpu: None, weight, stack, privilege });
         let mut registers = [5; 16];
-        (registers[0], registers[3]) = (number * 0x1357 % 0x1000, number * 1000);
+        (registers[0], registers[3]) = (number * 0x1357 % 0x1000, number * per_sample);
+        registers[1] = if code == HUNDREDS { number * 37 % 100 + 1 } else { 5 };
         let (cpu_time, slots, registers) = (Some(time), &[][..], &registers);
         encoder.push(&SampledState { time, cpu_time, place: &place, registers, slots });
     }
     let (samples, bytes) = (encoder.samples(), encoder.finish());
     recording.sample_registers = vec![SampleRegisters { time: Nanos(0), pid, tid, samples, bytes }];
-    for (id, start, end) in [(0, 0u64, 11u64), (1, 3, 11), (2, 11, 17)] {
+    let (first, end) = (jump - 9, code.len() as u64);
+    for (id, start, end) in [(0, first, jump + 2), (1, first + 3, jump + 2), (2, jump + 2, end)] {
         let offset = FileOffset(0x1000 + start);
-        let bytes = CHASES[start as usize..end as usize].to_vec();
+        let bytes = code[start as usize..end as usize].to_vec();
         let piece = CodePiece { address: RemoteAddr(0x1000 + start), module, offset, bytes };
         recording.blocks.push(Block {
             id: BlockId(id),
@@ -475,7 +486,7 @@ fn chases(runs: &[u64]) -> Recording {
 
 #[test]
 fn a_loop_without_odometer_has_the_pace_of_the_one_around_times_the_trips_of_bursts() {
-    let rows = analysis::pace::loops(&chases(&[10, 20, 15, 12]));
+    let rows = analysis::pace::loops(&chases(&CHASES, 9, 1000, &[10, 20, 15, 12]));
     let [outer, inner] = &rows[..] else { panic!("{rows:?}") };
     let rate = outer.iterations_per_second.value.unwrap();
     assert!((rate - 1e6).abs() < 1.0, "{rate}");
@@ -488,8 +499,21 @@ fn a_loop_without_odometer_has_the_pace_of_the_one_around_times_the_trips_of_bur
     assert_eq!(outer.agreement.as_deref(), Some("1.00 in 4 windows"));
     assert_eq!(inner.agreement, None);
     // Two bursts have no scatter.
-    let rows = analysis::pace::loops(&chases(&[10, 20]));
+    let rows = analysis::pace::loops(&chases(&CHASES, 9, 1000, &[10, 20]));
     assert_eq!(rows[1].iterations_per_second.value, None);
+}
+
+/// No burst sees 20 iterations of the outermost loop, and samples see none of the innermost: the loop between them tells both.
+#[test]
+fn trips_from_samples_and_from_bursts_go_on_from_one_another() {
+    let mut recording = chases(&HUNDREDS, 14, 10, &[10, 20, 15, 12]);
+    // The last block goes round the loop between, not the outermost.
+    recording.blocks[2].pieces[0].bytes.truncate(5);
+    let rows = analysis::pace::loops(&recording);
+    let rates: Vec<f64> =
+        rows.iter().map(|row| row.iterations_per_second.value.unwrap().round()).collect();
+    assert_eq!(rates, [1e4, 1e6, 4e6], "{rows:?}");
+    assert_eq!(rows[2].odometer.as_deref(), Some("rbx × trips, 4.0000 trips in 4 bursts"));
 }
 
 /// 1000, 2000: call 3000; add rbx,1; jmp back. 3000: mov rax,[rax]; test rax,rax; jne 3000; ret

@@ -128,13 +128,24 @@ fn paced_loops(recording: &Recording, code: &Code, seen: &BurstCounts) -> Sample
             );
         }
     }
-    let known: Known<'_> =
-        found.iter().map(|(one, row, time)| (*one, (row.clone(), time))).collect();
-    let by_trips: Vec<Option<LoopPace>> =
-        found.iter().map(|(one, ..)| by_trips(*one, &known, (code, seen, &trip_counts))).collect();
-    for ((_, row, _), other) in found.iter_mut().zip(by_trips) {
-        if let Some(other) = other.filter(|other| known_to(other) < known_to(row)) {
-            *row = other;
+    // A loop that has its pace from one around may give it to those inside.
+    for _ in 0..found.len() {
+        let known: Known<'_> =
+            found.iter().map(|(one, row, time)| (*one, (row.clone(), time))).collect();
+        let by_trips: Vec<Option<LoopPace>> = found
+            .iter()
+            .map(|(one, row, _)| {
+                by_trips(*one, &known, (code, seen, &trip_counts))
+                    .filter(|other| known_to(other) < known_to(row))
+            })
+            .collect();
+        if by_trips.iter().all(Option::is_none) {
+            break;
+        }
+        for ((_, row, _), other) in found.iter_mut().zip(by_trips) {
+            if let Some(other) = other {
+                *row = other;
+            }
         }
     }
     Sampled { loops: found, undisturbed, trip_counts }
