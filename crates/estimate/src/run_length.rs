@@ -29,6 +29,8 @@ pub struct RunLength {
     pub scatter: f64,
     /// By which part of it it may be too large if they are not.
     pub unlike: f64,
+    /// Chance alone explains how far places lie apart from an even spread (5 %).
+    pub is_spread_evenly: bool,
 }
 
 /// The mean length of runs of these kinds: of each, in order of time, in which step of a run places are, from anywhere. Kinds with one place say
@@ -59,9 +61,11 @@ pub fn run_length<'a>(kinds: impl Iterator<Item = &'a [f64]>) -> Option<RunLengt
     // Where a step ends, all places in it count.
     let ends = (1..=parts.len()).filter(|end| parts.get(*end) != parts.get(end - 1));
     let apart = ends.map(|end| (end as f64 / n - parts[end - 1]).abs()).fold(0.0, f64::max);
-    let unlike = UNLIKE_RUNS.value * (apart + 1.36 / n.sqrt());
+    let by_chance = 1.36 / n.sqrt();
+    let unlike = UNLIKE_RUNS.value * (apart + by_chance);
     let scatter = Z_95 * squares.sqrt() / runs;
-    (runs > 0.0).then_some(RunLength { length: n / runs, scatter, unlike })
+    let is_spread_evenly = apart <= by_chance;
+    (runs > 0.0).then_some(RunLength { length: n / runs, scatter, unlike, is_spread_evenly })
 }
 
 #[cfg(test)]

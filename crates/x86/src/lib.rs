@@ -95,7 +95,7 @@ pub use instruction::{Flow, Instruction, NotRead, Reader, RegisterEffect, Vector
 pub use kept::{Carried, Kept, KeptAccess, carried, keep};
 pub use listing::listing;
 pub use liveness::{FlagEffect, Flags, Live, live_at_start, live_points};
-pub use loops::{Linear, Loop, Loops, Reading, TripCount, Variable, loops};
+pub use loops::{Entered, Linear, Loop, Loops, Reading, TripCount, Variable, loops};
 pub use operand::{
     Access, Address, AddressWidth, ExtraTerm, Index, Kind, LINE_BYTES, LaneAddress, LaneMask,
     Location, Masked, Occurrence, Repeat, Segment,

@@ -53,6 +53,8 @@ pub(super) struct Counters {
     pub left: Option<TripCount>,
     /// Whether each iteration around enters it, by the code.
     pub is_entered: bool,
+    /// The code checks first whether it has an iteration.
+    pub is_checked: bool,
     /// What tells runs of it apart.
     pub bounds: BTreeSet<Variable>,
 }
@@ -60,7 +62,8 @@ pub(super) struct Counters {
 impl Counters {
     /// Whether there may be runs without an iteration.
     pub(super) fn may_be_none(&self) -> bool {
-        self.whole.as_ref().or(self.by_own.as_ref()).is_some_and(TripCount::may_be_none)
+        let count = self.whole.as_ref().or(self.by_own.as_ref());
+        self.is_checked || count.is_some_and(TripCount::may_be_none)
     }
 }
 
@@ -170,15 +173,18 @@ impl Code {
         let (by_own, left) =
             (loops.whole_run(inner.position), loops.iterations_left(inner.position));
         let bounds = loops.bounds(inner.position);
-        let guards = loops.entered(inner.position);
-        let whole = guards.as_ref().and_then(|_| loops.trip_count(inner.position));
-        let Some(call) = call.map(|call| RemoteAddr(call.0)) else {
-            return Counters { whole, by_own, left, is_entered: guards.is_some(), bounds };
+        let entered = loops.entered(inner.position);
+        let whole = entered.as_ref().and_then(|_| loops.trip_count(inner.position));
+        let (whole, entered) = match call.map(|call| RemoteAddr(call.0)) {
+            None => (whole, entered),
+            Some(call) => {
+                let caller = &self.functions[outer.function].loops;
+                let whole = whole.and_then(|own| caller.trip_count_by_call(call, &own));
+                (whole, entered.and_then(|own| caller.entered_by_call(call, &own)))
+            }
         };
-        let caller = &self.functions[outer.function].loops;
-        let is_entered = guards.is_some_and(|guards| caller.entered_by_call(call, &guards));
-        let whole = whole.and_then(|own| caller.trip_count_by_call(call, &own));
-        Counters { whole, by_own, left, is_entered, bounds }
+        let is_checked = entered.as_ref().is_some_and(x86::Entered::is_checked);
+        Counters { whole, by_own, left, is_entered: entered.is_some(), is_checked, bounds }
     }
 
     /// Whether runs of a loop may go on where the last one ended, by what moves.

@@ -321,7 +321,7 @@ impl Walk<'_, '_, '_> {
             let whole = read(&counters.whole, link.outer);
             let whole = whole.or_else(|| read(&counters.by_own, link.inner));
             let left = read(&counters.left, link.inner).filter(|left| *left > 0);
-            let left = left.map(|left| (Kind::FromEnd, left as f64));
+            let left = left.map(|left| (Kind::FromEnd(self.thread), left as f64));
             let place = || {
                 let inner = snapshots.get(&link.inner)?.as_ref()?;
                 self.place(*link, &counters, &inner.snapshot)
@@ -332,7 +332,7 @@ impl Walk<'_, '_, '_> {
                 let before = self.around.insert(*link, Rc::clone(&outer.snapshot))?;
                 u64::try_from(before.advance(&outer.snapshot)?).ok()
             });
-            self.trip_counts.add(*link, (whole, place), &counters);
+            self.trip_counts.add((*link, self.thread), (whole, place), &counters);
             self.trip_counts.met(*link, went);
         }
     }

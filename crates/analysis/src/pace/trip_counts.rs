@@ -44,8 +44,8 @@ pub(super) struct Link {
 /// Runs that begin and end alike.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Kind {
-    /// What remains of a run is known.
-    FromEnd,
+    /// Of one thread, where what remains of a run is known.
+    FromEnd(ThreadId),
     /// Of one thread, with the same bounds, by a variable that moves.
     Alike(ThreadId, Vec<u64>, Terms),
 }
@@ -58,6 +58,9 @@ struct Runs {
     /// Of 1 / iterations, and its square.
     sum: f64,
     squares: f64,
+    /// The last number of iterations of each thread, and whether one had others before.
+    last: BTreeMap<ThreadId, u64>,
+    varies: bool,
     /// Runs without an iteration are possible.
     may_be_none: bool,
     /// By the code, each iteration around enters it.
@@ -65,7 +68,7 @@ struct Runs {
     /// Iterations around between samples in it, and in how many of them a sample was in it.
     around: u64,
     met: u64,
-    /// All runs have as many.
+    /// By the code, all runs in one run of the loop around have as many.
     is_even: bool,
     /// Where in runs of one kind, in iterations.
     places: BTreeMap<Kind, Vec<f64>>,
@@ -77,10 +80,10 @@ struct Runs {
 pub(super) struct TripCounts(BTreeMap<Link, Runs>);
 
 impl TripCounts {
-    /// Adds a sample: iterations of the run that it met, and where in it, as far as they are known.
+    /// Adds a sample of a thread: iterations of the run that it met, and where in it, as far as they are known.
     pub(super) fn add(
         &mut self,
-        link: Link,
+        (link, thread): (Link, ThreadId),
         (whole, place): (Option<u64>, Option<(Kind, f64)>),
         counters: &Counters,
     ) {
@@ -93,6 +96,7 @@ impl TripCounts {
         }
         match whole.filter(|count| *count > 0) {
             Some(count) => {
+                runs.varies |= runs.last.insert(thread, count).is_some_and(|last| last != count);
                 runs.known += 1;
                 runs.sum += 1.0 / count as f64;
                 runs.squares += (count as f64).powi(-2);
@@ -171,9 +175,9 @@ impl Runs {
     fn trips(&self) -> Option<Trips> {
         let found = || {
             let whole = self.by_whole_runs();
-            // Runs of different lengths, some perhaps of none: these no sample meets.
-            let has_all = |run: &Trips| !(self.may_be_none && run.half > 0.0);
-            let is_entered = self.is_entered && whole.as_ref().is_none_or(has_all);
+            // Runs of different lengths in one thread, some perhaps of none: these no sample meets.
+            let misses_some = whole.is_some() && self.may_be_none && self.varies;
+            let is_entered = self.is_entered && !misses_some;
             let run = whole.or_else(|| self.by_places())?;
             if is_entered { Some(run) } else { self.per_iteration(run) }
         };
@@ -211,16 +215,16 @@ impl Runs {
             return None;
         }
         // What only ever goes forward is no place in one of several runs.
-        let from_end = kinds().all(|(kind, _)| matches!(kind, Kind::FromEnd));
+        let from_end = kinds().all(|(kind, _)| matches!(kind, Kind::FromEnd(_)));
         let back = |places: &[f64]| places.windows(2).filter(|two| two[1] < two[0]).count() as u64;
         let again: u64 = kinds().map(|(_, places)| back(places)).sum();
         if !from_end && again < FEWEST {
             return None;
         }
-        let RunLength { length, scatter, unlike } =
+        let RunLength { length, scatter, unlike, is_spread_evenly } =
             run_length(kinds().map(|(_, places)| places.as_slice()))?;
         // If both ends of runs may differ, the mean may be off by twice as much.
-        let unlike = match (self.is_even, from_end) {
+        let unlike = match (self.is_even && is_spread_evenly, from_end) {
             (true, _) => 0.0,
             (false, true) => unlike,
             (false, false) => 2.0 * unlike,
@@ -244,6 +248,8 @@ fn sum(one: Trips, other: Trips) -> Trips {
 mod tests {
     use super::*;
 
+    const THREAD: ThreadId = ThreadId::new(base::Pid(1), base::Tid(1));
+
     fn one(position: usize) -> LoopId {
         LoopId::new(0, position)
     }
@@ -260,7 +266,8 @@ mod tests {
     fn counted(of: &[(Link, &[u64])]) -> TripCounts {
         let mut counts = TripCounts::default();
         for (link, runs) in of {
-            runs.iter().for_each(|run| counts.add(*link, (Some(*run), None), &entered(None)));
+            runs.iter()
+                .for_each(|run| counts.add((*link, THREAD), (Some(*run), None), &entered(None)));
         }
         counts
     }
@@ -304,8 +311,11 @@ mod tests {
     fn what_too_few_samples_tell_is_not_known() {
         let of = |known: u64, unknown: u64| {
             let mut counts = TripCounts::default();
-            (0..known).for_each(|_| counts.add(link(1, 0, None), (Some(5), None), &entered(None)));
-            (0..unknown).for_each(|_| counts.add(link(1, 0, None), (None, None), &entered(None)));
+            (0..known).for_each(|_| {
+                counts.add((link(1, 0, None), THREAD), (Some(5), None), &entered(None))
+            });
+            (0..unknown)
+                .for_each(|_| counts.add((link(1, 0, None), THREAD), (None, None), &entered(None)));
             counts.of(one(1), &[one(0)], |_| Some(1.0)).map(|trips| trips.ratio.round())
         };
         assert_eq!(of(100, 0), Some(5.0));
@@ -315,7 +325,7 @@ mod tests {
         let mut counts = TripCounts::default();
         let count = entered(Some(may_be_none()));
         (0..100).for_each(|at| {
-            counts.add(link(1, 0, None), (Some(5 + at % 2), None), &count);
+            counts.add((link(1, 0, None), THREAD), (Some(5 + at % 2), None), &count);
         });
         assert_eq!(counts.of(one(1), &[one(0)], |_| Some(1.0)), None);
         // A loop that lies in itself.
@@ -329,7 +339,7 @@ mod tests {
         let met = |between: u64| {
             let mut counts = TripCounts::default();
             for at in 0..200 {
-                counts.add(link(1, 0, None), (Some(1000), None), &Counters::default());
+                counts.add((link(1, 0, None), THREAD), (Some(1000), None), &Counters::default());
                 // Two samples in each run.
                 let went = if at % 2 == 0 { 0 } else { between };
                 let missed = u64::from(at % 38 == 37 && between > 0);
@@ -349,17 +359,19 @@ mod tests {
     fn met(kind: &Kind, places: impl Iterator<Item = u64>) -> Option<Trips> {
         let mut counts = TripCounts::default();
         let place = |place: u64| Some((kind.clone(), place as f64));
-        places.for_each(|at| counts.add(link(1, 0, None), (None, place(at)), &entered(None)));
+        places.for_each(|at| {
+            counts.add((link(1, 0, None), THREAD), (None, place(at)), &entered(None))
+        });
         counts.of(one(1), &[one(0)], |_| Some(1.0))
     }
 
     #[test]
     fn where_samples_are_in_runs_tells_how_long_these_are() {
         let anywhere = || (0..500).map(|at| base::mixed(at) % 1000);
-        let from_end = met(&Kind::FromEnd, anywhere().map(|done| done + 1)).unwrap();
+        let from_end = met(&Kind::FromEnd(THREAD), anywhere().map(|done| done + 1)).unwrap();
         assert!((from_end.ratio / 1e3 - 1.0).abs() < 0.01 && from_end.half < 150.0, "{from_end:?}");
         // Also where only the ends are known to be alike: then runs may begin anywhere.
-        let alike = Kind::Alike(ThreadId::new(base::Pid(1), base::Tid(1)), vec![7], Terms::new());
+        let alike = Kind::Alike(THREAD, vec![7], Terms::new());
         let both = met(&alike, anywhere()).unwrap();
         assert!((both.ratio / 1e3 - 1.0).abs() < 0.01 && both.half > from_end.half, "{both:?}");
         // What only ever grows is one run, and no run of a length.

@@ -24,7 +24,7 @@ use facts::Slot;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 pub use self::linear::{Linear, Variable};
-pub use self::trips::TripCount;
+pub use self::trips::{Entered, TripCount};
 
 use self::graph::{Graph, Location, Natural};
 use self::transfer::{Computed, Exposed, State};

@@ -41,7 +41,7 @@ pub struct TripCount {
     pub(super) guards: Vec<Linear>,
     /// Values from which `first` follows.
     sources: Vec<Linear>,
-    /// It is the same in all runs.
+    /// It is the same in all runs of the loop in one run of the loop around it.
     is_even: bool,
 }
 
@@ -73,7 +73,7 @@ impl TripCount {
         u64::try_from(stayed + i128::from(!self.may_be_none)).ok()
     }
 
-    /// Whether all runs have as many iterations.
+    /// Whether all runs in one run of the loop around have as many iterations.
     #[must_use]
     pub fn is_even(&self) -> bool {
         self.is_even
@@ -83,6 +83,25 @@ impl TripCount {
     #[must_use]
     pub fn may_be_none(&self) -> bool {
         self.may_be_none
+    }
+}
+
+/// What makes each iteration around a loop, or each call of its function, enter it if one does.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Entered {
+    /// Values that must be the same in all of these.
+    guards: Vec<Linear>,
+    /// And those that are compared only to see whether the loop has an iteration.
+    checks: Vec<Linear>,
+    /// Some may not enter the loop, because it would have no iteration.
+    is_checked: bool,
+}
+
+impl Entered {
+    /// Whether some may not enter the loop, because it would have no iteration.
+    #[must_use]
+    pub fn is_checked(&self) -> bool {
+        self.is_checked
     }
 }
 
@@ -105,7 +124,7 @@ impl Loops {
     #[must_use]
     pub fn trip_count(&self, wanted: usize) -> Option<TripCount> {
         let left = self.iterations_left(wanted)?;
-        let guards = self.entered(wanted)?;
+        let guards = self.entered(wanted)?.guards;
         let (region, states) = self.region(wanted)?;
         let entry = self.entry(&self.loops[wanted].natural, region, states)?;
         let first = replaced(left.first.as_ref()?, |variable| value_in(&entry, variable))
@@ -159,19 +178,23 @@ impl Loops {
         Some(TripCount { first: Some(first), ..left })
     }
 
-    /// The values that must be the same in all iterations around a loop, or all calls of its function, for each of these to
-    /// enter the loop if one does; `None` where that is not known.
+    /// Whether each iteration around a loop, or each call of its function, enters it if one does; `None` where that is not known.
     #[must_use]
-    pub fn entered(&self, wanted: usize) -> Option<Vec<Linear>> {
+    pub fn entered(&self, wanted: usize) -> Option<Entered> {
         let (region, states) = self.region(wanted)?;
-        self.always(self.loops[wanted].natural.header, region, states)
+        let header = self.loops[wanted].natural.header;
+        self.always(header, region, states, |at, to| {
+            self.checks_iterations((at, to), wanted, region)
+        })
     }
 
-    /// Whether each iteration of the innermost loop around the instruction of which a byte is at `call` enters a loop of the
-    /// callee, for which these values must stay.
+    /// The same of the innermost loop around the instruction of which a byte is at `call`, and a loop of the callee that each call
+    /// enters so.
     #[must_use]
-    pub fn entered_by_call(&self, call: RemoteAddr, guards: &[Linear]) -> bool {
-        self.by_call(call, guards).is_some()
+    pub fn entered_by_call(&self, call: RemoteAddr, callee: &Entered) -> Option<Entered> {
+        self.by_call(call, &callee.guards)?;
+        let stays = self.by_call(call, &callee.checks).is_some();
+        Some(Entered { is_checked: callee.is_checked || !stays, ..Entered::default() })
     }
 
     /// A loop that lies in no other one of its function, seen from the innermost loop around a call of that function.
@@ -193,7 +216,7 @@ impl Loops {
         let at = self.instruction_at(call)?;
         let around = self.loops.get(*self.around(at).first()?)?;
         let region = Region { header: around.natural.header, around: Some(around) };
-        self.always(self.graph.locate(at)?.block, region, &around.states)?;
+        self.always(self.graph.locate(at)?.block, region, &around.states, |_, _| false)?;
         let state = self.state(around, at)?;
         self.calls_the_same(around, &state, at)?;
         let mut guards =
@@ -309,26 +332,72 @@ impl Loops {
 
     /// What the conditional jump at the end of a block compares, one side minus the other, with these values at its start.
     fn compared(&self, before: &State, block: usize) -> Option<(Linear, ConditionCode)> {
+        let (at, code) = self.comparison(block)?;
+        let state = self.after(before, self.graph.blocks[block].range.start..at);
+        let difference = self.difference(&state, at, code)?;
+        (!difference.has_results()).then_some((difference, code))
+    }
+
+    /// The comparison that the conditional jump at the end of a block goes by, and how.
+    fn comparison(&self, block: usize) -> Option<(usize, ConditionCode)> {
         let range = self.graph.blocks[block].range.clone();
         let (jump, body) = self.graph.instructions[range.clone()].split_last()?;
         let code = matches!(flow(jump), Flow::Conditional(_)).then(|| jump.condition_code())?;
         let at = body.iter().rposition(|one| one.rflags_modified() != 0)?;
-        let state = self.after(before, range.start..range.start + at);
-        let raw = &body[at];
+        Some((range.start + at, code))
+    }
+
+    /// One side of a comparison minus the other, by the values before it.
+    fn difference(&self, state: &State, at: usize, code: ConditionCode) -> Option<Linear> {
+        let raw = &self.graph.instructions[at];
         let of_carry = |code| {
             use ConditionCode as C;
             matches!(code, C::b | C::ae | C::be | C::a)
         };
-        let difference = match raw.mnemonic() {
-            Mnemonic::Cmp | Mnemonic::Sub => state.source(raw, 0)?.minus(&state.source(raw, 1)?)?,
+        match raw.mnemonic() {
+            Mnemonic::Cmp | Mnemonic::Sub => state.source(raw, 0)?.minus(&state.source(raw, 1)?),
             // The carry is not that of a comparison with zero.
             Mnemonic::Add | Mnemonic::Inc | Mnemonic::Dec if !of_carry(code) => {
-                state.value_written(raw)?
+                state.value_written(raw)
             }
-            Mnemonic::Test if is_of_one(raw) && !of_carry(code) => state.source(raw, 0)?,
-            _ => return None,
+            Mnemonic::Test if is_of_one(raw) && !of_carry(code) => state.source(raw, 0),
+            _ => None,
+        }
+    }
+
+    /// Whether a branch decides only whether a loop behind it has an iteration: what it compares differs by a constant from what
+    /// ends the loop. Compilers put such a check in front of a loop that is compared at its end.
+    fn checks_iterations(
+        &self,
+        (branch, to): (usize, usize),
+        wanted: usize,
+        region: Region<'_>,
+    ) -> bool {
+        let checked = || {
+            let first = self.iterations_left(wanted)?.first?;
+            let natural = &self.loops[wanted].natural;
+            // All values are by those at the start of the branch's block.
+            let (at, code) = self.comparison(branch)?;
+            let (begin, range) = (State::begin(), self.graph.blocks[branch].range.clone());
+            let compared = self.difference(&self.after(&begin, range.start..at), at, code)?;
+            let state = self.after(&begin, range);
+            let has = |block: usize| block != region.header && region.has(block);
+            let mut budget = MOST_STEPS;
+            let (_, ends, _) = propagate(&self.graph, self.context(), (to, &has), &mut budget)?;
+            let mut entry = (natural.header == to).then(State::begin);
+            let leads = |block: &usize| {
+                !natural.blocks.contains(block)
+                    && self.graph.blocks[*block].next.contains(&natural.header)
+            };
+            for (_, end) in ends.iter().filter(|(block, _)| leads(block)) {
+                join(&mut entry, end);
+            }
+            let at_entry = replaced(&first, |variable| value_in(entry.as_ref()?, variable))?;
+            let first = replaced(&at_entry, |variable| value_in(&state, variable))?;
+            let apart = [first.minus(&compared), first.plus(&compared)];
+            Some(apart.into_iter().flatten().any(|apart| apart.known().is_some()))
         };
-        (!difference.has_results()).then_some((difference, code))
+        checked().unwrap_or(false)
     }
 
     /// The values with which a loop is entered.
@@ -346,25 +415,23 @@ impl Loops {
                 && block.next.contains(&natural.header)
         });
         for (from, block) in before {
-            let state = self.after(states.get(&from)?, block.range.clone());
-            match &mut entry {
-                Some(known) => drop(known.join(&state)),
-                None => entry = Some(state),
-            }
+            join(&mut entry, &self.after(states.get(&from)?, block.range.clone()));
         }
         entry
     }
 
-    /// Whether each iteration of a region comes to a block, if one does: the values that must stay for that. Where one way of a
-    /// branch never leads to the block, and what decides the branch stays, it always goes the other way.
+    /// Whether each iteration of a region comes to a block, if one does. Where one way of a branch never leads to the block, and
+    /// what decides the branch stays, it always goes the other way; `is_check` says of a branch and the block behind it that it
+    /// goes there wherever that makes a difference.
     fn always(
         &self,
         wanted: usize,
         region: Region<'_>,
         states: &BTreeMap<usize, State>,
-    ) -> Option<Vec<Linear>> {
+        is_check: impl Fn(usize, usize) -> bool,
+    ) -> Option<Entered> {
         let leading = self.leading_to(wanted, region)?;
-        let mut guards = Vec::new();
+        let mut found = Entered::default();
         let (mut seen, mut open) = (BTreeSet::from([region.header]), vec![region.header]);
         while let Some(at) = open.pop() {
             if at == wanted {
@@ -387,12 +454,18 @@ impl Loops {
             };
             let is_fork = next.iter().any(leads) && !next.iter().all(leads);
             let guard = if is_fork { guard() } else { None };
-            let is_decided = guard.is_some();
-            guards.extend(guard.iter().flat_map(|guard| self.computed.sources(guard)));
+            // In a loop, what decides stays.
+            let is_open = is_fork && (guard.is_none() || region.around.is_none());
+            let is_check =
+                is_open && next.iter().filter(|to| leads(to)).all(|to| is_check(at, *to));
+            let known = if is_check { &mut found.checks } else { &mut found.guards };
+            known.extend(guard.iter().flat_map(|guard| self.computed.sources(guard)));
+            found.is_checked |= is_check && guard.is_none();
+            let is_decided = is_check || guard.is_some();
             let next = next.into_iter().filter(|to| !is_decided || leads(to));
             open.extend(next.filter(|to| seen.insert(*to)));
         }
-        Some(guards)
+        Some(found)
     }
 
     /// The blocks of a region from which a block is reached within one iteration; `None` if one of them may be entered from
@@ -418,6 +491,14 @@ impl Loops {
                 .map(|(states, ..)| states)
         });
         states.as_ref()
+    }
+}
+
+/// Adds the values of one more way.
+fn join(known: &mut Option<State>, other: &State) {
+    match known {
+        Some(known) => drop(known.join(other)),
+        None => *known = Some(other.clone()),
     }
 }
 
