@@ -366,7 +366,7 @@ impl Loops {
     }
 
     /// Whether a branch decides only whether a loop behind it has an iteration: what it compares differs by a constant from what
-    /// ends the loop. Compilers put such a check in front of a loop that is compared at its end.
+    /// may end the loop. Compilers put such a check in front of a loop that is compared at its end.
     fn checks_iterations(
         &self,
         (branch, to): (usize, usize),
@@ -374,8 +374,12 @@ impl Loops {
         region: Region<'_>,
     ) -> bool {
         let checked = || {
-            let first = self.iterations_left(wanted)?.first?;
-            let natural = &self.loops[wanted].natural;
+            let one = self.loops.get(wanted)?;
+            let natural = &one.natural;
+            let ends = self.exits(natural);
+            let ends: Vec<Linear> = ends
+                .filter_map(|exit| Some(self.compared(one.states.get(&exit)?, exit)?.0))
+                .collect();
             // All values are by those at the start of the branch's block.
             let (at, code) = self.comparison(branch)?;
             let (begin, range) = (State::begin(), self.graph.blocks[branch].range.clone());
@@ -383,19 +387,23 @@ impl Loops {
             let state = self.after(&begin, range);
             let has = |block: usize| block != region.header && region.has(block);
             let mut budget = MOST_STEPS;
-            let (_, ends, _) = propagate(&self.graph, self.context(), (to, &has), &mut budget)?;
+            let (_, behind, _) = propagate(&self.graph, self.context(), (to, &has), &mut budget)?;
             let mut entry = (natural.header == to).then(State::begin);
             let leads = |block: &usize| {
                 !natural.blocks.contains(block)
                     && self.graph.blocks[*block].next.contains(&natural.header)
             };
-            for (_, end) in ends.iter().filter(|(block, _)| leads(block)) {
+            for (_, end) in behind.iter().filter(|(block, _)| leads(block)) {
                 join(&mut entry, end);
             }
-            let at_entry = replaced(&first, |variable| value_in(entry.as_ref()?, variable))?;
-            let first = replaced(&at_entry, |variable| value_in(&state, variable))?;
-            let apart = [first.minus(&compared), first.plus(&compared)];
-            Some(apart.into_iter().flatten().any(|apart| apart.known().is_some()))
+            let entry = entry?;
+            let is_alike = |end: &Linear| {
+                let at_entry = replaced(end, |variable| value_in(&entry, variable))?;
+                let end = replaced(&at_entry, |variable| value_in(&state, variable))?;
+                let apart = [end.minus(&compared), end.plus(&compared)];
+                Some(apart.into_iter().flatten().any(|apart| apart.known().is_some()))
+            };
+            Some(ends.iter().any(|end| is_alike(end) == Some(true)))
         };
         checked().unwrap_or(false)
     }
