@@ -9,6 +9,7 @@ use crate::access::Kind;
 use crate::cache::{Cache, CacheAddress};
 use crate::config::Config;
 use crate::state::{Entry, LineState};
+use crate::streams::Streams;
 use crate::tally::{FillClass, SiteTally};
 
 /// Everything except the tallies: each outcome goes to the tally of its site.
@@ -18,6 +19,7 @@ pub(crate) struct Caches {
     pub l2: Option<Cache>,
     pub llc: Option<Cache>,
     pub shift: u32,
+    fetched: Streams,
 }
 
 /// The outcome of a touch in the first level.
@@ -40,6 +42,7 @@ impl Caches {
             l2: config.l2.map(cache),
             llc: config.llc.map(cache),
             shift: config.l1.line_bytes.trailing_zeros(),
+            fetched: Streams::new(),
         }
     }
 
@@ -47,6 +50,7 @@ impl Caches {
     pub fn forget(&mut self) {
         self.l1.forget();
         [&mut self.l2, &mut self.llc].into_iter().flatten().for_each(Cache::forget);
+        self.fetched = Streams::new();
     }
 
     /// Simulates one line of an access whose execution was counted.
@@ -128,7 +132,7 @@ impl Caches {
     #[inline]
     fn fetch(&mut self, line: u64, class: FillClass, tally: &mut SiteTally) -> LineState {
         let Some(llc) = &mut self.llc else {
-            tally.fills.add(class);
+            tally.fill(class, self.fetched.follows(line, self.shift));
             return LineState::fetched(class);
         };
         let address = llc.locate(line);
@@ -139,7 +143,7 @@ impl Caches {
             }
             Err(class) => {
                 tally.llc.absent.add(class);
-                tally.fills.add(class);
+                tally.fill(class, self.fetched.follows(line, self.shift));
                 let state = LineState::fetched(class);
                 llc.fill(address, state);
                 state

@@ -38,6 +38,7 @@ mod lru;
 mod marks;
 mod sets;
 mod state;
+mod streams;
 mod tally;
 mod tlb;
 

@@ -96,12 +96,21 @@ pub struct SiteTally {
     /// Lines fetched from DRAM, by what the last level knew about them: the lines read if all unknown ones were
     /// misses.
     pub fills: FillTally,
+    /// Of all of these, those that follow another one in a row.
+    pub followed: u64,
     /// Lines that became dirty: the first store to a line since it came from DRAM or was written back, with the class of its fill. Each
     /// such line is written to DRAM once, whether the simulation reaches that point or not.
     pub dirtied: FillTally,
 }
 
 impl SiteTally {
+    /// Counts a line from DRAM.
+    #[inline]
+    pub(crate) fn fill(&mut self, class: FillClass, follows: bool) {
+        self.fills.add(class);
+        self.followed += u64::from(follows);
+    }
+
     /// Counts executions of an access of this site.
     #[inline]
     pub(crate) fn count(&mut self, access: &Access, executions: u64) {
@@ -154,6 +163,7 @@ impl SiteTally {
         self.l2.repeat(&before.l2, times);
         self.llc.repeat(&before.llc, times);
         self.fills.repeat(&before.fills, times);
+        repeat(&mut self.followed, before.followed, times);
         self.dirtied.repeat(&before.dirtied, times);
     }
 }

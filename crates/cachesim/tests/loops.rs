@@ -49,7 +49,12 @@ fn loops_count_as_their_accesses_do() {
             }
             let what = format!("seed {seed}, {config:?}, {accesses:?}, {iterations}, {partial}");
             let kept = quick.tallies().len().min(slow.tallies().len());
-            assert_eq!(quick.tallies()[..kept], slow.tallies()[..kept], "{what}");
+            for (quick, slow) in quick.tallies()[..kept].iter().zip(slow.tallies()) {
+                // Streams run ahead by other numbers of lines than a page has.
+                let apart = quick.followed.abs_diff(slow.followed);
+                assert!(apart <= slow.fills.total() / 16 + 1, "{apart} of {what}");
+                assert_eq!(SiteTally { followed: slow.followed, ..*quick }, *slow, "{what}");
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ use super::code_regions::CodeRegion;
 use super::core_time::CoreTimes;
 use super::quantity::Quantity;
 use super::waits::Waited;
+use super::work::SiteWork;
 use crate::stack::NodeIndex;
 use crate::threading::{SpinTable, SpinningFunctions};
 
@@ -32,6 +33,9 @@ pub(super) const TOO_MUCH: f64 = 1.15;
 const WIDE: f64 = 80.0;
 /// From this share of the peak on, bandwidth limits.
 pub const NEAR_PEAK: f64 = 0.7;
+/// From this share of the peak on, waits may be for the rate at which lines come: prefetchers run ahead of loads as far as they
+/// can, and not all code reaches the peak.
+pub(super) const NOT_NEAR: f64 = 0.35;
 /// A rate certainly above this cannot be a cache's: as a share of the highest that as many threads ever reached.
 pub const IMPOSSIBLE: f64 = 1.1;
 /// What such a rate means.
@@ -92,10 +96,21 @@ pub struct Bound {
     pub without_limit: Metric,
     /// Instructions whose time without their memory is known, percent of all.
     pub covered: Metric,
-    /// Share of memory's time in code that moves nearly as much as its threads can, 0 to 1.
-    pub(super) saturated: f64,
+    /// In which code memory's time is.
+    pub(super) waits: Waits,
     /// Time that a load beyond the first level holds the program up, on average, nanoseconds.
     pub exposed: Metric,
+}
+
+/// Shares of memory's time, 0 to 1.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Waits {
+    /// In code that moves at least [`NEAR_PEAK`] of what its threads can.
+    pub(super) near_peak: f64,
+    /// In code that moves at least [`NOT_NEAR`] of that.
+    pub(super) perhaps_near: f64,
+    /// For lines in a row, as lines are fetched from memory in the same code.
+    pub(super) in_a_row: f64,
 }
 
 /// Random numbers of what samples leave open.
@@ -178,7 +193,7 @@ impl Memory<'_> {
             without_misses: self.without_misses(&core),
             without_limit: self.without_limit(&times),
             exposed: self.exposed(&memory),
-            saturated: self.saturated(&times),
+            waits: self.waits(&times),
             memory,
             core,
             share,
@@ -237,29 +252,39 @@ impl Memory<'_> {
         }
     }
 
-    /// Share of memory's time in code that moves nearly as much as its threads can, 0 to 1. A phase at the limit is no less
-    /// limited for a phase of computation next to it.
-    fn saturated(&self, CoreTimes { core, native }: &CoreTimes) -> f64 {
+    /// A phase near the limit is no less limited for a phase of computation next to it.
+    fn waits(&self, CoreTimes { core, native }: &CoreTimes) -> Waits {
         let written = self.written();
-        let mut places: BTreeMap<CodeRegion, [f64; 3]> = BTreeMap::new();
+        let mut places: BTreeMap<CodeRegion, [f64; 5]> = BTreeMap::new();
         for (at, burst) in self.passed.bursts.iter().enumerate() {
             let running = self.strata.concurrency(at).unwrap_or_else(|| self.running());
-            let Some(reach) = self.reachable(running, written) else { return 0.0 };
+            let Some(reach) = self.reachable(running, written) else { return Waits::default() };
             let moved = self.all.read.0[at].plus(self.all.write.0[at]).best;
             let needed = moved * running / (reach * 1e9);
             let time = native.0[at].best;
-            let amounts = [time, needed, time - core[at].point()];
+            let lines = |of: fn(&SiteWork) -> u64| burst.sites.iter().map(of).sum::<u64>() as f64;
+            let (fetched, followed) =
+                (lines(|site| site.fills.most()), lines(|site| site.followed));
+            let amounts = [time, needed, time - core[at].point(), fetched, followed];
             let all = places.entry(burst.place).or_default().iter_mut();
             all.zip(amounts).for_each(|(sum, one)| {
                 *sum += self.expansion().sum(std::iter::once((at, one)));
             });
         }
-        let waits = |near: bool| {
-            let chosen =
-                places.values().filter(|[time, needed, _]| !near || *needed >= NEAR_PEAK * time);
-            chosen.map(|[.., waits]| waits).sum::<f64>()
+        let share = |of: &dyn Fn(&[f64; 5]) -> f64| {
+            let waits = |place: &[f64; 5]| place[2];
+            let all: f64 = places.values().map(waits).sum();
+            places.values().map(|place| waits(place) * of(place)).sum::<f64>()
+                / all.max(f64::MIN_POSITIVE)
         };
-        waits(true) / waits(false).max(f64::MIN_POSITIVE)
+        let moves = |part: f64| {
+            move |[time, needed, ..]: &[f64; 5]| f64::from(u8::from(*needed >= part * time))
+        };
+        Waits {
+            near_peak: share(&moves(NEAR_PEAK)),
+            perhaps_near: share(&moves(NOT_NEAR)),
+            in_a_row: share(&|[.., fetched, followed]| followed / fetched.max(1.0)),
+        }
     }
 
     fn without_misses(&self, core: &Metric) -> Metric {

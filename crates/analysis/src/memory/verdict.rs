@@ -8,8 +8,10 @@
 //! * the bandwidth of memory: the program moves at least [`NEAR_PEAK`] of the bandwidth reachable with as many threads; or memory
 //!   takes [`BOUND_PERCENT`] of the time, most of it in code that does;
 //! * the bandwidth of a level of cache, likewise, where memory takes [`SOME_PERCENT`];
-//! * latency, or page walks ([`translation_dominates`]), where memory takes [`BOUND_PERCENT`], and less than [`NOT_NEAR`] of what
-//!   as many threads reach moves; with more it may be either;
+//! * latency, or page walks ([`translation_dominates`]), where memory takes [`BOUND_PERCENT`], most of it in code that moves less
+//!   than [`NOT_NEAR`] of what as many threads reach;
+//! * with more, bandwidth where [`IN_A_ROW`] of memory's time is for lines in a row: prefetchers run ahead of these, and what is left
+//!   to wait for is the rate at which they come. Latency where the same share is for others, and between these it may be either;
 //! * else the core.
 //!
 //! Where none of them is probable, memory and instructions may each have a good part ([`MIXED`]): that is known, then, and said.
@@ -18,7 +20,7 @@ use estimate::Estimate;
 use facts::Metric;
 
 use super::Memory;
-use super::bound::{Bound, NEAR_PEAK, WHY_BEYOND};
+use super::bound::{Bound, NEAR_PEAK, NOT_NEAR, WHY_BEYOND, Waits};
 use super::work::BurstWork;
 use crate::profile::Profile;
 
@@ -32,9 +34,8 @@ const MIXED: (f64, f64) = (20.0, 65.0);
 /// A verdict of this probability is one, and of this a probable one.
 const SURE: f64 = 0.95;
 const PROBABLE: f64 = 0.8;
-/// From this share of the peak on, waits may be for the rate at which lines come: prefetchers run ahead of loads as far as they
-/// can, and not all code reaches the peak.
-const NOT_NEAR: f64 = 0.35;
+/// From this share of memory's time on, it is all of one kind: what is left is at most a fourth of it.
+const IN_A_ROW: f64 = 0.8;
 /// Share of memory's time that page walks must explain to be its reason.
 const WALKS_MATTER: f64 = 0.1;
 
@@ -181,7 +182,7 @@ impl Memory<'_> {
         };
         let (share, far) = (&bound.share, Estimate::exactly(0.0));
         let cache = near.as_ref().map_or(&far, |near| &near.of_reach);
-        let (limit, certainty) = decided([&rate, cache, share], bound.saturated);
+        let (limit, certainty) = decided([&rate, cache, share], bound.waits);
         let (low, high) = share.interval();
         let range = format!("memory takes between {low:.0} and {high:.0} % of its time");
         let Some(limit) = limit else {
@@ -190,12 +191,21 @@ impl Memory<'_> {
         };
         let (class, why) = match limit {
             Limit::Bandwidth if rate.probability(is_near) >= 0.5 => (Class::Bandwidth, bandwidth()),
-            Limit::Bandwidth => {
-                let part = bound.saturated * 100.0;
+            Limit::Bandwidth if bound.waits.near_peak > 0.5 => {
+                let part = bound.waits.near_peak * 100.0;
                 let why = format!(
                     "{:.0} % of its time exceeds its no-miss time, {part:.0} % of that in code that moves nearly as much as \
                     this many threads can on this machine",
                     share.point()
+                );
+                (Class::Bandwidth, why)
+            }
+            Limit::Bandwidth => {
+                let part = bound.waits.in_a_row * 100.0;
+                let why = format!(
+                    "{range}, {part:.0} % of that for lines in a row, which prefetchers run ahead of: what is left is the rate \
+                     at which they come; {}",
+                    bandwidth()
                 );
                 (Class::Bandwidth, why)
             }
@@ -289,13 +299,15 @@ fn is_near(rate: f64) -> bool {
 
 /// From the bandwidth of memory and of a cache, percent of the bandwidth reachable with as many threads, and memory's share of the
 /// time. None is probable: it may still be surely memory, or both.
-fn decided(figures: [&Estimate; 3], saturated: f64) -> (Option<Limit>, Certainty) {
+fn decided(figures: [&Estimate; 3], memory: Waits) -> (Option<Limit>, Certainty) {
     let limit = |[rate, cache, share]: [f64; 3]| {
         let waits = share >= BOUND_PERCENT;
+        let may_be_near = rate >= NOT_NEAR * 100.0 || memory.perhaps_near > 0.5;
         match () {
-            () if is_near(rate) || waits && saturated > 0.5 => Limit::Bandwidth,
+            () if is_near(rate) || waits && memory.near_peak > 0.5 => Limit::Bandwidth,
             () if is_near(cache) && share >= SOME_PERCENT => Limit::Cache,
-            () if waits && rate >= NOT_NEAR * 100.0 => Limit::Memory,
+            () if waits && may_be_near && memory.in_a_row >= IN_A_ROW => Limit::Bandwidth,
+            () if waits && may_be_near && memory.in_a_row > 1.0 - IN_A_ROW => Limit::Memory,
             () if waits => Limit::Latency,
             () => Limit::Core,
         }
@@ -331,29 +343,36 @@ mod tests {
 
     #[test]
     fn a_verdict_is_as_sure_as_its_replicates_agree() {
-        let of = |rate: (f64, f64), share: (f64, f64), saturated| {
-            let (rate, share) = (about(rate.0, rate.1, 1), about(share.0, share.1, 2));
-            let (limit, certainty) = decided([&rate, &Estimate::exactly(0.0), &share], saturated);
-            (limit.map(|limit| limit as u8), certainty)
-        };
+        let of =
+            |rate: (f64, f64), share: (f64, f64), [near_peak, perhaps_near, in_a_row]: [f64; 3]| {
+                let (rate, share) = (about(rate.0, rate.1, 1), about(share.0, share.1, 2));
+                let waits = Waits { near_peak, perhaps_near, in_a_row };
+                let (limit, certainty) = decided([&rate, &Estimate::exactly(0.0), &share], waits);
+                (limit.map(|limit| limit as u8), certainty)
+            };
         let [bandwidth, latency, memory, core] =
             [Limit::Bandwidth, Limit::Latency, Limit::Memory, Limit::Core]
                 .map(|one| Some(one as u8));
-        for (rate, share, saturated, expected) in [
-            ((5.0, 1.0), (80.0, 15.0), 0.0, (latency, Certainty::Is)),
-            ((5.0, 1.0), (55.0, 25.0), 0.0, (latency, Certainty::Probably)),
-            ((5.0, 1.0), (10.0, 20.0), 0.0, (core, Certainty::Is)),
+        let some = [0.0, 0.0, 0.5];
+        for (rate, share, waits, expected) in [
+            ((5.0, 1.0), (80.0, 15.0), some, (latency, Certainty::Is)),
+            ((5.0, 1.0), (55.0, 25.0), some, (latency, Certainty::Probably)),
+            ((5.0, 1.0), (10.0, 20.0), some, (core, Certainty::Is)),
             // 26 to 67 % is not probably anything.
-            ((5.0, 1.0), (46.0, 20.0), 0.0, (None, Certainty::Mixed)),
-            ((5.0, 1.0), (40.0, 35.0), 0.0, (None, Certainty::Undecided)),
-            ((50.0, 5.0), (80.0, 15.0), 0.0, (memory, Certainty::Is)),
-            ((90.0, 10.0), (10.0, 5.0), 0.0, (bandwidth, Certainty::Is)),
+            ((5.0, 1.0), (46.0, 20.0), some, (None, Certainty::Mixed)),
+            ((5.0, 1.0), (40.0, 35.0), some, (None, Certainty::Undecided)),
+            ((50.0, 5.0), (80.0, 15.0), some, (memory, Certainty::Is)),
+            ((90.0, 10.0), (10.0, 5.0), some, (bandwidth, Certainty::Is)),
             // One of two phases is at the limit.
-            ((50.0, 5.0), (60.0, 10.0), 0.9, (bandwidth, Certainty::Is)),
+            ((50.0, 5.0), (60.0, 10.0), [0.9, 0.9, 0.5], (bandwidth, Certainty::Is)),
             // Latency or bandwidth, which of them is open.
-            ((35.0, 10.0), (80.0, 15.0), 0.0, (None, Certainty::Is)),
+            ((35.0, 10.0), (80.0, 15.0), some, (None, Certainty::Is)),
+            // One of two phases may be; its lines come in a row, or hardly any do.
+            ((20.0, 5.0), (60.0, 10.0), [0.0, 0.9, 0.5], (memory, Certainty::Is)),
+            ((20.0, 5.0), (60.0, 10.0), [0.0, 0.9, 0.9], (bandwidth, Certainty::Is)),
+            ((20.0, 5.0), (60.0, 10.0), [0.0, 0.9, 0.1], (latency, Certainty::Is)),
         ] {
-            assert_eq!(of(rate, share, saturated), expected, "{rate:?} {share:?}");
+            assert_eq!(of(rate, share, waits), expected, "{rate:?} {share:?} {waits:?}");
         }
     }
 }

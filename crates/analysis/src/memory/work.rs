@@ -21,6 +21,8 @@ pub(crate) struct UnitWork {
     /// Bytes that went past the caches.
     pub(crate) streamed: u64,
     pub(crate) fills: BoundedCount,
+    /// Of all of these, those in a row, which prefetchers run ahead of.
+    pub(crate) followed: u64,
     pub(crate) dirtied: BoundedCount,
 }
 
@@ -104,6 +106,11 @@ impl BoundedCount {
         BoundedCount { known: tally.misses, unknown: listed(&tally.unknown) }
     }
 
+    /// All, where each that may be is one.
+    pub(crate) fn most(&self) -> u64 {
+        self.known + self.unknown.iter().map(|(_, count)| count).sum::<u64>()
+    }
+
     fn add(&mut self, tally: &FillTally) {
         self.known += tally.misses;
         for (age, count) in listed(&tally.unknown) {
@@ -121,6 +128,7 @@ impl UnitWork {
         self.stores += tally.stores + tally.streaming_stores;
         self.streamed += tally.streaming_bytes;
         self.fills.add(&tally.fills);
+        self.followed += tally.followed;
         self.dirtied.add(&tally.dirtied);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! What for: the real one must agree with it in every count. It shares no code with it, only the vocabulary.
 
+use std::collections::HashMap;
+
 use cachesim::{
     Access, ColdLines, Config, DEPTHS, FillClass, Geometry, Kind, LevelTally, SiteTally,
 };
@@ -99,6 +101,8 @@ pub struct Naive {
     l1: Level,
     l2: Option<Level>,
     llc: Option<Level>,
+    /// The last line fetched from a page, by a hash of the page.
+    fetched: HashMap<u64, u64>,
     pub tallies: Vec<SiteTally>,
 }
 
@@ -118,6 +122,7 @@ impl Naive {
             l1: Level::new(config, config.l1),
             l2: config.l2.map(|geometry| Level::new(config, geometry)),
             llc: config.llc.map(|geometry| Level::new(config, geometry)),
+            fetched: HashMap::new(),
             tallies: Vec::new(),
         }
     }
@@ -206,6 +211,10 @@ impl Naive {
         let mut fills = LevelTally::default();
         tally(&mut fills, Err(class));
         self.tallies[site].fills += &fills.absent;
+        let page = line / 64;
+        let before = self.fetched.insert(base::mixed(page) >> 58, line);
+        let follows = |before: u64| before / 64 == page && before.abs_diff(line) <= 2;
+        self.tallies[site].followed += u64::from(before.is_some_and(follows));
         let entry = Entry { line, class, dirtied: false };
         self.llc.as_mut().and_then(|llc| llc.fill(entry));
         entry
