@@ -4,9 +4,9 @@
 //! time of the same code. Where a loop's native pace is known (`pace`), bursts only need to show what an iteration does; their
 //! own duration does not matter. What not: amounts.
 //!
-//! A region is a loop with a pace; or a loop without one in which the program stays from one sample to the next, so that a burst
-//! is mostly inside or outside it; or a function with its remaining code. A function that runs (nearly) only below such a loop
-//! belongs to it.
+//! A region is a loop with a pace, with the loops around it none of whose iterations leaves a record; or a loop without a pace in
+//! which the program stays from one sample to the next, so that a burst is mostly inside or outside it; or a function with its
+//! remaining code. A function that runs (nearly) only below such a loop belongs to it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -65,7 +65,8 @@ impl CodeRegions {
         let paced = |at: usize| loops.loops[at].odometer.is_some();
         let around = |at: CodeAddress| {
             let paced = loops.around(at, paced);
-            paced.or_else(|| loops.around(at, |at| loops.loops[at].stays))
+            let found = paced.or_else(|| loops.around(at, |at| loops.loops[at].stays))?;
+            Some(loops.loops[found].known_by.unwrap_or(found))
         };
         let nodes = Nodes::read(profile, around);
         let below = nodes.below(profile);

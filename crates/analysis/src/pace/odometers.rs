@@ -53,6 +53,8 @@ pub(crate) struct OneLoop {
     pub(crate) odometer: Option<Odometer>,
     /// Most samples in it are followed by another one there.
     pub(crate) stays: bool,
+    /// The loop inside it, with an odometer, that bursts know it by: none of its own iterations leaves a record.
+    pub(crate) known_by: Option<usize>,
 }
 
 /// The loops that have a share of the CPU time.
@@ -103,7 +105,11 @@ impl LoopsInCode {
             let stays = time.samples >= FEWEST_SAMPLES && time.stays as f64 >= STAYS * followed;
             let (function, file) = (row.function.clone(), row.file.clone());
             let name = LoopName { function, file, line: row.line, depth: row.depth };
-            loops.push(OneLoop { name, odometer, stays });
+            loops.push(OneLoop { name, odometer, stays, known_by: inside });
+        }
+        let has_odometer: Vec<bool> = loops.iter().map(|one| one.odometer.is_some()).collect();
+        for one in &mut loops {
+            one.known_by = one.known_by.filter(|inner| has_odometer[*inner]);
         }
         let undisturbed = found.undisturbed;
         let rows = compared(found, &code, &seen);
