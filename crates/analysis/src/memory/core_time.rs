@@ -10,7 +10,7 @@
 //! apart, so each stands somewhere between its own ends in a replicate.
 //!
 //! Lower bound of a program with one thread: its time outside the kernel less all possible waits of its accesses, in sequence,
-//! each with the latency of its hit level. With more threads lines may come from another core, which the cache model does not
+//! each with the latency of its hit level; hits in the first level are core time. With more threads lines may come from another core, which the cache model does not
 //! know.
 //!
 //! Assumptions: waits for code fetch are small. Cores run no slower than the time-stamp counter, whose rate is that of the base
@@ -230,7 +230,7 @@ impl Memory<'_> {
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
         let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
-        let (latency, timed) = (self.latencies(), self.timed.means());
+        let (latency, timed) = (self.latencies(), self.timed.mean_waits());
         let miss = self.branch_miss();
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
         let (drawn, open) = (&drawn, &open);
@@ -259,7 +259,7 @@ impl Memory<'_> {
     /// explain and all of it.
     pub(super) fn core_times_by_waits(&self) -> CoreTimes {
         let open = &Draws::new(SEED).even();
-        let (latency, timed) = (self.latencies(), self.timed.means());
+        let (latency, timed) = (self.latencies(), self.timed.mean_waits());
         self.each_core_time(|burst| {
             let waits = self.waits_at_most(burst, &latency, &timed);
             move |time: f64, at: Option<usize>| {

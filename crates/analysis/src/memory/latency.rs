@@ -175,10 +175,11 @@ impl TimedLoads {
         }
     }
 
-    /// The mean latency of the loads of each site that were timed, nanoseconds.
-    pub(super) fn means(&self) -> BTreeMap<SiteIndex, f64> {
+    /// By how much the loads of each site that were timed took longer than hits in the first level, on average, nanoseconds.
+    pub(super) fn mean_waits(&self) -> BTreeMap<SiteIndex, f64> {
         let mean = |loads: &Vec<Timed>| {
-            (loads.iter().map(|one| one.nanos).sum::<f64>() / loads.len().max(1) as f64).max(0.0)
+            let mean = loads.iter().map(|one| one.nanos).sum::<f64>() / loads.len().max(1) as f64;
+            (mean - self.hit).max(0.0)
         };
         self.by_site.iter().map(|(site, loads)| (*site, mean(loads))).collect()
     }
