@@ -107,7 +107,7 @@ pub struct Bound {
 pub(super) struct Waits {
     /// In code that moves at least [`NEAR_PEAK`] of what its threads can.
     pub(super) near_peak: f64,
-    /// In code that moves at least [`NOT_NEAR`] of that.
+    /// In code that may move at least [`NOT_NEAR`] of that while it waits: all of its bytes may come then.
     pub(super) perhaps_near: f64,
     /// For lines in a row, as lines are fetched from memory in the same code.
     pub(super) in_a_row: f64,
@@ -277,12 +277,11 @@ impl Memory<'_> {
             places.values().map(|place| waits(place) * of(place)).sum::<f64>()
                 / all.max(f64::MIN_POSITIVE)
         };
-        let moves = |part: f64| {
-            move |[time, needed, ..]: &[f64; 5]| f64::from(u8::from(*needed >= part * time))
-        };
+        let moves =
+            |needed: &f64, part: f64, time: &f64| f64::from(u8::from(*needed >= part * time));
         Waits {
-            near_peak: share(&moves(NEAR_PEAK)),
-            perhaps_near: share(&moves(NOT_NEAR)),
+            near_peak: share(&|[time, needed, ..]| moves(needed, NEAR_PEAK, time)),
+            perhaps_near: share(&|[_, needed, waits, ..]| moves(needed, NOT_NEAR, waits)),
             in_a_row: share(&|[.., fetched, followed]| followed / fetched.max(1.0)),
         }
     }
