@@ -173,18 +173,6 @@ pub(super) fn time_split(
     kernel: &Metric,
     faults: &FaultCost,
 ) -> TimeSplit {
-    let part = |value: Option<f64>, like: &Metric, why: &str| match value {
-        Some(value) => Metric {
-            value: Some(value.max(0.0)),
-            low: None,
-            high: None,
-            evidence: Some(Evidence::Estimated),
-            note: Some("difference of the other figures, with their interval".to_owned()),
-            ..like.clone()
-        },
-        None => Metric::unavailable("s", why),
-    };
-    let user = cpu.value.zip(kernel.value).map(|(cpu, kernel)| cpu - kernel);
     // An estimate from the count can exceed the kernel time it is a part of.
     let within = |faults: Option<f64>, kernel: Option<f64>| {
         faults.map(|faults| faults.min(kernel.unwrap_or(f64::INFINITY)))
@@ -195,20 +183,58 @@ pub(super) fn time_split(
         high: within(faults.time.high, kernel.high),
         ..faults.time.clone()
     };
-    let other_kernel = kernel.value.map(|kernel| kernel - page_faults.value.unwrap_or(0.0));
+    let why = kernel.note.as_deref().unwrap_or_default();
+    let other_kernel = match (kernel.value, page_faults.value) {
+        (Some(_), None) => Metric { low: kernel.low.map(|_| 0.0), ..kernel.clone() }
+            .noted("with page faults, whose time is unknown"),
+        _ => kernel_without_faults(profile, difference(kernel, &page_faults, why)),
+    };
     let thread_time = match profile.threads.lifetime(profile.pauses()) {
         Some(lifetime) => Metric::counted(lifetime.seconds(), "s"),
         None => Metric::unavailable("s", "the start of some threads was not recorded"),
     };
-    let waiting = thread_time.value.zip(cpu.value).map(|(alive, cpu)| alive - cpu);
     let (spinning, mpi) = spinning(profile);
     TimeSplit {
         spinning,
         mpi,
-        user: part(user, cpu, "the kernel's part of the CPU time is unknown"),
-        kernel: part(other_kernel, kernel, kernel.note.as_deref().unwrap_or_default()),
+        user: difference(cpu, kernel, "the kernel's part of the CPU time is unknown"),
+        kernel: other_kernel,
         page_faults,
-        waiting: part(waiting, &thread_time, "the lifetimes of the threads are unknown"),
+        waiting: difference(&thread_time, cpu, "the lifetimes of the threads are unknown"),
         thread_time,
+    }
+}
+
+/// What is left without a part, between the ends that are furthest apart: how the two vary together is not known. `why`: where one of
+/// them is unknown.
+fn difference(whole: &Metric, part: &Metric, why: &str) -> Metric {
+    let less =
+        |of: Option<f64>, part: Option<f64>| of.zip(part).map(|(of, part)| (of - part).max(0.0));
+    let Some(value) = less(whole.value, part.value) else {
+        return Metric::unavailable("s", why);
+    };
+    Metric {
+        value: Some(value),
+        low: less(whole.low, part.high),
+        high: less(whole.high, part.low),
+        evidence: Some(Evidence::Estimated),
+        note: Some("difference of two figures".to_owned()),
+        ..whole.clone()
+    }
+}
+
+/// Where samples alone say what page faults take, they say as well what the rest of the kernel takes, and how sure that is.
+fn kernel_without_faults(profile: &Profile<'_>, difference: Metric) -> Metric {
+    let mut part = Weight::default();
+    for cell in profile.stack_cells() {
+        if cell.kernel && !profile.stacks.in_page_fault(cell.stack) {
+            part.merge(&cell.weight);
+        }
+    }
+    let sampled = profile.cpu_scale().quantity(&part);
+    let is_same = |(one, other): (f64, f64)| (one - other).abs() <= 1e-9 * one.max(other);
+    match sampled.value.zip(difference.value).is_some_and(is_same) {
+        true => sampled,
+        false => difference,
     }
 }

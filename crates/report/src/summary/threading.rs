@@ -6,6 +6,7 @@ use facts::{Evidence, Metric};
 use serde::Serialize;
 
 use crate::json::tidy;
+use crate::views::thread_states::spin_time;
 
 /// The threads of a recording that followed them. Percentages are of the time that all threads lived.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -61,6 +62,7 @@ pub(super) fn threading_part(
     let total = found.total();
     let lived = total.lived.max(1.0);
     let percent = |nanos: f64, counted: bool| share(nanos / lived, counted);
+    let spins = spin_time(&total);
     let verdict = |verdict: analysis::threading::Verdict| VerdictSummary {
         id: verdict.id,
         sentence: verdict.sentence,
@@ -73,12 +75,12 @@ pub(super) fn threading_part(
     Some(ThreadingSummary {
         verdicts: verdicts(profile, &found, usable_cpus).into_iter().map(verdict).collect(),
         running_percent: percent(total.running, true),
-        spinning_percent: percent(total.spinning, total.spinning == 0.0),
+        spinning_percent: tidy(spins.each("percent", |seconds| seconds * 1e9 / lived * 100.0)),
         ready_percent: percent(total.ready, total.ready == 0.0),
         waiting_percent: percent(total.waited(), total.ready == 0.0),
         unknown_percent: percent(total.unknown, true),
         waiting: waiting.filter(|row| row.percent.value.is_some_and(|value| value > 0.0)).collect(),
-        effective_cpus: effective_cpus(profile, &total),
+        effective_cpus: effective_cpus(profile, &total, &spins),
         at_once: at_once(&found),
     })
 }
@@ -90,16 +92,15 @@ fn share(share: f64, counted: bool) -> Metric {
     tidy(if counted { metric } else { estimated })
 }
 
-fn effective_cpus(profile: &Profile<'_>, total: &ThreadSplit) -> Metric {
-    let elapsed = profile.observed().0 as f64;
+fn effective_cpus(profile: &Profile<'_>, total: &ThreadSplit, spins: &Metric) -> Metric {
+    let elapsed = profile.observed().seconds();
     if elapsed <= 0.0 {
         return Metric::unavailable("count", "the recording has no length");
     }
-    let metric = Metric::counted(total.useful() / elapsed, "count");
-    tidy(match total.spinning > 0.0 {
-        true => Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..metric },
-        false => metric,
-    })
+    let useful = |spun: f64| (total.running * 1e-9 - spun).max(0.0) / elapsed;
+    let [value, low, high] = [spins.value, spins.high, spins.low].map(|spun| spun.map(useful));
+    let evidence = spins.evidence.map(|_| Evidence::Estimated);
+    tidy(Metric { value, low, high, evidence, unit: "count".to_owned(), ..spins.clone() })
 }
 
 fn at_once(found: &Threading) -> Vec<AtOnceSummary> {

@@ -24,7 +24,7 @@ mod roofline;
 mod sampled;
 mod sharing;
 mod source;
-mod thread_states;
+pub(crate) mod thread_states;
 mod thread_timeline;
 mod threads;
 mod timeline;

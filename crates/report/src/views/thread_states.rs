@@ -73,13 +73,14 @@ fn estimated_if(seconds: f64, estimated: bool, note: &str) -> Metric {
     Metric { low: None, high: None, evidence: Some(Evidence::Estimated), ..counted }.noted(note)
 }
 
-fn spin_time(split: &ThreadSplit) -> Metric {
+/// How long threads of this split spun: their samples' share of the time that they ran.
+pub(crate) fn spin_time(split: &ThreadSplit) -> Metric {
     let (all, spinning) = &split.samples;
     // Of all threads: what each of them spun, by its own samples.
     if all.is_empty() {
         return match split.running {
             0.0 => Metric::counted(0.0, "s"),
-            _ => Metric::unavailable("s", "no samples of this thread"),
+            _ => Metric::unavailable("s", "no samples of what ran"),
         };
     }
     let share = if split.running > 0.0 { split.spinning / split.running } else { 0.0 };
