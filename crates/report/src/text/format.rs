@@ -88,13 +88,13 @@ pub(crate) fn measure(value: f64, unit: &str) -> String {
     }
 }
 
-/// `3.12 s (2.95 s to 3.3 s)`; an end that is nothing needs no unit: `0 to 3.3 s`.
+/// `3.12 s (2.95 s to 3.3 s)`; an end that is nothing needs no unit: `0 to 3.3 s`. No interval where its ends read alike.
 pub(crate) fn interval(metric: &Metric, value: f64) -> String {
     let one = |value: f64| measure(value, &metric.unit);
     let alike = matches!(metric.unit.as_str(), "percent" | "count");
     let first = |low: f64| if low == 0.0 && !alike { "0".to_owned() } else { one(low) };
     match (metric.low, metric.high) {
-        (Some(low), Some(high)) if low < high => {
+        (Some(low), Some(high)) if low < high && one(low) != one(high) => {
             format!("{} ({} to {})", one(value), first(low), one(high))
         }
         _ => one(value),
