@@ -33,13 +33,16 @@ const SHORT: Record<string, string> = {
 };
 
 /** Units that a figure is scaled in; others stand in the heading, for they would fill the cells. */
-const SCALED = new Set(["s", "ns", "bytes", "percent", "count", "GB/s", "GFLOP/s", "ratio", ""]);
+const SCALED = new Set(["s", "ns", "bytes", "percent", "count", "count/s", "GB/s", "GFLOP/s", "ratio", ""]);
 
 /** Columns of points in time, seconds. */
 const TIMES = new Set(["start", "end"]);
 
 /** Columns of names, besides functions: long ones are shortened as everywhere. */
 const NAMES = new Set(["object", "type", "field", "element_type", "stack", "allocation_stack", "free_stack", "caller", "callee", "waker_function"]);
+
+/** Columns that say with the first what a row is: without them, several rows read alike. */
+const TOGETHER = new Set(["function", "type", "field", "thread", "callee", "region"]);
 
 /** Columns of changes. */
 const SIGNED = new Set(["difference", "change"]);
@@ -85,8 +88,8 @@ export function gridColumns(columns: Column[], ranked: boolean, sort: Sort | und
     label: heading(column),
     title: column.unit ? `${column.label}, ${column.unit}` : column.label,
     number: column.unit !== null || column.key === "line",
-    width: roomFor(WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : "minmax(74px,1fr)"), heading(column), sort?.key === column.key),
-    rank: ranked || at === 0 ? at : column.unit !== null || columns.every(({ unit }) => unit === null) ? at : columns.length + at,
+    width: roomFor(WIDTHS[column.key] ?? (column.unit === null ? "minmax(90px,1.2fr)" : column.unit === "bytes" ? "minmax(78px,1fr)" : "minmax(74px,1fr)"), heading(column), sort?.key === column.key),
+    rank: ranked || at === 0 ? at : TOGETHER.has(column.key) ? 0.5 : column.unit !== null || columns.every(({ unit }) => unit === null) ? at : columns.length + at,
     sorted: sort?.key !== column.key ? undefined : (column.unit === null) === sort.turned ? "descending" : "ascending",
     // The usual order of the column, then the other, then that of the table.
     sort: () => setSort(sort?.key !== column.key ? { key: column.key, turned: false } : sort.turned ? undefined : { key: column.key, turned: true }),
