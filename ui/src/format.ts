@@ -29,6 +29,13 @@ export function bytes(value: number): string {
   return `${value < 0 ? "-" : ""}${shown} ${name}`;
 }
 
+/** Sizes along an axis with as many decimals as steps of this length need, in the unit of the largest. */
+export function bytesOf(step: number, largest: number): (value: number) => string {
+  const at = Math.min(5, Math.max(0, Math.floor(Math.log2(Math.max(1, largest)) / 10)));
+  const decimals = Math.max(0, Math.min(6, Math.ceil(-Math.log10(Math.max(step, 1) / 1024 ** at) - 1e-9)));
+  return (value) => `${(value / 1024 ** at).toFixed(decimals)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][at]!}`;
+}
+
 /** All digits up to 9,999, then k, M, G, T. */
 export function count(value: number): string {
   const size = Math.abs(value);

@@ -3,12 +3,14 @@
 
 import { useRef } from "preact/hooks";
 import { useDoc } from "../data";
-import { bytes, count, counted, seconds, timeSpan } from "../format";
+import { bytes, bytesOf, count, counted, plain, seconds, timeSpan } from "../format";
 import { SaveDrawing, useWidth } from "../parts";
 import { linear } from "../plot";
+import { widthOf } from "../room";
 import type { PointsDocument } from "../types";
 
 const HEIGHT = 190;
+/** Room for labels, at the least. */
 const LEFT = 58;
 const BOTTOM = 34;
 /** Strength of colours; a cell with one access is seen. */
@@ -26,8 +28,10 @@ export function ObjectHeat({ name }: { name: string }) {
   const bursts = sum(doc.slices.filter((_, slice) => heat.slice.includes(slice)));
   const [first, last] = [Math.min(...heat.at), Math.max(...heat.at)];
   const elapsed = doc.slice_seconds * doc.slices.length;
-  const x = linear(0, elapsed, LEFT, width - 8, Math.max(2, Math.floor((width - LEFT) / 80)));
   const y = linear(first * heat.part, (last + 1) * heat.part, HEIGHT - BOTTOM, 8, 5, true);
+  const onAxis = plain(bytesOf((y.ticks[1] ?? 0) - (y.ticks[0] ?? 0), y.ticks.at(-1) ?? 0));
+  const left = Math.max(LEFT, ...y.ticks.map((tick) => widthOf(onAxis(tick)) + 8));
+  const x = linear(0, elapsed, left, width - 8, Math.max(2, Math.floor((width - left) / 80)));
   // Slices differ in how many bursts they have: what is shown is per burst.
   const per = heat.at.map((_, at) => (heat.loads[at]! + heat.stores[at]!) / Math.max(1, doc.slices[heat.slice[at]!] ?? 1));
   const most = Math.max(...per);
@@ -51,9 +55,9 @@ export function ObjectHeat({ name }: { name: string }) {
               </rect>
             );
           })}
-          {y.ticks.map((tick) => <text key={tick} class="tick" x={LEFT - 5} y={y.at(tick) + 4} text-anchor="end">{bytes(tick)}</text>)}
+          {y.ticks.map((tick) => <text key={tick} class="tick" x={left - 5} y={y.at(tick) + 4} text-anchor="end">{onAxis(tick)}</text>)}
           {x.ticks.map((tick) => x.at(tick) < width - 20 && <text key={tick} class="tick" x={x.at(tick)} y={HEIGHT - BOTTOM + 14} text-anchor="middle">{tick === 0 ? "0" : seconds(tick)}</text>)}
-          <text class="tick" x={LEFT} y={HEIGHT - 3}>time of the run; up: offset in its block</text>
+          <text class="tick" x={left} y={HEIGHT - 3}>time of the run; up: offset in its block</text>
         </svg>
         <SaveDrawing svg={svg} name="object-heat" />
       </div>
