@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { open } from "./harness.mjs";
 
-const { address, page, served, step, tab, view, shows, run } = await open();
+const { address, page, served, asked, step, tab, view, shows, run } = await open();
 const table = (name) => view.getByRole("grid", { name, exact: true });
 
 step("bands of bandwidth move by keys and by pointer", async () => {
@@ -169,6 +169,21 @@ step("strides and reuse of the function that uses an object", async () => {
   const bars = pane.getByRole("group", { name: "Share of its traced accesses" }).getByRole("img");
   const shares = (await bars.evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")))).map((label) => Number(/: ([\d.]+) %/.exec(label)[1]));
   assert.ok(Math.abs(shares.reduce((sum, one) => sum + one, 0) - 100) < 0.5, String(shares));
+});
+step("what stands beside an object follows the selection, or says that it does not", async () => {
+  if (!served) return;
+  const before = asked.length;
+  await page.evaluate(() => {
+    location.hash += "&from=0&to=0.9";
+    dispatchEvent(new PopStateEvent("popstate"));
+  });
+  const pane = page.getByRole("complementary", { name: /^Object / });
+  await pane.getByText("Its access pattern and its heat are of the whole run: they do not follow the time.").waitFor();
+  await pane.getByRole("heading", { name: /^Strides in / }).waitFor();
+  const beside = asked.slice(before).map((url) => decodeURIComponent(url)).filter((url) => /api\/(objects|accesses|reuse|sharing)\?/.test(url));
+  assert.deepEqual(beside.filter((url) => !url.includes("filter=time=0..0.9")), []);
+  assert.ok(beside.length >= 4, beside.join(" "));
+  await page.getByRole("group", { name: "Filters" }).getByRole("button", { name: /^time: / }).click();
 });
 step("objects are sorted and searched", async () => {
   await table("Memory objects").getByRole("button", { name: "Loads" }).click();

@@ -11,6 +11,8 @@ export type Names = Partial<Record<Kind, string[]>>;
 
 /** What a view may follow. */
 export type Aspect = Kind | "time";
+/** What threads that wait, or share lines, are known by. */
+export const OF_THREADS: Aspect[] = ["time", "process", "thread"];
 /** All that call stacks know. */
 export const OF_STACKS: Aspect[] = ["time", "process", "thread", "module", "function"];
 

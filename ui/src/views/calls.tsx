@@ -19,6 +19,14 @@ export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean
   return { stacks: value && stacksOf(value), error, waiting };
 }
 
+/** A table next to others: of what is chosen, as far as a server cuts it; nothing while that is awaited. */
+export function useFollowing(question: string, follows: readonly Aspect[] = OF_STACKS): Table | undefined {
+  const shown = useShown();
+  const { stacks } = useStacks();
+  const { value, waiting } = useDoc<Table>(withFilters(question, filtersOf(shown, follows, stacks?.doc.threads)));
+  return waiting ? undefined : value;
+}
+
 export interface Chosen {
   stacks?: Stacks;
   figure?: Figure;

@@ -5,7 +5,8 @@ import { useRef } from "preact/hooks";
 import { useDoc } from "../data";
 import { bytes, percent } from "../format";
 import { SaveDrawing, Value } from "../parts";
-import { isMetric, textOf, valueOf, type LayoutDocument, type Metric, type Row, type Table } from "../types";
+import { isMetric, textOf, valueOf, type LayoutDocument, type Metric, type Row } from "../types";
+import { useFollowing } from "./calls";
 
 /** Bytes of a cache line, and what is drawn of a long value at most. */
 const LINE = 64;
@@ -35,7 +36,7 @@ function membersOf(rows: Row[], layout: LayoutDocument): Member[] {
 
 /** What is known of the members of the types that an object is accessed as, the most accessed type first. */
 export function Fields({ name }: { name: string }) {
-  const { value: table } = useDoc<Table>("objects?group=object,field&limit=400");
+  const table = useFollowing("objects?group=object,field&limit=400");
   const { value: layout } = useDoc<LayoutDocument>("layout");
   if (!table || !layout) return null;
   const members = membersOf(table.rows.filter((row) => row.object === name), layout);

@@ -6,11 +6,11 @@ import { mode, useDoc, withFilters } from "../data";
 import { LongTable } from "../long";
 import { bytes, percent } from "../format";
 import { Failed, FunctionLink, NoThread, Prose, SaveDrawing, useWidth, Value, Waiting } from "../parts";
-import { Axes, Bars, linear, logarithmic } from "../plot";
-import { OF_STACKS, filtersOf, noThreadLeft, unfollowed } from "../selection";
+import { Axes, Bars, Whisker, linear, logarithmic } from "../plot";
+import { OF_STACKS, OF_THREADS, filtersOf, noThreadLeft, unfollowed, type Aspect } from "../selection";
 import { choose, objectOf, useShown } from "../state";
 import { DocTable } from "../table";
-import { useStacks } from "./calls";
+import { useFollowing, useStacks } from "./calls";
 import { Fields } from "./layout";
 import { ObjectHeat } from "./heat";
 import { AccessPattern } from "./scatter";
@@ -27,14 +27,15 @@ export function ObjectsView({ height }: { height: number }) {
   const [first, setFirst] = useState<Row>();
   const carried = mode() === "file";
   const { value: table, error } = useDoc<Table>(carried ? "objects?limit=250" : null);
-  const { value: one } = useDoc<Table>(!carried && name !== undefined ? withFilters("objects?limit=250", [["object", name]]) : null);
+  const filters = filtersOf(shown, OF_STACKS, stacks?.doc.threads);
+  const { value: one } = useDoc<Table>(!carried && name !== undefined ? withFilters("objects?limit=250", [["object", name], ...filters]) : null);
   const rows = (carried ? table : one)?.rows ?? [];
   const chosen = name === undefined ? (carried ? rows[0] : first) : rows.find((row) => row.object === name);
   const same = (row: Row) => row.object === chosen?.object;
   const onSelect = (row: Row) => choose("object", textOf(row.object), "only");
   // The table shows all objects and not only the chosen one.
-  const follows = OF_STACKS;
-  const says = unfollowed({ ...shown, only: { ...shown.only, object: undefined } }, follows, "Figures of objects", true);
+  const besides = { ...shown, only: { ...shown.only, object: undefined } };
+  const says = unfollowed(besides, OF_STACKS, "Figures of objects", true);
   if (error) return <Failed error={error} />;
   if (noThreadLeft(shown, stacks?.doc.threads)) return <>{says && <p class="quiet"><Prose text={says} /></p>}<NoThread /></>;
   if (carried && !table) return <Waiting />;
@@ -44,7 +45,7 @@ export function ObjectsView({ height }: { height: number }) {
       <div class="split">
         <div class="main">
           {table ? <DocTable table={table} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} label="Memory objects" withoutDetails />
-            : <LongTable question={withFilters("objects", filtersOf(shown, follows, stacks?.doc.threads))} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} onFirst={setFirst} label="Memory objects" />}
+            : <LongTable question={withFilters("objects", filters)} height={height - 150} keys={COLUMNS} selected={same} onSelect={onSelect} onFirst={setFirst} label="Memory objects" />}
         </div>
         {chosen && <ObjectPane row={chosen} />}
       </div>
@@ -60,6 +61,11 @@ function metric(row: Row, key: string): Metric | undefined {
 function ObjectPane({ row }: { row: Row }) {
   const name = textOf(row.object);
   const has = (key: string) => metric(row, key)?.value !== undefined;
+  // What a file does not follow, the view says of all figures.
+  const shown = useShown();
+  const besides = { ...shown, only: { ...shown.only, object: undefined } };
+  const left = (follows: readonly Aspect[], what: string) => (mode() === "server" ? unfollowed(besides, follows, what, true) : undefined);
+  const [drawn, shared] = [left([], "Its access pattern and its heat"), left(OF_THREADS, "Lines shared between threads")];
   // Of an imported recording with accesses that the hardware sampled.
   const sampled = row.sampled_loads !== undefined;
   const stack = Array.isArray(row.allocation_stack) ? row.allocation_stack : [];
@@ -79,6 +85,7 @@ function ObjectPane({ row }: { row: Row }) {
         {!sampled && <><dt>Stride</dt><dd>{strideOf(textOf(row.stride))}</dd></>}
         {!sampled && <><dt>Sharing</dt><dd>{textOf(row.sharing) || "none seen"}</dd></>}
       </dl>
+      {drawn && <p class="legend">{drawn}</p>}
       <AccessPattern name={name} />
       <ObjectHeat name={name} />
       <LineUse use={metric(row, "line_use_percent")} />
@@ -86,6 +93,7 @@ function ObjectPane({ row }: { row: Row }) {
       {!sampled && <Histogram text={textOf(row.latency_histogram)} />}
       <Fields name={name} />
       {!sampled && <Users name={name} />}
+      {shared && <p class="legend">{shared}</p>}
       {!sampled && <SharingMatrix object={name} />}
       <h3>Allocated by</h3>
       {stack.length === 0 ? <p class="empty">Not a heap block, or its stack is unknown.</p>
@@ -127,7 +135,7 @@ const OF_USERS = [["stall_percent", "Waits"], ["object_percent", "Of its traffic
 
 /** Functions that access it, and their miss ratio by cache size. */
 function Users({ name }: { name: string }) {
-  const { value: table } = useDoc<Table>("objects?group=object,function&limit=250");
+  const table = useFollowing("objects?group=object,function&limit=250");
   const rows = (table?.rows ?? []).filter((row) => row.object === name);
   const first = textOf(rows[0]?.function);
   if (rows.length === 0) return null;
@@ -155,7 +163,7 @@ const SIZES = /^miss_(\d+)([km])$/;
 
 /** Misses of a function over the size of a cache: computed for code, not for objects. */
 export function MissRatio({ name }: { name: string }) {
-  const { value: table } = useDoc<Table>("reuse?limit=60");
+  const table = useFollowing("reuse?limit=60");
   const svg = useRef<SVGSVGElement>(null);
   const [box, width] = useWidth<HTMLDivElement>();
   const row = table?.rows.find((one) => one.function === name);

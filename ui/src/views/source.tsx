@@ -90,6 +90,7 @@ export function SourceView({ height }: { height: number }) {
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
   const says = unfollowed(shown, [...OF_STACKS, "object"], "Figures of accesses and traffic", true);
+  const ofLoops = lines.some((line) => line.loops.length > 0) ? unfollowed(shown, [], "Times of iterations", true) : undefined;
   if (!file) {
     return (
       <>
@@ -129,7 +130,7 @@ export function SourceView({ height }: { height: number }) {
         <FigureChoice stacks={stacks} />
         <button onClick={() => update({ line: lines[hottest]?.number })}>Hottest line</button>
       </div>
-      <Notes notes={says ? [...notes, says] : notes} />
+      <Notes notes={[...notes, ...[says, ofLoops].filter((one) => one !== undefined)]} />
       {missing && <p class="quiet" role="status">{mode() === "file" ? "This page does not carry the text of this file: it was not found, or others have more of the time." : missing} Lines are shown by number.</p>}
       <div class="split codes">
         <div class="main source">

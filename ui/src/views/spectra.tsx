@@ -1,18 +1,19 @@
 // 3 Spectra of a function's accesses: from one address to the next of an instruction (strides), and how much other memory comes
 // between two uses of a line (reuse). And which threads take lines from each other. What not: figures that no table has.
 
-import { useDoc } from "../data";
 import { bytes, counted, percent, shortName } from "../format";
 import { Notes, Value } from "../parts";
-import { Bars } from "../plot";
-import { isMetric, textOf, valueOf, type Row, type Table } from "../types";
+import { Bars, type Bar } from "../plot";
+import { OF_THREADS } from "../selection";
+import { isMetric, textOf, valueOf, type Row } from "../types";
+import { useFollowing } from "./calls";
 
 /** Bars of a spectrum; the smaller ones are one bar. */
 const MOST_BARS = 8;
 
 /** Shares of the accesses of a function by the stride of their instruction, which most accesses of it have. */
 export function Strides({ name }: { name: string }) {
-  const { value: table } = useDoc<Table>("accesses?limit=300");
+  const table = useFollowing("accesses?limit=300");
   const rows = (table?.rows ?? []).filter((row) => row.function === name && textOf(row.stride) !== "");
   const all = rows.reduce((sum, row) => sum + (valueOf(row.access_percent) ?? 0), 0);
   if (all <= 0) return null;
@@ -43,7 +44,7 @@ const SIZES = /^miss_(\d+)([km])$/;
 
 /** What came between two uses of a line: the differences of the miss ratio from one size of cache to the next. */
 export function Reuse({ name }: { name: string }) {
-  const { value: table } = useDoc<Table>("reuse?limit=60");
+  const table = useFollowing("reuse?limit=60");
   const row = table?.rows.find((one) => one.function === name);
   if (!table || !row) return null;
   const points = table.columns.flatMap(({ key }) => {
@@ -71,7 +72,7 @@ const numberOf = (thread: string): string => /\((\d+)\)$/.exec(thread)?.[1] ?? t
 
 /** Lines that two threads use, and how often these can move between cores in a burst; of one object, or of all. */
 export function SharingMatrix({ object }: { object?: string }) {
-  const { value: table } = useDoc<Table>("sharing?limit=100");
+  const table = useFollowing("sharing?limit=100", OF_THREADS);
   // Of accesses that the hardware sampled, lines have no such rows.
   const rows = (table?.rows ?? []).filter((row) => (object === undefined || row.object === object) && textOf(row.thread) !== "");
   const lines = new Map<string, Row[]>();

@@ -4,7 +4,7 @@ import { useDoc, withFilters } from "../data";
 import type { Embedded } from "../generated";
 import { VIEWS } from "../generated";
 import { Failed, NoThread, Prose, Waiting } from "../parts";
-import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Aspect } from "../selection";
+import { OF_STACKS, OF_THREADS, filtersOf, noThreadLeft, unfollowed, type Aspect } from "../selection";
 import { update, useShown } from "../state";
 import { DocTable } from "../table";
 import type { Table } from "../types";
@@ -36,7 +36,6 @@ const TABLES: [Embedded, string][] = [
   ["findings", "Findings"],
 ];
 
-const OF_THREADS: Aspect[] = ["time", "process", "thread"];
 /** What views follow; others all that call stacks know. */
 const FOLLOWS: Record<string, Aspect[]> = { accesses: [...OF_STACKS, "object"], findings: [], pace: [], regions: OF_THREADS, sharing: OF_THREADS, "working-set": OF_THREADS, kernel: OF_THREADS, waits: OF_THREADS };
 
