@@ -79,19 +79,25 @@ export async function copy(text: string): Promise<void> {
   }
 }
 
-interface Props {
+interface Saved {
   name: string;
-  bench: Bench;
-  change: (change: Partial<Bench>) => void;
+  /** Those that are copied; all where nothing else is said. */
   columns: Column[];
-  all: Column[];
+  all?: Column[];
   /** All rows, also those that are not on the page. */
   rows: () => Promise<Row[]>;
   /** What else the JSON has. */
   document: object;
 }
 
-export function Tools({ name, bench, change, columns, all, rows, document }: Props) {
+interface Props extends Saved {
+  all: Column[];
+  bench: Bench;
+  change: (change: Partial<Bench>) => void;
+}
+
+/** Buttons for files and copies of a table. */
+export function SaveAs({ name, columns, all = columns, rows, document }: Saved) {
   const [said, say] = useState("");
   const texts: Record<string, (found: Row[]) => string> = {
     Markdown: (found) => markdown(columns, found),
@@ -103,6 +109,19 @@ export function Tools({ name, bench, change, columns, all, rows, document }: Pro
     await copy(texts[kind]!(found));
     say(`${found.length} rows copied`);
   };
+  return (
+    <span class="save">
+      <span class="quiet">Save as</span>
+      <button onClick={async () => save(`${name}.csv`, csv(all, await rows()), "text/csv")}>CSV</button>
+      <button onClick={async () => save(`${name}.json`, JSON.stringify({ ...document, rows: await rows() }, null, 2), "application/json")}>JSON</button>
+      <span class="quiet">Copy as</span>
+      {Object.keys(texts).map((kind) => <button key={kind} aria-label={`Copy as ${kind}`} onClick={() => void copied(kind)}>{kind}</button>)}
+      <span class="quiet" role="status">{said}</span>
+    </span>
+  );
+}
+
+export function Tools({ name, bench, change, columns, all, rows, document }: Props) {
   const toggle = ({ key }: Column, on: boolean) => {
     const [hidden, shown] = [new Set(bench.hidden), new Set(bench.shown)];
     hidden[on ? "delete" : "add"](key);
@@ -122,14 +141,7 @@ export function Tools({ name, bench, change, columns, all, rows, document }: Pro
       <label><input type="checkbox" checked={bench.heat} onChange={(event) => change({ heat: event.currentTarget.checked })} /> Heat</label>
       <label title="All digits, in the unit of the report"><input type="checkbox" checked={bench.exact} onChange={(event) => change({ exact: event.currentTarget.checked })} /> Exact</label>
       <UnitChoice />
-      <span class="save">
-        <span class="quiet">Save as</span>
-        <button onClick={async () => save(`${name}.csv`, csv(all, await rows()), "text/csv")}>CSV</button>
-        <button onClick={async () => save(`${name}.json`, JSON.stringify({ ...document, rows: await rows() }, null, 2), "application/json")}>JSON</button>
-        <span class="quiet">Copy as</span>
-        {Object.keys(texts).map((kind) => <button key={kind} aria-label={`Copy as ${kind}`} onClick={() => void copied(kind)}>{kind}</button>)}
-        <span class="quiet" role="status">{said}</span>
-      </span>
+      <SaveAs {...{ name, columns, all, rows, document }} />
     </>
   );
 }

@@ -6,13 +6,13 @@ import { mode, useDoc, withFilters } from "../data";
 import { amount, count, percent, seconds, shortName } from "../format";
 import { Grid, type GridColumn } from "../grid";
 import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
-import { csv, save } from "../save";
 import { UnitChoice } from "../units";
 import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, divided, divisionOf, spreadOver } from "../spread";
-import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, type Kind, type Aspect } from "../selection";
+import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, KINDS, type Kind, type Aspect } from "../selection";
 import { choose, update, useShown } from "../state";
-import type { Figure, Metric, Row, StacksDocument, Table } from "../types";
+import type { Column, Figure, Metric, Row, StacksDocument, Table } from "../types";
+import { SaveAs } from "../workbench";
 
 export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean } {
   const { value, error, waiting } = useDoc<StacksDocument>("stacks");
@@ -310,9 +310,9 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
           rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
         <p class="quiet">
           <Taken figure={figure} taken={taken} choice={choice} />
-          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function, x to leave it out.{" "}
-          <button onClick={() => save("calls.csv", treeCsv(rows, stacks, figures), "text/csv")}>CSV</button>
+          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function, x to leave it out.
         </p>
+        <SaveAs name="calls" columns={columnsOfTree(figures)} rows={async () => rowsOfTree(rows, stacks, figures)} document={{ view: direction }} />
         <Notes notes={stacks.doc.notes} />
       </div>
       <StackPane row={row} stacks={stacks} figure={figure} direction={direction} whole={whole} />
@@ -322,12 +322,12 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
 
 /** How much is chosen. The number itself is there too: a test compares it with the report's. */
 export function Taken({ figure, taken, choice }: { figure: Figure; taken: number; choice: Choice }) {
-  // How many observations are in a function is not known, only their sum.
-  const named = [choice.only, choice.without].some((names) => names.module || names.function);
+  // How many observations are in a part is not known, only their sum.
+  const cut = choice.from !== undefined || [choice.only, choice.without].some((names) => KINDS.some((kind) => names[kind]));
   return (
     <>
       <data class="taken" value={String(taken)}>{amount(taken, figure.whole.unit)}</data> of {inSentence(figure.label)} chosen, {percent(taken / (figure.whole.value || taken || 1) * 100)} of
-      the whole run{named ? "" : `, ${count(figure.records)} ${figure.records === 1 ? "observation" : "observations"}`}{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
+      the whole run{cut ? "" : `, ${count(figure.records)} ${figure.records === 1 ? "observation" : "observations"}`}{choice.from === undefined ? "" : `; the time is cut in steps of ${seconds(figure.bin_seconds)}`}. Shares are of the whole run, in all views.
     </>
   );
 }
@@ -496,14 +496,16 @@ function Choices({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
   );
 }
 
-/** Each figure in its unit, all digits. */
-function treeCsv(rows: TreeRow[], stacks: Stacks, figures: Figure[]): string {
-  const further = (row: TreeRow) => Object.fromEntries(figures.slice(1).map(({ key }, at) => [key, row.totals[at + 1]!]));
-  const table: Row[] = rows.map((row) => ({
-    level: row.depth, name: row.label, module: row.fn >= 0 ? stacks.moduleOf(row.fn) : null,
-    file: row.fn >= 0 ? stacks.fileOf(row.fn) ?? null : null, line: row.line || null, total: row.total, self: row.self, ...further(row),
+/** A tree as a table: the rows that are open, each with its level. */
+function columnsOfTree(figures: Figure[]): Column[] {
+  const text = (key: string, label: string): Column => ({ key, label, unit: null });
+  const amounts = figures.flatMap(({ key, label, whole: { unit } }, at) => [{ key, label, unit }, ...(at === 0 ? [{ key: `${key}_self`, label: `${label}, self`, unit }] : [])]);
+  return [text("level", "Level"), text("name", "Name"), text("module", "Module"), text("file", "File"), text("line", "Line"), ...amounts];
+}
+
+function rowsOfTree(rows: TreeRow[], stacks: Stacks, figures: Figure[]): Row[] {
+  return rows.map((row) => ({
+    level: row.depth, name: row.label, module: row.fn >= 0 ? stacks.moduleOf(row.fn) : null, file: row.fn >= 0 ? stacks.fileOf(row.fn) ?? null : null, line: row.line || null,
+    ...Object.fromEntries(figures.map((figure, at) => [figure.key, amountOf(figure, row.totals[at]!)])), [`${figures[0]!.key}_self`]: amountOf(figures[0]!, row.self),
   }));
-  const column = (key: string) => ({ key, label: key, unit: null });
-  const units = figures.map(({ label, whole }) => `${label}: ${whole.unit}`).join(", ");
-  return `# ${units}\n` + csv(["level", "name", "module", "file", "line", "total", "self", ...figures.slice(1).map(({ key }) => key)].map(column), table);
 }

@@ -7,13 +7,13 @@ import { amount, percent, uncertainty } from "../format";
 import { Grid, type GridColumn } from "../grid";
 import { bothOf, type Both } from "../merge";
 import { CellValue, Failed, INTERVALS, Notes, Waiting } from "../parts";
-import { csv, save } from "../save";
 import { EVERYTHING, interval, type TreeRow } from "../stacks";
 import { update, useShown } from "../state";
 import { theme } from "../theme";
 import type { Figure, Metric, StacksDocument } from "../types";
 import { Name, Place, amountOf, visible } from "./calls";
 import { FlameGraph } from "./flame";
+import { SaveAs } from "../workbench";
 
 /** How the two are set against each other. */
 interface Pair {
@@ -162,15 +162,19 @@ function DifferenceTree({ both, pair, roots, height, tools, notes, inverted }: {
     if (!modes.delete("callers")) modes.add("callers");
     update({ flame: [...modes].join(",") });
   };
-  const saved = () => csv(["level", "name", "module", "base", "new", "difference"].map((key) => ({ key, label: key, unit: null })), rows.map((row) => ({
-    level: row.depth, name: row.label, module: both.stacks.moduleOf(row.fn), base: row.totals[1]! * pair.scale, new: row.total, difference: differenceOf(pair, row.totals).value ?? null })));
+  const words = [["level", "Level"], ["name", "Name"], ["module", "Module"]].map(([key, label]) => ({ key: key!, label: label!, unit: null }));
+  const amounts = [["base", "Base"], ["new", "New"], ["difference", "Difference"]].map(([key, label]) => ({ key: key!, label: `${pair.now.label}: ${label!}`, unit: pair.now.whole.unit }));
+  const saved = async () => rows.map((row) => ({
+    level: row.depth, name: row.label, module: both.stacks.moduleOf(row.fn),
+    base: scaled(amountOf(pair.base, row.totals[1]!), pair.scale), new: amountOf(pair.now, row.total), difference: differenceOf(pair, row.totals),
+  }));
   return (
     <>
       <div class="bar">
         {tools}
         <label><input type="checkbox" checked={inverted} onChange={toggleInverted} /> Inverted (callers)</label>
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
-        <button onClick={() => save("difference.csv", `# ${pair.now.whole.unit}\n${saved()}`, "text/csv")}>CSV</button>
+        <SaveAs name="difference" columns={[...words, ...amounts]} rows={saved} document={{ figure: pair.now.label }} />
       </div>
       <Grid role="treegrid" label="What changed" columns={columns} rows={rows} height={height - 240} selected={at} onSelect={(row) => setChosen(row.id)}
         onKey={(event, row) => {
