@@ -32,6 +32,12 @@ LIMIT 30` },
 FROM bandwidth_by_source_line b JOIN hotspots_by_source_line h USING (file, line)
 ORDER BY b.dram_read + b.dram_write DESC
 LIMIT 20` },
+  { asks: "Which flushes of cache lines are for nothing?", sql: `SELECT object, function, flush_time, flush_time_low, flush_time_high,
+  flushes_per_second, flushes_per_second_low, flushes_per_second_high, redundant_percent, redundant_percent_low, redundant_percent_high,
+  fences_per_second, fences_per_second_low, fences_per_second_high, alone_percent, alone_percent_low, alone_percent_high
+FROM flushes_by_object_function
+ORDER BY flush_time DESC
+LIMIT 20` },
   { asks: "When was memory busiest?", sql: `SELECT start, "end", total, total_low, total_high, reachable, reachable_low, reachable_high
 FROM bandwidth
 ORDER BY total DESC

@@ -2,6 +2,7 @@
 // of its accesses. It is from the module's file where that is there, else what bursts ran; so it works without any source.
 
 import { useMemo } from "preact/hooks";
+import { shortName } from "../format";
 import { mode, useDoc } from "../data";
 import { Grid, type GridColumn } from "../grid";
 import { CellValue, Notes, Prose, Waiting } from "../parts";
@@ -55,7 +56,7 @@ export function AssemblyPane({ stacks, choice, accesses, file, line, height, say
         <h2>Assembly</h2>
         {chosen && (
           <select aria-label="Function" value={chosen.name} onChange={(event) => update({ code: event.currentTarget.value })}>
-            {[...new Map([...(here ? [here] : []), ...all].map((one) => [one.name, one])).values()].map((one) => <option key={one.name} value={one.name}>{one.name} ({one.module})</option>)}
+            {[...new Map([...(here ? [here] : []), ...all].map((one) => [one.name, one])).values()].map((one) => <option key={one.name} value={one.name}>{shortName(one.name)} ({one.module})</option>)}
           </select>
         )}
       </div>

@@ -4,7 +4,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { LongTable } from "../long";
-import { bytes, percent } from "../format";
+import { bytes, provenance, shortName } from "../format";
 import { Failed, FunctionLink, NoThread, Prose, SaveDrawing, useWidth, Value, Waiting } from "../parts";
 import { Axes, Bars, Whisker, linear, logarithmic } from "../plot";
 import { OF_STACKS, OF_THREADS, filtersOf, noThreadLeft, unfollowed, type Aspect } from "../selection";
@@ -78,7 +78,7 @@ function ObjectPane({ row }: { row: Row }) {
         <dt>Size</dt><dd>{!has("object_bytes") && !has("blocks") ? "not recorded" : <><Value metric={metric(row, "object_bytes")} /> in <Value metric={metric(row, "blocks")} badge={false} /> {valueOf(row.blocks) === 1 ? "block" : "blocks"}</>}</dd>
         {has("dram_percent") && <><dt>Traffic</dt><dd><Value metric={metric(row, "dram_percent")} /> of all: <Value metric={metric(row, "dram_read")} badge={false} /> read, <Value metric={metric(row, "dram_write")} badge={false} /> written</dd></>}
         {has("loads") && <><dt>Accesses</dt><dd><Value metric={metric(row, "loads")} /> loads, <Value metric={metric(row, "stores")} badge={false} /> stores</dd></>}
-        {has("latency") && <><dt>Latency</dt><dd><Value metric={metric(row, "latency")} /> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></dd></>}
+        {(has("latency") || has("loads")) && <><dt>Latency</dt><dd><Value metric={metric(row, "latency")} />{has("latency") && <> on average, 95 % below <Value metric={metric(row, "latency_p95")} badge={false} /></>}</dd></>}
         {has("page_faults") && <><dt>Page faults</dt><dd><Value metric={metric(row, "page_faults")} /></dd></>}
         {sampled && <><dt>Accesses</dt><dd>{textOf(row.sampled_loads)} loads and {textOf(row.sampled_stores)} stores were sampled by the hardware</dd></>}
         {!sampled && !has("loads") && <><dt>Accesses</dt><dd>none known: <Prose text={metric(row, "loads")?.note ?? "no burst had one"} /></dd></>}
@@ -89,7 +89,6 @@ function ObjectPane({ row }: { row: Row }) {
       <AccessPattern name={name} />
       <ObjectHeat name={name} />
       <LineUse use={metric(row, "line_use_percent")} />
-      {!sampled && <h3>Loads by latency</h3>}
       {!sampled && <Histogram text={textOf(row.latency_histogram)} />}
       <Fields name={name} />
       {!sampled && <Users name={name} />}
@@ -97,7 +96,7 @@ function ObjectPane({ row }: { row: Row }) {
       {!sampled && <SharingMatrix object={name} />}
       <h3>Allocated by</h3>
       {stack.length === 0 ? <p class="empty">Not a heap block, or its stack is unknown.</p>
-        : <ol class="stack">{stack.map((frame, at) => <li key={at} class="code">{frame}</li>)}</ol>}
+        : <ol class="stack">{stack.map((frame, at) => <li key={at} class="code" title={frame}>{shortName(frame)}</li>)}</ol>}
     </aside>
   );
 }
@@ -126,8 +125,9 @@ function LineUse({ use }: { use: Metric | undefined }) {
 function Histogram({ text }: { text: string }) {
   const bars = text.split(", ").map((part) => /^(.*) ns ([\d.]+) %$/.exec(part)).filter((found) => found !== null)
     .map((found) => ({ label: `${found[1]!.replace(" and more", "+")} ns`, value: Number(found[2]) }));
-  if (bars.length === 0) return <p class="empty">No load of it was timed.</p>;
-  return <Bars name="object-latency" bars={bars} label="Share of loads" unit="percent" height={120} />;
+  // Why none was timed is with the latency.
+  if (bars.length === 0) return null;
+  return <><h3>Loads by latency</h3><Bars name="object-latency" bars={bars} label="Share of loads" unit="percent" height={120} /></>;
 }
 
 /** Figures of a function that uses an object; those that no function has are left out. */
@@ -181,7 +181,7 @@ export function MissRatio({ name }: { name: string }) {
   const y = linear(0, 100, height - 34, 10, 4);
   return (
     <>
-      <h3>Miss ratio by cache size, {name}</h3>
+      <h3>Miss ratio by cache size, {shortName(name)}</h3>
       <div class="plot" ref={box}>
         <svg ref={svg} width={width} height={height} role="img" aria-label={points.map((point) => `${bytes(point.size)}: ${percent(point.miss)}`).join(", ")}>
           <Axes width={width} height={height} x={x} y={y} left={44} bottom={34} xLabel="cache" yLabel="misses, %" format={bytes}>
