@@ -58,8 +58,8 @@ step("memory of nodes is shown as measured, with its evidence", async () => {
   const table = view.getByRole("region", { name: "Memory of each node, as measured" });
   const cells = await table.locator("tbody tr").nth(1).locator("td").allTextContents();
   assert.deepEqual(cells.slice(0, 2), ["0", "1"]);
-  assert.equal(cells[2], "142 ns");
-  assert.match(await table.locator("td.number").first().getAttribute("title"), /calibrated/);
+  assert.equal(cells[2], "142 ns 139 to 145 ns");
+  assert.match(await table.locator("td.number .value").first().getAttribute("data-why"), /calibrated/);
   await page.goto(`${address}one.html#view=platform`);
   await view.locator("svg").first().waitFor();
   assert.equal(await view.getByRole("region", { name: "Memory of each node, as measured" }).count(), 0);

@@ -5,7 +5,7 @@ import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
 import { useDoc } from "../data";
 import { amount, bytes, counted, figure, interval, provenance } from "../format";
-import { Failed, Notes, Prose, SaveDrawing, Waiting, useWidth } from "../parts";
+import { Failed, Notes, Prose, SaveDrawing, Value, Waiting, useWidth } from "../parts";
 import { Whisker } from "../plot";
 import { unfollowed } from "../selection";
 import { useShown } from "../state";
@@ -289,7 +289,7 @@ function Distances({ rows }: { rows: PlatformDocument["distances"] }) {
 
 /** What loads of one node's CPUs from the memory of a node were measured to take. */
 function NodePairs({ pairs }: { pairs: PlatformDocument["node_pairs"] }) {
-  const said = (metric: Metric) => <td class="number" title={`${words(metric)}; ${provenance(metric)}`}>{figure(metric)}</td>;
+  const said = (metric: Metric) => <td class="number"><Value metric={metric} badge={false} /></td>;
   return (
     <>
       <h3>Memory of each node, as measured from the CPUs of each</h3>

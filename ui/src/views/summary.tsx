@@ -207,10 +207,11 @@ function tree(summary: Summary): Branch[] {
     ]],
     ["Loads", summary.loads, [["stores", summary.stores], ["floating-point operations", summary.flops], ["arithmetic intensity", summary.arithmetic_intensity]]],
     ["Page faults, minor", faults.minor, [["major", faults.major], ["their time", faults.time], ["share of the time", faults.time_percent]]],
-    ["Data TLB misses", summary.dtlb.misses, [["time in page walks", summary.dtlb.walk_time_percent], ["memory in huge pages", summary.huge_page_share]]],
+    ["Data TLB misses", summary.dtlb.misses, [["time in page walks", summary.dtlb.walk_time_percent]]],
     ["Heap allocated", heap.bytes_allocated, [["allocations", heap.allocations], ["peak", heap.peak_bytes]]],
-    ["Peak resident", summary.peak_resident],
-    ["Kernel entries", kernel.count, [["time", kernel.time], ["context switches", summary.context_switches]]],
+    ["Peak resident", summary.peak_resident, [["in huge pages", summary.huge_page_share]]],
+    ["Kernel entries", kernel.count, [["time", kernel.time]]],
+    ["Context switches", summary.context_switches],
   ];
 }
 
@@ -280,21 +281,23 @@ function Share({ percent: share }: { percent: Metric }) {
 }
 
 function Objects({ summary }: { summary: Summary }) {
-  const traced = summary.analysis === "memory-access";
+  // A column of which nothing is known says nothing; what is unknown has its reason in the view of objects.
+  const has = (key: "dram_percent" | "latency") => summary.top_objects.some((row) => row[key].value !== undefined);
+  const [moved, timed] = [has("dram_percent"), has("latency")];
   return (
     <Card title="Top memory objects">
       {summary.top_objects.length === 0 && <p class="empty"><Prose text={`No traffic of a memory object is known${summary.dram_bandwidth.average.note ? `: ${summary.dram_bandwidth.average.note}` : ""}.`} /></p>}
       {summary.top_objects.length > 0 && (
         <table>
-          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Waits</th>{traced && <><th class="number">Traffic</th><th class="number">Latency</th></>}</tr></thead>
+          <thead><tr><th>Object</th><th class="number">Size</th><th class="number">Waits</th>{moved && <th class="number">Traffic</th>}{timed && <th class="number">Latency</th>}</tr></thead>
           <tbody>
             {summary.top_objects.map((row) => (
               <tr key={row.object}>
                 <td><ObjectLink name={row.object} /> {row.element_type && <span class="quiet">{shortName(row.element_type)}</span>}</td>
                 <td class="number"><Value metric={row.object_bytes} badge={false} /></td>
                 <td class="number bar-cell"><Share percent={row.stall_percent} /></td>
-                {traced && <td class="number bar-cell"><Share percent={row.dram_percent} /></td>}
-                {traced && <td class="number"><Value metric={row.latency} badge={false} /></td>}
+                {moved && <td class="number bar-cell"><Share percent={row.dram_percent} /></td>}
+                {timed && <td class="number"><Value metric={row.latency} badge={false} /></td>}
               </tr>
             ))}
           </tbody>
