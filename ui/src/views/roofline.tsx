@@ -273,8 +273,10 @@ function Dot({ point, column, x, y, label, ranges, chosen, choose }: DotProps) {
   const [middle, level, radius] = [x.at(point.intensity), y.at(point.speed), radiusOf(point)];
   const [across, upright] = [ends(row[column], ranges[0]), ends(row.flop_rate, ranges[1])];
   const [name, above] = [nameOf(row), textOf(row.above)];
+  // What is called by its name is found by the one that is seen, which may be cut.
+  const spoken = label === undefined || name.includes(label.text) ? name : `${label.text}: ${name}`;
   return (
-    <g class={`point explained${chosen ? " chosen" : ""}${above ? " above" : ""}`} role="button" tabindex={0} aria-label={name} aria-pressed={chosen}
+    <g class={`point explained${chosen ? " chosen" : ""}${above ? " above" : ""}`} role="button" tabindex={0} aria-label={spoken} aria-pressed={chosen}
       onClick={() => choose(row)} onKeyDown={(event) => event.key === "Enter" && choose(row)}>
       <title>{`${name}: ${stated(row[column])}; ${stated(row.flop_rate)}; ${textOf(row.bound) ? `bound by ${textOf(row.bound)} at ${stated(row.roof)}` : "no roof"}${above ? `; above it: ${above}` : ""}`}</title>
       {across && across[0] < across[1] && <Whisker x={[x.at(across[0]), x.at(across[1])]} y={[level, level]} />}
