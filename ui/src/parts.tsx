@@ -30,7 +30,7 @@ export function CellValue({ metric, bare = false, signed = false }: { metric: Me
   const none = metric.value === 0 && !signed && metric.low === 0 && metric.high ? metric.high : undefined;
   const shownIn = none === undefined ? amountIn : bound;
   // Also where both ends read as the figure does: without a bar it would seem exact.
-  const unsure = none === undefined && metric.low !== undefined && metric.high !== undefined && metric.low < metric.high;
+  const unsure = none === undefined && (metric.low ?? metric.value) !== (metric.high ?? metric.value);
   return (
     <span class="value" title={why}>
       {signed && metric.value > 0 && "+"}{none ? "≤ " : ""}{bare ? digits(none ?? metric.value) : shownIn(getState().units, none ?? metric.value, metric.unit)}
@@ -39,8 +39,9 @@ export function CellValue({ metric, bare = false, signed = false }: { metric: Me
   );
 }
 
-/** On a scale from 0 to twice the figure, which is in the middle: so a small figure shows how sure it is as well as a large one. */
-function Interval({ metric: { value = 0, low = value, high = value } }: { metric: Metric }) {
+/** On a scale from 0 to twice the figure, which is in the middle: so a small figure shows how sure it is as well as a large one. An end
+ * that is not known is at the edge. */
+function Interval({ metric: { value = 0, low = -Infinity, high = Infinity } }: { metric: Metric }) {
   const at = (place: number) => Math.min(100, Math.max(0, 50 + ((place - value) / (Math.abs(value) || 1)) * 50));
   return <span class="interval" aria-hidden="true"><i style={{ left: `${at(low)}%`, width: `${Math.max(2, at(high) - at(low))}%` }} /><b /></span>;
 }

@@ -2,11 +2,11 @@
 // The figures behind it do not change with the bands; the shares of time are summed up from the histogram.
 
 import { useRef, useState } from "preact/hooks";
-import { digits, rate, seconds, sentence } from "../format";
+import { digits, rate, seconds, withInterval } from "../format";
 import type { Summary } from "../generated";
 import type { Metric } from "../types";
-import { Axes, linear } from "../plot";
-import { Card, Prose, SaveDrawing, Value, useWidth } from "../parts";
+import { Axes, Whisker, linear } from "../plot";
+import { Card, SaveDrawing, Value, useWidth } from "../parts";
 
 const HEIGHT = 190;
 const LEFT = 52;
@@ -19,11 +19,10 @@ export function Bands({ summary }: { summary: Summary }) {
   const most = Math.max(peak ?? 0, ...histogram.map((bar) => bar.to), 1e-9);
   const [bounds, setBounds] = useState<[number, number]>([medium_from ?? most * 0.3, high_from ?? most * 0.7]);
   const [dragged, setDragged] = useState<number>();
-  if (histogram.length === 0) {
-    return <Card title="DRAM bandwidth utilisation"><p class="empty"><Prose text={sentence(average.note ?? "no bandwidth was measured")} />.</p></Card>;
-  }
+  // Why nothing is known is among the unknown figures.
+  if (histogram.length === 0) return null;
   const x = linear(0, most * 1.02, LEFT, width - 8);
-  const longest = Math.max(...histogram.map((bar) => bar.time.value ?? 0), 1e-12);
+  const longest = Math.max(...histogram.map((bar) => Math.max(bar.time.value ?? 0, bar.time.high ?? 0)), 1e-12);
   const y = linear(0, longest, HEIGHT - 34, 10, 3);
   const all = histogram.reduce((sum, bar) => sum + (bar.time.value ?? 0), 0) || 1;
   const kind = (at: number) => (at >= bounds[1] ? "high" : at >= bounds[0] ? "medium" : "low");
@@ -40,6 +39,7 @@ export function Bands({ summary }: { summary: Summary }) {
     const { evidence, samples } = average;
     return { evidence, samples, unit: "percent", value, low: Math.min(part(low), value), high: Math.max(part(high), value), note };
   };
+  const reached = `what so many threads reach on this machine: ${withInterval(summary.dram_bandwidth.reachable)}`;
   const set = (index: number, at: number) => {
     const [medium, high] = bounds;
     setBounds(index === 0 ? [Math.min(Math.max(0, at), high), high] : [medium, Math.max(Math.min(most, at), medium)]);
@@ -51,8 +51,8 @@ export function Bands({ summary }: { summary: Summary }) {
   return (
     <Card title="DRAM bandwidth utilisation">
       <p>
-        Mean <Value metric={average} />, largest <Value metric={observed_max} />. Of the time{" "}
-        {["low", "medium", "high"].map((band) => <span key={band} class={`band ${band}`}>{band} <Value metric={share(band)} /> </span>)}
+        Mean <Value metric={average} />, largest <Value metric={observed_max} />. Of the time
+        {["low", "medium", "high"].map((band) => [" ", <span key={band} class={`band ${band}`}>{band} <Value metric={share(band)} /></span>])}
       </p>
       <div class="plot" ref={box}>
         <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label="Time at each bandwidth, with movable bands"
@@ -60,15 +60,20 @@ export function Bands({ summary }: { summary: Summary }) {
           onPointerLeave={() => setDragged(undefined)}>
           <Axes width={width} height={HEIGHT} x={x} y={y} left={LEFT} bottom={34} xLabel="time at so many GB/s" yLabel="" formatY={seconds}>
             {histogram.map((bar) => {
-              const top = y.at(bar.time.value ?? 0);
+              const { value = 0, low = value, high = value } = bar.time;
+              const [top, middle] = [y.at(value), x.at((bar.from + bar.to) / 2)];
+              const says = `${digits(bar.from)} to ${digits(bar.to)} GB/s: ${withInterval(bar.time)}`;
               return (
-                <rect key={bar.from} class={`bar ${kind((bar.from + bar.to) / 2)}`} x={x.at(bar.from) + 0.5} y={top}
-                  width={Math.max(1, x.at(bar.to) - x.at(bar.from) - 1)} height={HEIGHT - 34 - top}>
-                  <title>{`${digits(bar.from)} to ${digits(bar.to)} GB/s: ${seconds(bar.time.value ?? 0)}`}</title>
-                </rect>
+                <g key={bar.from} class="explained" role="img" tabindex={0} aria-label={says}>
+                  <title>{says}</title>
+                  <rect class={`bar ${kind((bar.from + bar.to) / 2)}`} x={x.at(bar.from) + 0.5} y={top} width={Math.max(1, x.at(bar.to) - x.at(bar.from) - 1)} height={HEIGHT - 34 - top} />
+                  {low < high && <Whisker x={[middle, middle]} y={[y.at(low), y.at(high)]} />}
+                </g>
               );
             })}
-            {peak !== undefined && <line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34}><title>{`what so many threads reach on this machine, ${rate(peak, "GB/s")}`}</title></line>}
+            {peak !== undefined && (
+              <g class="explained" role="img" tabindex={0} aria-label={reached}><title>{reached}</title><line class="peak" x1={x.at(peak)} x2={x.at(peak)} y1={8} y2={HEIGHT - 34} /></g>
+            )}
             {/* In SVG the name of an attribute has its case: `tabIndex` would be none. */}
             {bounds.map((bound, index) => (
               <g key={index} class="handle" role="slider" tabindex={0} aria-label={index === 0 ? "from here on medium" : "from here on high"}

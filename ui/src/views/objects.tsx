@@ -92,8 +92,8 @@ function ObjectPane({ row }: { row: Row }) {
       {!sampled && <Histogram text={textOf(row.latency_histogram)} />}
       <Fields name={name} />
       {!sampled && <Users name={name} />}
-      {shared && <p class="legend">{shared}</p>}
       {!sampled && <SharingMatrix object={name} />}
+      {shared && <p class="legend">{shared}</p>}
       <h3>Allocated by</h3>
       {stack.length === 0 ? <p class="empty">Not a heap block, or its stack is unknown.</p>
         : <ol class="stack">{stack.map((frame, at) => <li key={at} class="code" title={frame}>{shortName(frame)}</li>)}</ol>}
@@ -171,11 +171,12 @@ export function MissRatio({ name }: { name: string }) {
     if (!table || !row) return [];
     return table.columns.flatMap(({ key }) => {
       const size = SIZES.exec(key);
-      const miss = valueOf(row[key]);
-      return size && miss !== undefined ? [{ size: Number(size[1]) * (size[2] === "k" ? 1024 : 1 << 20), miss }] : [];
+      const cell = row[key];
+      return size && isMetric(cell) && cell.value !== undefined ? [{ size: Number(size[1]) * (size[2] === "k" ? 1024 : 1 << 20), miss: cell.value, cell }] : [];
     });
   }, [table, row]);
   if (points.length < 2) return null;
+  const says = (at: number) => `${bytes(points[at]!.size)}: ${provenance(points[at]!.cell)}`;
   const height = 170;
   const x = logarithmic(points[0]!.size, points.at(-1)!.size, 44, width - 12, 4);
   const y = linear(0, 100, height - 34, 10, 4);
@@ -183,10 +184,16 @@ export function MissRatio({ name }: { name: string }) {
     <>
       <h3>Miss ratio by cache size, {shortName(name)}</h3>
       <div class="plot" ref={box}>
-        <svg ref={svg} width={width} height={height} role="img" aria-label={points.map((point) => `${bytes(point.size)}: ${percent(point.miss)}`).join(", ")}>
+        <svg ref={svg} width={width} height={height} role="group" aria-label={`Miss ratio of ${name} by cache size`}>
           <Axes width={width} height={height} x={x} y={y} left={44} bottom={34} xLabel="cache" yLabel="misses, %" format={bytes}>
             <polyline class="curve" points={points.map((point) => `${x.at(point.size)},${y.at(point.miss)}`).join(" ")} />
-            {points.map((point) => <circle key={point.size} class="dot" cx={x.at(point.size)} cy={y.at(point.miss)} r={3}><title>{`${bytes(point.size)}: ${percent(point.miss)}`}</title></circle>)}
+            {points.map(({ size, miss, cell: { low = miss, high = miss } }, at) => (
+              <g key={size} class="explained" role="img" tabindex={0} aria-label={says(at)}>
+                <title>{says(at)}</title>
+                {low < high && <Whisker x={[x.at(size), x.at(size)]} y={[y.at(low), y.at(high)]} />}
+                <circle class="dot" cx={x.at(size)} cy={y.at(miss)} r={3} />
+              </g>
+            ))}
           </Axes>
         </svg>
         <SaveDrawing svg={svg} name="miss-ratio" />

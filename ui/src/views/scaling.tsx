@@ -2,7 +2,7 @@
 
 import { useRef } from "preact/hooks";
 import { useDoc } from "../data";
-import { digits, interval } from "../format";
+import { interval, provenance } from "../format";
 import { Failed, Notes, SaveDrawing, Value, Waiting, useWidth } from "../parts";
 import { Axes, Whisker, linear } from "../plot";
 import { DocTable } from "../table";
@@ -47,9 +47,10 @@ function Curve({ table, figure, label, ideal }: { table: Table; figure: string; 
   const points = table.rows.flatMap((row) => {
     const [threads, cell] = [Number(isMetric(row.threads) ? row.threads.value : row.threads), row[figure]];
     const value = valueOf(cell);
-    return Number.isFinite(threads) && value !== undefined && isMetric(cell) ? [{ threads, value, low: cell.low ?? value, high: cell.high ?? value }] : [];
+    return Number.isFinite(threads) && value !== undefined && isMetric(cell) ? [{ threads, value, cell, low: cell.low ?? value, high: cell.high ?? value }] : [];
   });
   if (points.length === 0) return null;
+  const says = ({ threads, cell }: (typeof points)[number]) => `${threads} ${threads === 1 ? "thread" : "threads"}: ${provenance(cell)}`;
   const most = Math.max(...points.map((point) => point.threads));
   const top = Math.max(...points.map((point) => point.high), ideal ? most : 0);
   const all = linear(0, most * 1.05, 48, width - 12);
@@ -60,15 +61,16 @@ function Curve({ table, figure, label, ideal }: { table: Table; figure: string; 
     <div class="card plot">
       <h2>{label}</h2>
       <div ref={box}>
-        <svg ref={svg} width={width} height={HEIGHT} role="img" aria-label={points.map((point) => `${point.threads} threads: ${digits(point.value)}`).join(", ")}>
+        <svg ref={svg} width={width} height={HEIGHT} role="group" aria-label={label}>
           <Axes width={width} height={HEIGHT} x={x} y={y} left={48} bottom={36} xLabel="threads" yLabel="">
             {ideal && <line class="peak" x1={x.at(0)} y1={y.at(0)} x2={x.at(most)} y2={y.at(most)}><title>as many times as threads</title></line>}
             {ideal && <text class="tick" x={x.at(most) - 8} y={y.at(most) - 6} text-anchor="end">as many times as threads</text>}
             <polyline class="curve" points={points.map((point) => `${x.at(point.threads)},${y.at(point.value)}`).join(" ")} />
             {points.map((point) => (
-              <g key={point.threads}>
+              <g key={point.threads} class="explained" role="img" tabindex={0} aria-label={says(point)}>
+                <title>{says(point)}</title>
                 {point.low < point.high && <Whisker x={[x.at(point.threads), x.at(point.threads)]} y={[y.at(point.low), y.at(point.high)]} />}
-                <circle class="dot" cx={x.at(point.threads)} cy={y.at(point.value)} r={4}><title>{`${point.threads} threads: ${digits(point.value)} (${digits(point.low)} to ${digits(point.high)})`}</title></circle>
+                <circle class="dot" cx={x.at(point.threads)} cy={y.at(point.value)} r={4} />
               </g>
             ))}
           </Axes>

@@ -3,7 +3,7 @@
 
 import { useState } from "preact/hooks";
 import { useDoc } from "../data";
-import { amount, figure, percent, seconds, sentence, shortName, withInterval } from "../format";
+import { figure, percent, seconds, sentence, shortName, withInterval } from "../format";
 import type { Summary } from "../generated";
 import { Card, Failed, FunctionLink, Notes, Value } from "../parts";
 import { Bars } from "../plot";
@@ -138,11 +138,14 @@ function WaitBranch({ wait, open: first }: { wait: Wait; open: boolean }) {
 function Balance() {
   const { value: table } = useDoc<Table>("threads?limit=200");
   const rows = (table?.rows ?? []).map((row) => {
-    const [running, spinning] = [valueOf(row.running_time) ?? 0, valueOf(row.spin_time) ?? 0];
-    return { name: textOf(row.thread), running: Math.max(0, running - spinning), spinning };
+    const spinning: Metric = metricOf(row, "spin_time") ?? { value: 0, unit: "s", samples: 0 };
+    const without = (spun: number | undefined) => (spun === undefined ? undefined : Math.max(0, (valueOf(row.running_time) ?? 0) - spun));
+    const running = without(spinning.value ?? 0)!;
+    return { name: textOf(row.thread), running, spinning, runs: { ...spinning, value: running, low: without(spinning.high), high: without(spinning.low), evidence: "estimated" as const } };
   });
   if (rows.length < 2) return null;
   const mean = rows.reduce((total, row) => total + row.running, 0) / rows.length;
+  const toMean = (seconds: number | undefined) => (seconds === undefined ? undefined : (seconds / mean) * 100);
   const sorted = rows.sort((a, b) => b.running - a.running);
   return (
     <Card title="Balance of the threads">
@@ -152,8 +155,8 @@ function Balance() {
         <tbody>
           {sorted.slice(0, ROWS).map((row) => (
             <tr key={row.name}>
-              <td class="code">{row.name}</td><td class="number">{seconds(row.running)}</td><td class="number">{seconds(row.spinning)}</td>
-              <td class="number">{mean > 0 ? percent((row.running / mean) * 100) : ""}</td>
+              <td class="code">{row.name}</td><td class="number"><Known metric={row.runs} /></td><td class="number"><Known metric={row.spinning} /></td>
+              <td class="number">{mean > 0 && <Known metric={{ ...row.runs, unit: "percent", value: toMean(row.running), low: toMean(row.runs.low), high: toMean(row.runs.high) }} />}</td>
             </tr>
           ))}
         </tbody>
@@ -221,7 +224,9 @@ function Heap({ summary: { heap } }: { summary: Summary }) {
   if (error) return <Failed error={error} />;
   if (!table || table.rows.length === 0) return null;
   const left = metricOf(table.total, "live_at_end");
-  const [allocated, peak] = [heap.bytes_allocated.value, heap.peak_bytes.value];
+  const { value: allocated = 0, low: least = allocated, high: most = allocated } = heap.bytes_allocated;
+  const { value: peak = 0, low = peak, high = peak } = heap.peak_bytes;
+  const churn: Metric | undefined = allocated > 0 && peak > 0 ? { value: allocated / peak, low: least / high, high: low > 0 ? most / low : undefined, unit: "ratio", samples: 0 } : undefined;
   const leaks = table.rows.filter((row) => (valueOf(row.live_at_end) ?? 0) > 0).sort((a, b) => valueOf(b.live_at_end)! - valueOf(a.live_at_end)!);
   return (
     <>
@@ -229,7 +234,7 @@ function Heap({ summary: { heap } }: { summary: Summary }) {
         <dl class="list">
           <dt>Live at the peak</dt><dd><Value metric={heap.peak_bytes} /></dd>
           <dt>Allocated</dt><dd><Value metric={heap.bytes_allocated} /> in <Value metric={heap.allocations} badge={false} /> blocks</dd>
-          {allocated !== undefined && peak ? <><dt>Churn</dt><dd>{amount(allocated / peak, "ratio")} times the peak</dd></> : null}
+          {churn && <><dt>Churn</dt><dd><Value metric={churn} badge={false} /> times the peak</dd></>}
           {left?.value !== undefined && <><dt>Never freed</dt><dd><Value metric={left} /></dd></>}
         </dl>
       </Card>

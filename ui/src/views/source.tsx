@@ -149,7 +149,8 @@ export function SourceView({ height }: { height: number }) {
 function lineSays(line: Line | undefined, figure: Figure): string {
   if (!line) return "";
   const parts = [line.self > 0 && `self ${provenance(amountOf(figure, line.self))}`, line.total > 0 && `total ${provenance(amountOf(figure, line.total))}`,
-    line.read && `read ${provenance(line.read)}`, line.written && `written ${provenance(line.written)}`, line.latency && `latency ${provenance(line.latency)}`];
+    line.read && `read ${provenance(line.read)}`, line.written && `written ${provenance(line.written)}`, line.latency && `latency ${provenance(line.latency)}`,
+    ...line.loops.map(({ iteration_time: time, odometer }) => isMetric(time) && `an iteration of the loop here ${provenance(time)}, by ${textOf(odometer)}`)];
   return `Line ${line.number}: ${parts.filter(Boolean).join("; ") || "no figure"}.`;
 }
 

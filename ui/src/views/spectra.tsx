@@ -17,16 +17,22 @@ export function Strides({ name }: { name: string }) {
   const rows = (table?.rows ?? []).filter((row) => row.function === name && textOf(row.stride) !== "");
   const all = rows.reduce((sum, row) => sum + (valueOf(row.access_percent) ?? 0), 0);
   if (all <= 0) return null;
-  const sums = new Map<string, { share: number; instructions: number }>();
+  const sums = new Map<string, { share: number; low: number; high: number; instructions: number }>();
   for (const row of rows) {
     const stride = textOf(row.stride);
-    const { share, instructions } = sums.get(stride) ?? { share: 0, instructions: 0 };
-    sums.set(stride, { share: share + (valueOf(row.access_percent) ?? 0), instructions: instructions + 1 });
+    const { share, low, high, instructions } = sums.get(stride) ?? { share: 0, low: 0, high: 0, instructions: 0 };
+    const { value = 0, low: least = value, high: most = value } = isMetric(row.access_percent) ? row.access_percent : {};
+    sums.set(stride, { share: share + value, low: low + least, high: high + most, instructions: instructions + 1 });
   }
+  // Of the function's accesses: what the others have at most and at least is the rest.
+  const [least, most] = [...sums.values()].reduce(([low, high], one) => [low + one.low, high + one.high], [0, 0]);
+  const part = (own: number, others: number) => (own > 0 ? (own / (own + Math.max(0, others))) * 100 : 0);
   const sorted = [...sums].sort((a, b) => b[1].share - a[1].share);
-  const bars = sorted.slice(0, MOST_BARS).map(([stride, { share, instructions }]) => ({
+  const bars: Bar[] = sorted.slice(0, MOST_BARS).map(([stride, { share, low, high, instructions }]) => ({
     label: /^[+-]\d+$/.test(stride) ? `${stride} B` : stride,
     value: (share / all) * 100,
+    low: part(low, most - high),
+    high: part(high, least - low),
     title: `${percent((share / all) * 100)}, ${counted(instructions, "instruction")}`,
   }));
   const rest = sorted.slice(MOST_BARS).reduce((sum, [, one]) => sum + one.share, 0);
@@ -49,19 +55,22 @@ export function Reuse({ name }: { name: string }) {
   if (!table || !row) return null;
   const points = table.columns.flatMap(({ key }) => {
     const size = SIZES.exec(key);
-    const miss = valueOf(row[key]);
-    return size && miss !== undefined ? [{ size: Number(size[1]) * (size[2] === "k" ? 1024 : 1 << 20), miss }] : [];
+    const cell = row[key];
+    if (!size || !isMetric(cell) || cell.value === undefined) return [];
+    return [{ size: Number(size[1]) * (size[2] === "k" ? 1024 : 1 << 20), miss: cell.value, low: cell.low ?? cell.value, high: cell.high ?? cell.value }];
   });
   if (points.length < 2) return null;
   const last = points.at(-1)!;
-  const bars = points.map((point, at) => ({
-    label: bytes(point.size),
-    value: Math.max(0, (at === 0 ? 100 : points[at - 1]!.miss) - point.miss),
-  }));
+  const all = { miss: 100, low: 100, high: 100 };
+  const bars = points.map((point, at) => {
+    const before = points[at - 1] ?? all;
+    // Between the ends that are furthest apart: how two of them vary together is not known.
+    return { label: bytes(point.size), value: Math.max(0, before.miss - point.miss), low: Math.max(0, before.low - point.high), high: before.high - point.low };
+  });
   return (
     <>
       <h3>Reuse in {shortName(name)}</h3>
-      <Bars name="reuse" bars={[...bars, { label: `>${bytes(last.size)}`, value: last.miss }]} label="Share of its accesses" unit="percent" height={120} />
+      <Bars name="reuse" bars={[...bars, { label: `>${bytes(last.size)}`, value: last.miss, low: last.low, high: last.high }]} label="Share of its accesses" unit="percent" height={120} />
       <p class="legend">By the smallest cache that still has the line since its last use; at the right: none of these, or the first use.</p>
     </>
   );
