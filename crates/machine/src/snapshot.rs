@@ -15,6 +15,17 @@ pub trait Source {
     fn list(&self, directory: &str) -> Vec<String>;
 }
 
+/// Files by absolute path. A directory is there as long as files are below it.
+impl Source for BTreeMap<String, String> {
+    fn read(&self, path: &str) -> Option<String> {
+        self.get(path).cloned()
+    }
+
+    fn list(&self, directory: &str) -> Vec<String> {
+        names_below(self, directory).into_iter().map(str::to_owned).collect()
+    }
+}
+
 /// The raw description of a machine.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Snapshot {
@@ -181,12 +192,7 @@ impl Snapshot {
     /// The names directly below `directory` that have files in this snapshot, in order.
     #[must_use]
     pub fn names_below(&self, directory: &str) -> BTreeSet<&str> {
-        let prefix = format!("{directory}/");
-        self.files
-            .range(prefix.clone()..)
-            .take_while(|(path, _)| path.starts_with(&prefix))
-            .filter_map(|(path, _)| path[prefix.len()..].split('/').next())
-            .collect()
+        names_below(&self.files, directory)
     }
 
     /// The files as one text, `== /path` before each: for bug reports and tests. CPUID is not part of it.
@@ -222,6 +228,15 @@ impl Snapshot {
         }
         Ok(snapshot)
     }
+}
+
+fn names_below<'a>(files: &'a BTreeMap<String, String>, directory: &str) -> BTreeSet<&'a str> {
+    let prefix = format!("{directory}/");
+    files
+        .range(prefix.clone()..)
+        .take_while(|(path, _)| path.starts_with(&prefix))
+        .filter_map(|(path, _)| path[prefix.len()..].split('/').next())
+        .collect()
 }
 
 /// Names in `directory` that are `prefix` and a number, in order of the number; with an empty prefix all names.

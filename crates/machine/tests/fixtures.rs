@@ -2,33 +2,16 @@
 //! nodes, cores, threads). The trees are not part of the repository: `FATHOM_FIXTURES`, else `../shared/fixtures`
 //! next to the checkout; without them these tests print `skipped:` and pass.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use facts::host::{CacheKind, Host};
 use machine::cpuid::{CpuidDump, CpuidLeaf};
 use machine::{Snapshot, Source, describe};
 
-/// The files of an archive below one directory, in memory: unpacking 60,000 small files takes minutes.
-struct Tree(BTreeMap<String, String>);
-
-impl Source for Tree {
-    fn read(&self, path: &str) -> Option<String> {
-        self.0.get(path).cloned()
-    }
-    fn list(&self, directory: &str) -> Vec<String> {
-        let prefix = format!("{directory}/");
-        let below =
-            self.0.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
-        let names: BTreeSet<_> =
-            below.filter_map(|(path, _)| path[prefix.len()..].split('/').next()).collect();
-        names.into_iter().map(str::to_owned).collect()
-    }
-}
-
-/// Reads the text files below `directory` of an archive (an empty one stands for its first directory); `None`,
-/// with the reason printed, where that cannot be done.
-fn unpack(archive: &str, directory: &str) -> Option<Tree> {
+/// Reads the text files below `directory` of an archive (an empty one stands for its first directory) into memory:
+/// unpacking 60,000 small files takes minutes. `None`, with the reason printed, where that cannot be done.
+fn unpack(archive: &str, directory: &str) -> Option<BTreeMap<String, String>> {
     let file = testkit::fixtures::fixture(archive)?;
     let program = if archive.ends_with("xz") { "xz" } else { "bzip2" };
     let output = Command::new(program).arg("-dc").arg(&file).output();
@@ -36,7 +19,7 @@ fn unpack(archive: &str, directory: &str) -> Option<Tree> {
         println!("skipped: {program} cannot unpack {}", file.display());
         return None;
     };
-    Some(Tree(regular_files(&output.stdout, directory)))
+    Some(regular_files(&output.stdout, directory))
 }
 
 /// The regular files of a tar archive (POSIX ustar, with GNU long names): 512-byte headers with the name at 0, the

@@ -2,35 +2,19 @@
 //!
 //! What not: trees of real machines: no collection that we know has these files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use machine::Source;
 use machine::events::resolve;
 use machine::pmu::{Bits, Pmu, PmuKind, Rights, pmus, rights};
 use machine::traffic_events::traffic_events;
 
-struct Tree(BTreeMap<String, String>);
-
-impl Source for Tree {
-    fn read(&self, path: &str) -> Option<String> {
-        self.0.get(path).cloned()
-    }
-
-    fn list(&self, directory: &str) -> Vec<String> {
-        let prefix = format!("{directory}/");
-        let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
-        let names: BTreeSet<&str> = below.filter_map(|rest| rest.split('/').next()).collect();
-        names.into_iter().map(str::to_owned).collect()
-    }
-}
-
 /// `PMU/FILE TEXT` per line.
-fn tree(text: &str) -> Tree {
+fn tree(text: &str) -> BTreeMap<String, String> {
     let file = |line: &str| {
         let (path, content) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         (format!("/sys/bus/event_source/devices/{path}"), format!("{content}\n"))
     };
-    Tree(text.lines().filter(|line| !line.trim().is_empty()).map(file).collect())
+    text.lines().filter(|line| !line.trim().is_empty()).map(file).collect()
 }
 
 fn named<'a>(all: &'a [Pmu], name: &str) -> &'a Pmu {
