@@ -218,6 +218,15 @@ fn samples_of_other_events_are_counts_of_the_code() {
     let found: Vec<_> = counts(&facts).iter().map(|one| (one.event, one.weight)).collect();
     assert_eq!(found, [(0, 100_000), (1, 1000)]);
     assert!(counts(&facts).iter().all(|one| one.stack.is_some() && one.tid == Tid(4242)));
+    // Next to a clock, cycles are no time.
+    let mut file = begun(vec![CPU_CLOCK, CYCLES]);
+    file.sample(0, START + 1, PID, MILLISECOND, &[USER, 0x40_1000]);
+    file.sample(1, START + 2, PID, 100_000, &[USER, 0x40_1000]);
+    let (imported, facts) = self::imported("clock_and_cycles.data", &file);
+    let uses = imported.expect("a sound file").source.events;
+    let uses: Vec<EventUse> = uses.iter().map(|event| event.used_as).collect();
+    assert_eq!(uses, [EventUse::CpuTime, EventUse::Counts]);
+    assert_eq!(counts(&facts).iter().map(|one| one.weight).collect::<Vec<_>>(), [100_000]);
     // Cycles alone show as time.
     let mut file = begun(vec![CYCLES]);
     file.sample(0, START + 1, PID, 100_000, &[USER, 0x40_1000]);

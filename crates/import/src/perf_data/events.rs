@@ -2,7 +2,7 @@
 //!
 //! What for: views show CPU time. Of the events that measure it the best is taken: clocks, whose periods are
 //! nanoseconds; else cycles. Samples of any event may have a memory access besides. All events but clocks and page faults are
-//! counted per function; cycles only next to another, because they show as time. What not: the records themselves.
+//! counted per function; cycles that show as time only next to another. What not: the records themselves.
 //!
 //! Cycles become time by the rate of their own samples. For two successive samples of one thread on one CPU, the time between
 //! them over the period of the second is the duration of a cycle if the thread ran throughout, and more if it waited. So the
@@ -247,8 +247,8 @@ impl Events {
             0 => read && event.reads_group && (event.countable || event.faults.is_some()),
             _ => event.countable,
         };
-        let not_cycles = |event: &Event| seen(event) && event.counts.is_none();
-        if self.list.iter().any(not_cycles) {
+        let not_time = |event: &Event| seen(event) && event.meaning != Some(Meaning::Time);
+        if self.list.iter().any(not_time) {
             let chosen = self.list.iter_mut().filter(|event| seen(event));
             (0..).zip(chosen).for_each(|(number, event)| event.counted = Some(number));
         }
@@ -399,6 +399,14 @@ impl Events {
                     event.name
                 )));
             }
+        }
+        let has_time = self.list.iter().any(|event| event.meaning == Some(Meaning::Time));
+        let without = |event: &&Event| !has_time && event.counts.is_some() && event.counts_seen > 0;
+        for event in self.list.iter().filter(without) {
+            imported.notes.push(format!(
+                "there are too few samples of {} to tell how long a cycle takes: they are counts, and there is no CPU time",
+                event.name
+            ));
         }
         for event in self.list.iter().filter(|event| event.meaning == Some(Meaning::Time)) {
             match (event.counts, event.unit) {
