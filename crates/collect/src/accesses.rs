@@ -146,6 +146,8 @@ fn source(word: u64) -> Option<DataSource> {
     match bits(word, 33, 4) {
         1 => cache(Some(DataSource::L1)),
         2 => cache(Some(DataSource::L2)),
+        // Memory of another node whose line is shared has the number of L3: ds.c, pebs_data_source[0x0b].
+        3 if has(0x100 | 0x200) => Some(DataSource::RemoteDram),
         3 => cache(Some(DataSource::L3)),
         4 | 6 => cache(Some(DataSource::L4)),
         5 | 0xc => Some(DataSource::FillBuffer),

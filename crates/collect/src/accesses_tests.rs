@@ -39,6 +39,7 @@ fn far_sources_are_distinguished() {
     assert_eq!(source(word(0x40, 3, 0, 0, 0x10)), (Some(DataSource::L3), modified));
     assert_eq!(source(word(0x80, 0xd, 0, 0, 4)).0, Some(DataSource::Dram));
     assert_eq!(source(word(0x100, 0xd, 1, 0, 8)).0, Some(DataSource::RemoteDram));
+    assert_eq!(source(word(0x100, 3, 1, 0, 4)).0, Some(DataSource::RemoteDram));
     // Before Linux 4.14 there were no numbers.
     assert_eq!(source(word(0x200, 0, 0, 0, 0)).0, Some(DataSource::RemoteDram));
     assert_eq!(source(word(0x80, 0, 0, 0, 0)).0, Some(DataSource::Dram));
