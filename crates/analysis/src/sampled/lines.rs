@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Nanos, Pid, RemoteAddr, Tid};
-use facts::{AccessKind, Snoop};
+use facts::{AccessKind, DataSource, Snoop};
 
 use super::{SampledAccesses, Selected};
 use crate::sharing::Sharing;
@@ -33,8 +33,10 @@ pub struct SampledThread {
     pub reads: u64,
     /// Samples of writes.
     pub writes: u64,
-    /// Share of its reads that met a modified line of another core.
+    /// Samples of its reads that met a modified line of another core.
     pub modified: u64,
+    /// Of these, another node's core.
+    pub remote: u64,
     /// The code with most of the samples.
     pub place: LocationId,
 }
@@ -74,6 +76,7 @@ struct OfThread {
     reads: u64,
     writes: u64,
     modified: u64,
+    remote: u64,
     places: BTreeMap<LocationId, u64>,
 }
 
@@ -123,16 +126,20 @@ impl OfThread {
         if kind != AccessKind::Store {
             self.read |= byte;
             self.reads += 1;
-            self.modified += u64::from(seen.sample.snoop == Some(Snoop::Modified));
+            let modified = seen.sample.snoop == Some(Snoop::Modified);
+            self.modified += u64::from(modified);
+            let is_far =
+                matches!(seen.sample.from, Some(DataSource::RemoteCache | DataSource::RemoteDram));
+            self.remote += u64::from(modified && is_far);
         }
     }
 
     fn done(self, tid: Tid) -> SampledThread {
-        let OfThread { read, written, reads, writes, modified, places } = self;
+        let OfThread { read, written, reads, writes, modified, remote, places } = self;
         let most =
             places.into_iter().max_by_key(|(place, count)| (*count, std::cmp::Reverse(*place)));
         let place = most.map_or(crate::stack::NO_STACK, |(place, _)| place);
-        SampledThread { tid, read, written, reads, writes, modified, place }
+        SampledThread { tid, read, written, reads, writes, modified, remote, place }
     }
 }
 

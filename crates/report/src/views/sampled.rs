@@ -264,12 +264,13 @@ pub(super) fn sharing(request: &Request<'_>) -> Table {
             read: thread.read,
             written: thread.written,
             figures: [thread.modified, thread.reads, thread.writes].map(Cell::Number),
+            remote: Cell::Number(thread.remote),
             place: thread.place,
         })
     });
     let uses: Vec<Use> = uses.collect();
     let samples = Unit("", CellStyle::Number);
-    let columns = columns(
+    let mut columns = columns(
         request,
         [
             ("conflicts", "Sampled conflicts", samples, "conflicts"),
@@ -277,6 +278,9 @@ pub(super) fn sharing(request: &Request<'_>) -> Table {
             ("sampled_stores", "Sampled stores", samples, ""),
         ],
     );
+    columns.figures([("remote_conflicts", "Of these with another node", samples, "")], |one| {
+        [one.remote.clone()]
+    });
     let mut notes = Vec::new();
     if let Some((line, sharing)) = found.lines.first().and_then(|one| Some((one, one.sharing?))) {
         notes.push(format!(

@@ -24,6 +24,7 @@ pub(crate) fn sharing(request: &Request<'_>) -> Table {
             written: thread.written,
             figures: [&line.conflicts, &thread.reads, &thread.writes]
                 .map(|metric| Cell::metric(metric.clone())),
+            remote: Cell::Missing,
             place: thread.place,
         })
     });
@@ -69,6 +70,8 @@ pub(super) struct Use {
     pub(super) written: u64,
     /// Conflicts of the line, and the thread's reads and writes of it.
     pub(super) figures: [Cell; 3],
+    /// Of its conflicts, those with a core of another node, where that is known.
+    pub(super) remote: Cell,
     pub(super) place: LocationId,
 }
 
