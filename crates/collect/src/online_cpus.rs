@@ -9,9 +9,21 @@ const LIST: &str = "/sys/devices/system/cpu/online";
 /// The list at the beginning; empty where it cannot be read.
 pub(crate) struct OnlineCpus(String);
 
+#[cfg(test)]
+thread_local! {
+    /// A test's lists, in the order in which they are read.
+    pub(crate) static MADE_UP: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
 impl OnlineCpus {
     /// Reads it.
     pub(crate) fn now() -> OnlineCpus {
+        #[cfg(test)]
+        if let Some(list) =
+            MADE_UP.with_borrow_mut(|lists| (!lists.is_empty()).then(|| lists.remove(0)))
+        {
+            return OnlineCpus(list);
+        }
         OnlineCpus(std::fs::read_to_string(LIST).unwrap_or_default().trim().to_owned())
     }
 

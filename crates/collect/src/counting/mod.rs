@@ -25,7 +25,7 @@ use sys::perf::{Attr, Counting as Switch, Event, Flag, GroupCounts, OpenTarget};
 
 pub use self::sockets::ControllerEvent;
 use self::sockets::Sockets;
-pub(crate) use self::totals::Totals;
+pub(crate) use self::totals::{Shown, Totals};
 use crate::perf::{ALL_THREADS, OpenError, libc_errno};
 use crate::recorder::Recorder;
 
@@ -131,11 +131,20 @@ struct Opened {
     leader: Event,
     /// Kept open; they are read with their leader.
     members: Vec<Event>,
+    /// What it showed last. A group that can no longer be read, as that of a CPU that went offline may be, keeps it.
+    shown: GroupCounts,
 }
 
 impl Opened {
-    fn read(&self) -> io::Result<GroupCounts> {
-        self.leader.read_group(1 + self.members.len())
+    fn new(leader: Event) -> Opened {
+        Opened { leader, members: Vec::new(), shown: GroupCounts::default() }
+    }
+
+    fn read(&mut self) -> &GroupCounts {
+        if let Ok(now) = self.leader.read_group(1 + self.members.len()) {
+            self.shown = now;
+        }
+        &self.shown
     }
 }
 
@@ -242,7 +251,7 @@ impl Counting {
             group.iter().filter(|choice| choice.sampled.is_none()).cloned().collect()
         };
         let mut left: VecDeque<Vec<Choice>> = wanted.iter().map(without_samples).collect();
-        let mut unknown = Vec::new();
+        let (mut unknown, mut taken_by_others) = (Vec::new(), Vec::new());
         while let Some(choices) = left.pop_front() {
             let mut group =
                 Group { choices: Vec::new(), opened: Vec::new(), before: GroupCounts::default() };
@@ -255,6 +264,7 @@ impl Counting {
                     Err(OpenError::Gone) => continue,
                     tried => tried?,
                 };
+                taken_by_others.extend(tried.taken_by_others);
                 if first {
                     refused = tried.unknown;
                 }
@@ -274,6 +284,13 @@ impl Counting {
             if !group.opened.is_empty() {
                 self.groups.push(group);
             }
+        }
+        taken_by_others.dedup();
+        if !taken_by_others.is_empty() {
+            self.notes.push(NoteSubject::CountedEvents.note(format!(
+                "not counted where another tool has the counters (perf_event_open: EBUSY): {}",
+                taken_by_others.join(", ")
+            )));
         }
         if !unknown.is_empty() {
             let names = unknown.join(", ");
@@ -308,9 +325,12 @@ impl Counting {
                 Ok(event) => {
                     tried.taken.push(choice.clone());
                     match &mut tried.opened {
-                        None => tried.opened = Some(Opened { leader: event, members: Vec::new() }),
+                        None => tried.opened = Some(Opened::new(event)),
                         Some(opened) => opened.members.push(event),
                     }
+                }
+                Err(error) if error.raw_os_error() == Some(libc_errno::EBUSY) => {
+                    tried.taken_by_others.push(choice.name.clone());
                 }
                 Err(error) if !is_not_countable(&error) => return Err(error.into()),
                 Err(_) if leader.is_some() => tried.too_many.push(choice.clone()),
@@ -346,10 +366,10 @@ impl Counting {
         for group in &mut self.groups {
             let counts = vec![0; group.choices.len()];
             let mut sum = GroupCounts { counts, ..GroupCounts::default() };
-            for one in group.opened.iter().filter_map(|one| one.read().ok()) {
+            for one in group.opened.iter_mut().map(Opened::read) {
                 sum.enabled += one.enabled;
                 sum.running += one.running;
-                sum.counts.iter_mut().zip(one.counts).for_each(|(sum, count)| *sum += count);
+                sum.counts.iter_mut().zip(&one.counts).for_each(|(sum, count)| *sum += count);
             }
             let before = std::mem::replace(&mut group.before, sum.clone());
             let enabled = sum.enabled - before.enabled;
@@ -435,6 +455,8 @@ struct Tried {
     too_many: Vec<Choice>,
     /// No PMU has them.
     unknown: Vec<String>,
+    /// Their PMU is not ours to use.
+    taken_by_others: Vec<String>,
 }
 
 /// Whether the PMU has no such event, or the group no room for it. Else it is about who may count, ends of threads, descriptors.

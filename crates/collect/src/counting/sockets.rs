@@ -9,7 +9,7 @@ use base::{CpuId, Nanos};
 use facts::{CountedEvent, Fact, NoteSubject, SinkError};
 use sys::perf::{Attr, Counting as Switch, Event, Flag, OpenTarget, SoftwareEvent};
 
-use super::Totals;
+use super::{Shown, Totals};
 use crate::perf::{ALL_THREADS, OpenError};
 use crate::recorder::Recorder;
 
@@ -36,7 +36,7 @@ struct SocketCount {
     link: Option<String>,
     socket: u32,
     bytes_per_thousand: u32,
-    events: Vec<Event>,
+    events: Vec<(Event, Shown)>,
     before: Totals,
 }
 
@@ -92,10 +92,7 @@ impl Sockets {
     ) -> Result<(), SinkError> {
         for (event, one) in (first..).zip(&mut self.counts) {
             let mut totals = Totals::default();
-            one.events
-                .iter()
-                .filter_map(|event| event.read_timed().ok())
-                .for_each(|read| totals.add(read));
+            one.events.iter_mut().for_each(|(event, shown)| totals.add(shown.now(event)));
             if let Some(count) = one.before.advance(totals, now, event) {
                 recorder.push(Fact::EventCount(count))?;
             }
@@ -105,7 +102,7 @@ impl Sockets {
 
     /// Counts or does not. A CPU may be offline by now.
     pub(super) fn set(&self, switch: Switch) {
-        for event in self.counts.iter().flat_map(|one| &one.events) {
+        for (event, _) in self.counts.iter().flat_map(|one| &one.events) {
             let _ = event.set(switch);
         }
     }
@@ -125,18 +122,18 @@ fn open(wanted: &[&ControllerEvent]) -> Result<Vec<SocketCount>, OpenError> {
                     && count.bytes_per_thousand == one.bytes_per_thousand
             };
             match counts.iter_mut().find(same) {
-                Some(count) => count.events.push(event),
+                Some(count) => count.events.push((event, Shown::default())),
                 None => counts.push(SocketCount {
                     name: one.name.clone(),
                     link: one.link.clone(),
                     socket,
                     bytes_per_thousand: one.bytes_per_thousand,
-                    events: vec![event],
+                    events: vec![(event, Shown::default())],
                     before: Totals::default(),
                 }),
             }
         }
     }
-    counts.iter().flat_map(|one| &one.events).try_for_each(|event| event.set(Switch::On))?;
+    counts.iter().flat_map(|one| &one.events).try_for_each(|(event, _)| event.set(Switch::On))?;
     Ok(counts)
 }

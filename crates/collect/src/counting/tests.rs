@@ -14,6 +14,7 @@ use crate::recorder::Recorder;
 
 const EACCES: i32 = 13;
 const ENOENT: i32 = 2;
+const EBUSY: i32 = 16;
 const EINVAL: i32 = 22;
 const ESRCH: i32 = 3;
 
@@ -212,6 +213,55 @@ fn a_refusal_says_who_can_enable_it() {
         said,
         Err("perf_event_open is not permitted here (Permission denied (os error 13))".to_owned())
     );
+}
+
+/// A group of a CPU that went offline is read no more; a CPU that comes has no group.
+#[test]
+fn a_cpu_that_goes_offline_keeps_its_counts() {
+    let stays = vec![vec![1, 10, 10, 5], vec![1, 20, 20, 9], vec![1, 30, 30, 14]];
+    let goes = vec![vec![1, 10, 10, 100]];
+    let wanted = [vec![choice("cycles", 1)]];
+    let (_, counts, _) = with_kernel(accept, vec![stays, goes], || {
+        let counting = Counting::on_machine(&[CpuId(0), CpuId(1)], &wanted);
+        recorded(counting, &[100_000_000, 200_000_000, 300_000_000])
+    });
+    let found: Vec<_> = counts.iter().map(|one| (one.count, one.enabled.0)).collect();
+    assert_eq!(found, [(105, 20), (4, 10), (5, 10)]);
+    let reads = vec![vec![vec![100, 10, 10], vec![150, 20, 20]], vec![vec![7, 10, 10]]];
+    let controller = ControllerEvent {
+        name: "memory reads".to_owned(),
+        link: None,
+        pmu: 10,
+        config: [0x304, 0, 0],
+        cpus: vec![CpuId(0), CpuId(28)],
+        bytes_per_thousand: 64_000,
+    };
+    let (_, counts, _) = with_kernel(accept, reads, || {
+        let counting = Counting::on_launch(Pid(7), &[]).with_sockets(&[controller]);
+        recorded(counting, &[100_000_000, 200_000_000])
+    });
+    let found: Vec<_> = counts.iter().map(|one| (one.event, one.count)).collect();
+    assert_eq!(found, [(0, 100), (1, 7), (0, 50)]);
+}
+
+/// Another tool has the PMU of one event: the rest is counted, and the note names it.
+#[test]
+fn a_pmu_that_another_tool_has_is_named() {
+    let answer: sys::perf::FakeOpen =
+        |attr, target| if attr.config() == 1 { error(EBUSY) } else { accept(attr, target) };
+    let wanted = [vec![choice("cycles", 1), choice("misses", 2)], vec![choice("cycles", 1)]];
+    let (events, _, notes) = with_kernel(answer, Vec::new(), || {
+        recorded(Counting::on_machine(&[CpuId(0), CpuId(1)], &wanted), &[9])
+    });
+    assert_eq!(events.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["misses"]);
+    assert_eq!(
+        notes,
+        [
+            "counted events: not counted where another tool has the counters (perf_event_open: EBUSY): cycles"
+        ]
+    );
+    let said = with_kernel(answer, Vec::new(), || try_here(&wanted[1..]));
+    assert!(said.is_err_and(|why| why.contains("another tool has the counters")));
 }
 
 /// Sums over CPUs, and a thread that ended before it could be opened.

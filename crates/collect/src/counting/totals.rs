@@ -4,6 +4,7 @@
 
 use base::Nanos;
 use facts::EventCount;
+use sys::perf::Event;
 
 /// Sums over an event's counters, each since it was opened.
 #[derive(Clone, Copy, Default)]
@@ -12,6 +13,18 @@ pub(crate) struct Totals {
     /// Nanoseconds for which it was to be counted, and was.
     enabled: u64,
     running: u64,
+}
+
+/// What one counter showed last. One that can no longer be read, as that of a CPU that went offline may be, keeps it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shown([u64; 3]);
+
+impl Shown {
+    /// What it shows by now.
+    pub(crate) fn now(&mut self, event: &Event) -> [u64; 3] {
+        self.0 = event.read_timed().unwrap_or(self.0);
+        self.0
+    }
 }
 
 impl Totals {

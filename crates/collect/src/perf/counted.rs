@@ -10,7 +10,7 @@ use base::Nanos;
 use facts::{CountedEvent, Fact, NoteSubject, SinkError};
 use sys::perf::Event;
 
-use crate::counting::{self, Carried, Choice, SampleRate, Totals};
+use crate::counting::{self, Carried, Choice, SampleRate, Shown, Totals};
 use crate::recorder::Recorder;
 
 /// What is sampled, in the order of its numbers.
@@ -21,6 +21,7 @@ pub struct CountedEvents {
     kernel: bool,
     /// Counts and times until the last reading.
     before: Vec<Totals>,
+    shown: Vec<Shown>,
     last: Nanos,
     notes: Vec<String>,
 }
@@ -54,7 +55,8 @@ impl CountedEvents {
             )));
         }
         let before = vec![Totals::default(); choices.len()];
-        (CountedEvents { choices, cpus, kernel, before, last: Nanos(0), notes }, numbers)
+        let shown = Vec::new();
+        (CountedEvents { choices, cpus, kernel, before, shown, last: Nanos(0), notes }, numbers)
     }
 
     /// How many.
@@ -108,9 +110,10 @@ impl CountedEvents {
         }
         self.last = now;
         let mut totals = vec![Totals::default(); self.choices.len()];
-        for (number, event) in events {
-            if let (Some(sum), Ok(read)) = (totals.get_mut(*number as usize), event.read_timed()) {
-                sum.add(read);
+        self.shown.resize(events.len(), Shown::default());
+        for ((number, event), shown) in events.iter().zip(&mut self.shown) {
+            if let Some(sum) = totals.get_mut(*number as usize) {
+                sum.add(shown.now(event));
             }
         }
         totals.iter_mut().zip(&self.cpus).for_each(|(sum, cpus)| sum.in_turn(*cpus));

@@ -77,6 +77,14 @@ fn id_of(pmu: u32, config: u64, cpu: u32) -> u64 {
     })
 }
 
+/// The first event of a CPU, which owns its ring.
+fn clock_on(cpu: u32) -> u64 {
+    EVENTS.with_borrow(|events| {
+        let of = |one: &Simulated| one.cpu == Some(CpuId(cpu));
+        events.iter().position(of).expect("a clock") as u64 + 1
+    })
+}
+
 impl Simulated {
     /// Writes a record into the ring.
     fn record(&mut self, kind: u32, words: &[u64]) {
@@ -171,6 +179,11 @@ fn recorded_in_turns(
     for turn in 0..turns {
         write(start.0, turn);
         sampler.look(&mut recorder).expect("a sink that takes all");
+        if turn + 1 < turns {
+            let now = sys::process::monotonic() - start;
+            let read = sampler.counted.read(now, true, &sampler.events.counted, &mut recorder);
+            read.expect("a sink that takes all");
+        }
     }
     let end = sys::process::monotonic() - start;
     sampler.finish(end, &mut notes, &mut recorder).expect("a sink that takes all");
@@ -313,13 +326,43 @@ fn a_cpu_that_is_offline_is_left_out() {
     let events = vec![choice("cycles", CYCLES)];
     let (facts, notes) = recorded(kernel, &[0, 1, 2], events, |start| {
         let cycles = id_of(RAW, CYCLES, 2);
-        let ring = EVENTS.with_borrow(|events| {
-            events.iter().position(|one| one.cpu == Some(CpuId(2))).expect("a clock") as u64 + 1
+        on_event(clock_on(2), |ring| {
+            ring.record(9, &sample(cycles, start + 10, 2, 0x40_1000, 1000))
         });
-        on_event(ring, |ring| ring.record(9, &sample(cycles, start + 10, 2, 0x40_1000, 1000)));
     });
     assert_eq!(counted(&facts).iter().map(|one| one.cpu).collect::<Vec<_>>(), [Some(CpuId(2))]);
     assert!(notes.is_empty(), "{notes:?}");
+}
+
+/// CPU 1 goes offline after the first reading and CPU 2 comes: what CPU 1 saw stays, its counts too where they can no longer be read,
+/// and the note says that CPU 2 was not seen.
+#[test]
+fn cpus_may_go_and_come_during_a_recording() {
+    let lists = ["0-1", "0,2"].map(str::to_owned).to_vec();
+    crate::online_cpus::MADE_UP.set(lists);
+    let events = vec![choice("cycles", CYCLES)];
+    let (facts, notes) = recorded_in_turns(accept, &[0, 1], events, 2, |start, turn| {
+        let (gone, stays) = (id_of(RAW, CYCLES, 1), id_of(RAW, CYCLES, 0));
+        let at = start + 10 + u64::from(turn);
+        match turn {
+            0 => {
+                on_event(clock_on(1), |ring| ring.record(9, &sample(gone, at, 1, 0x40_1000, 1000)));
+                on_event(gone, |event| event.next_read([300, 100, 40, 0]));
+                on_event(stays, |event| event.next_read([500, 100, 60, 0]));
+            }
+            _ => {
+                on_event(clock_on(0), |ring| {
+                    ring.record(9, &sample(stays, at, 0, 0x40_1000, 1000))
+                });
+                on_event(stays, |event| event.next_read([900, 300, 260, 0]));
+            }
+        }
+    });
+    let seen: Vec<_> = counted(&facts).iter().map(|one| one.cpu.map(|cpu| cpu.0)).collect();
+    assert_eq!(seen, [Some(1), Some(0)]);
+    assert_eq!(readings(&facts), [(0, 800, 100, 100), (0, 400, 100, 100)]);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("(0-1 were online at the beginning, 0,2 at the end)"), "{notes:?}");
 }
 
 /// PERF_SAMPLE_BRANCH_STACK follows the bytes of a tracepoint: a loop of four rounds that comes from outside, three times.

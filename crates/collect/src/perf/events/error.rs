@@ -40,7 +40,6 @@ pub(crate) mod libc_errno {
     pub const ENOENT: i32 = 2;
     pub const ESRCH: i32 = 3;
     pub const EACCES: i32 = 13;
-    #[cfg(test)]
     pub const EBUSY: i32 = 16;
     pub const ENODEV: i32 = 19;
     pub const EINVAL: i32 = 22;
