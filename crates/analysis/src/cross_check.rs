@@ -229,9 +229,15 @@ fn counted(profile: &Profile<'_>, memory: &Memory<'_>) -> Vec<Check> {
 fn metric(count: Result<&Estimate, &String>, unit: &str) -> Metric {
     match count {
         Err(why) => Metric::unavailable(unit, why),
-        Ok(count) => match count.interval() {
-            (low, high) if low == high => Metric::counted(count.point(), unit),
-            ends => Metric::with_interval(Evidence::Estimated, count.point(), unit, ends, 1),
+        Ok(count) => match count.known_interval() {
+            Some((low, high)) if low == high => Metric::counted(count.point(), unit),
+            Some(ends) => Metric::with_interval(Evidence::Estimated, count.point(), unit, ends, 1),
+            None => Metric {
+                low: None,
+                high: None,
+                evidence: Some(Evidence::Estimated),
+                ..Metric::counted(count.point(), unit)
+            },
         },
     }
 }

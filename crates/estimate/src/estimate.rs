@@ -80,6 +80,13 @@ impl Estimate {
         (at(TAIL).min(self.point), at(1.0 - TAIL).max(self.point))
     }
 
+    /// The same; `None` where no replicate has a value, so that nothing is known but the point.
+    #[must_use]
+    pub fn known_interval(&self) -> Option<(f64, f64)> {
+        let known = self.replicates.is_empty() || self.replicates.iter().any(|one| !one.is_nan());
+        known.then(|| self.interval())
+    }
+
     /// How likely it is that this holds for the number, 0 to 1.
     #[must_use]
     pub fn probability(&self, holds: impl Fn(f64) -> bool) -> f64 {
