@@ -44,7 +44,7 @@ pub enum PmuKind {
 }
 
 /// By the beginnings of names: `drivers/perf`, `arch/*/events`.
-const KINDS: [(&str, PmuKind); 34] = [
+const KINDS: [(&str, PmuKind); 35] = [
     ("cpu", PmuKind::Core),
     ("cpu_core", PmuKind::Core),
     ("cpu_atom", PmuKind::Core),
@@ -73,6 +73,7 @@ const KINDS: [(&str, PmuKind); 34] = [
     ("amd_df", PmuKind::Uncore),
     ("arm_cmn", PmuKind::Uncore),
     ("uncore_", PmuKind::Uncore),
+    ("uncore", PmuKind::Uncore),
     ("power", PmuKind::Power),
     ("cstate_", PmuKind::IdleStates),
     ("intel_pt", PmuKind::Trace),
@@ -84,7 +85,7 @@ const KINDS: [(&str, PmuKind); 34] = [
 impl PmuKind {
     fn of(name: &str) -> PmuKind {
         let fits = |known: &str| match known {
-            "cpu" | "msr" => name == known,
+            "cpu" | "msr" | "uncore" => name == known,
             _ => name.starts_with(known),
         };
         // The longest name that fits says most.

@@ -95,7 +95,7 @@ const LINK_CLOCKS: u32 = 17_778;
 use Traffic::{Limit, Read, Received, Sent, Write};
 
 /// The first that a PMU has counts. Those of servers by their codes are from the tables of Intel's perfmon, UNC_M_CAS_COUNT.
-const KNOWN: [Known; 12] = [
+const KNOWN: [Known; 13] = [
     Known {
         pmu: "uncore_imc_free_running",
         cpus: &[],
@@ -113,6 +113,13 @@ const KNOWN: [Known; 12] = [
         cpus: &[],
         links: Links::None,
         events: &[(Read, "data_reads", LINES), (Write, "data_writes", LINES)],
+    },
+    // Nehalem and Westmere: UNC_QMC_NORMAL_READS.ANY and UNC_QMC_WRITES.FULL.ANY.
+    Known {
+        pmu: "uncore",
+        cpus: &[],
+        links: Links::None,
+        events: &[(Read, "qmc_normal_reads_any", LINES), (Write, "qmc_writes_full_any", LINES)],
     },
     Known {
         pmu: "uncore_imc_",

@@ -172,7 +172,7 @@ fn settings_and_capabilities_decide() {
     assert_eq!(rights("", ""), of(false, false, false));
 }
 
-/// The CPUs and PMUs of a two-socket Skylake-SP, a client, a Sapphire Rapids whose kernel names no events, and a Zen 4.
+/// The CPUs and PMUs of a two-socket Skylake-SP, a client, a Sapphire Rapids whose kernel names no events, a Zen 4, and a Nehalem.
 #[test]
 fn what_memory_controllers_count() {
     let of = |text: &str, cpu: &str| -> Vec<(&'static str, u32, u64, Vec<u32>, u32)> {
@@ -230,6 +230,15 @@ fn what_memory_controllers_count() {
         amd_umc_0/format/rdwrmask config:8-9";
     let expected = [(read, 14, 0x10a, vec![0], 64_000), (write, 14, 0x20a, vec![0], 64_000)];
     assert_eq!(of(umc, "25/97/2"), expected);
+    let nehalem = "
+        uncore/type 8
+        uncore/cpumask 0
+        uncore/format/event config:0-7
+        uncore/format/umask config:8-15
+        uncore/events/qmc_normal_reads_any event=0x2c,umask=0x0f
+        uncore/events/qmc_writes_full_any event=0x2f,umask=0x0f";
+    let expected = [(read, 8, 0xf2c, vec![0], 64_000), (write, 8, 0xf2f, vec![0], 64_000)];
+    assert_eq!(of(nehalem, "6/26/5"), expected);
     // An energy meter is none, and a strange unit is not guessed at.
     assert_eq!(of(SERVER, "6/99/1"), []);
     assert_eq!(of(&server.replace("MiB", "Joules"), "6/99/1"), []);
