@@ -18,7 +18,7 @@ use crate::objects::Objects;
 use crate::profile::Profile;
 use crate::sampled::{SampledAccesses, has_sampled_accesses};
 use crate::selection::Selection;
-use crate::uarch::{EventToCount, counts_by_name};
+use crate::uarch::{EventToCount, counts_by_name, events_of_walks};
 
 /// Whether two sources agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,20 +95,21 @@ const AMD: [(&str, &str); 2] = [
     ("ls_dispatch.store_dispatch", "event=0x29,umask=0x2"),
 ];
 
-/// Events to count next to bursts, by groups; the kernel's own names have no terms.
+/// Events to count next to bursts, by groups, page walks of the summary included; the kernel's own names have no terms.
 #[must_use]
 pub fn events(host: &facts::host::Host) -> Vec<Vec<EventToCount>> {
     let of = |events: &[(&'static str, &'static str)]| -> Vec<EventToCount> {
         let pmu = if host.core_types.is_empty() { "cpu" } else { "cpu_core" };
         events.iter().map(|&(name, terms)| EventToCount { name, terms, pmu }).collect()
     };
+    let groups = crate::uarch::groups(host).unwrap_or_default();
     // Efficient cores count other things under these codes.
-    let is_known = |beginning: &str| {
-        let groups = crate::uarch::groups(host).unwrap_or_default();
-        groups.iter().flatten().any(|event| event.name.starts_with(beginning))
-    };
+    let is_known =
+        |beginning: &str| groups.iter().flatten().any(|event| event.name.starts_with(beginning));
     match host.vendor.as_str() {
-        "GenuineIntel" if is_known("mem_load_retired.") => vec![of(&INTEL[..2]), of(&INTEL[2..])],
+        "GenuineIntel" if is_known("mem_load_retired.") => {
+            vec![of(&INTEL[..2]), of(&INTEL[2..]), events_of_walks(&groups)]
+        }
         "AuthenticAMD" if is_known("ls_not_halted_cyc") => vec![of(&AMD)],
         _ => Vec::new(),
     }
@@ -243,7 +244,7 @@ fn metric(count: Result<&Estimate, &String>, unit: &str) -> Metric {
 }
 
 /// Share of the CPU time in which bursts ran, 0 to 1.
-fn in_bursts(profile: &Profile<'_>) -> f64 {
+pub(crate) fn in_bursts(profile: &Profile<'_>) -> f64 {
     let bursts = profile.recording.run.own_cost.burst_time_ns.unwrap_or(0) as f64;
     (bursts / (profile.whole().amount().max(1) as f64)).min(1.0)
 }

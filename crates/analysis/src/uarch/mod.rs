@@ -17,6 +17,7 @@ mod code;
 mod formula;
 mod names;
 mod table;
+mod walks;
 
 use std::collections::HashMap;
 
@@ -28,6 +29,9 @@ use crate::counted::stretches;
 use table::{Node, Table};
 
 pub use code::{CodeRow, CodeRows, by_code, events_of_code, trees_of_samples};
+pub(crate) use names::in_each_pmu;
+pub(crate) use walks::events_of_walks;
+pub use walks::walk_share;
 
 /// What formulas may use except events: whether two threads share a core, ticks of the time-stamp counter, seconds.
 const CONSTANTS: [&str; 3] = ["smt_on", "tsc", "duration_time"];

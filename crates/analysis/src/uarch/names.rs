@@ -96,7 +96,7 @@ pub(super) fn by_table<'a, T: Clone>(
 }
 
 /// The first of these names, in each PMU that has one of them: cores of different kinds have a PMU each.
-pub(super) fn in_each_pmu<I: Copy + Eq + Hash>(
+pub(crate) fn in_each_pmu<I: Copy + Eq + Hash>(
     events: impl Iterator<Item = (I, String)> + Clone,
     names: &[&str],
 ) -> Vec<I> {

@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
-use analysis::uarch::{NodeShare, ThresholdState, events_of_code, groups, tree, trees};
+use analysis::Profile;
+use analysis::uarch::{NodeShare, ThresholdState, events_of_code, groups, tree, trees, walk_share};
 use base::Nanos;
 use facts::host::Host;
-use facts::{CountedEvent, EventCount, Evidence, Recording};
+use facts::{CountedEvent, EventCount, Evidence, Metric, Recording};
 
 fn host(vendor: &str, model: &str, two_threads: bool) -> Host {
     Host {
@@ -246,6 +247,47 @@ fn turns_give_intervals() {
     let share = with(vec![(0, 100, 0)]);
     let note = "no counter was free for de_no_dispatch_per_slot.backend_stalls";
     assert_eq!((share.value, share.note.as_deref()), (None, Some(note)));
+}
+
+/// A fifth of the cycles had a walk for a load, a tenth one for a store: at least the former, at most both.
+#[test]
+fn page_walks_are_a_share_of_the_cycles() {
+    let of = |events: &[(&str, Vec<Reading>)]| {
+        let recording = recording(host("GenuineIntel", "6/85/4", false), events);
+        walk_share(&Profile::new(&recording))
+    };
+    let whole = |count| vec![(count, 100, 100); 4];
+    let cycles = ("cpu_clk_unhalted.thread", whole(10_000));
+    let loads = ("DTLB_LOAD_MISSES.WALK_ACTIVE", whole(2_000));
+    let stores = ("dtlb_store_misses.walk_active:u", whole(1_000));
+    let ends = |one: &Metric| [one.value, one.low, one.high].map(|end| end.map(f64::round));
+    let share = of(&[cycles.clone(), loads.clone(), stores.clone()]).expect("a share");
+    assert_eq!(ends(&share), [30.0, 20.0, 30.0].map(Some));
+    assert_eq!((share.evidence, share.unit.as_str()), (Some(Evidence::Counted), "percent"));
+    let share = of(&[cycles.clone(), loads.clone()]).expect("a share");
+    assert_eq!(
+        (ends(&share), share.evidence),
+        ([Some(20.0), Some(20.0), None], Some(Evidence::Counted))
+    );
+    // One event of both, as the Core microarchitecture has; and likwid's names.
+    let both = [("PAGE_WALKS_D_SIDE_CYCLES", whole(500)), ("CPU_CLK_UNHALTED_CORE", whole(1_000))];
+    assert_eq!(ends(&of(&both).expect("a share")), [50.0; 3].map(Some));
+    let turns =
+        ("dtlb_load_misses.walk_active", vec![(500, 100, 50), (1_100, 100, 50), (900, 100, 50)]);
+    let share = of(&[cycles.clone(), turns, stores]).expect("a share");
+    assert_eq!(share.evidence, Some(Evidence::Estimated));
+    assert!(share.low < share.value && share.high >= share.value, "{share:?}");
+    let alone = ("dtlb_load_misses.walk_active", vec![(500, 100, 50)]);
+    let share = of(&[cycles.clone(), alone]).expect("a share");
+    assert_eq!(share.low.or(share.high), None, "one reading: {share:?}");
+    let none = ("dtlb_load_misses.walk_active", vec![(0, 100, 0)]);
+    let share = of(&[cycles.clone(), none]).expect("a reason");
+    assert!(
+        share.value.is_none() && share.note.expect("a note").starts_with("no counter was free")
+    );
+    let dead = of(&[("cycles", whole(0)), loads]).expect("a reason");
+    assert!(dead.value.is_none() && dead.note.is_some());
+    assert_eq!(of(&[cycles]), None);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use analysis::findings::Figures;
 use analysis::heap::{heap_sums, huge_pages};
 use analysis::memory::{Class, Limit, Roof};
 use analysis::summary::{Overview, overview};
+use analysis::uarch::walk_share;
 use analysis::{Profile, Selection, Weight, parallel};
 use facts::host::{Calibration, Host, LoadedLatency};
 use facts::{Analysis, Evidence, ExitKind, Metric, Run, RunState, SamplingMethod, Target};
@@ -22,8 +23,8 @@ use super::{
 use crate::json::tidy;
 use crate::prepared::Prepared;
 
-const NO_COUNTERS: &str = "needs hardware counters: where the cores have them, DTLB in `fathom report uarch` after \
-                           `fathom collect uarch-exploration`";
+const NO_COUNTERS: &str = "needs counters of page walks: `fathom run` and `fathom collect uarch-exploration` count them where \
+                           Intel's cores have a PMU";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
 
 /// The function as which `collect` shows its library.
@@ -129,7 +130,8 @@ impl Summary {
             arithmetic_intensity: memory.intensity,
             dtlb: DtlbSummary {
                 misses: memory.page_walks,
-                walk_time_percent: Metric::unavailable("percent", NO_COUNTERS),
+                walk_time_percent: walk_share(profile)
+                    .map_or_else(|| Metric::unavailable("percent", NO_COUNTERS), tidy),
             },
             threading: super::threading::threading_part(profile, found.usable_cpus),
             heap: HeapSummary {

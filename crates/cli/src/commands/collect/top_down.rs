@@ -83,7 +83,7 @@ fn written(event: &EventToCount, pmus: &[Pmu]) -> String {
     format!("{}/{}/", pmu_of(event, pmus).unwrap_or(event.pmu), event.terms)
 }
 
-/// What bursts are compared with: clocks, retired loads and stores, loads by level, and sampled accesses. Nothing without a PMU.
+/// What bursts are compared with: clocks, retired loads and stores, loads by level, and sampled accesses; and page walks. Nothing without a PMU.
 pub(super) fn next_to_bursts(
     host: &Host,
     pmus: &[Pmu],
@@ -220,8 +220,12 @@ mod tests {
     /// Events as a Sapphire Rapids and a Zen 4 show them in sysfs.
     #[test]
     fn accesses_are_sampled_as_the_kernel_names_them() {
-        let fields =
-            vec![field("event", 0, 0, 7), field("umask", 0, 8, 15), field("ldlat", 1, 0, 15)];
+        let fields = vec![
+            field("event", 0, 0, 7),
+            field("umask", 0, 8, 15),
+            field("cmask", 0, 24, 31),
+            field("ldlat", 1, 0, 15),
+        ];
         let events = vec![
             event("mem-loads", &[("event", 0xcd), ("umask", 1), ("ldlat", 3)]),
             event("mem-loads-aux", &[("event", 0x3), ("umask", 0x82)]),
@@ -275,10 +279,11 @@ mod tests {
             .into_iter()
             .map(|group| group.into_iter().map(|one| one.name).collect())
             .collect();
-        let expected: [&[&str]; 4] = [
+        let expected: [&[&str]; 5] = [
             &["cycles", "ref-cycles"],
             &["mem_inst_retired.all_loads", "mem_inst_retired.all_stores"],
             &["mem_load_retired.l2_hit", "mem_load_retired.l3_hit", "mem_load_retired.l3_miss"],
+            &["dtlb_load_misses.walk_active", "dtlb_store_misses.walk_active"],
             &["cpu/mem-loads,ldlat=30/", "cpu/mem-stores/"],
         ];
         assert_eq!(groups, expected.map(<[&str]>::to_vec));

@@ -60,6 +60,7 @@ fn figures(summary: &Summary, page: &mut Page) {
         ("Loads", loads(summary)),
         ("Cross-check", summary.extra.cross_check.clone()),
         ("Sampled loads", summary.extra.sampled_loads.clone()),
+        ("Page walks", walks(summary)),
         ("Page faults", faults(summary)),
         ("Kernel entries", entries(summary)),
         ("Memory", memory(summary)),
@@ -104,6 +105,14 @@ fn share(metric: &Metric) -> Option<String> {
         (Some(low), None) => format!("at least {low:.0} %"),
         _ => format!("{} %", text::share(metric, value)),
     })
+}
+
+/// Of data, where counters tell them.
+fn walks(summary: &Summary) -> Option<String> {
+    let walks = &summary.dtlb.walk_time_percent;
+    let evidence = walks.evidence?.name();
+    let share = share(walks).filter(|_| walks.high.is_none_or(|high| high >= LEAST_PART))?;
+    Some(format!("for data in {share} of the cycles ({evidence})"))
 }
 
 fn time(summary: &Summary) -> Option<String> {
