@@ -8,6 +8,10 @@
 /// `PERF_SAMPLE_*` of the samples below: IP, TID, TIME, CALLCHAIN, ID, CPU, PERIOD.
 pub const SAMPLE_TYPE: u64 = 1 | 2 | 4 | 32 | 64 | 128 | 256;
 const ATTRIBUTE_BYTES: usize = 128;
+/// With the place and size of its ids.
+const WITH_IDS: usize = ATTRIBUTE_BYTES + 16;
+/// PERF_SAMPLE_ADDR, WEIGHT and DATA_SRC.
+pub const ADDRESS_WEIGHT_SOURCE: u64 = 8 | 16384 | 32768;
 /// `freq` and `sample_id_all`.
 const FLAGS: u64 = 1 << 10 | 1 << 18;
 
@@ -143,6 +147,35 @@ impl File {
         self.record(9, 2, &body);
     }
 
+    /// A sampled access, with its latency and `perf_mem_data_src`. [`File::further`] has ADDR, WEIGHT and DATA_SRC.
+    pub fn accessed(
+        &mut self,
+        (time, pid, tid, cpu): (u64, u32, u32, u64),
+        (ip, address): (u64, u64),
+        (latency, source): (u64, u64),
+    ) {
+        assert_eq!(self.further.0, ADDRESS_WEIGHT_SOURCE);
+        let mut body = ip.to_le_bytes().to_vec();
+        body.extend([pid, tid].iter().flat_map(|word| word.to_le_bytes()));
+        // Of event 0, with a period of 1000 and no call chain.
+        let words = [time, address, 1, cpu, 1000, 0, latency, source];
+        body.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        self.record(9, 2, &body);
+    }
+
+    /// HEADER_NRCPUS and HEADER_NUMA_TOPOLOGY: nodes with their CPUs.
+    pub fn has_nodes(&mut self, cpus: u32, nodes: &[&str]) {
+        let words = [cpus, cpus];
+        self.features.push((7, words.iter().flat_map(|word| word.to_le_bytes()).collect()));
+        let mut body = (nodes.len() as u32).to_le_bytes().to_vec();
+        for (number, list) in (0_u32..).zip(nodes) {
+            body.extend(number.to_le_bytes());
+            body.extend([1_u64 << 20; 2].iter().flat_map(|word| word.to_le_bytes()));
+            body.extend(string(list));
+        }
+        self.features.push((14, body));
+    }
+
     /// PERF_RECORD_SWITCH: the thread came onto CPU 0.
     pub fn switched_in(&mut self, time: u64, pid: u32) {
         self.record(14, 0, &File::identity(pid, time));
@@ -194,8 +227,8 @@ impl File {
                 attribute.extend([0; 24]);
                 attribute.extend(branches.to_le_bytes());
                 attribute.resize(ATTRIBUTE_BYTES, 0);
-                let section = self.ids.map(|(offset, size)| [offset, size]);
-                attribute.extend(section.iter().flatten().flat_map(|word| word.to_le_bytes()));
+                let (offset, size) = self.ids.unwrap_or((0, 0));
+                attribute.extend([offset, size].iter().flat_map(|word| word.to_le_bytes()));
                 attribute
             })
             .collect();
@@ -203,7 +236,7 @@ impl File {
         described.extend((self.events.len() as u32).to_le_bytes());
         described.extend((ATTRIBUTE_BYTES as u32).to_le_bytes());
         for (number, event) in self.events.iter().enumerate().filter(|_| self.ids.is_none()) {
-            described.extend(&attributes[number * ATTRIBUTE_BYTES..][..ATTRIBUTE_BYTES]);
+            described.extend(&attributes[number * WITH_IDS..][..ATTRIBUTE_BYTES]);
             described.extend(1_u32.to_le_bytes());
             described.extend(string(event.name));
             described.extend((number as u64 + 1).to_le_bytes());
@@ -216,22 +249,14 @@ impl File {
         let mut features = vec![(3, string(&self.host)), (11, command)];
         features.extend(self.ids.is_none().then_some((12, described)));
         features.extend(self.features.iter().cloned());
+        features.sort_by_key(|(number, _)| *number);
         let data = HEADER + attributes.len();
         let table = data + self.records.len();
         let mut at = table + features.len() * 16;
         let mut bytes = b"PERFILE2".to_vec();
         let mut bits = [0_u64; 4];
         features.iter().for_each(|(number, _)| bits[number / 64] |= 1 << (number % 64));
-        let numbers = [
-            HEADER,
-            ATTRIBUTE_BYTES + 16,
-            HEADER,
-            attributes.len(),
-            data,
-            self.records.len(),
-            0,
-            0,
-        ];
+        let numbers = [HEADER, WITH_IDS, HEADER, attributes.len(), data, self.records.len(), 0, 0];
         bytes.extend(numbers.iter().flat_map(|number| (*number as u64).to_le_bytes()));
         bytes.extend(bits.iter().flat_map(|word| word.to_le_bytes()));
         bytes.extend(attributes);
