@@ -20,6 +20,7 @@ pub mod calltree;
 mod code_keys;
 pub mod compare;
 pub mod core_limits;
+pub mod core_traffic;
 pub mod counted;
 pub mod counted_code;
 pub mod cross_check;

@@ -44,6 +44,8 @@ struct Reading {
 /// What moves in a bandwidth domain: memory of all sockets, of one, or a link of one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DomainTraffic {
+    /// Of memory, estimated from what the cores counted (`core_traffic`): reads alone are known.
+    pub by_cores: bool,
     /// From 0; `None`: all.
     pub socket: Option<u32>,
     /// `UPI 0`, `xGMI 3`; `None`: memory.
@@ -181,6 +183,7 @@ impl<'a> MachineTraffic<'a> {
             let why =
                 "`fathom machine` and `reachable` of `report bandwidth` say what memory delivers";
             return DomainTraffic {
+                by_cores: false,
                 read: rate(&[READ]),
                 write: rate(&[WRITTEN]),
                 total: rate(&[READ, WRITTEN]),
@@ -208,6 +211,7 @@ impl<'a> MachineTraffic<'a> {
             (None, None) => unknown("nothing public tells the clock of this kind of link"),
         };
         DomainTraffic {
+            by_cores: false,
             total: match read.value.and(write.value) {
                 Some(_) => rate(&[RECEIVED, SENT]),
                 None => unknown("one direction of this kind of link is not counted"),

@@ -126,6 +126,7 @@ fn every_figure_is_in_the_glossary() {
         recordings::sampled(),
         recordings::counted_code(),
         recordings::sockets(),
+        recordings::by_cores(),
         recordings::checked(),
     ];
     let mut keys = Vec::new();

@@ -300,6 +300,17 @@ fn traffic_of_the_whole_machine() {
     golden("bandwidth_domain_none.txt", &text(&none));
 }
 
+/// A virtual machine whose host lends it the PMU of its cores only.
+#[test]
+fn what_the_cores_alone_tell() {
+    let recording = recordings::by_cores();
+    golden("bandwidth_cores.txt", &text(&view(&recording, "bandwidth")));
+    let domains = view(&recording, "bandwidth -g bandwidth-domain");
+    golden("bandwidth_cores_domain.txt", &text(&domains));
+    golden("bandwidth_cores_domain.csv", &domains.csv());
+    golden("summary_cores.txt", &text(&view(&recording, "summary")));
+}
+
 #[test]
 fn bursts_against_the_hardware() {
     let recording = recordings::checked();

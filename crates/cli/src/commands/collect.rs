@@ -16,6 +16,7 @@
 
 mod afterwards;
 pub(super) mod closing;
+mod core_reads;
 mod readings;
 mod top_down;
 
@@ -440,6 +441,14 @@ fn options(
     if analysis == Analysis::MemoryAccess && settings.bursts.is_some() {
         events.extend(top_down::next_to_bursts(host, &calibrate::counters().pmus, notes));
     }
+    let controllers = controllers(analysis, host);
+    if MEMORY_IS_ASKED.contains(&analysis) {
+        let counters = calibrate::counters();
+        let is_memory = |one: &ControllerEvent| one.link.is_none();
+        if !counters.rights.machine || !controllers.iter().any(is_memory) {
+            events.extend(core_reads::groups(host, &counters.pmus, notes));
+        }
+    }
     // Accesses have addresses: bursts record them, or the cores sample them.
     let of_accesses = settings.objects
         && match analysis {
@@ -490,7 +499,7 @@ fn options(
         heap,
         regions: of_accesses,
         events,
-        controllers: controllers(analysis, host),
+        controllers,
         began: Nanos(0),
         region_library,
         start_paused: false,
@@ -498,10 +507,13 @@ fn options(
     })
 }
 
+/// Analyses whose reader asks what memory moves.
+const MEMORY_IS_ASKED: [Analysis; 3] =
+    [Analysis::MemoryAccess, Analysis::UarchExploration, Analysis::SystemOverview];
+
 /// What memory controllers and links between sockets count, for the analyses that ask about memory.
 fn controllers(analysis: Analysis, host: &Host) -> Vec<ControllerEvent> {
-    let wanted = [Analysis::MemoryAccess, Analysis::UarchExploration, Analysis::SystemOverview];
-    if !wanted.contains(&analysis) {
+    if !MEMORY_IS_ASKED.contains(&analysis) {
         return Vec::new();
     }
     let found = traffic_events(&calibrate::counters().pmus, &host.family_model_stepping);

@@ -1,6 +1,7 @@
 //! `bandwidth`: traffic between caches and memory over time, or by object, function, line, module or thread; that of the whole machine
 //! next to it, or by socket and link between sockets.
 
+use analysis::core_traffic::CoreTraffic;
 use analysis::machine_traffic::{DomainTraffic, MachineTraffic};
 use analysis::memory::{BandwidthBin, Memory, MemoryRow, ThreadTraffic};
 use analysis::{Key, TracedCode};
@@ -34,8 +35,9 @@ type Row = (BandwidthBin, Option<[Metric; 3]>);
 fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let found = memory.bandwidth(request.options.bands);
     let machine = MachineTraffic::new(request.profile.recording);
-    let rows =
-        rows(request, memory, found.as_ref().ok().map(|found| &found.bins), machine.as_ref());
+    let cores = cores(request, machine.as_ref()).filter(|_| found.is_err());
+    let bins = found.as_ref().ok().map(|found| &found.bins);
+    let rows = rows(request, memory, bins, (machine.as_ref(), cores.as_ref()));
     let mut columns = Columns::new();
     columns.name("start", "Start", CellStyle::Start, "from", |(bin, _): &Row| {
         Cell::Seconds(bin.start.seconds())
@@ -58,6 +60,9 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     if program {
         columns.show(&["read", "write", "total"]);
     }
+    if cores.is_some() {
+        columns.show(&["read"]);
+    }
     let [memory_counted, links] = machine.as_ref().map_or([false; 2], MachineTraffic::has);
     if memory_counted {
         columns.show(&["machine_read", "machine_write"]);
@@ -67,6 +72,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     }
     let bar = match (program, memory_counted || !links) {
         (true, _) => "total",
+        _ if cores.is_some() => "read",
         (_, true) => "machine_read",
         _ => "machine_links",
     };
@@ -89,6 +95,10 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         );
     }
     table.notes.extend(not_counted(request));
+    if let Some(cores) = &cores {
+        table.set_total("read", cores.domain().read);
+        table.notes.push(by_cores(cores));
+    }
     if let Ok(found) = &found {
         table.set_total("read", found.read.clone());
         table.set_total("write", found.write.clone());
@@ -105,23 +115,53 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     table
 }
 
-/// The program's bins; without any, the readings of the machine's counters.
+/// How sure the estimate is, and of what it is.
+fn by_cores(cores: &CoreTraffic<'_>) -> String {
+    let read = cores.domain().read;
+    let shown = |end: Option<f64>| end.map(|end| rate(end, "GB/s"));
+    let between = match (shown(read.low), shown(read.high)) {
+        (Some(low), Some(high)) => format!("between {low} and {high}"),
+        (Some(low), None) => format!("at least {low}"),
+        _ => "n/a".to_owned(),
+    };
+    format!(
+        "Read: {between}, estimated from misses of the cores because no memory controller was counted: no less than what surely \
+         missed, no more than all that the cores asked of the last cache. No event of a core tells what is written."
+    )
+}
+
+/// What the cores tell where nothing else counted memory: of all that ran.
+fn cores<'a>(
+    request: &Request<'a>,
+    machine: Option<&MachineTraffic<'_>>,
+) -> Option<CoreTraffic<'a>> {
+    let counted = machine.is_some_and(|machine| machine.has()[0]);
+    CoreTraffic::new(request.profile.recording).filter(|_| !counted && request.everything())
+}
+
+/// The program's bins; without any, the readings of the cores or of the machine's counters.
 fn rows(
     request: &Request<'_>,
     memory: &Memory<'_>,
     bins: Option<&Vec<BandwidthBin>>,
-    machine: Option<&MachineTraffic<'_>>,
+    (machine, cores): (Option<&MachineTraffic<'_>>, Option<&CoreTraffic<'_>>),
 ) -> Vec<Row> {
     let rates = |start, end| machine.map(|machine| machine.rates(start, end));
     if let Some(bins) = bins {
         return bins.iter().map(|bin| (bin.clone(), rates(bin.start, bin.end))).collect();
     }
     let none = Metric::unavailable("GB/s", memory.missing().unwrap_or("it was not traced"));
-    let steps = machine.map(MachineTraffic::steps).unwrap_or_default();
-    let chosen = steps.into_iter().filter(|(start, _)| request.selection.has_time(*start));
-    let row = |(start, end): (Nanos, Nanos)| {
-        let (read, write, total, reachable) =
-            (none.clone(), none.clone(), none.clone(), none.clone());
+    let of_machine = || {
+        let steps = machine.map(MachineTraffic::steps).unwrap_or_default();
+        steps.into_iter().map(|(start, end)| (start, end, none.clone())).collect()
+    };
+    let of_cores = |cores: &CoreTraffic<'_>| -> Vec<(Nanos, Nanos, Metric)> {
+        cores.over_time().into_iter().map(|one| (one.start, one.end, one.read)).collect()
+    };
+    let steps = cores.map_or_else(of_machine, of_cores);
+    let chosen = steps.into_iter().filter(|(start, ..)| request.selection.has_time(*start));
+    let row = |(start, end, read): (Nanos, Nanos, Metric)| {
+        let (write, total, reachable) = (none.clone(), none.clone(), none.clone());
         let observed = Nanos(end.0 - start.0);
         let bin = BandwidthBin { start, end, read, write, observed, total, reachable };
         (bin, rates(start, end))
@@ -137,11 +177,14 @@ fn not_counted(request: &Request<'_>) -> impl Iterator<Item = String> {
 
 fn by_domain(request: &Request<'_>) -> Table {
     let machine = MachineTraffic::new(request.profile.recording);
-    let found = machine.as_ref().map(MachineTraffic::domains).unwrap_or_default();
+    let mut found = machine.as_ref().map(MachineTraffic::domains).unwrap_or_default();
+    let cores = cores(request, machine.as_ref());
+    found.splice(0..0, cores.iter().map(CoreTraffic::domain));
     let mut columns = Columns::new();
     let name = |row: &DomainTraffic| {
         let what = row.link.as_deref().unwrap_or("DRAM");
         Cell::text(match row.socket {
+            None if row.by_cores => "DRAM, by the cores' misses".to_owned(),
             None => format!("{what}, all sockets"),
             Some(socket) => format!("{what}, socket {socket}"),
         })
@@ -169,6 +212,7 @@ fn by_domain(request: &Request<'_>) -> Table {
     if machine.is_some() {
         notes.push("Counted: all programs, the kernel and devices. Of the program alone: `report bandwidth`.".to_owned());
     }
+    notes.extend(cores.as_ref().map(by_cores));
     if links {
         notes.push("Links: what the socket received (read) and sent (write); limit and maximum are of one direction.".to_owned());
     }

@@ -15,7 +15,7 @@ pub use heap::{heap, heap_by_lot};
 pub use objects::{checked, objects, touched, waited};
 pub use pace::pace;
 pub use sampled::sampled;
-pub use sockets::sockets;
+pub use sockets::{by_cores, sockets};
 
 use facts::host::{
     BandwidthPoint, Cache, CacheKind, Calibration, EffectiveCache, FlopsPoint, Host, LatencyPoint,

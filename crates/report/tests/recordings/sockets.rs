@@ -1,9 +1,37 @@
-//! What the memory controllers of two sockets and their links counted while a program ran on the first.
+//! What the memory controllers of two sockets and their links counted while a program ran on the first; and what the cores of a virtual
+//! machine without memory controllers counted.
 
 use base::Nanos;
 use facts::{CountedEvent, EventCount, Recording};
 
 use super::nothing;
+
+/// Events of the program's cores, in 100 ms.
+pub fn by_cores() -> Recording {
+    let mut recording = nothing();
+    recording.run.elapsed_ns = 400_000_000;
+    let counts = [
+        ("cycles", 250_000_000),
+        ("longest_lat_cache.miss", 8_000_000),
+        ("offcore_requests.all_requests", 14_000_000),
+        ("dtlb_load_misses.walk_active", 50_000_000),
+        ("dtlb_store_misses.walk_active", 5_000_000),
+    ];
+    for (id, (name, often)) in (0..).zip(counts) {
+        let name = name.to_owned();
+        recording.counted_events.push(CountedEvent { id, name, ..CountedEvent::default() });
+        for step in 1..=4_u64 {
+            recording.event_counts.push(EventCount {
+                time: Nanos(step * 100_000_000),
+                event: id,
+                count: often + often / 8 * step,
+                enabled: Nanos(100_000_000),
+                running: Nanos(100_000_000),
+            });
+        }
+    }
+    recording
+}
 
 pub fn sockets() -> Recording {
     let mut recording = nothing();
