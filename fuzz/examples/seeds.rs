@@ -90,6 +90,12 @@ fn main() {
     seed("export_otlp_answer", "status", b"\x08\x03\x12\x05wrong");
     seed("tracee_cgroup", "unit", b"0::/user.slice/user@1000.service/app.slice/a.service\n");
     seed("machine_snapshot", "here", machine().as_bytes());
+    seed("machine_snapshot", "blocks", b"Node 0, zone   Normal   2502   5407   2111   1805   1896    408    210     59     24     37      3");
+    let mut module = [0_u8; 0x22].to_vec();
+    module[..2].copy_from_slice(&[17, 0x22]);
+    module[0x0c..0x13].copy_from_slice(&[0, 0x10, 9, 1, 1, 2, 0x18]);
+    module.extend(b"DIMM_A1\0BANK 0\0\0");
+    seed("machine_smbios", "module", &module);
     seed("machine_pmu", "server", PMUS);
     seed("facts_records", "some", &[0, 9, 2, 0xc8, 1, 0, 2, 3, 1, 2, 1, 1, 0, 0]);
     // One register at one place, twice; a loop of two instructions.

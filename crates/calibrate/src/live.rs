@@ -17,9 +17,13 @@ const LARGEST_FILE: u64 = 8 << 20;
 
 impl Source for Live {
     fn read(&self, path: &str) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.bytes(path)?).into_owned())
+    }
+
+    fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         let mut content = Vec::new();
         File::open(path).ok()?.take(LARGEST_FILE).read_to_end(&mut content).ok()?;
-        Some(String::from_utf8_lossy(&content).into_owned())
+        Some(content)
     }
 
     fn list(&self, directory: &str) -> Vec<String> {

@@ -73,6 +73,62 @@ pub struct NumaNode {
     pub distances: Vec<u32>,
 }
 
+/// A slot for a memory module, as the firmware describes it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemorySlot {
+    /// Its name, e.g. "P0 CHANNEL A"; empty where it has none.
+    pub slot: String,
+    /// The name of its bank.
+    pub bank: String,
+    /// Kind of the module: "DDR5", "HBM2", "persistent memory"; empty where it is not known.
+    pub kind: String,
+    /// Its size, bytes; 0: the slot is empty.
+    pub bytes: u64,
+    /// At which rate it runs, 10^6 transfers per second.
+    pub mega_transfers: Option<u32>,
+    /// At which rate it could run.
+    pub rated: Option<u32>,
+    /// Bits of data of a transfer.
+    pub width_bits: Option<u32>,
+}
+
+/// Memory that a program may map as a device (`/dev/dax0.0`), or that the kernel uses as a node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DaxDevice {
+    /// e.g. "dax0.0".
+    pub name: String,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// The node whose CPUs are next to it.
+    pub node: Option<u32>,
+    /// The node that its memory is, or would be, as system RAM.
+    pub memory_node: Option<u32>,
+    /// The kernel uses it as system RAM.
+    pub system_ram: bool,
+}
+
+/// Which kind of memory a node has, where there is more than one kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryTier {
+    /// The node.
+    pub node: u32,
+    /// The kernel's number of its tier, smaller is faster; `None` where it has only one.
+    pub tier: Option<u32>,
+    /// In words, e.g. "dax1.4 as system RAM".
+    pub kind: String,
+}
+
+/// What memory modules could deliver if nothing was ever in their way.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TheoreticalBandwidth {
+    /// 10^9 bytes per second.
+    pub gb_per_s: f64,
+    /// Channels that modules are on; `None`: not known, and each module counts as if it had one of its own.
+    pub channels: Option<u32>,
+    /// Modules that count.
+    pub modules: u32,
+}
+
 /// State of huge pages.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct HugePages {
@@ -144,6 +200,18 @@ pub struct Host {
     pub memory_bytes: u64,
     /// NUMA nodes.
     pub numa_nodes: Vec<NumaNode>,
+    /// Slots for memory modules; empty where the system does not say, and in earlier results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_slots: Vec<MemorySlot>,
+    /// Channels that the modules are on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_channels: Option<u32>,
+    /// Memory as a device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dax_devices: Vec<DaxDevice>,
+    /// Nodes with memory of several kinds; empty where there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_tiers: Vec<MemoryTier>,
     /// Huge pages.
     pub huge_pages: HugePages,
     /// Bytes of a base page.
@@ -170,6 +238,27 @@ impl Host {
     /// The nodes that have memory.
     pub fn memory_nodes(&self) -> impl Iterator<Item = &NumaNode> {
         self.numa_nodes.iter().filter(|node| node.memory_bytes > 0)
+    }
+
+    /// Transfers per second × bytes of a transfer, of all channels with modules of DRAM; `None` where the firmware does not state
+    /// the speed of all of them. Modules of one channel share it.
+    #[must_use]
+    pub fn theoretical_bandwidth(&self) -> Option<TheoreticalBandwidth> {
+        let is_dram = |slot: &&MemorySlot| {
+            slot.bytes > 0 && (slot.kind.contains("DDR") || slot.kind.contains("HBM"))
+        };
+        let of = |slot: &MemorySlot| {
+            let rate = f64::from(slot.mega_transfers?) * 1e6;
+            Some(rate * f64::from(slot.width_bits?) / 8.0 / 1e9)
+        };
+        let modules: Vec<f64> =
+            self.memory_slots.iter().filter(is_dram).map(of).collect::<Option<_>>()?;
+        let count = u32::try_from(modules.len()).ok().filter(|count| *count > 0)?;
+        let channels = self.memory_channels.filter(|channels| (1..=count).contains(channels));
+        // All modules of a machine run alike, as a rule; where they do not, the mean is that of a channel.
+        let each = modules.iter().sum::<f64>() / f64::from(count);
+        let gb_per_s = each * f64::from(channels.unwrap_or(count));
+        (gb_per_s > 0.0).then_some(TheoreticalBandwidth { gb_per_s, channels, modules: count })
     }
 
     /// CPUs that our process may use, its quota included; less than 1 if the quota is. `None` if unknown.

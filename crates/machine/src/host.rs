@@ -5,7 +5,7 @@
 use facts::host::{CpuGroup, CpuPart, Host};
 
 use crate::topology::{Topology, arm_core, cpus_of, processors, topology};
-use crate::{Snapshot, caches, memory, surroundings, text};
+use crate::{Snapshot, caches, memory, modules, surroundings, text};
 
 /// SIMD sets that the calibration knows, and their names in `/proc/cpuinfo`, worst first. The kernel lists a flag
 /// only where it also saves the registers.
@@ -31,6 +31,9 @@ pub fn describe(snapshot: &Snapshot) -> (Host, Vec<String>) {
         .unwrap_or_default();
     let simd =
         SIMD_FLAGS.iter().filter(|(flag, _)| flags.split_whitespace().any(|word| word == *flag));
+    let (memory_slots, memory_channels) = modules::slots(snapshot, &mut problems);
+    let dax_devices = modules::dax_devices(snapshot);
+    let numa_nodes = memory::nodes(snapshot, &topology, &mut problems);
     let (caches, of_caches) = caches::caches(snapshot, &topology, &mut problems);
     let host = Host {
         cpu: model(snapshot, first),
@@ -46,7 +49,11 @@ pub fn describe(snapshot: &Snapshot) -> (Host, Vec<String>) {
         caches,
         cpu_groups: cpu_groups(&topology, of_caches),
         memory_bytes: memory::total(snapshot, &mut problems),
-        numa_nodes: memory::nodes(snapshot, &topology, &mut problems),
+        memory_slots,
+        memory_channels,
+        memory_tiers: modules::tiers(snapshot, &numa_nodes, &dax_devices),
+        dax_devices,
+        numa_nodes,
         huge_pages: memory::huge_pages(snapshot, &mut problems),
         page_bytes: snapshot.page_bytes,
         kernel: surroundings::kernel(snapshot),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cpuid::CpuidDump;
-use crate::{MachineError, text};
+use crate::{MachineError, modules, smbios, text};
 
 /// Where the files come from: the live system, or a directory with a stored one.
 pub trait Source {
@@ -13,6 +13,10 @@ pub trait Source {
     fn read(&self, path: &str) -> Option<String>;
     /// The names in a directory; empty when it cannot be read.
     fn list(&self, directory: &str) -> Vec<String>;
+    /// The content of a file that is no text; `None` when it cannot be read, as in most stored descriptions.
+    fn bytes(&self, _path: &str) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// Files by absolute path. A directory is there as long as files are below it.
@@ -85,6 +89,24 @@ pub(crate) const NODE_DIRECTORY: &str = "/sys/devices/system/node";
 pub(crate) const POOL_DIRECTORY: &str = "/sys/kernel/mm/hugepages";
 pub(crate) const EVENT_DIRECTORY: &str = "/sys/bus/event_source/devices";
 
+const NODE_FILES: [&str; 6] = [
+    "cpulist",
+    "cpumap",
+    "meminfo",
+    "distance",
+    "access0/initiators/read_bandwidth",
+    "access1/initiators/read_bandwidth",
+];
+
+/// The firmware's table; a snapshot has the memory slots in it as lines of text.
+pub(crate) const MODULE_TABLE: &str = "/sys/firmware/dmi/tables/DMI";
+const MODULE_ENTRIES: &str = "/sys/firmware/dmi/entries";
+pub(crate) const EDAC_DIRECTORY: &str = "/sys/devices/system/edac/mc";
+pub(crate) const DAX_DEVICES: &str = "/sys/bus/dax/devices";
+/// A snapshot has the devices that this driver uses as its content.
+pub(crate) const DAX_SYSTEM_RAM: &str = "/sys/bus/dax/drivers/kmem";
+pub(crate) const TIER_DIRECTORY: &str = "/sys/devices/virtual/memory_tiering";
+
 impl Snapshot {
     /// Collects the files that [`crate::describe`] asks for. Costs about 25 small reads and 15 more per CPU.
     #[must_use]
@@ -95,6 +117,8 @@ impl Snapshot {
         }
         snapshot.add_cpus(source);
         snapshot.add_memory(source);
+        snapshot.add_modules(source);
+        snapshot.add_devices(source);
         for device in numbered_or_named(source, EVENT_DIRECTORY, "") {
             snapshot.add(source, format!("{EVENT_DIRECTORY}/{device}/type"));
         }
@@ -172,7 +196,7 @@ impl Snapshot {
 
     fn add_memory(&mut self, source: &dyn Source) {
         for node in numbered_or_named(source, NODE_DIRECTORY, "node") {
-            for file in ["cpulist", "cpumap", "meminfo", "distance"] {
+            for file in NODE_FILES {
                 self.add(source, format!("{NODE_DIRECTORY}/{node}/{file}"));
             }
         }
@@ -180,6 +204,50 @@ impl Snapshot {
             for file in ["nr_hugepages", "free_hugepages"] {
                 self.add(source, format!("{POOL_DIRECTORY}/{pool}/{file}"));
             }
+        }
+    }
+
+    /// Only root may read the firmware's table; that of a kernel without `dmi_sysfs` has no entries.
+    fn add_modules(&mut self, source: &dyn Source) {
+        let entries = || {
+            let names = numbered_or_named(source, MODULE_ENTRIES, "17-");
+            let raw = names
+                .iter()
+                .filter_map(|name| source.bytes(&format!("{MODULE_ENTRIES}/{name}/raw")));
+            raw.flat_map(|entry| smbios::memory_slots(&entry)).collect::<Vec<_>>()
+        };
+        let table = source.bytes(MODULE_TABLE).map(|table| smbios::memory_slots(&table));
+        let slots = table.filter(|slots| !slots.is_empty()).unwrap_or_else(entries);
+        if !slots.is_empty() {
+            let lines: Vec<String> = slots.iter().map(modules::line).collect();
+            self.files.insert(MODULE_TABLE.to_owned(), lines.join("\n"));
+        }
+        for controller in numbered_or_named(source, EDAC_DIRECTORY, "mc") {
+            for kind in ["dimm", "rank"] {
+                let directory = format!("{EDAC_DIRECTORY}/{controller}");
+                for module in numbered_or_named(source, &directory, kind) {
+                    for file in ["dimm_label", "dimm_location", "dimm_mem_type", "size"] {
+                        self.add(source, format!("{directory}/{module}/{file}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_devices(&mut self, source: &dyn Source) {
+        for device in numbered_or_named(source, DAX_DEVICES, "") {
+            for file in ["size", "numa_node", "target_node"] {
+                self.add(source, format!("{DAX_DEVICES}/{device}/{file}"));
+            }
+        }
+        let system_ram = numbered_or_named(source, DAX_SYSTEM_RAM, "");
+        let system_ram: Vec<String> =
+            system_ram.into_iter().filter(|name| name.starts_with("dax")).collect();
+        if !system_ram.is_empty() {
+            self.files.insert(DAX_SYSTEM_RAM.to_owned(), system_ram.join(" "));
+        }
+        for tier in numbered_or_named(source, TIER_DIRECTORY, "memory_tier") {
+            self.add(source, format!("{TIER_DIRECTORY}/{tier}/nodelist"));
         }
     }
 

@@ -2,16 +2,59 @@
 //! nodes, cores, threads). The trees are not part of the repository: `FATHOM_FIXTURES`, else `../shared/fixtures`
 //! next to the checkout; without them these tests print `skipped:` and pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use facts::host::{CacheKind, Host};
 use machine::cpuid::{CpuidDump, CpuidLeaf};
 use machine::{Snapshot, Source, describe};
 
-/// Reads the text files below `directory` of an archive (an empty one stands for its first directory) into memory:
-/// unpacking 60,000 small files takes minutes. `None`, with the reason printed, where that cannot be done.
-fn unpack(archive: &str, directory: &str) -> Option<BTreeMap<String, String>> {
+/// The files of an archive below one directory, in memory: unpacking 60,000 small files takes minutes. Links have where they lead
+/// to, from the root.
+#[derive(Default)]
+struct Tree {
+    files: BTreeMap<String, Vec<u8>>,
+    links: BTreeMap<String, String>,
+}
+
+impl Source for Tree {
+    fn read(&self, path: &str) -> Option<String> {
+        Some(String::from_utf8_lossy(&self.bytes(path)?).into_owned())
+    }
+    fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        let link = || {
+            let (at, target) = self.links.iter().find(|(at, _)| {
+                path.strip_prefix(at.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            })?;
+            self.files.get(&format!("{target}{}", &path[at.len()..]))
+        };
+        self.files.get(path).or_else(link).cloned()
+    }
+    fn list(&self, directory: &str) -> Vec<String> {
+        let prefix = format!("{directory}/");
+        let paths = self.files.keys().chain(self.links.keys());
+        let below = paths.filter_map(|path| path.strip_prefix(&prefix)?.split('/').next());
+        let names: BTreeSet<_> = below.collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Where a link at `path` leads that says `target`, which is relative.
+fn resolved(path: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Reads the text files below `directory` of an archive (an empty one stands for its first directory); `None`,
+/// with the reason printed, where that cannot be done.
+fn unpack(archive: &str, directory: &str) -> Option<Tree> {
     let file = testkit::fixtures::fixture(archive)?;
     let program = if archive.ends_with("xz") { "xz" } else { "bzip2" };
     let output = Command::new(program).arg("-dc").arg(&file).output();
@@ -19,17 +62,17 @@ fn unpack(archive: &str, directory: &str) -> Option<BTreeMap<String, String>> {
         println!("skipped: {program} cannot unpack {}", file.display());
         return None;
     };
-    Some(regular_files(&output.stdout, directory))
+    Some(tree(&output.stdout, directory))
 }
 
-/// The regular files of a tar archive (POSIX ustar, with GNU long names): 512-byte headers with the name at 0, the
+/// The regular files and links of a tar archive (POSIX ustar, with GNU long names): 512-byte headers with the name at 0, the
 /// size in octal at 124, the type at 156 and a name prefix at 345, each followed by the content in whole blocks.
-fn regular_files(tar: &[u8], directory: &str) -> BTreeMap<String, String> {
+fn tree(tar: &[u8], directory: &str) -> Tree {
     let text = |bytes: &[u8]| {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
-    let mut files = BTreeMap::new();
+    let mut found = Tree::default();
     let mut root = if directory.is_empty() { String::new() } else { format!("{directory}/") };
     let mut long_name: Option<String> = None;
     let mut rest = tar;
@@ -51,18 +94,19 @@ fn regular_files(tar: &[u8], directory: &str) -> BTreeMap<String, String> {
                 name.trim_start_matches("./").split('/').next().expect("a directory")
             );
         }
-        match header[156] {
-            b'L' => long_name = Some(text(content)),
-            b'0' | 0 => {
-                if let Some(path) = name.trim_start_matches("./").strip_prefix(&root) {
-                    files.insert(format!("/{path}"), String::from_utf8_lossy(content).into_owned());
-                }
+        let path = name.trim_start_matches("./").strip_prefix(&root).map(|path| format!("/{path}"));
+        match (header[156], path) {
+            (b'L', _) => long_name = Some(text(content)),
+            (b'0' | 0, Some(path)) => drop(found.files.insert(path, content.to_vec())),
+            (b'2', Some(path)) => {
+                let target = resolved(&path, &text(&header[157..257]));
+                found.links.insert(path, target);
             }
             _ => {}
         }
         rest = &body[size.next_multiple_of(512)..];
     }
-    files
+    found
 }
 
 fn size(bytes: u64) -> String {
@@ -187,4 +231,52 @@ fn cpuid_of_stored_cpus_is_decoded_as_hwloc_does() {
         assert_eq!(format!("{brand} {signature} {}", caches.join(" ")), text);
         assert!(dump.tsc_is_invariant() && dump.hypervisor().is_none());
     }
+}
+
+/// A machine of two sockets with 24 slots, of which 8 have 4 GiB of DDR3-1600; and one with high-bandwidth and persistent memory.
+#[test]
+fn modules_and_tiers_of_stored_machines() {
+    let archive = "topo-hwloc/32em64t-2n8c+dax+nvme+mic+dimms.tar.bz2";
+    let Some(tree) = unpack(archive, "") else { return };
+    let (host, _) = describe(&Snapshot::take(&tree));
+    let filled: Vec<_> = host.memory_slots.iter().filter(|slot| slot.bytes > 0).collect();
+    let names: Vec<&str> = filled.iter().map(|slot| slot.slot.as_str()).collect();
+    let expected = ["DIMM_A1", "DIMM_A2", "DIMM_A3", "DIMM_A4"];
+    assert_eq!((host.memory_slots.len(), &names[..4]), (24, &expected[..]));
+    assert!(filled.iter().all(|slot| {
+        slot.kind == "DDR3" && slot.bytes == 4 << 30 && slot.mega_transfers == Some(1600)
+    }));
+    // The names of these slots do not tell their channels.
+    let peak = host.theoretical_bandwidth().expect("all is known");
+    assert_eq!((peak.channels, peak.modules), (None, 8));
+    assert!((peak.gb_per_s - 8.0 * 12.8).abs() < 1e-9);
+    // Bug reports have no serial numbers in them.
+    assert!(!Snapshot::take(&tree).to_text().contains("484AE61F"));
+    let again = Snapshot::from_text(&Snapshot::take(&tree).to_text()).expect("our own text");
+    assert_eq!(describe(&again).0.memory_slots, host.memory_slots);
+
+    let Some(tree) = unpack("topo-hwloc/fakememinitiators-1np2c+1npp+gi.tar.bz2", "") else {
+        return;
+    };
+    let (host, _) = describe(&Snapshot::take(&tree));
+    let devices: Vec<_> =
+        host.dax_devices.iter().map(|one| (one.name.as_str(), one.memory_node)).collect();
+    assert_eq!(devices, [("dax0.0", Some(7)), ("dax1.0", Some(10))]);
+    assert!(host.dax_devices.iter().all(|one| one.system_ram && one.bytes == 799_063_146_496));
+    let tiers: Vec<String> =
+        host.memory_tiers.iter().map(|tier| format!("{}: {}", tier.node, tier.kind)).collect();
+    assert!(tiers.contains(&"7: dax0.0 as system RAM".to_owned()), "{tiers:?}");
+
+    let Some(tree) = unpack("topo-hwloc/fakeheteromemtiers.tar.bz2", "") else { return };
+    let (host, _) = describe(&Snapshot::take(&tree));
+    let tiers: Vec<String> =
+        host.memory_tiers.iter().map(|tier| format!("{}: {}", tier.node, tier.kind)).collect();
+    let expected = [
+        "2: dax3.0 as system RAM",
+        "4: dax1.0 as system RAM",
+        "6: dax5.0 as system RAM",
+        "8: dax7.0 as system RAM",
+        "9: dax8.0 as system RAM",
+    ];
+    assert_eq!(tiers, expected);
 }

@@ -177,3 +177,67 @@ fn the_second_level_tlb_is_what_the_cpu_says_if_that_can_be() {
     assert_eq!(tlb(intel, 0x18, [0, 12 << 16 | 1, 128, 1 << 5 | 3]), None);
     assert_eq!(tlb(intel, 0x18, [0, 0xffff_0001, u32::MAX, 2 << 5 | 3]), None);
 }
+
+#[test]
+fn free_blocks_are_summed_over_zones_or_unknown() {
+    let zones = "Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      3 \n\
+                 Node 0, zone   Normal   2502   5407   2111   1805   1896    408    210     59     24     37      3 \n";
+    // Orders 9 and 10 of 4 KiB: 1 + 2 x 3 + 37 + 2 x 3.
+    assert_eq!(free_blocks(zones, 4096, 2 << 20), Some(50));
+    // Pages of 64 KiB: order 5 and on.
+    assert_eq!(free_blocks("Node 0, zone Normal 9 9 9 9 9 2 1", 65_536, 2 << 20), Some(4));
+    for unknown in
+        ["", "Node 0", "Node 0, zone Normal x", "Node 0, zone Normal -1", "garbage\nmore"]
+    {
+        assert_eq!(free_blocks(unknown, 4096, 2 << 20), None, "{unknown}");
+    }
+    assert_eq!(free_blocks("Node 0, zone Normal 1", 4096, 0), None);
+    let most = format!("Node 0, zone Normal {}", "18446744073709551615 ".repeat(80));
+    assert_eq!(free_blocks(&most, u64::MAX, 1), None);
+}
+
+#[test]
+fn modules_and_devices_of_any_kind() {
+    let edac = |module: &str, file: &str| format!("/sys/devices/system/edac/mc/{module}/{file}");
+    let (size, place) = ("size", "dimm_location");
+    let paths = [
+        edac("mc0/dimm0", size),
+        edac("mc0/dimm0", place),
+        edac("mc0/dimm3", size),
+        edac("mc0/dimm3", place),
+        edac("mc1/rank0", size),
+        edac("mc1/rank0", place),
+    ];
+    let of = |contents: [&str; 6]| {
+        let files: Vec<(&str, &str)> = paths.iter().map(String::as_str).zip(contents).collect();
+        let host = describe(&snapshot(&files)).0;
+        let filled = host.memory_slots.iter().filter(|slot| slot.bytes > 0).count();
+        (filled, host.memory_channels)
+    };
+    let (first, second) = ("channel 0 slot 0", "channel 0 slot 1");
+    assert_eq!(of(["16384", first, "16384", second, "8", "csrow 1 channel 3"]), (3, Some(2)));
+    assert_eq!(of(["0", first, "16384", second, "0", ""]), (1, Some(1)));
+    // Where one is not known, their number is not.
+    assert_eq!(of(["16384", first, "16384", "slot 1", "8", first]), (3, None));
+    assert_eq!(of(["-1", "", "99999999999999999999", "", "1", "channel"]), (1, None));
+    let table = |lines: &str| {
+        let files = [("/sys/firmware/dmi/tables/DMI", lines)];
+        let (host, problems) = describe(&snapshot(&files));
+        let peak = host.theoretical_bandwidth().map(|peak| (peak.gb_per_s, peak.channels));
+        (host.memory_slots.len(), peak, problems.iter().any(|one| one.contains("no memory slot")))
+    };
+    let slots = "P0 CHANNEL A1\tBANK 0\tDDR5\t68719476736\t4800\t5600\t64\n\
+                 P0 CHANNEL A2\tBANK 0\tDDR5\t68719476736\t4800\t5600\t64\n\
+                 P0 CHANNEL B1\tBANK 0\tDDR5\t68719476736\t4800\t5600\t64\n\
+                 P0 CHANNEL C1\tBANK 0\t\t0\t\t\t\n";
+    assert_eq!(table(slots), (4, Some((2.0 * 38.4, Some(2))), false));
+    // Without a speed there is no peak; nor of memory that keeps its data.
+    assert_eq!(table("A\tB\tDDR4\t1\t\t\t64"), (1, None, false));
+    assert_eq!(table("A\tB\tpersistent memory\t1\t2666\t\t64"), (1, None, false));
+    assert_eq!(table("nonsense\n\t\t\t\t\t\t"), (0, None, true));
+    let dax = |file: &str| format!("/sys/bus/dax/devices/dax0.0/{file}");
+    let (bytes, node) = (dax("size"), dax("target_node"));
+    let host = |size: &str, target: &str| describe(&snapshot(&[(&bytes, size), (&node, target)])).0;
+    assert_eq!(host("4096", "-1").dax_devices[0].memory_node, None);
+    assert_eq!(host("many", "2").dax_devices, []);
+}

@@ -17,6 +17,7 @@ mod error;
 mod findings;
 mod json;
 mod machine;
+mod modules;
 mod moments;
 mod options;
 mod platform;

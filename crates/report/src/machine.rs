@@ -10,6 +10,7 @@ use facts::host::{
 use serde::Serialize;
 
 use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
+use crate::modules;
 use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
 
 /// Width of the names before figures.
@@ -95,6 +96,9 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
     let by = by.map(|pass| format!(" ({pass}; the rows above are medians)"));
     out += &entry("Peak", &format!("{rate}{}", by.unwrap_or_default()), width);
     out += &section(
+    if let Some(theory) = modules::theoretical(host, calibration) {
+        out += &entry("Theoretical peak", &theory, width);
+    }
         paint,
         "Caches and load latency",
         caches(host, calibration),
@@ -226,6 +230,10 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
         (None, Some(container)) => format!(", container ({container})"),
         (None, None) => String::new(),
     };
+    out += &entry("Modules", &modules::modules(host), width);
+    if let Some(tiers) = modules::tiers(host) {
+        out += &entry("Kinds of memory", &tiers, width);
+    }
     out +=
         &entry("System", &format!("{}, Linux {}{at}", known(&host.os), known(&host.kernel)), width);
     out += &entry("Hardware counters", &list(&host.pmu, "none"), width);

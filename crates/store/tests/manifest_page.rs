@@ -8,9 +8,9 @@ mod support;
 use std::collections::BTreeSet;
 
 use facts::host::{
-    BandwidthPoint, Calibration, CpuGroup, CpuPart, EarlierPeak, EffectiveCache, FlopsPoint,
-    LatencyPoint, LoadedLatency, MemoryReading, NodePair, NumaNode, ReadingMoment, ReadingPoint,
-    SampleDistance,
+    BandwidthPoint, Calibration, CpuGroup, CpuPart, DaxDevice, EarlierPeak, EffectiveCache,
+    FlopsPoint, LatencyPoint, LoadedLatency, MemoryReading, MemorySlot, MemoryTier, NodePair,
+    NumaNode, PageReading, ReadingMoment, ReadingPoint, SampleDistance,
 };
 use facts::{
     BranchReplay, ExitKind, Metric, OneRun, Rank, Run, Source, SourceEvent, TimedLoadOverhead,
@@ -37,6 +37,10 @@ fn full() -> Run {
     run.host.cpu_groups = vec![CpuGroup { part: CpuPart::Core, cpus: vec![0] }];
     run.host.numa_nodes =
         vec![NumaNode { id: 0, cpus: vec![0], memory_bytes: 1, distances: vec![10] }];
+    run.host.memory_slots = vec![MemorySlot::default()];
+    run.host.memory_channels = Some(1);
+    run.host.dax_devices = vec![DaxDevice::default()];
+    run.host.memory_tiers = vec![MemoryTier::default()];
     run.calibration = Some(Calibration {
         bandwidth: vec![BandwidthPoint {
             kernel: "load".to_owned(),
