@@ -28,6 +28,9 @@ const PAST: &[u8] = &[0x48, 0x0f, 0xc3, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x39
 // sfence; jmp +62: nothing else makes a record of it
 const FENCE: &[u8] = &[0x0f, 0xae, 0xf8, 0xeb, 0x3e];
 
+// lock or dword ptr [rdi],0; jmp +62
+const LOCKED: &[u8] = &[0xf0, 0x83, 0x0f, 0x00, 0xeb, 0x3e];
+
 const BASE: u64 = 0x1_0000_0000;
 const LINES: u64 = 64;
 
@@ -38,13 +41,14 @@ struct Code {
     only_flush: BlockId,
     past: BlockId,
     fence: BlockId,
+    locked: BlockId,
 }
 
 impl Code {
     fn new() -> Code {
         let mut test = Test::new();
-        let blocks = [PERSIST, FLUSH, ONLY_FLUSH, PAST, FENCE];
-        let [persist, flush, only_flush, past, fence] = std::array::from_fn(|at| {
+        let blocks = [PERSIST, FLUSH, ONLY_FLUSH, PAST, FENCE, LOCKED];
+        let [persist, flush, only_flush, past, fence, locked] = std::array::from_fn(|at| {
             let offset = 0x1000 + at as u64 * 0x100;
             let block = test.block(offset, blocks[at]);
             for inside in 0..blocks[at].len() as u64 {
@@ -52,7 +56,7 @@ impl Code {
             }
             block
         });
-        Code { test, persist, flush, only_flush, past, fence }
+        Code { test, persist, flush, only_flush, past, fence, locked }
     }
 
     /// What the same burst of thread `tid`, ten times in a second, shows of the whole program.
@@ -124,6 +128,19 @@ fn one_fence_for_many_lines_or_few_lines_is_no_row_of_single_ones() {
     let code = Code::new();
     let records = [lines(code.persist, 0, 7), lines(code.persist, 900, 7)];
     assert_eq!(percents(&code.seen(&[PID], &records))[1], Some(0.0));
+}
+
+/// A locked access waits for all lines before it; where there are none it is no fence.
+#[test]
+fn a_locked_access_is_a_fence_where_it_has_lines_to_wait_for() {
+    let code = Code::new();
+    let lock = || (code.locked, 1, vec![BASE - 4096]);
+    let records = [lock(), lines(code.flush, 0, LINES), lock(), lock(), (code.fence, 1, vec![])];
+    let row = code.seen(&[PID], &records);
+    assert_eq!(percents(&row), [Some(0.0), Some(0.0), Some(64.0)]);
+    // The second of three, and the fence.
+    let [flushes, fences] = [&row.flushes, &row.fences].map(|rate| rate.value.expect("known"));
+    assert!((flushes / fences - 32.0).abs() < 1e-9, "{flushes} {fences}");
 }
 
 /// Entries, each followed by the head that makes it valid: both need their fence.

@@ -114,11 +114,19 @@ impl Instruction {
         &self.registers
     }
 
-    /// Whether it waits for the flushes and non-temporal stores before it: `sfence`, `mfence` (SDM vol. 2, SFENCE). Locked instructions
-    /// do so too, but stand for other things.
+    /// Whether it waits for the flushes and non-temporal stores before it, and does nothing else: `sfence`, `mfence` (SDM vol. 2,
+    /// SFENCE).
     #[must_use]
     pub fn is_store_fence(&self) -> bool {
         matches!(self.raw.mnemonic(), Mnemonic::Sfence | Mnemonic::Mfence)
+    }
+
+    /// Whether it is a locked access, which waits for flushes and non-temporal stores as well (SDM vol. 2, CLWB; vol. 3, 9.2.2): `lock`, and
+    /// `xchg` with memory, which needs no prefix (vol. 3, 9.1.2.1). Compilers make a fence of one: `lock or dword ptr [rsp], 0`.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        let exchanges = self.raw.mnemonic() == Mnemonic::Xchg && !self.accesses.is_empty();
+        self.raw.has_lock_prefix() || exchanges
     }
 
     /// The mnemonic in lower case, for listings.

@@ -4,7 +4,8 @@
 //! whole program (`memory::flushes`), what to do about it (`findings::flushes`).
 //!
 //! Which instructions: `clflush`, `clflushopt` and `clwb` flush; non-temporal stores stand for a store and a flush; `sfence` and
-//! `mfence` wait for both (Intel SDM vol. 2, CLWB and SFENCE).
+//! `mfence` wait for both (Intel SDM vol. 2, CLWB and SFENCE). So does a locked access, which counts as a fence where there is
+//! something to wait for.
 //! *Redundant* is a flush of a line that the burst saw flushed, or written past the caches, and to which no store came since. *Alone*
 //! is a fence that waits for one line or two, as one of many that follow each other over neighbouring lines.
 //!

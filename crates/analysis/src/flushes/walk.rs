@@ -14,7 +14,7 @@ use crate::objects::{Extent, Objects, Part, Pieces, Window};
 use crate::profile::Profile;
 use crate::traced::{
     Execution, FenceIndex, LINE, Run, SiteIndex, Tool, TracedAccess, TracedBlock, TracedCode,
-    flushes_line, is_flush, is_store,
+    TracedFence, flushes_line, is_flush, is_store,
 };
 
 /// A fence with more lines to wait for is none of many.
@@ -150,7 +150,8 @@ impl Tool for Watcher<'_> {
         }
         let kind = |access: &TracedAccess| self.code.sites[access.site.index()].access.kind;
         let orders = block.accesses.iter().any(|access| is_flush(kind(access)));
-        if execution.iterations() == 1 || !orders && block.fences.is_empty() {
+        let waits = |one: &TracedFence| !one.locked || !self.pending.is_empty();
+        if execution.iterations() == 1 || !orders && !block.fences.iter().any(waits) {
             self.once(block, execution);
         } else {
             self.by_iteration(block, execution);
@@ -215,7 +216,7 @@ impl<'a> Watcher<'a> {
         let runs = |at: usize| execution.times(at) > 0;
         for access in &block.accesses {
             while let Some(one) = fences.next_if(|one| one.instruction < access.instruction) {
-                self.fence(one.fence);
+                self.come_to(block, one);
             }
             for touch in execution.touches(access) {
                 match touch.run() {
@@ -224,7 +225,7 @@ impl<'a> Watcher<'a> {
                 }
             }
         }
-        fences.filter(|one| runs(one.instruction)).for_each(|one| self.fence(one.fence));
+        fences.filter(|one| runs(one.instruction)).for_each(|one| self.come_to(block, one));
         let length = block.ways.first().copied().unwrap_or(0) as u64;
         let before = execution.iterations().saturating_sub(1).saturating_mul(length);
         self.pass(before.saturating_add(execution.executed() as u64));
@@ -245,7 +246,7 @@ impl<'a> Watcher<'a> {
             let mut fences = block.fences.iter().filter(|one| runs_now(one.instruction)).peekable();
             for (access, run) in block.accesses.iter().zip(&runs) {
                 while let Some(one) = fences.next_if(|one| one.instruction < access.instruction) {
-                    self.fence(one.fence);
+                    self.come_to(block, one);
                 }
                 if !runs_now(access.instruction) {
                     continue;
@@ -258,7 +259,7 @@ impl<'a> Watcher<'a> {
                     None => self.access_unknown(access.site),
                 }
             }
-            fences.for_each(|one| self.fence(one.fence));
+            fences.for_each(|one| self.come_to(block, one));
             self.pass(length);
         }
     }
@@ -338,6 +339,22 @@ impl<'a> Watcher<'a> {
         self.pending.insert(line);
         self.first.get_or_insert((site, part, line));
         part
+    }
+
+    fn come_to(&mut self, block: &TracedBlock, one: &TracedFence) {
+        if !one.locked {
+            return self.fence(one.fence);
+        }
+        if self.pending.is_empty() {
+            return;
+        }
+        self.fence(one.fence);
+        // It waits itself, and no store after it.
+        self.fenced = None;
+        let own = block.accesses.iter().find(|access| access.instruction == one.instruction);
+        if let Some(access) = own {
+            *self.after.entry((one.fence, access.site)).or_default() += 1;
+        }
     }
 
     fn fence(&mut self, fence: FenceIndex) {

@@ -106,7 +106,7 @@ struct Sums {
 #[must_use]
 pub fn flushes_any(code: &TracedCode) -> bool {
     let any = |of: fn(x86::Kind) -> bool| code.sites.iter().any(|site| of(site.access.kind));
-    any(flushes_line) || any(is_flush) && !code.fences.is_empty()
+    any(flushes_line) || any(is_flush) && code.fences.iter().any(|one| !one.locked)
 }
 
 /// Which place an operation is said to be at.
@@ -171,7 +171,7 @@ impl Memory<'_> {
     fn address_of(&self, operation: Operation) -> CodeAddress {
         match operation {
             Operation::Site(site) => self.code.sites[site.index()].instruction,
-            Operation::Fence(fence) => self.code.fences[fence.index()],
+            Operation::Fence(fence) => self.code.fences[fence.index()].address,
         }
     }
 
@@ -212,8 +212,15 @@ impl Memory<'_> {
         operations: impl Iterator<Item = Operation>,
         after: &[AfterFence],
     ) -> BTreeMap<Operation, OfOperation> {
-        let mut by_address: HashMap<CodeAddress, (Operation, f64)> =
-            operations.map(|one| (self.address_of(one), (one, 1.0))).collect();
+        // A locked access is a fence in some of its runs, as a store after a fence is.
+        let is_locked = |one: &Operation| match one {
+            Operation::Fence(fence) => self.code.fences[fence.index()].locked,
+            Operation::Site(_) => false,
+        };
+        let mut by_address: HashMap<CodeAddress, (Operation, f64)> = operations
+            .filter(|one| !is_locked(one))
+            .map(|one| (self.address_of(one), (one, 1.0)))
+            .collect();
         let mut of_stores: BTreeMap<CodeAddress, (BTreeMap<Operation, u64>, u64)> = BTreeMap::new();
         for AfterFence { fence, store, times, of } in after {
             let address = self.code.sites[store.index()].instruction;

@@ -71,6 +71,16 @@ pub(crate) struct TracedFence {
     pub(crate) fence: FenceIndex,
     /// Position of the instruction in the block.
     pub(crate) instruction: usize,
+    /// It is an access that others cannot interrupt: of interest only where something waits for it.
+    pub(crate) locked: bool,
+}
+
+/// An instruction that waits for flushes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fence {
+    pub(crate) address: CodeAddress,
+    /// As of [`TracedFence`].
+    pub(crate) locked: bool,
 }
 
 /// One of them in a block.
@@ -196,8 +206,8 @@ pub struct TracedCode {
     pub(crate) kept: IndexMap<BlockId, KeptLoop>,
     pub(crate) sites: Vec<Site>,
     pub(crate) arithmetic: Vec<Arithmetic>,
-    /// Where instructions lie that wait for flushes.
-    pub(crate) fences: Vec<CodeAddress>,
+    /// Instructions that wait for flushes.
+    pub(crate) fences: Vec<Fence>,
     /// The code after each flush, store and fence, where samples with skid stand.
     pub(crate) behind_stores: HashMap<CodeAddress, CodeAddress>,
     /// Blocks for addresses whose code or layout cannot be used.
@@ -254,7 +264,7 @@ impl TracedCode {
     pub fn addresses(&self) -> impl Iterator<Item = CodeAddress> + '_ {
         let sites = self.sites.iter().map(|site| site.instruction);
         let arithmetic = self.arithmetic.iter().map(|one| one.address);
-        sites.chain(arithmetic).chain(self.fences.iter().copied())
+        sites.chain(arithmetic).chain(self.fences.iter().map(|one| one.address))
     }
 
     fn read_timed(
@@ -366,7 +376,8 @@ impl TracedCode {
     ) -> Vec<TracedFence> {
         let mut found = Vec::new();
         for (position, instruction) in block.instructions.iter().enumerate() {
-            let fences = instruction.is_store_fence();
+            let locked = instruction.is_locked();
+            let fences = instruction.is_store_fence() || locked;
             let stores = |one: &Access| is_flush(one.kind) || is_store(one.kind);
             if !fences && !instruction.accesses().iter().any(stores) {
                 continue;
@@ -377,10 +388,10 @@ impl TracedCode {
             self.behind_stores.insert(next, address);
             if fences {
                 let fence = *known.fences.entry(address).or_insert_with(|| {
-                    self.fences.push(address);
+                    self.fences.push(Fence { address, locked });
                     FenceIndex::new(self.fences.len() - 1)
                 });
-                found.push(TracedFence { fence, instruction: position });
+                found.push(TracedFence { fence, instruction: position, locked });
             }
         }
         found

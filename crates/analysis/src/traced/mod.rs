@@ -13,7 +13,8 @@ mod unrecorded;
 
 pub(crate) use address::Touch;
 pub(crate) use code::{
-    FenceIndex, KeptLoop, TracedAccess, TracedBlock, flushes_line, instructions, is_flush, is_store,
+    FenceIndex, KeptLoop, TracedAccess, TracedBlock, TracedFence, flushes_line, instructions,
+    is_flush, is_store,
 };
 pub(crate) use run::{LINE, Run, lines_of};
 pub(crate) use stream::{
