@@ -115,7 +115,8 @@ fn free_pages(means: &Means<'_>, program: &Behaviour) -> Result<(), String> {
     }
     Err(format!(
         "{why}: sysctl vm.nr_hugepages={all} (or hugeadm --pool-pages-min 2MB:{all}); if fewer come, memory is fragmented: sysctl \
-         vm.compact_memory=1, or reserve them at boot by hugepages={all}"
+         vm.compact_memory=1, or reserve them at boot by hugepages={all}. For good: a line vm.nr_hugepages={all} in /etc/sysctl.d, \
+         which systemd-sysctl reads. In a control group, hugetlb.2MB.max must allow as many"
     ))
 }
 

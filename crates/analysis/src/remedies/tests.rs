@@ -100,6 +100,7 @@ fn what_cannot_work_says_why() {
     let reserved = of(&means(&host), &NEEDY, "hugetlb");
     let Fit::Impossible(why) = reserved else { panic!("{reserved:?}") };
     assert!(why.starts_with("no huge page is reserved: sysctl vm.nr_hugepages=477 (or "), "{why}");
+    assert!(why.contains("/etc/sysctl.d") && why.ends_with("hugetlb.2MB.max must allow as many"));
     // One free page of 1 GB, and a pool that others use: 100 + 477 - 20.
     host.huge_pages.pools = vec![(1 << 30, 1, 1), (2 << 20, 100, 20)];
     let reserved = of(&means(&host), &NEEDY, "hugetlb");
