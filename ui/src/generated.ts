@@ -195,8 +195,12 @@ export type Summary = {
   findings: (Finding)[];
   first_checks: {
     clock_throttles: Metric;
+    demoted_pages: Metric;
     io_wait_percent: Metric;
+    moved_pages: Metric;
+    promoted_pages: Metric;
     quota_throttled: Metric;
+    reclaimed_pages: Metric;
     swapped_pages: Metric;
   };
   flops: Metric;

@@ -1,5 +1,5 @@
 //! Conditions that make every other figure doubtful: a CPU quota that was reached, swapping, waiting for disks, thermal
-//! throttling.
+//! throttling, reclaim, pages that the kernel moves between nodes and tiers.
 //!
 //! What for: each is one number that the kernel counts anyway, read at the start and the end of the recording. What
 //! not: the load by others and stolen time, which are polled (`gauges`).
@@ -17,18 +17,22 @@ use crate::recorder::Recorder;
 /// `/proc/stat` counts in units of USER_HZ, which is 100 on every Linux (`include/asm-generic/param.h`).
 const NANOS_PER_TICK: u64 = 10_000_000;
 
-const KINDS: [CounterKind; 4] = [
+const KINDS: [CounterKind; 8] = [
     CounterKind::ThrottledTime,
     CounterKind::IoWaitTime,
     CounterKind::SwappedPages,
     CounterKind::ClockThrottles,
+    CounterKind::MovedPages,
+    CounterKind::ReclaimedPages,
+    CounterKind::DemotedPages,
+    CounterKind::PromotedPages,
 ];
 
 /// The counts at the start of a recording.
 #[derive(Debug)]
 pub struct FirstChecks {
     groups: Vec<PathBuf>,
-    before: [Option<u64>; 4],
+    before: [Option<u64>; 8],
 }
 
 impl FirstChecks {
@@ -59,13 +63,18 @@ impl FirstChecks {
 }
 
 /// In the order of [`KINDS`].
-fn read(groups: &[PathBuf]) -> [Option<u64>; 4] {
+fn read(groups: &[PathBuf]) -> [Option<u64>; 8] {
     let throttled = groups.iter().filter_map(|file| throttled_nanos(&text(file)));
+    let vmstat = text(Path::new("/proc/vmstat"));
     [
         throttled.reduce(u64::saturating_add),
         io_wait_nanos(&text(Path::new("/proc/stat"))),
-        swapped_pages(&text(Path::new("/proc/vmstat"))),
+        swapped_pages(&vmstat),
         clock_throttles(Path::new("/sys/devices/system/cpu")),
+        field(&vmstat, "numa_pages_migrated"),
+        field(&vmstat, "pgsteal_direct"),
+        demoted_pages(&vmstat),
+        field(&vmstat, "pgpromote_success"),
     ]
 }
 
@@ -82,6 +91,13 @@ fn field(text: &str, name: &str) -> Option<u64> {
 fn throttled_nanos(text: &str) -> Option<u64> {
     let second_version = field(text, "throttled_usec").and_then(|micros| micros.checked_mul(1000));
     second_version.or_else(|| field(text, "throttled_time"))
+}
+
+/// By whoever asked for it; a kernel names those that it knows.
+fn demoted_pages(vmstat: &str) -> Option<u64> {
+    let counts =
+        ["pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgdemote_proactive"];
+    counts.iter().filter_map(|name| field(vmstat, name)).reduce(u64::saturating_add)
 }
 
 /// Pages read from swap and written to it. From Linux 6.12 on, pages of zeroes do not reach the disk and are counted
@@ -145,6 +161,8 @@ mod tests {
         assert_eq!(swapped_pages("pswpin 3\npswpout 4\nthp_swpout 9\n"), Some(7));
         assert_eq!(swapped_pages("pswpin 3\npswpout 4\nswpin_zero 20\nswpout_zero 30\n"), Some(57));
         assert_eq!(swapped_pages("nr_free_pages 1\n"), None);
+        let tiers = "pgdemote_kswapd 3\npgdemote_direct 4\npgpromote_success 5\n";
+        assert_eq!((demoted_pages(tiers), demoted_pages("pgdemoted 1\n")), (Some(7), None));
         assert_eq!(io_wait_nanos("cpu  10 1 5 1000 7 2 3 4 0 0\ncpu0"), Some(70_000_000));
         assert_eq!(io_wait_nanos("cpu 1 2"), None);
         assert_eq!(field("pswpin 3\npswpout 4\n", "pswpout"), Some(4));

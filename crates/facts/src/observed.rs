@@ -213,6 +213,14 @@ pub enum CounterKind {
     SwappedPages,
     /// How often cores of the machine lowered their clock for heat (`thermal_throttle`).
     ClockThrottles,
+    /// Pages of the machine that NUMA balancing moved to another node (`/proc/vmstat`, `numa_pages_migrated`).
+    MovedPages,
+    /// Pages that programs of the machine had to reclaim themselves when they needed memory (`pgsteal_direct`).
+    ReclaimedPages,
+    /// Pages of the machine that went to a slower tier of memory (`pgdemote_*`).
+    DemotedPages,
+    /// Pages of the machine that went to a faster tier (`pgpromote_success`).
+    PromotedPages,
 }
 
 /// An exact total, read at the end of the recording.

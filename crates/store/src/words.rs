@@ -105,6 +105,10 @@ words! {
         IoWaitTime = "io-wait-time"
         SwappedPages = "swapped-pages"
         ClockThrottles = "clock-throttles"
+        MovedPages = "moved-pages"
+        ReclaimedPages = "reclaimed-pages"
+        DemotedPages = "demoted-pages"
+        PromotedPages = "promoted-pages"
     }
     GaugeKind {
         ResidentBytes = "resident-bytes"

@@ -11,7 +11,7 @@ use base::CpuId;
 use facts::KernelCause;
 
 /// Counters of `/proc/vmstat` with their meaning for a reader. A kernel lacks those that it is built without.
-const MEMORY_EVENTS: [(&str, &str); 22] = [
+const MEMORY_EVENTS: [(&str, &str); 31] = [
     ("thp_fault_alloc", "huge page given at a fault"),
     ("thp_fault_fallback", "no huge page available at a fault"),
     ("thp_collapse_alloc", "pages collapsed to a huge page"),
@@ -21,8 +21,17 @@ const MEMORY_EVENTS: [(&str, &str); 22] = [
     ("compact_success", "compaction succeeded"),
     ("compact_fail", "compaction failed"),
     ("numa_hint_faults", "NUMA-balancing fault"),
+    ("numa_hint_faults_local", "NUMA-balancing fault on a page of the own node"),
     ("numa_pages_migrated", "page moved to another node"),
+    ("pgpromote_success", "page promoted to a faster tier"),
+    ("pgdemote_kswapd", "page demoted to a slower tier in the background"),
+    ("pgdemote_direct", "page demoted by a program that needs memory"),
+    ("pgdemote_proactive", "page demoted on request"),
     ("pgmigrate_success", "page moved"),
+    ("pgmigrate_fail", "page that could not be moved"),
+    ("allocstall_normal", "a program waited for reclaim"),
+    ("allocstall_movable", "a program waited for reclaim (movable memory)"),
+    ("zone_reclaim_failed", "reclaim within a node failed"),
     ("nr_tlb_remote_flush", "TLB shoot-down sent"),
     ("nr_tlb_remote_flush_received", "TLB shoot-down received"),
     ("pgscan_direct", "page scanned by a program that needs memory"),

@@ -17,6 +17,7 @@ pub(super) fn first_checks(profile: &Profile<'_>) -> FirstChecks {
     let offered = f64::from(recording.run.host.logical_cpus) * profile.elapsed().0 as f64;
     let (missing, no_length) =
         ("not counted in this recording", "the length of the recording is not known");
+    let no_nodes = "this kernel does not count it, or it was not counted in this recording";
     FirstChecks {
         quota_throttled: counted(
             CounterKind::ThrottledTime,
@@ -36,5 +37,9 @@ pub(super) fn first_checks(profile: &Profile<'_>) -> FirstChecks {
             "this processor or its hypervisor does not report it",
             1.0,
         ),
+        moved_pages: counted(CounterKind::MovedPages, "count", no_nodes, 1.0),
+        reclaimed_pages: counted(CounterKind::ReclaimedPages, "count", missing, 1.0),
+        demoted_pages: counted(CounterKind::DemotedPages, "count", no_nodes, 1.0),
+        promoted_pages: counted(CounterKind::PromotedPages, "count", no_nodes, 1.0),
     }
 }

@@ -298,6 +298,10 @@ pub struct FirstChecks {
     pub io_wait_percent: Metric,
     pub swapped_pages: Metric,
     pub clock_throttles: Metric,
+    pub moved_pages: Metric,
+    pub reclaimed_pages: Metric,
+    pub demoted_pages: Metric,
+    pub promoted_pages: Metric,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -118,6 +118,8 @@ fn totals(summary: &mut Summary) -> Vec<&mut Metric> {
     all.extend([&mut split.page_faults, &mut split.waiting, &mut split.thread_time]);
     all.extend([&mut faults.minor, &mut faults.major, &mut faults.time]);
     all.extend([&mut checks.quota_throttled, &mut checks.swapped_pages]);
+    all.extend([&mut checks.moved_pages, &mut checks.reclaimed_pages]);
+    all.extend([&mut checks.demoted_pages, &mut checks.promoted_pages]);
     all.extend([&mut checks.clock_throttles, &mut heap.allocations, &mut heap.bytes_allocated]);
     all.extend([&mut kernel.count, &mut kernel.time, &mut kernel.switches]);
     all.push(&mut kernel.ready_without_cpu);
