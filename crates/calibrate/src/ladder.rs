@@ -1,4 +1,5 @@
-//! The latency ladder: a random pointer chase over sizes from 4 KiB to 512 MiB, with 2 MB and with base pages.
+//! The latency ladder: a random pointer chase over sizes from 4 KiB to 512 MiB, with 2 MB and with base pages, and over the large
+//! sizes with a page of 1 GB where the pool of these has a free one.
 //!
 //! What not: reading cache sizes from it (`machine::ladder`). A chase starts warm if that is affordable (a full round
 //! before the timed part). Beyond [`WARM_LOADS`] loads the round is cut short. The slots of the cycle are then mostly
@@ -34,6 +35,13 @@ const WARM_LOADS: u64 = 2 << 20;
 const SEED: u64 = 0x5EED_0001;
 /// x86-64 and AArch64 with base pages of 4 KiB.
 const HUGE_PAGE: u64 = 2 << 20;
+const GIANT_PAGE: u64 = 1 << 30;
+/// Sizes from here on tell what larger pages save; below, the TLBs hold all pages of 2 MB.
+const GIANT_FROM: u64 = 16 << 20;
+
+/// Why there is no step of these pages.
+const NO_GIANT: &str = "the latency ladder has no pages of 1 GB: the pool of these has no free one (as root: echo 1 > \
+                        /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages, or hugepagesz=1G hugepages=1 at boot)";
 
 /// Sizes to chase, ascending.
 fn sizes(limit: Bytes) -> Vec<Bytes> {
@@ -80,7 +88,8 @@ pub(crate) fn measure(
     };
     calibration.notes.extend(notes);
     // 2 MB pages keep the TLBs out of the picture; base pages must do where there are none.
-    let clearest = rungs.iter().max_by_key(|rung| rung.page_bytes);
+    let complete = rungs.iter().filter(|rung| rung.page_bytes < GIANT_PAGE);
+    let clearest = complete.max_by_key(|rung| rung.page_bytes);
     let points = clearest.map(|rung| rung.points.as_slice()).unwrap_or_default();
     let reading = machine::ladder::read(points, &host.caches);
     calibration.effective_caches = reading.caches;
@@ -134,13 +143,20 @@ fn set_up(largest: Bytes, notes: &mut Vec<String>) -> Result<Vec<Rung>, KernelEr
         }
         rungs.push(Rung { buffer, page_bytes, points: Vec::new() });
     }
+    if largest.0 >= GIANT_FROM {
+        match Buffer::map(largest, Pages::Giant) {
+            Ok(buffer) => rungs.push(Rung { buffer, page_bytes: GIANT_PAGE, points: Vec::new() }),
+            Err(_) => notes.push(NO_GIANT.to_owned()),
+        }
+    }
     Ok(rungs)
 }
 
 /// One size on all page kinds.
 fn chase_all(rungs: &mut [Rung], size: Bytes, deadline: Instant) {
     let cycle = Cycle::random(u32::try_from(size.0 / 64).unwrap_or(u32::MAX), SEED);
-    for rung in rungs {
+    let wanted = |rung: &&mut Rung| rung.page_bytes < GIANT_PAGE || size.0 >= GIANT_FROM;
+    for rung in rungs.iter_mut().filter(wanted) {
         if let Some(mut chase) = Chase::lay(&mut rung.buffer, &cycle, Spacing::Line) {
             let latency = repeats(&mut chase, size, deadline).median_metric(1.0, "ns");
             rung.points.push(LatencyPoint { bytes: size.0, page_bytes: rung.page_bytes, latency });

@@ -429,8 +429,9 @@ fn ladder(calibration: &Calibration) -> Table {
     let mut sizes: Vec<u64> = calibration.ladder.iter().map(|point| point.bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    // The table's columns have fixed names; kernels offer two or three page sizes, of which two are measured.
-    const KEYS: [(&str, &str); 2] = [("small", "small_bar"), ("large", "large_bar")];
+    // The table's columns have fixed names; two page sizes are measured, and pages of 1 GiB where there are some.
+    const KEYS: [(&str, &str); 3] =
+        [("small", "small_bar"), ("large", "large_bar"), ("giant", "giant_bar")];
     let measured: Vec<_> = KEYS.into_iter().zip(page_sizes).collect();
     let row = |size: &u64| {
         let mut cells = vec![Cell::text(Bytes(*size).to_string())];
@@ -485,6 +486,7 @@ fn flops(calibration: &Calibration) -> Table {
         CellStyle::Figure("rate").titled("GFLOP/s"),
         CellStyle::Bar("bar").titled(""),
     ];
+        1_048_576 => "ns, 1 GiB pages",
     let keys = ["simd", "precision", "threads", "rate", "bar"];
     table(text_columns, &keys, calibration.flops.iter().map(row).collect())
 }

@@ -28,8 +28,9 @@ const FARTHEST: u64 = 2;
 pub(super) fn capacity(calibration: &Calibration, ways: u32, claimed: u64) -> Option<f64> {
     let level = calibration.effective_caches.iter().find(|cache| cache.level == 3)?;
     let fits = level.bytes.value.filter(|bytes| *bytes >= 1.0)?;
-    // Large pages have fewer walks in the way.
-    let page = calibration.ladder.iter().map(|point| point.page_bytes).max();
+    // Large pages have fewer walks in the way; those of 1 GiB were chased in few sizes.
+    let pages = calibration.ladder.iter().map(|point| point.page_bytes);
+    let page = pages.filter(|page| *page < 1 << 30).max();
     let beyond = |point: &&LatencyPoint| {
         Some(point.page_bytes) == page
             && point.bytes as f64 >= fits

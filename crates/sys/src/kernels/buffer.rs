@@ -18,10 +18,14 @@ pub enum Pages {
     Base,
     /// Transparent huge pages where allowed (`MADV_HUGEPAGE`); the mapping is aligned to 2 MiB.
     Huge,
+    /// Pages of 1 GiB from the reserved pool (hugetlbfs), all of them there at once; an error where it has too few.
+    Giant,
 }
 
 /// Huge pages of x86-64, and of Arm with 4 KiB granules. Where they are larger the request is not met.
 const HUGE_PAGE: usize = 2 << 20;
+/// The largest pages of x86-64, and of Arm with 4 KiB granules.
+const GIANT_PAGE: usize = 1 << 30;
 
 /// Nodes that a mask has room for: as many as Linux can have (`MAX_NUMNODES` with the largest NODES_SHIFT, 10).
 const MOST_NODES: u32 = 1024;
@@ -47,11 +51,16 @@ impl Buffer {
     pub fn map(bytes: Bytes, pages: Pages) -> Result<Buffer, KernelError> {
         let refused = |source| KernelError::Map { bytes, source };
         let too_large = || refused(io::Error::from(io::ErrorKind::OutOfMemory));
+        // The kernel aligns what is in pages of the pool, and without MAP_NORESERVE it refuses what the pool does not have.
+        let (multiple, room, flags) = match pages {
+            Pages::Giant => (GIANT_PAGE, 0, libc::MAP_HUGETLB | libc::MAP_HUGE_1GB),
+            _ => (HUGE_PAGE, HUGE_PAGE, libc::MAP_NORESERVE),
+        };
         let usable = usize::try_from(bytes.0.max(1))
             .ok()
-            .and_then(|wanted| wanted.checked_next_multiple_of(HUGE_PAGE))
+            .and_then(|wanted| wanted.checked_next_multiple_of(multiple))
             .ok_or_else(too_large)?;
-        let mapping_bytes = usable.checked_add(HUGE_PAGE).ok_or_else(too_large)?;
+        let mapping_bytes = usable.checked_add(room).ok_or_else(too_large)?;
         // Safety: a fresh private anonymous mapping at an address of the kernel's choice touches no memory of ours.
         let mapping = unsafe {
             libc::mmap(
@@ -69,16 +78,23 @@ impl Buffer {
         let advice = match pages {
             Pages::Base => libc::MADV_NOHUGEPAGE,
             Pages::Huge => libc::MADV_HUGEPAGE,
+            Pages::Giant => libc::MADV_POPULATE_WRITE,
         };
         // A kernel without transparent huge pages answers EINVAL: then there are base pages only, which the
         // caller notices by the number of faults.
-        // Safety: advice about exactly the range we have just mapped; neither advice changes its content.
-        unsafe { libc::madvise(mapping, mapping_bytes, advice) };
+        // Safety: advice about exactly the range we have just mapped; none changes its content, which is zeroes.
+        let advised = unsafe { libc::madvise(mapping, mapping_bytes, advice) };
+        let failure = io::Error::last_os_error();
         let mapping = NonNull::new(mapping).ok_or_else(too_large)?;
-        let skip = mapping.align_offset(HUGE_PAGE).min(HUGE_PAGE);
-        // Safety: `skip` is below HUGE_PAGE and the mapping is that much longer than the usable part.
+        let skip = mapping.align_offset(HUGE_PAGE).min(room);
+        // Safety: `skip` is at most `room`, by which the mapping is longer than the usable part.
         let start = unsafe { mapping.byte_add(skip) }.cast::<u64>();
-        Ok(Buffer { start, words: usable / 8, mapping, mapping_bytes })
+        let buffer = Buffer { start, words: usable / 8, mapping, mapping_bytes };
+        // A cgroup's limit of such pages ends a process that touches more (SIGBUS). Asked ahead, the kernel says no.
+        if pages == Pages::Giant && advised != 0 {
+            return Err(refused(failure));
+        }
+        Ok(buffer)
     }
 
     /// Usable size.
@@ -195,9 +211,34 @@ mod tests {
     #[test]
     fn absurd_sizes_are_refused_not_fatal() {
         for bytes in [u64::MAX, u64::MAX - (1 << 20), 1 << 60] {
-            let error =
-                Buffer::map(Bytes(bytes), Pages::Huge).expect_err("more than the address space");
-            assert!(error.to_string().starts_with("cannot map "), "{error}");
+            for pages in [Pages::Huge, Pages::Giant] {
+                let error = Buffer::map(Bytes(bytes), pages).expect_err("more than there is");
+                assert!(error.to_string().starts_with("cannot map "), "{error}");
+            }
+    #[test]
+    fn pages_are_touched_in_part() {
+        let mut buffer = Buffer::map(Bytes(4 << 20), Pages::Base).expect("4 MiB can be mapped");
+        assert!(buffer.touch_pages(Bytes(2 << 20), Bytes(2 << 20)) > 0);
+        let page = page_bytes().0 as usize / 8;
+        let written: Vec<bool> =
+            buffer.words_mut().iter().step_by(page).map(|one| *one == 1).collect();
+        let (first, second) = written.split_at(written.len() / 2);
+        assert!(!first.contains(&true) && !second.contains(&false));
+        assert_eq!(buffer.touch_pages(Bytes(4 << 20), Bytes(u64::MAX)), 0);
+    }
+
+    /// Few machines have such pages: whether they do, or why not, is all that can be asked.
+    #[test]
+    fn a_giant_page_is_there_at_once_or_refused() {
+        match Buffer::map(Bytes(1), Pages::Giant) {
+            Ok(mut buffer) => {
+                assert_eq!(buffer.size(), Bytes(GIANT_PAGE as u64));
+                assert!(buffer.touch_each_page() < 8, "populated");
+            }
+            Err(error) => assert!(error.to_string().starts_with("cannot map "), "{error}"),
+        }
+    }
+
         }
     }
 }
