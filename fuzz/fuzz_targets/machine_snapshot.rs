@@ -1,12 +1,13 @@
 #![no_main]
-//! Any text as a stored description of a machine.
+//! Any text as a stored description of a machine, and as its list of free blocks.
 
 use std::hint::black_box;
 
 use libfuzzer_sys::fuzz_target;
-use machine::{Snapshot, describe, fingerprint};
+use machine::{Snapshot, describe, fingerprint, free_blocks};
 
 fuzz_target!(|text: &str| {
+    black_box(free_blocks(text, 4096, 2 << 20));
     let Ok(snapshot) = Snapshot::from_text(text) else { return };
     let (host, _problems) = describe(&snapshot);
     black_box(fingerprint(&host));

@@ -40,6 +40,7 @@ pub mod moments;
 pub mod objects;
 mod overhead;
 pub mod pace;
+pub mod page_costs;
 pub mod parallel;
 pub mod placement;
 mod profile;

@@ -25,6 +25,7 @@ mod load;
 mod loaded;
 mod nodes;
 mod operations;
+pub mod pages;
 mod plan;
 pub mod reading;
 mod sample_cost;

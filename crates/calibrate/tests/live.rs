@@ -88,6 +88,22 @@ fn a_short_measurement_gives_sound_metrics() {
     assert_eq!(all_metrics(&again).len(), all_metrics(&calibration).len());
 }
 
+/// What pages cost is the machine's affair; that all were touched, or the time was over, is ours.
+#[test]
+fn pages_are_read_in_no_time() {
+    let (host, _) = calibrate::host();
+    match calibrate::pages::read(&host) {
+        Ok(reading) => {
+            assert!((1..=32).contains(&reading.large.len()), "{reading:?}");
+            assert!((1..=4).contains(&reading.small.len()), "{reading:?}");
+            assert!(reading.refused as usize <= reading.large.len(), "{reading:?}");
+            let all = reading.small.iter().chain(&reading.large);
+            assert!(all.clone().all(|nanos| nanos.is_finite() && *nanos > 0.0), "{reading:?}");
+        }
+        Err(why) => println!("skipped: no reading of pages: {why}"),
+    }
+}
+
 /// The description agrees with what the C library says, and its stored text describes the same machine again.
 #[test]
 fn this_machine_is_described() {

@@ -75,6 +75,8 @@ fn a_run_has_a_reading_before_and_after_it() {
         assert!(reading.points.iter().all(|point| !point.passes.is_empty()), "{reading:?}");
         assert!(reading.measured_unix > 1_795_000_000, "{reading:?}");
     }
+    let pages = run.page_reading.as_ref().expect("what pages cost");
+    assert!(!pages.large.is_empty() && !pages.small.is_empty(), "{pages:?}");
     // As fast as 40 GB/s, faster or slower: that is said.
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let detail = fathom.output(["report", "summary", "-r", "r", "--detail"]);
@@ -90,6 +92,7 @@ fn who_wants_none_has_none() {
     for (name, knob) in [("a", NO_CALIBRATION), ("b", "memory-tracing=false")] {
         let (run, _) = run(&fathom, name, &[knob], &[]);
         assert!(run.memory_readings.is_empty() && why_not(&run).is_none(), "{knob}");
+        assert_eq!(run.page_reading, None, "{knob}");
     }
 }
 

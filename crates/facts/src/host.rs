@@ -540,6 +540,20 @@ pub struct ReadingPoint {
     pub passes: Vec<f64>,
 }
 
+/// What fresh pages cost just before a run: memory that is fragmented, full of cached files, or not yet backed by a hypervisor
+/// makes large ones dear.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PageReading {
+    /// Nanoseconds for each 4 KiB page, one value for each 2 MiB of them.
+    pub small: Vec<f64>,
+    /// Nanoseconds for each 2 MiB of memory that was asked for in large pages, in the order of the touches.
+    pub large: Vec<f64>,
+    /// For how many of these the kernel gave small pages.
+    pub refused: u32,
+    /// Free blocks of 2 MiB before the first touch; `None` where the kernel does not say.
+    pub free_large: Option<u64>,
+}
+
 /// Cost of an operation of the core with its data in registers or L1.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OperationCost {

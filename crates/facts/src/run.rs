@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Calibration, Host, MemoryReading};
+use crate::host::{Calibration, Host, MemoryReading, PageReading};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
@@ -359,6 +359,9 @@ pub struct Run {
     /// Readings of the memory's speed next to this run; empty where none was taken, and in results of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_readings: Vec<MemoryReading>,
+    /// What pages cost just before the program started; `None` where it was not read, and in results of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_reading: Option<PageReading>,
     /// Knobs that differ from their defaults.
     pub knobs: BTreeMap<String, String>,
     /// Size limit of the result, bytes.

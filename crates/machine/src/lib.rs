@@ -33,6 +33,7 @@ pub mod traffic_events;
 
 pub use fingerprint::fingerprint;
 pub use host::describe;
+pub use memory::free_blocks;
 pub use snapshot::{Snapshot, Source};
 pub use surroundings::{has_core_counters, memory_limits};
 pub use topology::placement;

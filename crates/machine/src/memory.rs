@@ -94,6 +94,24 @@ fn node(
     NumaNode { id: number, cpus, memory_bytes, distances }
 }
 
+/// Free blocks of `block` bytes by `/proc/buddyinfo`: "Node 0, zone   Normal   2502   5407 ...", the number of free blocks of 1, 2,
+/// 4, ... pages (mm/vmstat.c, `frag_show_print`). Larger blocks count as several. `None` where no line says so.
+#[must_use]
+pub fn free_blocks(buddyinfo: &str, page_bytes: u64, block: u64) -> Option<u64> {
+    let mut sum: Option<u64> = None;
+    for line in buddyinfo.lines().filter(|line| line.starts_with("Node")) {
+        let (_, numbers) = line.split_once("zone")?;
+        let free = numbers.split_whitespace().skip(1).enumerate();
+        for (order, number) in free.take(u64::BITS as usize) {
+            let bytes = u128::from(page_bytes) << order;
+            let count = u128::from(number.parse::<u64>().ok()?);
+            let blocks = bytes.checked_div(u128::from(block))?.checked_mul(count)?;
+            sum = Some(sum.unwrap_or(0).saturating_add(u64::try_from(blocks).ok()?));
+        }
+    }
+    sum
+}
+
 /// State of transparent huge pages and of the hugetlb pools.
 pub(crate) fn huge_pages(snapshot: &Snapshot, problems: &mut Vec<String>) -> HugePages {
     let choice = |file: &str| {

@@ -2,7 +2,7 @@
 
 use facts::host::NumaNode;
 use machine::cpuid::CpuidDump;
-use machine::{Snapshot, describe, fingerprint, has_core_counters, placement};
+use machine::{Snapshot, describe, fingerprint, free_blocks, has_core_counters, placement};
 
 fn snapshot(files: &[(&str, &str)]) -> Snapshot {
     let files = files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned()));

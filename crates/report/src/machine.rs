@@ -2,6 +2,7 @@
 //!
 //! What not: measuring (`calibrate`).
 
+use analysis::page_costs::walk_cost;
 use base::Bytes;
 use facts::Metric;
 use facts::host::{
@@ -9,8 +10,8 @@ use facts::host::{
 };
 use serde::Serialize;
 
-use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::modules;
+use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
 use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
 
 /// Width of the names before figures.
@@ -95,10 +96,10 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
     let by = peak.and_then(|peak| peak.reached_by);
     let by = by.map(|pass| format!(" ({pass}; the rows above are medians)"));
     out += &entry("Peak", &format!("{rate}{}", by.unwrap_or_default()), width);
-    out += &section(
     if let Some(theory) = modules::theoretical(host, calibration) {
         out += &entry("Theoretical peak", &theory, width);
     }
+    out += &section(
         paint,
         "Caches and load latency",
         caches(host, calibration),
@@ -120,6 +121,7 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
     let fault = |metric: Option<&Metric>| figure(metric, |nanos| seconds(nanos * 1e-9));
     out += &entry("New 4 KiB page", &fault(calibration.page_fault_4k.as_ref()), width);
     out += &entry("New 2 MiB page", &fault(calibration.page_fault_2m.as_ref()), width);
+    out += &entry("One page walk", &page_walk(host, calibration), width);
     out += &entry("Branch missed", &fault(calibration.branch_miss.as_ref()), width);
     out += &entry("One clock sample", &fault(calibration.sample_cost.as_ref()), width);
     if !calibration.sample_distances.is_empty() {
@@ -134,6 +136,27 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
         }
     }
     out
+}
+
+/// What address translation adds to a load far from the caches, and whether a hypervisor's tables are part of it.
+fn page_walk(host: &Host, calibration: &Calibration) -> String {
+    let cost = match walk_cost(calibration, None) {
+        Some(cost) => format!(
+            "{} more per load with 4 KiB pages than with 2 MiB pages, far beyond the caches",
+            figure(Some(&cost), |nanos| seconds(nanos * 1e-9))
+        ),
+        None => {
+            "n/a (no latency with pages of 4 KiB and of 2 MiB was measured, or they do not differ)"
+                .to_owned()
+        }
+    };
+    // AMD APM vol. 2, 15.25, and Intel SDM vol. 3, 28.3: each of four levels of the guest has an address to translate.
+    match &host.hypervisor {
+        Some(name) => format!(
+            "{cost}; this is a virtual machine ({name}): where it has nested paging, a walk loads up to 24 entries instead of 4"
+        ),
+        None => cost,
+    }
 }
 
 /// `load: 86 % one instruction; ...`: where most samples stand that waited.
@@ -209,6 +232,10 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
         &format!("{} in {nodes}; pages of {}", Bytes(host.memory_bytes), Bytes(host.page_bytes)),
         width,
     );
+    out += &entry("Modules", &modules::modules(host), width);
+    if let Some(tiers) = modules::tiers(host) {
+        out += &entry("Kinds of memory", &tiers, width);
+    }
     let transparent = host.huge_pages.transparent.as_deref().unwrap_or("not supported");
     let pools: Vec<String> = host
         .huge_pages
@@ -230,10 +257,6 @@ fn what_it_is(host: &Host, width: usize, paint: Paint) -> String {
         (None, Some(container)) => format!(", container ({container})"),
         (None, None) => String::new(),
     };
-    out += &entry("Modules", &modules::modules(host), width);
-    if let Some(tiers) = modules::tiers(host) {
-        out += &entry("Kinds of memory", &tiers, width);
-    }
     out +=
         &entry("System", &format!("{}, Linux {}{at}", known(&host.os), known(&host.kernel)), width);
     out += &entry("Hardware counters", &list(&host.pmu, "none"), width);
@@ -465,6 +488,7 @@ fn page_heading(page_bytes: u64) -> &'static str {
         2_048 => "ns, 2 MiB pages",
         32_768 => "ns, 32 MiB pages",
         524_288 => "ns, 512 MiB pages",
+        1_048_576 => "ns, 1 GiB pages",
         _ => "ns, larger pages",
     }
 }
@@ -486,7 +510,6 @@ fn flops(calibration: &Calibration) -> Table {
         CellStyle::Figure("rate").titled("GFLOP/s"),
         CellStyle::Bar("bar").titled(""),
     ];
-        1_048_576 => "ns, 1 GiB pages",
     let keys = ["simd", "precision", "threads", "rate", "bar"];
     table(text_columns, &keys, calibration.flops.iter().map(row).collect())
 }

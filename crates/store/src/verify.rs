@@ -121,6 +121,11 @@ pub const INVARIANTS: &[Invariant] = &[
         events::readings_proper,
     ),
     invariant(
+        "page-reading-proper",
+        "what pages cost before a run is positive, and no more of them were refused than asked for",
+        events::page_reading_proper,
+    ),
+    invariant(
         "sorted-by-time",
         "samples, faults and sampled accesses are in order of time",
         events::sorted_by_time,

@@ -4,7 +4,7 @@ use base::{
     AllocationId, BlockId, BurstId, Bytes, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, NodeId,
     Picos, Pid, RemoteAddr, StackId, Tid,
 };
-use facts::host::{MemoryReading, ReadingMoment, ReadingPoint};
+use facts::host::{MemoryReading, PageReading, ReadingMoment, ReadingPoint};
 use facts::{
     AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
     BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, CountedEvent, Counter,
@@ -513,6 +513,14 @@ const BREAKS: &[Break] = &[
             bytes: 1 << 28,
             points: vec![ReadingPoint { kernel, threads: 1, bus, passes: Vec::new() }],
         }];
+    }),
+    ("page-reading-proper", |r| {
+        let (small, large) = (vec![700.0], vec![4e6, -1.0]);
+        r.run.page_reading = Some(PageReading { small, large, refused: 0, free_large: None });
+    }),
+    ("page-reading-proper", |r| {
+        let (small, large) = (Vec::new(), vec![4e6]);
+        r.run.page_reading = Some(PageReading { small, large, refused: 2, free_large: Some(0) });
     }),
     ("faults-within-count", |r| {
         r.faults = (0..4).map(|time| fault(time, FaultKind::Minor)).collect();

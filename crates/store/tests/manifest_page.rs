@@ -78,6 +78,8 @@ fn full() -> Run {
         bytes: 1,
         points: vec![ReadingPoint { kernel, threads: 1, bus: metric(), passes: vec![1.0] }],
     }];
+    let (small, large) = (vec![1.0], vec![1.0]);
+    run.page_reading = Some(PageReading { small, large, refused: 0, free_large: Some(1) });
     run
 }
 

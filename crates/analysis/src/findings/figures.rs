@@ -19,6 +19,7 @@ use facts::Metric;
 
 use crate::accesses::Pattern;
 use crate::figure::Figure;
+use crate::page_costs::PageCosts;
 use crate::stack::FunctionId;
 
 use super::NotJudged;
@@ -235,8 +236,8 @@ pub struct FaultFigures {
     pub of_one_process: Option<f64>,
     /// Anonymous memory in huge pages, percent.
     pub huge_percent: Metric,
-    /// Cost of a fault on a page of 4 KiB and on one of 2 MiB, nanoseconds.
-    pub cost: (Option<Metric>, Option<Metric>),
+    /// What fresh pages cost when the run began.
+    pub costs: PageCosts,
     /// The system's setting: `always`, `madvise`, `never`.
     pub transparent: Option<String>,
 }

@@ -3,8 +3,8 @@
 //! Fires when a function waits, and page walks, at the cost that the latency ladder shows for small pages, fill a good part of
 //! its time. Sites that stay in a page for several accesses do not count: the next page's walk is done ahead. Gain: walks ×
 //! (latency with 4 KiB pages - with 2 MiB pages), as far as they stall: the hidden share is that of the latencies of all
-//! accesses in sequence; more for accesses that do not wait for each other ([`SEEN`]). The cost of getting the memory in large
-//! pages belongs to `fault-startup`.
+//! accesses in sequence; more for accesses that do not wait for each other ([`SEEN`]); less what getting the memory in large pages
+//! costs more than in small ones. Where it costs less, that is the gain of `fault-startup`.
 
 use facts::Metric;
 
@@ -60,10 +60,17 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
     // Shares of the time, not of 100: many walks at a time fill more than all of it.
     let nanos = Figure::from(cost.clone());
     let [often, nanos] = [&walks, &nanos].map(Part::Value);
-    let parts = [Part::Seconds(&function.time), Part::Share(&function.waits), often, nanos, seen];
-    let holds = |[_, waits, ..]: [f64; 5]| waits >= WAITS;
-    let gain = judged(figures, parts, holds, |[time, waits, often, nanos, seen]| {
-        time * seen * (often * nanos * 1e-9).min(waits * part)
+    let dearer = super::faults::dearer(figures);
+    let (more, untried) = match &dearer {
+        Some((more, untried)) => (Part::Seconds(more), untried.map(|one| one / figures.running)),
+        None => (Part::Assumed([0.0; 3]), [0.0; 3]),
+    };
+    let untried = Part::Assumed(untried);
+    let [time, waits] = [Part::Seconds(&function.time), Part::Share(&function.waits)];
+    let parts = [time, waits, often, nanos, seen, more, untried];
+    let holds = |[_, waits, ..]: [f64; 7]| waits >= WAITS;
+    let gain = judged(figures, parts, holds, |[time, waits, often, nanos, seen, more, untried]| {
+        time * seen * (often * nanos * 1e-9).min(waits * part) - (more + untried).max(0.0)
     });
     let name = first.place.function.as_deref().unwrap_or("a function");
     Some(Draft {
@@ -75,6 +82,7 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
             Proof::new("anonymous memory in huge pages", &figures.faults.huge_percent),
         ]
         .into_iter()
+        .chain(super::faults::page_proofs(figures))
         .chain(about(first))
         .collect(),
         place: first.place.clone(),

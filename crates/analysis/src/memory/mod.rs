@@ -96,7 +96,6 @@ pub(crate) use self::main_object::{OfObjects, main_object};
 pub use self::parts::PartRow;
 pub use self::roofs::{Limit, Mix, Roof, RowRoofs};
 pub use self::rows::{MemoryRow, ThreadTraffic};
-pub(crate) use self::verdict::far_latencies;
 pub use self::verdict::{BOUND_PERCENT, Certainty, Class, Verdict};
 
 /// Loads (and stores) per second that code in which no burst began may execute: two a cycle at 3 GHz. An interpreter of

@@ -274,7 +274,7 @@ fn translation_dominates(profile: &Profile<'_>) -> bool {
 }
 
 /// Latency far beyond the caches, with small pages and with large ones: at the largest size that has both.
-pub(crate) fn far_latencies<'a>(profile: &'a Profile<'_>) -> Option<[&'a Metric; 2]> {
+fn far_latencies<'a>(profile: &'a Profile<'_>) -> Option<[&'a Metric; 2]> {
     let calibration = profile.calibration()?;
     let of = |page: u64| calibration.ladder.iter().filter(move |point| point.page_bytes == page);
     let large = of(2 << 20).max_by_key(|point| point.bytes)?;

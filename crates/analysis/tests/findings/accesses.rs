@@ -256,6 +256,12 @@ fn page_walks_count_where_huge_pages_would_help() {
     let chain = findings(&with_function(with(1e7, Pattern::PointerChase))).found;
     let chain = chain.iter().find(|one| one.id == "tlb-bound").expect("found");
     assert!((chain.gain.value.expect("a gain") - 0.3).abs() < 1e-9, "{:?}", chain.gain);
+    // Getting 512 large pages costs 2.2 s more than small ones here.
+    let mut dear = with_function(with(1e7, Pattern::PointerChase));
+    dear.faults.resident_pages = Some(262_144.0);
+    assert!(ids(&dear).contains(&"tlb-bound"));
+    dear.faults.costs.large = Some(about(4.7e6, "ns"));
+    assert!(!ids(&dear).contains(&"tlb-bound"), "{:?}", ids(&dear));
     let unknown = Figures { walk_cost: None, ..with_function(walks) };
     assert_eq!(findings(&unknown).unjudged[0].id, "tlb-bound");
 }

@@ -14,6 +14,7 @@ use analysis::findings::{
     Restarts, Spent, SystemFigures, Traced, WaitFigures, Waited, findings,
 };
 use analysis::memory::Class;
+use analysis::page_costs::PageCosts;
 use facts::{Evidence, Metric};
 
 /// A figure with an interval of a tenth to both sides.
@@ -111,7 +112,11 @@ fn quiet() -> Figures {
             of_files_percent: 0.0,
             of_one_process: Some(100.0),
             huge_percent: Metric::counted(0.0, "percent"),
-            cost: (Some(about(700.0, "ns")), Some(about(60_000.0, "ns"))),
+            costs: PageCosts {
+                small: Some(about(700.0, "ns")),
+                large: Some(about(60_000.0, "ns")),
+                ..PageCosts::default()
+            },
             transparent: Some("madvise".to_owned()),
         },
         allocator: Ok(spent(none(), none())),

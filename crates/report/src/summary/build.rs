@@ -6,6 +6,7 @@ use analysis::faults::{fault_scales, fault_table};
 use analysis::findings::Figures;
 use analysis::heap::{heap_sums, huge_pages};
 use analysis::memory::{Class, Limit, Roof};
+use analysis::page_costs::{PageCosts, walk_cost, walk_time};
 use analysis::summary::{Overview, overview};
 use analysis::uarch::walk_share;
 use analysis::{Profile, Selection, Weight, parallel};
@@ -23,8 +24,6 @@ use super::{
 use crate::json::tidy;
 use crate::prepared::Prepared;
 
-const NO_COUNTERS: &str = "needs counters of page walks: `fathom run` and `fathom collect uarch-exploration` count them where \
-                           Intel's cores have a PMU";
 const NOT_CALIBRATED: &str = "this machine was not measured: run `fathom machine`";
 
 /// The function as which `collect` shows its library.
@@ -65,6 +64,8 @@ impl Summary {
         notes.extend(extra.cross_check.iter().map(|says| format!("cross-check: {says}")));
         extra.loaded_latency = loaded_latency(profile.calibration(), &memory.bandwidth.average);
         let heap_library = tidy(heap_library(profile, &found));
+        let walk_time_percent = walk_share(profile)
+            .map_or_else(|| walk_time_percent(profile, &found, &memory.page_walks), tidy);
         let overhead = whole_overhead(run, &found, &heap_library);
         let (mean, spread) = repeat::spread(run);
         let mpi = found.split.mpi.as_ref();
@@ -101,7 +102,7 @@ impl Summary {
                 waiting: tidy(found.split.waiting),
                 thread_time: tidy(found.split.thread_time),
             },
-            machine: machine(profile.calibration(), &bursts.roofs()),
+            machine: machine(profile.calibration(), &PageCosts::of(run), &bursts.roofs()),
             page_faults: PageFaultSummary {
                 minor: tidy(found.minor_faults),
                 major: tidy(found.major_faults),
@@ -128,11 +129,7 @@ impl Summary {
             levels: memory.levels,
             flops: memory.flops,
             arithmetic_intensity: memory.intensity,
-            dtlb: DtlbSummary {
-                misses: memory.page_walks,
-                walk_time_percent: walk_share(profile)
-                    .map_or_else(|| Metric::unavailable("percent", NO_COUNTERS), tidy),
-            },
+            dtlb: DtlbSummary { misses: memory.page_walks, walk_time_percent },
             threading: super::threading::threading_part(profile, found.usable_cpus),
             heap: HeapSummary {
                 allocations: tidy(heap.allocations),
@@ -270,7 +267,18 @@ fn sampling(run: &Run, found: &Overview) -> SamplingSummary {
     }
 }
 
-fn machine(calibration: Option<&Calibration>, roofs: &[Roof]) -> MachineSummary {
+/// From the walks of the TLB model and what one costs in as much memory as the program has.
+fn walk_time_percent(profile: &Profile<'_>, found: &Overview, walks: &Metric) -> Metric {
+    let resident = found.peak_resident.value;
+    let cost = profile.calibration().and_then(|known| walk_cost(known, resident));
+    if let (None, Some(why)) = (walks.value, &walks.note) {
+        return Metric::unavailable("percent", why);
+    }
+    let time = walk_time(walks, cost.as_ref(), &found.cpu_time, &found.huge_page_share);
+    time.map_or_else(|why| Metric::unavailable("percent", why), tidy)
+}
+
+fn machine(calibration: Option<&Calibration>, pages: &PageCosts, roofs: &[Roof]) -> MachineSummary {
     let measured = |metric: Option<&Metric>, unit: &str, why: &str| match metric {
         Some(metric) => tidy(metric.clone()),
         None => Metric::unavailable(unit, if calibration.is_some() { why } else { NOT_CALIBRATED }),
@@ -295,12 +303,8 @@ fn machine(calibration: Option<&Calibration>, roofs: &[Roof]) -> MachineSummary 
             dram: measured(part(|c| c.dram_latency.as_ref()), "ns", failed),
         },
         flops_peak: measured(part(|c| c.flops_peak.as_ref()), "GFLOP/s", failed),
-        page_fault_4k: measured(part(|c| c.page_fault_4k.as_ref()), "ns", failed),
-        page_fault_2m: measured(
-            part(|c| c.page_fault_2m.as_ref()),
-            "ns",
-            "2 MB pages are not available here",
-        ),
+        page_fault_4k: measured(pages.small.as_ref(), "ns", failed),
+        page_fault_2m: measured(pages.large.as_ref(), "ns", "2 MB pages are not available here"),
         roofs: roofs.iter().map(roof).collect(),
     }
 }

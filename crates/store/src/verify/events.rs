@@ -94,6 +94,17 @@ pub(super) fn readings_proper(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
+pub(super) fn page_reading_proper(subject: &Subject<'_>, report: &mut Report) {
+    let Some(reading) = &subject.recording.run.page_reading else { return };
+    let is_time = |nanos: &f64| nanos.is_finite() && *nanos > 0.0;
+    if let Some(nanos) = reading.small.iter().chain(&reading.large).find(|one| !is_time(one)) {
+        report.add(|| format!("a page that takes {nanos} ns"));
+    }
+    if reading.refused as usize > reading.large.len() {
+        report.add(|| format!("{} of {} pages refused", reading.refused, reading.large.len()));
+    }
+}
+
 pub(super) fn sorted_by_time(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let samples = recording.samples.windows(2).map(|pair| (pair[0].time, pair[1].time));

@@ -44,7 +44,7 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Maps at least `bytes` (rounded up to 2 MiB).
+    /// Maps at least `bytes` (rounded up to 2 MiB, or to 1 GiB in such pages).
     ///
     /// # Errors
     /// [`KernelError::Map`] when the kernel refuses, also for sizes that overflow the address space.
@@ -67,7 +67,7 @@ impl Buffer {
                 std::ptr::null_mut(),
                 mapping_bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
                 -1,
                 0,
             )
@@ -143,9 +143,15 @@ impl Buffer {
     /// Writes one word to each base page, so that the calling thread's NUMA node backs it (first touch), and
     /// returns how many minor faults that took: one per base page, or one per 2 MiB where huge pages were had.
     pub fn touch_each_page(&mut self) -> u64 {
+        self.touch_pages(Bytes(0), self.size())
+    }
+
+    /// The same for `size` bytes from `start` on, as far as there are so many.
+    pub fn touch_pages(&mut self, start: Bytes, size: Bytes) -> u64 {
         let before = super::thread_minor_faults();
         let step = (page_bytes().0 as usize / 8).max(1);
-        for word in self.words_mut().iter_mut().step_by(step) {
+        let (first, count) = (start.0 as usize / 8, size.0 as usize / 8);
+        for word in self.words_mut().iter_mut().skip(first).take(count).step_by(step) {
             // Volatile: a store that nobody reads must still happen.
             // Safety: `word` is an exclusive reference into our live mapping.
             unsafe { std::ptr::write_volatile(word, 1) };
@@ -209,13 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn absurd_sizes_are_refused_not_fatal() {
-        for bytes in [u64::MAX, u64::MAX - (1 << 20), 1 << 60] {
-            for pages in [Pages::Huge, Pages::Giant] {
-                let error = Buffer::map(Bytes(bytes), pages).expect_err("more than there is");
-                assert!(error.to_string().starts_with("cannot map "), "{error}");
-            }
-    #[test]
     fn pages_are_touched_in_part() {
         let mut buffer = Buffer::map(Bytes(4 << 20), Pages::Base).expect("4 MiB can be mapped");
         assert!(buffer.touch_pages(Bytes(2 << 20), Bytes(2 << 20)) > 0);
@@ -239,6 +238,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn absurd_sizes_are_refused_not_fatal() {
+        for bytes in [u64::MAX, u64::MAX - (1 << 20), 1 << 60] {
+            for pages in [Pages::Huge, Pages::Giant] {
+                let error = Buffer::map(Bytes(bytes), pages).expect_err("more than there is");
+                assert!(error.to_string().starts_with("cannot map "), "{error}");
+            }
         }
     }
 }

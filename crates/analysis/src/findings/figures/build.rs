@@ -18,8 +18,9 @@ use super::{
 use crate::faults::{counted_faults, fault_cost, fault_scales, fault_table, fault_total};
 use crate::findings::NotJudged;
 use crate::hotspots::Key;
-use crate::memory::{Memory, far_latencies};
+use crate::memory::Memory;
 use crate::objects::{ObjectKind, Objects};
+use crate::page_costs::{PageCosts, walk_cost};
 use crate::parallel::both;
 use crate::placement::{Topology, Use, placement};
 use crate::profile::Profile;
@@ -100,7 +101,7 @@ impl Figures {
             other_percent: overview.other_cpu.clone(),
             displaced: displaced(profile, elapsed, cpu, &overview.other_cpu),
             waiting: overview.split.waiting.clone(),
-            walk_cost: walk_cost(profile),
+            walk_cost: profile.calibration().and_then(|found| walk_cost(found, None)),
             store_rate: store_rate(profile, running),
             virtualised: profile.recording.run.host.hypervisor.is_some(),
             remote: remote((profile, code, objects), &traced),
@@ -174,18 +175,6 @@ fn used_by_all(profile: &Profile<'_>, code: &TracedCode, objects: &Objects) -> O
     })
 }
 
-/// Latency far beyond the caches with small pages less that with large ones, at the largest size that has both.
-fn walk_cost(profile: &Profile<'_>) -> Option<Metric> {
-    let [small, large] = far_latencies(profile)?;
-    let difference = small.value? - large.value?;
-    let low = small.low? - large.high?;
-    let high = small.high? - large.low?;
-    (difference > 0.0).then(|| {
-        let interval = (low.max(0.0), high);
-        Metric::with_interval(Evidence::Calibrated, difference, "ns", interval, 1)
-    })
-}
-
 /// The best of as many threads at most as run at a time.
 fn store_rate(profile: &Profile<'_>, running: f64) -> Option<f64> {
     let points = profile.calibration()?.bandwidth.iter();
@@ -252,10 +241,7 @@ fn faults(profile: &Profile<'_>, objects: &Objects) -> FaultFigures {
         of_files_percent: of_files(profile, objects) * 100.0,
         of_one_process: of_one_process(profile),
         huge_percent: huge_page_share(profile),
-        cost: (
-            calibration.and_then(|found| found.page_fault_4k.clone()),
-            calibration.and_then(|found| found.page_fault_2m.clone()),
-        ),
+        costs: PageCosts::of(&recording.run),
         transparent: host.huge_pages.transparent.clone(),
     }
 }

@@ -3,6 +3,9 @@
 use super::{Page, Summary, figure};
 use crate::text::{bytes, number, printable, rate, seconds};
 
+/// Pages of 4 KiB in one of 2 MiB.
+const PAGES: f64 = 512.0;
+
 pub(super) fn machine(summary: &Summary, page: &mut Page) {
     let machine = &summary.machine;
     let age = match (summary.extra.calibrated, summary.extra.calibration_age) {
@@ -58,7 +61,20 @@ pub(super) fn machine(summary: &Summary, page: &mut Page) {
     let flops = |value| format!("{} in double precision", rate(value, "GFLOP/s"));
     page.entry("Peak arithmetic", &figure(&machine.flops_peak, flops));
     let one = figure(&machine.page_fault_4k, |nanos| seconds(nanos * 1e-9));
-    page.entry("One page fault", &format!("{one} for a new page of 4 KiB"));
+    let large = |nanos: f64| format!(", {} for one of 2 MiB", seconds(nanos * 1e-9));
+    let large = machine.page_fault_2m.value.map_or(String::new(), large);
+    page.entry("One page fault", &format!("{one} for a new page of 4 KiB{large}"));
+    let costs = [&machine.page_fault_4k, &machine.page_fault_2m].map(|cost| cost.value);
+    if let [Some(small), Some(large)] = costs {
+        // A tenth is within the spread of readings.
+        let ratio = large / (PAGES * small);
+        if ratio > 1.1 {
+            page.item(&format!(
+                "a page of 2 MiB costs {} times as much as the 512 small ones here: getting memory in large pages takes time",
+                number(ratio)
+            ));
+        }
+    }
     for note in summary.extra.calibration_notes.clone() {
         page.item(&printable(&note));
     }
