@@ -107,10 +107,12 @@ fn share(metric: &Metric) -> Option<String> {
     })
 }
 
-/// Of data, where counters tell them.
+/// Of data, where counters, or the cost of one, tell them well enough.
 fn walks(summary: &Summary) -> Option<String> {
     let walks = &summary.dtlb.walk_time_percent;
     let evidence = walks.evidence?.name();
+    // A range wider than a factor of two is left to the details.
+    walks.low.zip(walks.high).filter(|(low, high)| *high <= 2.0 * low)?;
     let share = share(walks).filter(|_| walks.high.is_none_or(|high| high >= LEAST_PART))?;
     Some(format!("for data in {share} of the cycles ({evidence})"))
 }
