@@ -121,10 +121,13 @@ function LineUse({ use }: { use: Metric | undefined }) {
   );
 }
 
-/** From text such as `2-5 ns 71 %, 100 and more ns 29 %`. */
+/** From text such as `2-5 ns 71 % (65 to 77 %), 100 and more ns 29 %`. */
 function Histogram({ text }: { text: string }) {
-  const bars = text.split(", ").map((part) => /^(.*) ns ([\d.]+) %$/.exec(part)).filter((found) => found !== null)
-    .map((found) => ({ label: `${found[1]!.replace(" and more", "+")} ns`, value: Number(found[2]) }));
+  const bars = text.split(", ").map((part) => /^(.*) ns ([\d.]+) %(?: \((\d+) to (\d+) %\))?$/.exec(part)).filter((found) => found !== null)
+    .map(([, step, share, low, high]) => ({
+      label: `${step!.replace(" and more", "+")} ns`, value: Number(share),
+      low: low === undefined ? undefined : Number(low), high: high === undefined ? undefined : Number(high),
+    }));
   // Why none was timed is with the latency.
   if (bars.length === 0) return null;
   return <><h3>Loads by latency</h3><Bars name="object-latency" bars={bars} label="Share of loads" unit="percent" height={120} /></>;

@@ -214,12 +214,16 @@ fn latency(found: &ObjectTable, row: &ObjectRow) -> [Cell; 5] {
     ]
 }
 
-/// `2-5 ns 71 %, 100-150 ns 29 %`.
+/// `2-5 ns 71 % (65 to 77 %), 100-150 ns 29 %`.
 fn histogram(latency: &Latency) -> String {
     let steps = latency.histogram.iter().filter_map(|LatencyStep { from, to, share }| {
-        let share = share.value.filter(|share| *share >= LEAST_STEP)?;
+        let value = share.value.filter(|share| *share >= LEAST_STEP)?;
         let to = if to.is_finite() { format!("-{to:.0}") } else { " and more".to_owned() };
-        Some(format!("{from:.0}{to} ns {share:.0} %"))
+        let ends = share.low.zip(share.high).map(|(low, high)| (low.round(), high.round()));
+        let interval = ends.filter(|(low, high)| low < high);
+        let interval =
+            interval.map_or(String::new(), |(low, high)| format!(" ({low:.0} to {high:.0} %)"));
+        Some(format!("{from:.0}{to} ns {value:.0} %{interval}"))
     });
     steps.collect::<Vec<_>>().join(", ")
 }
