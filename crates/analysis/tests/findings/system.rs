@@ -61,7 +61,7 @@ fn large_pages_that_are_dear_just_then_are_no_remedy() {
     assert_eq!(cheap[0].id, "fault-startup");
     assert!(cheap[0].evidence.iter().any(|one| one.what.contains("2 MiB just before this run")));
     assert!(cheap[0].gain.low.is_some_and(|low| low > 0.1), "{:?}", cheap[0].gain);
-    // Of 512 pages, 462 are beyond the free ones: nobody knows what they cost.
+    // Of 512 pages, 462 are beyond the free ones: their cost is unknown.
     let unknown = findings(&at(60_000.0, 32.0, 50.0));
     assert!(unknown.found.is_empty(), "{:?}", unknown.found);
     // A few that a hypervisor may have to find: the pages that were seen bound their number.
