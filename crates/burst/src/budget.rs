@@ -30,7 +30,7 @@ const SHARE_OF_BRIEF: f64 = 0.6;
 const SHARE_OF_SET_UPS: f64 = 0.4;
 /// A program that ends before this is left alone: bringing the cache in stops it for about half a millisecond, and
 /// one or two bursts tell little.
-const SHORT: Nanos = Nanos(20_000_000);
+const SHORT: Nanos = Nanos(50_000_000);
 /// The allowance of bursts is available early in this time.
 const EARLY: Nanos = Nanos(500_000_000);
 /// Least cost of a burst, ns: stopping and starting a thread.
@@ -286,8 +286,8 @@ mod tests {
         let mut budget = Budget::default();
         let own = options(None);
         let ms = |number: u64| Nanos(number * 1_000_000);
-        assert!(!budget.pays_for_set_up(&own, ms(19), ms(200)), "it may end any moment");
-        assert!(budget.pays_for_set_up(&own, ms(20), ms(5)), "the first one");
+        assert!(!budget.pays_for_set_up(&own, ms(49), ms(200)), "it may end any moment");
+        assert!(budget.pays_for_set_up(&own, ms(50), ms(5)), "the first one");
         budget.note_process(ms(4), ms(12), 1.0);
         assert!(!budget.pays_for_set_up(&own, ms(999), ms(300)));
         assert!(budget.pays_for_set_up(&own, ms(1001), ms(300)), "what was spent is paid for");
