@@ -89,18 +89,24 @@ fn mean(values: &[f64], what: &str) -> Option<Metric> {
     Some(metric.noted(&format!("of pages {what} just before this run")))
 }
 
-/// What a page walk adds to a load in so much memory: the latency ladder's with small pages less that with large ones, at the
-/// measured size nearest to it; far beyond the caches without a size. `None` where there is none.
-#[must_use]
-pub fn walk_cost(calibration: &Calibration, bytes: Option<f64>) -> Option<Metric> {
+/// Latency with small pages and with large ones, at the measured size nearest to so much memory; far beyond the caches without a
+/// size. `None` where no size has both.
+pub(crate) fn latencies(calibration: &Calibration, bytes: Option<f64>) -> Option<[&Metric; 2]> {
     let far = |size: u64| match bytes {
         Some(bytes) => -(size as f64 / bytes.max(1.0)).ln().abs(),
         None => size as f64,
     };
     let of = |page: u64| calibration.ladder.iter().filter(move |point| point.page_bytes == page);
     let large = of(LARGE).max_by(|a, b| far(a.bytes).total_cmp(&far(b.bytes)))?;
-    let small = &of(SMALL).find(|point| point.bytes == large.bytes)?.latency;
-    let large = &large.latency;
+    let small = of(SMALL).find(|point| point.bytes == large.bytes)?;
+    Some([&small.latency, &large.latency])
+}
+
+/// What a page walk adds to a load in so much memory: the latency with small pages less that with large ones. `None` where there
+/// is none.
+#[must_use]
+pub fn walk_cost(calibration: &Calibration, bytes: Option<f64>) -> Option<Metric> {
+    let [small, large] = latencies(calibration, bytes)?;
     let difference = small.value? - large.value?;
     let interval = ((small.low? - large.high?).max(0.0), small.high? - large.low?);
     (difference > 0.0)

@@ -17,11 +17,11 @@
 //! Where none of them is probable, memory and instructions may each have a good part ([`MIXED`]): that is known, then, and said.
 
 use estimate::Estimate;
-use facts::Metric;
 
 use super::Memory;
 use super::bound::{Bound, NEAR_PEAK, NOT_NEAR, WHY_BEYOND, Waits};
 use super::work::BurstWork;
+use crate::page_costs::latencies;
 use crate::profile::Profile;
 
 /// From this share on the program is memory-bound, percent.
@@ -268,18 +268,10 @@ impl Memory<'_> {
 /// where walks take 34 of 193 ns, large pages made a walk down columns slower (4.0 to 4.4 s), and a compressor whose loads
 /// nearly all need a walk by 5 % quicker.
 fn translation_dominates(profile: &Profile<'_>) -> bool {
-    far_latencies(profile).is_some_and(|[small, large]| {
+    let far = profile.calibration().and_then(|known| latencies(known, None));
+    far.is_some_and(|[small, large]| {
         small.value.zip(large.value).is_some_and(|(small, large)| small >= 2.0 * large)
     })
-}
-
-/// Latency far beyond the caches, with small pages and with large ones: at the largest size that has both.
-fn far_latencies<'a>(profile: &'a Profile<'_>) -> Option<[&'a Metric; 2]> {
-    let calibration = profile.calibration()?;
-    let of = |page: u64| calibration.ladder.iter().filter(move |point| point.page_bytes == page);
-    let large = of(2 << 20).max_by_key(|point| point.bytes)?;
-    let small = of(4 << 10).find(|point| point.bytes == large.bytes)?;
-    Some([&small.latency, &large.latency])
 }
 
 /// What limits in one replicate.
