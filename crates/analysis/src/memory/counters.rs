@@ -1,28 +1,28 @@
 //! What block counters cost in count windows.
 //!
-//! What for: after a count window comes a sparse one, in the same visit, in which only rarely executed blocks count. For the same
-//! work these blocks run equally often in both. So the time between two of their runs, of the sparse window over that of the full
-//! one, is the native share of the full window's time. What not: the speed of bursts (`native`).
+//! What for: after a count window comes a sparse one, in the same visit, in which only rarely executed blocks count. So the rate at
+//! which these run in full windows, over that in sparse ones, is the native share of a full window's time. What not: the speed of
+//! bursts (`native`).
 //!
-//! The sparse window has some counters, too: where ν of the full window's counts are of blocks that count in both, its time is
-//! native time plus ν of the cost of counters. So r - (1 - r) ν / (1 - ν) of the full window's time is native, where r is the
-//! sparse window's time over the full window's for the same work.
-//! A region's share is the mean of the logarithms over its pairs of windows, with Student's interval. A region with few pairs
-//! has the mean over regions, as wide as one more may be from them: pairs of one region are alike.
+//! The tracer lets those blocks count that ran seldom in the full window before. By chance they ran less often there than usual, so
+//! that window says nothing of them: their rate is that in the region's other full windows. (A search through a graph, whose
+//! windows differ, had a share of 0.63 by its own windows, and 1.0 by the others; by its pace it is 1.0.)
+//! Sparse windows have some counters, too: where ν of all counts are of blocks that count in both, their time is native time plus
+//! ν of the cost of counters. So r - (1 - r) ν / (1 - ν) is the native share, where r is the ratio of the rates.
+//! The interval is that of a ratio of sums over pairs of windows. A region with few pairs has the mean over the regions, and
+//! their scatter.
 //!
 //! Assumption: the program does on average the same in both windows; one comes a millisecond after the other.
 
 use std::collections::{BTreeMap, HashMap};
 
 use base::BlockId;
-use estimate::interval::mean_and_half;
+use estimate::interval::{mean_and_half, ratio_and_half};
 
 use super::code_regions::CodeRegion;
 
-/// Fewer counts do not show how much work a window did.
+/// Fewer counts do not show how much work windows did.
 const FEWEST_COUNTS: f64 = 10.0;
-/// Least share of the counts, of blocks that count in both windows, that is of the same blocks: they did the same work.
-const SAME: f64 = 0.9;
 /// A region with fewer pairs of windows has the mean over all regions; with fewer regions there is none.
 const FEWEST: usize = 3;
 /// A native share outside of these is no comparison of the same code.
@@ -40,66 +40,78 @@ pub(super) struct NativeShare {
 /// Native shares by region of the code.
 #[derive(Debug, Default)]
 pub(super) struct NativeShares {
-    of: HashMap<CodeRegion, NativeShare>,
+    of: BTreeMap<CodeRegion, NativeShare>,
     all: Option<NativeShare>,
 }
 
-/// How often blocks ran in a window, and its seconds.
-pub(super) type Window<'a> = (&'a HashMap<BlockId, u64>, f64);
+/// How often blocks ran in a window, and its seconds. In a sparse one, blocks that did not count have 0.
+pub(super) type Window = (HashMap<BlockId, u64>, f64);
 
-/// What one pair of windows says. In the sparse one, blocks that did not count have 0.
-pub(super) fn native_share((full, seconds): Window<'_>, sparse: Window<'_>) -> Option<f64> {
-    let counts_in_both = |block: &BlockId| sparse.0.get(block) != Some(&0);
-    let sum = |of: &mut dyn Iterator<Item = &u64>| of.map(|times| *times as f64).sum::<f64>();
-    let all = sum(&mut full.values());
-    let seldom =
-        sum(&mut full.iter().filter(|(block, _)| counts_in_both(block)).map(|(_, times)| times));
-    let again = sum(&mut sparse.0.values());
-    let of_both = full.iter().filter_map(|(block, times)| {
-        let both = sparse.0.get(block).filter(|times| **times > 0)?;
-        Some((*times as f64 / seldom).min(*both as f64 / again))
-    });
-    if of_both.sum::<f64>() < SAME {
+/// A full window and the sparse one after it.
+pub(super) type Windows = (Window, Window);
+
+/// What the windows of a region say.
+fn native_share(windows: &[Windows]) -> Option<NativeShare> {
+    if windows.len() < FEWEST {
         return None;
     }
-    if seldom < FEWEST_COUNTS || again < FEWEST_COUNTS || seconds <= 0.0 || seldom >= all {
+    let mut counts: HashMap<BlockId, u64> = HashMap::new();
+    for ((full, _), _) in windows {
+        for (block, times) in full {
+            let sum = counts.entry(*block).or_default();
+            *sum = sum.saturating_add(*times);
+        }
+    }
+    let seconds: f64 = windows.iter().map(|((_, seconds), _)| seconds).sum();
+    let pair = |((full, own), (sparse, its)): &Windows| {
+        let elsewhere =
+            |block: &BlockId, all: u64| all.saturating_sub(*full.get(block).unwrap_or(&0)) as f64;
+        let (mut seldom, mut all) = (0.0, 0.0);
+        for (block, times) in &counts {
+            let times = elsewhere(block, *times);
+            all += times;
+            seldom += if sparse.get(block) == Some(&0) { 0.0 } else { times };
+        }
+        let expected = |times: f64| times / (seconds - own) * its;
+        [expected(seldom), expected(all), sparse.values().map(|times| *times as f64).sum()]
+    };
+    let pairs: Vec<[f64; 3]> = windows.iter().map(pair).collect();
+    let [seldom, all, again] = [0, 1, 2].map(|at| pairs.iter().map(|one| one[at]).sum::<f64>());
+    if seldom < FEWEST_COUNTS || again < FEWEST_COUNTS || seldom >= all {
         return None;
     }
-    let same_work = sparse.1 / again * seldom / seconds;
+    let pairs: Vec<(f64, f64)> = pairs.iter().map(|[seldom, _, again]| (*seldom, *again)).collect();
+    let (ratio, half) = ratio_and_half(&pairs, 0.0)?;
     let left = seldom / all;
-    let share = same_work - (1.0 - same_work) * left / (1.0 - left);
-    (LEAST..=MOST).contains(&share).then_some(share)
+    let share = |ratio: f64| (ratio - (1.0 - ratio) * left / (1.0 - left)).clamp(LEAST, MOST);
+    let half = half?;
+    Some(NativeShare { best: share(ratio), low: share(ratio - half), high: share(ratio + half) })
 }
 
 impl NativeShares {
     /// From pairs of windows, each with its region.
-    pub(super) fn new(pairs: impl Iterator<Item = (CodeRegion, f64)>) -> NativeShares {
-        let mut by_region = BTreeMap::<CodeRegion, Vec<f64>>::new();
-        for (region, share) in pairs {
-            by_region.entry(region).or_default().push(share.ln());
+    pub(super) fn new(pairs: impl Iterator<Item = (CodeRegion, Windows)>) -> NativeShares {
+        let mut by_region = BTreeMap::<CodeRegion, Vec<Windows>>::new();
+        for (region, windows) in pairs {
+            by_region.entry(region).or_default().push(windows);
         }
-        let middle = |logs: &Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
-        let all: Vec<f64> = by_region.values().map(middle).collect();
-        let of = by_region.into_iter();
-        NativeShares {
-            of: of.filter_map(|(of, logs)| Some((of, mean(&logs, 0.0)?))).collect(),
-            all: mean(&all, 1.0),
-        }
+        let share = |(of, windows): (CodeRegion, Vec<Windows>)| Some((of, native_share(&windows)?));
+        let of: BTreeMap<CodeRegion, NativeShare> =
+            by_region.into_iter().filter_map(share).collect();
+        let logs: Vec<f64> = of.values().map(|share| share.best.ln()).collect();
+        let all = mean_and_half(&logs, 1.0).filter(|_| logs.len() >= FEWEST);
+        let share = |log: f64| log.exp().clamp(LEAST, MOST);
+        let all = all.map(|(mean, half)| NativeShare {
+            best: share(mean),
+            low: share(mean - half),
+            high: share(mean + half),
+        });
+        NativeShares { of, all }
     }
 
     pub(super) fn of(&self, region: CodeRegion) -> Option<NativeShare> {
         self.of.get(&region).copied().or(self.all)
     }
-}
-
-/// The mean of these logarithms, with the interval in which it lies, and, by so many variances of one, another one.
-fn mean(logs: &[f64], another: f64) -> Option<NativeShare> {
-    if logs.len() < FEWEST {
-        return None;
-    }
-    let (mean, half) = mean_and_half(logs, another)?;
-    let share = |log: f64| log.exp().clamp(LEAST, MOST);
-    Some(NativeShare { best: share(mean), low: share(mean - half), high: share(mean + half) })
 }
 
 #[cfg(test)]
@@ -111,31 +123,53 @@ mod tests {
     }
 
     /// A loop of two blocks around one of a single block, which takes 1 ns, and 0.5 ns more with its counter.
-    #[test]
-    fn seldom_blocks_tell_what_the_others_counters_took() {
+    fn windows() -> Windows {
         let full = counts(&[(1, 1000), (2, 1000), (3, 98_000)]);
         let (native, each) = (100e-6, 0.5e-9);
-        let whole = native + 100_000.0 * each;
         // Twice as much work.
         let sparse = counts(&[(1, 2000), (2, 2000), (3, 0)]);
-        let little = 2.0 * (native + 2000.0 * each);
-        let share = native_share((&full, whole), (&sparse, little)).unwrap();
-        assert!((share - native / whole).abs() < 1e-9, "{share}");
-        assert_eq!(native_share((&full, whole), (&counts(&[(1, 99), (3, 0)]), little)), None);
-        assert_eq!(native_share((&full, whole), (&full, whole)), None, "nothing is left out");
+        ((full, native + 100_000.0 * each), (sparse, 2.0 * (native + 2000.0 * each)))
+    }
+
+    #[test]
+    fn seldom_blocks_tell_what_the_others_counters_took() {
+        let share = native_share(&[windows(), windows(), windows()]).unwrap();
+        assert!((share.best - 100.0 / 150.0).abs() < 1e-9, "{share:?}");
+        assert!(share.high - share.low < 1e-9, "{share:?}");
+        assert_eq!(native_share(&[windows(), windows()]), None);
+        let ((full, whole), (_, little)) = windows();
+        let nothing_left_out = ((full.clone(), whole), (full, little));
+        assert_eq!(native_share(&vec![nothing_left_out; 3]), None);
+    }
+
+    /// Two kinds of blocks run as often on average, and those count that happened to run less often.
+    #[test]
+    fn the_window_that_chose_the_blocks_says_nothing_of_them() {
+        let pair = |seldom: u32, often: u32| {
+            let full = counts(&[(seldom, 500), (often, 1500), (3, 8000)]);
+            let sparse = counts(&[(seldom, 1000), (often, 0), (3, 0)]);
+            ((full, 1e-3), (sparse, 1e-3))
+        };
+        let share = native_share(&[pair(1, 2), pair(2, 1), pair(1, 2), pair(2, 1)]).unwrap();
+        assert!(share.best > 0.9 && share.high > 1.0, "{share:?}");
     }
 
     #[test]
     fn regions_with_few_pairs_take_the_mean_of_regions_and_its_scatter() {
         let of = CodeRegion::Loop;
-        let pairs = [(1, 0.8), (1, 0.8), (1, 0.8), (2, 0.4), (3, 0.6)];
-        let shares = NativeShares::new(pairs.into_iter().map(|(one, share)| (of(one), share)));
-        let known = shares.of(of(1)).unwrap();
-        assert!((known.best - 0.8).abs() < 1e-9 && known.high - known.low < 1e-9);
-        let other = shares.of(of(2)).unwrap();
-        assert!(other.low < 0.4 && other.high > 0.8 && other.best < 0.8, "{other:?}");
+        let slower = |by: f64| {
+            let ((full, whole), sparse) = windows();
+            vec![((full, by * whole), sparse); 3]
+        };
+        let all = [(1, 1.0), (2, 1.2), (3, 0.9)].map(|(at, by)| (at, slower(by)));
+        let pairs = all.iter().flat_map(|(at, all)| all.iter().map(|one| (of(*at), one.clone())));
+        let shares = NativeShares::new(pairs.clone());
+        let [one, two] = [1, 2].map(|at| shares.of(of(at)).unwrap());
+        assert!(two.best < one.best && one.high - one.low < 1e-9, "{one:?} {two:?}");
+        let other = shares.of(of(4)).unwrap();
+        assert!(other.low < two.best && other.high > one.best, "{other:?}");
         // Pairs of one region are alike: they say nothing of others.
-        let one = NativeShares::new([0.8; 9].into_iter().map(|share| (of(1), share)));
+        let one = NativeShares::new(pairs.take(3));
         assert!(one.of(of(1)).is_some() && one.of(of(2)).is_none());
         assert_eq!(NativeShares::new(std::iter::empty()).of(of(1)), None);
     }

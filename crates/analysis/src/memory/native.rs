@@ -35,7 +35,7 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::counters::{NativeShare, NativeShares, native_share};
+use super::counters::{NativeShare, NativeShares, Windows};
 use super::work::BurstWork;
 use crate::traced::{TracedCode, pieces_by_burst};
 use estimate::interval::mean_and_half;
@@ -207,7 +207,7 @@ pub(crate) fn native_parts(
 }
 
 /// A burst and the window after it, or sums of many.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Pair {
     /// Where most of the window's instructions ran.
     place: CodeRegion,
@@ -219,8 +219,8 @@ struct Pair {
     passed: f64,
     /// Counted blocks.
     blocks: f64,
-    /// The native share by the sparse window after it.
-    share: Option<f64>,
+    /// It, and the sparse window after it.
+    windows: Option<Windows>,
 }
 
 /// Speeds of bursts.
@@ -253,17 +253,17 @@ impl Speeds {
         pairs.retain(|(_, pair)| {
             pair.is_long() || long.get(&pair.place).is_none_or(|count| *count < FEWEST)
         });
-        let shares =
-            NativeShares::new(pairs.iter().filter_map(|(_, pair)| Some((pair.place, pair.share?))));
+        let windows = |(_, pair): &mut (_, Pair)| Some((pair.place, pair.windows.take()?));
+        let shares = NativeShares::new(pairs.iter_mut().filter_map(windows));
         let mut by_region: HashMap<CodeRegion, Vec<Pair>> = HashMap::new();
         let (mut own, mut all) = (HashMap::new(), [Vec::new(), Vec::new()]);
-        for (work, pair) in &pairs {
-            by_region.entry(pair.place).or_default().push(*pair);
+        for (work, pair) in pairs {
             let speed = pair.speed(shares.of(pair.place)).filter(|_| is_slowed(work));
             if let Some(speed) = speed {
                 all[usize::from(work.is_untimed)].push(speed.best.ln());
                 own.insert(work.burst, speed);
             }
+            by_region.entry(pair.place).or_default().push(pair);
         }
         let rate =
             |(of, pairs): (&CodeRegion, &Vec<Pair>)| Some((*of, rate(pairs, shares.of(*of))?));
@@ -434,11 +434,10 @@ fn pairs<'w>(
         // It comes at once.
         let behind = sparse.get(&BurstId(window.id.0.wrapping_add(1)));
         let behind = behind.filter(|one| one.tid == window.tid && one.pid == window.pid);
-        let share = behind.and_then(|one| {
-            let its = running(one).seconds();
-            // A sparse window that ended while caches were still cold from the tracer shows the tracer.
-            native_share((&counted, seconds), (&counts(one.id), its)).filter(|_| its >= COLD)
-        });
+        // A sparse window that ended while caches were still cold from the tracer shows the tracer.
+        let behind = behind.filter(|one| running(one).seconds() >= COLD);
+        let windows = behind
+            .map(|one| ((counted.clone(), seconds), (counts(one.id), running(one).seconds())));
         if instructions > 0.0 {
             let most = by_place.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
             let pair = Pair {
@@ -447,7 +446,7 @@ fn pairs<'w>(
                 counted: (instructions, seconds),
                 passed: seconds.max(window.elapsed.seconds() - taken_off),
                 blocks,
-                share,
+                windows,
             };
             pairs.push((work, pair));
         }
@@ -493,7 +492,7 @@ impl Pair {
             passed: self.passed + other.passed,
             blocks: self.blocks + other.blocks,
             place: self.place,
-            share: None,
+            windows: None,
         }
     }
 
@@ -508,7 +507,7 @@ fn rate(pairs: &[Pair], share: Option<NativeShare>) -> Option<Bounds> {
     if pairs.len() < FEWEST {
         return None;
     }
-    let sums = pairs.iter().copied().reduce(|sum, one| sum.plus(&one))?;
+    let sums = pairs.iter().cloned().reduce(|sum, one| sum.plus(&one))?;
     // Over one instruction per second.
     let sums = Pair { traced: (1.0, 1.0), ..sums };
     let n = pairs.len() as f64;
