@@ -102,3 +102,101 @@ fn bursts_that_are_quicker_than_a_pace_refute_it() {
     assert_eq!(refuted.value, None);
     assert!(refuted.note.is_some_and(|why| why.contains("miss runs")));
 }
+
+/// 2000: mov rdx,[rsi]; 2003: ret
+const CALLED: [u8; 4] = [0x48, 0x8b, 0x16, 0xc3];
+
+/// START: mov rax,[rdi]; call 2000; add rdi,8; dec rbx; jne START; ret
+fn calling(start: u64) -> Vec<u8> {
+    let to = 0x2000u64.wrapping_sub(start + 8) as u32;
+    let rest = [0x48, 0x83, 0xc7, 0x08, 0x48, 0xff, 0xcb, 0x75, 0xef, 0xc3];
+    [&[0x48, 0x8b, 0x07, 0xe8][..], &to.to_le_bytes(), &rest].concat()
+}
+
+/// Two loops in turn, each of a million iterations in half a second, half of which is in a function that both call; and bursts in
+/// which that took much longer.
+#[test]
+fn a_function_that_several_loops_call_runs_as_often_as_their_paces_say() {
+    let loops = [0x1000, 0x3000];
+    let mut test = Test::new();
+    let called = test.builder.code(test.module, 0x2000, &[("called", "/src/program.c", 1)]);
+    let to = test.block(0x2000, &CALLED);
+    let values = |code: &[u8], start| vec![0x7000_0000; layout(code, start).words - 1];
+    let mut stacks = Vec::new();
+    for (line, start) in (2..).zip(loops) {
+        let own = test.builder.code(test.module, start, &[("caller", "/src/program.c", line)]);
+        let call = test.builder.code(test.module, start + 7, &[("caller", "/src/program.c", line)]);
+        stacks.push([test.builder.stack(&[own]), test.builder.stack(&[called, call])]);
+        let code = &calling(start)[..8];
+        let (block, values) =
+            (test.block(start, code), [values(code, start), values(&CALLED, 0x2000)]);
+        let iteration = [(block, 1, values[0].clone()), (to, 1, values[1].clone())];
+        for _ in 0..4 {
+            test.builder.burst(PID, PID, &vec![iteration.clone(); 1000].concat());
+        }
+    }
+    for [own, called] in &stacks {
+        for stack in [*own, *called].repeat(250) {
+            test.builder.samples(PID, PID, stack, 1);
+        }
+    }
+    test.builder.counter(CounterKind::TaskClock, 1_000_000_000);
+    let mut recording = test.builder.build();
+    recording.run.elapsed_ns = 1_000_000_000;
+    recording.run.collector.sampling_period_ns = 1_000_000;
+    let codes = loops.map(|start| (start, calling(start)));
+    for (start, bytes) in [(0x2000, CALLED.to_vec())].into_iter().chain(codes) {
+        recording.sampled_code.push(SampledCode {
+            module: test.module,
+            offset: FileOffset(start),
+            bytes,
+        });
+    }
+    let place = |offset, registers, frame| SampledPlace {
+        module: test.module,
+        offset: FileOffset(offset),
+        address: RemoteAddr(0x40_0000 + offset),
+        registers,
+        slots: vec![],
+        frame,
+    };
+    const CALLEE_SAVED: u16 = 1 << 3 | 1 << 4;
+    let mut encoder = RegisterEncoder::default();
+    for (number, sample) in (0..).zip(&recording.samples) {
+        let start = loops[usize::from(number >= 500)];
+        let mut registers = [5; 16];
+        (registers[3], registers[4]) = (1_000_000_000 - 2000 * number, 0x7fff_0000);
+        let own = facts::SampledFrame::Own;
+        let places = match number % 2 {
+            0 => vec![place(start, CALLEE_SAVED, own)],
+            _ => vec![
+                place(0x2000, 0, own),
+                place(start + 7, CALLEE_SAVED, facts::SampledFrame::Caller),
+            ],
+        };
+        for place in &places {
+            encoder.push(&SampledState {
+                time: sample.time,
+                cpu_time: Some(Nanos(number * 1_000_000)),
+                place,
+                registers: &registers,
+                slots: &[],
+            });
+        }
+    }
+    recording.sample_registers.push(SampleRegisters {
+        time: Nanos(0),
+        pid: Pid(PID),
+        tid: Tid(PID),
+        samples: encoder.samples(),
+        bytes: encoder.finish(),
+    });
+    recording.bursts.iter_mut().for_each(|burst| burst.time = Nanos(burst.time.0 + 500));
+    let code = TracedCode::read(&recording);
+    let profile = Profile::with_addresses(&recording, code.addresses());
+    // That of the loop, that of the function, and its return.
+    let loads = Memory::new(&profile, &code).executed().loads;
+    assert!((loads.value.expect("loads") / 6e6 - 1.0).abs() < 0.01, "{loads:?}");
+    let (low, high) = (loads.low.expect("low"), loads.high.expect("high"));
+    assert!(low <= 6e6 && 6e6 <= high && high / low < 1.05, "{loads:?}");
+}

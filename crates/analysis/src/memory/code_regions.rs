@@ -6,12 +6,13 @@
 //!
 //! A region is a loop with a pace, with the loops around it none of whose iterations leaves a record; or a loop without a pace in
 //! which the program stays from one sample to the next, so that a burst is mostly inside or outside it; or a function with its
-//! remaining code. A function that runs (nearly) only below such a loop belongs to it.
+//! remaining code. A function that runs (nearly) only below such a loop belongs to it. One that several such loops call, and that
+//! neither loops nor calls, belongs to the one that called it: of samples the stack tells which, of bursts the loop that ran before.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::{BlockId, BurstId, CodeAddress, ModuleId};
-use facts::ModuleKind;
+use facts::{ModuleKind, StackNode};
 
 use crate::pace::Undisturbed;
 use crate::profile::Profile;
@@ -46,6 +47,8 @@ pub(crate) struct CodeRegions {
     /// Of blocks whose executions were counted.
     of_counted: HashMap<BlockId, CodeRegion>,
     of_node: Vec<CodeRegion>,
+    /// Functions that several loops call, each for itself.
+    shared: HashSet<CodeRegion>,
     loops: BTreeMap<CodeRegion, PacedLoop>,
     /// Of bursts.
     iterations: HashMap<(BurstId, CodeRegion), f64>,
@@ -90,13 +93,23 @@ impl CodeRegions {
             Some((*block, place(around(start), profile.stacks.compiled_at(start))))
         });
         let of_counted = of_counted.collect();
+        let shared = nodes.shared(profile, |at| loops.is_loopless(at));
         let of_node = profile.stacks.of_each_node(|node| {
+            let function = profile.stacks.compiled_user(node);
+            let caller = node.filter(|_| shared.contains(&function));
             let own = node.and_then(|node| nodes.own[node.index()]);
-            place(own, profile.stacks.compiled_user(node))
+            place(own.or_else(|| nodes.around[caller?.index()]), function)
         });
+        let shared = shared.into_iter().map(CodeRegion::Function).collect();
         let undisturbed = loops.undisturbed;
-        let mut places =
-            CodeRegions { of_site, of_counted, of_node, undisturbed, ..CodeRegions::default() };
+        let mut places = CodeRegions {
+            of_site,
+            of_counted,
+            of_node,
+            shared,
+            undisturbed,
+            ..CodeRegions::default()
+        };
         let mut times: HashMap<CodeRegion, (f64, f64)> = HashMap::new();
         for cell in profile.stack_cells() {
             let time = times.entry(places.of_stack(profile, cell.stack)).or_default();
@@ -129,6 +142,11 @@ impl CodeRegions {
     /// Of an access.
     pub(crate) fn of_site(&self, site: SiteIndex) -> Option<CodeRegion> {
         self.of_site.get(site.index()).copied()
+    }
+
+    /// Whether this is a function that belongs to the loop that called it.
+    pub(super) fn is_shared(&self, place: CodeRegion) -> bool {
+        !self.shared.is_empty() && self.shared.contains(&place)
     }
 
     /// The region of a block whose executions were counted.
@@ -181,6 +199,12 @@ fn first_of_block(code: &TracedCode) -> Vec<&Site> {
     firsts
 }
 
+/// The modules of the kernel.
+fn kernel(profile: &Profile<'_>) -> Vec<ModuleId> {
+    let modules = profile.recording.modules.iter();
+    modules.filter(|module| module.kind == ModuleKind::Kernel).map(|module| module.id).collect()
+}
+
 /// Nodes of stacks, by their index.
 struct Nodes {
     /// The loop in whose code the node is; of the kernel's, that in which the program called it.
@@ -192,11 +216,7 @@ struct Nodes {
 impl Nodes {
     fn read(profile: &Profile<'_>, around: impl Fn(CodeAddress) -> Option<usize>) -> Nodes {
         let stacks = &profile.stacks;
-        let modules = profile.recording.modules.iter();
-        let kernel: Vec<ModuleId> = modules
-            .filter(|module| module.kind == ModuleKind::Kernel)
-            .map(|module| module.id)
-            .collect();
+        let kernel = kernel(profile);
         let none = || stacks.of_each_node(|_| None);
         let mut nodes = Nodes { own: none(), around: none() };
         for node in &profile.recording.stack_nodes {
@@ -212,8 +232,8 @@ impl Nodes {
         nodes
     }
 
-    /// Functions that run below one loop.
-    fn below(&self, profile: &Profile<'_>) -> HashMap<FunctionId, usize> {
+    /// Time of functions below loops.
+    fn times(&self, profile: &Profile<'_>) -> HashMap<FunctionId, HashMap<Option<usize>, f64>> {
         let mut times: HashMap<FunctionId, HashMap<Option<usize>, f64>> = HashMap::new();
         for cell in profile.stack_cells() {
             let Some(node) = cell.stack.filter(|node| self.own[node.index()].is_none()) else {
@@ -222,11 +242,45 @@ impl Nodes {
             let of = times.entry(profile.stacks.compiled_user(cell.stack)).or_default();
             *of.entry(self.around[node.index()]).or_default() += cell.weight.amount() as f64;
         }
+        times
+    }
+
+    /// Functions that several loops call, none of them nearly always, and that are over soon.
+    fn shared(
+        &self,
+        profile: &Profile<'_>,
+        is_loopless: impl Fn(CodeAddress) -> bool,
+    ) -> HashSet<FunctionId> {
+        let stacks = &profile.stacks;
+        let kernel = kernel(profile);
+        let mut longer: HashSet<FunctionId> = HashSet::new();
+        let own = |node: &&StackNode| !kernel.contains(&node.module);
+        for node in profile.recording.stack_nodes.iter().filter(own) {
+            let Some(at) = stacks.find(node.id) else { continue };
+            if !is_loopless(node.code_address()) {
+                longer.insert(stacks.compiled_user(Some(at)));
+            }
+            // It calls, perhaps itself.
+            longer.extend(stacks.parent(at).map(|caller| stacks.compiled_user(Some(caller))));
+        }
+        let is_shared = |times: &HashMap<Option<usize>, f64>| {
+            let below = times.iter().filter(|(around, _)| around.is_some());
+            let (most, sum) =
+                below.fold((0.0f64, 0.0), |(most, sum), (_, time)| (most.max(*time), sum + time));
+            let all: f64 = times.values().sum();
+            sum >= BELOW * all && most < BELOW * all
+        };
+        let functions = self.times(profile).into_iter().filter(|(_, times)| is_shared(times));
+        functions.map(|(function, _)| function).filter(|one| !longer.contains(one)).collect()
+    }
+
+    /// Functions that run below one loop.
+    fn below(&self, profile: &Profile<'_>) -> HashMap<FunctionId, usize> {
         let mostly = |(function, times): (FunctionId, HashMap<Option<usize>, f64>)| {
             let all: f64 = times.values().sum();
             let most = times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))?;
             Some((function, most.0?)).filter(|_| most.1 >= BELOW * all)
         };
-        times.into_iter().filter_map(mostly).collect()
+        self.times(profile).into_iter().filter_map(mostly).collect()
     }
 }

@@ -426,7 +426,9 @@ fn pairs<'w>(
             if let Some(block) = code.counted.get(id) {
                 let own = times * block.instructions as f64;
                 instructions += own;
-                if let Some(place) = places.of_counted(*id) {
+                // Where several loops call a function, its counts do not tell which did.
+                let place = places.of_counted(*id).filter(|one| !places.is_shared(*one));
+                if let Some(place) = place {
                     *by_place.entry(place).or_default() += own;
                 }
             }

@@ -162,6 +162,10 @@ struct Walker<'a> {
     /// Work of this burst by region, and the current region.
     works: Vec<BurstWork>,
     current: usize,
+    /// The loop that ran last, if the burst is still in it or in a function that it called.
+    inside: Option<CodeRegion>,
+    /// By site of a function that several loops call, the loop that did last in this burst.
+    called_in: HashMap<SiteIndex, CodeRegion>,
     /// Accesses of a loop; kept for its memory.
     body: Vec<LoopAccess>,
 }
@@ -175,6 +179,8 @@ impl Tool for Walker<'_> {
         self.simulated.begin(burst);
         self.times.restart();
         self.works.clear();
+        self.inside = None;
+        self.called_in.clear();
         self.branches.take(self.code);
         self.branches.begin(burst.id);
         self.of_burst = self.replayed.get(&burst.id.0).copied();
@@ -190,6 +196,7 @@ impl Tool for Walker<'_> {
             self.current = self.come_to(first.site);
         }
         self.divide(block, execution);
+        self.note_calls(block);
         let Some(work) = self.works.get_mut(self.current) else { return };
         let length = block.ways.first().copied().unwrap_or(0) as f64;
         let whole = execution.iterations().saturating_sub(1) as f64;
@@ -236,7 +243,7 @@ impl Tool for Walker<'_> {
         let (outcomes, firsts) = (&mut self.outcomes, &mut self.firsts);
         self.simulated.take(|site, part, tally, pages| {
             outcomes[site.index()].get_or_insert_default().add(tally, pages);
-            let place = self.places.of_site(site);
+            let place = self.called_in.get(&site).copied().or_else(|| self.places.of_site(site));
             let found = works.iter().position(|work| Some(work.place) == place);
             // Of blocks that overlap one may begin elsewhere.
             let Some(work) = works.get_mut(found.unwrap_or(0)) else { return };
@@ -288,6 +295,8 @@ impl<'a> Walker<'a> {
             passed: Passed::default(),
             works: Vec::new(),
             current: 0,
+            inside: None,
+            called_in: HashMap::new(),
             body: Vec::new(),
         }
     }
@@ -301,9 +310,29 @@ impl<'a> Walker<'a> {
         passed
     }
 
+    /// Where an access is; in a function that several loops call, in the one that did.
+    fn place(&self, site: SiteIndex) -> Option<CodeRegion> {
+        let place = self.places.of_site(site)?;
+        Some(self.inside.filter(|_| self.places.is_shared(place)).unwrap_or(place))
+    }
+
+    /// Which loop a block was in at its end, and the sites of functions that it called in it.
+    fn note_calls(&mut self, block: &TracedBlock) {
+        for access in &block.accesses {
+            let Some(place) = self.places.of_site(access.site) else { continue };
+            match (self.places.is_shared(place), place) {
+                (true, _) => {
+                    self.called_in.extend(self.inside.map(|inside| (access.site, inside)));
+                }
+                (false, CodeRegion::Loop(_)) => self.inside = Some(place),
+                (false, CodeRegion::Function(_)) => self.inside = None,
+            }
+        }
+    }
+
     /// The burst at an access: which of its works that is.
     fn come_to(&mut self, site: SiteIndex) -> usize {
-        let Some(place) = self.places.of_site(site) else { return self.current };
+        let Some(place) = self.place(site) else { return self.current };
         if self.works.get(self.current).is_some_and(|work| work.place == place) {
             return self.current;
         }
@@ -322,7 +351,7 @@ impl<'a> Walker<'a> {
     /// A block that leads on into another place, by a call: instructions from the first access there on are of that. One
     /// without an access is of the place before.
     fn divide(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        let place = |site| self.places.of_site(site);
+        let place = |site| self.place(site);
         let of_block = block.accesses.first().map(|first| place(first.site));
         if block.accesses.iter().all(|access| Some(place(access.site)) == of_block) {
             return;
@@ -330,8 +359,8 @@ impl<'a> Walker<'a> {
         let length = block.ways.first().copied().unwrap_or(0);
         let mut rest = block.accesses.as_slice();
         while let Some(first) = rest.first() {
-            let here = self.places.of_site(first.site);
-            let same = |access: &&TracedAccess| self.places.of_site(access.site) == here;
+            let here = self.place(first.site);
+            let same = |access: &&TracedAccess| self.place(access.site) == here;
             rest = &rest[rest.iter().take_while(same).count()..];
             let end = rest.first().map_or(length, |next| next.instruction);
             let own: u64 = (first.instruction..end).map(|at| execution.times(at)).sum();

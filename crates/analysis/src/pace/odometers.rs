@@ -122,6 +122,12 @@ impl LoopsInCode {
         &self.in_bursts
     }
 
+    /// Whether an instruction is in a function whose code is known and has no loop.
+    pub(crate) fn is_loopless(&self, at: CodeAddress) -> bool {
+        let function = self.functions.function(at.module, at.offset);
+        function.is_some_and(|one| self.functions[one].loops.all().is_empty())
+    }
+
     /// The innermost of these loops around an instruction of which any byte is given, of those that will do.
     pub(crate) fn around(&self, at: CodeAddress, will_do: impl Fn(usize) -> bool) -> Option<usize> {
         if self.loops.is_empty() {
