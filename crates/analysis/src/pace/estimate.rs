@@ -146,20 +146,21 @@ fn batched(residues: &[f64]) -> (f64, f64) {
     (squares * count / (count - 1.0).max(1.0), count - 1.0)
 }
 
-/// Iterations of a loop in all, by those from one of its samples to the next. Time has no part in this: of a thread that others
-/// interrupt, it is a mean, but its registers tell all iterations in between. With half of the interval, as a part of it. `open`:
-/// half of what slow runs may make of it.
+/// Iterations of a loop in all, by those from one of its samples to the next, for as much CPU time as its samples represent. The time
+/// in a pair has no part in the interval: of a thread that others interrupt, it is a mean, but its registers tell all iterations in
+/// between. With half of the interval, as a part of it. `open`: half of what slow runs may make of it.
 fn counted(found: &Found, pairs: &[Pair], open: f64) -> Option<(f64, f64)> {
-    let between = pairs.iter().map(|pair| pair.iterations);
-    let between: Vec<f64> =
-        between.chain(found.around_bursts.iter().map(|(iterations, _)| *iterations)).collect();
-    let (n, samples) = (between.len() as f64, found.samples as f64);
-    let mean = between.iter().sum::<f64>() / n;
-    let residues: Vec<f64> = between.iter().map(|iterations| iterations - mean).collect();
+    let between = pairs.iter().map(|pair| (pair.iterations, pair.seconds));
+    let between: Vec<(f64, f64)> = between.chain(found.around_bursts.iter().copied()).collect();
+    let (iterations, seen) =
+        between.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let rate = iterations / seen;
+    let residues: Vec<f64> = between.iter().map(|(went, took)| went - rate * took).collect();
     let (variance, freedom) = batched(&residues);
-    let unseen = (1.0 - n / samples).max(1.0 / samples);
-    let half = (quantile_95(freedom) * (variance * unseen).sqrt() / (n * mean)).hypot(open);
-    (half <= TOO_WIDE).then_some((mean * samples * (1.0 + open), half))
+    let all = found.seconds.max(seen);
+    let unseen = (1.0 - seen / all).max(1.0 / found.samples as f64);
+    let half = (quantile_95(freedom) * (variance * unseen).sqrt() / iterations).hypot(open);
+    (half <= TOO_WIDE).then_some((rate * all * (1.0 + open), half))
 }
 
 /// Pairs that hide no other run, in order of time. Where the registers do not tell runs apart, those that begin so near to the
@@ -222,7 +223,7 @@ mod tests {
     fn runs_that_nothing_tells_apart_count_up_to_where_they_may_end() {
         // A run has 10,000 iterations, a pair 1000 to 1500 of them; what begins behind 8500 may hide the next run.
         let furthest = [(0, 10_000.0)].into();
-        let mut found = Found { furthest, samples: 300, ..Found::default() };
+        let mut found = Found { furthest, samples: 300, seconds: 0.3, ..Found::default() };
         for number in 0..300 {
             let from = (number * 337 % 10_000) as f64;
             let went = if number % 2 == 0 { 1000.0 } else { 1500.0 };
