@@ -36,7 +36,7 @@ const USUAL: f64 = 0.17e-9;
 /// No processor of these years is quicker: eight per cycle at 5 GHz.
 const QUICKEST: f64 = 0.025e-9;
 /// Cycles per second where the machine does not report it.
-const SLOW_CLOCK: f64 = 2e9;
+pub(super) const SLOW_CLOCK: f64 = 2e9;
 /// Seconds that a mispredicted branch costs where the machine was not measured, usually, at least and at most: 18, 10 and 25
 /// cycles at 4, 5 and 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA CPUs: 15 to 20 on Intel since Haswell, 18 on Zen;
 /// fewer where the way back is in the cache of decoded instructions).

@@ -11,7 +11,8 @@
 //! 12 % of it (median), their own time divided by the usual slow-down within 60 %.
 //! In a region with fewer than [`FEWEST`] windows: CPU time / the slow-down of bursts in other regions.
 //! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
-//! cost.
+//! cost. So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
+//! where returns lead ([`way_on`]).
 //! The time of a burst in several regions is divided in proportion to its instructions in each, times the mean time of an
 //! instruction there, which samples of the whole run show.
 //! Bounds: the scatter of windows, and counters that cost nothing or the most that they can. For bursts without windows: the
@@ -35,11 +36,12 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
+use super::core_time::SLOW_CLOCK;
 use super::counters::{NativeShare, NativeShares, Windows};
 use super::work::BurstWork;
-use crate::traced::{TracedCode, pieces_by_burst};
+use crate::traced::{TracedCode, WayOn, pieces_by_burst};
 use estimate::interval::mean_and_half;
-use estimate::parameters::SPEED_OFF;
+use estimate::parameters::{JUMPS_ON, LOOKS_UP, SPEED_OFF};
 use estimate::student::quantile_95;
 
 /// Seconds: a burst that left our code at once says little.
@@ -219,6 +221,8 @@ struct Pair {
     passed: f64,
     /// Counted blocks.
     blocks: f64,
+    /// Seconds that their copies' ways to the next block take longer than native ones.
+    ways_on: Bounds,
     /// It, and the sparse window after it.
     windows: Option<Windows>,
 }
@@ -380,6 +384,17 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
     recording.run.own_cost.burst_toll_ns.map(|toll| Nanos(toll).seconds())
 }
 
+/// Cycles of the time-stamp counter by which the copy of a block takes longer than native code to come to the next one, beside
+/// its counter.
+fn way_on(way: WayOn) -> Bounds {
+    let most_twice = |cycles: f64| Bounds { best: cycles, low: 0.0, high: 2.0 * cycles };
+    match way {
+        WayOn::Alike => Bounds::exactly(0.0),
+        WayOn::Jump => most_twice(JUMPS_ON.value),
+        WayOn::LookUp => most_twice(LOOKS_UP.value),
+    }
+}
+
 /// Windows, each with the burst in front of it.
 fn pairs<'w>(
     recording: &Recording,
@@ -387,6 +402,8 @@ fn pairs<'w>(
     works: &'w [Work],
 ) -> Vec<(&'w Work, Pair)> {
     let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
+    let clock = recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
+    let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
     let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
@@ -417,7 +434,7 @@ fn pairs<'w>(
             continue;
         }
         let taken_off = taken_off(window, toll);
-        let (mut instructions, mut blocks) = (0.0, 0.0);
+        let (mut instructions, mut blocks, mut ways_on) = (0.0, 0.0, Bounds::exactly(0.0));
         let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let counted = counts(window.id);
         for (id, times) in &counted {
@@ -426,6 +443,7 @@ fn pairs<'w>(
             if let Some(block) = code.counted.get(id) {
                 let own = times * block.instructions as f64;
                 instructions += own;
+                ways_on = ways_on.plus(way_on(block.way_on).times(times * cycle));
                 // Where several loops call a function, its counts do not tell which did.
                 let place = places.of_counted(*id).filter(|one| !places.is_shared(*one));
                 if let Some(place) = place {
@@ -448,6 +466,7 @@ fn pairs<'w>(
                 counted: (instructions, seconds),
                 passed: seconds.max(window.elapsed.seconds() - taken_off),
                 blocks,
+                ways_on,
                 windows,
             };
             pairs.push((work, pair));
@@ -469,17 +488,21 @@ impl Pair {
 
     /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
     fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
-        let rate = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
+        let rate = |seconds: f64, ways_on: f64| {
+            let native = (seconds - ways_on).max((1.0 - MOST_SHARE) * seconds);
+            self.counted.0 / native / (self.traced.0 / self.traced.1)
+        };
+        let Bounds { best, low, high } = self.ways_on;
         let speed = match share {
             Some(share) => Speed {
-                best: rate(self.counted.1 * share.best),
-                low: rate(self.passed * share.high),
-                high: rate(self.counted.1 * share.low),
+                best: rate(self.counted.1 * share.best, best),
+                low: rate(self.passed * share.high, low),
+                high: rate(self.counted.1 * share.low, high),
             },
             None => Speed {
-                best: rate(self.without_counters(USUAL_PER_COUNT, USUAL_SHARE)),
-                low: rate(self.passed),
-                high: rate(self.without_counters(MOST_PER_COUNT, MOST_SHARE)),
+                best: rate(self.without_counters(USUAL_PER_COUNT, USUAL_SHARE), best),
+                low: rate(self.passed, low),
+                high: rate(self.without_counters(MOST_PER_COUNT, MOST_SHARE), high),
             },
         };
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
@@ -493,6 +516,7 @@ impl Pair {
             counted: add(self.counted, other.counted),
             passed: self.passed + other.passed,
             blocks: self.blocks + other.blocks,
+            ways_on: self.ways_on.plus(other.ways_on),
             place: self.place,
             windows: None,
         }

@@ -184,6 +184,29 @@ pub(crate) struct CountedBlock {
     pub(crate) instructions: usize,
     /// Where it begins.
     pub(crate) start: Option<CodeAddress>,
+    /// How its copy leads on.
+    pub(crate) way_on: WayOn,
+}
+
+/// How the copy of a counted block leads to the next one, and whether native code is quicker there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WayOn {
+    /// By a jump, as natively.
+    Alike,
+    /// By a jump, where native code just goes on, unless it takes its branch.
+    Jump,
+    /// By a look-up of the target, where native code returns or branches.
+    LookUp,
+}
+
+fn way_on(block: &x86::Block) -> WayOn {
+    match block.instructions.last().map(x86::Instruction::flow) {
+        Some(x86::Flow::Return | x86::Flow::IndirectJump | x86::Flow::IndirectCall) => {
+            WayOn::LookUp
+        }
+        Some(x86::Flow::Jump(_) | x86::Flow::Call(_)) => WayOn::Alike,
+        _ => WayOn::Jump,
+    }
 }
 
 /// A loop that was timed with registers for what it loads again and again.
@@ -229,7 +252,8 @@ impl TracedCode {
                 BurstFlavour::Count | BurstFlavour::Sparse => {
                     instructions(&block.pieces, &mut reader).map(|(decoded, places)| {
                         let instructions = decoded.instructions.len();
-                        let counted = CountedBlock { instructions, start: places.first().copied() };
+                        let (start, way_on) = (places.first().copied(), way_on(&decoded));
+                        let counted = CountedBlock { instructions, start, way_on };
                         code.counted.entry(block.id).or_insert(counted);
                     })
                 }
