@@ -102,7 +102,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let seen = if is_exact { seconds / cpu_time.max(seconds) } else { 0.0 };
     let unseen = 1.0 - seen;
     let half = quantile_95(freedom) * (variance * unseen).sqrt() / seconds;
-    let counted = if is_exact { None } else { counted(found, &pairs, open) };
+    let counted = if is_exact { None } else { counted(found, &pairs, open, cpu_time) };
     let (half, rate) = (half.hypot(rate * open), rate * (1.0 + open));
     let pace = Pace { rate, half, pairs: pairs.len(), seconds, counted };
     if !pace.is_rate() && counted.is_none() {
@@ -146,10 +146,10 @@ fn batched(residues: &[f64]) -> (f64, f64) {
     (squares * count / (count - 1.0).max(1.0), count - 1.0)
 }
 
-/// Iterations of a loop in all, by those from one of its samples to the next, for as much CPU time as its samples represent. The time
+/// Iterations of a loop in all, by those from one of its samples to the next, for all of its CPU time. The time
 /// in a pair has no part in the interval: of a thread that others interrupt, it is a mean, but its registers tell all iterations in
 /// between. With half of the interval, as a part of it. `open`: half of what slow runs may make of it.
-fn counted(found: &Found, pairs: &[Pair], open: f64) -> Option<(f64, f64)> {
+fn counted(found: &Found, pairs: &[Pair], open: f64, cpu_time: f64) -> Option<(f64, f64)> {
     let between = pairs.iter().map(|pair| (pair.iterations, pair.seconds));
     let between: Vec<(f64, f64)> = between.chain(found.around_bursts.iter().copied()).collect();
     let (iterations, seen) =
@@ -157,7 +157,7 @@ fn counted(found: &Found, pairs: &[Pair], open: f64) -> Option<(f64, f64)> {
     let rate = iterations / seen;
     let residues: Vec<f64> = between.iter().map(|(went, took)| went - rate * took).collect();
     let (variance, freedom) = batched(&residues);
-    let all = found.seconds.max(seen);
+    let all = cpu_time.max(seen);
     let unseen = (1.0 - seen / all).max(1.0 / found.samples as f64);
     let half = (quantile_95(freedom) * (variance * unseen).sqrt() / iterations).hypot(open);
     (half <= TOO_WIDE).then_some((rate * all * (1.0 + open), half))
@@ -223,7 +223,7 @@ mod tests {
     fn runs_that_nothing_tells_apart_count_up_to_where_they_may_end() {
         // A run has 10,000 iterations, a pair 1000 to 1500 of them; what begins behind 8500 may hide the next run.
         let furthest = [(0, 10_000.0)].into();
-        let mut found = Found { furthest, samples: 300, seconds: 0.3, ..Found::default() };
+        let mut found = Found { furthest, samples: 300, ..Found::default() };
         for number in 0..300 {
             let from = (number * 337 % 10_000) as f64;
             let went = if number % 2 == 0 { 1000.0 } else { 1500.0 };

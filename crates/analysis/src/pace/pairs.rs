@@ -73,8 +73,6 @@ pub(super) struct Found {
     pub in_callers: u64,
     /// Samples of it with registers.
     pub samples: u64,
-    /// CPU time that they represent: one after a gap, as behind a burst, is of all of that.
-    pub seconds: f64,
     /// Numbers of groups.
     pub groups: HashMap<Group, usize>,
 }
@@ -278,9 +276,7 @@ impl Walk<'_, '_, '_> {
         }
         for (one, known) in &seen.snapshots {
             let one = *one;
-            let its = self.found.entry(one).or_default();
-            its.samples += 1;
-            its.seconds += seconds(weight);
+            self.found.entry(one).or_default().samples += 1;
             // A sample without a snapshot is skipped.
             let Some(InFrame { snapshot, frame, is_caller }) = known else { continue };
             if snapshot.moves.is_empty() || in_burst {
