@@ -118,6 +118,16 @@ pub const LOOKS_UP: Parameter = Parameter {
     sensitivity: "as above; loads of fib with -O1 and -O0 and of qsort are off by 9, -6 and -18 %",
 };
 
+/// How much a core's speed changes until no-miss times are measured.
+pub const LATER_SPEED: Parameter = Parameter {
+    name: "speed after the run",
+    value: 0.15,
+    meaning: "part by which a core may be quicker or slower right after a run, when no-miss times are measured, than in it",
+    source: "medians of one loop after 8 and 4 runs, each over some hundred turns: 1.33 to 1.67 ns and 1.16 to 1.33 ns (a virtual machine \
+             with neighbours, AMD Zen 4)",
+    sensitivity: "0: memory's share of one drawn program in four runs was 31 +-2, 51 +-5, 44 +-4 and 8 (0 to 56) %; with it 39 to 48 +-10 %",
+};
+
 /// How much shorter than the longest the mean of runs of one kind may be.
 pub const UNLIKE_RUNS: Parameter = Parameter {
     name: "unlike runs",
@@ -183,7 +193,7 @@ pub const SWITCHES: Parameter = Parameter {
 };
 
 /// All of them.
-pub const ALL: [Parameter; 17] = [
+pub const ALL: [Parameter; 18] = [
     COMMON,
     ENDS,
     UNLIKE,
@@ -194,6 +204,7 @@ pub const ALL: [Parameter; 17] = [
     SPEED_OFF,
     JUMPS_ON,
     LOOKS_UP,
+    LATER_SPEED,
     UNLIKE_RUNS,
     STEADY_CALLEE,
     FEWEST_RUNS,

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, BurstId};
 use estimate::interval::{mean_and_half, median};
+use estimate::parameters::LATER_SPEED;
 use estimate::{Bounds, Draws, Estimate, REPLICATES};
 use facts::{Burst, Evidence, IterationTime, Metric, NoMissOutcome, NoMissTime, Recording};
 
@@ -60,8 +61,8 @@ pub(super) const ONE_THREAD: f64 = 1.05;
 /// The median of the repetitions, with 95 % of where it may lie: from the deciles σ, and 1.2533 σ / √n for the median of n
 /// (Kendall & Stuart, The Advanced Theory of Statistics, 10.12). Repetitions of one turn are alike and count as one.
 pub(crate) fn seconds(time: &IterationTime) -> Bounds {
-    // Repetitions of a turn: `PER_TURN` of `collect::no_miss::timing`.
-    const IN_TURN: f64 = 16.0;
+    // Repetitions of a turn that count: `QUICK` of `collect::no_miss::timing`.
+    const IN_TURN: f64 = 8.0;
     let turns = (f64::from(time.repetitions) / IN_TURN).max(1.0);
     // 1.2816: as many standard deviations from the mean lie the deciles of a normal distribution.
     let part = (1.96 * 1.2533 / (1.2816 * turns.sqrt())).min(1.0);
@@ -223,7 +224,7 @@ pub(super) struct CoreTimes {
 impl Memory<'_> {
     pub(super) fn core_times(&self) -> CoreTimes {
         let mut draws = Draws::new(SEED);
-        let drawn: [_; 3] = std::array::from_fn(|_| draws.measured());
+        let drawn: [_; 4] = std::array::from_fn(|_| draws.measured());
         // Where nothing was timed, only the ends are known.
         let open = draws.anywhere();
         let (own, covered, all) = self.no_miss_sums();
@@ -249,6 +250,7 @@ impl Memory<'_> {
                 let places = [&drawn[0], others, &drawn[2]];
                 let place = |of: &[f64]| at.map_or(0.0, |at| of[at]);
                 let sum: f64 = parts.iter().zip(places).map(|(part, of)| part.at(place(of))).sum();
+                let sum = sum * (1.0 + LATER_SPEED.value * place(&drawn[3]));
                 // No less than the time that waits cannot explain, whatever the parts say.
                 sum.max(time - waits).clamp(0.0, time)
             }

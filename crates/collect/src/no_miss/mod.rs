@@ -176,10 +176,13 @@ impl HotCode {
             Err(error @ NoMissError::System(_)) => return Err(error),
             replayed => replayed.unwrap_or_default(),
         };
-        let processor = Processor::measure(tick)?.until(until(BRANCHES_PART, LOOPS_PART));
-        for one in hottest {
+        let end = until(BRANCHES_PART, LOOPS_PART);
+        let processor = Processor::measure(tick)?.until(end);
+        let loops = hottest.len();
+        for (at, one) in hottest.into_iter().enumerate() {
             shown();
-            match one.no_miss_times(processor)? {
+            let patient = part_of(end, loops - at);
+            match one.no_miss_times(processor, patient)? {
                 Some((no_miss, _)) if one.overlaps(&no_miss, processor) => {}
                 Some((no_miss, kept)) => {
                     no_miss_times.core.push(no_miss);
@@ -294,13 +297,14 @@ impl<'a> Loop<'a> {
     fn no_miss_times(
         &self,
         processor: Processor,
+        patient: Nanos,
     ) -> Result<Option<(NoMissTime, Option<NoReloadTime>)>, NoMissError> {
         let length = self.code.block.instructions.len();
         let loads = self.code.loads_if_it_stores().max(1);
         let most = (INSTRUCTIONS / length.max(1)).min(LOADS / loads);
         let most = most.clamp(FEWEST_ITERATIONS, MOST_ITERATIONS);
         let kept = x86::keep(&self.code.block);
-        let timed = self.time(kept.as_ref(), &(FEWEST_ITERATIONS..=most), processor)?;
+        let timed = self.time(kept.as_ref(), &(FEWEST_ITERATIONS..=most), (processor, patient))?;
         let Some(timed) = timed else { return Ok(None) };
         let iterations = timed.copies;
         let block = self.id;
@@ -334,16 +338,22 @@ impl<'a> Loop<'a> {
         &self,
         kept: Option<&Kept>,
         copies: &RangeInclusive<usize>,
-        processor: Processor,
+        (processor, patient): (Processor, Nanos),
     ) -> Result<Option<Timed>, NoMissError> {
         let path = vec![self.code.part(self.code.block.instructions.len())];
         let seen = self.longest.values.iter().map(|values| self.code.seen(values)).collect();
         let values = self.longest.values.first().map_or(&[][..], Vec::as_slice);
         let start = |unknown| self.code.start(values, unknown);
         let carried = x86::carried(&self.code.block);
-        let turns = timing::TURNS;
-        Stretch { path, seen, kept, carried: Some(&carried), turns, processor }.time(start, copies)
+        let (carried, turns) = (Some(&carried), timing::TURNS);
+        Stretch { path, seen, kept, carried, turns, patient, processor }.time(start, copies)
     }
+}
+
+/// When one of so many may be over that share the time until `end`.
+fn part_of(end: Nanos, shares: usize) -> Nanos {
+    let now = sys::process::monotonic();
+    now + Nanos((end - end.min(now)).0 / shares.max(1) as u64)
 }
 
 /// Cycles of operations that wait for each other, on a usual processor (Fog, Instruction tables): only to tell whether a

@@ -3,7 +3,7 @@
 //! What for: one path after the other until the time is over, on several cores at once. What not: which paths; the
 //! timing of one (`timing`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +15,7 @@ use x86::GprSet;
 use super::code::{Code, SampledStates};
 use super::paths::{self, Path};
 use super::timing::{self, Processor, Stretch};
-use super::{INSTRUCTIONS, MOST_ITERATIONS};
+use super::{INSTRUCTIONS, MOST_ITERATIONS, part_of};
 
 /// A path takes some 4 ms. One that needs much longer, because no registers are found with which it runs, leaves the
 /// time to others.
@@ -43,7 +43,9 @@ pub(super) fn of(
     let (time, processor) = (until - now.min(until), processor.until(until));
     let enough = time.0 / USUAL_PATH.0 * workers as u64;
     let latest = processor.until(now + Nanos(time.0 * BUSY));
-    let queue = Queue { paths, blocks, sampled, processor, enough, latest, next, known };
+    let distinct: HashSet<_> = paths.iter().map(Path::code).collect();
+    let shares = distinct.len().div_ceil(workers);
+    let queue = Queue { paths, blocks, sampled, processor, enough, latest, next, known, shares };
     let mut timed = std::thread::scope(|scope| {
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || queue.work(&mut || {}));
         let others: Vec<_> = (1..workers).map_while(|number| spawn(number).ok()).collect();
@@ -82,6 +84,8 @@ struct Queue<'a> {
     latest: Processor,
     next: AtomicUsize,
     known: Mutex<HashMap<Vec<(BlockId, usize)>, NoMissTime>>,
+    /// Different ones that a core times.
+    shares: usize,
 }
 
 impl Queue<'_> {
@@ -112,7 +116,9 @@ impl Queue<'_> {
             return Ok(Some(path.like(known)));
         }
         let until = processor.until.min(sys::process::monotonic() + LONGEST_PATH);
-        let no_miss = path.no_miss((self.blocks, self.sampled), processor.until(until))?;
+        let patient = part_of(self.processor.until, self.shares);
+        let no_miss =
+            path.no_miss((self.blocks, self.sampled), (processor.until(until), patient))?;
         let Some(no_miss) = no_miss.or_else(|| path.refused().filter(|_| !processor.is_late()))
         else {
             return Ok(None);
@@ -169,7 +175,7 @@ impl Path {
     pub(super) fn no_miss(
         &self,
         (blocks, sampled): (&HashMap<BlockId, &Block>, &SampledStates),
-        processor: Processor,
+        (processor, patient): (Processor, Nanos),
     ) -> Result<Option<NoMissTime>, NoMissError> {
         let codes = self.codes(blocks, sampled);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
@@ -180,7 +186,8 @@ impl Path {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
             let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
             let turns = timing::TURNS_OF_PATH;
-            let stretch = Stretch { path, seen, kept: None, carried: None, turns, processor };
+            let (kept, carried) = (None, None);
+            let stretch = Stretch { path, seen, kept, carried, turns, patient, processor };
             let instructions = paths::instructions(steps);
             let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
             let Some(timed) = stretch.time(start, &(1..=most))? else { return Ok(None) };

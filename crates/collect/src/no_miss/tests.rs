@@ -276,7 +276,7 @@ fn a_path_through_blocks_is_timed() {
     };
     for path in &paths {
         let no_miss = path
-            .no_miss((&by_id, &SampledStates::default()), processor)
+            .no_miss((&by_id, &SampledStates::default()), (processor, Nanos(0)))
             .expect("there is such a process");
         let no_miss = no_miss.expect("its code can be read");
         let path = no_miss.path.expect("a path");

@@ -32,6 +32,9 @@ const QUICK: usize = 8;
 /// Turns after which a loop is compared with itself with kept registers; and most turns while the comparison is open.
 const COMPARED: usize = 2;
 const MOST_TURNS: usize = 6 * TURNS;
+/// While there is time, turns go on until the median is known to this part of it. On a virtual machine whose cores others use too,
+/// turns differ by a half, so that it takes dozens.
+const PRECISE: f64 = 0.03;
 /// Turns of code that is timed on several CPUs at once: enough to overlap; and how much longer it may take then.
 const TOGETHER: usize = 4;
 const SHARED: f64 = 1.2;
@@ -51,6 +54,8 @@ pub(super) struct Stretch<'a> {
     /// would otherwise advance ever further, over more pages than there are.
     pub(super) carried: Option<&'a Carried>,
     pub(super) turns: usize,
+    /// Until then it gets more turns, if these are too few.
+    pub(super) patient: Nanos,
     pub(super) processor: Processor,
 }
 
@@ -157,9 +162,11 @@ impl Stretch<'_> {
         let mut plain = self.ready(None, copies, (state, &contents))?;
         let kept = self.kept.map(|kept| self.ready(Some(kept), copies, (state, &contents)));
         match kept.transpose() {
-            Ok(mut kept) => timed(&mut plain, kept.as_mut(), self.turns, self.processor),
+            Ok(mut kept) => {
+                timed(&mut plain, kept.as_mut(), (self.turns, self.patient), self.processor)
+            }
             Err(error @ TimingFailure::Run(NoMissError::System(_))) => Err(error),
-            Err(_) => timed(&mut plain, None, self.turns, self.processor),
+            Err(_) => timed(&mut plain, None, (self.turns, self.patient), self.processor),
         }
     }
 
@@ -297,12 +304,15 @@ impl Turn {
 fn timed(
     plain: &mut Ready,
     mut kept: Option<&mut Ready>,
-    turns: usize,
+    (turns, patient): (usize, Nanos),
     processor: Processor,
 ) -> Result<(IterationTime, Option<IterationTime>), TimingFailure> {
     let (mut times, mut ratios) = (Vec::new(), Vec::new());
     let mut done = 0;
-    while done < turns || (kept.is_some() && done < MOST_TURNS && is_open(&mut ratios)) {
+    while done < turns
+        || (kept.is_some() && done < MOST_TURNS && is_open(&mut ratios))
+        || (sys::process::monotonic() < patient && !is_precise(&times))
+    {
         let (mut own, mut with_kept) = (Vec::new(), Vec::new());
         for _ in 0..COMPARED.min(turns) {
             own.push(plain.turn()?);
@@ -326,8 +336,17 @@ fn timed(
     let kept = kept.filter(|kept| kept.check().is_ok() && !ratios.is_empty());
     let kept = kept.map(|_| summary(with_kept()));
     // The repetitions of a turn are alike, so each ratio counts as all of them.
-    let repetitions = |time: IterationTime| time.repetitions.saturating_mul(PER_TURN as u32);
+    let repetitions = |time: IterationTime| time.repetitions.saturating_mul(QUICK as u32);
     Ok((time, kept.map(|time| IterationTime { repetitions: repetitions(time), ..time })))
+}
+
+/// Whether the median is known: its error follows from the deciles, as that of a normal distribution (Kendall & Stuart, The Advanced
+/// Theory of Statistics, 10.12). The repetitions of a turn are alike and count as one.
+fn is_precise(times: &[Picos]) -> bool {
+    let IterationTime { median, low, high, repetitions } = summary(times.to_vec());
+    let sigma = high.0.saturating_sub(low.0) as f64 / (2.0 * 1.2816);
+    let turns = f64::from(repetitions) / QUICK as f64;
+    1.96 * 1.2533 * sigma <= PRECISE * median.0 as f64 * turns.sqrt()
 }
 
 /// The ratio of the second time to the first; `None` where the first is 0.
@@ -412,7 +431,7 @@ impl Processor {
         let mut process = TimingProcess::start(RemoteAddr(ANYWHERE))?;
         process.load(&code.repeat(2 * copies), &StartState::default())?;
         let ready = Ready::new(process, code.len() * copies, copies, self);
-        match ready.and_then(|mut ready| timed(&mut ready, None, turns, self)) {
+        match ready.and_then(|mut ready| timed(&mut ready, None, (turns, Nanos(0)), self)) {
             Ok((time, _)) => Ok(Some(time)),
             Err(TimingFailure::Run(error @ NoMissError::System(_))) => Err(error),
             Err(_) => Ok(None),
