@@ -100,22 +100,22 @@ pub const SPEED_OFF: Parameter = Parameter {
 /// Cycles that the copy of a block takes to jump to the block behind it.
 pub const JUMPS_ON: Parameter = Parameter {
     name: "jump to the next block",
-    value: 0.5,
-    meaning: "cycles of the time-stamp counter by which a counted block that native code leaves without a jump, or by a branch, takes longer; \
-              0 to twice as many",
-    source: "a core takes one or two branches per cycle; where it waits for data or a chain, the jump costs nothing",
-    sensitivity: "of 48 drawn programs, 171 figures: 92 %, 7.2 %; both at 0: 91 %, 7.1 %, and loads of fib and qsort 41 to 43 % too low",
+    value: 1.0,
+    meaning: "cycles of the time-stamp counter by which a counted block takes longer that goes on to the code behind it; 0 to twice as many",
+    source: "a core takes one branch per cycle or two, and fetches on in the next; where it waits for data or a chain, the jump costs \
+             nothing",
+    sensitivity: "of 72 drawn programs, 274 figures: 90 %, 8.5 %; both at 0: 89 %, 8.2 %, and loads of fib and qsort 41 to 43 % too low",
 };
 
 /// Cycles that the copy of a block takes to look up where a return leads.
 pub const LOOKS_UP: Parameter = Parameter {
     name: "look-up of the next block",
-    value: 2.5,
+    value: 2.0,
     meaning: "cycles of the time-stamp counter by which a counted block that returns, or branches to what a register or memory says, takes \
               longer; 0 to twice as many",
     source: "twelve more instructions, two cycles of a core of six per cycle; recursive calls took 1.2 and 1.5 ns longer in sparse windows, \
              jumps included (fib with -O1 and -O0, AMD Zen 4)",
-    sensitivity: "as above; loads of fib with -O1 and -O0 and of qsort are off by 9, -6 and -18 %",
+    sensitivity: "as above; loads of fib with -O1 and -O0 and of qsort are off by 9, -15 and -19 %",
 };
 
 /// How much a core's speed changes until no-miss times are measured.

@@ -30,7 +30,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, BurstId, Nanos, Tid};
+use base::{BlockId, BurstId, CodeAddress, Nanos, Tid};
 use estimate::Bounds;
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
@@ -437,13 +437,22 @@ fn pairs<'w>(
         let (mut instructions, mut blocks, mut ways_on) = (0.0, 0.0, Bounds::exactly(0.0));
         let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let counted = counts(window.id);
+        let mut begun: HashMap<CodeAddress, f64> = HashMap::new();
+        for (id, times) in &counted {
+            if let Some(start) = code.counted.get(id).and_then(|block| block.start) {
+                *begun.entry(start).or_default() += *times as f64;
+            }
+        }
         for (id, times) in &counted {
             let times = *times as f64;
             blocks += times;
             if let Some(block) = code.counted.get(id) {
                 let own = times * block.instructions as f64;
                 instructions += own;
-                ways_on = ways_on.plus(way_on(block.way_on).times(times * cycle));
+                // What is behind a block ran as often as it went on there, at least.
+                let behind = block.behind.and_then(|at| begun.get(&at)).copied().unwrap_or(0.0);
+                let most = if block.way_on == WayOn::Jump { times.min(behind) } else { times };
+                ways_on = ways_on.plus(way_on(block.way_on).times(most * cycle));
                 // Where several loops call a function, its counts do not tell which did.
                 let place = places.of_counted(*id).filter(|one| !places.is_shared(*one));
                 if let Some(place) = place {

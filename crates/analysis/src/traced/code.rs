@@ -184,6 +184,8 @@ pub(crate) struct CountedBlock {
     pub(crate) instructions: usize,
     /// Where it begins.
     pub(crate) start: Option<CodeAddress>,
+    /// Where native code goes on if it does not branch.
+    pub(crate) behind: Option<CodeAddress>,
     /// How its copy leads on.
     pub(crate) way_on: WayOn,
 }
@@ -193,7 +195,7 @@ pub(crate) struct CountedBlock {
 pub(crate) enum WayOn {
     /// By a jump, as natively.
     Alike,
-    /// By a jump, where native code just goes on, unless it takes its branch.
+    /// By a jump to the code behind it, where native code just goes on; or by its branch, as natively.
     Jump,
     /// By a look-up of the target, where native code returns or branches.
     LookUp,
@@ -253,7 +255,12 @@ impl TracedCode {
                     instructions(&block.pieces, &mut reader).map(|(decoded, places)| {
                         let instructions = decoded.instructions.len();
                         let (start, way_on) = (places.first().copied(), way_on(&decoded));
-                        let counted = CountedBlock { instructions, start, way_on };
+                        let last = places.last().zip(decoded.instructions.last());
+                        let behind = last.and_then(|(at, one)| {
+                            let offset = at.offset.0.checked_add(one.length() as u64)?;
+                            Some(CodeAddress::new(at.module, FileOffset(offset)))
+                        });
+                        let counted = CountedBlock { instructions, start, behind, way_on };
                         code.counted.entry(block.id).or_insert(counted);
                     })
                 }
