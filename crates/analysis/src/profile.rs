@@ -231,6 +231,14 @@ impl<'a> Profile<'a> {
         Scale::cpu_time(self.whole, total, self.lost_samples(), self.why_no_samples())
     }
 
+    /// Seconds of CPU time that a unit of the samples' weight stands for: they may miss some of what was counted. Without samples
+    /// 0.
+    pub(crate) fn seconds_per_weight(&self) -> f64 {
+        let amount = self.whole().amount() as f64;
+        let whole = self.cpu_scale().whole_quantity().value.unwrap_or(0.0);
+        if amount > 0.0 { whole / amount } else { 0.0 }
+    }
+
     /// Why there are no samples, as a clause for a reader; meaningful only when there are none.
     #[must_use]
     pub fn why_no_samples(&self) -> &'static str {

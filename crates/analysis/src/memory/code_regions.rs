@@ -124,7 +124,8 @@ impl CodeRegions {
         for (at, one) in loops.loops.iter().enumerate() {
             let place = CodeRegion::Loop(at as u32);
             let Some(odometer) = &one.odometer else { continue };
-            let own = times.get(&place).map_or(0.0, |(own, _)| *own) * 1e-9;
+            // In the time that its stratum has, it went round as often as samples say.
+            let own = times.get(&place).map_or(0.0, |(own, _)| *own) * profile.seconds_per_weight();
             let seconds = own * undisturbed.share() / odometer.iterations;
             let paced = PacedLoop { seconds, relative: odometer.relative };
             places.loops.insert(place, paced);

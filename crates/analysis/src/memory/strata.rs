@@ -197,14 +197,12 @@ impl Strata {
         profile: &Profile<'_>,
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
     ) {
-        let scale = profile.cpu_scale();
-        let whole = scale.whole_quantity().value.unwrap_or(0.0);
+        let whole = profile.cpu_scale().whole_quantity().value.unwrap_or(0.0);
         let in_bursts = Nanos(profile.recording.run.own_cost.burst_time_ns.unwrap_or(0)).seconds();
         let undisturbed = self.places.undisturbed;
         let unknown = || if whole > 0.0 { (in_bursts / 2.0 / whole).min(0.5) } else { 0.0 };
         self.disturbed = undisturbed.relative().unwrap_or_else(unknown);
-        let amount = profile.whole().amount() as f64;
-        if amount <= 0.0 {
+        if profile.whole().amount() == 0 {
             // Without samples bursts alone say where the time went.
             let seconds = profile.counted_cpu_seconds().unwrap_or(0.0);
             let observations = self.observations.len().max(1) as f64;
@@ -216,7 +214,7 @@ impl Strata {
             (self.seconds, self.all_samples) = (seconds * (chosen / observations), chosen.max(1.0));
             return;
         }
-        self.scale = whole / amount * undisturbed.share();
+        self.scale = profile.seconds_per_weight() * undisturbed.share();
         for (stack, weight) in time {
             let place = self.places.of_stack(profile, stack);
             let seconds = weight.amount() as f64 * self.scale;
