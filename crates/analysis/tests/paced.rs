@@ -81,6 +81,17 @@ fn how_long_bursts_took_for_a_loop_with_a_pace_does_not_matter() {
     assert!(low <= 1e6 && 1e6 <= high && high / low < 1.05, "{loads:?}");
 }
 
+/// A tenth of the CPU time without samples is the tracer's work in the kernel.
+#[test]
+fn time_without_samples_has_no_iterations() {
+    let mut recording = recorded(1000);
+    recording.counters.iter_mut().for_each(|counter| counter.value = 1_100_000_000);
+    let code = TracedCode::read(&recording);
+    let profile = Profile::with_addresses(&recording, code.addresses());
+    let loads = Memory::new(&profile, &code).executed().loads.value.expect("loads");
+    assert!((loads / 1e6 - 1.0).abs() < 0.01, "{loads}");
+}
+
 /// The slow clock: the thread waited between each two samples, and came back to another run of the loop.
 #[test]
 fn samples_of_the_slow_clock_tell_no_pace_of_a_loop_without_calls() {

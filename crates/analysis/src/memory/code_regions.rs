@@ -72,7 +72,8 @@ impl CodeRegions {
             Some(loops.loops[found].known_by.unwrap_or(found))
         };
         let nodes = Nodes::read(profile, around);
-        let below = nodes.below(profile);
+        let times = nodes.times(profile);
+        let below = below(&times);
         let place = |own: Option<usize>, function: FunctionId| {
             let loop_ = own.or_else(|| below.get(&function).copied());
             loop_.map_or(CodeRegion::Function(function), |at| CodeRegion::Loop(at as u32))
@@ -93,7 +94,7 @@ impl CodeRegions {
             Some((*block, place(around(start), profile.stacks.compiled_at(start))))
         });
         let of_counted = of_counted.collect();
-        let shared = nodes.shared(profile, |at| loops.is_loopless(at));
+        let shared = shared(profile, &times, |at| loops.is_loopless(at));
         let of_node = profile.stacks.of_each_node(|node| {
             let function = profile.stacks.compiled_user(node);
             let caller = node.filter(|_| shared.contains(&function));
@@ -145,9 +146,14 @@ impl CodeRegions {
         self.of_site.get(site.index()).copied()
     }
 
+    /// Whether there is any function that belongs to the loops that call it.
+    pub(super) fn has_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
     /// Whether this is a function that belongs to the loop that called it.
     pub(super) fn is_shared(&self, place: CodeRegion) -> bool {
-        !self.shared.is_empty() && self.shared.contains(&place)
+        self.has_shared() && self.shared.contains(&place)
     }
 
     /// The region of a block whose executions were counted.
@@ -206,6 +212,9 @@ fn kernel(profile: &Profile<'_>) -> Vec<ModuleId> {
     modules.filter(|module| module.kind == ModuleKind::Kernel).map(|module| module.id).collect()
 }
 
+/// Time of functions, by the loop in which they run.
+type Times = HashMap<FunctionId, HashMap<Option<usize>, f64>>;
+
 /// Nodes of stacks, by their index.
 struct Nodes {
     /// The loop in whose code the node is; of the kernel's, that in which the program called it.
@@ -233,9 +242,9 @@ impl Nodes {
         nodes
     }
 
-    /// Time of functions below loops.
-    fn times(&self, profile: &Profile<'_>) -> HashMap<FunctionId, HashMap<Option<usize>, f64>> {
-        let mut times: HashMap<FunctionId, HashMap<Option<usize>, f64>> = HashMap::new();
+    /// Time of functions outside of loops of their own, by the loop around them.
+    fn times(&self, profile: &Profile<'_>) -> Times {
+        let mut times = Times::new();
         for cell in profile.stack_cells() {
             let Some(node) = cell.stack.filter(|node| self.own[node.index()].is_none()) else {
                 continue;
@@ -245,43 +254,43 @@ impl Nodes {
         }
         times
     }
+}
 
-    /// Functions that several loops call, none of them nearly always, and that are over soon.
-    fn shared(
-        &self,
-        profile: &Profile<'_>,
-        is_loopless: impl Fn(CodeAddress) -> bool,
-    ) -> HashSet<FunctionId> {
-        let stacks = &profile.stacks;
-        let kernel = kernel(profile);
-        let mut longer: HashSet<FunctionId> = HashSet::new();
-        let own = |node: &&StackNode| !kernel.contains(&node.module);
-        for node in profile.recording.stack_nodes.iter().filter(own) {
-            let Some(at) = stacks.find(node.id) else { continue };
-            if !is_loopless(node.code_address()) {
-                longer.insert(stacks.compiled_user(Some(at)));
-            }
-            // It calls, perhaps itself.
-            longer.extend(stacks.parent(at).map(|caller| stacks.compiled_user(Some(caller))));
+/// Functions that several loops call, none of them nearly always, and that are over soon.
+fn shared(
+    profile: &Profile<'_>,
+    times: &Times,
+    is_loopless: impl Fn(CodeAddress) -> bool,
+) -> HashSet<FunctionId> {
+    let (stacks, kernel) = (&profile.stacks, kernel(profile));
+    let mut longer: HashSet<FunctionId> = HashSet::new();
+    let own = |node: &&StackNode| !kernel.contains(&node.module);
+    for node in profile.recording.stack_nodes.iter().filter(own) {
+        let Some(at) = stacks.find(node.id) else { continue };
+        if !is_loopless(node.code_address()) {
+            longer.insert(stacks.compiled_user(Some(at)));
         }
-        let is_shared = |times: &HashMap<Option<usize>, f64>| {
-            let below = times.iter().filter(|(around, _)| around.is_some());
-            let (most, sum) =
-                below.fold((0.0f64, 0.0), |(most, sum), (_, time)| (most.max(*time), sum + time));
-            let all: f64 = times.values().sum();
-            sum >= BELOW * all && most < BELOW * all
-        };
-        let functions = self.times(profile).into_iter().filter(|(_, times)| is_shared(times));
-        functions.map(|(function, _)| function).filter(|one| !longer.contains(one)).collect()
+        // It calls, perhaps itself.
+        longer.extend(stacks.parent(at).map(|caller| stacks.compiled_user(Some(caller))));
     }
+    let is_shared = |times: &HashMap<Option<usize>, f64>| {
+        let below = times.iter().filter(|(around, _)| around.is_some());
+        let (most, sum) =
+            below.fold((0.0f64, 0.0), |(most, sum), (_, time)| (most.max(*time), sum + time));
+        let all: f64 = times.values().sum();
+        sum >= BELOW * all && most < BELOW * all
+    };
+    let functions = times.iter().filter(|(_, times)| is_shared(times));
+    functions.map(|(function, _)| *function).filter(|one| !longer.contains(one)).collect()
+}
 
-    /// Functions that run below one loop.
-    fn below(&self, profile: &Profile<'_>) -> HashMap<FunctionId, usize> {
-        let mostly = |(function, times): (FunctionId, HashMap<Option<usize>, f64>)| {
-            let all: f64 = times.values().sum();
-            let most = times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))?;
-            Some((function, most.0?)).filter(|_| most.1 >= BELOW * all)
-        };
-        self.times(profile).into_iter().filter_map(mostly).collect()
-    }
+/// Functions that run below one loop.
+fn below(times: &Times) -> HashMap<FunctionId, usize> {
+    let mostly = |(function, times): (&FunctionId, &HashMap<Option<usize>, f64>)| {
+        let all: f64 = times.values().sum();
+        let most = times.iter().max_by(|a, b| a.1.total_cmp(b.1).then(a.0.cmp(b.0)))?;
+        let around = most.0.filter(|_| *most.1 >= BELOW * all)?;
+        Some((*function, around))
+    };
+    times.iter().filter_map(mostly).collect()
 }

@@ -196,7 +196,9 @@ impl Tool for Walker<'_> {
             self.current = self.come_to(first.site);
         }
         self.divide(block, execution);
-        self.note_calls(block);
+        if self.places.has_shared() {
+            self.note_calls(block);
+        }
         let Some(work) = self.works.get_mut(self.current) else { return };
         let length = block.ways.first().copied().unwrap_or(0) as f64;
         let whole = execution.iterations().saturating_sub(1) as f64;

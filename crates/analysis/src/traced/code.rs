@@ -506,6 +506,24 @@ pub(crate) fn instructions(
 mod tests {
     use super::*;
 
+    #[test]
+    fn copies_of_blocks_jump_to_what_is_behind_and_look_up_where_returns_lead() {
+        let way = |bytes: &[u8]| {
+            let code = CodeBytes { start: RemoteAddr(0x1000), bytes };
+            way_on(&read_pieces(&mut Reader::new(), &[code]).expect("code"))
+        };
+        // jne 1000; add rax, 1: it goes on
+        assert_eq!(way(&[0x75, 0xfe]), WayOn::Jump);
+        assert_eq!(way(&[0x48, 0x83, 0xc0, 0x01]), WayOn::Jump);
+        // ret; jmp rax; call [rax]
+        for bytes in [&[0xc3][..], &[0xff, 0xe0], &[0xff, 0x10]] {
+            assert_eq!(way(bytes), WayOn::LookUp);
+        }
+        // jmp 1000; call 2000
+        assert_eq!(way(&[0xeb, 0xfe]), WayOn::Alike);
+        assert_eq!(way(&[0xe8, 0xfb, 0x0f, 0x00, 0x00]), WayOn::Alike);
+    }
+
     /// In a block with a value for rdi and one for rsp: whether each access follows a call or jump, and whether it leads on.
     fn ends(code: &[u8]) -> (Vec<bool>, bool) {
         let mut builder = testkit::recording::RecordingBuilder::new();
