@@ -384,7 +384,7 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
     recording.run.own_cost.burst_toll_ns.map(|toll| Nanos(toll).seconds())
 }
 
-/// Cycles of the time-stamp counter by which the copy of a block takes longer than native code to come to the next one, beside
+/// Cycles of the time-stamp counter by which the copy of a block takes longer than native code to come to the next one, without
 /// its counter.
 fn way_on(way: WayOn) -> Bounds {
     let most_twice = |cycles: f64| Bounds { best: cycles, low: 0.0, high: 2.0 * cycles };
