@@ -176,8 +176,9 @@ impl HotCode {
             Err(error @ NoMissError::System(_)) => return Err(error),
             replayed => replayed.unwrap_or_default(),
         };
+        let processor = Processor::measure(tick)?;
         let end = until(BRANCHES_PART, LOOPS_PART);
-        let processor = Processor::measure(tick)?.until(end);
+        let processor = processor.until(end);
         let loops = hottest.len();
         for (at, one) in hottest.into_iter().enumerate() {
             shown();
