@@ -37,7 +37,7 @@ const USUAL: f64 = 0.17e-9;
 /// No processor of these years is quicker: eight per cycle at 5 GHz.
 const QUICKEST: f64 = 0.025e-9;
 /// Cycles per second where the machine does not report it.
-pub(super) const SLOW_CLOCK: f64 = 2e9;
+const SLOW_CLOCK: f64 = 2e9;
 /// Seconds that a mispredicted branch costs where the machine was not measured, usually, at least and at most: 18, 10 and 25
 /// cycles at 4, 5 and 3 GHz (Fog, The microarchitecture of Intel, AMD and VIA CPUs: 15 to 20 on Intel since Haswell, 18 on Zen;
 /// fewer where the way back is in the cache of decoded instructions).
@@ -73,6 +73,12 @@ pub(crate) fn seconds(time: &IterationTime) -> Bounds {
         low: median - (median - low) * part,
         high: median + (high - median) * part,
     }
+}
+
+/// Seconds of a cycle of the time-stamp counter.
+pub(super) fn cycle(recording: &Recording) -> f64 {
+    let clock = recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
+    clock.map_or(1.0 / SLOW_CLOCK, f64::recip)
 }
 
 /// No-miss times of loops by block, seconds per iteration.
@@ -229,8 +235,7 @@ impl Memory<'_> {
         let open = draws.anywhere();
         let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
-        let clock = self.profile.recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
-        let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
+        let cycle = cycle(self.profile.recording);
         let (latency, timed) = (self.latencies(), self.timed.mean_waits());
         let miss = self.branch_miss();
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);

@@ -36,7 +36,7 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::SLOW_CLOCK;
+use super::core_time::cycle;
 use super::counters::{NativeShare, NativeShares, Windows};
 use super::work::BurstWork;
 use crate::traced::{TracedCode, WayOn, pieces_by_burst};
@@ -402,8 +402,7 @@ fn pairs<'w>(
     works: &'w [Work],
 ) -> Vec<(&'w Work, Pair)> {
     let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
-    let clock = recording.run.host.tsc_hz.filter(|hz| *hz > 0.0);
-    let cycle = clock.map_or(1.0 / SLOW_CLOCK, f64::recip);
+    let cycle = cycle(recording);
     let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
