@@ -4,11 +4,10 @@ mod common;
 
 use analysis::memory::Memory;
 use analysis::{Profile, TracedCode};
-use base::{FileOffset, Nanos, Pid, RemoteAddr, Tid};
-use common::{PID, Test, layout};
+use base::{FileOffset, ModuleId, Nanos, RemoteAddr};
+use common::{PID, Test, layout, registers};
 use facts::{
-    CounterKind, Recording, RegisterEncoder, SampleRegisters, SampledCode, SampledPlace,
-    SampledState,
+    CounterKind, Recording, RegisterEncoder, SampledCode, SampledFrame, SampledPlace, SampledState,
 };
 
 /// 1000: mov rax,[rdi]; 1003: add rdi,8; 1007: lea rdx,[rdi+rcx*2]; 100b: dec rcx; 100e: jne 1000; 1010: ret
@@ -17,6 +16,11 @@ const CODE: [u8; 17] = [
     0xc3,
 ];
 const START: u64 = 0x1000;
+
+fn place(module: ModuleId, offset: u64, registers: u16, frame: SampledFrame) -> SampledPlace {
+    let address = RemoteAddr(0x40_0000 + offset);
+    SampledPlace { module, offset: FileOffset(offset), address, registers, slots: vec![], frame }
+}
 
 /// A second of a loop that goes round a million times in it, and bursts in which it took three times as long.
 fn recorded(iterations_in_bursts: u64) -> Recording {
@@ -38,14 +42,7 @@ fn recorded(iterations_in_bursts: u64) -> Recording {
         offset: FileOffset(START),
         bytes: CODE.to_vec(),
     });
-    let place = SampledPlace {
-        module: test.module,
-        offset: FileOffset(START),
-        address: RemoteAddr(0x40_0000 + START),
-        registers: 0xffff,
-        slots: vec![],
-        frame: facts::SampledFrame::Own,
-    };
+    let place = place(test.module, START, 0xffff, SampledFrame::Own);
     let mut encoder = RegisterEncoder::default();
     for (number, sample) in (0..).zip(&recording.samples) {
         let mut registers = [5; 16];
@@ -58,13 +55,7 @@ fn recorded(iterations_in_bursts: u64) -> Recording {
             slots: &[],
         });
     }
-    recording.sample_registers.push(SampleRegisters {
-        time: Nanos(0),
-        pid: Pid(PID),
-        tid: Tid(PID),
-        samples: encoder.samples(),
-        bytes: encoder.finish(),
-    });
+    recording.sample_registers.push(registers(encoder));
     recording.bursts.iter_mut().for_each(|burst| burst.time = Nanos(burst.time.0 + 500));
     recording
 }
@@ -163,27 +154,17 @@ fn a_function_that_several_loops_call_runs_as_often_as_their_paces_say() {
             bytes,
         });
     }
-    let place = |offset, registers, frame| SampledPlace {
-        module: test.module,
-        offset: FileOffset(offset),
-        address: RemoteAddr(0x40_0000 + offset),
-        registers,
-        slots: vec![],
-        frame,
-    };
+    let place = |offset, registers, frame| place(test.module, offset, registers, frame);
     const CALLEE_SAVED: u16 = 1 << 3 | 1 << 4;
     let mut encoder = RegisterEncoder::default();
     for (number, sample) in (0..).zip(&recording.samples) {
         let start = loops[usize::from(number >= 500)];
         let mut registers = [5; 16];
         (registers[3], registers[4]) = (1_000_000_000 - 2000 * number, 0x7fff_0000);
-        let own = facts::SampledFrame::Own;
+        let own = SampledFrame::Own;
         let places = match number % 2 {
             0 => vec![place(start, CALLEE_SAVED, own)],
-            _ => vec![
-                place(0x2000, 0, own),
-                place(start + 7, CALLEE_SAVED, facts::SampledFrame::Caller),
-            ],
+            _ => vec![place(0x2000, 0, own), place(start + 7, CALLEE_SAVED, SampledFrame::Caller)],
         };
         for place in &places {
             encoder.push(&SampledState {
@@ -195,13 +176,7 @@ fn a_function_that_several_loops_call_runs_as_often_as_their_paces_say() {
             });
         }
     }
-    recording.sample_registers.push(SampleRegisters {
-        time: Nanos(0),
-        pid: Pid(PID),
-        tid: Tid(PID),
-        samples: encoder.samples(),
-        bytes: encoder.finish(),
-    });
+    recording.sample_registers.push(registers(encoder));
     recording.bursts.iter_mut().for_each(|burst| burst.time = Nanos(burst.time.0 + 500));
     let code = TracedCode::read(&recording);
     let profile = Profile::with_addresses(&recording, code.addresses());

@@ -1,19 +1,21 @@
 //! Clock samples with registers: whose data they waited for, by hand.
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::objects::{Grouping, Objects};
 use analysis::stalls::{ObjectsOfSites, StallRow, StallRows, Stalls, stall_rows};
 use analysis::{Key, Profile, Selection, SiteName, TracedCode};
-use base::{Bytes, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr, Tid};
+use base::{Bytes, CodeAddress, CpuId, FileOffset, ModuleId, Nanos, NodeId, Pid, RemoteAddr};
+use common::{PID, registers};
 use facts::host::{Calibration, NumaNode, SampleDistance};
 use facts::{
     CounterKind, Evidence, GENERAL_REGISTERS, Global, Metric, Page, Recording, RegisterEncoder,
-    SampleRegisters, SampledCode, SampledPlace, SampledState,
+    SampledCode, SampledPlace, SampledState,
 };
 use testkit::recording::{CODE_BASE, RecordingBuilder};
 
-const PID: i32 = 1000;
 const START: u64 = 0x1000;
 /// 1000 mov rax,[rdi+rcx*8]; 1004 add rcx,1; 1008 add rbx,[rsi+rcx*8]; 100c cmp rcx,rdx; 100f jne 1000; 1011 ret
 const TWO: &[u8] = &[
@@ -87,13 +89,7 @@ fn recording(code: &[u8], stands: &[Stand<'_>]) -> Recording {
     let recording = &mut builder.recording;
     recording.run.calibration = Some(calibration());
     recording.globals.extend([global("a", A), global("b", B)]);
-    recording.sample_registers.push(SampleRegisters {
-        time: Nanos(0),
-        pid: Pid(PID),
-        tid: Tid(PID),
-        samples: encoder.samples(),
-        bytes: encoder.finish(),
-    });
+    recording.sample_registers.push(registers(encoder));
     recording.sampled_code.push(sampled(module, code));
     builder.build()
 }

@@ -4,7 +4,8 @@
 //! here.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use base::{BlockId, ModuleId, RemoteAddr};
+use base::{BlockId, ModuleId, Nanos, Pid, RemoteAddr, Tid};
+use facts::{RegisterEncoder, SampleRegisters};
 use testkit::recording::{CODE_BASE, RecordingBuilder};
 use x86::translate::{Common, Flavour, RecordLayout, Site, translate};
 use x86::{CodeBytes, Gpr, Limits, Reader, read_block};
@@ -27,6 +28,12 @@ pub fn layout(code: &[u8], offset: u64) -> RecordLayout {
         reserved: Gpr::from_number(15).expect("r15"),
     };
     translate(&block, &code, &site).expect("it can be copied").record
+}
+
+/// Registers at samples of the first thread.
+pub fn registers(encoder: RegisterEncoder) -> SampleRegisters {
+    let (time, pid, tid, samples) = (Nanos(0), Pid(PID), Tid(PID), encoder.samples());
+    SampleRegisters { time, pid, tid, samples, bytes: encoder.finish() }
 }
 
 /// A recording of one program.
