@@ -35,8 +35,8 @@ mod last_record;
 mod links;
 mod native;
 
-pub use counts::Counts;
 use counts::JUMP;
+pub use counts::{Counts, Seldom};
 pub use last_record::iterations;
 pub use native::Native;
 
@@ -49,6 +49,8 @@ const LARGEST_BLOCK: usize = 64 << 10;
 pub struct CachedBlock {
     /// The block.
     pub start: RemoteAddr,
+    /// Behind its last instruction.
+    end: RemoteAddr,
     at: RemoteAddr,
     length: usize,
     region: usize,
@@ -118,7 +120,9 @@ pub struct Cache {
     reader: Reader,
     layouts: Layouts,
     /// Blocks that do not count for now.
-    uncounted: Vec<u32>,
+    uncounted: HashSet<u32>,
+    /// How often blocks ran in windows before, of which each counts half as much as the next.
+    history: HashMap<u32, u64>,
     /// Native addresses of the copies, for samplers.
     native_addresses: NativeAddresses,
     /// New since they were last taken.
@@ -143,7 +147,8 @@ impl Cache {
             chains: HashMap::new(),
             reader: Reader::of_processor(Vectors::of_this_processor()),
             layouts: Layouts::default(),
-            uncounted: Vec::new(),
+            uncounted: HashSet::new(),
+            history: HashMap::new(),
             native_addresses,
             new_blocks: Vec::new(),
         };
@@ -162,6 +167,7 @@ impl Cache {
         self.hopeless.clear();
         std::mem::take(&mut self.chains).keys().for_each(|(bucket, _)| self.empty_bucket(*bucket));
         self.uncounted.clear();
+        self.history.clear();
         // Records of former blocks may still be on their way.
         self.layouts = Layouts::default();
         for number in 0..self.space.regions().len() {
@@ -297,6 +303,7 @@ impl Cache {
         self.in_region[region].push(number);
         self.blocks.push(CachedBlock {
             start: native,
+            end: block.instructions.last().map_or(native, x86::Instruction::next_address),
             at,
             length: made.bytes.len(),
             region,

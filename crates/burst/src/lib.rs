@@ -9,7 +9,7 @@
 //! worker    the tracing thread: begins bursts and publishes their records
 //!   budget    the rate of bursts, from their cost; displaced: what of our own work it pays for; stop_cost: the CPU time
 //!             that a burst spends on its stops
-//!   advance   how far registers go natively behind a burst
+//!   native_count  how often a seldom block runs natively behind a count window
 //!   schedule  which of three flavours: a trace of addresses, a count of blocks, timed loads; and how long
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated; witness: whether it is still there), space (shared memory), cache (blocks)
@@ -41,6 +41,7 @@ mod displaced;
 mod drain;
 mod guest;
 mod native_addresses;
+mod native_count;
 mod picker;
 mod placement;
 mod program;

@@ -12,7 +12,7 @@ use facts::BurstEnd;
 use sys::trace::{self, Happened, Registers, Stop};
 use x86::translate::{MOST_WORDS, area};
 
-use crate::cache::{Cache, Counts, Native};
+use crate::cache::{Cache, Counts, Native, Seldom};
 use crate::code_map::CodeMap;
 use crate::refused::Refused;
 use crate::schedule::looks_slow;
@@ -35,6 +35,8 @@ pub struct Allowance {
     pub time: Duration,
     /// For a window in which all blocks count: the time of the sparse window right after it.
     pub sparse: Duration,
+    /// The least time from one execution of an instruction to the next at which they may be counted natively.
+    pub apart: Nanos,
     /// Most bytes of records, at most `space::RECORD_BYTES`.
     pub bytes: usize,
     /// Most stops for code that is not translated yet.
@@ -65,6 +67,8 @@ pub struct Ran {
     pub words: usize,
     /// Where there was no code for the thread, and why.
     pub missing: Option<(RemoteAddr, Refused)>,
+    /// Of a sparse window: a block that ran seldom in the one before.
+    pub seldom: Option<Seldom>,
     /// The counts, of a window that another one follows in the same visit.
     pub counts: Option<Counts>,
     /// The outcome of the full window, if this one is the sparse window after it.
@@ -92,6 +96,7 @@ struct Inside<'c, 'v> {
     stops: u32,
     misses: u32,
     missing: Option<(RemoteAddr, Refused)>,
+    seldom: Option<Seldom>,
     first: Option<Box<Ran>>,
 }
 
@@ -154,6 +159,7 @@ pub fn run<'v>(
         fs_base,
         words,
         missing: inside.missing,
+        seldom: inside.seldom,
         counts: None,
         first: inside.first.take(),
     };
@@ -226,6 +232,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             stops: 1,
             misses: 0,
             missing: None,
+            seldom: None,
             first: None,
         })
     }
@@ -274,8 +281,11 @@ impl<'c, 'v> Inside<'c, 'v> {
         if self.first.is_some() || self.allowance.sparse.is_zero() {
             return false;
         }
-        let Some(counts) = self.cache.thin_out() else { return false };
         let used = self.used_by_then();
+        let ran = self.used.zip(used).map_or(Nanos(0), |(before, now)| now - before);
+        let most = ran.0.checked_div(self.allowance.apart.0).unwrap_or(0);
+        let Some((counts, seldom)) = self.cache.thin_out(most) else { return false };
+        self.seldom = seldom;
         self.first = Some(Box::new(Ran {
             end: BurstEnd::Time,
             elapsed: elapsed(self.began) - elapsed(self.stopped),
@@ -285,6 +295,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             fs_base,
             words: 0,
             missing: None,
+            seldom: None,
             counts: Some(counts),
             first: None,
         }));

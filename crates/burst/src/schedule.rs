@@ -97,7 +97,16 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         Length::Long => RECORD_BYTES / 4 * 3,
     };
     let sparse = if flavour == BurstFlavour::Count { time } else { Duration::ZERO };
-    Allowance { time, sparse, bytes, misses, ahead: AHEAD, is_empty: false, stays: false }
+    Allowance {
+        time,
+        sparse,
+        apart: Nanos(0),
+        bytes,
+        misses,
+        ahead: AHEAD,
+        is_empty: false,
+        stays: false,
+    }
 }
 
 /// Whether a trace was slowed down by its records: how much by them, and how long it ran.

@@ -16,14 +16,16 @@ use std::sync::mpsc::{Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
-use facts::{Burst, BurstFlavour};
+use facts::{Burst, BurstFlavour, NativeCount};
 use sys::process;
 use tracee::random::Random;
 
 use crate::budget::Budget;
+use crate::cache::Seldom;
 use crate::displaced::Displaced;
 use crate::drain::{Content, Raw};
 use crate::native_addresses::NativeAddresses;
+use crate::native_count::NativeCounter;
 use crate::picker::{Clock, Picker, Schedstat};
 use crate::placement::{Placement, Side};
 use crate::program::{Program, cookie};
@@ -104,6 +106,9 @@ pub struct Worker {
     cpu: Option<CpuId>,
     length: Length,
     stop_cost: StopCost,
+    native_counter: NativeCounter,
+    /// The last sparse window, if it has a block that runs seldom.
+    seldom: Option<(BurstId, Seldom)>,
     /// The last trace was slowed down by what it recorded.
     is_slowed: bool,
     /// Its count window followed in the same visit.
@@ -152,6 +157,8 @@ impl Worker {
             cpu: None,
             length: Length::Long,
             stop_cost: StopCost::default(),
+            native_counter: NativeCounter::default(),
+            seldom: None,
             is_slowed: false,
             is_counted: false,
             is_first: false,
@@ -164,6 +171,7 @@ impl Worker {
         // Created here, because its alarm belongs to the calling thread.
         let Ok(watch) = Watch::new() else { return };
         process::be_punctual();
+        self.native_counter = NativeCounter::measured();
         self.placement = Placement::new();
         self.own = Clock::own().and_then(|clock| clock.read().map(|now| (clock, now)));
         while !watch.has_abandoned() {
@@ -424,7 +432,22 @@ impl Worker {
         let mut waiting = lock(&shared.waiting);
         let result = self.visit(thread, flavour, watch);
         *waiting = watch.is_waiting();
+        drop(waiting);
+        self.count_natively(thread.tid);
         result
+    }
+
+    /// Counts how often the thread natively runs the block that runs seldom.
+    fn count_natively(&mut self, tid: Tid) {
+        let Some((burst, Seldom { block, at })) = self.seldom.take() else { return };
+        // Twice as long as the sparse window of a brief burst: then most of the error is that window's.
+        let time = self.options.longest * 2 / 3;
+        let Some((executions, time)) = self.native_counter.count(tid, at, time) else { return };
+        let cost = self.native_counter.cost.unwrap_or_default();
+        self.cost.slowdown += Nanos(cost.0.saturating_mul(executions)).min(time);
+        self.cost.execution = Some(cost);
+        let count = NativeCount { burst, block, executions, time };
+        let _ = self.outlets.send.send(Observation::NativeCount(count));
     }
 
     fn visit(
@@ -508,10 +531,10 @@ impl Worker {
     fn run(&mut self, pid: Pid, visit: Visit<'_>, flavour: BurstFlavour) -> Result<bool, Refused> {
         let tid = visit.tid;
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
+        let mut allowance = self.allowance(flavour);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
-        let mut allowance = allowance(flavour, self.options.longest, self.length);
         if is_empty {
             allowance = Allowance { misses: 0, is_empty, ..allowance };
         }
@@ -553,6 +576,11 @@ impl Worker {
             self.look_behind(pid, BurstFlavour::Count);
         }
         ran.map(|()| true)
+    }
+
+    fn allowance(&self, flavour: BurstFlavour) -> Allowance {
+        let apart = self.native_counter.apart();
+        Allowance { apart, ..allowance(flavour, self.options.longest, self.length) }
     }
 
     fn note_missing(&mut self, pid: Pid, missing: Option<(RemoteAddr, Refused)>) {
@@ -625,6 +653,9 @@ impl Worker {
             }
         };
         let tally = content.tally();
+        if let Some(seldom) = ran.seldom {
+            self.seldom = Some((id, seldom));
+        }
         if flavour == BurstFlavour::Trace {
             program.note_recent(&tally.blocks);
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::{BlockId, BurstId, Nanos, RemoteAddr};
 use burst::{NewBlock, Observation, Options, Tracer};
-use facts::{Burst, BurstFlavour, decode_records};
+use facts::{Burst, BurstFlavour, NativeCount, decode_records};
 use support::{Program, read_again};
 use x86::translate::RecordLayout;
 use x86::{Block, Limits, Source, State, evaluate};
@@ -37,6 +37,7 @@ struct Recorded {
     codes: HashMap<BlockId, Code>,
     bursts: Vec<Burst>,
     rows: HashMap<BurstId, Vec<Row>>,
+    native: Vec<NativeCount>,
 }
 
 impl Recorded {
@@ -46,6 +47,7 @@ impl Recorded {
                 self.codes.insert(block.id, Code::read(&block));
             }
             Observation::Burst(burst) if burst.flavour == flavour => self.bursts.push(burst),
+            Observation::NativeCount(count) => self.native.push(count),
             Observation::Records(records)
                 if self.bursts.iter().any(|burst| burst.id == records.burst) =>
             {
@@ -146,6 +148,11 @@ fn sparse_windows_leave_out_what_runs_most() {
     let enough =
         |seen: &Recorded| seen.rows.values().filter(|rows| counted(rows) > 100).count() >= 5;
     let seen = watch(&program, BurstFlavour::Sparse, enough);
+    for count in &seen.native {
+        let rows = &seen.rows[&count.burst];
+        let ran = rows.iter().find(|(block, ..)| *block == count.block);
+        assert!(ran.is_none_or(|(_, times, _)| *times > 0), "{count:?} does not count: {rows:?}");
+    }
     for rows in seen.rows.values() {
         assert!(rows.iter().any(|(_, times, _)| *times == 0), "all counted: {rows:?}");
         assert!(rows.iter().all(|(_, times, _)| *times < LONG), "the inner loop: {rows:?}");

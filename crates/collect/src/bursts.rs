@@ -84,6 +84,7 @@ fn record(observation: Observation, recorder: &mut Recorder<'_>) -> Result<(), S
         }
         Observation::Burst(burst) => recorder.push(Fact::Burst(burst)),
         Observation::Records(records) => recorder.push(Fact::Records(records)),
+        Observation::NativeCount(count) => recorder.push(Fact::NativeCount(count)),
         Observation::Refused { time, pid, tid, at, reason } => {
             let at = at.and_then(|at| recorder.locate(pid, at));
             let reason = reason.word().to_owned();

@@ -130,6 +130,20 @@ pub struct Records {
     pub bytes: Vec<u8>,
 }
 
+/// How often a thread natively executed the instruction with which a block begins, right behind a sparse window: counted by a
+/// debug register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NativeCount {
+    /// The sparse window.
+    pub burst: BurstId,
+    /// The block, which counts there. It was chosen by the window in front of that.
+    pub block: BlockId,
+    /// How often.
+    pub executions: u64,
+    /// How long the thread ran meanwhile, with the exceptions by which each was counted. Time that a host stole is in it.
+    pub time: Nanos,
+}
+
 /// A burst that could not begin where the thread was: this share of its time cannot be traced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BurstRefused {

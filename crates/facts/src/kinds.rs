@@ -61,6 +61,7 @@ macro_rules! every_kind_of_fact {
             MarkedPass in marked_passes at time;
             MarkedLength in marked_lengths;
             EventSample in event_samples at time;
+            NativeCount in native_counts;
         }
     };
 }

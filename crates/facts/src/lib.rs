@@ -34,7 +34,7 @@ pub use allocation::{
 pub use branches::BranchLoop;
 pub use burst::{
     Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime,
-    NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, Records,
+    NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, Records,
 };
 pub use counting::{CountedEvent, EventCount, EventSample};
 pub use kernel::{KernelCause, KernelEntry};

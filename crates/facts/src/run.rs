@@ -10,7 +10,7 @@ use crate::host::{Calibration, Host, MemoryReading, PageReading};
 
 /// Version of the result directory. A change of any stored fact bumps it and adds a paragraph to
 /// `docs/format/result-directory.md`.
-pub const SCHEMA_VERSION: u32 = 13;
+pub const SCHEMA_VERSION: u32 = 14;
 
 /// Which analysis was asked for; the names are VTune's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -194,6 +194,10 @@ pub struct OwnCost {
     /// each burst. `None` if it was not deducted: in recordings before version 6, and where there were few bursts.
     #[serde(default)]
     pub burst_toll_ns: Option<u64>,
+    /// Time that a thread needs for one counted execution of an instruction ([`NativeCount`](crate::NativeCount)), in code that has
+    /// all it needs in registers: a median. `None` if none was counted, and before version 14.
+    #[serde(default)]
+    pub execution_ns: Option<u64>,
     /// Bytes of the tracer that were resident in one process at most: a part of its resident size while it is traced.
     #[serde(default)]
     pub burst_resident_bytes: Option<u64>,

@@ -182,6 +182,7 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
             + recording.burst_refusals.len()
             + recording.no_miss_times.len()
             + recording.native_advances.len()
+            + recording.native_counts.len()
             + recording.no_reload_times.len()
             + recording.sample_registers.len()
             + recording.sampled_code.len()
@@ -198,6 +199,9 @@ fn repair_bursts(recording: &mut Recording, modules: &Positions) -> usize {
     recording.bursts.retain(|burst| bursts.insert(burst.id));
     recording.records.retain(|records| bursts.contains(&records.burst));
     recording.native_advances.retain(|advance| bursts.contains(&advance.burst));
+    recording
+        .native_counts
+        .retain(|count| bursts.contains(&count.burst) && blocks.contains(&count.block));
     recording.burst_refusals.retain_mut(|refused| match &mut refused.at {
         Some(code) => renumber(&mut code.module),
         None => true,

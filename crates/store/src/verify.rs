@@ -196,6 +196,11 @@ pub const INVARIANTS: &[Invariant] = &[
         bursts::advances_known,
     ),
     invariant(
+        "native-counts-known",
+        "blocks that were counted natively were counted in the sparse window before",
+        bursts::native_counts_known,
+    ),
+    invariant(
         "registers-proper",
         "a row of registers decodes to as many samples as it says, in order of time within the run, in modules that exist",
         registers::registers_proper,

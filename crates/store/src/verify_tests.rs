@@ -11,10 +11,10 @@ use facts::{
     CounterKind, DataSource, EventCount, EventSample, ExitKind, Fault, FaultKind, Frame, HeapFree,
     HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource,
     Mapping, Mark, MarkKind, MarkedLength, MarkedPass, MarkedRegion, MemorySample, Module,
-    ModuleKind, NativeAdvance, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page, Privilege,
-    Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run, RunState,
-    SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind, ThreadTime,
-    Translation, Wait, WaitKind, Wake, Waker,
+    ModuleKind, NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page,
+    Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run,
+    RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind,
+    ThreadTime, Translation, Wait, WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -152,8 +152,12 @@ fn sound() -> Recording {
         ],
         gauges: vec![],
         frames: vec![frame(0), frame(1)],
-        blocks: vec![block(0), block(4)],
-        bursts: vec![burst(0, 3), Burst { records_lost: true, ..burst(2, 9) }],
+        blocks: vec![block(0), block(4), Block { flavour: BurstFlavour::Count, ..block(5) }],
+        bursts: vec![
+            burst(0, 3),
+            Burst { records_lost: true, ..burst(2, 9) },
+            Burst { flavour: BurstFlavour::Sparse, ..burst(3, 0) },
+        ],
         records: vec![records(0, &[0, 4]), records(0, &[0])],
         burst_refusals: vec![BurstRefused {
             time: Nanos(20),
@@ -164,6 +168,12 @@ fn sound() -> Recording {
         }],
         no_miss_times: vec![no_miss(0, 3)],
         no_reload_times: vec![no_reload_time(0, 1)],
+        native_counts: vec![NativeCount {
+            burst: BurstId(3),
+            block: BlockId(5),
+            executions: 2,
+            time: Nanos(8),
+        }],
         native_advances: vec![NativeAdvance {
             burst: BurstId(0),
             register: "rdi".to_owned(),
@@ -555,6 +565,8 @@ const BREAKS: &[Break] = &[
     ("sampled-code-proper", |r| r.sampled_code[1] = code(0, 19)),
     ("sampled-code-proper", |r| r.sampled_code[1] = code(1, 20)),
     ("sampled-code-proper", |r| r.sampled_code[0].bytes.clear()),
+    ("native-counts-known", |r| r.native_counts[0].burst = BurstId(0)),
+    ("native-counts-known", |r| r.native_counts[0].block = BlockId(4)),
     ("advances-known", |r| r.native_advances[0].burst = BurstId(1)),
     ("records-counted", |r| r.bursts[0].records = 4),
     ("records-counted", |r| r.bursts[0].records_lost = true),

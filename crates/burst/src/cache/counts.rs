@@ -10,11 +10,14 @@
 //!
 //! Counters slow code down by an unknown amount: by nothing during a wait for memory, by a third in a tight loop. So
 //! a sparse window follows each window in which all blocks count. In it, only blocks that run seldom count
-//! ([`Cache::thin_out`]). The rates of these in both windows give the cost of the other counters.
+//! ([`Cache::thin_out`]). The rates of these in both windows give the cost of the other counters. Windows before tell which
+//! blocks run seldom: in the one that chose them, they would have run less often than usual by chance.
 //!
 //! Links bypass the counter of a block that does not count. Entries through the table meet a jump over it, which
 //! costs about as much as the counter. Blocks are changed while the only thread that may be in them is stopped. If it
 //! is stopped inside a counter, it continues there: only the first bytes of the counter change.
+
+use std::collections::HashSet;
 
 use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
@@ -43,6 +46,15 @@ pub struct Counts {
     pub damaged: bool,
 }
 
+/// A block that runs seldom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seldom {
+    /// Its id.
+    pub block: BlockId,
+    /// Where it begins natively.
+    pub at: RemoteAddr,
+}
+
 impl Cache {
     /// Starts the counter of a new block.
     pub(super) fn start_counter(&self, number: u32) {
@@ -61,32 +73,87 @@ impl Cache {
         number.and_then(slot).is_some_and(|slot| self.space.slot(slot) == 0)
     }
 
-    /// The counts since the last call, when from now on only blocks that ran seldom count; `None` where that would
-    /// change little. The thread is stopped.
-    pub fn thin_out(&mut self) -> Option<Counts> {
+    /// How often each block was entered since its counter was reset; only those that were.
+    fn entered(&self) -> Vec<(u64, u32)> {
         let count = |number: u32| {
             let left = slot(number).map_or(START, |slot| self.space.slot(slot));
             (START.saturating_sub(left), number)
         };
-        let mut counted: Vec<(u64, u32)> =
-            (0..self.blocks.len() as u32).map(count).filter(|(times, _)| *times > 0).collect();
-        counted.sort_unstable_by(|one, other| other.cmp(one));
-        let all: u64 = counted.iter().map(|(times, _)| times).sum();
-        let (mut stays, mut uncounted) = (all, Vec::new());
-        for (times, number) in counted {
-            let less = stays - times;
-            if stays > all / STAYS && less >= FEWEST {
-                uncounted.push(number);
-                stays = less;
-            }
-        }
+        (0..self.blocks.len() as u32).map(count).filter(|(times, _)| *times > 0).collect()
+    }
+
+    /// The counts since the last call, when from now on only blocks count that ran seldom in the windows before; `None` where that
+    /// would change little. The thread is stopped. Of those, also the one that now ran most often, but at most `most` times: its
+    /// native executions may be counted.
+    pub fn thin_out(&mut self, most: u64) -> Option<(Counts, Option<Seldom>)> {
+        let entered = self.entered();
+        let frequent = self.frequent();
+        self.remember(&entered);
+        let sum = |of: &dyn Fn(u32) -> bool| -> u64 {
+            entered.iter().filter(|(_, number)| of(*number)).map(|(times, _)| times).sum()
+        };
+        let (all, stays) = (sum(&|_| true), sum(&|number| !frequent.contains(&number)));
         if stays as f64 > MOST * all as f64 {
             return None;
         }
+        let seldom = self.most_frequent(&entered, &frequent, most);
         let counts = self.take_counts();
-        uncounted.iter().for_each(|number| self.set_counting(*number, false));
-        self.uncounted = uncounted;
-        Some(counts)
+        frequent.iter().for_each(|number| self.set_counting(*number, false));
+        self.uncounted = frequent;
+        Some((counts, seldom))
+    }
+
+    /// Blocks that took most of the counts of earlier windows.
+    fn frequent(&self) -> HashSet<u32> {
+        let mut counted: Vec<(u64, u32)> =
+            self.history.iter().map(|(number, times)| (*times, *number)).collect();
+        counted.sort_unstable_by(|one, other| other.cmp(one));
+        let all: u64 = counted.iter().map(|(times, _)| times).sum();
+        let (mut stays, mut frequent) = (all, HashSet::new());
+        for (times, number) in counted {
+            let less = stays - times;
+            if stays > all / STAYS && less >= FEWEST {
+                frequent.insert(number);
+                stays = less;
+            }
+        }
+        frequent
+    }
+
+    /// Adds a window to the history; each one counts half as much as the next.
+    fn remember(&mut self, entered: &[(u64, u32)]) {
+        self.history.values_mut().for_each(|times| *times /= 2);
+        for (times, number) in entered {
+            *self.history.entry(*number).or_default() += times;
+        }
+        self.history.retain(|_, times| *times > 0);
+    }
+
+    /// Of the blocks whose first instruction ran at most `most` times, the one where it ran most often. None of those that run
+    /// through it is `frequent`.
+    fn most_frequent(
+        &self,
+        entered: &[(u64, u32)],
+        frequent: &HashSet<u32>,
+        most: u64,
+    ) -> Option<Seldom> {
+        let start = |(_, number): &(u64, u32)| (self.blocks[*number as usize].start, *number);
+        let mut starts: Vec<(RemoteAddr, u32)> = entered.iter().map(start).collect();
+        starts.sort_unstable();
+        // A block runs through the starts of others: where a loop begins, for example.
+        let mut ran = vec![0u64; starts.len()];
+        for (times, number) in entered {
+            let block = &self.blocks[*number as usize];
+            let first = starts.partition_point(|(start, _)| *start < block.start);
+            let within = starts[first..].iter().take_while(|(start, _)| *start < block.end);
+            let behind = first + within.count();
+            let times = if frequent.contains(number) { u64::MAX } else { *times };
+            ran[first..behind].iter_mut().for_each(|ran| *ran = ran.saturating_add(times));
+        }
+        let seldom = starts.into_iter().zip(ran).filter(|(_, ran)| *ran <= most);
+        let ((at, number), _) = seldom.max_by_key(|(_, ran)| *ran)?;
+        let block = self.layouts.read().ok()?.get(number as usize)?.0;
+        Some(Seldom { block, at })
     }
 
     /// Makes all blocks count again. No thread is in them.

@@ -9,7 +9,6 @@ use sys::process;
 
 use super::Worker;
 use crate::run::{Ran, run};
-use crate::schedule::allowance;
 use crate::visit::{Visit, elapsed};
 
 impl Worker {
@@ -18,6 +17,7 @@ impl Worker {
     pub(super) fn count_at_once(&mut self, pid: Pid, visit: Visit<'_>) -> Option<(Nanos, Ran)> {
         const COUNT: BurstFlavour = BurstFlavour::Count;
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
+        let allowance = self.allowance(COUNT);
         let may_run = visit.check_registers().is_ok();
         let program = self.programs.get_mut(&pid);
         let ready = program
@@ -27,7 +27,6 @@ impl Worker {
             self.cost.stand_still += visit.leave(0);
             return None;
         };
-        let allowance = allowance(COUNT, self.options.longest, self.length);
         let time = process::monotonic() - self.start;
         let thread = ThreadId::new(pid, visit.tid);
         let clock = || self.picker.used(thread);

@@ -124,6 +124,13 @@ row!(NativeAdvance = "native_advances", since 5, Names {
     natively: "natively";
 });
 
+row!(NativeCount = "native_counts", since 14, Names {
+    burst: "burst", Rising;
+    block: "block";
+    executions: "executions";
+    time: "time_ns";
+});
+
 row!(NoReloadTime = "no_reload_times", since 5, Names {
     block: "block";
     repetitions: "repetitions";

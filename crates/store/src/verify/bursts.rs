@@ -131,6 +131,22 @@ pub(super) fn advances_known(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
+pub(super) fn native_counts_known(subject: &Subject<'_>, report: &mut Report) {
+    let recording = subject.recording;
+    let counted = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Count);
+    let counted: HashMap<BlockId, _> = counted.map(|block| (block.id, block.pid)).collect();
+    let sparse = recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Sparse);
+    let sparse: HashMap<BurstId, _> = sparse.map(|burst| (burst.id, burst.pid)).collect();
+    for count in &recording.native_counts {
+        let (burst, block) = (sparse.get(&count.burst), counted.get(&count.block));
+        // An interrupted result may end before the burst.
+        let is_known = burst.is_some() && burst == block;
+        if recording.run.state == RunState::Complete && !is_known {
+            report.add(|| format!("block {} natively after burst {}", count.block, count.burst));
+        }
+    }
+}
+
 pub(super) fn no_miss_times_proper(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let traced = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Trace);

@@ -14,10 +14,11 @@ use facts::{
     CounterKind, DataSource, EventCount, EventSample, ExitKind, Fact, Fault, FaultKind, Frame,
     Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
     KernelCause, KernelEntry, Lost, LostSource, Mapping, Mark, MarkKind, MarkedLength, MarkedPass,
-    MarkedRegion, MemorySample, Metric, Module, ModuleKind, NativeAdvance, NoMissOutcome,
-    NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording, Records, Region,
-    RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop, StackNode, Target,
-    ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, WaitObject, Wake, Waker,
+    MarkedRegion, MemorySample, Metric, Module, ModuleKind, NativeAdvance, NativeCount,
+    NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording,
+    Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop,
+    StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind,
+    WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -271,6 +272,19 @@ fn bursts(shape: Shape) -> Vec<Fact> {
     let [median, low, high] = [450, 440, 470].map(Picos);
     let kept = NoReloadTime { block: BlockId(0), repetitions: 128, median, low, high };
     facts.push(Fact::NoReloadTime(kept));
+    let counted = Block { flavour: BurstFlavour::Count, ..block(BLOCKS) };
+    facts.push(Fact::Block(counted));
+    let number = 2 * shape.seconds as u32;
+    let (last, _) = burst_with_records(number.saturating_sub(1), 0);
+    let burst = BurstId(number);
+    let sparse = Burst { id: burst, flavour: BurstFlavour::Sparse, records: 0, ..last };
+    facts.push(Fact::Burst(sparse));
+    facts.push(Fact::NativeCount(NativeCount {
+        burst,
+        block: BlockId(BLOCKS),
+        executions: 12,
+        time: Nanos(2_000_123),
+    }));
     facts.push(Fact::NativeAdvance(NativeAdvance {
         burst: BurstId(0),
         register: "rdi".to_owned(),
