@@ -37,9 +37,9 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::core_time::cycle;
-use super::counters::{NativeShare, NativeShares, Windows};
+use super::counters::{NativeShare, NativeShares, Natively, Windows};
 use super::work::BurstWork;
-use crate::traced::{TracedCode, WayOn, pieces_by_burst};
+use crate::traced::{CountedBlock, TracedCode, WayOn, pieces_by_burst};
 use estimate::interval::mean_and_half;
 use estimate::parameters::{JUMPS_ON, LOOKS_UP, SPEED_OFF};
 use estimate::student::quantile_95;
@@ -95,6 +95,8 @@ const MOST_PER_COUNT: f64 = 1.5e-9;
 const MOST_ACCESSES: f64 = 4.0;
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
+/// From this version on, windows before chose the blocks that count in a sparse one.
+const CHOSEN_BEFORE: u32 = 14;
 /// With fewer windows a region has no rate, and with fewer bursts there is no usual slow-down.
 const FEWEST: usize = 3;
 
@@ -223,7 +225,7 @@ struct Pair {
     blocks: f64,
     /// Seconds that their copies' ways to the next block take longer than native ones.
     ways_on: Bounds,
-    /// It, and the sparse window after it.
+    /// It, and what came behind it.
     windows: Option<Windows>,
 }
 
@@ -395,6 +397,30 @@ fn way_on(way: WayOn) -> Bounds {
     }
 }
 
+/// What was counted natively behind windows.
+fn native_counts(recording: &Recording, code: &TracedCode) -> HashMap<BurstId, Natively> {
+    let cost = recording.run.own_cost.execution_ns.map_or(0.0, |cost| Nanos(cost).seconds());
+    let mut running: HashMap<BlockId, Vec<BlockId>> = HashMap::new();
+    let mut counts = HashMap::new();
+    for count in &recording.native_counts {
+        let blocks = running.entry(count.block).or_insert_with(|| {
+            let at = code.counted.get(&count.block).and_then(|block| block.start);
+            let runs = |block: &CountedBlock| {
+                let ((at, start), behind) = at.zip(block.start).zip(block.behind)?;
+                let is_there = at.module == start.module;
+                (is_there && (start.offset..behind.offset).contains(&at.offset)).then_some(())
+            };
+            let blocks = code.counted.iter().filter(|(_, block)| runs(block).is_some());
+            let mut blocks: Vec<BlockId> = blocks.map(|(id, _)| *id).collect();
+            blocks.sort_unstable();
+            blocks
+        });
+        let native = Natively::new(blocks.clone(), count.executions, count.time.seconds(), cost);
+        counts.insert(count.burst, native);
+    }
+    counts
+}
+
 /// Windows, each with the burst in front of it.
 fn pairs<'w>(
     recording: &Recording,
@@ -411,6 +437,7 @@ fn pairs<'w>(
         .bursts
         .iter()
         .filter(|burst| burst.flavour == BurstFlavour::Sparse && !burst.records_lost)
+        .filter(|_| recording.run.schema >= CHOSEN_BEFORE)
         .map(|burst| (burst.id, burst))
         .collect();
     let counts = |burst: BurstId| {
@@ -422,6 +449,7 @@ fn pairs<'w>(
         }
         counts
     };
+    let native = native_counts(recording, code);
     for window in recording.bursts.iter().filter(counting) {
         let before = last.get(&window.tid).map_or(&[][..], Vec::as_slice);
         let near = before.partition_point(|work| work.time <= window.time);
@@ -464,8 +492,9 @@ fn pairs<'w>(
         let behind = behind.filter(|one| one.tid == window.tid && one.pid == window.pid);
         // A sparse window that ended while caches were still cold from the tracer shows the tracer.
         let behind = behind.filter(|one| running(one).seconds() >= COLD);
-        let windows = behind
-            .map(|one| ((counted.clone(), seconds), (counts(one.id), running(one).seconds())));
+        let sparse = behind.map(|one| (counts(one.id), running(one).seconds()));
+        let native = behind.and_then(|one| native.get(&one.id)).cloned();
+        let windows = Windows { full: (counted.clone(), seconds), sparse, native };
         if instructions > 0.0 {
             let most = by_place.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
             let pair = Pair {
@@ -475,7 +504,7 @@ fn pairs<'w>(
                 passed: seconds.max(window.elapsed.seconds() - taken_off),
                 blocks,
                 ways_on,
-                windows,
+                windows: Some(windows),
             };
             pairs.push((work, pair));
         }
@@ -500,7 +529,8 @@ impl Pair {
             let native = (seconds - ways_on).max((1.0 - MOST_SHARE) * seconds);
             self.counted.0 / native / (self.traced.0 / self.traced.1)
         };
-        let Bounds { best, low, high } = self.ways_on;
+        let is_whole = share.is_some_and(|share| share.is_whole);
+        let Bounds { best, low, high } = if is_whole { Bounds::exactly(0.0) } else { self.ways_on };
         let speed = match share {
             Some(share) => Speed {
                 best: rate(self.counted.1 * share.best, best),
