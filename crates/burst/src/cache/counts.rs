@@ -111,11 +111,13 @@ impl Cache {
         let all: u64 = counted.iter().map(|(times, _)| times).sum();
         let (mut stays, mut frequent) = (all, HashSet::new());
         for (times, number) in counted {
+            // Those that run least often tell most about native code (`most_frequent`): none of them goes where a larger one stays.
             let less = stays - times;
-            if stays > all / STAYS && less >= FEWEST {
-                frequent.insert(number);
-                stays = less;
+            if stays <= all / STAYS || less < FEWEST {
+                break;
             }
+            frequent.insert(number);
+            stays = less;
         }
         frequent
     }
