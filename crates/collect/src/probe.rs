@@ -118,6 +118,7 @@ fn sampling(cpus: &[CpuId]) -> Ability {
     let opened = with_child(|child| {
         let settings = Settings {
             period: Nanos(1_003_009),
+            echoes: false,
             stack_bytes: 8192,
             fault_rate: 1000,
             cpus: cpus.to_vec(),

@@ -62,7 +62,7 @@ impl Guest {
 /// What a tick of the clock carries in addition.
 #[derive(Clone, Copy)]
 pub struct Ticked<'a> {
-    /// CPU time that the sample stands for.
+    /// CPU time that the sample stands for; 0 for one that is taken for its registers only.
     pub weight: Nanos,
     /// CPU time of the thread so far, counted from any moment, where the source has it.
     pub cpu_time: Option<Nanos>,

@@ -169,6 +169,7 @@ fn settings(options: &Options) -> Settings {
     let most = |rate: u64| highest_sample_rate().map_or(rate, |highest| rate.min(highest));
     Settings {
         period: options.period,
+        echoes: options.bursts.is_some(),
         stack_bytes: options.stack_bytes,
         fault_rate: most(FAULT_RATE),
         cpus: options.cpus.clone(),

@@ -4,6 +4,7 @@
 //!   per CPU and thread:  cpu-clock  (samples)                                                -> the CPU's ring
 //!                        cpu-clock  (the same at a longer period, in place of the former)     -> the same ring
 //!   per CPU:             cpu-clock  (whatever runs there, in place of both; where we may)      -> the same ring
+//!                        cpu-clock  (echoes: registers only, shortly behind that one's samples) -> the same ring
 //!                        minor-faults, major-faults (samples at an adapted rate; the latter,  -> the same ring
 //!                                            which is always on, announces mappings, forks, names, exits)
 //!                        context-switches   (samples with the stack of a waiting thread,    -> the same ring
@@ -26,6 +27,7 @@ mod ring;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
 
 use base::{CpuId, Nanos, Pid, Tid};
 use facts::FaultKind;
@@ -42,11 +44,18 @@ use super::traces::Traces;
 use super::wakeups::WakingTracepoint;
 use crate::counting::{Carried, Choice};
 
+/// Echoes come this part of a period behind a clock sample: at two distances, because sampling itself takes time.
+const ECHOES: [u64; 2] = [32, 10];
+/// Every so many samples have one of either distance.
+const PER_ECHO: u64 = 10;
+
 /// What the collection records.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Time between two samples of a running thread.
     pub period: Nanos,
+    /// Take echoes of the samples of CPUs' clocks.
+    pub echoes: bool,
     /// Bytes of user stack to copy per sample.
     pub stack_bytes: u32,
     /// At most about this many fault samples per second and thread; each carries the number that it represents.
@@ -72,6 +81,9 @@ pub enum Stream {
     SlowClock,
     /// Clock samples of whatever runs on a CPU, other programs included.
     CpuClock,
+    /// Registers shortly behind a sample of a CPU's clock. How far a loop went in between is its pace, even where its runs are shorter
+    /// than the time between two such samples: threads that meet often are sampled by these clocks.
+    Echoes,
     /// Page faults of one kind.
     Faults(FaultKind),
     /// Stacks of threads that leave their CPU.
@@ -119,6 +131,9 @@ pub struct Opened {
     slow_clocks: Vec<Event>,
     /// One clock per CPU for whatever runs there. Empty where we may not watch other programs, or should not.
     cpu_clocks: Vec<Event>,
+    /// Echoes of these, for each of them. Empty where they are not wanted.
+    echoes: Vec<[Event; ECHOES.len()]>,
+    period: Nanos,
     /// Indices into `clocks` of the events that own a ring, one per CPU.
     owners: Vec<usize>,
     faults: Vec<(FaultKind, Event)>,
@@ -211,6 +226,8 @@ impl Opened {
             clocks: Vec::new(),
             slow_clocks: Vec::new(),
             cpu_clocks: Vec::new(),
+            echoes: Vec::new(),
+            period: settings.period,
             owners: Vec::new(),
             faults: Vec::new(),
             switches: Vec::new(),
@@ -231,6 +248,7 @@ impl Opened {
         // The clocks of some CPUs would not see the program on the others.
         if opened.cpu_clocks.len() < opened.owners.len() {
             opened.cpu_clocks.clear();
+            opened.echoes.clear();
         }
         Ok(opened)
     }
@@ -376,12 +394,21 @@ impl Opened {
     ) -> std::io::Result<()> {
         let flags = [Flag::Disabled, Flag::ExcludeHv, Flag::ExcludeIdle];
         let period = settings.period.0 * slower_cpus(settings.cpus.len(), settings.period);
-        let attr = clock_attr(settings).period(period).flags(&flags);
+        let attr = clock_attr(settings).flags(&flags);
         let attr = if self.sees_kernel { attr } else { attr.flags(&[Flag::ExcludeKernel]) };
         let target = OpenTarget { tid: ALL_THREADS, cpu: Some(cpu) };
-        let clock = sys::perf::open_counting_lost(&attr, target)?;
-        self.deliver(&clock, Some(owner), Stream::CpuClock)?;
-        self.formats.clocks.insert(clock.id()?);
+        let mut open = |period, stream| {
+            let clock = sys::perf::open_counting_lost(&attr.period(period), target)?;
+            self.deliver(&clock, Some(owner), stream)?;
+            self.formats.clocks.insert(clock.id()?);
+            std::io::Result::Ok(clock)
+        };
+        let clock = open(period, Stream::CpuClock)?;
+        if settings.echoes {
+            let mut echo = || open(PER_ECHO * period, Stream::Echoes);
+            let echoes = [echo()?, echo()?];
+            self.echoes.push(echoes);
+        }
         self.cpu_clocks.push(clock);
         Ok(())
     }
@@ -395,9 +422,7 @@ impl Opened {
         for event in self.switches.iter().chain(counters).chain(self.minor_events()) {
             let _ = event.set(counting);
         }
-        for event in self.of_clock(clock) {
-            let _ = event.set(counting);
-        }
+        self.switch(clock, counting);
     }
 
     fn of_clock(&self, clock: Clock) -> &[Event] {
@@ -405,6 +430,24 @@ impl Opened {
             Clock::Fast => &self.clocks,
             Clock::Slow => &self.slow_clocks,
             Clock::OfCpus => &self.cpu_clocks,
+        }
+    }
+
+    /// Enables or disables a clock, with its echoes: these begin later than it does, by the time by which they come behind it. Timers
+    /// of a CPU stay in step (`perf_swevent_hrtimer`, kernel/events/core.c). Errors: as for [`Opened::stop`].
+    fn switch(&self, clock: Clock, counting: Counting) {
+        let echoes = if clock == Clock::OfCpus { self.echoes.as_slice() } else { &[] };
+        let mut echoes = echoes.iter();
+        for event in self.of_clock(clock) {
+            let _ = event.set(counting);
+            let began = Instant::now();
+            for (echo, part) in echoes.next().into_iter().flatten().zip(ECHOES) {
+                let behind = Duration::from_nanos(self.period.0 / part);
+                while counting == Counting::On && began.elapsed() < behind {
+                    std::hint::spin_loop();
+                }
+                let _ = echo.set(counting);
+            }
         }
     }
 
@@ -416,11 +459,8 @@ impl Opened {
 
     /// Enables one clock in place of another. Errors: as for [`Opened::stop`].
     pub(super) fn use_clock(&self, clock: Clock, former: Clock) {
-        for (clock, counting) in [(former, Counting::Off), (clock, Counting::On)] {
-            for event in self.of_clock(clock) {
-                let _ = event.set(counting);
-            }
-        }
+        self.switch(former, Counting::Off);
+        self.switch(clock, Counting::On);
     }
 
     /// Whether there is a slow clock.
@@ -594,7 +634,8 @@ impl Opened {
 
     /// Stops counting and sampling. Errors are ignored: the process may have ended.
     pub(super) fn stop(&self) {
-        for event in self.all().chain(&self.slow_clocks).chain(&self.cpu_clocks) {
+        let echoes = self.echoes.iter().flatten();
+        for event in self.all().chain(&self.slow_clocks).chain(&self.cpu_clocks).chain(echoes) {
             let _ = event.set(Counting::Off);
         }
     }
@@ -604,6 +645,7 @@ impl Opened {
         let of =
             |kind| self.faults.iter().filter(move |(one, _)| *one == kind).map(|(_, event)| event);
         let clocks = self.clocks.iter().chain(&self.slow_clocks).chain(&self.cpu_clocks);
+        let clocks = clocks.chain(self.echoes.iter().flatten());
         let counted = self.counted.iter().map(|(_, event)| event);
         let samples = clocks.chain(counted).chain(of(FaultKind::Major));
         (samples.filter_map(Event::lost).sum(), of(FaultKind::Minor).filter_map(Event::lost).sum())

@@ -58,14 +58,14 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Copies a sample. `top`: the stack pointer in the thread's outermost frame. `native`: where it was in its own code, if it
+    /// Copies a sample of this weight. `top`: the stack pointer in the thread's outermost frame. `native`: where it was in its own code, if it
     /// ran translated code: that may be gone when the sample is worked off. Its registers are not the program's then.
     pub(super) fn push(
         &mut self,
         at: Moment,
         sample: &SampleRecord<'_>,
-        top: u64,
-        native: Option<RemoteAddr>,
+        weight: Nanos,
+        (top, native): (u64, Option<RemoteAddr>),
     ) {
         let mut stack = sample.stack;
         if let Some(registers) = &sample.registers
@@ -85,7 +85,7 @@ impl Held {
         let mut sample = Sample {
             at,
             ip: sample.ip,
-            weight: Nanos(sample.period),
+            weight,
             kernel: sample.kernel_chain().collect(),
             registers: sample.registers,
             general: sample.general(),
@@ -163,7 +163,7 @@ mod tests {
         let bytes = record(time, rsp);
         let Some((time, Record::Sample(sample))) = parse(&bytes, &formats) else { panic!() };
         let at = Moment { time, pid: Pid(4), tid: Tid(5), cpu: None };
-        held.push(at, &sample, top, None);
+        held.push(at, &sample, Nanos(sample.period), (top, None));
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         let Some((time, Record::Sample(sample))) = parse(&bytes, &formats) else { panic!() };
         let mut held = Held::default();
         let at = Moment { time, pid: Pid(4), tid: Tid(5), cpu: None };
-        held.push(at, &sample, 0x7000, Some(RemoteAddr(0x4321)));
+        held.push(at, &sample, Nanos(sample.period), (0x7000, Some(RemoteAddr(0x4321))));
         let (_, seen, position) = held.front(0, Nanos(0)).expect("a sample");
         assert!(seen.general.is_none());
         let user = position.user.expect("registers");

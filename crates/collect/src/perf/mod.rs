@@ -478,6 +478,7 @@ impl PerfSampler {
                         Stream::Clock
                         | Stream::SlowClock
                         | Stream::CpuClock
+                        | Stream::Echoes
                         | Stream::Counted(_)
                         | Stream::Faults(FaultKind::Major),
                     ) => {
@@ -513,12 +514,18 @@ impl PerfSampler {
     }
 
     /// Holds a clock sample back, where that is allowed.
-    fn holds(&mut self, at: Moment, sample: &SampleRecord<'_>, recorder: &Recorder<'_>) -> bool {
+    fn holds(
+        &mut self,
+        at: Moment,
+        sample: &SampleRecord<'_>,
+        weight: Nanos,
+        recorder: &Recorder<'_>,
+    ) -> bool {
         let top = if self.may_wait > 0 { recorder.stack_top(at.tid) } else { None };
         let Some(top) = top else { return false };
         let ip = sample.registers.map(|all| all[USER_INSTRUCTION_POINTER]);
         let native = ip.and_then(|ip| recorder.native(at.pid, RemoteAddr(ip)));
-        self.held.push(at, sample, top, native);
+        self.held.push(at, sample, weight, (top, native));
         true
     }
 
@@ -535,6 +542,9 @@ impl PerfSampler {
         if self.left_out == Some(sample.pid) {
             return Ok(());
         }
+        if stream == Stream::Echoes && !recorder.has_seen(sample.pid) {
+            return Ok(());
+        }
         if let (Stream::CpuClock, Some(clocks)) = (stream, &mut self.clocks) {
             let is_ours = recorder.has_seen(sample.pid);
             clocks.saw(is_ours);
@@ -543,21 +553,26 @@ impl PerfSampler {
             }
         }
         let at = Moment { time, pid: sample.pid, tid: sample.tid, cpu: Some(sample.cpu) };
-        if matches!(stream, Stream::Clock | Stream::SlowClock | Stream::CpuClock) {
+        let weight_of_clock = match stream {
+            Stream::Clock | Stream::SlowClock | Stream::CpuClock => Some(Nanos(sample.period)),
+            Stream::Echoes => Some(Nanos(0)),
+            _ => None,
+        };
+        if let Some(weight) = weight_of_clock {
             if let Some(tracker) = &mut self.switches {
                 tracker.runs(time, sample.pid, sample.tid, recorder)?;
             }
-            if self.holds(at, sample, recorder) {
+            if self.holds(at, sample, weight, recorder) {
                 return Ok(());
             }
             self.work_off(0, Nanos(0), recorder)?;
         }
         let position = position(sample, &mut self.kernel_chain);
         match stream {
-            Stream::Clock | Stream::SlowClock | Stream::CpuClock => {
+            Stream::Clock | Stream::SlowClock | Stream::CpuClock | Stream::Echoes => {
                 let general = sample.general();
                 let seen = Ticked {
-                    weight: Nanos(sample.period),
+                    weight: weight_of_clock.unwrap_or_default(),
                     cpu_time: None,
                     general: general.as_ref(),
                 };

@@ -160,6 +160,7 @@ fn recorded_in_turns(
     sys::perf::fake_open(Some(kernel));
     let settings = Settings {
         period: Nanos(1_003_009),
+        echoes: false,
         stack_bytes: 8192,
         fault_rate: 1000,
         cpus: cpus.iter().map(|cpu| CpuId(*cpu)).collect(),

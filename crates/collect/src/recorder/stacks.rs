@@ -35,9 +35,12 @@ impl Recorder<'_> {
         if self.is_paused(at.time) {
             return Ok(());
         }
+        let weight = seen.weight;
+        if weight.0 == 0 {
+            return self.note_registers(at, seen, position);
+        }
         let stack = self.stack_at(at, position)?;
         self.note_registers(at, seen, position)?;
-        let weight = seen.weight;
         let privilege =
             if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
         let Moment { time, pid, tid, cpu } = at;

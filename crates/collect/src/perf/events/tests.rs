@@ -11,6 +11,7 @@ use super::{Opened, Settings};
 fn settings() -> Settings {
     Settings {
         period: Nanos(1_003_009),
+        echoes: false,
         stack_bytes: 8192,
         fault_rate: 1000,
         cpus: vec![CpuId(0)],
