@@ -13,7 +13,7 @@
 use base::Nanos;
 
 use super::pairs::{Found, Pair};
-use estimate::parameters::OTHER_RUNS;
+use estimate::parameters::{OTHER_RUNS, SAMPLE_OFF};
 use estimate::student::quantile_95;
 
 /// Fewer pairs are none: ten batches need one each.
@@ -38,6 +38,9 @@ pub(super) const NOT_READ: &str = "no register moves by the same amount in every
 pub(super) const SCATTER: &str =
     "the advances between samples scatter so much that further runs may be hidden";
 
+/// Fewer close pairs have no slope.
+const LEAST_CLOSE: usize = 20;
+
 /// Why one whose runs the registers do not tell apart has none.
 const LOOK_ALIKE: &str =
     "its runs are shorter than the time between two samples and cannot be distinguished";
@@ -59,6 +62,8 @@ pub(super) struct Pace {
     /// Iterations by the loop's samples, and half of their interval as a part of it, where the time of its threads is known
     /// worse than their iterations.
     pub counted: Option<(f64, f64)>,
+    /// Found with echoes.
+    pub by_echoes: bool,
 }
 
 impl Pace {
@@ -68,8 +73,64 @@ impl Pace {
     }
 }
 
-/// The pace of a loop that had so much CPU time, in seconds; or why there is none.
-pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
+/// The pace of a loop that had so much CPU time, in seconds; or why there is none. Echoes tell it where its runs are too short for
+/// pairs of samples. `sample`: what taking one takes, seconds.
+pub(super) fn pace(
+    found: &Found,
+    cpu_time: f64,
+    sample: Option<f64>,
+) -> Result<Pace, &'static str> {
+    let by_echoes = |why| {
+        let close = found.close.as_deref();
+        let near = || with_cost(close?.close.as_deref()?, sample?);
+        let pace = close.and_then(slope).or_else(near);
+        let seconds = |pace: Pace| Pace { seconds: pace.seconds.min(cpu_time), ..pace };
+        pace.map(seconds).ok_or(why)
+    };
+    by_samples(found, cpu_time).or_else(by_echoes)
+}
+
+/// Pairs of samples and echoes in one run, if these are a fair choice.
+fn close_pairs(found: &Found) -> Option<Vec<Pair>> {
+    let pairs = one_run(found).ok()?;
+    let is_fair = found.restarts as f64 <= OTHER_RUNS.value * pairs.len() as f64;
+    (is_fair && pairs.len() >= LEAST_CLOSE).then_some(pairs)
+}
+
+/// The pace by the slope of iterations over the time between a sample and its echo (least squares): a sample itself takes time, the same each
+/// time.
+fn slope(found: &Found) -> Option<Pace> {
+    let pairs = close_pairs(found)?;
+    let n = pairs.len() as f64;
+    let sum = |of: &dyn Fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>();
+    let [seconds, iterations] = [sum(&|pair| pair.seconds) / n, sum(&|pair| pair.iterations) / n];
+    let spread = sum(&|pair| (pair.seconds - seconds).powi(2));
+    let rate = sum(&|pair| (pair.seconds - seconds) * (pair.iterations - iterations)) / spread;
+    let residue = |pair: &Pair| pair.iterations - iterations - rate * (pair.seconds - seconds);
+    let variance = sum(&|pair| residue(pair).powi(2)) / (n - 2.0);
+    echoed(rate, quantile_95(n - 2.0) * (variance / spread).sqrt(), &pairs)
+}
+
+/// The pace where only near echoes are in the same run as their samples: what a sample takes is known by calibration.
+fn with_cost(found: &Found, sample: f64) -> Option<Pace> {
+    let pairs = close_pairs(found)?;
+    let n = pairs.len() as f64;
+    let own = |pair: &Pair| pair.seconds - sample;
+    let seconds: f64 = pairs.iter().map(own).sum();
+    let rate = pairs.iter().map(|pair| pair.iterations).sum::<f64>() / seconds;
+    let residue = |pair: &Pair| (pair.iterations - rate * own(pair)).powi(2);
+    let variance = pairs.iter().map(residue).sum::<f64>() / (n - 1.0);
+    let chance = quantile_95(n - 1.0) * (n * variance).sqrt() / seconds;
+    echoed(rate, chance.hypot(rate * SAMPLE_OFF.value * n * sample / seconds), &pairs)
+}
+
+fn echoed(rate: f64, half: f64, pairs: &[Pair]) -> Option<Pace> {
+    let seconds = pairs.iter().map(|pair| pair.seconds).sum();
+    let pace = Pace { rate, half, pairs: pairs.len(), seconds, counted: None, by_echoes: true };
+    (rate > 0.0 && rate.is_finite() && pace.is_rate()).then_some(pace)
+}
+
+fn by_samples(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     if found.waits * 2 > found.samples {
         return Err(
             "its thread waits more often than samples come, and each wait ends a run of it",
@@ -104,7 +165,7 @@ pub(super) fn pace(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
     let half = quantile_95(freedom) * (variance * unseen).sqrt() / seconds;
     let counted = if is_exact { None } else { counted(found, &pairs, open, cpu_time) };
     let (half, rate) = (half.hypot(rate * open), rate * (1.0 + open));
-    let pace = Pace { rate, half, pairs: pairs.len(), seconds, counted };
+    let pace = Pace { rate, half, pairs: pairs.len(), seconds, counted, by_echoes: false };
     if !pace.is_rate() && counted.is_none() {
         return Err(SCATTER);
     }
@@ -207,16 +268,16 @@ mod tests {
     fn an_even_pace_is_exact_and_an_uneven_one_has_an_interval() {
         let even: Vec<Pair> = (0..200).map(|number| pair(number, 1000.0, 0.0)).collect();
         let found = Found { pairs: even, ..Found::default() };
-        let exact = pace(&found, 1.0).unwrap();
+        let exact = pace(&found, 1.0, None).unwrap();
         assert!((exact.rate - 1e6).abs() < 1e-3 && exact.half / exact.rate < 1e-4, "{exact:?}");
         // Half of the time at double speed; a fifth of the loop's time was seen.
         let uneven: Vec<Pair> = (0..200)
             .map(|number| pair(number, if number % 40 < 20 { 1000.0 } else { 2000.0 }, 0.0))
             .collect();
         let found = Found { pairs: uneven, ..Found::default() };
-        let wide = pace(&found, 1.0).unwrap();
+        let wide = pace(&found, 1.0, None).unwrap();
         assert!((wide.rate - 1.5e6).abs() < 1.0 && wide.half > 5e4, "{wide:?}");
-        assert!(pace(&found, 0.2).unwrap().half < wide.half / 10.0);
+        assert!(pace(&found, 0.2, None).unwrap().half < wide.half / 10.0);
     }
 
     #[test]
@@ -233,11 +294,11 @@ mod tests {
                 found.backwards.push((0, from));
             }
         }
-        let pace = pace(&found, 0.3).unwrap();
+        let pace = pace(&found, 0.3, None).unwrap();
         assert!((pace.rate / 1.25e6 - 1.0).abs() < 0.02, "{pace:?}");
         // Where as many go back as forth, the direction is unknown.
         found.backwards.extend((0..300).map(|number| (0, f64::from(number))));
-        assert!(super::pace(&found, 0.3).is_err());
+        assert!(super::pace(&found, 0.3, None).is_err());
     }
 
     /// Of three runs, each with other bounds, one is so slow that it has two samples. Its pace is not that of the others.
@@ -245,7 +306,7 @@ mod tests {
     fn pairs_of_slow_runs_alone_are_no_pace() {
         let with = |restarts| {
             let pairs = (0..100).map(|number| pair(number, 1000.0, 0.0)).collect();
-            pace(&Found { pairs, restarts, ..Found::default() }, 1.0)
+            pace(&Found { pairs, restarts, ..Found::default() }, 1.0, None)
         };
         assert!(with(200).is_ok());
         assert!(with(201).is_err_and(|why| why.starts_with("most of its runs are shorter")));
@@ -271,16 +332,47 @@ mod tests {
         }
         let pairs = found.pairs.iter().map(|pair| pair.iterations).sum::<f64>();
         let naive = pairs / (found.pairs.len() as f64 * 1e-3);
-        let pace = pace(&found, all).unwrap();
+        let pace = pace(&found, all, None).unwrap();
         let truth = truth / all;
         assert!(naive < 0.86 * truth, "{naive} {truth}");
         assert!((pace.rate - truth).abs() <= pace.half, "{pace:?} {truth}");
     }
 
+    /// A run of a million iterations a second; a sample takes 16 us of the time between it and its echo.
+    fn close(echoes: &[u64], beyond: usize) -> Found {
+        let pair = |number: usize| {
+            let seconds = 1e-6 * echoes[number % echoes.len()] as f64;
+            let iterations = 1e6 * (seconds - 16e-6) + [-0.5, 0.5][number / 2 % 2];
+            Pair { iterations, seconds, ..pair(number as u64, 0.0, 0.0) }
+        };
+        let pairs = (0..100).map(pair).collect();
+        Found { pairs, restarts: beyond, ..Found::default() }
+    }
+
+    #[test]
+    fn echoes_tell_the_pace_of_short_runs() {
+        let with = |close: Found, sample| {
+            pace(&Found { close: Some(Box::new(close)), ..Found::default() }, 1.0, sample)
+        };
+        let by_slope = with(close(&[50, 150], 0), None).unwrap();
+        assert!(by_slope.by_echoes && (by_slope.rate - 1e6).abs() < by_slope.half, "{by_slope:?}");
+        assert!(by_slope.half < 1e4, "{by_slope:?}");
+        // The later echoes are in other runs: near ones need the cost of a sample, which is known to a quarter.
+        let near = || {
+            let near = Some(Box::new(close(&[50], 20)));
+            Found { close: near, ..close(&[50, 150], 201) }
+        };
+        let by_cost = with(near(), Some(16e-6)).unwrap();
+        let off = SAMPLE_OFF.value * 16.0 / 34.0;
+        assert!((by_cost.rate / 1e6 - 1.0).abs() < 0.01, "{by_cost:?}");
+        assert!((by_cost.half / by_cost.rate - off).abs() < 0.01, "{by_cost:?}");
+        assert!(with(near(), None).is_err());
+    }
+
     #[test]
     fn too_few_pairs_are_none() {
-        assert!(pace(&Found::default(), 1.0).is_err());
+        assert!(pace(&Found::default(), 1.0, None).is_err());
         let few = Found { pairs: vec![pair(0, 1.0, 0.0); 9], ..Found::default() };
-        assert!(pace(&few, 1.0).is_err());
+        assert!(pace(&few, 1.0, None).is_err());
     }
 }

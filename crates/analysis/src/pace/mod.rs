@@ -167,9 +167,13 @@ fn sampled(recording: &Recording, code: &Code) -> Sampled {
     let mut stacks = Stacks::new(recording, code);
     let times = times(recording, &mut stacks);
     let (found, trip_counts) = pairs::find(recording, code, &mut stacks);
+    let calibration = recording.run.calibration.as_ref();
+    let sample = calibration.and_then(|known| Some(1e-9 * known.sample_cost.as_ref()?.value?));
     let paces: BTreeMap<LoopId, Result<Pace, &str>> = found
         .iter()
-        .map(|(one, its)| (*one, pace(its, times.get(one).map_or(0.0, |time| time.seconds))))
+        .map(|(one, its)| {
+            (*one, pace(its, times.get(one).map_or(0.0, |time| time.seconds), sample))
+        })
         .collect();
     let names = Names::new(recording);
     let whole: f64 = recording.samples.iter().map(|sample| seconds(sample.weight)).sum();
@@ -399,6 +403,7 @@ fn with_pace(
         Some((iterations, half)) => metric(iterations, half.hypot(chance / time), "count"),
         None => metric(pace.rate * time * undisturbed.share(), all, "count"),
     };
+    let found = found.close.as_deref().filter(|_| pace.by_echoes).unwrap_or(found);
     let most = found
         .carriers
         .iter()

@@ -32,6 +32,9 @@ const LATE: u64 = 20;
 /// more.
 const FASTEST: f64 = 2e10;
 
+/// By these parts of a period a sample and an echo are apart at most: any, and a near one.
+const CLOSE: [u64; 2] = [8, 20];
+
 /// Two samples.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Pair {
@@ -75,6 +78,8 @@ pub(super) struct Found {
     pub samples: u64,
     /// Numbers of groups.
     pub groups: HashMap<Group, usize>,
+    /// Of samples and echoes that are close to each other; of these, of near ones.
+    pub close: Option<Box<Found>>,
 }
 
 /// Thread, what stays, and what was read.
@@ -276,7 +281,7 @@ impl Walk<'_, '_, '_> {
         }
         for (one, known) in &seen.snapshots {
             let one = *one;
-            self.found.entry(one).or_default().samples += 1;
+            self.found.entry(one).or_default().samples += u64::from(at.is_some());
             // A sample without a snapshot is skipped.
             let Some(InFrame { snapshot, frame, is_caller }) = known else { continue };
             if snapshot.moves.is_empty() || in_burst {
@@ -286,7 +291,11 @@ impl Walk<'_, '_, '_> {
             let (time, cpu_time) = (seen.time, seen.cpu_time);
             let (snapshot, callers) = (Rc::clone(snapshot), seen.callers(*frame));
             let now = Last { snapshot, callers, cpu_time, time, at, outside };
-            if let Some(last) = self.last.get(&one) {
+            let last = self.last.remove(&one);
+            let has_echo = |last: &Last| last.at.is_none() || now.at.is_none();
+            if let Some(last) = last.as_ref().filter(|last| has_echo(last)) {
+                self.note_close(one, last, &now);
+            } else if let Some(last) = &last {
                 let used = self.used(last, &now);
                 let around = overlaps(self.bursts, last.time, time);
                 // Each wait ends the run of a loop that calls nothing.
@@ -304,6 +313,25 @@ impl Walk<'_, '_, '_> {
                 }
             }
             self.last.insert(one, now);
+        }
+    }
+
+    /// A sample and an echo. What passed between them is the CPU time of their thread: a run of a loop that calls nothing ends where
+    /// the thread waits.
+    fn note_close(&mut self, one: LoopId, last: &Last, now: &Last) {
+        let apart = now.time - last.time;
+        let around = overlaps(self.bursts, last.time, now.time);
+        if apart.0 == 0 || around || self.code.get(one).calls {
+            return;
+        }
+        let mut found = self.found.entry(one).or_default();
+        for part in CLOSE {
+            if apart.0 > self.period.0 / part {
+                return;
+            }
+            found = found.close.get_or_insert_default();
+            found.samples += 1;
+            found.pair(self.thread, last, now, (apart, false));
         }
     }
 

@@ -47,6 +47,12 @@ fn counter_samples(recording: &Recording) -> u64 {
     recording.event_samples.iter().filter(interrupts).count() as u64
 }
 
+/// Echoes of clock samples have registers and nothing else: at least so many were taken.
+fn echoes(profile: &Profile<'_>) -> u64 {
+    let registers = profile.recording.sample_registers.iter().map(|piece| u64::from(piece.samples));
+    registers.sum::<u64>().saturating_sub(profile.whole().records())
+}
+
 pub(super) fn sampling_cost(profile: &Profile<'_>, cpu_time: &Metric) -> Metric {
     let calibration = profile.calibration();
     let cost = calibration.and_then(|calibration| calibration.sample_cost.as_ref());
@@ -56,6 +62,7 @@ pub(super) fn sampling_cost(profile: &Profile<'_>, cpu_time: &Metric) -> Metric 
     };
     let taken = profile.whole().records().saturating_add(profile.lost_samples());
     let taken = taken.saturating_add(counter_samples(profile.recording));
+    let taken = taken.saturating_add(echoes(profile));
     let mut metric = cost.times(taken as f64 * 1e-9 / cpu * 100.0, "percent");
     metric.evidence = Some(Evidence::Estimated);
     metric.samples = taken;
