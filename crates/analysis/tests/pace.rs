@@ -504,6 +504,18 @@ fn a_loop_without_odometer_has_the_pace_of_the_one_around_times_the_trips_of_bur
 }
 
 /// No burst sees 20 iterations of the outermost loop, and samples see none of the innermost: the loop between them tells both.
+/// Each of four windows ends at a system call, perhaps with a pass of the outer loop that the window did not begin with.
+#[test]
+fn trips_of_bursts_that_end_at_system_calls_may_be_more() {
+    let mut recording = chases(&CHASES, 9, 1000, &[10, 20, 15, 12]);
+    recording.bursts.iter_mut().for_each(|burst| burst.end = BurstEnd::Native);
+    let rows = analysis::pace::loops(&recording);
+    let trips = &rows[1].trip_count;
+    let most = 4.0 * 57.0 / (57.0 - 4.0 / 2.0);
+    assert!((trips.value.unwrap() - (4.0 + most) / 2.0).abs() < 1e-3, "{trips:?}");
+    assert!(trips.low.unwrap() < 4.0001 && trips.high.unwrap() > most - 0.0001, "{trips:?}");
+}
+
 #[test]
 fn trips_from_samples_and_from_bursts_go_on_from_one_another() {
     let mut recording = chases(&HUNDREDS, 14, 10, &[10, 20, 15, 12]);
