@@ -60,5 +60,6 @@ mod worker;
 pub use cache::{NewBlock, Piece};
 pub use guest::{Guest, NotBrought, Segment, Wanted, bring};
 pub use native_addresses::{NativeAddresses, is_our_mapping};
+pub use native_count::NativeCounter;
 pub use refused::Refused;
 pub use tracer::{Cost, Observation, Options, Tracer};

@@ -3,7 +3,7 @@
 //! What for: the tracer knows addresses, the recorder knows the files at them. What not: tracing (crate `burst`).
 
 use base::{CodeAddress, Nanos, Pid};
-use burst::{Cost, NewBlock, Observation, Tracer};
+use burst::{Cost, NativeCounter, NewBlock, Observation, Tracer};
 pub use burst::{NativeAddresses, Options as BurstOptions, is_our_mapping};
 use facts::{Block, BurstFlavour, BurstRefused, CodePiece, Fact, SinkError, TimedLoadOverhead};
 use sys::kernels::time_cached_loads;
@@ -55,6 +55,12 @@ impl Bursts {
         }
         Ok(self.tracer.cost())
     }
+}
+
+/// Whether native executions of an instruction can be counted.
+#[must_use]
+pub fn can_count_natively() -> bool {
+    NativeCounter::measured().cost.is_some()
 }
 
 /// Measures the time that timed loads contain besides the load. Takes less than a tenth of a millisecond.

@@ -10,6 +10,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use sys::perf::{Attr, Flag, OpenTarget, SoftwareEvent};
 use sys::process::{Launch, Suspended};
 
+use crate::bursts::can_count_natively;
 use crate::heap;
 use crate::perf::{OpenError, PerfSampler, Settings};
 
@@ -72,6 +73,11 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
             what: "exact memory accesses",
             means: "x86-64, perf_event_open, and ptrace of the program",
             ability: traced,
+        },
+        Finding {
+            what: "native speed of code without regular loops",
+            means: "perf_event_open, and a debug register of the core",
+            ability: native_counts(),
         },
         Finding { what: "page faults with address", means: "perf_event_open", ability: faults() },
         Finding {
@@ -143,6 +149,16 @@ fn sampling(cpus: &[CpuId]) -> Ability {
             remedy: "sudo sysctl kernel.perf_event_paranoid=1".to_owned(),
         },
         Some(Err(error)) => refused(&error),
+    }
+}
+
+fn native_counts() -> Ability {
+    if can_count_natively() {
+        return Ability::Works;
+    }
+    Ability::Unavailable {
+        reason: "executions of an instruction cannot be counted".to_owned(),
+        remedy: "nothing to do: such code has wider intervals".to_owned(),
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Cost {
     pub tracer: Nanos,
     pub consumer: Nanos,
     pub stop: Option<Nanos>,
+    pub execution: Option<Nanos>,
     pub pages: Pages,
 }
 
@@ -103,4 +104,10 @@ impl Bursts {
 #[must_use]
 pub fn timed_load_overhead() -> Option<TimedLoadOverhead> {
     None
+}
+
+/// Whether native executions of an instruction can be counted: nothing here would use them.
+#[must_use]
+pub fn can_count_natively() -> bool {
+    false
 }
