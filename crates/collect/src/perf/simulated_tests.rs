@@ -160,7 +160,7 @@ fn recorded_in_turns(
     sys::perf::fake_open(Some(kernel));
     let settings = Settings {
         period: Nanos(1_003_009),
-        echoes: false,
+        echoes: true,
         stack_bytes: 8192,
         fault_rate: 1000,
         cpus: cpus.iter().map(|cpu| CpuId(*cpu)).collect(),
@@ -249,6 +249,31 @@ fn samples_of_a_pmu_and_of_the_clock_come_by_their_ids() {
     assert_eq!(found, [(10, 0, 1000), (30, 1, 1000)]);
     let clock = facts.iter().filter(|fact| matches!(fact, Fact::Sample(Sample { .. }))).count();
     assert_eq!((clock, lost(&facts)), (1, vec![(LostSource::Events, 1)]));
+    assert_eq!(notes, [""; 0]);
+}
+
+/// The last events of the software's first counter are the echoes of the last CPU.
+#[test]
+fn echoes_are_no_samples_and_are_not_of_nobody() {
+    const SOFTWARE: u32 = 1;
+    let (facts, notes) = recorded(accept, &[0], Vec::new(), |start| {
+        let is_clock = |one: &Simulated| (one.pmu, one.config) == (SOFTWARE, 0);
+        let ids = EVENTS.with_borrow(|events| {
+            (1u64..)
+                .zip(events)
+                .filter(|(_, one)| is_clock(one))
+                .map(|(id, _)| id)
+                .collect::<Vec<_>>()
+        });
+        let [clock, _slow, _cpu, near, far] = ids[..] else { panic!("{ids:?}") };
+        on_event(clock, |ring| {
+            ring.record(9, &sample(clock, start + 10, 0, 0x40_1000, 1_003_009));
+            ring.record(9, &sample(near, start + 20, 0, 0x40_1000, 10_030_090));
+            ring.record(9, &sample(far, start + 30, 0, 0x40_1000, 10_030_090));
+        });
+    });
+    let samples = facts.iter().filter(|fact| matches!(fact, Fact::Sample(Sample { .. }))).count();
+    assert_eq!((samples, lost(&facts)), (1, vec![]));
     assert_eq!(notes, [""; 0]);
 }
 
