@@ -254,7 +254,7 @@ fn samples_of_a_pmu_and_of_the_clock_come_by_their_ids() {
 
 /// The last events of the software's first counter are the echoes of the last CPU.
 #[test]
-fn echoes_are_no_samples_and_are_not_of_nobody() {
+fn echoes_are_no_samples_and_have_an_owner() {
     const SOFTWARE: u32 = 1;
     let (facts, notes) = recorded(accept, &[0], Vec::new(), |start| {
         let is_clock = |one: &Simulated| (one.pmu, one.config) == (SOFTWARE, 0);
