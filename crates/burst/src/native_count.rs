@@ -111,7 +111,9 @@ mod tests {
             }
             let after = done.load(Ordering::SeqCst);
             stop.store(true, Ordering::Relaxed);
-            assert!(executions <= after - before, "{executions} of {}", after - before);
+            // One may have been announced before, and happen now.
+            let most = after - before + 1;
+            assert!(executions <= most, "{executions} of {most}");
             assert!(ran.0 > 0);
         });
     }
