@@ -180,6 +180,9 @@ fn burst(id: u32, time: u64, elapsed: u64) -> Burst {
         fs_base: RemoteAddr(0),
         records: 0,
         records_lost: false,
+        entries: None,
+        in_calls: None,
+        faults: None,
     }
 }
 
@@ -430,6 +433,9 @@ fn window(recording: &mut Recording, (id, tid): (u32, Tid), time: Nanos, blocks:
         fs_base: RemoteAddr(0),
         records: blocks.len() as u64,
         records_lost: false,
+        entries: None,
+        in_calls: None,
+        faults: None,
     });
 }
 

@@ -206,6 +206,13 @@ impl CodeMap {
         self.range(address).is_some()
     }
 
+    /// Whether any code lies in these bytes.
+    #[must_use]
+    pub fn has_code_in(&self, start: RemoteAddr, bytes: u64) -> bool {
+        let end = start.0.saturating_add(bytes);
+        self.ranges.iter().any(|range| range.start.0 < end && start < range.end)
+    }
+
     /// Whether it lies in a restartable sequence.
     #[must_use]
     pub fn in_sequence(&self, address: RemoteAddr) -> bool {

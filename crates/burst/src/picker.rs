@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use base::{CpuId, Nanos, Pid, ThreadId, Tid};
 use sys::process;
 use tracee::random::Random;
-use tracee::status::{ThreadFile, cpu_in, field, status_of};
+use tracee::status::{FaultCounts, ThreadFile, cpu_in, field, status_of};
 
 use crate::refused::Refused;
 use crate::remote_call::are_filtered;
@@ -344,6 +344,13 @@ impl Picker {
     #[must_use]
     pub fn used(&self, thread: ThreadId) -> Option<Nanos> {
         Some(self.read(thread)?.used)
+    }
+
+    /// Minor faults of a thread so far, once its CPU was asked for.
+    #[must_use]
+    pub fn faults(&self, thread: ThreadId) -> Option<u64> {
+        let stat = self.clocks.get(&thread)?.stat.as_ref()?.read()?;
+        Some(FaultCounts::parse(&stat)?.minor)
     }
 
     /// The clock of a thread that was picked.

@@ -2,14 +2,18 @@
 //!
 //! What for: the loop of stops, and the guarantee that on every path out (time over, buffer full, signal, fault,
 //! system call, death, panic of ours) the thread has exactly its native registers. What not: the choice of thread and
-//! time (`picker`, `budget`), the meaning of records (`drain`).
+//! time (`picker`, `budget`), the meaning of records (`drain`), the system calls behind which a burst goes on (`call`).
 
+mod call;
+
+use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use base::{Nanos, RemoteAddr};
+use base::{Nanos, RemoteAddr, Tid};
 use facts::BurstEnd;
 use sys::trace::{self, Happened, Registers, Stop};
+use x86::Refusal;
 use x86::translate::{MOST_WORDS, area};
 
 use crate::cache::{Cache, Counts, Native, Seldom};
@@ -61,6 +65,12 @@ pub struct Ran {
     pub stand_still: Nanos,
     /// How often it was stopped.
     pub stops: u32,
+    /// How often it went into translated code.
+    pub entries: u32,
+    /// The time in system calls behind which it went on.
+    pub in_calls: Nanos,
+    /// Minor faults in it, if they were counted.
+    pub faults: Option<u32>,
     /// The thread's base of fs.
     pub fs_base: RemoteAddr,
     /// Words of records.
@@ -94,7 +104,12 @@ struct Inside<'c, 'v> {
     stopped: Instant,
     stand_still: Nanos,
     stops: u32,
+    entries: u32,
     misses: u32,
+    /// Its stops at system calls can be made to be those of the program, and are followed by a stop behind them.
+    catches_exits: bool,
+    calls: u32,
+    in_calls: Nanos,
     missing: Option<(RemoteAddr, Refused)>,
     seldom: Option<Seldom>,
     first: Option<Box<Ran>>,
@@ -115,16 +130,18 @@ impl Last {
 
 /// Runs a burst on a stopped thread, which `visit.check` has found fit. The thread is let go, or comes back where it
 /// stays. `clock` tells its CPU time, and is asked while it stands still: the kernel brings that up to date when a thread
-/// stops (update_curr in kernel/sched/fair.c), of a running one only with each tick.
+/// stops (update_curr in kernel/sched/fair.c), of a running one only with each tick. `faults` tells its minor faults so far.
 pub fn run<'v>(
     visit: Visit<'v>,
     cache: &mut Cache,
     code: &CodeMap,
     allowance: &Allowance,
     clock: &dyn Fn() -> Option<Nanos>,
+    faults: &dyn Fn() -> Option<u64>,
     next_id: &mut u32,
 ) -> Result<(Ran, Option<Visit<'v>>), Refused> {
     let fs_base = visit.native.fs_base();
+    let faults_before = faults();
     let mut inside = Inside::enter(visit, cache, code, allowance, clock, next_id)?;
     let last = loop {
         let next = match inside.next_stop() {
@@ -147,8 +164,10 @@ pub fn run<'v>(
     let elapsed_inside = elapsed(inside.began);
     let used = inside.used;
     let used_after = last.stop.and_then(|_| inside.used_by_then());
+    let faults_after = last.stop.and_then(|_| faults());
     let end = last.end;
-    let (words, visit) = inside.finish(last, elapsed_inside);
+    let in_code = elapsed_inside - inside.in_calls.min(elapsed_inside);
+    let (words, visit) = inside.finish(last, in_code);
     let stood_still = if visit.is_some() { Nanos(0) } else { elapsed(inside.stopped) };
     let ran = Ran {
         end,
@@ -156,6 +175,11 @@ pub fn run<'v>(
         cpu_time: used.zip(used_after).map(|(before, after)| after - before),
         stand_still: inside.stand_still + stood_still,
         stops: inside.stops + 1,
+        entries: inside.entries,
+        in_calls: inside.in_calls,
+        faults: faults_before
+            .zip(faults_after)
+            .and_then(|(before, after)| u32::try_from(after.checked_sub(before)?).ok()),
         fs_base,
         words,
         missing: inside.missing,
@@ -212,7 +236,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         // Read the clock before the call that releases the thread: on one CPU the thread may run first and be done
         // before we are back. Its burst would then appear to have taken no time.
         let began = Instant::now();
-        if trace::resume_and_catch_system_call(visit.tid).is_err() {
+        if trace::resume_to_system_call(visit.tid, 0).is_err() {
             let _ = visit.native.set(visit.tid);
             return Err(Refused::NotRunning);
         }
@@ -230,7 +254,11 @@ impl<'c, 'v> Inside<'c, 'v> {
             stopped: began,
             stand_still,
             stops: 1,
+            entries: 1,
             misses: 0,
+            catches_exits: true,
+            calls: 0,
+            in_calls: Nanos(0),
             missing: None,
             seldom: None,
             first: None,
@@ -266,10 +294,11 @@ impl<'c, 'v> Inside<'c, 'v> {
     /// code: in native code we would swallow a system call.
     fn goes_on(&mut self) -> bool {
         let Some(tid) = self.visit.as_ref().map(|visit| visit.tid) else { return false };
-        if !self.has_time() || trace::resume_and_catch_system_call(tid).is_err() {
+        if !self.has_time() || self.resume(tid).is_err() {
             return false;
         }
         self.stops += 1;
+        self.entries += 1;
         self.note_stand_still();
         true
     }
@@ -292,6 +321,9 @@ impl<'c, 'v> Inside<'c, 'v> {
             cpu_time: self.used.zip(used).map(|(before, now)| now - before),
             stand_still: std::mem::take(&mut self.stand_still),
             stops: self.stops + 1,
+            entries: std::mem::replace(&mut self.entries, 1),
+            in_calls: std::mem::take(&mut self.in_calls),
+            faults: None,
             fs_base,
             words: 0,
             missing: None,
@@ -299,14 +331,22 @@ impl<'c, 'v> Inside<'c, 'v> {
             counts: Some(counts),
             first: None,
         }));
-        if trace::resume_and_catch_system_call(tid).is_err() {
+        if self.resume(tid).is_err() {
             return false;
         }
         self.note_stand_still();
-        (self.stops, self.given, self.misses, self.used) = (1, 0, 0, used);
+        (self.stops, self.given, self.misses, self.calls, self.used) = (1, 0, 0, 0, used);
         self.began = Instant::now();
         self.until = self.began + self.allowance.sparse;
         true
+    }
+
+    /// Lets a thread in translated code continue.
+    fn resume(&self, tid: Tid) -> io::Result<()> {
+        match self.catches_exits {
+            true => trace::resume_to_system_call(tid, 0),
+            false => trace::resume_and_catch_system_call(tid),
+        }
     }
 
     /// Whether a stopped thread has time left. A thread that had a CPU for less than half of its time gets the unused
@@ -368,6 +408,11 @@ impl<'c, 'v> Inside<'c, 'v> {
         let entry = match self.cache.enter(code, target, next_id) {
             Ok(entry) => entry,
             Err(refused) => {
+                if refused == Refused::Instruction(Refusal::SystemCall)
+                    && let Some(passed) = self.passes_call(&native, code, next_id)
+                {
+                    return passed;
+                }
                 self.missing = Some((target, refused));
                 let end = match refused {
                     Refused::Instruction(_) => BurstEnd::Native,
@@ -381,10 +426,13 @@ impl<'c, 'v> Inside<'c, 'v> {
             return Break(Last::GONE);
         };
         let next = enter_at(self.cache, &native.registers, entry, pointer);
+        // The call without effect at which it left is not made. A stop behind it would be one more for each piece of new code.
+        self.catches_exits = false;
         if next.set(tid).is_err() || trace::resume_and_catch_system_call(tid).is_err() {
             return Break(Last::GONE);
         }
         self.stops += 1;
+        self.entries += 1;
         self.note_stand_still();
         Continue(())
     }
@@ -430,7 +478,8 @@ impl<'c, 'v> Inside<'c, 'v> {
                     (last.end, stop),
                     (BurstEnd::Full, Stop::SystemCall) | (BurstEnd::Time, Stop::Interrupted)
                 );
-                if self.allowance.stays && is_over && self.stops == 1 && looks_slow(words, ran) {
+                let is_smooth = self.entries == 1 + self.calls;
+                if self.allowance.stays && is_over && is_smooth && looks_slow(words, ran) {
                     (visit.since, visit.used) = (self.stopped, self.used_by_then.flatten());
                     return (words, Some(visit));
                 }

@@ -48,10 +48,10 @@ impl StopCost {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The CPU time of a burst less its stops: between two stops the thread entered and left translated code once.
+    /// The CPU time of a burst without what it took to enter and leave translated code so often.
     #[must_use]
-    pub fn deduct_from(&self, cpu_time: Nanos, stops: u32) -> Nanos {
-        cpu_time - Nanos(self.median().0.saturating_mul(u64::from(stops.saturating_sub(1))))
+    pub fn deduct_from(&self, cpu_time: Nanos, entries: u32) -> Nanos {
+        cpu_time - Nanos(self.median().0.saturating_mul(u64::from(entries)))
     }
 }
 
@@ -62,12 +62,12 @@ mod tests {
     #[test]
     fn the_median_of_the_last_ones_is_deducted() {
         let mut cost = StopCost::default();
-        assert_eq!(cost.deduct_from(Nanos(1000), 2), Nanos(1000));
+        assert_eq!(cost.deduct_from(Nanos(1000), 1), Nanos(1000));
         for took in [5, 900, 7] {
             cost.note(Nanos(took));
         }
-        assert_eq!(cost.deduct_from(Nanos(1000), 2), Nanos(993));
-        assert_eq!(cost.deduct_from(Nanos(1000), 4), Nanos(979));
+        assert_eq!(cost.deduct_from(Nanos(1000), 1), Nanos(993));
+        assert_eq!(cost.deduct_from(Nanos(1000), 3), Nanos(979));
         assert_eq!(cost.deduct_from(Nanos(3), 2), Nanos(0));
         (0..KEPT).for_each(|_| cost.note(Nanos(50)));
         assert_eq!(cost.median(), Nanos(50));

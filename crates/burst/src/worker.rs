@@ -541,7 +541,10 @@ impl Worker {
         allowance.stays = flavour == BurstFlavour::Trace && !is_empty;
         let time = process::monotonic() - self.start;
         let clock = || self.picker.used(ThreadId::new(pid, tid));
-        let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
+        let counts_faults = flavour == BurstFlavour::Trace;
+        let faults =
+            || counts_faults.then(|| self.picker.faults(ThreadId::new(pid, tid))).flatten();
+        let ran = run(visit, cache, code, &allowance, &clock, &faults, &mut self.next_block);
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }
@@ -629,17 +632,22 @@ impl Worker {
             flavour,
             end: ran.end,
             elapsed: ran.elapsed,
-            cpu_time: ran.cpu_time.map(|cpu_time| self.stop_cost.deduct_from(cpu_time, ran.stops)),
+            cpu_time: ran
+                .cpu_time
+                .map(|cpu_time| self.stop_cost.deduct_from(cpu_time, ran.entries)),
             stand_still: ran.stand_still,
             stops: ran.stops,
             fs_base: ran.fs_base,
             records: 0,
             records_lost: false,
+            entries: Some(ran.entries),
+            in_calls: Some(ran.in_calls),
+            faults: ran.faults,
         };
         // The first stop was counted when the visit began.
         self.picker.note_stops(ThreadId::new(pid, tid), ran.stops - 1);
         self.cost.stand_still += ran.stand_still;
-        self.cost.inside += ran.elapsed;
+        self.cost.inside += burst.in_code();
         let Some(program) = self.programs.get_mut(&pid) else { return };
         let Some((cache, _)) = program.ready(flavour) else { return };
         let content = match flavour {
@@ -659,10 +667,11 @@ impl Worker {
         if flavour == BurstFlavour::Trace {
             program.note_recent(&tally.blocks);
         }
-        let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(ran.elapsed));
+        let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(burst.in_code()));
         if flavour == BurstFlavour::Trace {
             // New code stops the thread again and again, so the trace was slowed down by more than its records.
-            self.is_slowed = is_slow(slowdown, ran.elapsed - ran.stand_still.min(ran.elapsed));
+            let ran = burst.in_code();
+            self.is_slowed = is_slow(slowdown, ran - burst.stand_still.min(ran));
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };

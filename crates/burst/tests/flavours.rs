@@ -177,6 +177,22 @@ fn no_window_counts_more_than_the_program_did() {
     assert!(counted <= done + seen.rows.len() as u64, "{counted} counted, {done} done");
 }
 
+/// Two threads that meet at barriers: windows go on behind their system calls, and what the kernel did is not theirs.
+#[test]
+fn windows_go_on_behind_system_calls() {
+    let rounds = ["--rounds", "1000000000"];
+    let Some(program) = Program::start("barrier_rounds", &rounds) else { return };
+    let goes_on = |burst: &&Burst| burst.in_calls.is_some_and(|time| time.0 > 0);
+    let enough = |seen: &Recorded| seen.bursts.iter().filter(goes_on).count() >= 5;
+    let seen = watch(&program, BurstFlavour::Count, enough);
+    for burst in seen.bursts.iter().filter(goes_on) {
+        let in_calls = burst.in_calls.unwrap_or_default();
+        assert!(burst.entered() >= 2 && burst.stops > burst.entered() + 1, "{burst:?}");
+        assert!(in_calls < burst.elapsed, "{burst:?}");
+        assert!(burst.cpu_time.is_none_or(|cpu| cpu <= burst.elapsed - in_calls), "{burst:?}");
+    }
+}
+
 /// The comparison is code of the program, the sort of the C library: terabytes apart. Where two of their blocks share an
 /// entry of the table, a thread must not stop at each call.
 #[test]

@@ -117,6 +117,27 @@ pub struct Burst {
     /// Its records were dropped: the consumer lagged behind, the result reached its limit, or the program had
     /// overwritten some.
     pub records_lost: bool,
+    /// How often its thread went into translated code: once, and again behind new code and behind system calls. `None` in
+    /// results of format 14 and before, where bursts ended at the first call.
+    pub entries: Option<u32>,
+    /// How long the system calls took behind which it went on, waiting included: a part of `elapsed`, but not of `cpu_time`.
+    pub in_calls: Option<Nanos>,
+    /// Minor faults of the thread in it, for bursts that record accesses. `None` if unknown.
+    pub faults: Option<u32>,
+}
+
+impl Burst {
+    /// From its start to its end, without its system calls.
+    #[must_use]
+    pub fn in_code(&self) -> Nanos {
+        self.elapsed - self.in_calls.unwrap_or_default().min(self.elapsed)
+    }
+
+    /// How often its thread went into translated code: each costs it a median of CPU time that `cpu_time` does not have.
+    #[must_use]
+    pub fn entered(&self) -> u32 {
+        self.entries.unwrap_or(self.stops.saturating_sub(1))
+    }
 }
 
 /// Records of a burst, encoded by [`RecordEncoder`](crate::RecordEncoder): none or more of these per burst, in order,

@@ -112,6 +112,9 @@ fn burst(id: u32, records: u64) -> Burst {
         fs_base: RemoteAddr(0),
         records,
         records_lost: false,
+        entries: None,
+        in_calls: None,
+        faults: None,
     }
 }
 

@@ -252,6 +252,9 @@ impl RecordingBuilder {
             fs_base: RemoteAddr(0x7f00_1000_0000),
             records: records.len() as u64,
             records_lost: false,
+            entries: None,
+            in_calls: None,
+            faults: None,
         });
         burst
     }

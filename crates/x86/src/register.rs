@@ -37,6 +37,8 @@ impl Gpr {
     /// Destination of string instructions and of `maskmovdqu`.
     pub const RDI: Gpr = Gpr(7);
 
+    /// Fourth argument of a system call.
+    pub const R10: Gpr = Gpr(10);
     /// Clobbered by `syscall`.
     pub const R11: Gpr = Gpr(11);
     /// Callee-saved, like rbx and rbp; never named implicitly.

@@ -630,7 +630,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             instructions: works.iter().map(|work| work.instructions).sum(),
             no_miss: works.iter().fold(Bounds::default(), |sum, work| sum.plus(work.no_miss_time)),
             records: works.iter().map(|work| work.records).sum(),
-            stops: burst.stops,
+            stops: burst.entered() + 1,
             accesses: works
                 .iter()
                 .flat_map(|work| &work.sites)

@@ -348,29 +348,32 @@ fn is_slowed(work: &Work) -> bool {
 /// CPU time of a thread in a burst. The kernel's clock may be late when it begins, and then has time of before in it: it is
 /// not longer than the burst.
 pub(crate) fn running(burst: &Burst) -> Nanos {
-    let own = burst.elapsed - burst.stand_still.min(burst.elapsed);
+    let passed = burst.in_code();
+    let own = passed - burst.stand_still.min(passed);
     // None at all is what a host stole.
     let counted = burst.cpu_time.filter(|cpu| cpu.0 > 0);
-    counted.map_or(own, |cpu| cpu.min(burst.elapsed))
+    counted.map_or(own, |cpu| cpu.min(passed))
 }
 
 /// Seconds of stops that were taken off a burst's CPU time.
 fn taken_off(burst: &Burst, toll: Option<f64>) -> f64 {
-    toll.unwrap_or(0.0) * f64::from(burst.stops.saturating_sub(1))
+    toll.unwrap_or(0.0) * f64::from(burst.entered())
 }
 
 /// Whether a burst's CPU time is mostly the program's. One that meets new code again and again has stops in it and little
 /// else: its accesses per second would be far too few.
 pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
     // Where the tracer took all of the CPU time off for its stops, the time that passed is of these, too.
-    let nothing_left = burst.cpu_time == Some(Nanos(0)) && burst.stops > FEWEST_STOPS;
+    let nothing_left = burst.cpu_time == Some(Nanos(0)) && burst.entered() >= FEWEST_STOPS;
     let running = if nothing_left { 0.0 } else { running(burst).seconds() };
     match toll {
         Some(toll) => {
             let taken_off = taken_off(burst, Some(toll));
             taken_off <= MOST_TRACING * (running + taken_off)
         }
-        None => USUAL_PER_BURST + f64::from(burst.stops) * PER_STOP <= MOST_TRACING * running,
+        None => {
+            USUAL_PER_BURST + f64::from(burst.entered() + 1) * PER_STOP <= MOST_TRACING * running
+        }
     }
 }
 
@@ -501,7 +504,7 @@ fn pairs<'w>(
                 place: most.map_or(work.place, |(place, _)| place),
                 traced: (work.instructions, work.seconds),
                 counted: (instructions, seconds),
-                passed: seconds.max(window.elapsed.seconds() - taken_off),
+                passed: seconds.max(window.in_code().seconds() - taken_off),
                 blocks,
                 ways_on,
                 windows: Some(windows),

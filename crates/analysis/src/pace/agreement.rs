@@ -160,7 +160,8 @@ impl BurstCounts {
                 BurstFlavour::Trace => &mut seen.traced,
                 BurstFlavour::Timed | BurstFlavour::Sparse => continue,
             };
-            let time = burst.cpu_time.map(|time| time.min(burst.elapsed)).filter(|time| time.0 > 0);
+            let time =
+                burst.cpu_time.map(|time| time.min(burst.in_code())).filter(|time| time.0 > 0);
             let met: BTreeSet<LoopId> =
                 ran.iter().flat_map(|(block, ..)| block.around.iter().copied()).collect();
             for one in met.iter().copied() {

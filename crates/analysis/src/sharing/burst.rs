@@ -97,7 +97,7 @@ impl Tool for Watcher<'_> {
     }
 
     fn end(&mut self, burst: &Burst) -> BurstLines {
-        let length = burst.cpu_time.unwrap_or(burst.elapsed);
+        let length = burst.cpu_time.unwrap_or(burst.in_code());
         let least = LEAST_VISITS.max(length.0 / RAREST.0);
         let spans: Vec<(Span, u64)> = self.spans.drain().collect();
         let alone = self.lines.iter().map(|(line, used)| (*line, used.visits));

@@ -30,7 +30,7 @@ impl Worker {
         let time = process::monotonic() - self.start;
         let thread = ThreadId::new(pid, visit.tid);
         let clock = || self.picker.used(thread);
-        let ran = run(visit, cache, code, &allowance, &clock, &mut self.next_block);
+        let ran = run(visit, cache, code, &allowance, &clock, &|| None, &mut self.next_block);
         if ran.is_err() {
             self.cost.stand_still += elapsed(since);
         }

@@ -326,6 +326,9 @@ fn timed(b: &mut RecordingBuilder, app: ModuleId) {
         fs_base: RemoteAddr(0),
         records: 80,
         records_lost: false,
+        entries: None,
+        in_calls: None,
+        faults: None,
     });
 }
 

@@ -109,6 +109,9 @@ row!(Burst = "bursts", since 2, Names {
     fs_base: "fs_base";
     records: "records";
     records_lost: "records_lost";
+    entries: "entries";
+    in_calls: "in_calls_ns";
+    faults: "faults";
 });
 
 row!(Records = "records", since 2, Bulk {

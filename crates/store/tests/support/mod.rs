@@ -608,6 +608,9 @@ pub fn burst_with_records(number: u32, count: u64) -> (Burst, Fact) {
         fs_base: RemoteAddr(0x7f22_0000_0000),
         records: count,
         records_lost: false,
+        entries: None,
+        in_calls: None,
+        faults: None,
     };
     let records = Records { burst: burst.id, bytes: encoder.finish() };
     (burst, Fact::Records(records))

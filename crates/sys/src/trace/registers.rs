@@ -127,6 +127,23 @@ impl Registers {
         self.0.orig_rax = u64::MAX;
     }
 
+    /// Makes a thread at the entry of a system call make another one: that of which it has the number in rax and the
+    /// arguments in the other registers, as in front of a `syscall` instruction. It returns to `behind`
+    /// (arch/x86/entry/entry_64.S: rcx is the address to return to, r11 the flags).
+    pub fn make_system_call(&mut self, behind: RemoteAddr) {
+        self.0.orig_rax = self.0.rax;
+        self.0.rip = behind.0;
+        self.0.rcx = behind.0;
+        self.0.r11 = self.0.eflags;
+    }
+
+    /// Whether the kernel is about to make its system call again, or to end it with EINTR where a signal has a handler
+    /// (include/linux/errno.h).
+    #[must_use]
+    pub fn restarts_system_call(&self) -> bool {
+        self.in_system_call() && (-516..=-512).contains(&self.0.rax.cast_signed())
+    }
+
     /// Marks a call that ended with EINTR because its thread was stopped, although no signal came (signal(7),
     /// "Interruption of system calls and library functions by stop signals"), as one that the kernel must restart
     /// unless a signal has a handler. So it behaves as if there had been no stop. A call with a time limit starts its

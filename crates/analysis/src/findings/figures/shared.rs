@@ -39,7 +39,7 @@ pub(super) fn shared<'s>(
         );
     }
     let (bursts, nanos) = traced_bursts(profile.recording, code)
-        .fold((0u64, 0u64), |(n, sum), burst| (n + 1, sum.saturating_add(burst.elapsed.0)));
+        .fold((0u64, 0u64), |(n, sum), burst| (n + 1, sum.saturating_add(burst.in_code().0)));
     let length = (nanos as f64 / bursts.max(1) as f64).max(found.usual_length).max(1.0) * 1e-9;
     let mut groups: BTreeMap<Sharers, Vec<&SharedLine>> = BTreeMap::new();
     for line in found.lines.iter().filter(|line| !line.threads.is_empty()) {
