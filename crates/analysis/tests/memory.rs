@@ -122,6 +122,24 @@ fn a_stream_moves_what_arithmetic_says() {
 }
 
 /// A column that stays in L1 is updated with one array after the other: its stores find lines that its loads know.
+/// The three arrays of a burst are new to their program: a page fault for each page of 4 KiB, in which the kernel zeroed it.
+#[test]
+fn pages_that_the_kernel_has_just_zeroed_are_not_read_from_memory() {
+    const PAGES: u64 = 3 * TURNS * 8 / 4096;
+    let read = |faults: u64| {
+        let (mut test, _) = streaming();
+        let bursts = &mut test.builder.recording.bursts;
+        bursts.iter_mut().for_each(|burst| burst.faults = Some(faults as u32));
+        with(&finished(test), |memory| {
+            let found = memory.bandwidth(Bands::default()).expect("bandwidth");
+            within(&found.write, 8e6 / 3e-3 / 1e9, 2.0);
+            found.read.value.expect("a value")
+        })
+    };
+    let [none, half, all] = [0, PAGES / 2, PAGES].map(read);
+    assert!((half / none - 0.5).abs() < 0.02 && all / none < 0.02, "{none} {half} {all}");
+}
+
 #[test]
 fn what_is_updated_in_a_cache_is_not_written_to_memory() {
     let mut test = Test::new();

@@ -185,18 +185,15 @@ impl Memory<'_> {
         let of_reach = self.part_of_reach(bursts, &sums);
         let nothing = "it moves no data to or from memory";
         let measured: f64 = numbers.iter().map(|at| native.0[*at].best).sum();
-        let fetched = sums.overwritten.sum() / measured.max(1e-9) * seconds;
         let moved = expansion.total(&sums.moved);
         let overwritten =
             expansion.percent(&sums.overwritten, &moved, Evidence::Estimated, nothing);
-        // What is fetched because the kernel cleared it would be fetched anyway.
-        let not_zeroed = (1.0 - zeroed.bytes() / fetched.max(1.0)).max(0.0);
         FunctionMemory {
             function,
             time,
             waits,
             of_reach,
-            overwritten: overwritten.map(|share| share * not_zeroed),
+            overwritten,
             excess: (no_miss / measured.max(1e-9)).max(1.0),
             timed_percent: self.timed_percent(numbers.iter().map(|at| &self.passed.bursts[*at])),
             sites: weighed.sites,

@@ -89,13 +89,25 @@ impl Model {
         model
     }
 
-    /// Expected number of lines, of those that a site fetched in a burst.
+    /// Expected number of lines, of those that a site fetched in a burst. Lines of pages that the kernel has just zeroed, in the
+    /// page fault, are in the caches: it stores to all of the page (`clear_page_erms`, arch/x86/lib/clear_page_64.S).
     pub(crate) fn fetched(
         &self,
         burst: &BurstWork,
         site: &SiteWork,
         lines: &BoundedCount,
     ) -> Bounds {
+        let all = self.missed(burst, site, lines);
+        let Bounds { best, low, high } = burst.zeroed;
+        Bounds {
+            best: all.best * (1.0 - best),
+            low: all.low * (1.0 - high),
+            high: all.high * (1.0 - low),
+        }
+    }
+
+    /// The same, with those of pages that the kernel has just zeroed.
+    fn missed(&self, burst: &BurstWork, site: &SiteWork, lines: &BoundedCount) -> Bounds {
         let unknown = self.unknown_lines(burst.place, site.site, lines, &site.firsts);
         Bounds::exactly(lines.known as f64).plus(unknown)
     }
@@ -110,7 +122,7 @@ impl Model {
     ) -> Bounds {
         let fetched_by = self.sites.get(&site.site).map(|chances| &chances.outcomes.fetched_by);
         let fetched_by = fetched_by.filter(|by| !by.is_empty());
-        let Some(fetched_by) = fetched_by else { return self.fetched(burst, site, lines) };
+        let Some(fetched_by) = fetched_by else { return self.missed(burst, site, lines) };
         let all: u64 = fetched_by.values().sum();
         let known = Bounds::exactly(lines.known as f64);
         fetched_by.iter().fold(known, |sum, (first, count)| {
@@ -179,7 +191,7 @@ impl Model {
         let executed = (of.loads + of.stores).max(1) as f64;
         let known = of.stlb.absent.misses as f64;
         let open = Bounds { best: 0.5, low: 0.0, high: 1.0 };
-        open.each(|open| (known + missed(&of.stlb, &chances.stlb, open)) / executed)
+        open.each(|open| (known + missed_among(&of.stlb, &chances.stlb, open)) / executed)
     }
 
     /// Hit levels of the accesses of a site, over all bursts.
@@ -197,7 +209,7 @@ impl Model {
             }
             let misses = tally.absent.misses as f64;
             let open = self.open(place, level);
-            open.each(|open| ((misses + missed(tally, survival, open)) / of).min(1.0))
+            open.each(|open| ((misses + missed_among(tally, survival, open)) / of).min(1.0))
         };
         let one = ratio(&of.l1, &chances.l1, 0, executed);
         let second = ratio(&of.l2, &chances.l2, 1, of.l2.touches() as f64);
@@ -260,7 +272,7 @@ fn by_sets(chances: &Chances, unknown: &[(u8, u64)]) -> Bounds {
 }
 
 /// Expected misses among the unknown touches.
-fn missed(tally: &LevelTally, survival: &Survival, open: f64) -> f64 {
+fn missed_among(tally: &LevelTally, survival: &Survival, open: f64) -> f64 {
     let ages = tally.absent.unknown.iter().enumerate();
     ages.map(|(age, count)| survival.miss(age, open) * *count as f64).sum()
 }

@@ -232,7 +232,7 @@ impl Tool for Walker<'_> {
         self.run(block, execution, place);
     }
 
-    fn end(&mut self, _: &Burst) {
+    fn end(&mut self, burst: &Burst) {
         let mut works = std::mem::take(&mut self.works);
         let instructions: f64 = works.iter().map(|work| work.instructions).sum();
         let most = self.branches.take(self.code) / instructions.max(1.0);
@@ -243,7 +243,9 @@ impl Tool for Walker<'_> {
         }
         let divides = self.simulated.divides();
         let (outcomes, firsts) = (&mut self.outcomes, &mut self.firsts);
+        let mut first_pages = 0;
         self.simulated.take(|site, part, tally, pages| {
+            first_pages += pages.absent.total();
             outcomes[site.index()].get_or_insert_default().add(tally, pages);
             let place = self.called_in.get(&site).copied().or_else(|| self.places.of_site(site));
             let found = works.iter().position(|work| Some(work.place) == place);
@@ -263,7 +265,20 @@ impl Tool for Walker<'_> {
                 }
             }
         });
+        let zeroed = zeroed(burst.faults, first_pages);
+        works.iter_mut().for_each(|work| work.zeroed = zeroed);
         self.passed.bursts.append(&mut works);
+    }
+}
+
+/// Of pages that a burst came to, the part that was zeroed in its page faults. One fault may be of a page that it does
+/// not touch, or of the page in which it began. A burst is short: few of the pages that the TLB has lost it touches again.
+fn zeroed(faults: Option<u32>, first_pages: u64) -> Bounds {
+    let faults = f64::from(faults.unwrap_or(0));
+    let part = |faults: f64| (faults / first_pages.max(1) as f64).clamp(0.0, 1.0);
+    match faults > 0.0 {
+        true => Bounds { best: part(faults), low: part(faults - 1.0), high: part(faults + 1.0) },
+        false => Bounds::default(),
     }
 }
 

@@ -76,6 +76,8 @@ pub(crate) struct BurstWork {
     pub(crate) most_mispredicted: f64,
     /// Loads whose address stands at the end of a chain of loads.
     pub(crate) chased: f64,
+    /// Of the pages that its burst came to, the part that the kernel had just zeroed, 0 to 1.
+    pub(crate) zeroed: Bounds,
     /// In the order of sites.
     pub(crate) sites: Vec<SiteWork>,
 }
@@ -96,6 +98,7 @@ impl BurstWork {
             mispredicted: 0.0,
             most_mispredicted: 0.0,
             chased: 0.0,
+            zeroed: Bounds::default(),
             sites: Vec::new(),
         }
     }

@@ -10,6 +10,9 @@
 //! (`core_time`: latency under load). A fault for a page of a file zeroes nothing, so this deducts too much from code that walks
 //! through a mapped file, by one page of the 16 that such a fault maps (`fault_around_bytes`).
 //!
+//! What is read from memory is another matter: bursts that record accesses count their faults, so of the pages that such a burst
+//! touches first the part that was zeroed is known (`pass`, `Model::fetched`).
+//!
 //! Faults are sampled, and a burst has few. So the function's faults within [`NEAR`] decide how they are spread over its bursts. A
 //! program that fills its memory first and then works on it has zeroed lines in its first bursts only.
 
