@@ -14,6 +14,7 @@ use facts::{Evidence, Metric};
 
 use super::gain::{Gain, judged};
 use super::{Draft, FaultFigures, Figures, NotJudged, Part, Proof, exactly, try_remedy, words};
+use crate::figure::Figure;
 
 /// A program that touches each page once has as many faults as pages. Growth by copying (`realloc`) may double that, and is no
 /// churn.
@@ -62,18 +63,23 @@ fn untried(figures: &Figures) -> [f64; 3] {
     std::array::from_fn(|at| beyond * compacted[at] + unlike * backed[at])
 }
 
-/// CPU seconds that getting the program's memory in large pages costs beyond what small ones cost, never below 0, where the
-/// machine's costs are known.
-pub(super) fn dearer(figures: &Figures) -> Option<(Metric, [f64; 3])> {
+/// What would tell, where new large pages cost too different times for an answer.
+const PAGES_DIFFER: &str = "new pages of 2 MiB cost here what cannot be foretold, some many times as much as others: \
+    `fathom try huge-pages -- PROGRAM ARGS` measures what they do for it";
+
+/// Seconds of the run that getting the program's memory in large pages costs beyond what small ones cost, never below 0, where
+/// the machine's costs are known.
+pub(super) fn dearer(figures: &Figures) -> Option<(Figure, [f64; 3])> {
     let pages = large_pages(&figures.faults);
     let costs = &figures.faults.costs;
     let (small, large) = (costs.small.as_ref()?, costs.large.as_ref()?);
+    let pages = pages / figures.running;
     let whole = PAGES * small.value? * pages * 1e-9;
     let seconds = |large: Option<f64>| Some(large? * pages * 1e-9 - whole);
     let interval = (seconds(large.low)?, seconds(large.high)?);
     let value = seconds(large.value)?;
     let more = Metric::with_interval(Evidence::Calibrated, value, "s", interval, large.samples);
-    Some((more, untried(figures).map(|part| part * whole)))
+    Some((Figure::from(more).sharper_by(PAGES_DIFFER), untried(figures).map(|part| part * whole)))
 }
 
 /// What pages cost when the run began, for evidence.

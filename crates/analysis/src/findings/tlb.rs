@@ -62,7 +62,7 @@ fn draft(figures: &Figures, function: &HotFunction, cost: &Metric) -> Option<Dra
     let [often, nanos] = [&walks, &nanos].map(Part::Value);
     let dearer = super::faults::dearer(figures);
     let (more, untried) = match &dearer {
-        Some((more, untried)) => (Part::Seconds(more), untried.map(|one| one / figures.running)),
+        Some((more, untried)) => (Part::Value(more), *untried),
         None => (Part::Assumed([0.0; 3]), [0.0; 3]),
     };
     let untried = Part::Assumed(untried);
