@@ -10,6 +10,8 @@
 //! so the pace lies between both ([`unlike_runs`]). Assumption: runs have about as many iterations.
 //! What not: which samples are a pair (`pairs`).
 
+use std::collections::BTreeMap;
+
 use base::Nanos;
 
 use super::pairs::{Found, Pair};
@@ -27,6 +29,9 @@ const MOST_BACKWARDS: f64 = 0.35;
 
 /// This share of the pairs that begin far from the end may go backwards nevertheless.
 const STRAY: f64 = 0.02;
+
+/// An iteration that takes so many times as long as passes between two samples has its ends seen to a small part of it.
+const LENGTHY: f64 = 4.0;
 
 /// Of a thread for which more than this part of the time between samples is not its own, that time is a mean.
 const INTERRUPTED: f64 = 0.05;
@@ -137,6 +142,13 @@ fn by_samples(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
         );
     }
     let pairs = one_run(found)?;
+    let pairs = match whole_iterations(&pairs) {
+        Some(whole) if whole.len() < LEAST_PAIRS && pairs.len() >= LEAST_PAIRS => {
+            return Err("no two of its iterations ended in one run between samples");
+        }
+        Some(whole) => whole,
+        None => pairs,
+    };
     if pairs.len() < LEAST_PAIRS {
         return Err(match (found.pairs.len() + found.restarts, found.other_runs) {
             (0, 0) => NOT_READ,
@@ -170,6 +182,26 @@ fn by_samples(found: &Found, cpu_time: f64) -> Result<Pace, &'static str> {
         return Err(SCATTER);
     }
     Ok(pace)
+}
+
+/// Where iterations are [`LENGTHY`]: of each run the pairs from the first end of an iteration to the last.
+/// A run of 13 iterations that is sampled from its start to its end has the ends of 12 in the time of 13.
+fn whole_iterations(pairs: &[Pair]) -> Option<Vec<Pair>> {
+    let iterations: f64 = pairs.iter().map(|pair| pair.iterations).sum();
+    if iterations * LENGTHY >= pairs.len() as f64 {
+        return None;
+    }
+    let mut runs: BTreeMap<usize, Vec<Pair>> = BTreeMap::new();
+    pairs.iter().for_each(|pair| runs.entry(pair.group).or_default().push(*pair));
+    let whole = runs.into_values().flat_map(|run| {
+        let ends = |pair: &Pair| pair.iterations > 0.0;
+        let first = run.iter().position(ends).map_or(run.len(), |first| first + 1);
+        let behind = run.iter().rposition(ends).map_or(first, |last| last + 1);
+        run.get(first..behind).map(<[Pair]>::to_vec).unwrap_or_default()
+    });
+    let mut whole: Vec<Pair> = whole.collect();
+    whole.sort_by_key(|pair| pair.time);
+    Some(whole)
 }
 
 /// By which part of it the pace may be too low, because slow runs have more pairs than fast ones.
@@ -278,6 +310,22 @@ mod tests {
         let wide = pace(&found, 1.0, None).unwrap();
         assert!((wide.rate - 1.5e6).abs() < 1.0 && wide.half > 5e4, "{wide:?}");
         assert!(pace(&found, 0.2, None).unwrap().half < wide.half / 10.0);
+    }
+
+    /// Two runs of 13 iterations of 100 ms each: the registers change 12 times in each.
+    #[test]
+    fn the_last_iteration_of_a_run_counts_although_no_register_shows_its_end() {
+        let pairs = (1..1300).chain(2001..3300).map(|number: u64| Pair {
+            group: usize::from(number > 2000),
+            ..pair(number, f64::from(u8::from(number % 100 == 0)), 0.0)
+        });
+        let found = Found { pairs: pairs.collect(), ..Found::default() };
+        let pace = pace(&found, 2.6, None).unwrap();
+        assert!((pace.rate - 10.0).abs() < 1e-9, "{pace:?}");
+        // Of runs with one end nothing tells how long an iteration takes.
+        let few = found.pairs.iter().filter(|pair| pair.time.0 < 150).copied().collect();
+        let few = Found { pairs: few, ..Found::default() };
+        assert!(super::pace(&few, 0.15, None).is_err());
     }
 
     #[test]
