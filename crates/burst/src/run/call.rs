@@ -162,7 +162,7 @@ impl Inside<'_, '_> {
         self.used = self.used.zip(its).map(|(used, its)| used + its);
     }
 
-    /// The thread stands behind its call, in its native state.
+    /// The thread has made its call and stands still, in its native state.
     fn goes_on_behind(
         &mut self,
         stop: Stop,
