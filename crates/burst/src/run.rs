@@ -110,6 +110,8 @@ struct Inside<'c, 'v> {
     catches_exits: bool,
     calls: u32,
     in_calls: Nanos,
+    /// Words of records when it made its last call.
+    words: usize,
     missing: Option<(RemoteAddr, Refused)>,
     seldom: Option<Seldom>,
     first: Option<Box<Ran>>,
@@ -259,6 +261,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             catches_exits: true,
             calls: 0,
             in_calls: Nanos(0),
+            words: 0,
             missing: None,
             seldom: None,
             first: None,
@@ -463,7 +466,8 @@ impl<'c, 'v> Inside<'c, 'v> {
             return (0, None);
         };
         let native = last.native.or_else(|| self.native());
-        let words = native.as_ref().map_or(0, |native| self.cache.complete_last_record(native));
+        let complete = |native: &Native| self.cache.complete_last_record(native);
+        let words = native.as_ref().map_or(self.words, complete);
         let Some(mut visit) = self.visit.take() else { return (words, None) };
         let mut signal = signal_of(stop);
         match native {

@@ -252,6 +252,15 @@ impl Space {
         self.regions.push(Region { at, offset, common, used });
     }
 
+    /// Whether any of it lies in these bytes of the program's memory.
+    #[must_use]
+    pub fn lies_in(&self, start: RemoteAddr, bytes: u64) -> bool {
+        let end = start.0.saturating_add(bytes);
+        let regions = self.regions.iter().map(|region| (region.at, CODE_BYTES));
+        let area = self.area.map(|at| (at, self.area_bytes));
+        regions.chain(area).any(|(at, length)| at.0 < end && start.0 < at.0 + length as u64)
+    }
+
     /// Allocates the pages of the area while the program runs. The first word of each page is not in use yet.
     pub fn make_pages(&self) {
         for page in (0..self.area_bytes).step_by(PAGE_BYTES) {

@@ -38,8 +38,8 @@ enum Call {
     Brief,
 }
 
-/// Behind which calls a burst may go on, by number, third and fourth argument; `replaces` says whether code lies in
-/// what the first two arguments name.
+/// Behind which calls a burst may go on, by number, third and fourth argument; `replaces` says whether code, or
+/// memory of ours, lies in what the first two arguments name.
 fn of(rax: u64, [rdx, r10]: [u64; 2], replaces: impl FnOnce() -> bool) -> Option<Call> {
     const MMAP: u64 = 9;
     // include/uapi/asm-generic/mman-common.h, include/uapi/linux/mman.h
@@ -70,7 +70,8 @@ impl Inside<'_, '_> {
         let at = native.registers.instruction_pointer();
         let is_call = code.bytes_at(at).starts_with(&SYSCALL);
         let held = |one: Gpr| native.registers.general(one.number());
-        let replaces = || code.has_code_in(RemoteAddr(held(Gpr::RDI)), held(Gpr::RSI));
+        let (start, bytes) = (RemoteAddr(held(Gpr::RDI)), held(Gpr::RSI));
+        let replaces = || code.has_code_in(start, bytes) || self.cache.space.lies_in(start, bytes);
         let call = of(held(Gpr::RAX), [held(Gpr::RDX), held(Gpr::R10)], replaces)?;
         if !is_call || self.calls >= MOST_CALLS {
             return None;
@@ -78,6 +79,8 @@ impl Inside<'_, '_> {
         let tid = self.visit.as_ref()?.tid;
         let behind = RemoteAddr(at.0 + SYSCALL.len() as u64);
         let pointer = self.cache.record_pointer(native);
+        // All records are complete, and stay so if the burst ends here.
+        self.words = self.cache.complete_last_record(native);
         let before = self.used_by_then();
         let came = match self.catches_exits {
             true => {
