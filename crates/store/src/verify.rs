@@ -196,6 +196,11 @@ pub const INVARIANTS: &[Invariant] = &[
         bursts::advances_known,
     ),
     invariant(
+        "bursts-proper",
+        "a burst went into translated code, was stopped more often than that, and its system calls are a part of its time",
+        bursts::bursts_proper,
+    ),
+    invariant(
         "native-counts-known",
         "blocks that were counted natively were counted in the sparse window before",
         bursts::native_counts_known,

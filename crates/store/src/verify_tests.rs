@@ -568,6 +568,8 @@ const BREAKS: &[Break] = &[
     ("sampled-code-proper", |r| r.sampled_code[1] = code(0, 19)),
     ("sampled-code-proper", |r| r.sampled_code[1] = code(1, 20)),
     ("sampled-code-proper", |r| r.sampled_code[0].bytes.clear()),
+    ("bursts-proper", |r| r.bursts[0].entries = Some(2)),
+    ("bursts-proper", |r| r.bursts[0].in_calls = Some(Nanos(11))),
     ("native-counts-known", |r| r.native_counts[0].burst = BurstId(0)),
     ("native-counts-known", |r| r.native_counts[0].block = BlockId(4)),
     ("advances-known", |r| r.native_advances[0].burst = BurstId(1)),

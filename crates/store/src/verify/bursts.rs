@@ -35,6 +35,22 @@ pub(super) fn blocks_proper(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
+pub(super) fn bursts_proper(subject: &Subject<'_>, report: &mut Report) {
+    for burst in &subject.recording.bursts {
+        let Burst { id, stops, elapsed, .. } = *burst;
+        let entries = burst.entries.unwrap_or(1);
+        let in_calls = burst.in_calls.unwrap_or_default();
+        if entries == 0 || entries >= stops.max(2) || in_calls > elapsed {
+            report.add(|| {
+                format!(
+                    "burst {id}: {entries} entries, {stops} stops, {} of {} ns in calls",
+                    in_calls.0, elapsed.0
+                )
+            });
+        }
+    }
+}
+
 pub(super) fn records_fit(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let layouts = recording.blocks.iter().filter_map(|block| {
