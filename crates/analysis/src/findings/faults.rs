@@ -64,8 +64,8 @@ fn untried(figures: &Figures) -> [f64; 3] {
 }
 
 /// What would tell, where new large pages cost too different times for an answer.
-const PAGES_DIFFER: &str = "new pages of 2 MiB cost here what cannot be foretold, some many times as much as others: \
-    `fathom try huge-pages -- PROGRAM ARGS` measures what they do for it";
+const PAGES_DIFFER: &str = "some new pages of 2 MiB cost many times as much as others here: \
+    `fathom try huge-pages -- PROGRAM ARGS` measures what they do for the program";
 
 /// Seconds of the run that getting the program's memory in large pages costs beyond what small ones cost, never below 0, where
 /// the machine's costs are known.
