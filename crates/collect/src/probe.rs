@@ -76,7 +76,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
         },
         Finding {
             what: "native speed of code without regular loops",
-            means: "perf_event_open, and a debug register of the core",
+            means: "no virtual machine, perf_event_open, and a debug register of the core",
             ability: native_counts(),
         },
         Finding { what: "page faults with address", means: "perf_event_open", ability: faults() },
@@ -157,7 +157,8 @@ fn native_counts() -> Ability {
         return Ability::Works;
     }
     Ability::Unavailable {
-        reason: "executions of an instruction cannot be counted".to_owned(),
+        reason: "executions of an instruction cannot be counted, in a virtual machine not without risk to the program"
+            .to_owned(),
         remedy: "nothing to do: such code has wider intervals".to_owned(),
     }
 }
