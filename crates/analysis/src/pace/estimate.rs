@@ -317,7 +317,7 @@ mod tests {
     fn the_last_iteration_of_a_run_counts_although_no_register_shows_its_end() {
         let pairs = (1..1300).chain(2001..3300).map(|number: u64| Pair {
             group: usize::from(number > 2000),
-            ..pair(number, f64::from(u8::from(number % 100 == 0)), 0.0)
+            ..pair(number, f64::from(u8::from(number.is_multiple_of(100))), 0.0)
         });
         let found = Found { pairs: pairs.collect(), ..Found::default() };
         let pace = pace(&found, 2.6, None).unwrap();
