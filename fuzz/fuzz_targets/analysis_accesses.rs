@@ -40,6 +40,9 @@ fuzz_target!(|bytes: &[u8]| {
         fs_base: RemoteAddr(u64::MAX),
         records: 0,
         records_lost: false,
+        entries: None,
+        in_calls: None,
+        faults: None,
     };
     let recording = Recording {
         blocks: vec![block],
