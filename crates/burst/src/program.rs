@@ -240,6 +240,10 @@ impl Program {
         flavour: BurstFlavour,
         cookie: u64,
     ) -> Nanos {
+        // The program may have limited its address space since that was looked at, and executed itself.
+        if self.refused(flavour).is_err() {
+            return visit.leave(0);
+        }
         let populating =
             self.ready(flavour).is_some_and(|(cache, _)| cache.space.needs_populating());
         // Try once: if it fails, the code stays without a region.
