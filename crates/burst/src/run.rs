@@ -270,27 +270,33 @@ impl<'c, 'v> Inside<'c, 'v> {
 
     /// Waits for a stop that ends the burst or asks for code. When the time is over, we stop the thread ourselves.
     fn next_stop(&mut self) -> ControlFlow<Last, Stop> {
-        match self.wait(self.until.saturating_duration_since(Instant::now())) {
-            Some(Happened::Stopped(stop)) => return Continue(stop),
-            // An error means that no thread of this number is traced.
-            Some(Happened::Ended) | None => return Break(Last::GONE),
-            Some(Happened::Nothing) => {}
+        match self.stop_within(self.until.saturating_duration_since(Instant::now())) {
+            Some((stop, false)) => Continue(stop),
+            Some((stop, true)) => {
+                Break(Last { end: BurstEnd::Time, stop: Some(stop), native: None })
+            }
+            None => Break(Last::GONE),
+        }
+    }
+
+    /// The next stop, and whether we asked for it, when this time was over. `None` if the thread is gone.
+    fn stop_within(&mut self, time: Duration) -> Option<(Stop, bool)> {
+        // An error means that no thread of this number is traced.
+        match self.wait(time)? {
+            Happened::Stopped(stop) => return Some((stop, false)),
+            Happened::Ended => return None,
+            Happened::Nothing => {}
         }
         // The kernel refuses this when another thread executed a program and now has the number.
-        let interrupted = self.visit.as_ref().map(|visit| trace::interrupt(visit.tid));
-        if !matches!(interrupted, Some(Ok(()))) {
-            return Break(Last::GONE);
-        }
-        Break(match self.wait(PATIENCE) {
-            Some(Happened::Stopped(stop)) => {
-                Last { end: BurstEnd::Time, stop: Some(stop), native: None }
-            }
-            Some(Happened::Ended) | None => Last::GONE,
-            Some(Happened::Nothing) => {
+        trace::interrupt(self.visit.as_ref()?.tid).ok()?;
+        match self.wait(PATIENCE)? {
+            Happened::Stopped(stop) => Some((stop, true)),
+            Happened::Ended => None,
+            Happened::Nothing => {
                 self.abandon();
-                Last::GONE
+                None
             }
-        })
+        }
     }
 
     /// Whether a thread that was stopped because its time is over continues with more time. It must be in translated

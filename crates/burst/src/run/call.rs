@@ -100,9 +100,12 @@ impl Inside<'_, '_> {
         self.stops += 1;
         self.note_stand_still();
         let left = self.stopped;
-        let stop = self.end_of(call);
+        let stop = self.stop_within(match call {
+            Call::Waits => LONGEST_WAIT,
+            Call::Brief => PATIENCE,
+        });
         self.leave_out(left, before);
-        let Some(stop) = stop else { return Some(Break(Last::GONE)) };
+        let Some((stop, _)) = stop else { return Some(Break(Last::GONE)) };
         Some(self.goes_on_behind(stop, behind, pointer, code, next_id))
     }
 
@@ -131,28 +134,6 @@ impl Inside<'_, '_> {
         }
         self.catches_exits = true;
         Continue(())
-    }
-
-    /// Waits until a call is over.
-    fn end_of(&mut self, call: Call) -> Option<Stop> {
-        let time = match call {
-            Call::Waits => LONGEST_WAIT,
-            Call::Brief => PATIENCE,
-        };
-        match self.wait(time)? {
-            Happened::Stopped(stop) => return Some(stop),
-            Happened::Ended => return None,
-            Happened::Nothing => {}
-        }
-        trace::interrupt(self.visit.as_ref()?.tid).ok()?;
-        match self.wait(PATIENCE)? {
-            Happened::Stopped(stop) => Some(stop),
-            Happened::Ended => None,
-            Happened::Nothing => {
-                self.abandon();
-                None
-            }
-        }
     }
 
     /// The time of a call is not of the burst.
