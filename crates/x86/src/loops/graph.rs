@@ -53,6 +53,8 @@ pub(super) struct Location {
 pub(super) struct Graph {
     pub instructions: Vec<Instruction>,
     pub blocks: Vec<Block>,
+    /// The place of each block in reverse post-order: except along back edges, a block comes after those in front of it.
+    pub order: Vec<usize>,
 }
 
 impl Graph {
@@ -83,8 +85,11 @@ impl Graph {
             }
             blocks.push(Block { range: *start..end, next });
         }
-        let mut graph = Graph { instructions, blocks };
+        let mut graph = Graph { instructions, order: vec![0; blocks.len()], blocks };
         graph.cut_padding();
+        for (at, block) in graph.post_order().into_iter().rev().enumerate() {
+            graph.order[block] = at;
+        }
         graph
     }
 

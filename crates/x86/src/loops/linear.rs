@@ -23,6 +23,18 @@ pub enum Variable {
     Result(u64, Gpr),
 }
 
+impl Variable {
+    fn bits(self) -> u32 {
+        match self {
+            Variable::Slot(Slot { wide: false, .. }) => 32,
+            Variable::Register(_)
+            | Variable::Slot(_)
+            | Variable::Computed(_)
+            | Variable::Result(..) => 64,
+        }
+    }
+}
+
 /// A value with more variables counts as unknown.
 const MOST_TERMS: usize = 4;
 
@@ -43,14 +55,12 @@ impl Linear {
     }
 
     pub(super) fn variable(variable: Variable) -> Linear {
-        let bits = match variable {
-            Variable::Slot(Slot { wide: false, .. }) => 32,
-            Variable::Register(_)
-            | Variable::Slot(_)
-            | Variable::Computed(_)
-            | Variable::Result(..) => 64,
-        };
-        Linear { terms: vec![(variable, 1)], constant: 0, bits }
+        Linear { terms: vec![(variable, 1)], constant: 0, bits: variable.bits() }
+    }
+
+    /// Whether it is the value of this variable.
+    pub(super) fn is(&self, variable: Variable) -> bool {
+        self.terms == [(variable, 1)] && self.constant == 0 && self.bits == variable.bits()
     }
 
     /// Its low 32 bits.

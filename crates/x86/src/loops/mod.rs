@@ -16,7 +16,7 @@ mod linear;
 mod transfer;
 mod trips;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use base::RemoteAddr;
@@ -146,10 +146,12 @@ fn propagate(
 ) -> Option<Propagated> {
     let mut factory = InstructionInfoFactory::new();
     let mut states = BTreeMap::from([(header, State::begin())]);
-    let mut open = VecDeque::from([header]);
+    // What comes first in the code's order goes first, so that a block is seldom interpreted before those in front of it.
+    let place = |block: usize| (graph.order[block], block);
+    let mut open = BTreeSet::from([place(header)]);
     let mut ends: BTreeMap<usize, State> = BTreeMap::new();
     let mut named: BTreeSet<Slot> = BTreeSet::new();
-    while let Some(block) = open.pop_front() {
+    while let Some((_, block)) = open.pop_first() {
         let mut state = states.get(&block)?.clone();
         let range = graph.blocks.get(block)?.range.clone();
         *budget = budget.checked_sub(range.len())?;
@@ -164,8 +166,8 @@ fn propagate(
                 Some(known) => known.join(&state),
                 None => states.insert(*next, state.clone()).is_none(),
             };
-            if changed && !open.contains(next) {
-                open.push_back(*next);
+            if changed {
+                open.insert(place(*next));
             }
         }
         ends.insert(block, state);

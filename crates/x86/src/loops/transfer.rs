@@ -8,7 +8,7 @@
 //! known to be one; registers that then disagree about progress are no odometer (`analysis`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use facts::{Slot, SlotBase};
 use iced_x86::{
@@ -50,8 +50,9 @@ impl Exposed {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct State {
     registers: [Option<Linear>; Gpr::COUNT],
-    /// Words that are not in it still have their start value, unless there were too many.
-    slots: BTreeMap<Slot, Option<Linear>>,
+    /// Words that are not in it still have their start value, unless there were too many. Most blocks write none, so that the
+    /// states around them share one.
+    slots: Arc<BTreeMap<Slot, Option<Linear>>>,
     /// Words were written that are not in `slots`, because these have no room.
     too_many: bool,
 }
@@ -62,7 +63,7 @@ impl State {
         let registers = std::array::from_fn(|number| {
             Gpr::from_number(number).map(|gpr| Linear::variable(Variable::Register(gpr)))
         });
-        State { registers, slots: BTreeMap::new(), too_many: false }
+        State { registers, slots: Arc::default(), too_many: false }
     }
 
     pub(super) fn register(&self, register: Gpr) -> Option<&Linear> {
@@ -96,16 +97,40 @@ impl State {
                 changed = true;
             }
         }
-        // Of both: a word that only one way has written holds its start value on the other.
-        let slots: Vec<Slot> = self.slots.keys().chain(other.slots.keys()).copied().collect();
-        for slot in slots {
-            let mine = self.slot(slot);
-            if mine.is_some() && mine != other.slot(slot) {
-                self.slots.insert(slot, None);
-                changed = true;
-            }
+        if Arc::ptr_eq(&self.slots, &other.slots) {
+            return changed;
+        }
+        let lost = self.differing(other);
+        if !lost.is_empty() {
+            Arc::make_mut(&mut self.slots).extend(lost.into_iter().map(|slot| (slot, None)));
+            changed = true;
         }
         changed
+    }
+
+    /// Stack words with a known value that is not the other state's. A word that only one of them has written holds its start
+    /// value in the other.
+    fn differing(&self, other: &State) -> Vec<Slot> {
+        let is_start = |value: &Linear, slot: &Slot| value.is(Variable::Slot(*slot));
+        let only_there = |(slot, value): (&Slot, &Option<Linear>)| {
+            let is_start = value.as_ref().is_some_and(|value| is_start(value, slot));
+            (!self.too_many && !is_start).then_some(*slot)
+        };
+        let mut others = other.slots.iter().peekable();
+        let mut lost = Vec::new();
+        for (slot, mine) in self.slots.iter() {
+            while let Some(only) = others.next_if(|(theirs, _)| *theirs < slot) {
+                lost.extend(only_there(only));
+            }
+            let theirs = others.next_if(|(theirs, _)| *theirs == slot).map(|(_, value)| value);
+            let differs = mine.as_ref().is_some_and(|mine| match theirs {
+                Some(theirs) => theirs.as_ref() != Some(mine),
+                None => other.too_many || !is_start(mine, slot),
+            });
+            lost.extend(differs.then_some(*slot));
+        }
+        lost.extend(others.filter_map(only_there));
+        lost
     }
 
     /// Interprets one instruction.
@@ -248,19 +273,20 @@ impl State {
                 && other_bytes.start < written.end
                 && written.start < other_bytes.end
         };
-        self.slots.iter_mut().filter(|(other, _)| meets(other)).for_each(|(_, held)| *held = None);
+        let slots = Arc::make_mut(&mut self.slots);
+        slots.iter_mut().filter(|(other, _)| meets(other)).for_each(|(_, held)| *held = None);
         // Its halves, and the whole words that contain it, that were not written yet.
         for displacement in [-4, 0, 4] {
             for wide in [false, true] {
                 let displacement = slot.displacement.wrapping_add(displacement);
                 let other = Slot { base: slot.base, displacement, wide };
                 if meets(&other) {
-                    self.slots.insert(other, None);
+                    slots.insert(other, None);
                 }
             }
         }
-        if self.slots.len() < MOST_SLOTS || self.slots.contains_key(&slot) {
-            self.slots.insert(slot, value);
+        if slots.len() < MOST_SLOTS || slots.contains_key(&slot) {
+            slots.insert(slot, value);
         } else {
             self.too_many = true;
         }

@@ -183,8 +183,8 @@ impl Loops {
     pub fn entered(&self, wanted: usize) -> Option<Entered> {
         let (region, states) = self.region(wanted)?;
         let header = self.loops[wanted].natural.header;
-        self.always(header, region, states, |at, to| {
-            self.checks_iterations((at, to), wanted, region)
+        self.always(header, region, states, |branch, leading| {
+            self.checks_iterations(branch, wanted, leading)
         })
     }
 
@@ -366,12 +366,13 @@ impl Loops {
     }
 
     /// Whether a branch decides only whether a loop behind it has an iteration: what it compares differs by a constant from what
-    /// may end the loop. Compilers put such a check in front of a loop that is compared at its end.
+    /// may end the loop. Compilers put such a check in front of a loop that is compared at its end. `leading` has all blocks from
+    /// which an iteration around comes to the loop.
     fn checks_iterations(
         &self,
         (branch, to): (usize, usize),
         wanted: usize,
-        region: Region<'_>,
+        leading: &BTreeSet<usize>,
     ) -> bool {
         let checked = || {
             let one = self.loops.get(wanted)?;
@@ -385,18 +386,22 @@ impl Loops {
             let (begin, range) = (State::begin(), self.graph.blocks[branch].range.clone());
             let compared = self.difference(&self.after(&begin, range.start..at), at, code)?;
             let state = self.after(&begin, range);
-            let has = |block: usize| block != region.header && region.has(block);
-            let mut budget = MOST_STEPS;
-            let (_, behind, _) = propagate(&self.graph, self.context(), (to, &has), &mut budget)?;
-            let mut entry = (natural.header == to).then(State::begin);
-            let leads = |block: &usize| {
-                !natural.blocks.contains(block)
-                    && self.graph.blocks[*block].next.contains(&natural.header)
+            let entry = if natural.header == to {
+                State::begin()
+            } else {
+                let has =
+                    |block: usize| leading.contains(&block) && !natural.blocks.contains(&block);
+                let mut budget = MOST_STEPS;
+                let (_, behind, _) =
+                    propagate(&self.graph, self.context(), (to, &has), &mut budget)?;
+                let before =
+                    |block: &usize| self.graph.blocks[*block].next.contains(&natural.header);
+                let mut entry = None;
+                for (_, end) in behind.iter().filter(|(block, _)| before(block)) {
+                    join(&mut entry, end);
+                }
+                entry?
             };
-            for (_, end) in behind.iter().filter(|(block, _)| leads(block)) {
-                join(&mut entry, end);
-            }
-            let entry = entry?;
             let is_alike = |end: &Linear| {
                 let at_entry = replaced(end, |variable| value_in(&entry, variable))?;
                 let end = replaced(&at_entry, |variable| value_in(&state, variable))?;
@@ -436,7 +441,7 @@ impl Loops {
         wanted: usize,
         region: Region<'_>,
         states: &BTreeMap<usize, State>,
-        is_check: impl Fn(usize, usize) -> bool,
+        is_check: impl Fn((usize, usize), &BTreeSet<usize>) -> bool,
     ) -> Option<Entered> {
         let leading = self.leading_to(wanted, region)?;
         let mut found = Entered::default();
@@ -464,8 +469,8 @@ impl Loops {
             let guard = if is_fork { guard() } else { None };
             // In a loop, what decides stays.
             let is_open = is_fork && (guard.is_none() || region.around.is_none());
-            let is_check =
-                is_open && next.iter().filter(|to| leads(to)).all(|to| is_check(at, *to));
+            let is_check = is_open
+                && next.iter().filter(|to| leads(to)).all(|to| is_check((at, *to), &leading));
             let known = if is_check { &mut found.checks } else { &mut found.guards };
             known.extend(guard.iter().flat_map(|guard| self.computed.sources(guard)));
             found.is_checked |= is_check && guard.is_none();
@@ -476,8 +481,8 @@ impl Loops {
         Some(found)
     }
 
-    /// The blocks of a region from which a block is reached within one iteration; `None` if one of them may be entered from
-    /// nowhere.
+    /// The blocks of a region from which a block is reached within one iteration, the region's header left out; `None` if one of
+    /// them may be entered from nowhere.
     fn leading_to(&self, wanted: usize, region: Region<'_>) -> Option<BTreeSet<usize>> {
         let before = self.graph.predecessors();
         let (mut leading, mut open) = (BTreeSet::from([wanted]), vec![wanted]);
@@ -488,6 +493,7 @@ impl Loops {
             let inside = before[at].iter().copied().filter(|from| region.has(*from));
             open.extend(inside.filter(|from| leading.insert(*from)));
         }
+        leading.remove(&region.header);
         Some(leading)
     }
 
