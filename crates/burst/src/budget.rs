@@ -40,9 +40,10 @@ const MEMORY: f64 = 8.0;
 /// Of a burst's cost, at most so many usual ones change what is usual. The first bursts in new code cost much more than later
 /// ones; what they cost is spent nevertheless.
 const OUTLIER: f64 = 2.0;
-/// But no more than so many usual ones. Beyond, it was not the burst: the machine stood still, or our thread got no CPU for
-/// a while. Waiting until that is paid for would leave the program without bursts: 0.2 s are 10 s of them.
-const MOST_SPENT: f64 = 10.0;
+/// What the tracer did not work for is spent up to so many usual bursts. Beyond, it was not the burst: the machine stood still,
+/// or our thread got no CPU for a while. Waiting until that is paid for would leave the program without bursts: 0.2 s are 10 s
+/// of them.
+const MOST_WAITED: f64 = 10.0;
 /// Assumed cost before the first burst, ns: brief, long.
 const USUAL: [f64; 2] = [120_000.0, 1_500_000.0];
 
@@ -79,12 +80,12 @@ impl Ledger {
         Ledger { guess, usual: guess }
     }
 
-    /// Notes what a burst cost; returns what is to be paid for.
-    fn note(&mut self, cost: f64) -> f64 {
+    /// Notes what a burst cost, and for how much of that the tracer worked; returns what is to be paid for.
+    fn note(&mut self, cost: f64, worked: f64) -> f64 {
         let usual = self.usual.max(self.guess / 2.0);
         let seen = cost.min(OUTLIER * usual);
         self.usual = (self.usual + (seen - self.usual) / MEMORY).max(LEAST_COST);
-        cost.min(MOST_SPENT * usual)
+        cost.min(worked.max(MOST_WAITED * usual))
     }
 
     /// The mean time between bursts that may take this part of the time.
@@ -167,10 +168,12 @@ impl Budget {
         let tracer = since(cost.tracer, before.tracer);
         let stand_still = since(cost.stand_still, before.stand_still);
         let unstopped = (tracer - stand_still).max(0.0) + since(cost.consumer, before.consumer);
-        let spent = since(cost.slowdown, before.slowdown) + stand_still + part * unstopped;
+        let slowdown = since(cost.slowdown, before.slowdown);
+        let spent = slowdown + stand_still + part * unstopped;
+        let worked = slowdown + tracer.min(stand_still) + part * unstopped;
         self.bursts += match length {
-            Length::Brief => self.brief.note(spent),
-            Length::Long => self.long.note(spent),
+            Length::Brief => self.brief.note(spent, worked),
+            Length::Long => self.long.note(spent, worked),
         };
     }
 }
@@ -278,6 +281,16 @@ mod tests {
         budget.note(&cost, Length::Brief, 1.0);
         let spent = spent_until(&mut budget, &[1000]);
         assert!((14.0..18.0).contains(&spent[0]), "{spent:?}");
+    }
+
+    /// A burst in new code, of which each block is translated while the thread stands still.
+    #[test]
+    fn what_the_tracer_worked_for_is_paid_for() {
+        let mut budget = with_set_ups();
+        let (worked, stood) = (Nanos(6_000_000), Nanos(9_000_000));
+        let cost = Cost { stand_still: stood, tracer: worked, ..Cost::default() };
+        budget.note(&cost, Length::Brief, 1.0);
+        assert!((budget.bursts - 6e6).abs() < 1.0, "{}", budget.bursts);
     }
 
     /// 12 ms of 1.2 % of a second.

@@ -67,7 +67,7 @@ pub struct CachedBlock {
     linked: Vec<u32>,
     exits: std::ops::Range<usize>,
     states: States,
-    /// It was seen to run, or its runs leave no record.
+    /// A window counted it.
     ran: bool,
     /// Where basic blocks begin in it.
     basic_blocks: Vec<RemoteAddr>,
@@ -320,7 +320,7 @@ impl Cache {
             linked: Vec::new(),
             exits: self.exits.len()..self.exits.len() + made.exits.len(),
             states: made.states,
-            ran: layout.words == 0 && self.of == BurstFlavour::Trace,
+            ran: false,
             basic_blocks: basic_blocks(&block),
             layout,
         });

@@ -154,7 +154,6 @@ impl Program {
     /// Notes the blocks that a trace recorded.
     pub fn note_recent(&mut self, blocks: &[u32]) {
         if let Stage::Ready(cache) = self.stage(BurstFlavour::Trace) {
-            cache.note_ran(blocks);
             self.recent = cache.basic_blocks(blocks);
         }
     }

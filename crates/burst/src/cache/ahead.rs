@@ -71,17 +71,8 @@ impl Cache {
         }
     }
 
-    /// Takes note that these blocks ran.
-    pub fn note_ran(&mut self, numbers: &[u32]) {
-        for number in numbers {
-            if let Some(block) = self.blocks.get_mut(*number as usize) {
-                block.ran = true;
-            }
-        }
-    }
-
     /// Translates what blocks that ran lead to and is not there yet, at most `most` blocks. For the time between bursts, when
-    /// no thread waits for it. What blocks lead to that never ran is mostly not wanted either.
+    /// no thread waits for it. What blocks lead to that never ran is mostly not wanted either. Of code that counts.
     pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {
         self.returns.retain(|target, _| !self.by_start.contains_key(target));
         let ran = |number: u32| self.block(number).is_some_and(|block| block.ran);
