@@ -13,18 +13,25 @@ pub fn poll_readable(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::R
 }
 
 /// The same, but what only hung up (the perf event of a thread that ended) is no data: it would end every wait at
-/// once. Returns whether there is data.
+/// once. Then the others are waited for, for a short time: what hung up says no more when data come. A thread's events
+/// hang up just before its process is known to have ended. Returns whether there is data.
 pub fn wait_for_data(descriptors: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<bool> {
     let began = Instant::now();
-    if poll(descriptors, timeout, libc::POLLIN)?.contains(&true) {
+    let events = poll_events(descriptors, timeout)?;
+    if events.iter().any(|events| events & libc::POLLIN != 0) {
         return Ok(true);
     }
+    let answers = descriptors.iter().zip(events);
+    let others: Vec<BorrowedFd<'_>> =
+        answers.filter(|(_, events)| *events == 0).map(|(descriptor, _)| *descriptor).collect();
+    if others.len() == descriptors.len() {
+        return Ok(false);
+    }
     let rest = timeout.saturating_sub(began.elapsed());
-    std::thread::sleep(rest.min(HUNG_UP_PAUSE));
-    Ok(false)
+    Ok(poll(&others, rest.min(HUNG_UP_PAUSE), libc::POLLIN)?.contains(&true))
 }
 
-/// How long to sleep instead of polling when descriptors have hung up.
+/// How long to wait for the others when descriptors have hung up.
 const HUNG_UP_PAUSE: Duration = Duration::from_millis(10);
 
 fn poll(
@@ -32,6 +39,15 @@ fn poll(
     timeout: Duration,
     wanted: libc::c_short,
 ) -> io::Result<Vec<bool>> {
+    let events = poll_events(descriptors, timeout)?;
+    Ok(events.into_iter().map(|events| events & wanted != 0).collect())
+}
+
+/// What each descriptor answers; nothing after the timeout or a signal.
+fn poll_events(
+    descriptors: &[BorrowedFd<'_>],
+    timeout: Duration,
+) -> io::Result<Vec<libc::c_short>> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .iter()
         .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
@@ -46,7 +62,7 @@ fn poll(
             return Err(error);
         }
     }
-    Ok(polled.iter().map(|one| ready > 0 && one.revents & wanted != 0).collect())
+    Ok(polled.iter().map(|one| if ready > 0 { one.revents } else { 0 }).collect())
 }
 
 /// A descriptor that becomes readable when its process has ended (pidfd_open(2), Linux 5.3).
@@ -70,5 +86,26 @@ impl ProcessFd {
 impl AsFd for ProcessFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_hung_up_has_no_data_and_the_others_are_waited_for() {
+        let (hung_up, writer) = std::io::pipe().unwrap();
+        drop(writer);
+        let short = Duration::from_millis(2);
+        assert!(!wait_for_data(&[hung_up.as_fd()], short).unwrap());
+        let (other, mut writer) = std::io::pipe().unwrap();
+        let both = [hung_up.as_fd(), other.as_fd()];
+        assert!(!wait_for_data(&both, short).unwrap());
+        let thread = std::thread::spawn(move || writer.write_all(b"1").map(|()| writer));
+        while !wait_for_data(&both, Duration::from_secs(60)).unwrap() {}
+        thread.join().unwrap().unwrap();
     }
 }
