@@ -33,9 +33,9 @@ pub const BRIEF_BYTES: usize = 128 << 10;
 /// all of which a report has to process.
 const BRIEF_PART: u32 = 3;
 
-/// Blocks translated in advance per stop for new code, in count windows: theirs are basic blocks, and a window that is stopped
-/// often shows no rate. A trace's blocks are longer: a stop of 40 to 60 us and 30 to 60 us for its block is less than what
-/// blocks in advance cost, of which the thread came to a fifth to a half.
+/// Blocks translated in advance per stop for new code where code counts or times: these are basic blocks, and a window that is
+/// stopped often shows no rate. A trace's blocks are longer: a stop of 40 to 60 us and 30 to 60 us for its block is less than
+/// what blocks in advance cost, of which the thread came to a fifth to a half.
 const AHEAD: usize = 16;
 
 /// A trace that was slowed down by less than one part in so many ran at native speed.
