@@ -6,7 +6,8 @@
 //! * Recording: [`find_roots`] and [`self_loop`] find the few register values that suffice, [`evaluate`] rebuilds the
 //!   addresses, [`live_at_start`] finds the flags and registers that a copy may use, [`translate`] writes the copy.
 //! * No-miss time: [`unroll`] writes a loop as straight code, to be timed alone, with the content of its memory
-//!   ([`contents`]), or with registers in place of repeated loads ([`keep`]).
+//!   ([`contents`]) and with registers brought to what was recorded ([`shifted`]), or with registers in place of repeated
+//!   loads ([`keep`]).
 //! * Skid: [`Surroundings`] names the accesses that a clock sample may have waited for.
 //!
 //! What not: I/O, live processes, 16- or 32-bit code; placing and running copies (`burst`).
@@ -78,6 +79,7 @@ mod refused_instructions;
 mod register;
 mod roots;
 mod slowest;
+mod steered;
 pub mod translate;
 mod unroll;
 mod walk;
@@ -107,6 +109,7 @@ pub use roots::{
     Advance, BackEdge, BlockRoots, Input, Root, RootedAccess, SelfLoop, Source, Value, find_roots,
     self_loop, sources,
 };
-pub use unroll::{NotTimeable, Part, Unrolled, unroll};
+pub use steered::{Shift, noted, shifted};
+pub use unroll::{NotTimeable, Part, Place, Unrolled, unroll};
 pub use walk::{read_block, read_pieces};
 pub use wanted::{BYTES_AROUND, Wanted, wanted, wanted_of_caller};

@@ -47,10 +47,13 @@ pub struct Part<'a, C: ?Sized> {
     pub executed: usize,
 }
 
+/// A place on a path: the number of the part, counted on over all copies, and the index of an instruction in its block.
+pub type Place = (usize, usize);
+
 /// Consecutive copies of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unrolled {
-    /// The code; it runs to its end. All copies have the same length.
+    /// The code; it runs to its end.
     pub bytes: Vec<u8>,
     /// The number of copies.
     pub iterations: usize,
@@ -67,7 +70,8 @@ pub enum NotTimeable {
     Refused(#[from] Refusal),
 }
 
-/// Writes `copies` consecutive copies of `path` for the address `at`.
+/// Writes `copies` consecutive copies of `path` for the address `at`. `before` gives what goes in front of the instruction of a place, for
+/// an address.
 ///
 /// # Errors
 /// [`NotTimeable`]: time without misses has no meaning for it, or it cannot be copied.
@@ -75,18 +79,20 @@ pub fn unroll<C: CodeSource + ?Sized>(
     path: &[Part<'_, C>],
     at: RemoteAddr,
     copies: usize,
+    mut before: impl FnMut(Place, RemoteAddr) -> Vec<u8>,
 ) -> Result<Unrolled, NotTimeable> {
     let mut bytes = Vec::new();
-    for _ in 0..copies {
-        for part in path {
-            for instruction in part.block.instructions.iter().take(part.executed) {
-                if instruction.accesses().iter().any(|access| is_past_caches(access.kind)) {
-                    return Err(NotTimeable::PastCaches);
-                }
-                let window = Window::read(part.code, instruction.address());
-                let to = RemoteAddr(at.0.wrapping_add(bytes.len() as u64));
-                bytes.extend(straight(part.block, instruction, window.bytes(), to)?);
+    let address = |bytes: &Vec<u8>| RemoteAddr(at.0.wrapping_add(bytes.len() as u64));
+    let parts = std::iter::repeat_n(path, copies).flatten();
+    for (number, part) in parts.enumerate() {
+        let executed = part.block.instructions.iter().take(part.executed);
+        for (index, instruction) in executed.enumerate() {
+            if instruction.accesses().iter().any(|access| is_past_caches(access.kind)) {
+                return Err(NotTimeable::PastCaches);
             }
+            let window = Window::read(part.code, instruction.address());
+            bytes.extend(before((number, index), address(&bytes)));
+            bytes.extend(straight(part.block, instruction, window.bytes(), address(&bytes))?);
         }
     }
     Ok(Unrolled { bytes, iterations: copies })
@@ -176,7 +182,7 @@ mod tests {
         let code = CodeBytes { start: AT, bytes };
         let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
         let executed = block.instructions.len();
-        unroll(&[Part { block: &block, code: &code, executed }], TO, iterations)
+        unroll(&[Part { block: &block, code: &code, executed }], TO, iterations, |_, _| Vec::new())
     }
 
     #[test]
@@ -229,7 +235,7 @@ mod tests {
         let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
         let far = RemoteAddr(1 << 40);
         let part = Part { block: &block, code: &code, executed: 1 };
-        let found = unroll(&[part], far, 1).unwrap();
+        let found = unroll(&[part], far, 1, |_, _| Vec::new()).unwrap();
         let displacement = i32::from_le_bytes(found.bytes[3..7].try_into().unwrap());
         let operand = (far.0 + 7).wrapping_add_signed(displacement.into());
         assert_eq!(operand, far.0 + INSTEAD + (AT.0 + 7) % PAGE);
@@ -241,8 +247,14 @@ mod tests {
         let code = CodeBytes { start: AT, bytes: &[0x90, 0xff, 0xe0] };
         let block = read_block(&mut Reader::new(), &code, AT, &Limits::SUPER);
         let part = |executed| Part { block: &block, code: &code, executed };
-        let found = unroll(&[part(1), part(2)], TO, 2).unwrap();
-        let once = [0x90, 0x90, 0xeb, 0];
-        assert_eq!(found.bytes, once.repeat(2));
+        let mut places = Vec::new();
+        let found = unroll(&[part(1), part(2)], TO, 2, |place, at| {
+            places.push((place, at.0 - TO.0));
+            if place == (2, 0) { vec![0xcc] } else { Vec::new() }
+        });
+        assert_eq!(found.unwrap().bytes, [0x90, 0x90, 0xeb, 0, 0xcc, 0x90, 0x90, 0xeb, 0]);
+        let expected =
+            [((0, 0), 0), ((1, 0), 1), ((1, 1), 2), ((2, 0), 4), ((3, 0), 6), ((3, 1), 7)];
+        assert_eq!(places, expected);
     }
 }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, Nanos, RemoteAddr};
 use facts::{Block, BranchReplay, BurstFlavour, Records, decode_records};
-use sys::no_miss::{MOST_CODE_BYTES, NoMissError, StartState, TimingProcess};
+use sys::no_miss::{DATA_PAGES, MOST_CODE_BYTES, NoMissError, StartState, TimingProcess};
 use x86::translate::RecordLayout;
 use x86::{Flow, Reader};
 
@@ -337,7 +337,7 @@ pub(super) fn replay(
     (tick, until): (f64, Nanos),
 ) -> Result<Vec<BranchReplay>, NoMissError> {
     let (graph, followed, code, nodes) = fitting(pieces, blocks);
-    let mut no_miss = TimingProcess::start(ANYWHERE)?;
+    let mut no_miss = TimingProcess::start(ANYWHERE, DATA_PAGES)?;
     let begin = TimingProcess::code_at(ANYWHERE).0;
     let at = |node: Node| begin + nodes[node] as u64;
     let lists = pieces.iter().zip(&followed);

@@ -184,12 +184,14 @@ impl Path {
         let mut steps = self.steps.as_slice();
         loop {
             let path = steps.iter().map(|step| codes[&step.block].part(step.executed)).collect();
-            let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values)).collect();
+            let instructions = paths::instructions(steps);
+            let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
+            // Each copy goes the same way again.
+            let seen = steps.iter().map(|step| codes[&step.block].seen(&step.values));
+            let seen = seen.cycle().take(2 * most * steps.len()).collect();
             let turns = timing::TURNS_OF_PATH;
             let (kept, carried) = (None, None);
             let stretch = Stretch { path, seen, kept, carried, turns, patient, processor };
-            let instructions = paths::instructions(steps);
-            let most = (INSTRUCTIONS / instructions.max(1)).clamp(1, MOST_ITERATIONS);
             let Some(timed) = stretch.time(start, &(1..=most))? else { return Ok(None) };
             // The first half touches fewer pages.
             if timed.many_pages && steps.len() > 1 {

@@ -181,6 +181,27 @@ fn slots_of_a_hash_are_those_of_the_records() {
     times(&blocks, &pieces, |in_turn, one| 2 * in_turn < one);
 }
 
+/// Pointers that no content of memory gives, in a chain of loads and without one: an addition brings them to what was recorded, and
+/// keeps the chain.
+#[test]
+fn what_memory_does_not_explain_is_added() {
+    // popcnt rax, rcx; mov rcx, [rax]     popcnt rax, [rdi]; mov rcx, [rax]
+    let chain = [0xf3, 0x48, 0x0f, 0xb8, 0xc1, 0x48, 0x8b, 0x08];
+    let free = [0xf3, 0x48, 0x0f, 0xb8, 0x07, 0x48, 0x8b, 0x08];
+    let record = "words 2; values rax@1:1; ways 3";
+    let blocks = [looping(0, &chain, record), looping(1, &free, record)];
+    let values: Vec<[u64; 1]> = (0..256).map(|turn| [0x7f12_0000_0000 + 64 * turn]).collect();
+    let of = |block| values.iter().map(move |values| (block, 1, &values[..])).collect::<Vec<_>>();
+    let pieces = [records(&of(0)), records(&of(1))];
+    let Some(no_miss_times) = times(&blocks, &pieces, |chain, free| chain > 2 * free) else {
+        return;
+    };
+    for one in no_miss_times {
+        let NoMissOutcome::Measured(time) = one.outcome else { panic!("{one:?}") };
+        assert!(time.low <= time.median && time.median <= time.high, "{time:?}");
+    }
+}
+
 /// A loop that loads an index and adds to the word there, in two runs. The second is the longer one.
 #[test]
 fn the_longest_run_of_a_loop_tells_its_addresses() {

@@ -1,20 +1,30 @@
 //! How long a stretch of code takes without misses.
 //!
-//! What for: repetitions, their number and length, the content of memory (`x86::contents`), and other registers where
-//! the recorded ones lead nowhere. What not: the process in which the code runs (`sys::no_miss`).
+//! What for: repetitions, their number and length, the content of memory (`x86::contents`), additions that bring registers to what was
+//! recorded where no content does (`x86::shifted`), and other registers where the recorded ones lead nowhere. What not: the process
+//! in which the code runs (`sys::no_miss`).
+//!
+//! What additions cost is not the program's. With twice as many the code takes longer still. So the time without them lies between the time
+//! with them and that less the difference ([`between`]).
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use base::{Nanos, Picos, RemoteAddr};
 use facts::{IterationTime, NoMissOutcome};
-use sys::no_miss::{DATA_PAGES, EVERY_WORD, NoMissError, StartState, TimingProcess};
+use sys::no_miss::{DATA_PAGES, EVERY_WORD, MOST_NOTES, NoMissError, StartState, TimingProcess};
 use x86::{
-    Carried, CodeBytes, Contents, FirstContents, Kept, NotTimeable, Part, RecordedRegister, State,
-    contents, restored, unroll,
+    Carried, CodeBytes, FirstContents, Kept, NotTimeable, Part, Place, RecordedRegister, Shift,
+    State, contents, noted, restored, shifted, unroll,
 };
 
 /// Pages that every first-level data TLB can hold, less those of the stub (TLBs have 64 entries, some 48).
 const MOST_PAGES: usize = 40;
+const PAGE_BYTES: usize = 4096;
+/// Lines of 64 bytes in a page: as many sets as a first-level data cache has.
+const LINES_IN_PAGE: usize = PAGE_BYTES / 64;
+/// Of a jump.
+const JUMP_BYTES: usize = 5;
 /// Values for registers that no record holds. Such a register can be a pointer; the distance from one iteration to
 /// the next; or a factor or state that only 0 keeps constant.
 const UNKNOWN: [u64; 3] = [EVERY_WORD, 8, 0];
@@ -79,6 +89,7 @@ enum TimingFailure {
     Run(NoMissError),
     Pages(usize),
     NoPlace,
+    Far,
 }
 
 impl TimingFailure {
@@ -159,8 +170,15 @@ impl Stretch<'_> {
         seen: &[Vec<RecordedRegister>],
     ) -> Result<(IterationTime, Option<IterationTime>), TimingFailure> {
         let contents = self.contents(copies, state, seen);
-        let mut plain = self.ready(None, copies, (state, &contents))?;
-        let kept = self.kept.map(|kept| self.ready(Some(kept), copies, (state, &contents)));
+        let shifts = self.shifts(copies, (state, &contents), seen)?;
+        let of = (state, &contents, &shifts);
+        let mut plain = self.ready(None, copies, of, 1)?;
+        if !shifts.is_empty() {
+            let mut twice = self.ready(None, copies, of, 2)?;
+            let turns = (self.turns, self.patient);
+            return Ok((between(&mut plain, &mut twice, turns, self.processor)?, None));
+        }
+        let kept = self.kept.map(|kept| self.ready(Some(kept), copies, of, 1));
         match kept.transpose() {
             Ok(mut kept) => {
                 timed(&mut plain, kept.as_mut(), (self.turns, self.patient), self.processor)
@@ -170,33 +188,111 @@ impl Stretch<'_> {
         }
     }
 
+    /// What brings registers to their recorded values where these copies do not do so by themselves: in one run each recorded register is
+    /// noted, then set.
+    fn shifts(
+        &self,
+        copies: usize,
+        (state, contents): (&StartState, &FirstContents),
+        seen: &[Vec<RecordedRegister>],
+    ) -> Result<Shifts, TimingFailure> {
+        let mut noted_at: HashMap<Place, Vec<(usize, RecordedRegister)>> = HashMap::new();
+        let parts = self.path.iter().cycle().take(2 * copies * self.path.len());
+        let places = parts.zip(seen).enumerate().flat_map(|(number, (part, seen))| {
+            let ran = seen.iter().filter(|one| one.at < part.executed);
+            ran.map(move |one| ((number, one.at), *one))
+        });
+        for (number, (place, one)) in places.take(MOST_NOTES).enumerate() {
+            noted_at.entry(place).or_default().push((number, one));
+        }
+        if noted_at.is_empty() {
+            return Ok(Shifts::new());
+        }
+        let (mut process, arena) = self.process(state, contents)?;
+        let at = TimingProcess::code_at(arena);
+        let code = unroll(&self.path, at, 2 * copies, |place, to| {
+            let mut bytes = Vec::new();
+            for (number, one) in noted_at.get(&place).into_iter().flatten() {
+                let (note, at) =
+                    (TimingProcess::note_at(arena, *number), to.0 + bytes.len() as u64);
+                bytes.extend(
+                    noted(one.register, one.value, note, RemoteAddr(at)).unwrap_or_default(),
+                );
+            }
+            bytes
+        });
+        let code = code.map_err(TimingFailure::Code)?.bytes;
+        process.load(&code, state).map_err(TimingFailure::Run)?;
+        process.time(0, 1, 1).map_err(TimingFailure::Run)?;
+        let notes = process.notes(MOST_NOTES).map_err(TimingFailure::Run)?;
+        let mut shifts = Shifts::new();
+        for (place, noted) in noted_at {
+            for (number, one) in noted.iter().filter(|(number, one)| notes[*number] != one.value) {
+                let shift = shifted(one.register, notes[*number], one.value);
+                shifts.entry(place).or_default().push(shift.ok_or(TimingFailure::Far)?);
+            }
+        }
+        Ok(shifts)
+    }
+
+    /// A process that holds these contents, and its arena. Each page that the code touches has a page of its own where all lines that it is
+    /// known to touch fit into the cache.
+    fn process(
+        &self,
+        state: &StartState,
+        contents: &FirstContents,
+    ) -> Result<(TimingProcess, RemoteAddr), TimingFailure> {
+        let first = self.path.first().ok_or(TimingFailure::NoPlace)?;
+        let arena = arena(first.block.start, state, contents).ok_or(TimingFailure::NoPlace)?;
+        let mut sets = [0; LINES_IN_PAGE];
+        contents.lines.iter().for_each(|line| sets[*line as usize % LINES_IN_PAGE] += 1);
+        let fits = sets.iter().all(|lines| *lines <= DATA_PAGES);
+        let shared = if fits { MOST_PAGES } else { DATA_PAGES };
+        let mut process = TimingProcess::start(arena, shared).map_err(TimingFailure::Run)?;
+        process.hold(&contents.held).map_err(TimingFailure::Run)?;
+        Ok((process, arena))
+    }
+
     /// The copies, loaded in a process of their own.
     fn ready(
         &self,
         kept: Option<&Kept>,
         copies: usize,
-        (state, contents): (&StartState, &FirstContents),
+        (state, contents, shifts): (&StartState, &FirstContents, &Shifts),
+        times: usize,
     ) -> Result<Ready, TimingFailure> {
-        let first = self.path.first().ok_or(TimingFailure::NoPlace)?;
         // Addresses are those of the plain loop: with kept registers, other registers may hold them.
         let plain = registers(state);
-        let FirstContents { held: contents, overwritten } = contents;
         let state = &holding(state, kept, contents);
-        let arena = arena(first.block.start, state, contents).ok_or(TimingFailure::NoPlace)?;
-        let at = TimingProcess::code_at(arena);
-        let code = match kept {
-            Some(kept) => kept.unroll(first, at, 2 * copies),
-            None => unroll(&self.path, at, 2 * copies),
+        let (mut process, arena) = self.process(state, contents)?;
+        let begin = TimingProcess::code_at(arena);
+        let written = |offset: usize, copies| {
+            let at = RemoteAddr(begin.0 + offset as u64);
+            let code = match (kept, self.path.first()) {
+                (Some(kept), Some(first)) => kept.unroll(first, at, copies),
+                _ => unroll(&self.path, at, copies, |place, _| {
+                    let shifts = shifts.get(&place).into_iter().flatten();
+                    let bytes = |one: &'_ Shift| {
+                        if times > 1 { one.twice.clone() } else { one.once.clone() }
+                    };
+                    shifts.flat_map(bytes).collect()
+                }),
+            };
+            Ok(code.map_err(TimingFailure::Code)?.bytes)
         };
-        let mut code = code.map_err(TimingFailure::Code)?.bytes;
-        let half = code.len() / 2;
+        // The copies once, then twice: what each copy adds to a register is in both.
+        let mut code = written(0, copies)?;
+        let long = code.len() + JUMP_BYTES;
+        let twice = written(long, 2 * copies)?;
+        code.push(0xe9); // jmp rel32 (SDM vol. 2, JMP)
+        code.extend((twice.len() as u32).to_le_bytes());
+        code.extend(twice);
+        let FirstContents { held, overwritten, .. } = contents;
         let mut first = overwritten.clone();
-        first.extend(self.carried.iter().flat_map(|one| one.held(&plain, contents, EVERY_WORD)));
+        first.extend(self.carried.iter().flat_map(|one| one.held(&plain, held, EVERY_WORD)));
         code.extend(restored(&first));
-        let mut process = TimingProcess::start(arena).map_err(TimingFailure::Run)?;
-        process.hold(contents).map_err(TimingFailure::Run)?;
         process.load(&code, state).map_err(TimingFailure::Run)?;
-        Ready::new(process, half, copies, self.processor)
+        Ready::new(process, (long, 0), copies, self.processor)
     }
 
     /// The content of memory with which these copies touch what the program touched.
@@ -212,19 +308,22 @@ impl Stretch<'_> {
     }
 }
 
+/// Registers that are brought to their recorded values before an instruction.
+type Shifts = HashMap<Place, Vec<Shift>>;
+
 /// The registers at the start, with those that replace memory.
-fn holding(state: &StartState, kept: Option<&Kept>, contents: &Contents) -> StartState {
+fn holding(state: &StartState, kept: Option<&Kept>, contents: &FirstContents) -> StartState {
     let mut all = registers(state);
     if let Some(kept) = kept {
-        kept.hold(&mut all, contents, EVERY_WORD);
+        kept.hold(&mut all, &contents.held, EVERY_WORD);
     }
     StartState { general: all.general, vectors: all.vectors, masks: all.masks }
 }
 
-/// The loaded code: the copies twice in a row. They run from the start, and from `half`.
+/// The loaded code: where the copies run twice in a row, and where once.
 struct Ready {
     process: TimingProcess,
-    half: usize,
+    entries: (usize, usize),
     /// Passes per repetition.
     passes: u64,
     pages: usize,
@@ -236,26 +335,27 @@ impl Ready {
     /// Maps the pages and warms everything up. The second pass shows how long a pass takes.
     fn new(
         mut process: TimingProcess,
-        half: usize,
+        entries: (usize, usize),
         copies: usize,
         Processor { tick, aliases_miss, .. }: Processor,
     ) -> Result<Ready, TimingFailure> {
-        process.time(0, 1, 1).map_err(TimingFailure::Run)?;
+        process.time(entries.0, 1, 1).map_err(TimingFailure::Run)?;
         let pages = process.pages();
         if pages > MOST_PAGES || (aliases_miss && process.aliases() > 0) {
             return Err(TimingFailure::Pages(pages));
         }
-        let pass = process.time(0, 1, PER_TURN).map_err(TimingFailure::Run)?;
+        let pass = process.time(entries.0, 1, PER_TURN).map_err(TimingFailure::Run)?;
         let pass = pass.into_iter().min().unwrap_or(1).max(1) as f64 * tick;
         let passes = (REPETITION.seconds() / pass).clamp(1.0, 1000.0) as u64;
         let each = tick * 1e12 / (passes as f64 * copies as f64);
-        Ok(Ready { process, half, passes, pages, each })
+        Ok(Ready { process, entries, passes, pages, each })
     }
 
     fn turn(&mut self) -> Result<Turn, TimingFailure> {
-        let mut long = self.process.time(0, self.passes, PER_TURN).map_err(TimingFailure::Run)?;
-        let mut short =
-            self.process.time(self.half, self.passes, PER_TURN).map_err(TimingFailure::Run)?;
+        let (long, short) = self.entries;
+        let mut timed =
+            |entry| self.process.time(entry, self.passes, PER_TURN).map_err(TimingFailure::Run);
+        let (mut long, mut short) = (timed(long)?, timed(short)?);
         long.sort_unstable();
         short.sort_unstable();
         Ok(Turn { long, short, each: self.each })
@@ -340,6 +440,36 @@ fn timed(
     Ok((time, kept.map(|time| IterationTime { repetitions: repetitions(time), ..time })))
 }
 
+/// The time without the additions that bring registers to their values: between that with them, and that less what as many more cost.
+/// For time is a maximum over sums, of chains and of what units have to do, so it is convex in their number.
+fn between(
+    once: &mut Ready,
+    twice: &mut Ready,
+    (turns, patient): (usize, Nanos),
+    processor: Processor,
+) -> Result<IterationTime, TimingFailure> {
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while done < turns || (sys::process::monotonic() < patient && !is_precise(&with)) {
+        let (own, more) = (once.turn()?, twice.turn()?);
+        once.check()?;
+        twice.check()?;
+        for (own, more) in own.times().zip(more.times()) {
+            with.push(own);
+            without.push(Picos((2 * own.0).saturating_sub(more.0).min(own.0)));
+        }
+        done += 1;
+        if processor.is_late() {
+            break;
+        }
+    }
+    let (with, without) = (summary(with), summary(without));
+    // More turns do not bring the ends together, so that they count as one.
+    let repetitions = with.repetitions.min(QUICK as u32);
+    let median = Picos(without.median.0.midpoint(with.median.0));
+    Ok(IterationTime { repetitions, median, low: without.low, high: with.high })
+}
+
 /// Whether the median is known: its error follows from the deciles, as that of a normal distribution (Kendall & Stuart, The Advanced
 /// Theory of Statistics, 10.12). The repetitions of a turn are alike and count as one.
 fn is_precise(times: &[Picos]) -> bool {
@@ -372,11 +502,12 @@ impl Processor {
         let processor = Processor { tick, cycle: None, aliases_miss: false, until };
         const NOT: [u8; 3] = [0x48, 0xf7, 0xd0]; // not rax: a cycle (Fog, Instruction tables)
         let cycle = processor.copies(&NOT, 256, TURNS)?;
-        let apart = processor.copies(&loads(DATA_PAGES), COPIES, 1)?;
-        let shared = processor.copies(&loads(SHARING), COPIES, 1)?;
+        let apart = processor.copies(&loads(DATA_PAGES), COPIES, TOGETHER)?;
+        let shared = processor.copies(&loads(SHARING), COPIES, TOGETHER)?;
         let aliases_miss = match (apart, shared) {
             (Some(apart), Some(shared)) => {
-                let each = |time: IterationTime, loads: usize| time.low.0 as f64 / loads as f64;
+                // A pass that is interrupted makes the least of these too little.
+                let each = |time: IterationTime, loads: usize| time.median.0 as f64 / loads as f64;
                 each(shared, SHARING) > 2.0 * each(apart, DATA_PAGES)
             }
             _ => false,
@@ -428,9 +559,9 @@ impl Processor {
         copies: usize,
         turns: usize,
     ) -> Result<Option<IterationTime>, NoMissError> {
-        let mut process = TimingProcess::start(RemoteAddr(ANYWHERE))?;
+        let mut process = TimingProcess::start(RemoteAddr(ANYWHERE), DATA_PAGES)?;
         process.load(&code.repeat(2 * copies), &StartState::default())?;
-        let ready = Ready::new(process, code.len() * copies, copies, self);
+        let ready = Ready::new(process, (0, code.len() * copies), copies, self);
         match ready.and_then(|mut ready| timed(&mut ready, None, (turns, Nanos(0)), self)) {
             Ok((time, _)) => Ok(Some(time)),
             Err(TimingFailure::Run(error @ NoMissError::System(_))) => Err(error),
@@ -464,6 +595,7 @@ impl std::fmt::Display for TimingFailure {
                     "a few iterations touch {pages} pages; translations would count as core"
                 )
             }
+            TimingFailure::Far => out.write_str("its registers are too far from what was recorded"),
             TimingFailure::NoPlace => out.write_str("no address in reach of its code is free"),
         }
     }
@@ -478,15 +610,16 @@ fn summary(mut times: Vec<Picos>) -> IterationTime {
 /// An address for the arena. Operands relative to rip must reach their targets from there (2 GiB); neither they nor a
 /// register, nor the content of memory, may point into the arena. Targets of such operands lie in the module of the
 /// code, mostly within 200 MB.
-fn arena(code: RemoteAddr, state: &StartState, contents: &Contents) -> Option<RemoteAddr> {
+fn arena(code: RemoteAddr, state: &StartState, contents: &FirstContents) -> Option<RemoteAddr> {
     const STEP: u64 = 256 << 20;
     const APART: u64 = 64 << 20;
     let code = code.0 & !0xfff;
     let below = (1..7).filter_map(|steps| code.checked_sub(steps * STEP));
     let above = (1..7).filter_map(|steps| code.checked_add(steps * STEP));
     let is_free = |at: &u64| {
-        let held = contents.keys().map(|address| &address.0);
-        let mut used = state.general.iter().chain(&[EVERY_WORD]).chain(held);
+        let held = contents.held.keys().map(|address| address.0);
+        let touched = contents.lines.iter().map(|line| line * (PAGE_BYTES / LINES_IN_PAGE) as u64);
+        let mut used = state.general.into_iter().chain([EVERY_WORD]).chain(held).chain(touched);
         *at >= 1 << 20 && used.all(|used| used.abs_diff(*at) > APART)
     };
     below.chain(above).find(is_free).map(RemoteAddr)

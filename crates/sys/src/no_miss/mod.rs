@@ -1,9 +1,9 @@
 //! Times straight-line machine code in a process in which every page is one of a few.
 //!
 //! What for: the *no-miss time* of code, that is, its time when all its data is in the first-level cache (Chen et
-//! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of [`DATA_PAGES`]
-//! pages. So whatever the addresses are, the data is 24 KiB. What not: which code (`x86::unroll`), how often
-//! (`collect`).
+//! al., "BHive", IISWC 2019). Each page that the code touches is mapped, on its first fault, to one of a few pages: with
+//! [`DATA_PAGES`] of them the data is 24 KiB, whatever the addresses are. Where the caller knows that the lines of more pages
+//! fit, it may take more. What not: which code (`x86::unroll`), how often (`collect`).
 //!
 //! The code is not trusted: the process has no file except its own memory, no system call is made for it (each stops
 //! at its entry), its CPU time is limited, and it dies with us.
@@ -35,12 +35,14 @@ use crate::sandbox::StateComponent;
 use child::{ADDRESS_END, ArenaPart, Child, PAGES_FD, PartUse, Stop};
 use stub::PAGE;
 
-/// Number of pages that all addresses share.
+/// Number of pages that all addresses share, or lines that any set of the cache may hold.
 pub const DATA_PAGES: usize = 6;
 /// Most bytes of code.
 pub const MOST_CODE_BYTES: usize = stub::CODE_BYTES - JUMP_BYTES;
 /// Bytes of the arena, which the code must not address.
 pub const ARENA_BYTES: usize = stub::ARENA_BYTES;
+/// Most words that the code may note ([`TimingProcess::note_at`]).
+pub const MOST_NOTES: usize = stub::MOST_NOTES;
 /// Most repetitions of one [`TimingProcess::time`].
 pub const MOST_REPETITIONS: usize = stub::MOST_RESULTS;
 /// The value of every word of memory, and so the address to which it leads: low enough for an index, in the middle of
@@ -114,8 +116,9 @@ impl Default for StartState {
 pub struct TimingProcess {
     at: RemoteAddr,
     arena: File,
-    /// The pages that all addresses share.
+    /// The pages that all addresses share, and their number.
     data: File,
+    shared: usize,
     child: Child,
     code_bytes: usize,
     pages: usize,
@@ -127,19 +130,21 @@ pub struct TimingProcess {
 }
 
 impl TimingProcess {
-    /// Starts a process with an arena at `at`, a multiple of the page size: no address of the code may lie in it.
+    /// Starts a process with an arena at `at`, a multiple of the page size: no address of the code may lie in it. All pages that the
+    /// code touches are one of `shared`.
     ///
     /// # Errors
     /// [`NoMissError::System`]: the kernel's; [`NoMissError::Fault`]: nothing can be mapped there.
-    pub fn start(at: RemoteAddr) -> Result<TimingProcess, NoMissError> {
+    pub fn start(at: RemoteAddr, shared: usize) -> Result<TimingProcess, NoMissError> {
         let in_range = (1 << 20..ADDRESS_END - ARENA_BYTES as u64).contains(&at.0);
         if !in_range || !at.0.is_multiple_of(PAGE as u64) {
             return Err(NoMissError::Fault(at));
         }
         let arena = child::memory(ARENA_BYTES)?;
         arena.write_all_at(stub::bytes(), 0)?;
-        let data = child::memory(DATA_PAGES * PAGE)?;
-        data.write_all_at(&words(), 0)?;
+        let shared = shared.max(1);
+        let data = child::memory(shared * PAGE)?;
+        data.write_all_at(&words(shared), 0)?;
         let part = |offset, bytes, use_for| ArenaPart { offset, bytes, use_for };
         let parts = [
             part(0, stub::DATA, PartUse::Code),
@@ -148,13 +153,38 @@ impl TimingProcess {
         ];
         let child = Child::start(&arena, &data, at, &parts)?;
         let (lent, lines, aliases) = (BTreeMap::new(), HashSet::new(), 0);
-        Ok(TimingProcess { at, arena, data, child, code_bytes: 0, pages: 0, lent, lines, aliases })
+        Ok(TimingProcess {
+            at,
+            arena,
+            data,
+            shared,
+            child,
+            code_bytes: 0,
+            pages: 0,
+            lent,
+            lines,
+            aliases,
+        })
     }
 
     /// Address of the first byte of code in an arena at `at`.
     #[must_use]
     pub fn code_at(at: RemoteAddr) -> RemoteAddr {
         RemoteAddr(at.0.wrapping_add(stub::CODE as u64))
+    }
+
+    /// Address of a word that the code may fill, by number below [`MOST_NOTES`], in an arena at `at`.
+    #[must_use]
+    pub fn note_at(at: RemoteAddr, number: usize) -> RemoteAddr {
+        RemoteAddr(at.0.wrapping_add((stub::DATA + stub::NOTES + 8 * number) as u64))
+    }
+
+    /// The first words that the code filled.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn notes(&self, number: usize) -> Result<Vec<u64>, NoMissError> {
+        (0..number.min(MOST_NOTES)).map(|number| self.get(stub::NOTES + 8 * number)).collect()
     }
 
     /// Sets what is timed: code for [`code_at`](TimingProcess::code_at) that runs to its end, and the registers before it.
@@ -193,7 +223,7 @@ impl TimingProcess {
             let in_page = address.0 % PAGE as u64;
             by_page.entry(address.0 - in_page).or_default().push((in_page as usize, *byte));
         }
-        let mut image = words();
+        let mut image = words(self.shared);
         let mut taken = vec![false; image.len()];
         for (page, bytes) in by_page {
             let fits = |shared: &usize| {
@@ -205,7 +235,7 @@ impl TimingProcess {
             };
             let lines: Vec<u64> = bytes.iter().map(|(in_page, _)| line(*in_page as u64)).collect();
             let shared = self.untouched(&lines).or_else(|| self.in_turn().find(fits));
-            let shared = shared.unwrap_or(self.pages % DATA_PAGES);
+            let shared = shared.unwrap_or(self.pages % self.shared);
             self.lend_page(RemoteAddr(page), shared, &lines)?;
             for (in_page, byte) in bytes {
                 let offset = shared * PAGE + in_page;
@@ -288,8 +318,8 @@ impl TimingProcess {
 
     /// The shared pages, in the order of their turns.
     fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
-        let next = self.pages % DATA_PAGES;
-        (0..DATA_PAGES).map(move |more| (next + more) % DATA_PAGES)
+        let (next, all) = (self.pages % self.shared, self.shared);
+        (0..all).map(move |more| (next + more) % all)
     }
 
     /// The next shared page in which these lines are unused.
@@ -307,7 +337,7 @@ impl TimingProcess {
         }
         let registers = self.child.registers()?;
         let lines = [line(address.0 % PAGE as u64)];
-        let shared = self.untouched(&lines).unwrap_or(self.pages % DATA_PAGES);
+        let shared = self.untouched(&lines).unwrap_or(self.pages % self.shared);
         self.lend_page(address, shared, &lines)?;
         self.child.set_registers(&registers)?;
         Ok(())
@@ -365,9 +395,9 @@ fn line(in_page: u64) -> u64 {
     in_page / 64
 }
 
-/// The initial content of the shared pages.
-fn words() -> Vec<u8> {
-    EVERY_WORD.to_le_bytes().repeat(DATA_PAGES * PAGE / 8)
+/// The initial content of so many shared pages.
+fn words(shared: usize) -> Vec<u8> {
+    EVERY_WORD.to_le_bytes().repeat(shared * PAGE / 8)
 }
 
 /// `state` as an XSAVE image in standard format (SDM vol. 1, 13.4). What is not in it is in its initial state: with

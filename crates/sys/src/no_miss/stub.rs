@@ -6,7 +6,7 @@
 //! ```text
 //! arena   +0x0000  this stub         read, execute
 //!         +0x1000  its data          read, write
-//!         +0x6000  the code to time  read, execute; ends with a jump to `behind`
+//!         +0xe000  the code to time  read, execute; ends with a jump to `behind`
 //!
 //! outer:  clock -> began
 //! inner:  registers := data; lfence; jump to entry
@@ -28,7 +28,7 @@ pub(super) const PAGE: usize = 4096;
 /// Offset of the data in the arena.
 pub(super) const DATA: usize = PAGE;
 /// Offset of the code to time.
-pub(super) const CODE: usize = 6 * PAGE;
+pub(super) const CODE: usize = DATA + NOTES + 8 * MOST_NOTES;
 /// Most bytes of it, including the jump after it.
 pub(super) const CODE_BYTES: usize = 32 * PAGE;
 /// Bytes of the arena.
@@ -51,7 +51,11 @@ pub(super) const MOST_RESULTS: usize = 256;
 /// An XSAVE image in standard format; aligned to 64 bytes, as XRSTOR demands (SDM vol. 2).
 pub(super) const IMAGE: usize = 0x1000;
 /// Room for it: all state up to AVX-512 ends before 2.7 KiB (SDM vol. 1, 13.4 and CPUID leaf 0DH).
-pub(super) const IMAGE_BYTES: usize = CODE - DATA - IMAGE;
+pub(super) const IMAGE_BYTES: usize = 4 * PAGE;
+/// Words that the code may fill.
+pub(super) const NOTES: usize = IMAGE + IMAGE_BYTES;
+/// Number of them.
+pub(super) const MOST_NOTES: usize = 4096;
 
 std::arch::global_asm!(
     ".pushsection .rodata.fathom_timing,\"a\",@progbits",

@@ -8,7 +8,7 @@ const AT: RemoteAddr = RemoteAddr(0x10_0000_0000);
 
 /// `None` where such a process is not allowed.
 fn process() -> Option<TimingProcess> {
-    match TimingProcess::start(AT) {
+    match TimingProcess::start(AT, DATA_PAGES) {
         Ok(process) => Some(process),
         Err(error) => {
             println!("skipped: {error}");
@@ -105,7 +105,7 @@ fn hostile_code_ends_with_a_reason() {
     // mov rdi, rax; mov rcx, rax; rep stosb: 300 MB
     let everywhere = [0x48, 0x89, 0xc7, 0x48, 0x89, 0xc1, 0xf3, 0xaa];
     assert_eq!(refused(&everywhere), "it touches more than 512 pages");
-    let mut process = TimingProcess::start(AT).unwrap();
+    let mut process = TimingProcess::start(AT, DATA_PAGES).unwrap();
     let long = vec![0x90; MOST_CODE_BYTES + 1];
     assert!(matches!(process.load(&long, &bad), Err(NoMissError::Code { .. })));
     assert!(matches!(process.time(1, 1, 1), Err(NoMissError::Code { .. })));

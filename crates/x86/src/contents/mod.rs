@@ -8,6 +8,7 @@
 //! Assumptions:
 //! * The first value that is found for a byte is kept. A later store of the program between two records is not
 //!   followed.
+//! * A recorded register that no content explains gets its value nevertheless (`steered`).
 //! * A store through an unknown address does not touch the memory in question.
 //! * Of several loads in one expression one is solved for; the others keep their values.
 //! * Where an expression mixes bits (a hash), a value that is nearly right does: it leads to another slot, as a rule.
@@ -15,7 +16,7 @@
 mod formula;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::RemoteAddr;
 use iced_x86::{Mnemonic, OpKind};
@@ -38,8 +39,10 @@ pub type Contents = BTreeMap<RemoteAddr, u8>;
 pub struct FirstContents {
     /// The bytes that matter.
     pub held: Contents,
-    /// Those of them that the path overwrites.
+    /// What the path loads into registers and then overwrites.
     pub overwritten: Contents,
+    /// The lines of 64 bytes that it touches, as far as their addresses are known, by address / 64.
+    pub lines: BTreeSet<u64>,
 }
 
 /// Code that stores these bytes, so that a path begins alike each time. It uses rax and rcx.
@@ -81,6 +84,9 @@ pub fn restored(contents: &Contents) -> Vec<u8> {
 /// Most bytes of a store whose bytes are all remembered: a zmm register.
 const WIDEST: u64 = 64;
 
+/// Bytes of a line.
+const LINE: u64 = 64;
+
 /// Values that are tried for a load where none is found by going back through the expression: one of 64 slots of a table is
 /// hit with near certainty, and of a large table a slot that is near.
 const TRIED: u64 = 256;
@@ -110,6 +116,8 @@ pub fn contents<'a, C: ?Sized + 'a>(
         chosen: Contents::new(),
         stored: BTreeMap::new(),
         stores: Vec::new(),
+        loads: Vec::new(),
+        lines: BTreeSet::new(),
         word,
     };
     for (part, seen) in path {
@@ -121,11 +129,14 @@ pub fn contents<'a, C: ?Sized + 'a>(
             world.execute(instruction);
         }
     }
+    let loaded =
+        world.loads.iter().flat_map(|cell| cell.addresses().zip(world.held(*cell).to_le_bytes()));
+    let loaded: Contents = loaded.chain(world.chosen.clone()).collect();
     let over = world.stores.iter().flat_map(|(at, bytes)| {
-        world.chosen.range(RemoteAddr(*at)..RemoteAddr(at.saturating_add(u64::from(*bytes))))
+        loaded.range(RemoteAddr(*at)..RemoteAddr(at.saturating_add(u64::from(*bytes))))
     });
     let overwritten = over.map(|(at, byte)| (*at, *byte)).collect();
-    FirstContents { held: world.chosen, overwritten }
+    FirstContents { held: world.chosen, overwritten, lines: world.lines }
 }
 
 /// `None`: unknown.
@@ -141,6 +152,9 @@ struct World {
     stored: BTreeMap<u64, (u32, Option<Value>)>,
     /// The address and length of every store.
     stores: Vec<(u64, u32)>,
+    /// What was loaded into registers before the path stored there.
+    loads: Vec<Cell>,
+    lines: BTreeSet<u64>,
     word: u64,
 }
 
@@ -148,7 +162,13 @@ impl World {
     /// Takes a recorded value: solves the register's expression for a load in it, unless its bytes are chosen
     /// already.
     fn see(&mut self, seen: &RecordedRegister) {
-        let Some(value) = self.general[seen.register.number()].clone() else { return };
+        if let Some(value) = self.general[seen.register.number()].clone() {
+            self.solve(&value, seen);
+        }
+        self.general[seen.register.number()] = Some(Value::Known(seen.value));
+    }
+
+    fn solve(&mut self, value: &Value, seen: &RecordedRegister) {
         let mut open = Vec::new();
         value.cells(&mut |cell| open.push(cell));
         // What an earlier record has determined stays.
@@ -159,8 +179,7 @@ impl World {
         };
         let guesses = value.guesses(seen.value, &|cell| self.held(cell));
         let found = guesses.into_iter().find(gives);
-        let Some((solved, bytes)) = found.or_else(|| self.nearest(&value, &open, seen.value))
-        else {
+        let Some((solved, bytes)) = found.or_else(|| self.nearest(value, &open, seen.value)) else {
             return;
         };
         self.choose(solved, bytes);
@@ -195,6 +214,16 @@ impl World {
         // instruction.
         let addresses: Vec<Option<u64>> = accesses.iter().map(|one| self.address(one)).collect();
         let before = self.general.clone();
+        for (access, address) in accesses.iter().zip(&addresses) {
+            let Some(address) = *address else { continue };
+            let last = address.saturating_add(u64::from(access.bytes).saturating_sub(1));
+            self.lines.extend(address / LINE..=last / LINE);
+            let to_register = !instruction.registers().changed.is_empty();
+            let first = to_register && self.stores_over(address, access.bytes).is_empty();
+            if access.kind == Kind::Read && access.bytes <= 8 && first {
+                self.loads.push(Cell { address, bytes: access.bytes, signed: false });
+            }
+        }
         for register in instruction.registers().changed.iter() {
             self.general[register.number()] = None;
         }
@@ -438,7 +467,7 @@ mod tests {
             start.set(Gpr::RDX, address);
             let path = [(&part, &[][..]), (&part, &[][..])];
             let found = contents(path.into_iter(), &start, WORD);
-            assert_eq!(found, FirstContents::default(), "{address:#x}");
+            assert_eq!((found.held, found.overwritten), Default::default(), "{address:#x}");
         }
     }
 
@@ -513,7 +542,7 @@ mod tests {
     fn what_the_path_itself_stored_is_not_solved_for() {
         // mov [rdx + 8], rdi; mov rax, [rdx + 8]; mov rcx, [rax]; mov rbx, [rcx]
         let spilled = [0x48, 0x89, 0x7a, 8, 0x48, 0x8b, 0x42, 8, 0x48, 0x8b, 8, 0x48, 0x8b, 0x19];
-        let record = [seen(Gpr::RAX, 2, 5), seen(Gpr::RCX, 3, 0x7f55_0000_0000)];
+        let record = [seen(Gpr::RAX, 2, AT), seen(Gpr::RCX, 3, 0x7f55_0000_0000)];
         assert_eq!(found(&spilled, &[&record]), bytes_of(0x7f55_0000_0000));
     }
 
