@@ -7,7 +7,7 @@
 //! What additions cost is not the program's. With twice as many the code takes longer still. So the time without them lies between the time
 //! with them and that less the difference ([`between`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use base::{Nanos, Picos, RemoteAddr};
@@ -244,6 +244,12 @@ impl Stretch<'_> {
     ) -> Result<(TimingProcess, RemoteAddr), TimingFailure> {
         let first = self.path.first().ok_or(TimingFailure::NoPlace)?;
         let arena = arena(first.block.start, state, contents).ok_or(TimingFailure::NoPlace)?;
+        let pages = contents.lines.iter().map(|line| line / LINES_IN_PAGE as u64);
+        let pages = pages.collect::<HashSet<u64>>().len();
+        // To start a process takes as long as to time a path in it.
+        if pages > MOST_PAGES {
+            return Err(TimingFailure::Pages(pages));
+        }
         let mut sets = [0; LINES_IN_PAGE];
         contents.lines.iter().for_each(|line| sets[*line as usize % LINES_IN_PAGE] += 1);
         let fits = sets.iter().all(|lines| *lines <= DATA_PAGES);
