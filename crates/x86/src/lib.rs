@@ -110,6 +110,6 @@ pub use roots::{
     self_loop, sources,
 };
 pub use steered::{Shift, noted, shifted};
-pub use unroll::{NotTimeable, Part, Place, Unrolled, unroll};
+pub use unroll::{NotTimeable, Part, PathLocation, Unrolled, unroll};
 pub use walk::{read_block, read_pieces};
 pub use wanted::{BYTES_AROUND, Wanted, wanted, wanted_of_caller};

@@ -47,8 +47,8 @@ pub struct Part<'a, C: ?Sized> {
     pub executed: usize,
 }
 
-/// A place on a path: the number of the part, counted on over all copies, and the index of an instruction in its block.
-pub type Place = (usize, usize);
+/// A location on a path: the number of the part, counted on over all copies, and the index of an instruction in its block.
+pub type PathLocation = (usize, usize);
 
 /// Consecutive copies of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,7 +79,7 @@ pub fn unroll<C: CodeSource + ?Sized>(
     path: &[Part<'_, C>],
     at: RemoteAddr,
     copies: usize,
-    mut before: impl FnMut(Place, RemoteAddr) -> Vec<u8>,
+    mut before: impl FnMut(PathLocation, RemoteAddr) -> Vec<u8>,
 ) -> Result<Unrolled, NotTimeable> {
     let mut bytes = Vec::new();
     let address = |bytes: &Vec<u8>| RemoteAddr(at.0.wrapping_add(bytes.len() as u64));

@@ -14,8 +14,8 @@ use base::{Nanos, Picos, RemoteAddr};
 use facts::{IterationTime, NoMissOutcome};
 use sys::no_miss::{DATA_PAGES, EVERY_WORD, MOST_NOTES, NoMissError, StartState, TimingProcess};
 use x86::{
-    Carried, CodeBytes, FirstContents, Kept, NotTimeable, Part, Place, RecordedRegister, Shift,
-    State, contents, noted, restored, shifted, unroll,
+    Carried, CodeBytes, FirstContents, Kept, NotTimeable, Part, PathLocation, RecordedRegister,
+    Shift, State, contents, noted, restored, shifted, unroll,
 };
 
 /// Pages that every first-level data TLB can hold, less those of the stub (TLBs have 64 entries, some 48).
@@ -196,7 +196,7 @@ impl Stretch<'_> {
         (state, contents): (&StartState, &FirstContents),
         seen: &[Vec<RecordedRegister>],
     ) -> Result<Shifts, TimingFailure> {
-        let mut noted_at: HashMap<Place, Vec<(usize, RecordedRegister)>> = HashMap::new();
+        let mut noted_at: HashMap<PathLocation, Vec<(usize, RecordedRegister)>> = HashMap::new();
         let parts = self.path.iter().cycle().take(2 * copies * self.path.len());
         let places = parts.zip(seen).enumerate().flat_map(|(number, (part, seen))| {
             let ran = seen.iter().filter(|one| one.at < part.executed);
@@ -215,9 +215,9 @@ impl Stretch<'_> {
             for (number, one) in noted_at.get(&place).into_iter().flatten() {
                 let (note, at) =
                     (TimingProcess::note_at(arena, *number), to.0 + bytes.len() as u64);
-                bytes.extend(
-                    noted(one.register, one.value, note, RemoteAddr(at)).unwrap_or_default(),
-                );
+                // The whole arena is in reach.
+                let noted = noted(one.register, one.value, note, RemoteAddr(at));
+                bytes.extend(noted.unwrap_or_default());
             }
             bytes
         });
@@ -259,7 +259,7 @@ impl Stretch<'_> {
         Ok((process, arena))
     }
 
-    /// The copies, loaded in a process of their own.
+    /// The copies, loaded in a process of their own; additions to registers once, or twice as many.
     fn ready(
         &self,
         kept: Option<&Kept>,
@@ -278,8 +278,9 @@ impl Stretch<'_> {
                 (Some(kept), Some(first)) => kept.unroll(first, at, copies),
                 _ => unroll(&self.path, at, copies, |place, _| {
                     let shifts = shifts.get(&place).into_iter().flatten();
-                    let bytes = |one: &'_ Shift| {
-                        if times > 1 { one.twice.clone() } else { one.once.clone() }
+                    let bytes = |one: &Shift| match times {
+                        1 => one.once.clone(),
+                        _ => one.twice.clone(),
                     };
                     shifts.flat_map(bytes).collect()
                 }),
@@ -315,7 +316,7 @@ impl Stretch<'_> {
 }
 
 /// Registers that are brought to their recorded values before an instruction.
-type Shifts = HashMap<Place, Vec<Shift>>;
+type Shifts = HashMap<PathLocation, Vec<Shift>>;
 
 /// The registers at the start, with those that replace memory.
 fn holding(state: &StartState, kept: Option<&Kept>, contents: &FirstContents) -> StartState {

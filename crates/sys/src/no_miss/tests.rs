@@ -162,3 +162,28 @@ fn registers_hold_what_was_asked() {
     // 1 / 3 is 0, and 0 / 0 a fault.
     assert!(matches!(process.time(0, 1, 1), Err(NoMissError::Signal(libc::SIGFPE))));
 }
+
+/// A store to a page, loads from six others at the same offset, and a note of the last one: of six shared pages it is the first again.
+#[test]
+fn pages_are_shared_as_far_as_they_have_to_be() {
+    for (shared, expected) in [(DATA_PAGES, 5), (DATA_PAGES + 1, EVERY_WORD)] {
+        let Ok(mut process) = TimingProcess::start(AT, shared) else {
+            return println!("skipped: no process for timing code alone");
+        };
+        let mut code = vec![0x48, 0xc7, 0x07, 5, 0, 0, 0]; // mov qword [rdi], 5
+        for page in 1..=DATA_PAGES as u32 {
+            code.extend([0x48, 0x8b, 0x87]); // mov rax, [rdi + disp32]
+            code.extend((4096 * page).to_le_bytes());
+        }
+        code.extend([0x48, 0x89, 0x05]); // mov [rip + disp32], rax
+        let next = TimingProcess::code_at(AT).0 as i64 + code.len() as i64 + 4;
+        let note = TimingProcess::note_at(AT, 2).0 as i64;
+        code.extend(((note - next) as i32).to_le_bytes());
+        let mut state = StartState::default();
+        state.general[7] = 0x7f12_0000_0000;
+        process.load(&code, &state).unwrap();
+        process.time(0, 1, 1).unwrap();
+        assert_eq!(process.notes(4).unwrap(), [0, 0, expected, 0], "{shared}");
+        assert_eq!((process.pages(), process.aliases()), (7, usize::from(shared == DATA_PAGES)));
+    }
+}
