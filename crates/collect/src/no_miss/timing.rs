@@ -455,26 +455,25 @@ fn between(
     (turns, patient): (usize, Nanos),
     processor: Processor,
 ) -> Result<IterationTime, TimingFailure> {
-    let (mut with, mut without) = (Vec::new(), Vec::new());
-    let mut done = 0;
-    while done < turns || (sys::process::monotonic() < patient && !is_precise(&with)) {
-        let (own, more) = (once.turn()?, twice.turn()?);
+    let (mut times, mut own, mut more) = (Vec::new(), Vec::new(), Vec::new());
+    while own.len() < turns || (sys::process::monotonic() < patient && !is_precise(&times)) {
+        let turn = once.turn()?;
+        times.extend(turn.times());
+        own.push(turn);
+        more.push(twice.turn()?);
         once.check()?;
         twice.check()?;
-        for (own, more) in own.times().zip(more.times()) {
-            with.push(own);
-            without.push(Picos((2 * own.0).saturating_sub(more.0).min(own.0)));
-        }
-        done += 1;
         if processor.is_late() {
             break;
         }
     }
-    let (with, without) = (summary(with), summary(without));
+    let cost = (Turn::together(&more) - Turn::together(&own)).max(0.0).round() as u64;
+    let time = summary(times);
+    let less = |time: Picos, cost: u64| Picos(time.0.saturating_sub(cost));
     // More turns do not bring the ends together, so that they count as one.
-    let repetitions = with.repetitions.min(QUICK as u32);
-    let median = Picos(without.median.0.midpoint(with.median.0));
-    Ok(IterationTime { repetitions, median, low: without.low, high: with.high })
+    let repetitions = time.repetitions.min(QUICK as u32);
+    let (median, low) = (less(time.median, cost / 2), less(time.low, cost));
+    Ok(IterationTime { repetitions, median, low, high: time.high })
 }
 
 /// Whether the median is known: its error follows from the deciles, as that of a normal distribution (Kendall & Stuart, The Advanced
