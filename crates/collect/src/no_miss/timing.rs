@@ -202,10 +202,12 @@ impl Stretch<'_> {
             let ran = seen.iter().filter(|one| one.at < part.executed);
             ran.map(move |one| ((number, one.at), *one))
         });
+        let mut noted_registers = 0;
         for (number, (place, one)) in places.take(MOST_NOTES).enumerate() {
             noted_at.entry(place).or_default().push((number, one));
+            noted_registers = number + 1;
         }
-        if noted_at.is_empty() {
+        if noted_registers == 0 {
             return Ok(Shifts::new());
         }
         let (mut process, arena) = self.process(state, contents)?;
@@ -224,7 +226,7 @@ impl Stretch<'_> {
         let code = code.map_err(TimingFailure::Code)?.bytes;
         process.load(&code, state).map_err(TimingFailure::Run)?;
         process.time(0, 1, 1).map_err(TimingFailure::Run)?;
-        let notes = process.notes(MOST_NOTES).map_err(TimingFailure::Run)?;
+        let notes = process.notes(noted_registers).map_err(TimingFailure::Run)?;
         let mut shifts = Shifts::new();
         for (place, noted) in noted_at {
             for (number, one) in noted.iter().filter(|(number, one)| notes[*number] != one.value) {

@@ -184,7 +184,10 @@ impl TimingProcess {
     /// # Errors
     /// The kernel's.
     pub fn notes(&self, number: usize) -> Result<Vec<u64>, NoMissError> {
-        (0..number.min(MOST_NOTES)).map(|number| self.get(stub::NOTES + 8 * number)).collect()
+        let mut bytes = vec![0; 8 * number.min(MOST_NOTES)];
+        self.arena.read_exact_at(&mut bytes, (stub::DATA + stub::NOTES) as u64)?;
+        let (words, _) = bytes.as_chunks();
+        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 
     /// Sets what is timed: code for [`code_at`](TimingProcess::code_at) that runs to its end, and the registers before it.
