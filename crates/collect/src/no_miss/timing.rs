@@ -14,15 +14,15 @@ use base::{Nanos, Picos, RemoteAddr};
 use facts::{IterationTime, NoMissOutcome};
 use sys::no_miss::{DATA_PAGES, EVERY_WORD, MOST_NOTES, NoMissError, StartState, TimingProcess};
 use x86::{
-    Carried, CodeBytes, FirstContents, Kept, NotTimeable, Part, PathLocation, RecordedRegister,
-    Shift, State, contents, noted, restored, shifted, unroll,
+    Carried, CodeBytes, FirstContents, Kept, LINE_BYTES, NotTimeable, Part, PathLocation,
+    RecordedRegister, Shift, State, contents, noted, restored, shifted, unroll,
 };
 
 /// Pages that every first-level data TLB can hold, less those of the stub (TLBs have 64 entries, some 48).
 const MOST_PAGES: usize = 40;
 const PAGE_BYTES: usize = 4096;
-/// Lines of 64 bytes in a page: as many sets as a first-level data cache has.
-const LINES_IN_PAGE: usize = PAGE_BYTES / 64;
+/// As many sets as a first-level data cache has.
+const LINES_IN_PAGE: usize = PAGE_BYTES / LINE_BYTES as usize;
 /// Of a jump.
 const JUMP_BYTES: usize = 5;
 /// Values for registers that no record holds. Such a register can be a pointer; the distance from one iteration to
@@ -626,7 +626,7 @@ fn arena(code: RemoteAddr, state: &StartState, contents: &FirstContents) -> Opti
     let above = (1..7).filter_map(|steps| code.checked_add(steps * STEP));
     let is_free = |at: &u64| {
         let held = contents.held.keys().map(|address| address.0);
-        let touched = contents.lines.iter().map(|line| line * (PAGE_BYTES / LINES_IN_PAGE) as u64);
+        let touched = contents.lines.iter().map(|line| line * u64::from(LINE_BYTES));
         let mut used = state.general.into_iter().chain([EVERY_WORD]).chain(held).chain(touched);
         *at >= 1 << 20 && used.all(|used| used.abs_diff(*at) > APART)
     };

@@ -25,7 +25,7 @@ use self::formula::{Formula, Operand, formulas};
 use self::value::{Cell, Operation, Value};
 use crate::evaluate::{State, resolve};
 use crate::instruction::Instruction;
-use crate::operand::{Access, Kind, Location, Occurrence};
+use crate::operand::{Access, Kind, LINE_BYTES, Location, Occurrence};
 use crate::pointers::{self, Derived};
 use crate::register::Gpr;
 use crate::roots::{Source, sources};
@@ -41,7 +41,7 @@ pub struct FirstContents {
     pub held: Contents,
     /// What the path loads into registers and then overwrites.
     pub overwritten: Contents,
-    /// The lines of 64 bytes that it touches, as far as their addresses are known, by address / 64.
+    /// The lines that it touches, as far as their addresses are known, by address / [`LINE_BYTES`](crate::LINE_BYTES).
     pub lines: BTreeSet<u64>,
 }
 
@@ -84,8 +84,7 @@ pub fn restored(contents: &Contents) -> Vec<u8> {
 /// Most bytes of a store whose bytes are all remembered: a zmm register.
 const WIDEST: u64 = 64;
 
-/// Bytes of a line.
-const LINE: u64 = 64;
+const LINE: u64 = LINE_BYTES as u64;
 
 /// Values that are tried for a load where none is found by going back through the expression: one of 64 slots of a table is
 /// hit with near certainty, and of a large table a slot that is near.
