@@ -537,6 +537,22 @@ mod tests {
         assert_eq!(lines, expected);
     }
 
+    /// A counter in memory that no record has: each pass has to find what the first one found.
+    #[test]
+    fn what_the_path_loads_and_overwrites_is_restored() {
+        // mov rcx, [rdx]; add rcx, 1; mov [rdx], rcx
+        let count = [0x48, 0x8b, 0xa, 0x48, 0x83, 0xc1, 1, 0x48, 0x89, 0xa];
+        let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &count };
+        let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
+        let part = Part { block: &block, code: &code, executed: block.instructions.len() };
+        let mut start = State { general: [WORD; 16], ..State::default() };
+        start.set(Gpr::RDX, AT + 60);
+        let found = contents([(&part, &[][..]); 2].into_iter(), &start, WORD);
+        let bytes = found.overwritten.keys().map(|at| at.0 - AT).collect::<Vec<u64>>();
+        assert_eq!((found.held.len(), bytes), (0, (60..68).collect()));
+        assert_eq!(found.lines, [AT / 64, AT / 64 + 1].into());
+    }
+
     #[test]
     fn what_the_path_itself_stored_is_not_solved_for() {
         // mov [rdx + 8], rdi; mov rax, [rdx + 8]; mov rcx, [rax]; mov rbx, [rcx]
