@@ -4,9 +4,9 @@
 //! those of all. What not: when to thin (`writer`, `compact`).
 //!
 //! A fixed hash of thread and group number chooses the kept one. A fixed position would alias with a program whose
-//! phases coincide with the sampling clock; a random number would make results irreproducible. One of every `n`
-//! bursts keeps its records, completely. The same hash of its id chooses it, so that the decision is the same
-//! everywhere. Assumption: a thread's records come in its order of time.
+//! phases coincide with the sampling clock; a random number would make results irreproducible. Of every `n`
+//! groups of successive bursts one keeps its records, completely. The same hash of its number chooses it, so that the decision is
+//! the same everywhere. Assumption: a thread's records come in its order of time.
 
 use std::collections::BTreeMap;
 
@@ -60,6 +60,10 @@ impl Weighted {
         }
     }
 }
+
+/// So many bursts of successive ids keep their records together: a trace, the two windows after it and timed loads are some four.
+/// Larger groups would show fewer moments of the run.
+const TOGETHER: u32 = 8;
 
 #[derive(Debug)]
 struct Group {
@@ -188,10 +192,11 @@ impl KeptBursts {
         self.factor
     }
 
-    /// Whether this burst keeps its records. A burst outside a set is outside its half, too.
+    /// Whether this burst keeps its records. A burst outside a set is outside its half, too. A trace and the windows that follow it
+    /// have successive ids and say little without each other, so neighbours stay together.
     fn keeps(self, burst: BurstId) -> bool {
         // `factor` is a power of two: the larger mask tests more bits of the same hash, so that the sets nest.
-        split_mix(0, u64::from(burst.0)) & (self.factor - 1) == 0
+        split_mix(0, u64::from(burst.0 / TOGETHER)) & (self.factor - 1) == 0
     }
 
     /// What is left of a fact.
@@ -311,6 +316,21 @@ mod tests {
         assert_eq!((half.len(), halve(half.clone()).len()), (50, 25));
         let evens = half.iter().filter(|time| **time % 2 == 0).count();
         assert!((15..35).contains(&evens), "{evens} of 50 at the same place");
+    }
+
+    #[test]
+    fn neighbours_keep_their_records_together_and_halves_nest() {
+        let half = KeptBursts::ALL.halved();
+        let quarter = half.halved();
+        let kept =
+            |of: KeptBursts| (0..8000).filter(|id| of.keeps(BurstId(*id))).collect::<Vec<_>>();
+        let [half, quarter] = [half, quarter].map(kept);
+        assert!((3600..4400).contains(&half.len()), "{}", half.len());
+        assert!((1700..2300).contains(&quarter.len()), "{}", quarter.len());
+        assert!(quarter.iter().all(|id| half.contains(id)));
+        // A trace and the two windows after it.
+        let whole = quarter.windows(3).filter(|ids| ids[2] == ids[0] + 2).count();
+        assert!(3 * whole > 2 * quarter.len(), "{whole} of {}", quarter.len());
     }
 
     #[test]
