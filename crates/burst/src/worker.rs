@@ -603,7 +603,7 @@ impl Worker {
         }
     }
 
-    /// Publishes a burst; of two windows both.
+    /// Publishes a burst; of several windows each.
     fn publish_all(
         &mut self,
         ThreadId { pid, tid }: ThreadId,
@@ -611,14 +611,14 @@ impl Worker {
         time: Nanos,
         mut ran: Ran,
     ) {
-        match ran.first.take() {
-            None => self.publish(pid, tid, flavour, time, ran),
-            Some(first) => {
-                let begin = time + first.elapsed;
-                self.publish(pid, tid, flavour, time, *first);
-                self.publish(pid, tid, BurstFlavour::Sparse, begin, ran);
-            }
+        let mut begin = time;
+        for window in std::mem::take(&mut ran.before) {
+            let next = begin + window.elapsed;
+            self.publish(pid, tid, flavour, begin, window);
+            begin = next;
         }
+        let flavour = if ran.is_sparse { BurstFlavour::Sparse } else { flavour };
+        self.publish(pid, tid, flavour, begin, ran);
     }
 
     fn publish(&mut self, pid: Pid, tid: Tid, flavour: BurstFlavour, time: Nanos, ran: Ran) {

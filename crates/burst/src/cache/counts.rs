@@ -73,6 +73,12 @@ impl Cache {
         number.and_then(slot).is_some_and(|slot| self.space.slot(slot) == 0)
     }
 
+    /// How many blocks were entered since the counters were reset.
+    #[must_use]
+    pub fn entered_blocks(&self) -> usize {
+        self.entered().len()
+    }
+
     /// How often each block was entered since its counter was reset; only those that were.
     fn entered(&self) -> Vec<(u64, u32)> {
         let count = |number: u32| {
