@@ -129,6 +129,18 @@ pub const LOOKS_UP: Parameter = Parameter {
     sensitivity: "as above; loads of fib with -O1 and -O0 and of qsort are off by 9, -15 and -19 %",
 };
 
+/// Seconds that the first execution of a block in a window waits for its code.
+pub const COLD_BLOCK: Parameter = Parameter {
+    name: "cold block",
+    value: 1e-6,
+    meaning: "seconds by which a window takes longer for each block that ran in it, where no other window came right before; 0 to three times \
+              as many",
+    source: "its code, the table entry that leads to it and their pages, each from memory: windows of 300 to 600 blocks of a program without \
+             optimisation, 250 ms apart, took 0.6 to 3 us longer per block (Intel Granite Rapids, virtual)",
+    sensitivity: "0: loads of a run of CaDiCaL of 9.5 s, of about 24 G, were 0.8 to 2.2 G; with it 1.1 to 29 G. In a loop of ten blocks it is 1 % \
+                  of a window's time",
+};
+
 /// How much a core's speed changes until no-miss times are measured.
 pub const LATER_SPEED: Parameter = Parameter {
     name: "speed after the run",
@@ -213,7 +225,7 @@ pub const SWITCHES: Parameter = Parameter {
 };
 
 /// All of them.
-pub const ALL: [Parameter; 20] = [
+pub const ALL: [Parameter; 21] = [
     COMMON,
     ENDS,
     UNLIKE,
@@ -225,6 +237,7 @@ pub const ALL: [Parameter; 20] = [
     DISTURBED,
     JUMPS_ON,
     LOOKS_UP,
+    COLD_BLOCK,
     LATER_SPEED,
     UNLIKE_RUNS,
     STEADY_CALLEE,

@@ -12,7 +12,8 @@
 //! In a region with fewer than [`FEWEST`] windows: CPU time / the slow-down of bursts in other regions.
 //! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
 //! cost. So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
-//! where returns lead ([`way_on`]).
+//! where returns lead ([`way_on`]). A window in which many blocks ran is followed at once by another one, which counts in its place:
+//! in the first the copies were cold. Of a window that had no such successor, their waits are deducted, which are hardly known.
 //! The time of a burst in several regions is divided in proportion to its instructions in each, times the mean time of an
 //! instruction there, which samples of the whole run show.
 //! Bounds: the scatter of windows, and counters that cost nothing or the most that they can. For bursts without windows: the
@@ -42,7 +43,7 @@ use super::counters::{NativeShare, NativeShares, Natively, Windows};
 use super::work::BurstWork;
 use crate::traced::{CountedBlock, TracedCode, WayOn, pieces_by_burst};
 use estimate::interval::mean_and_half;
-use estimate::parameters::{JUMPS_ON, LOOKS_UP, SPEED_OFF};
+use estimate::parameters::{COLD_BLOCK, JUMPS_ON, LOOKS_UP, SPEED_OFF};
 use estimate::student::quantile_95;
 
 /// Seconds: a burst that left our code at once says little.
@@ -94,6 +95,10 @@ const PER_INSTRUCTION: f64 = 1e-9;
 const MOST_PER_COUNT: f64 = 1.5e-9;
 /// With more accesses per instruction a burst has repeated string instructions, or gathers.
 const MOST_ACCESSES: f64 = 4.0;
+/// The first execution of a block waits for at most this many times the usual.
+const MOST_COLD: f64 = 3.0;
+/// At least this share of a window is not waits for cold code.
+const LEAST_WARM: f64 = 0.05;
 /// A window later than this after a burst is no pair with it.
 const NEAR: Nanos = Nanos(50_000_000);
 /// From this version on, windows before chose the blocks that count in a sparse one.
@@ -226,6 +231,8 @@ struct Pair {
     blocks: f64,
     /// Seconds that their copies' ways to the next block take longer than native ones.
     ways_on: Bounds,
+    /// Seconds that it waited for code that was not in a cache.
+    cold: Bounds,
     /// It, and what came behind it.
     windows: Option<Windows>,
 }
@@ -455,6 +462,16 @@ fn windows<'w>(
         counts
     };
     let native = native_counts(recording, code);
+    let full: HashMap<BurstId, &Burst> = recording
+        .bursts
+        .iter()
+        .filter(|burst| burst.flavour == BurstFlavour::Count)
+        .map(|burst| (burst.id, burst))
+        .collect();
+    let is_followed = |one: &Burst| {
+        let next = full.get(&BurstId(one.id.0.wrapping_add(1)));
+        next.is_some_and(|next| next.tid == one.tid && next.time == one.time + one.elapsed)
+    };
     for window in recording.bursts.iter().filter(counting) {
         let before = last.get(&window.tid).map_or(&[][..], Vec::as_slice);
         let near = before.partition_point(|work| work.time <= window.time);
@@ -465,10 +482,19 @@ fn windows<'w>(
         if seconds <= 0.0 || !tells_rates(window, toll) {
             continue;
         }
+        // The code was cold, and the next window shows how fast it is.
+        if is_followed(window) {
+            continue;
+        }
+        let follows = window.id.0.checked_sub(1).and_then(|id| full.get(&BurstId(id)));
+        let is_warm = follows.is_some_and(|before| is_followed(before));
         let taken_off = taken_off(window, toll);
         let (mut instructions, mut blocks, mut ways_on) = (0.0, 0.0, Bounds::exactly(0.0));
         let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let counted = counts(window.id);
+        // A sparse window behind it tells what warm code takes.
+        let cold = if is_warm { 0.0 } else { counted.len() as f64 * COLD_BLOCK.value };
+        let cold = Bounds { best: cold, low: 0.0, high: MOST_COLD * cold };
         let mut begun: HashMap<CodeAddress, f64> = HashMap::new();
         for (id, times) in &counted {
             if let Some(start) = code.counted.get(id).and_then(|block| block.start) {
@@ -510,6 +536,7 @@ fn windows<'w>(
                 passed: seconds.max(window.in_code().seconds() - taken_off),
                 blocks,
                 ways_on,
+                cold,
                 windows: Some(windows),
             };
             pairs.push((work, pair));
@@ -519,9 +546,10 @@ fn windows<'w>(
 }
 
 impl Pair {
-    /// Seconds of the window if each counter took so long; all of them no more than this share of it.
-    fn without_counters(&self, each: f64, share: f64) -> f64 {
-        self.counted.1 - (self.blocks * each).min(self.counted.1 * share)
+    /// Seconds of the window if each counter took so long, all of them no more than this share of it, and cold code so long.
+    fn without_counters(&self, each: f64, share: f64, cold: f64) -> f64 {
+        let warm = (self.counted.1 - cold).max(LEAST_WARM * self.counted.1);
+        warm - (self.blocks * each).min(warm * share)
     }
 
     /// Whether the window lasted for longer than caches are cold.
@@ -544,9 +572,12 @@ impl Pair {
                 high: rate(self.counted.1 * share.low, high),
             },
             None => Speed {
-                best: rate(self.without_counters(USUAL_PER_COUNT, USUAL_SHARE), best),
+                best: rate(
+                    self.without_counters(USUAL_PER_COUNT, USUAL_SHARE, self.cold.best),
+                    best,
+                ),
                 low: rate(self.passed, low),
-                high: rate(self.without_counters(MOST_PER_COUNT, MOST_SHARE), high),
+                high: rate(self.without_counters(MOST_PER_COUNT, MOST_SHARE, self.cold.high), high),
             },
         };
         let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
@@ -561,6 +592,7 @@ impl Pair {
             passed: self.passed + other.passed,
             blocks: self.blocks + other.blocks,
             ways_on: self.ways_on.plus(other.ways_on),
+            cold: self.cold.plus(other.cold),
             place: self.place,
             windows: None,
         }
