@@ -278,7 +278,7 @@ impl Memory<'_> {
     fn site_weights(&self, bursts: Bursts<'_>, zeroed: &[f64]) -> Weighed {
         let latency = self.latencies();
         let none = || Quantity::none(self.passed.bursts.len());
-        let mut sites: BTreeMap<SiteIndex, SiteSums> = BTreeMap::new();
+        let mut sites: BTreeMap<SiteIndex, Vec<SiteInBurst>> = BTreeMap::new();
         let (mut executed, mut kept) = (0.0, none());
         let (mut serial, mut waited) = (none(), none());
         for (number, zeroed) in bursts.numbers.iter().zip(zeroed) {
@@ -299,15 +299,8 @@ impl Memory<'_> {
             waited.add(*number, most);
             for (site, weight) in burst.sites.iter().zip(weights) {
                 let accesses = (site.loads + site.stores) as f64;
-                let nothing =
-                    || SiteSums { executed: 0.0, kept: none(), walks: none(), serial: none() };
-                let sums = sites.entry(site.site).or_insert_with(nothing);
-                sums.executed += accesses;
-                // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
-                sums.kept.add(*number, Bounds::exactly(weight.best * part));
-                let walks = self.model.walks(site.site).times(accesses);
-                sums.walks.add(*number, walks);
-                sums.serial.add(*number, weight);
+                let weighed = SiteInBurst { number: *number, accesses, weight, part };
+                sites.entry(site.site).or_default().push(weighed);
                 executed += accesses;
             }
         }
@@ -315,16 +308,30 @@ impl Memory<'_> {
         let kept = bursts.expansion.total(&kept);
         let of_time =
             |part: &Quantity| bursts.per_second(part, (100e-9, "percent"), Evidence::Simulated);
-        let mut weights: Vec<SiteWeight> = sites
-            .into_iter()
-            .map(|(site, SiteSums { executed: count, kept: weight, walks, serial })| SiteWeight {
+        // One set for all sites: a long recording has thousands of them, and as many bursts.
+        let mut of_site = [none(), none(), none()];
+        let weigh = |(site, bursts_of): (SiteIndex, Vec<SiteInBurst>)| {
+            let [weights, walks, serial] = &mut of_site;
+            for SiteInBurst { number, accesses, weight, part } in &bursts_of {
+                // Both ends of the model's doubt move a part and the whole alike: only the scatter is left.
+                weights.add(*number, Bounds::exactly(weight.best * part));
+                walks.add(*number, self.model.walks(site).times(*accesses));
+                serial.add(*number, *weight);
+            }
+            let count: f64 = bursts_of.iter().map(|of| of.accesses).sum();
+            let weighed = SiteWeight {
                 site,
                 executed: count / f64::max(executed, 1.0) * 100.0,
-                share: bursts.expansion.percent(&weight, &kept, Evidence::Simulated, nothing),
-                walks: bursts.per_second(&walks, (1.0, "count/s"), Evidence::Simulated),
-                serial: of_time(&serial).metric(),
-            })
-            .collect();
+                share: bursts.expansion.percent(weights, &kept, Evidence::Simulated, nothing),
+                walks: bursts.per_second(walks, (1.0, "count/s"), Evidence::Simulated),
+                serial: of_time(serial).metric(),
+            };
+            for of in &mut of_site {
+                bursts_of.iter().for_each(|burst| of.clear(burst.number));
+            }
+            weighed
+        };
+        let mut weights: Vec<SiteWeight> = sites.into_iter().map(weigh).collect();
         let value = |one: &SiteWeight| one.share.value.unwrap_or(0.0);
         weights.sort_by(|a, b| value(b).total_cmp(&value(a)));
         let serial = of_time(&serial).metric();
@@ -349,14 +356,14 @@ impl Memory<'_> {
     }
 }
 
-/// One site, per burst.
-struct SiteSums {
-    executed: f64,
-    /// Best value of the nanoseconds that the burst waits for it.
-    kept: Quantity,
-    walks: Quantity,
-    /// Nanoseconds, one access after the other.
-    serial: Quantity,
+/// One site in a burst.
+struct SiteInBurst {
+    /// The burst's.
+    number: usize,
+    accesses: f64,
+    /// Nanoseconds, one access after the other, and the part of them that the burst waits.
+    weight: Bounds,
+    part: f64,
 }
 
 /// The number of the draws that say how fast memory was. Caches have those of their levels.

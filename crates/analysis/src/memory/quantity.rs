@@ -24,6 +24,11 @@ impl Quantity {
         self.0[observation] = self.0[observation].plus(amount);
     }
 
+    /// Makes one look 0 again.
+    pub(crate) fn clear(&mut self, observation: usize) {
+        self.0[observation] = Bounds::default();
+    }
+
     pub(crate) fn plus(&self, other: &Quantity) -> Quantity {
         Quantity(self.0.iter().zip(&other.0).map(|(a, b)| a.plus(*b)).collect())
     }
