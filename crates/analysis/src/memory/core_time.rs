@@ -81,6 +81,16 @@ pub(super) fn cycle(recording: &Recording) -> f64 {
     clock.map_or(1.0 / SLOW_CLOCK, f64::recip)
 }
 
+/// Seconds that a mispredicted branch costs.
+pub(super) fn branch_miss(recording: &Recording) -> Bounds {
+    let measured =
+        recording.run.calibration.as_ref().and_then(|found| found.branch_miss.as_ref()?.value);
+    measured.filter(|nanos| *nanos > 0.0).map_or(MISPREDICTED, |nanos| {
+        let of = |part: f64| nanos * part * 1e-9;
+        Bounds { best: of(1.0), low: of(1.0 - MISPREDICTED_OFF), high: of(1.0 + MISPREDICTED_OFF) }
+    })
+}
+
 /// No-miss times of loops by block, seconds per iteration.
 pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Bounds> {
     let loops = recording.no_miss_times.iter().filter(|one| one.path.is_none());
@@ -237,7 +247,7 @@ impl Memory<'_> {
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let cycle = cycle(self.profile.recording);
         let (latency, timed) = (self.latencies(), self.timed.mean_waits());
-        let miss = self.branch_miss();
+        let miss = branch_miss(self.profile.recording);
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
         let (drawn, open) = (&drawn, &open);
         self.each_core_time(|burst| {
@@ -298,27 +308,13 @@ impl Memory<'_> {
         if let Some(why) = self.missing() {
             return Metric::unavailable("s", why);
         }
-        let miss = self.branch_miss();
+        let miss = branch_miss(self.profile.recording);
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
         let mut sum = Quantity::none(self.passed.bursts.len());
         for (number, burst) in self.passed.bursts.iter().enumerate() {
             sum.add(number, mispredicted(burst, &predictors, miss));
         }
         self.expansion().metric(&sum, (1.0, "s"), Evidence::Estimated)
-    }
-
-    /// Seconds that a mispredicted branch costs.
-    fn branch_miss(&self) -> Bounds {
-        let calibration = self.profile.calibration();
-        let measured = calibration.and_then(|found| found.branch_miss.as_ref()?.value);
-        measured.filter(|nanos| *nanos > 0.0).map_or(MISPREDICTED, |nanos| {
-            let of = |part: f64| nanos * part * 1e-9;
-            Bounds {
-                best: of(1.0),
-                low: of(1.0 - MISPREDICTED_OFF),
-                high: of(1.0 + MISPREDICTED_OFF),
-            }
-        })
     }
 
     /// Seconds that the accesses of a burst wait at most: by the model, or as long as loads there took that were timed.

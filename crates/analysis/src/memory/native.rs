@@ -38,7 +38,7 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::cycle;
+use super::core_time::{branch_miss, cycle};
 use super::counters::{NativeShare, NativeShares, Natively, Windows};
 use super::work::BurstWork;
 use crate::traced::{CountedBlock, TracedCode, WayOn, pieces_by_burst};
@@ -397,14 +397,18 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
     recording.run.own_cost.burst_toll_ns.map(|toll| Nanos(toll).seconds())
 }
 
-/// Cycles of the time-stamp counter by which the copy of a block takes longer than native code to come to the next one, without
-/// its counter.
-fn way_on(way: WayOn) -> Bounds {
+/// Seconds by which the copy of a block takes longer than native code to come to the next one, without its counter, for a cycle of the
+/// time-stamp counter and a mispredicted branch that take so long. A look-up ends in an indirect jump, which each time may go
+/// elsewhere than the core expects; of native returns it expects the right address (SDM, optimization manual, 3.4.1.4).
+fn way_on(way: WayOn, cycle: f64, missed: f64) -> Bounds {
     let most_twice = |cycles: f64| Bounds { best: cycles, low: 0.0, high: 2.0 * cycles };
     match way {
         WayOn::Alike => Bounds::exactly(0.0),
-        WayOn::Jump => most_twice(JUMPS_ON.value),
-        WayOn::LookUp => most_twice(LOOKS_UP.value),
+        WayOn::Jump => most_twice(JUMPS_ON.value * cycle),
+        WayOn::LookUp => {
+            let looks_up = most_twice(LOOKS_UP.value * cycle);
+            Bounds { high: looks_up.high + missed, ..looks_up }
+        }
     }
 }
 
@@ -440,7 +444,7 @@ fn windows<'w>(
     works: &'w [Work],
 ) -> Vec<(Option<&'w Work>, Pair)> {
     let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
-    let cycle = cycle(recording);
+    let (cycle, missed) = (cycle(recording), branch_miss(recording).best);
     let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
@@ -510,7 +514,7 @@ fn windows<'w>(
                 // What is behind a block ran as often as it went on there, at least.
                 let behind = block.behind.and_then(|at| begun.get(&at)).copied().unwrap_or(0.0);
                 let most = if block.way_on == WayOn::Jump { times.min(behind) } else { times };
-                ways_on = ways_on.plus(way_on(block.way_on).times(most * cycle));
+                ways_on = ways_on.plus(way_on(block.way_on, cycle, missed).times(most));
                 // Where several loops call a function, its counts do not tell which did.
                 let place = places.of_counted(*id).filter(|one| !places.is_shared(*one));
                 if let Some(place) = place {
