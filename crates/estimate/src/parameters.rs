@@ -138,7 +138,7 @@ pub const COLD_BLOCK: Parameter = Parameter {
               as many",
     source: "its code, the table entry that leads to it and their pages, each from memory: windows of 300 to 600 blocks of a program without \
              optimisation, 250 ms apart, took 0.6 to 3 us longer per block (Intel Granite Rapids, virtual)",
-    sensitivity: "0: loads of a run of CaDiCaL of 9.5 s, of about 24 G, were 0.8 to 2.2 G; with it 1.1 to 29 G. In a loop of ten blocks it is 1 % \
+    sensitivity: "0: loads of a run of CaDiCaL of 9.5 s, of 38 G, were 0.8 to 2.2 G; with it 1.1 to 30 G. In a loop of ten blocks it is 1 % \
                   of a window's time",
 };
 

@@ -399,7 +399,7 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
 
 /// Seconds by which the copy of a block takes longer than native code to come to the next one, without its counter, for a cycle of the
 /// time-stamp counter and a mispredicted branch that take so long. A look-up ends in an indirect jump, which each time may go
-/// elsewhere than the core expects; of native returns it expects the right address (SDM, optimization manual, 3.4.1.4).
+/// elsewhere than the core expects; of native returns it expects the right address (Intel, Optimization Reference Manual, 3.4.1.4).
 fn way_on(way: WayOn, cycle: f64, missed: f64) -> Bounds {
     let most_twice = |cycles: f64| Bounds { best: cycles, low: 0.0, high: 2.0 * cycles };
     match way {
