@@ -4,9 +4,9 @@
 //! those of all. What not: when to thin (`writer`, `compact`).
 //!
 //! A fixed hash of thread and group number chooses the kept one. A fixed position would alias with a program whose
-//! phases coincide with the sampling clock; a random number would make results irreproducible. Of every `n`
-//! groups of successive bursts one keeps its records, completely. The same hash of its number chooses it, so that the decision is
-//! the same everywhere. Assumption: a thread's records come in its order of time.
+//! phases coincide with the sampling clock; a random number would make results irreproducible. Of each `n`
+//! successive groups of bursts one keeps its records, completely. Hashes of their numbers choose it, so that the decision is the
+//! same everywhere. Assumption: a thread's records come in its order of time.
 
 use std::collections::BTreeMap;
 
@@ -193,10 +193,16 @@ impl KeptBursts {
     }
 
     /// Whether this burst keeps its records. A burst outside a set is outside its half, too. A trace and the windows that follow it
-    /// have successive ids and say little without each other, so neighbours stay together.
+    /// have successive ids and say little without each other, so neighbours stay together. Of each two groups one stays, of two that
+    /// stay one again, and so on: that is even over the run.
     fn keeps(self, burst: BurstId) -> bool {
-        // `factor` is a power of two: the larger mask tests more bits of the same hash, so that the sets nest.
-        split_mix(0, u64::from(burst.0 / TOGETHER)) & (self.factor - 1) == 0
+        let group = u64::from(burst.0 / TOGETHER);
+        let stays = |level: u32| {
+            let drawn = split_mix(u64::from(level), group >> (level + 1));
+            (group >> level) & 1 == drawn & 1
+        };
+        // `factor` is a power of two.
+        (0..self.factor.trailing_zeros()).all(stays)
     }
 
     /// What is left of a fact.
@@ -325,8 +331,8 @@ mod tests {
         let kept =
             |of: KeptBursts| (0..8000).filter(|id| of.keeps(BurstId(*id))).collect::<Vec<_>>();
         let [half, quarter] = [half, quarter].map(kept);
-        assert!((3600..4400).contains(&half.len()), "{}", half.len());
-        assert!((1700..2300).contains(&quarter.len()), "{}", quarter.len());
+        assert_eq!((half.len(), quarter.len()), (4000, 2000));
+        assert!(quarter.chunks(8).enumerate().all(|(at, ids)| ids[0] / 32 == at as u32));
         assert!(quarter.iter().all(|id| half.contains(id)));
         // A trace and the two windows after it.
         let whole = quarter.windows(3).filter(|ids| ids[2] == ids[0] + 2).count();
