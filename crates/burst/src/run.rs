@@ -32,8 +32,8 @@ const GIVEN_ANEW: u32 = 2;
 /// What the first execution of a block in a window waits for its code and for where it leads on, on average: 0.6 to 3 us in windows of
 /// a program of 600 blocks, 250 ms apart (CaDiCaL without optimisation, Intel Granite Rapids).
 const COLD_BLOCK: Nanos = Nanos(1000);
-/// Another window follows where that was one part in so many of the time.
-const MOST_COLD: u64 = 32;
+/// Another window follows where that was one part in so many of the time, or more.
+const COLD_PART: u64 = 32;
 /// Room after the limit: a block checks once for all that it records.
 const LARGEST_RECORD: usize = 8 * MOST_WORDS;
 
@@ -176,8 +176,7 @@ pub fn run<'v>(
         break last;
     };
     let elapsed_inside = elapsed(inside.began);
-    let used = inside.used;
-    let used_after = last.stop.and_then(|_| inside.used_by_then());
+    let cpu_time = last.stop.and_then(|_| inside.ran());
     let faults_after = last.stop.and_then(|_| faults());
     let end = last.end;
     let in_code = elapsed_inside - inside.in_calls.min(elapsed_inside);
@@ -186,7 +185,7 @@ pub fn run<'v>(
     let ran = Ran {
         end,
         elapsed: elapsed_inside,
-        cpu_time: used.zip(used_after).map(|(before, after)| after - before),
+        cpu_time,
         stand_still: inside.stand_still + stood_still,
         stops: inside.stops + 1,
         entries: inside.entries,
@@ -333,7 +332,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return false;
         };
         let cold = self.cache.entered_blocks() as u64 * COLD_BLOCK.0;
-        cold > ran.0 / MOST_COLD && {
+        cold > ran.0 / COLD_PART && {
             let counts = self.cache.take_counts();
             self.next_window(counts, self.allowance.time)
         }
@@ -410,8 +409,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return true;
         }
         let time = self.allowance.time;
-        let Some((before, now)) = self.used.zip(self.used_by_then()) else { return false };
-        let ran = Duration::from_nanos((now - before).0);
+        let Some(ran) = self.ran().map(|ran| Duration::from_nanos(ran.0)) else { return false };
         let is_given = self.given < GIVEN_ANEW && ran <= time / 2;
         if is_given {
             self.given += 1;
