@@ -257,7 +257,7 @@ impl Speeds {
         (code, places): (&TracedCode, &CodeRegions),
         works: &[Work],
     ) -> Speeds {
-        let mut pairs = windows(recording, (code, places), works);
+        let mut pairs = pairs(recording, (code, places), works);
         // A window that ended while caches were cold tells a rate only where all do: threads that meet every few
         // microseconds have no longer ones.
         let mut long: HashMap<CodeRegion, usize> = HashMap::new();
@@ -438,7 +438,7 @@ fn native_counts(recording: &Recording, code: &TracedCode) -> HashMap<BurstId, N
 
 /// All windows, each with the burst in front of it where that one was looked at: a report that leaves traces out to save time needs
 /// no less of windows, which cost it little.
-fn windows<'w>(
+fn pairs<'w>(
     recording: &Recording,
     (code, places): (&TracedCode, &CodeRegions),
     works: &'w [Work],
