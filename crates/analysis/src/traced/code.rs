@@ -291,11 +291,12 @@ impl TracedCode {
         code
     }
 
-    /// Where the instructions lie whose accesses are known, that compute or fence.
+    /// Where the instructions lie whose accesses are known, that compute or fence, and where counted blocks begin.
     pub fn addresses(&self) -> impl Iterator<Item = CodeAddress> + '_ {
         let sites = self.sites.iter().map(|site| site.instruction);
         let arithmetic = self.arithmetic.iter().map(|one| one.address);
-        sites.chain(arithmetic).chain(self.fences.iter().map(|one| one.address))
+        let counted = self.counted.values().filter_map(|block| block.start);
+        sites.chain(arithmetic).chain(self.fences.iter().map(|one| one.address)).chain(counted)
     }
 
     fn read_timed(

@@ -1,14 +1,15 @@
-//! Where traced code accesses memory, fences or computes: addresses that need a name in addition to those of stacks.
+//! Where traced code accesses memory, fences or computes, and where counted code begins: addresses that need a name in addition to
+//! those of stacks.
 //!
 //! What not: what the accesses are (`analysis`). Assumption: the bytes are whole instructions; the rest of a piece
 //! after an invalid one is left out.
 
 use base::{CodeAddress, FileOffset, RemoteAddr};
-use facts::{Block, CodePiece};
+use facts::{Block, BurstFlavour, CodePiece};
 use x86::{CodeBytes, Reader};
 
-/// Module and offset of each instruction of `blocks` that accesses memory, fences or has floating-point operations, with
-/// repetitions.
+/// Module and offset of each instruction of `blocks` that accesses memory, fences or has floating-point operations, and of the first
+/// one of each block that counts; with repetitions.
 #[must_use]
 pub fn traced_addresses(blocks: &[Block]) -> Vec<CodeAddress> {
     let mut reader = Reader::new();
@@ -16,6 +17,11 @@ pub fn traced_addresses(blocks: &[Block]) -> Vec<CodeAddress> {
     for piece in blocks.iter().flat_map(|block| &block.pieces) {
         of_piece(piece, &mut reader, &mut addresses);
     }
+    let counts =
+        |block: &&Block| matches!(block.flavour, BurstFlavour::Count | BurstFlavour::Sparse);
+    let first =
+        |block: &Block| block.pieces.first().map(|one| CodeAddress::new(one.module, one.offset));
+    addresses.extend(blocks.iter().filter(counts).filter_map(first));
     addresses
 }
 
@@ -37,7 +43,6 @@ fn of_piece(piece: &CodePiece, reader: &mut Reader, found: &mut Vec<CodeAddress>
 #[cfg(test)]
 mod tests {
     use base::{BlockId, ModuleId, Pid};
-    use facts::BurstFlavour;
 
     use super::*;
 
@@ -54,10 +59,10 @@ mod tests {
             offset: FileOffset(0x1000),
             bytes: bytes.clone(),
         };
-        let block = Block {
+        let block = |flavour| Block {
             id: BlockId(0),
             pid: Pid(1),
-            flavour: BurstFlavour::Trace,
+            flavour,
             pieces: vec![piece(1), piece(2)],
             record: String::new(),
         };
@@ -65,6 +70,9 @@ mod tests {
             let at = |offset| CodeAddress::new(ModuleId(module), FileOffset(offset));
             [0x1000, 0x1006, 0x100a, 0x100b].map(at)
         });
-        assert_eq!(traced_addresses(&[block]), found.as_flattened());
+        assert_eq!(traced_addresses(&[block(BurstFlavour::Trace)]), found.as_flattened());
+        let counted = traced_addresses(&[block(BurstFlavour::Count)]);
+        let start = CodeAddress::new(ModuleId(1), FileOffset(0x1000));
+        assert_eq!(counted, [found.as_flattened(), &[start]].concat());
     }
 }
