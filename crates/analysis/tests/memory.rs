@@ -497,6 +497,40 @@ fn count_windows_give_the_native_rate() {
     });
 }
 
+/// Two functions of half of the time each. Bursts began five times as often in the first, and their own times say nothing; windows
+/// of both tell that it does as many instructions per second as the second does in two.
+#[test]
+fn windows_tell_how_often_each_function_runs() {
+    let mut test = Test::new();
+    let [first, second] = [0x1000, 0x8000].map(|at| test.block(at, CHASE));
+    let [one, other] = [0x1000, 0x8000].map(|at| test.block(at, CHASE));
+    for number in 0..12u32 {
+        let block = if number % 6 == 5 { second } else { first };
+        let records: Vec<BurstRecord> =
+            (0..1000).map(|at| (block, 1, vec![0x7000_0000 + at % 64 * 64])).collect();
+        test.builder.burst(PID, PID, &records);
+        let (block, count) = if number % 2 == 0 { (one, 200_000) } else { (other, 100_000) };
+        test.builder.burst(PID, PID, &[(block, count, vec![])]);
+    }
+    for (offset, name) in [(0x1000, "first"), (0x8000, "second")] {
+        samples(&mut test, offset, name, 500);
+    }
+    let mut recording = finished(test);
+    for block in [one, other] {
+        let block = &mut recording.blocks[block.0 as usize];
+        (block.flavour, block.record) = (BurstFlavour::Count, "words 0".to_owned());
+    }
+    for (number, burst) in recording.bursts.iter_mut().enumerate() {
+        match number % 2 {
+            1 => burst.flavour = BurstFlavour::Count,
+            _ => burst.cpu_time = Some(Nanos(1000 << (number % 7))),
+        }
+    }
+    with(&recording, |memory| {
+        within(&memory.executed().loads, 150_000.0 / 3e-3, 6.0);
+    });
+}
+
 fn samples(test: &mut Test, offset: u64, function: &str, count: u64) {
     let at = test.builder.code(test.module, offset, &[(function, "/src/program.c", 1)]);
     let stack = test.builder.stack(&[at]);

@@ -9,8 +9,8 @@
 //! and in replicate r                     c (1 + t_hr) (1 + d_ir - D_hr)  S_h: sum over its observations of s_i
 //!                                        D_hr = sum of d_ir s_i / S_h    s_i: native seconds
 //! ```
-//! Native seconds s are uncertain themselves (`native::Speed`): in a replicate S_h has those that it draws, all of a region at the
-//! same fraction between their ends. t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in
+//! Native seconds s are uncertain themselves (`native::Speed`): in a replicate S_h has those that it draws, all at the same fraction
+//! between their ends: what is not known of windows is not known in all of them. t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in
 //! time, so from [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: in a program that does one thing first and
 //! another then, observations differ more than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a
 //! ratio, linearised (Cochran 1977, 6.10).
@@ -50,7 +50,7 @@ pub(super) struct Chances {
 impl Chances {
     pub(super) fn new(looks: impl Iterator<Item = (CodeRegion, Speed)>) -> Chances {
         let (mut draws, mut speeds) = (Draws::new(0), Draws::new(1));
-        let mut paces: Vec<Vec<f64>> = Vec::new();
+        let paces = speeds.anywhere();
         let mut chances = Chances::default();
         let mut numbers: HashMap<CodeRegion, usize> = HashMap::new();
         for (place, speed) in looks {
@@ -59,9 +59,8 @@ impl Chances {
             let number = *numbers.entry(place).or_insert(next);
             if number == next {
                 chances.unknown.push(draws.unknown());
-                paces.push(speeds.anywhere());
             }
-            let time = paces[number].iter().map(|place| speed.time_at(*place));
+            let time = paces.iter().map(|place| speed.time_at(*place));
             chances.time.push(if speed.low < speed.high { time.collect() } else { Vec::new() });
             chances.place.push(number);
         }

@@ -1,21 +1,22 @@
-//! How much faster code runs natively than in a burst that records addresses.
+//! How long what bursts did takes natively.
 //!
-//! What for: rates. A burst's own time is too long where recording slows the code down. Directly after some bursts, a count window
-//! of the same thread only counts blocks, which costs far less, in the same phase of the program. Their instructions per second
-//! are the rate of the code.
+//! What for: native seconds of what bursts did. A burst's own time is too long where recording slows the code down. After many
+//! bursts, a count window of the same thread only counts blocks, which costs far less: windows tell how long an instruction of
+//! each region of the code takes ([`each`]).
 //! What not: the time of single instructions.
 //!
-//! The rule: native seconds of a burst = its instructions / instructions per second in the window after it; without a window,
-//! in all windows of its region. The burst's own time is not used: nine of ten bursts end, full, while caches and branch
-//! predictors are cold. For 495 bursts of 36 programs with a window of their own, the other windows of its function came within
-//! 12 % of it (median), their own time divided by the usual slow-down within 60 %.
-//! In a region with fewer than [`FEWEST`] windows: CPU time / the slow-down of bursts in other regions.
+//! The rule: native seconds of what a burst did in a region = its instructions there x the time of one there, by all windows. So a
+//! total is that of the region's time, which samples tell, over what windows find per instruction, times what bursts find: windows
+//! are longer than bursts, and where a region runs fast at one time and slowly at another, the bursts of each do not matter. (Loads of
+//! six runs of Lua alike, of 8.1 G: 6.6 to 23 G by the time of each burst, 6.5 to 8.2 G by windows.)
+//! In loops with a pace it is iterations / pace. For regions in fewer than [`FEWEST`] windows: the rest of the burst's time, which is
+//! its instructions / instructions per second in the window after it; without a window, its CPU time / the slow-down of other bursts.
 //! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
 //! cost. So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
 //! where returns lead ([`way_on`]). A window in which many blocks ran is followed at once by another one, which counts in its place:
 //! in the first the copies were cold. Of a window that had no such successor, their waits are deducted, which are hardly known.
-//! The time of a burst in several regions is divided in proportion to its instructions in each, times the mean time of an
-//! instruction there, which samples of the whole run show.
+//! Such a rest in several regions is divided in proportion to its instructions in each, times the mean time of an instruction there,
+//! which samples of the whole run show.
 //! Bounds: the scatter of windows, and counters that cost nothing or the most that they can. For bursts without windows: the
 //! scatter of other slow-downs, which are at least 1, and at most those that leave out [`MOST_PER_CALLING_RECORD`] for each
 //! record, [`MOST_PER_BURST`], and [`EXTRA`], where a burst's time is of use.
@@ -28,7 +29,8 @@
 //! passed. Windows of a region scatter by it, which is a part of their interval. (In a run of seven minutes, 60 to 140 us passed in
 //! each window besides its CPU time, nearly alike in all: the thread's way out of a stop, and the tracer's to the next one.)
 //!
-//! Assumption: instructions of one region take the same time in both.
+//! Assumptions: instructions of one region take the same time in both. What windows miss of their cost, they miss in all regions: one
+//! draw in all of a replicate (`expansion`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -192,20 +194,27 @@ pub(crate) fn native_parts(
     for (of_burst, whole) in bursts() {
         let (speed, id) = (speeds.of(whole), whole.burst);
         let native = native(whole);
-        let exact = |work: &BurstWork| {
-            let paced = places.paced(work.place)?;
-            Some(places.iterations(id, work.place) * paced.seconds)
+        let known = |work: &BurstWork| match places.paced(work.place) {
+            Some(paced) => Some((places.iterations(id, work.place) * paced.seconds, Speed::KNOWN)),
+            None => {
+                let (each, speed) = *speeds.each.get(&work.place)?;
+                Some((work.instructions * each * places.own_share(work.place), speed))
+            }
         };
         // In a burst also the kernel's time passes.
-        let with_kernel = |work| Some(exact(work)? / places.own_share(work.place));
-        let paced: f64 = of_burst.iter().filter_map(with_kernel).sum();
+        let with_kernel = |work| Some(known(work)?.0 / places.own_share(work.place));
+        let in_known: f64 = of_burst.iter().filter_map(with_kernel).sum();
         let long = |work: &BurstWork| work.instructions * mean(work.place);
-        let others: f64 = of_burst.iter().filter(|work| exact(work).is_none()).map(long).sum();
+        let others: f64 = of_burst.iter().filter(|work| known(work).is_none()).map(long).sum();
         let whole: f64 = of_burst.iter().map(long).sum();
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
-        let rest = (native - paced).max(LEAST_REST * native * part(others, whole));
-        let part = |work: &BurstWork| match exact(work) {
-            Some(seconds) => Part { seconds, speed: Speed::KNOWN },
+        // The burst's own time tells it, or else the known parts' and what samples say of both.
+        let usual = in_known * part(others, whole - others);
+        let rest = (native - in_known)
+            .max(LEAST_REST * native * part(others, whole))
+            .max(LEAST_REST * usual);
+        let part = |work: &BurstWork| match known(work) {
+            Some((seconds, speed)) => Part { seconds, speed },
             None => {
                 let seconds = rest * part(long(work), others);
                 Part { seconds: seconds * places.own_share(work.place), speed }
@@ -235,6 +244,8 @@ struct Pair {
     cold: Bounds,
     /// It, and what came behind it.
     windows: Option<Windows>,
+    /// Its instructions by region.
+    by_place: BTreeMap<CodeRegion, f64>,
 }
 
 /// Speeds of bursts.
@@ -242,8 +253,8 @@ struct Pair {
 pub(crate) struct Speeds {
     /// For bursts with a window right after them.
     own: HashMap<BurstId, Speed>,
-    /// Instructions per native second of regions, by all their windows.
-    rates: HashMap<CodeRegion, Bounds>,
+    /// Native seconds of an instruction in regions, by all windows.
+    each: HashMap<CodeRegion, (f64, Speed)>,
     /// Slow-downs that windows show for the bursts of all regions: those that show how fast code is, and the others.
     usual: [Option<Speed>; 2],
     /// Seconds that entering and leaving a burst take at most.
@@ -269,7 +280,7 @@ impl Speeds {
         });
         let windows = |(_, pair): &mut (_, Pair)| Some((pair.place, pair.windows.take()?));
         let shares = NativeShares::new(pairs.iter_mut().filter_map(windows));
-        let mut by_region: HashMap<CodeRegion, Vec<Pair>> = HashMap::new();
+        let each = each(&pairs, &shares, places);
         let (mut own, mut all) = (HashMap::new(), [Vec::new(), Vec::new()]);
         for (work, pair) in pairs {
             let slowed = work.filter(|work| is_slowed(work));
@@ -277,13 +288,10 @@ impl Speeds {
                 all[usize::from(work.is_untimed)].push(speed.best.ln());
                 own.insert(work.burst, speed);
             }
-            by_region.entry(pair.place).or_default().push(pair);
         }
-        let rate =
-            |(of, pairs): (&CodeRegion, &Vec<Pair>)| Some((*of, rate(pairs, shares.of(*of))?));
         Speeds {
             own,
-            rates: by_region.iter().filter_map(rate).collect(),
+            each,
             usual: all.map(|logarithms| usual_speed(&logarithms)),
             most_per_burst: toll(recording).unwrap_or(MOST_PER_BURST),
         }
@@ -298,23 +306,13 @@ impl Speeds {
 
     /// Whether windows of its region tell how long a burst took natively, whatever it took.
     pub(super) fn is_counted(&self, work: &Work) -> bool {
-        self.by_windows(work).is_some()
+        self.each.contains_key(&work.place) || self.by_windows(work).is_some()
     }
 
     fn by_windows(&self, work: &Work) -> Option<Speed> {
         // A repeated string instruction is not one like others.
         let is_like_others = work.accesses <= MOST_ACCESSES * work.instructions;
-        let own = self.own.get(&work.burst).copied();
-        own.or_else(|| self.by_region(work)).filter(|_| is_like_others)
-    }
-
-    /// Native seconds by the instructions per second of the region. A burst of summarised loops runs at native speed, even
-    /// where windows, which count each iteration, show less.
-    fn by_region(&self, work: &Work) -> Option<Speed> {
-        let rate = self.rates.get(&work.place).filter(|_| work.is_untimed || is_slowed(work))?;
-        let at = |rate: f64| work.seconds * rate / work.instructions;
-        let is_some = work.instructions > 0.0;
-        is_some.then(|| Speed { best: at(rate.best), low: at(rate.low), high: at(rate.high) })
+        self.own.get(&work.burst).copied().filter(|_| is_like_others)
     }
 
     /// Native seconds by the burst's own time and the slow-down of bursts in other regions.
@@ -530,8 +528,8 @@ fn pairs<'w>(
         let sparse = behind.map(|one| (counts(one.id), running(one).seconds()));
         let native = behind.and_then(|one| native.get(&one.id)).cloned();
         let windows = Windows { full: (counted.clone(), seconds), sparse, native };
-        let most = by_place.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        let place = most.map(|(place, _)| place).or_else(|| work.map(|work| work.place));
+        let most = by_place.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        let place = most.map(|(place, _)| *place).or_else(|| work.map(|work| work.place));
         if let Some(place) = place.filter(|_| instructions > 0.0) {
             let pair = Pair {
                 place,
@@ -542,6 +540,7 @@ fn pairs<'w>(
                 ways_on,
                 cold,
                 windows: Some(windows),
+                by_place,
             };
             pairs.push((work, pair));
         }
@@ -561,66 +560,79 @@ impl Pair {
         self.counted.1 >= COLD
     }
 
-    /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
-    fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
-        let rate = |seconds: f64, ways_on: f64| {
-            let native = (seconds - ways_on).max((1.0 - MOST_SHARE) * seconds);
-            self.counted.0 / native / (self.traced.0 / self.traced.1)
-        };
+    /// Native seconds of what the window did: at most `passed`.
+    fn native(&self, share: Option<NativeShare>, passed: f64) -> Bounds {
+        let native =
+            |seconds: f64, ways_on: f64| (seconds - ways_on).max((1.0 - MOST_SHARE) * seconds);
         let is_whole = share.is_some_and(|share| share.is_whole);
-        let Bounds { best, low, high } = if is_whole { Bounds::exactly(0.0) } else { self.ways_on };
-        let speed = match share {
-            Some(share) => Speed {
-                best: rate(self.counted.1 * share.best, best),
-                low: rate(self.passed * share.high, low),
-                high: rate(self.counted.1 * share.low, high),
-            },
-            None => Speed {
-                best: rate(
-                    self.without_counters(USUAL_PER_COUNT, USUAL_SHARE, self.cold.best),
-                    best,
-                ),
-                low: rate(self.passed, low),
-                high: rate(self.without_counters(MOST_PER_COUNT, MOST_SHARE, self.cold.high), high),
-            },
+        let ways_on = if is_whole { Bounds::exactly(0.0) } else { self.ways_on };
+        let (cold, seconds) = (self.cold, self.counted.1);
+        let [best, least, most] = match share {
+            Some(share) => [seconds * share.best, seconds * share.low, passed * share.high],
+            None => [
+                self.without_counters(USUAL_PER_COUNT, USUAL_SHARE, cold.best),
+                self.without_counters(MOST_PER_COUNT, MOST_SHARE, cold.high),
+                passed,
+            ],
         };
-        let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
-        [speed.low, speed.best, speed.high].into_iter().all(is_one).then_some(speed)
-    }
-
-    fn plus(self, other: &Pair) -> Pair {
-        let add = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
-        Pair {
-            traced: add(self.traced, other.traced),
-            counted: add(self.counted, other.counted),
-            passed: self.passed + other.passed,
-            blocks: self.blocks + other.blocks,
-            ways_on: self.ways_on.plus(other.ways_on),
-            cold: self.cold.plus(other.cold),
-            place: self.place,
-            windows: None,
+        Bounds {
+            best: native(best, ways_on.best),
+            low: native(least, ways_on.high),
+            high: native(most, ways_on.low),
         }
     }
 
-    /// Effect on the logarithm of the rate of the sums.
-    fn residual(&self, sums: &Pair) -> f64 {
-        self.counted.0 / sums.counted.0 - self.counted.1 / sums.counted.1
+    /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
+    fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
+        let native = self.native(share, self.passed);
+        let speed = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
+        let speed =
+            Speed { best: speed(native.best), low: speed(native.high), high: speed(native.low) };
+        let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
+        [speed.low, speed.best, speed.high].into_iter().all(is_one).then_some(speed)
     }
 }
 
-/// Instructions per native second of some windows. The variance is that of a ratio, linearised (Cochran 1977, 6.4).
-fn rate(pairs: &[Pair], share: Option<NativeShare>) -> Option<Bounds> {
-    if pairs.len() < FEWEST {
-        return None;
+/// Native seconds of an instruction in each region, and how they are uncertain, by all windows in which the region ran. A window of
+/// several regions is divided in proportion to its instructions in each, times their relative time: the share of the program's
+/// time that samples find in the region, over its instructions in all windows.
+fn each(
+    pairs: &[(Option<&Work>, Pair)],
+    shares: &NativeShares,
+    places: &CodeRegions,
+) -> HashMap<CodeRegion, (f64, Speed)> {
+    let mut counts: BTreeMap<CodeRegion, f64> = BTreeMap::new();
+    for (place, count) in pairs.iter().flat_map(|(_, pair)| &pair.by_place) {
+        *counts.entry(*place).or_default() += count;
     }
-    let sums = pairs.iter().cloned().reduce(|sum, one| sum.plus(&one))?;
-    // Over one instruction per second. Of many windows, what a host stole is a part of their scatter.
-    let sums = Pair { traced: (1.0, 1.0), passed: sums.counted.1, ..sums };
-    let n = pairs.len() as f64;
-    let squares: f64 = pairs.iter().map(|pair| pair.residual(&sums).powi(2)).sum();
-    let scatter = (quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt()).exp().min(MOST);
-    let speed = sums.speed(share)?;
-    Some(Bounds { best: speed.best, low: speed.low / scatter, high: speed.high * scatter })
+    let relative =
+        |place: &CodeRegion| places.share(*place).map_or(1.0, |share| share / counts[place]);
+    let mut parts: BTreeMap<CodeRegion, Vec<(f64, Bounds)>> = BTreeMap::new();
+    for (_, pair) in pairs {
+        let native = pair.native(shares.of(pair.place), pair.counted.1);
+        let long = |(place, count): (&CodeRegion, &f64)| count * relative(place);
+        let known: f64 = pair.by_place.values().sum();
+        // Instructions of no region, or of one of several, take the mean time.
+        let all = pair.by_place.iter().map(long).sum::<f64>() * pair.counted.0 / known;
+        for one in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
+            let seconds = native.times(long(one) / all);
+            parts.entry(*one.0).or_default().push((*one.1, seconds));
+        }
+    }
+    let each = |(place, parts): (CodeRegion, Vec<(f64, Bounds)>)| {
+        let (count, n) = (counts[&place], parts.len() as f64);
+        let seconds = parts.iter().map(|(_, seconds)| *seconds).reduce(Bounds::plus)?;
+        // The variance is that of a ratio, linearised (Cochran 1977, 6.4).
+        let residual = |(own, native): &(f64, Bounds)| native.best / seconds.best - own / count;
+        let squares: f64 = parts.iter().map(|part| residual(part).powi(2)).sum();
+        let scatter = quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt();
+        let scatter = scatter.exp().clamp(1.0 + SPEED_OFF.value, MOST);
+        let low = seconds.best / seconds.high / scatter;
+        let high = seconds.best / seconds.low * scatter;
+        let is_known = parts.len() >= FEWEST && seconds.low > 0.0;
+        is_known.then_some((place, (seconds.best / count, Speed { best: 1.0, low, high })))
+    };
+    parts.into_iter().filter_map(each).collect()
 }
 
 #[cfg(test)]
