@@ -49,7 +49,7 @@ impl Server {
 
     /// Answers until the process ends.
     pub fn serve(&self, site: &dyn Subject) {
-        let (desk, idle) = (&Desk::default(), &Idle::default());
+        let desk = &Desk::default();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 // One at a time, and only while nobody waits: what the user asks for comes first.
@@ -58,25 +58,8 @@ impl Server {
                     desk.answer(question, || answered(site, question));
                 }
             });
-            for (number, stream) in (0..).zip(self.listener.incoming()) {
-                // A connection that broke before it was accepted is none.
-                let begun = stream.and_then(|mut stream| {
-                    idle.add(number, &stream)?;
-                    let talk = move || {
-                        let request = read(&mut stream);
-                        idle.remove(number);
-                        if let Some(request) = request {
-                            let answer = self.answer(&request, site, desk);
-                            write(&mut stream, &answer, &policy("'self'"));
-                        }
-                    };
-                    std::thread::Builder::new().spawn_scoped(scope, talk)
-                });
-                if begun.is_err() {
-                    idle.remove(number);
-                    std::thread::sleep(NO_ROOM);
-                }
-            }
+            let answer = |request: &Request| self.answer(request, site, desk);
+            answer_each(&self.listener, &policy("'self'"), &answer);
         });
     }
 
@@ -115,32 +98,53 @@ impl Server {
     }
 }
 
-/// Answers `GET PATH` on 127.0.0.1 with a text, one connection at a time, until the process ends; port 0 is any that is free.
-/// Returns the port.
+/// Answers `GET PATH` on 127.0.0.1 with a text, until the process ends; port 0 is any that is free. Returns the port.
 ///
 /// # Errors
 /// When the port is taken, or there is no thread.
 pub fn serve_text(
     port: u16,
     path: &'static str,
-    text: impl Fn() -> String + Send + 'static,
+    text: impl Fn() -> String + Send + Sync + 'static,
 ) -> Result<u16, WebError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(WebError::Listen)?;
     let port = listener.local_addr().map_err(WebError::Listen)?.port();
-    let serve = move || {
-        for mut stream in listener.incoming().filter_map(Result::ok) {
-            let Some(request) = read(&mut stream) else { continue };
-            let known = request.method == "GET" && request.path == path;
-            let (status, body) = match known && names_us(request.host.as_deref(), port) {
-                true => ("200 OK", text()),
-                false => ("404 Not Found", format!("There is only {path}.\n")),
-            };
-            let kind = "text/plain; version=0.0.4";
-            write(&mut stream, &Answer { status, kind, body }, "default-src 'none'");
-        }
+    let answer = move |request: &Request| {
+        let known = request.method == "GET" && request.path == path;
+        let (status, body) = match known && names_us(request.host.as_deref(), port) {
+            true => ("200 OK", text()),
+            false => ("404 Not Found", format!("There is only {path}.\n")),
+        };
+        Answer { status, kind: "text/plain; version=0.0.4", body }
     };
+    let serve = move || answer_each(&listener, "default-src 'none'", &answer);
     std::thread::Builder::new().spawn(serve).map_err(WebError::Listen)?;
     Ok(port)
+}
+
+/// Answers the request of each connection in a thread of its own, until the process ends.
+fn answer_each(listener: &TcpListener, policy: &str, answer: &(dyn Fn(&Request) -> Answer + Sync)) {
+    let idle = &Idle::default();
+    std::thread::scope(|scope| {
+        for (number, stream) in (0..).zip(listener.incoming()) {
+            // A connection that broke before it was accepted is none.
+            let begun = stream.and_then(|mut stream| {
+                idle.add(number, &stream)?;
+                let talk = move || {
+                    let request = read(&mut stream);
+                    idle.remove(number);
+                    if let Some(request) = request {
+                        write(&mut stream, &answer(&request), policy);
+                    }
+                };
+                std::thread::Builder::new().spawn_scoped(scope, talk)
+            });
+            if begun.is_err() {
+                idle.remove(number);
+                std::thread::sleep(NO_ROOM);
+            }
+        }
+    });
 }
 
 fn names_us(host: Option<&str>, port: u16) -> bool {

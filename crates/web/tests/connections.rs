@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use facts::Recording;
 
-/// A server of an empty recording: its socket and the secret part of its address.
+/// A server of an empty recording: its socket, and the path of an answer behind the secret.
 fn server() -> (String, String) {
     let recording: &'static Recording = Box::leak(Box::default());
     let server: &'static web::Server =
@@ -14,16 +14,16 @@ fn server() -> (String, String) {
     std::thread::spawn(|| server.serve(&web::Site::new(recording, "r", Vec::new(), &|_| None)));
     let rest = address.strip_prefix("http://").expect("an address");
     let (host, path) = rest.split_once('/').expect("a path");
-    (host.to_owned(), path.trim_end_matches('/').to_owned())
+    (host.to_owned(), format!("/{path}api/summary"))
 }
 
 fn connected(host: &str, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(host).expect("it listens")).collect()
 }
 
-fn answers(host: &str, token: &str) {
+fn answers(host: &str, path: &str) {
     let mut stream = TcpStream::connect(host).expect("it listens");
-    let head = format!("GET /{token}/api/summary HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
@@ -36,28 +36,38 @@ fn is_open(mut stream: &TcpStream) -> bool {
     matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
-#[test]
-fn idle_and_dripping_connections_do_not_delay_an_answer() {
-    let (host, token) = server();
-    let mut idle = connected(&host, 12);
+/// Connections without a whole request: whoever had first to give them up would have closed them before it answered.
+fn answers_at_once_despite_idle_ones(host: &str, path: &str) {
+    let mut idle = connected(host, 12);
     // Half of them send the beginning of a request.
     for stream in &mut idle[6..] {
         stream.write_all(b"G").expect("it reads");
     }
-    answers(&host, &token);
+    answers(host, path);
     for stream in &mut idle[6..] {
         stream.write_all(b"E").expect("it reads");
     }
-    answers(&host, &token);
-    // A server that had first to give them up would have closed them before it answered.
+    answers(host, path);
     assert!(idle.iter().all(is_open));
 }
 
 #[test]
+fn idle_and_dripping_connections_do_not_delay_an_answer() {
+    let (host, path) = server();
+    answers_at_once_despite_idle_ones(&host, &path);
+}
+
+#[test]
+fn they_do_not_delay_a_text_either() {
+    let port = web::serve_text(0, "/metrics", || "a 1\n".to_owned()).expect("a free port");
+    answers_at_once_despite_idle_ones(&format!("127.0.0.1:{port}"), "/metrics");
+}
+
+#[test]
 fn of_too_many_idle_connections_the_oldest_are_closed() {
-    let (host, token) = server();
+    let (host, path) = server();
     let idle = connected(&host, 300);
-    answers(&host, &token);
+    answers(&host, &path);
     assert!(!is_open(&idle[0]));
     assert!(is_open(&idle[299]));
 }
