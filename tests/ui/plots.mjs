@@ -202,7 +202,14 @@ step("other views follow the object, or say that they do not", async () => {
   await view.getByLabel("Figure").selectOption("loads");
   await shows(/^Loads: (estimated|nothing of it)/);
   await tab("Timeline");
-  await shows("do not follow the object taken in");
+  await shows("Figures here are of the whole run: they do not follow the object taken in.");
+  assert.equal(await view.getByText("DRAM bandwidth and resident memory", { exact: false }).count(), 0);
+  await page.evaluate(() => {
+    location.hash += "&function=blend";
+    dispatchEvent(new PopStateEvent("popstate"));
+  });
+  await shows("Figures here do not follow the object taken in.");
+  await shows("DRAM bandwidth and resident memory are of the whole run: they do not follow the function taken in.");
   await tab("Tables");
   await shows("do not follow the object taken in");
   await tab("Source");

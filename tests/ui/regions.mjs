@@ -51,6 +51,8 @@ step("a click on a name chooses the region in all views, or a view says that it 
   }
   await page.reload();
   await filters.getByText("region: solve").waitFor();
+  await tab("Timeline");
+  await view.getByText("Figures here are of the whole run: they do not follow the region taken in", { exact: false }).waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
 });
 

@@ -173,8 +173,11 @@ export function TimelineView({ height }: { height: number }) {
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
 
+  // What no lane follows is said once, of all of them.
+  const besides = { ...shown, only: { ...shown.only, object: undefined, region: undefined }, without: { ...shown.without, object: undefined, region: undefined } };
   const says = [
-    unfollowed(shown, ["time"], "DRAM bandwidth and resident memory", false) ?? unfollowed(shown, OF_STACKS, "Figures here", false),
+    unfollowed(shown, OF_STACKS, "Figures here", false),
+    unfollowed(besides, ["time"], "DRAM bandwidth and resident memory", false),
   ].filter((one): one is string => one !== undefined);
   const offset = (event: MouseEvent) => event.clientX - (body.current?.getBoundingClientRect().left ?? 0);
   const timeAt = (event: MouseEvent) => start + Math.min(1, Math.max(0, (offset(event) - left) / Math.max(1, width - 10 - left))) * (end - start);
