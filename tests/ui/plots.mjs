@@ -216,6 +216,15 @@ step("other views follow the object, or say that they do not", async () => {
   await view.getByRole("complementary", { name: "Assembly" }).waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
 });
+step("trees are divided by type and by object, also in a file", async () => {
+  const rows = view.getByRole("treegrid").getByRole("row");
+  for (const [group, first] of [["type,function", "struct node"], ["object,function", "grid"], ["object,type,function", "grid"]]) {
+    await page.goto(`${address}#view=bottom-up&figure=loads&group=${group}`);
+    await page.reload();
+    await shows("A function's amount is divided among the memory that it uses");
+    await rows.filter({ hasText: first }).first().waitFor();
+  }
+});
 step("assembly beside the source", async () => {
   await tab("Source");
   await view.getByLabel("Figure").selectOption("cpu_time");

@@ -2,6 +2,7 @@
 // Assumption, stated wherever they are shown: the call stacks of a function have shares of its traffic as of its CPU time.
 // Bursts record addresses and not who called, so nothing better is known.
 
+import type { Embedded } from "./generated";
 import { numberOf, type Stacks } from "./stacks";
 import { textOf, valueOf, type Figure, type Row, type Table } from "./types";
 
@@ -10,7 +11,7 @@ export interface Spread {
   label: string;
   unit: string;
   /** The figure by function, where no object is chosen. */
-  question: string;
+  question: Embedded;
   amount: (row: Row) => number;
 }
 
@@ -24,7 +25,10 @@ export const SPREADS: Spread[] = [
 ];
 
 /** The same with the objects that code uses. */
-export const BY_OBJECT = "objects?group=object,function&limit=250";
+export const BY_OBJECT: Embedded = "objects?group=object,function&limit=250";
+
+/** And with the types of their elements: it has a row for each object, type and function. */
+const BY_TYPE: Embedded = "objects?group=type,function&limit=250";
 
 /** Nothing without samples, or when the table has nothing of it. */
 export function spreadOver(stacks: Stacks, spread: Spread, table: Table, objects: string[] | undefined): Figure | undefined {
@@ -72,11 +76,9 @@ const OF_OBJECTS: Record<string, (row: Row) => number> = {
   ...Object.fromEntries(SPREADS.map(({ key, amount }) => [key, amount])),
 };
 
-/** The question whose answer divides figures so; nothing without such a level. */
-export function divisionOf(levels: string[]): string | undefined {
-  const [object, type] = [levels.includes("object"), levels.includes("type")];
-  if (object && type) return "objects?group=object,type,function&limit=400";
-  return object ? BY_OBJECT : type ? "objects?group=type,function&limit=150" : undefined;
+/** The question whose answer divides figures so, which a page on its own carries; nothing without such a level. */
+export function divisionOf(levels: string[]): Embedded | undefined {
+  return levels.includes("type") ? BY_TYPE : levels.includes("object") ? BY_OBJECT : undefined;
 }
 
 /** The figure with its cells divided among memory objects or types, as the table divides their functions; what it does not know stays undivided. */

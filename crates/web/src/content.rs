@@ -33,7 +33,7 @@ pub const EMBEDDED: [&str; 40] = [
     "threads?limit=200",
     "objects?limit=250",
     "objects?group=object,function&limit=250",
-    "objects?group=type,function&limit=60",
+    "objects?group=type,function&limit=250",
     "objects?group=object,field&limit=400",
     "objects?group=object,source-line&limit=400",
     "bandwidth?group=module,function&limit=250",

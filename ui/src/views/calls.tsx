@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { amount, count, percent, seconds, shortName } from "../format";
+import type { Embedded } from "../generated";
 import { Grid, type GridColumn } from "../grid";
 import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
 import { UnitChoice } from "../units";
@@ -20,7 +21,7 @@ export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean
 }
 
 /** A table next to others: of what is chosen, as far as a server cuts it; nothing while that is awaited. */
-export function useFollowing(question: string, follows: readonly Aspect[] = OF_STACKS): Table | undefined {
+export function useFollowing(question: Embedded, follows: readonly Aspect[] = OF_STACKS): Table | undefined {
   const shown = useShown();
   const { stacks } = useStacks();
   const { value, waiting } = useDoc<Table>(withFilters(question, filtersOf(shown, follows, stacks?.doc.threads)));
