@@ -210,6 +210,13 @@ step("other views follow the object, or say that they do not", async () => {
   });
   await shows("Figures here do not follow the object taken in.");
   await shows("DRAM bandwidth and resident memory are of the whole run: they do not follow the function taken in.");
+  const chosen = view.getByText("All figures below are of the whole run.", { exact: false });
+  await tab("Summary");
+  await chosen.waitFor();
+  assert.match(await chosen.innerText(), /CPU time chosen, .*Figures of CPU time do not follow the object taken in\.$/);
+  await page.getByRole("group", { name: "Filters" }).getByRole("button", { name: /^function: / }).click();
+  await view.locator(".taken").waitFor({ state: "detached" });
+  assert.equal(await chosen.innerText(), "All figures below are of the whole run. Figures of CPU time are of the whole run: they do not follow the object taken in.");
   await tab("Tables");
   await shows("do not follow the object taken in");
   await tab("Source");

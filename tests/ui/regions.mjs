@@ -51,6 +51,12 @@ step("a click on a name chooses the region in all views, or a view says that it 
   }
   await page.reload();
   await filters.getByText("region: solve").waitFor();
+  await tab("Summary");
+  const summary = view.getByText("All figures below are of the whole run.", { exact: false });
+  await summary.waitFor();
+  // Only a server cuts regions.
+  if (served) await summary.locator(".taken").waitFor();
+  else assert.match(await summary.innerText(), /^All figures below are of the whole run\. Figures of CPU time are of the whole run: they do not follow the region taken in; fathom open/);
   await tab("Timeline");
   await view.getByText("Figures here are of the whole run: they do not follow the region taken in", { exact: false }).waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();

@@ -58,13 +58,20 @@ const isKnownToServer = (part: Aspect, out: boolean): boolean => !out || part ==
 /** Regions are times of each thread, which only a server cuts; it does so wherever it cuts time. */
 const followsRegion = (out: boolean, follows: readonly Aspect[], tables: boolean): boolean => !out && mode() === "server" && (follows.includes("region") || (tables && follows.includes("time")));
 
+/** The parts of the selection that figures do not follow. */
+const leftOf = (shown: State, follows: readonly Aspect[], tables: boolean) =>
+  chosen(shown).filter(({ part, out }) => part === "region" ? !followsRegion(out, follows, tables) : !follows.includes(part) || (tables && (mode() === "file" || !isKnownToServer(part, out))));
+
+/** Whether figures follow any part of the selection. */
+export const followsAny = (shown: State, follows: readonly Aspect[], tables: boolean): boolean => leftOf(shown, follows, tables).length < chosen(shown).length;
+
 /** One sentence on the parts of the selection that figures do not follow; nothing where they follow all of it. `tables`: figures
  * come as tables, which a page on its own carries for the whole run only. */
 export function unfollowed(shown: State, follows: readonly Aspect[], what: string, tables: boolean): string | undefined {
-  const left = chosen(shown).filter(({ part, out }) => part === "region" ? !followsRegion(out, follows, tables) : !follows.includes(part) || (tables && (mode() === "file" || !isKnownToServer(part, out))));
+  const left = leftOf(shown, follows, tables);
   if (left.length === 0) return undefined;
   const hint = mode() === "file" && (tables || left.some(({ part }) => part === "region")) ? "; `fathom open` filters them by more" : "";
-  const whole = left.length === chosen(shown).length ? " are of the whole run: they" : "";
+  const whole = followsAny(shown, follows, tables) ? "" : " are of the whole run: they";
   return `${what}${whole} do not follow ${left.map(({ says }) => says).join(", ")}${hint}.`;
 }
 

@@ -10,7 +10,7 @@ import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting
 import { UnitChoice } from "../units";
 import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, divided, divisionOf, spreadOver } from "../spread";
-import { OF_STACKS, filtersOf, noThreadLeft, unfollowed, KINDS, type Kind, type Aspect } from "../selection";
+import { OF_STACKS, filtersOf, followsAny, noThreadLeft, unfollowed, KINDS, type Kind, type Aspect } from "../selection";
 import { choose, update, useShown } from "../state";
 import type { Column, Figure, Metric, Row, StacksDocument, Table } from "../types";
 import { SaveAs } from "../workbench";
@@ -35,6 +35,8 @@ export interface Chosen {
   error?: string;
   /** What of the selection the figure does not follow, and how it was made. */
   notes: string[];
+  /** Whether it follows any of the selection. */
+  follows: boolean;
 }
 
 /** Stacks, the figure that is shown or one by its key, and what of them is chosen. A server cuts times and threads exactly; until it has, and on its own, the page does so by bins. */
@@ -65,9 +67,10 @@ export function useChosen(figureKey?: string): Chosen {
   const choice = useMemo(() => choiceOf(shown, done !== undefined), [shown.from, shown.to, shown.only, shown.without, done !== undefined]);
   const ofStacks: Aspect[] = asks ? [...OF_STACKS, "region"] : OF_STACKS;
   const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...ofStacks, "object"] : ofStacks;
-  const says = unfollowed(shown, shown.without.object ? ofStacks : follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
+  const known = shown.without.object ? ofStacks : follows;
+  const says = unfollowed(shown, known, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
   const notes = says ? [says] : [];
-  const chosen = { stacks, choice, error: error ?? exact.error ?? table.error };
+  const chosen = { stacks, choice, error: error ?? exact.error ?? table.error, follows: followsAny(shown, known, false) };
   if (spread) return { ...chosen, figure: made, notes: [...notes, ...(made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])])] };
   return { ...chosen, figure: done?.doc.figures.find((one) => one.key === shown.figure) ?? (done && addressed ? undefined : stacks?.figure(shown.figure)), notes };
 }

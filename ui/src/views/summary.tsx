@@ -48,9 +48,13 @@ export function SummaryView() {
 /** The summary is of the whole run; how much of it is chosen. */
 function Chosen() {
   const shown = useShown();
-  const { stacks, figure, choice } = useChosen("cpu_time");
+  const { stacks, figure, choice, notes, follows } = useChosen("cpu_time");
   if (nothingChosen(shown) || !stacks || figure?.whole.value === undefined) return null;
-  return <p class="quiet">All figures below are of the whole run. <Taken figure={figure} taken={stacks.sum(figure, choice)} choice={choice} /></p>;
+  return (
+    <p class="quiet">
+      All figures below are of the whole run. {follows && <Taken figure={figure} taken={stacks.sum(figure, choice)} choice={choice} />} <Prose text={notes.join(" ")} />
+    </p>
+  );
 }
 
 /** What is known before the summary is computed, which takes seconds for a very large result. */
