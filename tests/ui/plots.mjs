@@ -154,6 +154,26 @@ step("all objects are saved, also those that were not seen", async () => {
   for await (const chunk of await download.createReadStream()) chunks.push(chunk);
   assert.equal(JSON.parse(Buffer.concat(chunks).toString()).rows.length, count);
 });
+step("the heat of an object's bytes counts what bursts recorded", async () => {
+  const rows = table("Memory objects").locator(".body [role=row]");
+  await rows.filter({ hasText: "counters" }).locator("[role=gridcell]").nth(1).click();
+  const pane = page.getByRole("complementary", { name: "Object counters" });
+  await pane.getByRole("heading", { name: "Heat of its bytes over time" }).waitFor();
+  // Each of 20 bursts adds 300 times to one of two counters of 8 bytes.
+  await pane.getByRole("img", { name: /^0 loads and 6000 stores of bytes 0 B to 64 B over / }).waitFor();
+  const cells = pane.locator(".heatcell");
+  assert.equal(await cells.count(), 20);
+  for (const text of await cells.locator("title").allTextContents()) assert.match(text, /^bytes 0 B to 64 B, .*: 0 loads, 300 stores in 1 burst$/);
+  // All are as hot as the hottest, and written.
+  assert.deepEqual([...new Set(await cells.evaluateAll((all) => all.map((one) => one.getAttribute("class"))))], ["heatcell write level6"]);
+});
+step("threads that share lines of an object are a matrix", async () => {
+  const pane = page.getByRole("complementary", { name: "Object counters" });
+  const matrix = pane.getByRole("region", { name: "Lines shared between threads" });
+  // The two counters lie in one line: each thread uses bytes of its own, 300 times in a burst.
+  assert.deepEqual(await matrix.locator("tr").allTextContents(), ["78", "tree (7)-1 line, 1 false300", "worker (8)1 line, 1 false300-"]);
+  assert.equal(await matrix.locator("td.heat4").count(), 2);
+});
 step("members of a value are drawn where they lie", async () => {
   await table("Memory objects").locator(".body [role=row]").filter({ hasText: "make_node" }).locator("[role=gridcell]").nth(1).click();
   const drawing = view.getByRole("img", { name: "Layout of struct node: next at 0," });

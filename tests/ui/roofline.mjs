@@ -1,4 +1,5 @@
 // The roofline of points and roofs that are drawn at random, many of them close together: no name covers another name or a point.
+// And of four points that are given: what is above a roof says why, and what takes hardly any time is not drawn.
 //
 //   node tests/ui/roofline.mjs CHROMIUM file:///PAGE.html          (crates/web/tests/plots.rs makes the page)
 //
@@ -27,6 +28,14 @@ function drawing(from) {
   };
 }
 
+const roof = (name, threads, rate, unit, precision = null) => ({ roof: name, threads, like: null, precision, rate: { value: rate, low: rate, high: rate, unit, evidence: "calibrated", samples: 9 } });
+
+/** The page with these points under these roofs. */
+function made(rows, roofs) {
+  const text = replaced(html, "roofline?group=loop&limit=100", (table) => ({ ...table, cells: undefined, rows, empty: undefined, notes: [] }));
+  return replaced(text, "summary", (summary) => ({ ...summary, machine: { ...summary.machine, roofs } }));
+}
+
 /** A page with so many points: in a few heaps, under roofs that may be close to each other. */
 function drawn(number) {
   const random = drawing(seed * 1000 + number);
@@ -43,14 +52,11 @@ function drawn(number) {
     };
   });
   const base = between(5, 60);
-  const roof = (name, threads, rate, unit, precision = null) => ({ roof: name, threads, like: null, precision, rate: { ...metric(rate, unit), evidence: "calibrated" } });
   const roofs = [1, 2 + Math.floor(random() * 8)].flatMap((threads) => [
     ...["DRAM", "L3", "L2", "L1"].map((name, at) => roof(name, threads, base * threads ** 0.8 * between(1, 1.6) ** at, "GB/s")),
     roof("scalar", threads, 4 * threads, "GFLOP/s", "double"), roof("vector", threads, 4 * threads * between(1.02, 8), "GFLOP/s", "double"),
   ]);
-  let text = replaced(html, "roofline?group=loop&limit=100", (table) => ({ ...table, cells: undefined, rows, empty: undefined, notes: [] }));
-  text = replaced(text, "summary", (summary) => ({ ...summary, machine: { ...summary.machine, roofs } }));
-  return { text, points: rows.length };
+  return { text: made(rows, roofs), points: rows.length };
 }
 
 /** Runs in the page: names that cover each other, a point, or the edge. */
@@ -91,5 +97,31 @@ for (const width of WIDTHS) {
     if (width > 1000) assert.ok(named > points * 0.5, `${named} of ${points} points have a name`);
   });
 }
+step("a point above its roof says why, and one with less than half a percent of the time is left out", async () => {
+  const exact = (value, unit) => ({ value, low: value, high: value, unit, evidence: "estimated", samples: 9 });
+  const point = (name, line, share, above) => ({
+    part: "loop in 1", function: name, file: "a.c", line, module: "a", self_percent: exact(share, "percent"), flop_rate: exact(2 + line, "GFLOP/s"), dram_intensity: exact(1, "FLOP/byte"), l3_intensity: exact(1, "FLOP/byte"),
+    l2_intensity: exact(1, "FLOP/byte"), intensity: exact(1, "FLOP/byte"), flops: exact(1e9, "count"), double_percent: exact(100, "percent"), above, bound: "DRAM", roof: exact(10, "GFLOP/s"),
+  });
+  const rows = [point("most", 1, 60, null), point("fast", 20, 30, "most of its bytes come from L3"), point("least", 3, 0.5, null), point("rare", 30, 0.49, "nobody knows why")];
+  writeFileSync(file, made(rows, [roof("DRAM", 1, 10, "GB/s"), roof("vector", 1, 50, "GFLOP/s", "double")]));
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto("about:blank");
+  await page.goto(`file://${file}#view=roofline`);
+  const drawing = view.locator("svg[aria-label^=Roofline]");
+  const names = () => drawing.locator(".point").evaluateAll((all) => all.map((one) => `${one.getAttribute("aria-label")}${one.classList.contains("above") ? " above" : ""}`));
+  await view.getByText("1 point with less than 0.5 % of the time left out.", { exact: true }).waitFor();
+  assert.match(await drawing.getAttribute("aria-label"), /; 3 points$/);
+  assert.deepEqual(await names(), ["most:1", "fast:20 above", "least:3"]);
+  const reasons = () => view.locator(".legend", { hasText: "is above its roof" }).allTextContents();
+  assert.deepEqual(await reasons(), ["fast:20 is above its roof: most of its bytes come from L3."]);
+  // Who chooses its row wants to see it.
+  await view.locator(".grid .body [role=row]", { hasText: "rare" }).click({ position: { x: 300, y: 12 } });
+  await drawing.locator(".point.chosen").waitFor();
+  await view.getByText("left out", { exact: false }).waitFor({ state: "detached" });
+  assert.deepEqual(await names(), ["most:1", "fast:20 above", "least:3", "rare:30 above"]);
+  assert.equal((await reasons())[1], "rare:30 is above its roof: nobody knows why.");
+  unlinkSync(file);
+});
 
 await run();
