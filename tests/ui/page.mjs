@@ -212,6 +212,7 @@ if (served) {
 }
 step("timeline by keys", async () => {
   await tab("Timeline");
+  await shows("is a count of samples, drawn without an interval");
   await view.locator(".lanes").focus();
   await page.keyboard.press("+");
   await view.getByRole("button", { name: "Whole run" }).click();

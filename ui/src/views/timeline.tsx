@@ -375,7 +375,7 @@ export function TimelineView({ height }: { height: number }) {
       {picked && <Picked moment={picked.one} moments={picked.of} stacks={stacks} />}
       <ProgramMarkList marks={stacks.doc.marks ?? []} show={show} select={select} label={timesOf((end - start) / 100, end)} />
       <MarkList marks={marks} show={show} select={select} label={timesOf((end - start) / 100, end)} />
-      <Notes notes={[...ofDetail(moments, window !== undefined), ...(traffic && traffic.rows.length === 0 ? ["No bandwidth over time in this result.", ...traffic.notes] : []), ...(stacks.doc.threads.length > THREADS ? [`${THREADS} of ${stacks.doc.threads.length} threads are drawn, the busiest.`] : []), ...((stacks.doc.regions?.length ?? 0) > REGIONS ? [`${REGIONS} of ${stacks.doc.regions!.length} regions are drawn, those with most time.`] : [])]} />
+      <Notes notes={[...(busy.size > 0 ? [COUNTS] : []), ...ofDetail(moments, window !== undefined), ...(traffic && traffic.rows.length === 0 ? ["No bandwidth over time in this result.", ...traffic.notes] : []), ...(stacks.doc.threads.length > THREADS ? [`${THREADS} of ${stacks.doc.threads.length} threads are drawn, the busiest.`] : []), ...((stacks.doc.regions?.length ?? 0) > REGIONS ? [`${REGIONS} of ${stacks.doc.regions!.length} regions are drawn, those with most time.`] : [])]} />
     </>
   );
 }
@@ -384,6 +384,8 @@ const KEYS: [string, string][] = [
   ["← →", "move"], ["+ -", "zoom; Ctrl and the wheel too"], ["0", "whole run"], ["Shift ← →", "select"], ["s", "select what is seen"], ["z", "zoom to the selection"], ["Esc", "no selection"],
   ["↑ ↓", "lane"], [". ,", "next or previous event of the lane"], ["p", "pin the lane on top"], ["c", "fold or unfold"], ["f", "filter by the thread, process or region"], ["n N", "next or previous place found"], ["m", "mark"],
 ];
+
+const COUNTS = "How busy a node, a CPU, a process or a thread was, is a count of samples, drawn without an interval.";
 
 /** How to see single samples where here are sums. */
 const whereMore = (zoomed: boolean): string => (mode() === "server" ? (zoomed ? "zoom in further" : "zoom in") : "`fathom open` has them");
