@@ -66,6 +66,9 @@ step("compare as a call tree and a flame graph", async () => {
   await row.getByText("-83.3 ms").waitFor();
   assert.match(await row.textContent(), /583 ms.*500 ms.*-83\.3 ms.*-14\.3 %/);
   await row.locator("b.better").waitFor();
+  await tree.focus();
+  await page.keyboard.press("Home");
+  await view.getByText(/^blend: base 583 ms, 95 % interval .*; new 500 ms, 95 % interval .*; difference -83\.3 ms, 95 % interval /).waitFor();
   const other = tree.getByRole("row").filter({ hasText: "count" }).first();
   await other.getByText("+33.3 ms").waitFor();
   await view.getByRole("columnheader", { name: "New" }).getByRole("button").click();
@@ -263,6 +266,14 @@ step("assembly beside the source", async () => {
   // Shares are of the whole run, as those of the lines: 500 of 1,000 samples are in it.
   await code.locator("[role=row]").filter({ hasText: "50.0 %" }).first().waitFor();
   await pane.getByText("Only the instructions that bursts ran").waitFor();
+  // Keys go on to the next instruction of the same line, and what is chosen tells its intervals.
+  await code.focus();
+  await page.keyboard.press("Home");
+  await pane.getByText(/^0x1000: CPU time 50\.0 %, 95 % interval /).waitFor();
+  for (const row of [1, 2]) {
+    await page.keyboard.press("ArrowDown");
+    await page.waitForFunction((end) => document.querySelector("[aria-label='Assembly of blend']").getAttribute("aria-activedescendant").endsWith(end), `-${row}`);
+  }
 });
 
 await run();

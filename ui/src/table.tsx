@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { Grid, type GridColumn } from "./grid";
 import { counted, provenance, saving, seconds, shortName } from "./format";
 import { CellValue, Empty, FunctionLink, INTERVALS, Notes, Prose } from "./parts";
-import { isMetric, textOf, valueOf, type Column, type Row, type Table } from "./types";
+import { isMetric, textOf, valueOf, type Column, type Metric, type Row, type Table } from "./types";
 import { Tools, columnsOfBench, exactly, heatOf, mostOf, plainNumber, useBench, type Bench } from "./workbench";
 
 interface Props {
@@ -113,6 +113,13 @@ export function Details({ columns, row }: { columns: Column[]; row: Row | undefi
       })}
     </dl>
   );
+}
+
+/** The figures of the chosen row of a table that has no room for its details. */
+export function RowSays({ name, figures }: { name: string | undefined; figures: [what: string, metric: Metric][] }) {
+  const says = name === undefined ? "Choose a row by click, touch or arrow keys: its figures, with intervals and origins, are shown here."
+    : `${shortName(name)}: ${figures.map(([what, metric]) => `${what} ${provenance(metric)}`).join("; ") || "no figure"}.`;
+  return <p class="quiet" aria-live="polite">{says}</p>;
 }
 
 export function DocTable({ table, height, keys, selected, onSelect, label, withoutDetails, everyColumn }: Props) {

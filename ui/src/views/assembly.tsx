@@ -1,17 +1,17 @@
 // 5 Assembly next to the source: the machine code of one function with the CPU time of each instruction, and what bursts saw
 // of its accesses. It is from the module's file where that is there, else what bursts ran; so it works without any source.
 
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { shortName } from "../format";
 import { mode, useDoc } from "../data";
-import { Grid, type GridColumn } from "../grid";
+import { Grid, ROW, type GridColumn } from "../grid";
 import { CellValue, Notes, Prose, Waiting } from "../parts";
 import { unfollowed } from "../selection";
 import type { Choice, Stacks } from "../stacks";
 import { shareOf } from "./calls";
 import { update, useShown } from "../state";
-import { DocTable } from "../table";
-import { isMetric, textOf, valueOf, type AssemblyDocument, type AssemblyRow, type Figure, type Row, type Table } from "../types";
+import { DocTable, RowSays } from "../table";
+import { isMetric, textOf, valueOf, type AssemblyDocument, type AssemblyRow, type Figure, type Metric, type Row, type Table } from "../types";
 
 /** Functions to choose from. */
 const MOST = 60;
@@ -83,31 +83,36 @@ function Code({ code, time, accesses, file, line, height }: { code: AssemblyDocu
   const hottest = code.rows.findIndex((row) => row.cpu_time === most);
   const mine = (row: AssemblyRow) => line !== undefined && row.line === line && row.file === file;
   const first = code.rows.findIndex(mine);
-  const share = (row: AssemblyRow, key: string) => {
-    const cell = traced.get(row.offset)?.[key];
-    return isMetric(cell) ? <CellValue metric={cell} /> : "";
-  };
+  // Of a line with several instructions the one that was chosen.
+  const [own, setOwn] = useState<AssemblyRow>();
+  const at = own && code.rows.includes(own) && (mine(own) || !own.line) ? code.rows.indexOf(own) : first;
+  const row = code.rows[at];
+  const timeOf = ({ cpu_time: amount }: AssemblyRow) => (amount > 0 && time ? shareOf(time, amount, time.whole.value ?? 1) : undefined);
+  const accessesOf = ({ offset }: AssemblyRow) => { const cell = traced.get(offset)?.access_percent; return isMetric(cell) ? cell : undefined; };
+  const cell = (metric: Metric | undefined) => (metric ? <CellValue metric={metric} /> : "");
+  const figures = row ? [["CPU time", timeOf(row)], ["accesses", accessesOf(row)]].filter((one): one is [string, Metric] => one[1] !== undefined) : [];
   const stride = (row: AssemblyRow) => { const of: Row | undefined = traced.get(row.offset); return of ? <span title={textOf(of.stride)}>{textOf(of.stride)}</span> : ""; };
   const columns: GridColumn<AssemblyRow>[] = [
     { key: "offset", label: "Offset", title: "offset in the module's file", width: "58px", cell: (row) => <span class="quiet code">{row.offset}</span> },
     { key: "line", label: "Line", number: true, width: "34px", cell: (row) => <span class="quiet">{row.line ?? ""}</span> },
     { key: "text", label: "Instruction", width: "minmax(140px,1fr)", cell: (row) => <code title={row.function ?? undefined}>{row.text}</code> },
-    { key: "self", label: "CPU time", title: "samples at this instruction, of the whole run", number: true, width: "60px", cell: (row) => (row.cpu_time > 0 && time ? <CellValue metric={shareOf(time, row.cpu_time, time.whole.value ?? 1)} /> : "") },
+    { key: "self", label: "CPU time", title: "samples at this instruction, of the whole run", number: true, width: "60px", cell: (row) => cell(timeOf(row)) },
   ];
   if (code.rows.some((row) => traced.has(row.offset))) {
-    columns.push({ key: "accesses", rank: 2, label: "Accesses", title: "share of all traced accesses", number: true, width: "62px", cell: (row) => share(row, "access_percent") });
+    columns.push({ key: "accesses", rank: 2, label: "Accesses", title: "share of all traced accesses", number: true, width: "62px", cell: (row) => cell(accessesOf(row)) });
     columns.push({ key: "stride", rank: 3, label: "Stride", width: "58px", cell: stride });
   }
-  const heat = (row: AssemblyRow) => {
-    const part = row.cpu_time / most;
+  const heat = (one: AssemblyRow) => {
+    const part = one.cpu_time / most;
     const step = part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0 ? 1 : 0;
-    return `row heat${step}${mine(row) ? " selected" : ""}`;
+    return `row heat${step}${mine(one) || one === row ? " selected" : ""}`;
   };
-  const choose = (row: AssemblyRow) => { if (row.file && row.line) update({ file: row.file, line: row.line, code: code.function }); };
+  const choose = (row: AssemblyRow) => { setOwn(row); if (row.file && row.line) update({ file: row.file, line: row.line, code: code.function }); };
   return (
     <>
-      <Grid label={`Assembly of ${code.function}`} columns={columns} rows={code.rows} height={height} selected={first} reveal={first >= 0 ? first : hottest}
+      <Grid label={`Assembly of ${code.function}`} columns={columns} rows={code.rows} height={height - ROW} selected={at} reveal={first >= 0 ? first : hottest}
         onSelect={choose} rowProps={(row) => ({ class: heat(row) })} />
+      <RowSays name={row?.offset} figures={figures} />
       <Notes notes={code.notes} />
     </>
   );

@@ -5,13 +5,14 @@ import { useMemo, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
 import { amount, count, percent, seconds, shortName } from "../format";
 import type { Embedded } from "../generated";
-import { Grid, type GridColumn } from "../grid";
+import { Grid, ROW, type GridColumn } from "../grid";
 import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
 import { UnitChoice } from "../units";
 import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, divided, divisionOf, spreadOver } from "../spread";
 import { OF_STACKS, filtersOf, followsAny, noThreadLeft, unfollowed, KINDS, type Kind, type Aspect } from "../selection";
 import { choose, update, useShown } from "../state";
+import { RowSays } from "../table";
 import type { Column, Figure, Metric, Row, StacksDocument, Table } from "../types";
 import { SaveAs } from "../workbench";
 
@@ -301,9 +302,13 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
     { key: "place", label: "Source", width: "minmax(90px,1.2fr)", rank: 6, cell: (one) => <Place row={one} stacks={stacks} /> },
   ];
   if (!alone) {
+    const own: [string, Metric][] = row && direction === "callees" && row.self > 0 ? [["self", amountOf(figure, row.self)]] : [];
     return (
-      <Grid role="treegrid" label={LABELS[direction]} columns={columns} rows={rows} height={height} selected={at} onSelect={(one) => setChosen(one.id)}
-        onOpen={(one) => one.fn >= 0 && around(stacks, one.fn)} onKey={onKey} rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
+      <>
+        <Grid role="treegrid" label={LABELS[direction]} columns={columns} rows={rows} height={height - ROW} selected={at} onSelect={(one) => setChosen(one.id)}
+          onOpen={(one) => one.fn >= 0 && around(stacks, one.fn)} onKey={onKey} rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
+        <RowSays name={row?.label} figures={row ? [[inSentence(figure.label), amountOf(figure, row.total)], ["share", shareOf(figure, row.total, whole)], ...own] : []} />
+      </>
     );
   }
   return (

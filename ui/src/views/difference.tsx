@@ -4,11 +4,12 @@
 import { useMemo, useState } from "preact/hooks";
 import { useDoc } from "../data";
 import { amount, percent, uncertainty } from "../format";
-import { Grid, type GridColumn } from "../grid";
+import { Grid, ROW, type GridColumn } from "../grid";
 import { bothOf, type Both } from "../merge";
 import { CellValue, Failed, INTERVALS, Notes, Waiting } from "../parts";
 import { EVERYTHING, interval, type TreeRow } from "../stacks";
 import { update, useShown } from "../state";
+import { RowSays } from "../table";
 import { theme } from "../theme";
 import type { Figure, Metric, StacksDocument } from "../types";
 import { Name, Place, amountOf, visible } from "./calls";
@@ -139,6 +140,8 @@ function DifferenceTree({ both, pair, roots, height, tools, notes, inverted }: {
   }, [open, roots, pair]);
   const rows = visible(roots, opened, shown.search, orders[order]);
   const at = rows.findIndex((row) => row.id === chosen);
+  const row = rows[at];
+  const baseOf = (row: TreeRow) => scaled(amountOf(pair.base, row.totals[1]!), pair.scale);
   const toggle = (row: TreeRow, wanted?: boolean) => {
     const set = new Set(opened);
     if (wanted ?? !set.has(row.id)) set.add(row.id);
@@ -150,7 +153,7 @@ function DifferenceTree({ both, pair, roots, height, tools, notes, inverted }: {
   const change = (row: TreeRow) => (row.totals[1]! > 0 ? `${row.total >= row.totals[1]! * pair.scale ? "+" : ""}${percent((row.total / (row.totals[1]! * pair.scale) - 1) * 100)}` : "new");
   const columns: GridColumn<TreeRow>[] = [
     { key: "name", label: inverted ? "Function / Call Stack" : "Call tree", width: "minmax(240px,4fr)", rank: 0, ...sorted("name"), cell: (row) => <Name row={row} open={opened.has(row.id)} toggle={() => toggle(row)} stacks={both.stacks} /> },
-    { key: "base", label: "Base", width: "110px", number: true, rank: 3, ...sorted("base"), cell: (row) => <CellValue metric={scaled(amountOf(pair.base, row.totals[1]!), pair.scale)} /> },
+    { key: "base", label: "Base", width: "110px", number: true, rank: 3, ...sorted("base"), cell: (row) => <CellValue metric={baseOf(row)} /> },
     { key: "now", label: "New", width: "110px", number: true, rank: 2, ...sorted("now"), cell: (row) => <CellValue metric={amountOf(pair.now, row.total)} /> },
     { key: "difference", label: "Difference", width: "120px", number: true, rank: 1, ...sorted("difference"), cell: (row) => <Changed metric={differenceOf(pair, row.totals)} /> },
     { key: "change", label: "Change", width: "90px", number: true, rank: 4, cell: change },
@@ -166,7 +169,7 @@ function DifferenceTree({ both, pair, roots, height, tools, notes, inverted }: {
   const amounts = [["base", "Base"], ["new", "New"], ["difference", "Difference"]].map(([key, label]) => ({ key: key!, label: `${pair.now.label}: ${label!}`, unit: pair.now.whole.unit }));
   const saved = async () => rows.map((row) => ({
     level: row.depth, name: row.label, module: both.stacks.moduleOf(row.fn),
-    base: scaled(amountOf(pair.base, row.totals[1]!), pair.scale), new: amountOf(pair.now, row.total), difference: differenceOf(pair, row.totals),
+    base: baseOf(row), new: amountOf(pair.now, row.total), difference: differenceOf(pair, row.totals),
   }));
   return (
     <>
@@ -176,7 +179,7 @@ function DifferenceTree({ both, pair, roots, height, tools, notes, inverted }: {
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
         <SaveAs name="difference" columns={[...words, ...amounts]} rows={saved} document={{ figure: pair.now.label }} />
       </div>
-      <Grid role="treegrid" label="What changed" columns={columns} rows={rows} height={height - 240} selected={at} onSelect={(row) => setChosen(row.id)}
+      <Grid role="treegrid" label="What changed" columns={columns} rows={rows} height={height - 240 - ROW} selected={at} onSelect={(row) => setChosen(row.id)}
         onKey={(event, row) => {
           if (event.key === "ArrowRight") toggle(row, true);
           else if (event.key === "ArrowLeft" && opened.has(row.id)) toggle(row, false);
@@ -185,6 +188,7 @@ function DifferenceTree({ both, pair, roots, height, tools, notes, inverted }: {
           event.preventDefault();
         }}
         rowProps={(row) => ({ "aria-level": row.depth + 1, "aria-expanded": opened.has(row.id) })} />
+      <RowSays name={row?.label} figures={row ? [["base", baseOf(row)], ["new", amountOf(pair.now, row.total)], ["difference", differenceOf(pair, row.totals)]] : []} />
       <p class="quiet">{INTERVALS} Bold differences are more than samples may differ by chance.</p>
       <Notes notes={notes} />
     </>
