@@ -36,9 +36,9 @@ fn page(fathom: &Fathom, result: &str, options: &[&str]) -> String {
     let output = fathom.output([&["html", result, "-o", &file], options].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let file = fathom.scratch.join(&file);
-    // Five megabytes is what a page of a normal run may have.
+    // What the page of an ordinary program may have (docs/decisions/0012-sql-in-the-page.md).
     let bytes = std::fs::metadata(&file).expect("the page").len();
-    assert!(bytes < 5_000_000, "{bytes} bytes");
+    assert!(bytes < 1_500_000, "{bytes} bytes");
     format!("file://{}", file.display())
 }
 
