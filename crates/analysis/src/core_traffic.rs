@@ -15,10 +15,10 @@
 //! at most a line. Assumption: a line that missed came from memory, not from a cache of another socket.
 
 use base::Nanos;
-use estimate::{Estimate, scaled_estimate};
+use estimate::Estimate;
 use facts::{Evidence, Metric, Recording};
 
-use crate::counted::stretches;
+use crate::counted::Readings;
 use crate::machine_traffic::DomainTraffic;
 use crate::uarch::in_each_pmu;
 
@@ -88,6 +88,7 @@ pub struct CoreReads {
 /// Events of a recording that bound what was read.
 pub struct CoreTraffic<'a> {
     recording: &'a Recording,
+    readings: Readings,
     least: Vec<u32>,
     most: Option<Vec<u32>>,
     most_is_best: bool,
@@ -97,10 +98,10 @@ impl<'a> CoreTraffic<'a> {
     /// `None` where they were not counted.
     #[must_use]
     pub fn new(recording: &'a Recording) -> Option<CoreTraffic<'a>> {
-        let read = |id: u32| recording.event_counts.iter().any(|count| count.event == id);
+        let readings = Readings::new(recording);
         let events = recording.counted_events.iter().filter(|event| event.socket.is_none());
-        let events: Vec<(u32, String)> =
-            events.filter(|event| read(event.id)).map(|one| (one.id, one.name.clone())).collect();
+        let read = events.filter(|event| readings.has(event));
+        let events: Vec<(u32, String)> = read.map(|one| (one.id, one.name.clone())).collect();
         // Of each kind of cores.
         let all = |names: &[&str]| -> Option<Vec<u32>> {
             let of = |name: &&str| {
@@ -108,11 +109,10 @@ impl<'a> CoreTraffic<'a> {
             };
             Some(names.iter().map(of).collect::<Option<Vec<_>>>()?.concat())
         };
-        KNOWN.iter().find_map(|known| {
-            let (least, most) = (all(known.least)?, all(known.most));
-            let most_is_best = known.most_is_best && most.is_some();
-            Some(CoreTraffic { recording, least, most, most_is_best })
-        })
+        let (known, least) = KNOWN.iter().find_map(|known| Some((known, all(known.least)?)))?;
+        let most = all(known.most);
+        let most_is_best = known.most_is_best && most.is_some();
+        Some(CoreTraffic { recording, readings, least, most, most_is_best })
     }
 
     /// The run as a bandwidth domain of which only reads are known.
@@ -137,28 +137,31 @@ impl<'a> CoreTraffic<'a> {
 
     /// Lines of the run.
     fn whole(&self) -> Metric {
-        let stretches = stretches(self.recording);
-        let sum = |ids: &[u32]| -> Option<Estimate> {
-            let of = |id: &u32| {
-                let event = self.recording.counted_events.get(*id as usize)?;
-                scaled_estimate(stretches.get(*id as usize)?, u64::from(event.group))
-            };
-            let all = ids.iter().map(of).collect::<Option<Vec<_>>>()?;
-            all.into_iter().reduce(|sum, one| sum.with(&one, |sum, one| sum + one))
+        let least = match self.sum(&self.least) {
+            Err(why) => return Metric::unavailable("count", &why),
+            Ok(least) => least,
         };
-        let Some(least) = sum(&self.least) else {
-            return Metric::unavailable("count", "no counter was free for it");
-        };
-        let most = self.most.as_deref().and_then(sum);
+        let most = self.most.as_deref().and_then(|ids| self.sum(ids).ok());
         let best = most.as_ref().filter(|_| self.most_is_best).unwrap_or(&least).point();
         let low = least.known_interval().map(|(low, _)| low);
         let high = most.and_then(|most| most.known_interval()).map(|(_, high)| high.max(best));
         between("count", best, (low, high), self.recording.event_counts.len() as u64)
     }
 
-    /// Between each two readings.
+    fn sum(&self, ids: &[u32]) -> Result<Estimate, String> {
+        let events = ids.iter().filter_map(|id| self.recording.counted_events.get(*id as usize));
+        let all = events.map(|event| self.readings.estimate(event));
+        let all = all.collect::<Result<Vec<_>, String>>()?;
+        let sum = all.into_iter().reduce(|sum, one| sum.with(&one, |sum, one| sum + one));
+        sum.ok_or_else(|| "it was not counted".to_owned())
+    }
+
+    /// Between each two readings; none where the readings tell nothing.
     #[must_use]
     pub fn over_time(&self) -> Vec<CoreReads> {
+        if self.sum(&self.least).is_err() {
+            return Vec::new();
+        }
         let counts = &self.recording.event_counts;
         let first = self.least.first().copied();
         let mut start = Nanos(0);
@@ -249,6 +252,25 @@ mod tests {
         assert!(
             CoreTraffic::new(&recording(&[("offcore_requests.all_requests", &[1], 100)])).is_none()
         );
+    }
+
+    /// A virtual machine's PMU that takes all events and counts none.
+    #[test]
+    fn zeros_of_a_pmu_that_does_not_count_are_no_bandwidth() {
+        let mut counted = recording(&[
+            ("cycles", &[0, 0], 100),
+            ("longest_lat_cache.miss", &[0, 0], 100),
+            ("offcore_requests.all_requests", &[0, 0], 100),
+        ]);
+        for count in &mut counted.event_counts {
+            (count.enabled, count.running) = (Nanos(100_000_000), Nanos(100_000_000));
+        }
+        let traffic = CoreTraffic::new(&counted).expect("it was counted");
+        let read = traffic.domain().read;
+        assert_eq!((ends(&read), read.unit.as_str()), ([None; 3], "GB/s"));
+        let why = read.note.expect("a reason");
+        assert!(why.starts_with("this PMU does not count"), "{why}");
+        assert_eq!(traffic.over_time(), []);
     }
 
     /// Both kinds of cores of a hybrid, without the event of the upper end.

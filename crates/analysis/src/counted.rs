@@ -1,17 +1,18 @@
 //! What counters of the hardware and the kernel counted, as whole numbers of the run.
 //!
-//! What for: a count with its interval where counters took turns, and the reason where there is none. What not: opening events
-//! (`collect::counting`), what an event means.
+//! What for: a count with its interval where counters took turns, and the reason where there is none. All figures take counts from
+//! [`Readings`], so that a 0 of a PMU that does not count is in none of them. What not: opening events (`collect::counting`), what an
+//! event means.
 //!
 //! Formula and its source: `estimate::interval::scaled_count`.
 
 use estimate::interval::{CountedStretch, scaled_count};
+use estimate::{Estimate, scaled_estimate};
 use facts::{CountedEvent, Evidence, Metric, Recording};
 
+use crate::uarch::{never_zero, plain};
 use crate::weight::Weight;
 
-/// A PMU that shows none of these in so much time of a running program does not count.
-const NEVER_ZERO: [&str; 2] = ["cycles", "instructions"];
 /// A shorter run may really have none: 10 ms are some ten million cycles.
 const LONG_ENOUGH_NS: f64 = 10e6;
 
@@ -26,8 +27,28 @@ const OF_KERNEL: [&str; 8] = [
     "cpu-clock",
     "task-clock",
 ];
-const DEAD: &str =
-    "this PMU does not count: it shows 0 cycles or instructions for a program that ran";
+
+/// Why readings of an event tell nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoCount {
+    /// It never had a counter.
+    NoCounter,
+    /// It reads 0, as all events of this PMU do.
+    PmuDoesNotCount,
+}
+
+impl NoCount {
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            NoCount::NoCounter => {
+                "no counter was free for it: another tool, the host of a virtual machine or the NMI watchdog has them"
+            }
+            NoCount::PmuDoesNotCount => {
+                "this PMU does not count: it shows 0 cycles, instructions or loads for a program that ran"
+            }
+        }
+    }
+}
 
 /// An event of the whole run.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,23 +64,21 @@ pub struct Counted<'a> {
 /// All counted events, in the order in which they were asked for.
 #[must_use]
 pub fn counted(recording: &Recording) -> Vec<Counted<'_>> {
-    let stretches = stretches(recording);
+    let readings = Readings::new(recording);
     let mut sampled = vec![Weight::default(); recording.counted_events.len()];
     for sample in &recording.event_samples {
         if let Some(of) = sampled.get_mut(sample.event as usize) {
             of.add(sample.weight);
         }
     }
-    let dead = recording.counted_events.iter().zip(&stretches).any(is_dead);
-    let events = recording.counted_events.iter().zip(stretches.iter().zip(&sampled));
-    let one = |(event, (stretches, sampled)): (_, (&Stretches, &Weight))| {
-        if stretches.is_empty() && !sampled.is_empty() {
+    let one = |(event, sampled): (_, &Weight)| {
+        if !readings.has(event) && !sampled.is_empty() {
             of_samples(event, sampled)
         } else {
-            whole(event, stretches, dead)
+            whole(event, &readings)
         }
     };
-    events.map(one).collect()
+    recording.counted_events.iter().zip(&sampled).map(one).collect()
 }
 
 /// The sum of an event that only samples know.
@@ -75,53 +94,103 @@ fn of_samples<'a>(event: &'a CountedEvent, sampled: &Weight) -> Counted<'a> {
 type Stretches = Vec<CountedStretch>;
 
 /// The readings of each event.
-pub(crate) fn stretches(recording: &Recording) -> Vec<Stretches> {
-    let mut stretches = vec![Vec::new(); recording.counted_events.len()];
-    for one in &recording.event_counts {
-        if let Some(of) = stretches.get_mut(one.event as usize) {
-            of.push(CountedStretch {
-                count: one.count as f64,
-                enabled: one.enabled.0 as f64,
-                running: one.running.0 as f64,
-            });
+pub(crate) struct Readings {
+    stretches: Vec<Stretches>,
+    /// A PMU of the recording does not count.
+    dead: bool,
+}
+
+impl Readings {
+    pub(crate) fn new(recording: &Recording) -> Readings {
+        let mut stretches = vec![Vec::new(); recording.counted_events.len()];
+        for one in &recording.event_counts {
+            if let Some(of) = stretches.get_mut(one.event as usize) {
+                of.push(CountedStretch {
+                    count: one.count as f64,
+                    enabled: one.enabled.0 as f64,
+                    running: one.running.0 as f64,
+                });
+            }
+        }
+        let dead = recording.counted_events.iter().zip(&stretches).any(is_dead);
+        Readings { stretches, dead }
+    }
+
+    /// Whether it was read; events of samples only have no readings.
+    pub(crate) fn has(&self, event: &CountedEvent) -> bool {
+        self.stretches.get(event.id as usize).is_some_and(|stretches| !stretches.is_empty())
+    }
+
+    /// The readings of an event that had a counter.
+    ///
+    /// # Errors
+    /// Says why they tell nothing.
+    pub(crate) fn of(&self, event: &CountedEvent) -> Result<&[CountedStretch], NoCount> {
+        let stretches = self.all(event);
+        let CountedStretch { count, running, .. } = CountedStretch::sum(stretches);
+        if running <= 0.0 {
+            return Err(NoCount::NoCounter);
+        }
+        if count == 0.0 && self.dead && is_of_pmu(event) {
+            return Err(NoCount::PmuDoesNotCount);
+        }
+        Ok(stretches)
+    }
+
+    fn all(&self, event: &CountedEvent) -> &[CountedStretch] {
+        self.stretches.get(event.id as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The whole count.
+    ///
+    /// # Errors
+    /// Says why it is not known.
+    pub(crate) fn estimate(&self, event: &CountedEvent) -> Result<Estimate, String> {
+        let none = || format!("no counter was free for {}", event.name);
+        match self.of(event) {
+            Ok(stretches) => scaled_estimate(stretches, u64::from(event.group)).ok_or_else(none),
+            Err(NoCount::NoCounter) => Err(none()),
+            Err(NoCount::PmuDoesNotCount) => Err(NoCount::PmuDoesNotCount.reason().to_owned()),
         }
     }
-    stretches
 }
 
-/// Whether it shows that its PMU does not count.
+/// Whether a PMU counts it for the program, not the kernel or a memory controller.
+fn is_of_pmu(event: &CountedEvent) -> bool {
+    event.socket.is_none() && !OF_KERNEL.contains(&plain(&event.name).1.as_str())
+}
+
+/// Whether it shows that its PMU does not count. PMUs outside of the cores have events of the same names.
 fn is_dead((event, stretches): (&CountedEvent, &Stretches)) -> bool {
-    let sum = CountedStretch::sum(stretches);
-    NEVER_ZERO.contains(&event.name.as_str()) && sum.count == 0.0 && sum.running >= LONG_ENOUGH_NS
+    let CountedStretch { count, running, .. } = CountedStretch::sum(stretches);
+    let (pmu, _) = plain(&event.name);
+    let is_of_cores = pmu.is_empty() || pmu.starts_with("cpu") || pmu.starts_with("armv");
+    count == 0.0 && running >= LONG_ENOUGH_NS && is_of_cores && never_zero(&event.name)
 }
 
-/// `dead`: a PMU of the recording does not count, so that a 0 says nothing.
-fn whole<'a>(event: &'a CountedEvent, stretches: &[CountedStretch], dead: bool) -> Counted<'a> {
+fn whole<'a>(event: &'a CountedEvent, readings: &Readings) -> Counted<'a> {
     let unit = if event.name.ends_with("-clock") { "ns" } else { "count" };
+    let stretches = readings.all(event);
     let CountedStretch { enabled, running, .. } = CountedStretch::sum(stretches);
-    let readings = stretches.len() as u64;
     if enabled == 0.0 {
         let why = "nothing ran while it was counted";
         let none = |unit| Metric::unavailable(unit, why);
         return Counted { event, count: none(unit), share: none("percent") };
     }
     let share = Metric::counted(running / enabled * 100.0, "percent");
-    let count = match scaled_count(stretches) {
-        None => Metric::unavailable(
+    let count = match readings.of(event).map(scaled_count) {
+        Err(why) => Metric::unavailable(unit, why.reason()),
+        Ok(None) => Metric::unavailable(unit, NoCount::NoCounter.reason()),
+        Ok(Some((count, _))) if running == enabled => Metric::counted(count, unit),
+        Ok(Some((count, Some(interval)))) => Metric::with_interval(
+            Evidence::Estimated,
+            count,
             unit,
-            "no counter was free for it: another tool, the host of a virtual machine or the NMI watchdog has them",
-        ),
-        Some((0.0, _))
-            if dead && event.socket.is_none() && !OF_KERNEL.contains(&event.name.as_str()) =>
-        {
-            Metric::unavailable(unit, DEAD)
-        }
-        Some((count, _)) if running == enabled => Metric::counted(count, unit),
-        Some((count, Some(interval))) => {
-            Metric::with_interval(Evidence::Estimated, count, unit, interval, readings)
-                .noted("it had a counter for a part of the time, and is scaled to all of it")
-        }
-        Some((count, None)) => Metric {
+            interval,
+            stretches.len() as u64,
+        )
+        .noted("it had a counter for a part of the time, and is scaled to all of it"),
+        Ok(Some((count, None))) => Metric {
             low: None,
             high: None,
             evidence: Some(Evidence::Estimated),

@@ -13,10 +13,10 @@
 use std::collections::BTreeMap;
 
 use base::mixed;
-use estimate::{Draws, Estimate, REPLICATES, poisson_replicates, scaled_estimate};
+use estimate::{Draws, Estimate, REPLICATES, poisson_replicates};
 use facts::{CountedEvent, Evidence, Metric, Recording};
 
-use crate::counted::stretches;
+use crate::counted::Readings;
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -128,11 +128,9 @@ impl<'a> CountedCode<'a> {
         }
         let samples = |row: &CountedRow| row.places.values().sum::<u64>();
         rows.sort_by_key(|row| (std::cmp::Reverse(samples(row)), row.key));
-        let counts = stretches(recording);
-        let whole = |(at, weight): (usize, Weight)| {
-            (weight, scaled_estimate(&counts[at], u64::from(events[at].group)))
-        };
-        let wholes = wholes.into_iter().enumerate().map(whole).collect();
+        let readings = Readings::new(recording);
+        let whole = |(event, weight)| (weight, readings.estimate(event).ok());
+        let wholes = events.iter().zip(wholes).map(whole).collect();
         CountedCode { recording, events, grouped, wholes, rows, paths }
     }
 

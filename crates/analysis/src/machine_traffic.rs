@@ -10,7 +10,7 @@ use base::Nanos;
 use estimate::interval::scaled_count;
 use facts::{CountedEvent, Evidence, Metric, Recording};
 
-use crate::counted::stretches;
+use crate::counted::Readings;
 
 /// Names of the counts of memory in both directions, of links in both, and of what a link could have carried in one:
 /// `machine::traffic_events::Traffic`.
@@ -87,11 +87,11 @@ impl<'a> MachineTraffic<'a> {
     /// `None` where it was not counted.
     #[must_use]
     pub fn new(recording: &'a Recording) -> Option<MachineTraffic<'a>> {
-        let stretches = stretches(recording);
+        let read = Readings::new(recording);
         let counter = |event: &'a CountedEvent| {
             let way = NAMES.iter().position(|name| *name == event.name)?;
             let factor = f64::from(event.socket.and(event.bytes_per_thousand)?) / 1000.0;
-            let scaled = scaled_count(stretches.get(event.id as usize)?);
+            let scaled = read.of(event).ok().and_then(scaled_count);
             let bytes = scaled.map(|(count, interval)| {
                 (count * factor, interval.map(|(low, high)| (low * factor, high * factor)))
             });

@@ -21,15 +21,15 @@ mod walks;
 
 use std::collections::HashMap;
 
-use estimate::{Estimate, REPLICATES, scaled_estimate};
+use estimate::{Estimate, REPLICATES};
 use facts::host::Host;
 use facts::{Evidence, Metric, Recording};
 
-use crate::counted::stretches;
+use crate::counted::Readings;
 use table::{Node, Table};
 
 pub use code::{CodeRow, CodeRows, by_code, events_of_code, trees_of_samples};
-pub(crate) use names::in_each_pmu;
+pub(crate) use names::{in_each_pmu, never_zero, plain};
 pub(crate) use walks::events_of_walks;
 pub use walks::walk_share;
 
@@ -207,15 +207,10 @@ fn tree_of(table: &Table, recording: &Recording) -> Result<Tree, String> {
 type Counts = HashMap<String, Result<Estimate, String>>;
 
 fn counts(recording: &Recording, table: &Table) -> Counts {
-    let events = recording.counted_events.iter().zip(stretches(recording));
-    // Events of samples only have no readings.
-    let read = events.filter(|(_, stretches)| !stretches.is_empty());
-    let of_cores = read.filter(|(event, _)| names::is_of(&event.name, table.pmu));
-    names::by_table(of_cores.map(|(event, stretches)| {
-        let none = || format!("no counter was free for {}", event.name);
-        let count = scaled_estimate(&stretches, u64::from(event.group)).ok_or_else(none);
-        (event.name.as_str(), count)
-    }))
+    let readings = Readings::new(recording);
+    let read = recording.counted_events.iter().filter(|event| readings.has(event));
+    let of_cores = read.filter(|event| names::is_of(&event.name, table.pmu));
+    names::by_table(of_cores.map(|event| (event.name.as_str(), readings.estimate(event))))
 }
 
 /// What was counted, by the tables' names and by those of the kernel.

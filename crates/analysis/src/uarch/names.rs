@@ -49,9 +49,22 @@ pub(super) const CYCLES: [&str; 8] = [
 pub(super) const INSTRUCTIONS: [&str; 5] =
     ["inst_retired", "inst_retired.any", "inst_retired.any_p", "ex_ret_instr", "instructions"];
 
+/// Loads that retire.
+const LOADS: [&str; 3] =
+    ["mem_inst_retired.all_loads", "mem_uops_retired.all_loads", "ls_dispatch.ld_dispatch"];
+
+/// Whether every program that runs has some of it. Of the kernel alone (`:k`) or a guest (`:G`) there may be none.
+pub(crate) fn never_zero(name: &str) -> bool {
+    let modifiers = name.rsplit_once([':', '/']).map_or("", |(_, last)| last);
+    let everywhere = modifiers.chars().all(|letter| !"kGHh".contains(letter));
+    let (_, event) = plain(name);
+    let has = |names: &[&str]| names.contains(&event.as_str());
+    everywhere && (has(&CYCLES) || has(&INSTRUCTIONS) || has(&LOADS))
+}
+
 /// The PMU of an event's name, where it has one, and the event as the tables spell it: `cpu_core/CYCLES/ppp` is `cpu_core` and
 /// `cycles`; modifiers (`:u`, `:ppp`) are left out.
-pub(super) fn plain(name: &str) -> (String, String) {
+pub(crate) fn plain(name: &str) -> (String, String) {
     const MODIFIERS: &str = "ukhgpsdwibe";
     let name = name.to_ascii_lowercase();
     if let Some((pmu, rest)) = name.split_once('/') {
@@ -132,6 +145,15 @@ mod tests {
         assert_eq!(of("topdown.slots:perf_metrics"), "|topdown.slots:perf_metrics");
         assert_eq!(of("uops_decoded.dec0:c1"), "|uops_decoded.dec0:c1");
         assert_eq!(of("BR_MISP_RETIRED.ALL_BRANCHES:u"), "|br_misp_retired.all_branches");
+    }
+
+    #[test]
+    fn every_program_has_cycles_but_no_guest_need_run() {
+        let always =
+            ["cycles", "cycles:u", "cycles:P", "cpu_core/INSTRUCTIONS/", "inst_retired.any"];
+        assert!(always.iter().all(|name| never_zero(name)));
+        let perhaps = ["cycles:G", "instructions:k", "cpu/cycles/k", "cache-misses", "page-faults"];
+        assert!(!perhaps.iter().any(|name| never_zero(name)));
     }
 
     #[test]

@@ -290,6 +290,27 @@ fn page_walks_are_a_share_of_the_cycles() {
     assert_eq!(of(&[cycles]), None);
 }
 
+/// A virtual machine's PMU that takes all events and counts none: there is no tree of zeros.
+#[test]
+fn a_pmu_that_does_not_count_has_no_shares() {
+    let zeros = || vec![(0, 100_000_000, 100_000_000); 2];
+    let names = ["cycles", "de_no_dispatch_per_slot.backend_stalls", "ex_ret_ops"];
+    let events = names.map(|name| (name, zeros()));
+    let nodes = tree(&recording(host("AuthenticAMD", "25/17/1", true), &events)).expect("it").nodes;
+    let known = |node: &&NodeShare| node.name == "backend_bound";
+    let share = &nodes.iter().find(known).expect("a node").share;
+    let why = share.note.as_deref().expect("a reason");
+    assert!(share.value.is_none() && why.starts_with("this PMU does not count"), "{why}");
+    let walks = [
+        ("cpu_clk_unhalted.thread:u", vec![(0, 100_000_000, 100_000_000)]),
+        ("dtlb_load_misses.walk_active", zeros()),
+    ];
+    let recording = recording(host("GenuineIntel", "6/85/4", false), &walks);
+    let share = walk_share(&Profile::new(&recording)).expect("a reason");
+    let why = share.note.expect("a reason");
+    assert!(share.value.is_none() && why.starts_with("this PMU does not count"), "{why}");
+}
+
 #[test]
 fn a_threshold_within_the_interval_is_not_decided() {
     let readings = |mean: u64| -> Vec<(u64, u64, u64)> {

@@ -17,6 +17,7 @@
 mod afterwards;
 pub(super) mod closing;
 mod core_reads;
+mod cycles;
 mod readings;
 mod top_down;
 
@@ -448,6 +449,9 @@ fn options(
         if !counters.rights.machine || !controllers.iter().any(is_memory) {
             events.extend(core_reads::groups(host, &counters.pmus, notes));
         }
+    }
+    if !events.is_empty() {
+        events.extend(cycles::besides(&events, &calibrate::counters().pmus));
     }
     // Accesses have addresses: bursts record them, or the cores sample them.
     let of_accesses = settings.objects
