@@ -61,6 +61,23 @@ pub struct Counted<'a> {
     pub share: Metric,
 }
 
+/// PMUs that count whatever runs on the machine: `machine::pmu`.
+const OF_MACHINE: [&str; 9] =
+    ["uncore", "amd_l3", "amd_df", "amd_umc", "power", "cstate_", "arm_cmn", "arm_dsu", "arm_dmc"];
+
+/// Where an event was counted, in words.
+#[must_use]
+pub fn counted_in(event: &CountedEvent) -> &'static str {
+    let (pmu, _) = plain(&event.name);
+    if event.socket.is_some() || OF_MACHINE.iter().any(|known| pmu.starts_with(known)) {
+        "machine"
+    } else if event.kernel {
+        "program and kernel"
+    } else {
+        "program"
+    }
+}
+
 /// All counted events, in the order in which they were asked for.
 #[must_use]
 pub fn counted(recording: &Recording) -> Vec<Counted<'_>> {

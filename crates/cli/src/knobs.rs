@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::Bytes;
+use base::{Bytes, CpuId};
 use collect::bursts::BurstOptions;
-use collect::counting::{Carried, Choice, SampleRate};
+use collect::counting::{Carried, Choice, SampleRate, Scope};
 use facts::{Analysis, SamplingMethod};
 use machine::events::EventCode;
-use machine::pmu::Pmu;
+use machine::pmu::{Pmu, PmuKind};
 
 use crate::exit::Failure;
 
@@ -272,14 +272,26 @@ fn sampled(text: &str) -> Result<(&str, Option<SampleRate>), Failure> {
 /// An event to count, by a name for people.
 pub fn choice(name: &str, event: &str, pmus: &[Pmu]) -> Option<Choice> {
     let EventCode { pmu, config, only_in_kernel } = machine::events::resolve(event, pmus)?;
+    let described = pmus.iter().find(|one| one.number == pmu);
     Some(Choice {
         name: name.to_owned(),
         pmu,
         config,
         only_in_kernel,
+        scope: described.map_or(Scope::Modes, scope),
         sampled: None,
         carries: Carried::Nothing,
     })
+}
+
+/// What a PMU can tell apart. Devices' PMUs have a `cpumask`, too; the kernel's own have none.
+fn scope(pmu: &Pmu) -> Scope {
+    let has_mask = pmu.kind == PmuKind::Other && pmu.cpus.is_some();
+    if pmu.kind.is_of_machine() || has_mask {
+        let cpus = pmu.cpus.as_deref().unwrap_or(&[0]);
+        return Scope::Machine(cpus.iter().map(|cpu| CpuId(*cpu)).collect());
+    }
+    if pmu.kind == PmuKind::Registers { Scope::Threads } else { Scope::Modes }
 }
 
 fn bytes(text: &str, least: u64) -> Option<Bytes> {
@@ -349,6 +361,35 @@ mod tests {
             .collect();
         let period = Some(SampleRate::Period(7));
         assert_eq!(sampled, [("page-faults".to_owned(), period), ("cycles".to_owned(), None)]);
+    }
+
+    #[test]
+    fn pmus_outside_of_the_cores_count_the_machine() {
+        let pmu = |name: &str, number, kind, cpus: Option<&[u32]>| Pmu {
+            name: name.to_owned(),
+            number,
+            kind,
+            cpus: cpus.map(<[u32]>::to_vec),
+            fields: Vec::new(),
+            events: Vec::new(),
+            capabilities: Vec::new(),
+        };
+        let pmus = [
+            pmu("cpu", 4, PmuKind::Core, None),
+            pmu("uncore_imc_0", 12, PmuKind::MemoryController, Some(&[0, 28])),
+            pmu("amd_iommu_0", 13, PmuKind::Other, Some(&[0])),
+            pmu("power", 14, PmuKind::Power, None),
+            pmu("msr", 15, PmuKind::Registers, None),
+        ];
+        let of = |name: &str| choice(name, name, &pmus).expect("an event").scope;
+        let machine = |cpus: &[u32]| Scope::Machine(cpus.iter().map(|cpu| CpuId(*cpu)).collect());
+        assert_eq!([of("cycles"), of("cpu/config=1/")], [Scope::Modes, Scope::Modes]);
+        assert_eq!(of("uncore_imc_0/config=0x304/"), machine(&[0, 28]));
+        assert_eq!(
+            [of("amd_iommu_0/config=1/"), of("power/config=2/")],
+            [machine(&[0]), machine(&[0])]
+        );
+        assert_eq!(of("msr/config=0/"), Scope::Threads);
     }
 
     #[test]

@@ -40,10 +40,24 @@ pub struct Choice {
     pub config: [u64; 3],
     /// Happens only in the kernel: where that may not be counted, it would count 0.
     pub only_in_kernel: bool,
+    /// What its PMU can tell apart.
+    pub scope: Scope,
     /// Takes samples of the code, so often.
     pub sampled: Option<SampleRate>,
     /// What its samples carry besides the address of the code.
     pub carries: Carried,
+}
+
+/// What a PMU can tell apart.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Scope {
+    /// Threads, and the program from the kernel.
+    #[default]
+    Modes,
+    /// Threads only (`msr`).
+    Threads,
+    /// Nothing: it counts whatever runs, and is opened once on each of these CPUs (its `cpumask`).
+    Machine(Vec<CpuId>),
 }
 
 /// What samples of an event carry, where the hardware has it.
@@ -110,10 +124,7 @@ impl Targets<'_> {
             Targets::Threads(tids) => {
                 tids.iter().map(|tid| OpenTarget { tid: *tid, cpu: None }).collect()
             }
-            Targets::Machine(cpus) => {
-                let on = |cpu: &CpuId| OpenTarget { tid: ALL_THREADS, cpu: Some(*cpu) };
-                cpus.iter().map(on).collect()
-            }
+            Targets::Machine(cpus) => on_cpus(cpus),
         }
     }
 
@@ -153,6 +164,12 @@ struct Group {
     choices: Vec<Choice>,
     opened: Vec<Opened>,
     before: GroupCounts,
+}
+
+impl Group {
+    fn is_of_machine(&self) -> bool {
+        matches!(self.choices.first(), Some(Choice { scope: Scope::Machine(_), .. }))
+    }
 }
 
 /// Open groups.
@@ -195,8 +212,10 @@ impl Counting {
                 .notes
                 .push(NoteSubject::CountedEvents.note(format!("none: {why}; to enable: {remedy}")));
         }
-        if !matches!(targets, Targets::Child(_)) {
-            for opened in counting.groups.iter().flat_map(|group| &group.opened) {
+        let waits_for_exec =
+            |group: &&Group| matches!(targets, Targets::Child(_)) && !group.is_of_machine();
+        for group in counting.groups.iter().filter(|group| !waits_for_exec(group)) {
+            for opened in &group.opened {
                 // The thread may have ended.
                 let _ = opened.leader.set(Switch::On);
             }
@@ -246,25 +265,29 @@ impl Counting {
     }
 
     fn open_all(&mut self, targets: &Targets<'_>, wanted: &[Vec<Choice>]) -> Result<(), OpenError> {
-        let all = targets.all();
-        let without_samples = |group: &Vec<Choice>| -> Vec<Choice> {
-            group.iter().filter(|choice| choice.sampled.is_none()).cloned().collect()
-        };
-        let mut left: VecDeque<Vec<Choice>> = wanted.iter().map(without_samples).collect();
+        let of_program = (targets.all(), targets.flags());
+        let mut left: VecDeque<Vec<Choice>> =
+            wanted.iter().flat_map(|group| by_scope(group)).collect();
         let (mut unknown, mut taken_by_others) = (Vec::new(), Vec::new());
+        let mut not_permitted = Vec::new();
         while let Some(choices) = left.pop_front() {
+            let (all, flags) = match choices.first().map(|choice| &choice.scope) {
+                Some(Scope::Machine(cpus)) => (on_cpus(cpus), &[Flag::Disabled][..]),
+                _ => of_program.clone(),
+            };
             let mut group =
                 Group { choices: Vec::new(), opened: Vec::new(), before: GroupCounts::default() };
             let mut refused = Vec::new();
             for target in &all {
                 let first = group.opened.is_empty();
                 let wanted = if first { &choices } else { &group.choices };
-                let tried = match self.try_group(*target, targets.flags(), wanted) {
+                let tried = match self.try_group(*target, flags, wanted) {
                     // A thread that ended.
                     Err(OpenError::Gone) => continue,
                     tried => tried?,
                 };
                 taken_by_others.extend(tried.taken_by_others);
+                not_permitted.extend(tried.not_permitted);
                 if first {
                     refused = tried.unknown;
                 }
@@ -292,6 +315,23 @@ impl Counting {
                 taken_by_others.join(", ")
             )));
         }
+        not_permitted.dedup();
+        if !not_permitted.is_empty() {
+            self.notes.push(NoteSubject::CountedEvents.note(format!(
+                "only users who may count the whole machine may count {}; to enable: sudo sysctl \
+                 kernel.perf_event_paranoid=0",
+                not_permitted.join(", ")
+            )));
+        }
+        let of_machine = self.groups.iter().filter(|group| group.is_of_machine());
+        let of_machine: Vec<&str> =
+            of_machine.flat_map(|group| &group.choices).map(|one| one.name.as_str()).collect();
+        if !of_machine.is_empty() {
+            self.notes.push(NoteSubject::CountedEvents.note(format!(
+                "of all that runs on the machine, as their PMU cannot tell programs apart: {}",
+                of_machine.join(", ")
+            )));
+        }
         if !unknown.is_empty() {
             let names = unknown.join(", ");
             self.notes.push(NoteSubject::CountedEvents.note(format!(
@@ -309,10 +349,12 @@ impl Counting {
         flags: &[Flag],
         choices: &[Choice],
     ) -> Result<Tried, OpenError> {
-        let mut exclude = vec![Flag::ExcludeHv];
-        if !self.kernel {
-            exclude.push(Flag::ExcludeKernel);
-        }
+        // A PMU that cannot tell modes apart refuses these (PERF_PMU_CAP_NO_EXCLUDE, EINVAL).
+        let exclude: &[Flag] = match choices.first().map(|choice| &choice.scope) {
+            Some(Scope::Threads | Scope::Machine(_)) => &[],
+            _ if self.kernel => &[Flag::ExcludeHv],
+            _ => &[Flag::ExcludeHv, Flag::ExcludeKernel],
+        };
         let inherit: Vec<Flag> =
             flags.iter().copied().filter(|flag| *flag == Flag::Inherit).collect();
         let mut tried = Tried::default();
@@ -320,7 +362,7 @@ impl Counting {
             // Members follow their leader.
             let leader = tried.opened.as_ref().map(|opened| &opened.leader);
             let own: &[Flag] = if leader.is_none() { flags } else { &inherit };
-            let attr = Attr::of_pmu(choice.pmu, choice.config).flags(own).flags(&exclude);
+            let attr = Attr::of_pmu(choice.pmu, choice.config).flags(own).flags(exclude);
             match sys::perf::open_in_group(&attr, target, leader) {
                 Ok(event) => {
                     tried.taken.push(choice.clone());
@@ -331,6 +373,9 @@ impl Counting {
                 }
                 Err(error) if error.raw_os_error() == Some(libc_errno::EBUSY) => {
                     tried.taken_by_others.push(choice.name.clone());
+                }
+                Err(error) if choice.scope != Scope::Modes && is_refused(&error) => {
+                    tried.not_permitted.push(choice.name.clone());
                 }
                 Err(error) if !is_not_countable(&error) => return Err(error.into()),
                 Err(_) if leader.is_some() => tried.too_many.push(choice.clone()),
@@ -394,13 +439,13 @@ impl Counting {
         if std::mem::replace(&mut self.announced, true) {
             return Ok(());
         }
-        let of_group = |(group, one): (u32, &Group)| -> Vec<(u32, String)> {
-            one.choices.iter().map(|choice| (group, choice.name.clone())).collect()
+        let of_group = |(group, one): (u32, &Group)| -> Vec<(u32, bool, String)> {
+            let kernel = self.kernel || one.is_of_machine();
+            one.choices.iter().map(|choice| (group, kernel, choice.name.clone())).collect()
         };
         let named = (self.first..).zip(&self.groups).flat_map(of_group);
         let mut next = self.first;
-        for (id, (group, name)) in (self.first..).zip(named) {
-            let kernel = self.kernel;
+        for (id, (group, kernel, name)) in (self.first..).zip(named) {
             let event = CountedEvent { id, name, group, kernel, ..CountedEvent::default() };
             recorder.push(Fact::CountedEvent(event))?;
             next = id + 1;
@@ -457,6 +502,33 @@ struct Tried {
     unknown: Vec<String>,
     /// Their PMU is not ours to use.
     taken_by_others: Vec<String>,
+    /// Others may count them.
+    not_permitted: Vec<String>,
+}
+
+fn on_cpus(cpus: &[CpuId]) -> Vec<OpenTarget> {
+    cpus.iter().map(|cpu| OpenTarget { tid: ALL_THREADS, cpu: Some(*cpu) }).collect()
+}
+
+/// Parts of a group that can be opened together; those that take samples are opened elsewhere.
+fn by_scope(group: &[Choice]) -> Vec<Vec<Choice>> {
+    let mut parts: Vec<Vec<Choice>> = Vec::new();
+    for choice in group.iter().filter(|choice| choice.sampled.is_none()) {
+        let is_alike = |part: &&mut Vec<Choice>| {
+            // Such PMUs have counters of their own; the cores' and the kernel's events mix.
+            part[0].scope == choice.scope
+                && (choice.scope == Scope::Modes || part[0].pmu == choice.pmu)
+        };
+        match parts.iter_mut().find(is_alike) {
+            Some(part) => part.push(choice.clone()),
+            None => parts.push(vec![choice.clone()]),
+        }
+    }
+    parts
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc_errno::EACCES | libc_errno::EPERM))
 }
 
 /// Whether the PMU has no such event, or the group no room for it. Else it is about who may count, ends of threads, descriptors.

@@ -9,7 +9,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{CountedEvent, EventCount, Fact, Sink, SinkError};
 use sys::perf::{Attr, Flag, OpenTarget};
 
-use super::{Carried, Choice, ControllerEvent, Counting, try_here};
+use super::{Carried, Choice, ControllerEvent, Counting, Scope, try_here};
 use crate::recorder::Recorder;
 
 const EACCES: i32 = 13;
@@ -75,6 +75,7 @@ fn choice(name: &str, config: u64) -> Choice {
         pmu: 4,
         config: [config, 0, 0],
         only_in_kernel: false,
+        scope: Scope::default(),
         sampled: None,
         carries: Carried::Nothing,
     }
@@ -280,6 +281,81 @@ fn threads_and_cpus_are_summed() {
         OPENED.with_borrow(Clone::clone)
     });
     assert_eq!(opened, [(1, OpenTarget { tid: Tid(2), cpu: None }, true)]);
+}
+
+/// A PMU outside of the cores: it takes no exclusions, no thread, and only the CPUs of its mask.
+fn outside_of_the_cores(attr: &Attr, target: OpenTarget) -> io::Result<OwnedFd> {
+    const UNCORE: u32 = 12;
+    let excludes = attr.has(Flag::ExcludeHv) || attr.has(Flag::ExcludeKernel);
+    let in_mask = [Some(CpuId(0)), Some(CpuId(28))].contains(&target.cpu);
+    let follows = attr.has(Flag::EnableOnExec) || attr.has(Flag::Inherit);
+    match attr.pmu() == UNCORE && (excludes || follows || !in_mask) {
+        true => error(EINVAL),
+        false => accept(attr, target),
+    }
+}
+
+fn uncore(name: &str, config: u64) -> Choice {
+    let scope = Scope::Machine(vec![CpuId(0), CpuId(28)]);
+    Choice { pmu: 12, scope, ..choice(name, config) }
+}
+
+#[test]
+fn a_pmu_outside_of_the_cores_is_opened_on_the_cpus_of_its_mask() {
+    type Start = fn(&[CpuId], &[Vec<Choice>]) -> Counting;
+    let of_sockets = || {
+        let of = |counts: [u64; 2]| vec![vec![2, 10, 10, counts[0], counts[1]]];
+        vec![of([100, 1]), vec![], of([200, 2])]
+    };
+    let uncore = vec![uncore("uncore_imc_0/reads/", 7), uncore("uncore_imc_0/writes/", 8)];
+    let wanted = [vec![choice("cycles", 1)], uncore];
+    let machine = [CpuId(0), CpuId(1), CpuId(28)];
+    let starts: [Start; 3] = [
+        |_, wanted| Counting::on_launch(Pid(7), wanted),
+        |_, wanted| Counting::on_running(&[Tid(7)], wanted),
+        |cpus, wanted| Counting::on_machine(cpus, wanted),
+    ];
+    for start in starts {
+        let (events, counts, notes) = with_kernel(outside_of_the_cores, of_sockets(), || {
+            recorded(start(&machine, &wanted[1..]), &[9])
+        });
+        assert_eq!(counts.iter().map(|one| one.count).collect::<Vec<_>>(), [300, 3]);
+        assert!(events.iter().all(|event| event.kernel && event.group == 0), "{events:?}");
+        let said = "counted events: of all that runs on the machine, as their PMU cannot tell programs apart: \
+                    uncore_imc_0/reads/, uncore_imc_0/writes/";
+        assert_eq!(notes, [said]);
+    }
+    let opened = with_kernel(outside_of_the_cores, Vec::new(), || {
+        recorded(Counting::on_launch(Pid(7), &wanted), &[9]);
+        OPENED.with_borrow(Clone::clone)
+    });
+    let at = |config, cpu, leads| {
+        (config, OpenTarget { tid: crate::perf::ALL_THREADS, cpu: Some(CpuId(cpu)) }, leads)
+    };
+    let sockets = [at(7, 0, true), at(8, 0, false), at(7, 28, true), at(8, 28, false)];
+    assert_eq!(opened[1..], sockets);
+}
+
+/// A user who may count programs only counts these. A note names the rest.
+#[test]
+fn what_only_the_machines_users_may_count_does_not_stop_the_rest() {
+    let answer: sys::perf::FakeOpen = |attr, target| {
+        let own = target.cpu.is_none() && attr.has(Flag::ExcludeKernel);
+        if own { accept(attr, target) } else { error(EACCES) }
+    };
+    let registers = Choice { pmu: 13, scope: Scope::Threads, ..choice("msr/tsc/", 9) };
+    let wanted = [vec![choice("cycles", 1), uncore("power/energy-pkg/", 2), registers]];
+    let (events, _, notes) =
+        with_kernel(answer, Vec::new(), || recorded(Counting::on_launch(Pid(7), &wanted), &[9]));
+    assert_eq!(events.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["cycles"]);
+    assert_eq!(
+        notes,
+        [
+            "counted events: only users who may count the whole machine may count power/energy-pkg/, msr/tsc/; to enable: sudo \
+             sysctl kernel.perf_event_paranoid=0",
+            "counted events: of the program, not of the kernel (kernel.perf_event_paranoid is 2 or more)"
+        ]
+    );
 }
 
 /// Four controllers of two sockets: a read of each socket's counters is the sum over its controllers. Readings are count, enabled,

@@ -21,7 +21,7 @@ use sys::perf::{Attr, FakeOpen, OpenTarget};
 
 use super::events::libc_errno::{EBUSY, EINVAL, ENODEV, ENOENT, EOPNOTSUPP};
 use super::{PerfSampler, Settings};
-use crate::counting::{Carried, Choice, SampleRate};
+use crate::counting::{Carried, Choice, SampleRate, Scope};
 use crate::recorder::Recorder;
 
 /// Behind the largest ring.
@@ -129,6 +129,7 @@ fn choice(name: &str, config: u64) -> Choice {
         pmu: RAW,
         config: [config, 0, 0],
         only_in_kernel: false,
+        scope: Scope::default(),
         sampled: Some(SampleRate::Period(1000)),
         carries: Carried::Nothing,
     }

@@ -3,7 +3,7 @@
 //!
 //! What not: what an event means.
 
-use analysis::counted::{Counted, counted};
+use analysis::counted::{Counted, counted, counted_in};
 use analysis::counted_code::{CountedCode, CountedRow};
 use facts::{NoteSubject, Recording};
 
@@ -23,9 +23,7 @@ pub(crate) fn events(request: &Request<'_>) -> Table {
     columns.figure("count", "Count", number, "count", |one| &one.count);
     let title = "time with a counter %";
     columns.figure("counter_percent", "Time with a counter", PERCENT, title, |one| &one.share);
-    let place = |one: &Counted<'_>| {
-        Cell::text(if one.event.kernel { "program and kernel" } else { "program" })
-    };
+    let place = |one: &Counted<'_>| Cell::text(counted_in(one.event));
     columns.name("counted_in", "Counted in", CellStyle::Text, "counted in", place);
     columns.name("event_group", "Group", CellStyle::Text, "", |one| {
         Cell::Number(u64::from(one.event.group))
