@@ -11,6 +11,7 @@ use sys::perf::{Attr, Flag, OpenTarget, SoftwareEvent};
 use sys::process::{Launch, Suspended};
 
 use crate::bursts::can_count_natively;
+use crate::counting::{TrialError, try_here};
 use crate::heap;
 use crate::perf::{OpenError, PerfSampler, Settings};
 
@@ -103,7 +104,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
         Finding {
             what: "hardware counters",
             means: "a PMU, which few virtual machines have",
-            ability: hardware_counters(pmu),
+            ability: hardware_counters(pmu, cpus),
         },
     ];
     findings.extend(heap::NO_EXACT_MODE.map(|why| Finding {
@@ -118,6 +119,8 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
     findings
 }
 
+/// Where the kernel's settings allow it and the system call is refused.
+pub const REMEDY_IN_CONTAINER: &str = "in a container: run it with --cap-add PERFMON and a seccomp profile that allows perf_event_open";
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
 fn sampling(cpus: &[CpuId]) -> Ability {
@@ -207,15 +210,17 @@ fn kernel_tracing(cpus: &[CpuId]) -> Ability {
 }
 
 fn refused(error: &OpenError) -> Ability {
-    let level = paranoid();
-    let remedy = if level.parse::<i32>().is_ok_and(|level| level > 2) {
+    Ability::Unavailable {
+        reason: format!("{error}; kernel.perf_event_paranoid is {}", paranoid()),
+        remedy: remedy_of_refusal(),
+    }
+}
+
+fn remedy_of_refusal() -> String {
+    if paranoid().parse::<i32>().is_ok_and(|level| level > 2) {
         "sudo sysctl kernel.perf_event_paranoid=1".to_owned()
     } else {
-        "in a container: run it with --cap-add PERFMON and a seccomp profile that allows perf_event_open".to_owned()
-    };
-    Ability::Unavailable {
-        reason: format!("{error}; kernel.perf_event_paranoid is {level}"),
-        remedy,
+        REMEDY_IN_CONTAINER.to_owned()
     }
 }
 
@@ -255,13 +260,28 @@ fn kernel_symbols() -> Ability {
     if read { Ability::Works } else { hidden("the kernel hides its addresses from this user") }
 }
 
-fn hardware_counters(pmu: &[String]) -> Ability {
+fn hardware_counters(pmu: &[String], cpus: &[CpuId]) -> Ability {
     if pmu.is_empty() {
         return Ability::Unavailable {
             reason: "this machine shows no hardware counters (usual in virtual machines)".to_owned(),
             remedy: "none needed: Fathom measures without them; bare metal or a VM with a virtual PMU has them"
                 .to_owned(),
         };
+    }
+    if let Err(error) = try_here(cpus.first().copied().unwrap_or(CpuId(0))) {
+        let remedy = match &error {
+            TrialError::Refused(_) => remedy_of_refusal(),
+            TrialError::NotCounted(_) => {
+                "nothing to do while it is so; bare metal or a VM with a virtual PMU counts"
+                    .to_owned()
+            }
+            TrialError::ShowsZero => {
+                "the host of the virtual machine must lend it a PMU; Fathom measures without one"
+                    .to_owned()
+            }
+        };
+        let reason = format!("present ({}), but nothing can be counted: {error}", pmu.join(", "));
+        return Ability::Unavailable { reason, remedy };
     }
     Ability::Partly {
         missing: format!(

@@ -1,7 +1,9 @@
 //! The section about hardware counters of `fathom doctor` and `fathom machine`.
 //!
-//! What not: reading them from sysfs (`machine::pmu`), opening one.
+//! What not: reading them from sysfs (`machine::pmu`), trying one (`collect::counting`).
 
+use collect::counting::{Allowed, TrialError, try_here};
+use collect::probe::REMEDY_IN_CONTAINER;
 use facts::host::Host;
 use machine::pmu::{Pmu, PmuKind, Rights};
 
@@ -14,20 +16,21 @@ const WIDTH: usize = 100;
 /// Named events of a PMU outside of the cores that are shown.
 const EVENTS: usize = 6;
 
-/// One line per kind of PMU, how many events have names, what sampling one takes, and what this user may count. Empty where no PMU
+/// One line per kind of PMU, how many events have names, what sampling one takes, and what this user can count, which is tried. Empty where no PMU
 /// counts anything.
 pub fn section(pmus: &[Pmu], host: &Host, rights: Rights, paranoid: &str) -> String {
     let calibration = calibrate::cache::load(host);
     let sample_nanos = calibration.and_then(|found| found.sample_cost?.value);
-    written(pmus, host, (rights, paranoid), sample_nanos)
+    let has_cores = |pmu: &Pmu| pmu.kind == PmuKind::Core && host.pmu.contains(&pmu.name);
+    let cpu = super::collect::online_cpus().first().copied().unwrap_or(base::CpuId(0));
+    let tried = pmus.iter().any(has_cores).then(|| try_here(cpu));
+    written(pmus, host, (rights, paranoid, tried.as_ref()), sample_nanos)
 }
 
-fn written(
-    pmus: &[Pmu],
-    host: &Host,
-    (rights, paranoid): (Rights, &str),
-    sample_nanos: Option<f64>,
-) -> String {
+/// What the kernel's settings allow, the setting, and what happened when it was tried.
+type Tried<'a> = (Rights, &'a str, Option<&'a Result<Allowed, TrialError>>);
+
+fn written(pmus: &[Pmu], host: &Host, tried: Tried<'_>, sample_nanos: Option<f64>) -> String {
     let shown: Vec<&Pmu> = pmus.iter().filter(|pmu| host.pmu.contains(&pmu.name)).collect();
     if shown.is_empty() {
         return String::new();
@@ -52,7 +55,7 @@ fn written(
     if shown.iter().any(|pmu| pmu.kind == PmuKind::Core) {
         text += &line("overhead", &overhead(sample_nanos));
     }
-    text + &allowed(rights, paranoid, shown.iter().any(|pmu| pmu.kind.is_of_machine()))
+    text + &allowed(tried, shown.iter().any(|pmu| pmu.kind.is_of_machine()))
 }
 
 /// Of samples that a counter takes. Counting alone takes less than a reading in 90 ms, which is left out.
@@ -136,31 +139,46 @@ fn list(cpus: &[u32]) -> String {
 }
 
 /// What may be counted, and the command for the rest.
-fn allowed(rights: Rights, paranoid: &str, has_machine: bool) -> String {
-    let Rights { own, kernel, machine } = rights;
+fn allowed((settings, paranoid, tried): Tried<'_>, has_machine: bool) -> String {
+    let setting = if paranoid.is_empty() {
+        "kernel.perf_event_paranoid cannot be read".to_owned()
+    } else {
+        format!("kernel.perf_event_paranoid is {paranoid}")
+    };
+    let Rights { own, kernel, machine } = match tried {
+        None => settings,
+        Some(Ok(Allowed { kernel, machine })) => {
+            Rights { own: true, kernel: *kernel, machine: *machine }
+        }
+        Some(Err(TrialError::Refused(_))) => Rights { own: false, kernel: false, machine: false },
+        Some(Err(error)) => return line("rights", &format!("nothing can be counted: {error}")),
+    };
     let says = match (own, kernel, machine) {
         (false, ..) => "nothing may be counted",
         (_, false, _) => "your own programs may be counted, without their time in the kernel",
         (_, _, false) => "your own programs may be counted, but not the whole machine",
         _ => "everything may be counted",
     };
-    let setting = if paranoid.is_empty() {
-        "kernel.perf_event_paranoid cannot be read".to_owned()
-    } else {
-        format!("kernel.perf_event_paranoid is {paranoid}")
-    };
-    let mut text = line("rights", &format!("{says} ({setting})"));
+    // Something else refuses what the settings allow.
+    let is_refused = settings.own && !own
+        || settings.kernel && !kernel
+        || settings.machine && !machine && has_machine;
+    let although = if is_refused { "although " } else { "" };
+    let text = line("rights", &format!("{says} ({although}{setting})"));
     let level = match (kernel, machine || !has_machine) {
         (true, true) => return text,
         (false, true) => 1,
         (_, false) => 0,
     };
-    let command = format!(
-        "sudo sysctl kernel.perf_event_paranoid={level}, or sudo setcap cap_perfmon+ep \"$(command -v fathom)\""
-    );
+    let command = if is_refused {
+        REMEDY_IN_CONTAINER.to_owned()
+    } else {
+        format!(
+            "sudo sysctl kernel.perf_event_paranoid={level}, or sudo setcap cap_perfmon+ep \"$(command -v fathom)\""
+        )
+    };
     // A command is not wrapped: it must survive being copied.
-    text += &format!("  {:<NAME$} {command}\n", "to enable");
-    text
+    text + &format!("  {:<NAME$} {command}\n", "to enable")
 }
 
 fn line(name: &str, text: &str) -> String {
@@ -244,13 +262,42 @@ Hardware counters
                      (kernel.perf_event_paranoid is 2)
   to enable          sudo sysctl kernel.perf_event_paranoid=0, or sudo setcap cap_perfmon+ep \"$(command -v fathom)\"
 ";
-        assert_eq!(written(&pmus, &host, (rights, "2"), Some(3100.0)), expected);
+        assert_eq!(written(&pmus, &host, (rights, "2", None), Some(3100.0)), expected);
         let all = Rights { own: true, kernel: true, machine: true };
-        let uncalibrated = written(&pmus, &host, (all, "-1"), None);
+        let uncalibrated = written(&pmus, &host, (all, "-1", None), None);
         assert!(uncalibrated.contains("overhead           not known"), "{uncalibrated}");
         assert!(uncalibrated.ends_with(
             "  rights             everything may be counted (kernel.perf_event_paranoid is -1)\n"
         ));
-        assert_eq!(written(&pmus, &Host::default(), (all, "-1"), None), "");
+        assert_eq!(written(&pmus, &Host::default(), (all, "-1", None), None), "");
+    }
+
+    #[test]
+    fn what_was_tried_counts_for_more_than_settings() {
+        let all = Rights { own: true, kernel: true, machine: true };
+        let own = Rights { own: true, kernel: false, machine: false };
+        let says = |settings, tried: &Result<Allowed, TrialError>| {
+            allowed((settings, "0", Some(tried)), true)
+        };
+        let refused = Err(TrialError::Refused("not permitted".to_owned()));
+        let container = "  to enable          in a container: run it with --cap-add PERFMON and a seccomp profile that allows perf_event_open\n";
+        assert_eq!(
+            says(all, &refused),
+            format!(
+                "  rights             nothing may be counted (although kernel.perf_event_paranoid is 0)\n{container}"
+            )
+        );
+        let zero = "
+  rights             nothing can be counted: this PMU does not count: it shows 0 cycles for a
+                     program that runs, as in some virtual machines
+";
+        assert_eq!(says(all, &Err(TrialError::ShowsZero)), zero[1..]);
+        assert_eq!(
+            says(all, &Ok(Allowed { kernel: true, machine: true })),
+            "  rights             everything may be counted (kernel.perf_event_paranoid is 0)\n"
+        );
+        let some = says(own, &Ok(Allowed { kernel: false, machine: false }));
+        assert!(some.contains("without their time in the kernel"), "{some}");
+        assert!(some.contains("sudo sysctl") && !some.contains("although"), "{some}");
     }
 }

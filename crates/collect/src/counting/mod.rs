@@ -15,6 +15,7 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 mod totals;
+mod trial;
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,6 +27,7 @@ use sys::perf::{Attr, Counting as Switch, Event, Flag, GroupCounts, OpenTarget};
 pub use self::sockets::ControllerEvent;
 use self::sockets::Sockets;
 pub(crate) use self::totals::{Shown, Totals};
+pub use self::trial::{Allowed, TrialError, try_here};
 use crate::perf::{ALL_THREADS, OpenError, libc_errno};
 use crate::recorder::Recorder;
 
@@ -540,17 +542,4 @@ fn is_not_countable(error: &io::Error) -> bool {
 /// Whether the watchdog holds a counter on each CPU (Documentation/admin-guide/lockup-watchdogs.rst).
 fn watchdog_counts() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/nmi_watchdog").is_ok_and(|text| text.trim() == "1")
-}
-
-/// Opens these events for a moment on ourselves.
-///
-/// # Errors
-/// Why none of them can be counted here.
-pub fn try_here(wanted: &[Vec<Choice>]) -> Result<(), String> {
-    let (counting, refused) = Counting::open(&Targets::Threads(&[Tid(0)]), wanted);
-    match (refused, counting.groups.is_empty()) {
-        (Some(error), _) => Err(error.to_string()),
-        (None, true) => Err(counting.notes.join("; ")),
-        (None, false) => Ok(()),
-    }
 }

@@ -9,7 +9,7 @@ use base::{CpuId, Nanos, Pid, Tid};
 use facts::{CountedEvent, EventCount, Fact, Sink, SinkError};
 use sys::perf::{Attr, Flag, OpenTarget};
 
-use super::{Carried, Choice, ControllerEvent, Counting, Scope, try_here};
+use super::{Allowed, Carried, Choice, ControllerEvent, Counting, Scope, TrialError, try_here};
 use crate::recorder::Recorder;
 
 const EACCES: i32 = 13;
@@ -209,11 +209,33 @@ fn a_refusal_says_who_can_enable_it() {
              sysctl kernel.perf_event_paranoid=0"
         ]
     );
-    let said = with_kernel(refuse, Vec::new(), || try_here(&wanted));
-    assert_eq!(
-        said,
-        Err("perf_event_open is not permitted here (Permission denied (os error 13))".to_owned())
-    );
+}
+
+/// A container that refuses the system call, a PMU that another tool has, one that counts nothing, and what the kernel allows.
+#[test]
+fn whether_counting_works_is_tried() {
+    let of = |answer, read: &[u64]| {
+        let reads = vec![vec![read.to_vec()], Vec::new()];
+        with_kernel(answer, reads, || try_here(CpuId(0)))
+    };
+    let said = of(|_, _| error(EACCES), &[]);
+    let refused = "perf_event_open is not permitted here (Permission denied (os error 13))";
+    assert_eq!(said, Err(TrialError::Refused(refused.to_owned())));
+    let taken = of(|_, _| error(EBUSY), &[]).expect_err("it is taken").to_string();
+    assert!(taken.contains("another tool has the counters"), "{taken}");
+    let unknown = of(|_, _| error(ENOENT), &[]).expect_err("there is none").to_string();
+    assert!(unknown.contains("does not count cycles"), "{unknown}");
+    let long = 2_000_000;
+    assert_eq!(of(accept, &[1, long, long, 0]), Err(TrialError::ShowsZero));
+    let all = Allowed { kernel: true, machine: true };
+    assert_eq!(of(accept, &[1, long, long, 5_000_000]), Ok(all));
+    // It had no counter: that tells nothing of the PMU.
+    assert_eq!(of(accept, &[1, long, 0, 0]), Ok(all));
+    let own: sys::perf::FakeOpen = |attr, target| {
+        let own = target.cpu.is_none() && attr.has(Flag::ExcludeKernel);
+        if own { accept(attr, target) } else { error(EACCES) }
+    };
+    assert_eq!(of(own, &[1, long, long, 9]), Ok(Allowed { kernel: false, machine: false }));
 }
 
 /// A group of a CPU that went offline is read no more; a CPU that comes has no group.
@@ -261,8 +283,6 @@ fn a_pmu_that_another_tool_has_is_named() {
             "counted events: not counted where another tool has the counters (perf_event_open: EBUSY): cycles"
         ]
     );
-    let said = with_kernel(answer, Vec::new(), || try_here(&wanted[1..]));
-    assert!(said.is_err_and(|why| why.contains("another tool has the counters")));
 }
 
 /// Sums over CPUs, and a thread that ended before it could be opened.
