@@ -48,7 +48,7 @@ pub struct DomainTraffic {
     pub by_cores: bool,
     /// From 0; `None`: all.
     pub socket: Option<u32>,
-    /// `UPI 0`, `xGMI 3`; `None`: memory.
+    /// `UPI 0`, `QPI 1`, `xGMI 3`; `None`: memory.
     pub link: Option<String>,
     /// GB/s read, or received by the socket.
     pub read: Metric,

@@ -9,7 +9,15 @@
 //!
 //! Links, Intel's UPI: UNC_UPI_TxL_FLITS.ALL_DATA and RxL of the tables of perfmon, whose metrics `upi_data_transmit_bw` take nine of
 //! these flits for 64 bytes. The limit of a direction follows from UNC_UPI_CLOCKTICKS: a clock carries 5/6 of three such flits
-//! (`getFlitsPerLinkCycle` in cpucounters.h of Intel PCM), so 64 / 9 × 5/2 bytes of data. AMD's xGMI: data beats of the Data Fabric's
+//! (`getFlitsPerLinkCycle` in cpucounters.h of Intel PCM), so 64 / 9 × 5/2 bytes of data.
+//!
+//! QPI, before it: a data flit has 8 bytes (perfmon, `qpi_data_transmit_bw` = UNC_Q_TxL_FLITS_G0.DATA × 8 B). What is received is
+//! UNC_Q_RxL_FLITS_G0.DATA or, from Haswell on, coherent and other data flits (G1.DRS_DATA, G2.NCB_DATA). The limit follows from
+//! UNC_Q_CLOCKTICKS: a flit passes in four transfers, a clock is four of them on Haswell and Broadwell and eight before, and a line takes
+//! nine flits (descriptions of these events), so 64 / 9 bytes of data in a clock, or twice that. The field `event` of this PMU has a
+//! ninth bit (arch/x86/events/intel/uncore_snbep.c, `event_ext`; `ExtSel` of perfmon).
+//!
+//! AMD's xGMI: data beats of the Data Fabric's
 //! links (tools/perf/pmu-events/arch/x86/amdzen*/data-fabric.json); nothing public tells their clock. A machine with one socket has none.
 
 use crate::events::resolve;
@@ -49,7 +57,7 @@ impl Traffic {
 pub struct TrafficEvent {
     /// What it counts.
     pub traffic: Traffic,
-    /// The link: `UPI 0`, `xGMI 3`; `None`: memory.
+    /// The link: `UPI 0`, `QPI 1`, `xGMI 3`; `None`: memory.
     pub link: Option<String>,
     /// The number of the PMU.
     pub pmu: u32,
@@ -91,11 +99,17 @@ const HALF_LINES: u32 = 32_000;
 const FLITS: u32 = 7_111;
 /// 5/2 of such flits.
 const LINK_CLOCKS: u32 = 17_778;
+/// 8 bytes in each, headers apart.
+const QPI_FLITS: u32 = 8_000;
+/// A flit of nine that bring 64 bytes.
+const QPI_CLOCKS: u32 = 7_111;
+/// Two of them.
+const OLD_QPI_CLOCKS: u32 = 14_222;
 
 use Traffic::{Limit, Read, Received, Sent, Write};
 
 /// The first that a PMU has counts. Those of servers by their codes are from the tables of Intel's perfmon, UNC_M_CAS_COUNT.
-const KNOWN: [Known; 13] = [
+const KNOWN: [Known; 15] = [
     Known {
         pmu: "uncore_imc_free_running",
         cpus: &[],
@@ -167,6 +181,29 @@ const KNOWN: [Known; 13] = [
             (Sent, "event=0x2,umask=0xf", FLITS),
             (Received, "event=0x3,umask=0xf", FLITS),
             (Limit, "event=0x1", LINK_CLOCKS),
+        ],
+    },
+    // Haswell-EP, Broadwell-EP.
+    Known {
+        pmu: "uncore_qpi_",
+        cpus: &["6/63", "6/79"],
+        links: Links::OfPmu("QPI"),
+        events: &[
+            (Sent, "event=0x0,umask=0x2", QPI_FLITS),
+            (Received, "event=0x102,umask=0x8", QPI_FLITS),
+            (Received, "event=0x103,umask=0x4", QPI_FLITS),
+            (Limit, "event=0x14", QPI_CLOCKS),
+        ],
+    },
+    // Sandy Bridge-EP, Ivy Bridge-EP.
+    Known {
+        pmu: "uncore_qpi_",
+        cpus: &["6/45", "6/62"],
+        links: Links::OfPmu("QPI"),
+        events: &[
+            (Sent, "event=0x0,umask=0x2", QPI_FLITS),
+            (Received, "event=0x1,umask=0x2", QPI_FLITS),
+            (Limit, "event=0x14", OLD_QPI_CLOCKS),
         ],
     },
     // Zen 2 and 3: Rome, Milan.

@@ -267,6 +267,32 @@ fn what_links_between_sockets_count() {
     assert_eq!(of(upi, "6/85/4"), expected);
     assert_eq!(of(&upi.replace("0,28", "0"), "6/85/4"), []);
     assert_eq!(of(upi, "6/99/4"), []);
+    // The ninth bit of the event is bit 21.
+    let qpi = "
+        uncore_qpi_0/type 21
+        uncore_qpi_0/cpumask 0,14
+        uncore_qpi_0/format/event config:0-7,21
+        uncore_qpi_0/format/umask config:8-15
+        uncore_r3qpi_0/type 22
+        uncore_r3qpi_0/cpumask 0,14
+        uncore_r3qpi_0/format/event config:0-7
+        uncore_r3qpi_0/format/umask config:8-15";
+    let link = || Some("QPI 0".to_owned());
+    let expected = [
+        (link(), "link sent", 0x200, 8_000),
+        (link(), "link received", 0x20_0802, 8_000),
+        (link(), "link received", 0x20_0403, 8_000),
+        (link(), "link limit", 0x14, 7_111),
+    ];
+    assert_eq!(of(qpi, "6/79/1"), expected);
+    assert_eq!(of(qpi, "6/63/2"), expected);
+    let expected = [
+        (link(), "link sent", 0x200, 8_000),
+        (link(), "link received", 0x201, 8_000),
+        (link(), "link limit", 0x14, 14_222),
+    ];
+    assert_eq!(of(qpi, "6/62/4"), expected);
+    assert_eq!(of(&qpi.replace("0,14", "0"), "6/79/1"), []);
     let fabric = "
         amd_df/type 11
         amd_df/cpumask 0,64
