@@ -568,6 +568,39 @@ fn branch_stacks_of_real_machines_become_loops() {
     }
 }
 
+/// `perf record --call-graph lbr`: PERF_SAMPLE_BRANCH_USER and CALL_STACK. Each branch is a call that did not return, the latest first.
+#[test]
+fn calls_that_the_hardware_keeps_are_callers() {
+    let mut file = begun(vec![CPU_CLOCK]);
+    file.further = (2048, 0, 1 | 1 << 11);
+    let calls = [2, 0x40_2000, 0x40_1000, 0, 0x40_3000, 0x40_2f00, 0];
+    let with = |chain: &[u64]| [&[chain.len() as u64][..], chain, &calls].concat();
+    // Without frame pointers in the program, the kernel finds its own address and a wrong caller.
+    file.sample_of(0, START + 1, PID, 30, 0x40_1010, &with(&[USER, 0x40_1010, 0x40_9999]));
+    file.sample_of(0, START + 2, PID, 30, 0x40_1010, &with(&[]));
+    let kernel = 0xffff_ffff_8100_0010;
+    file.sample_of(0, START + 3, PID, 30, kernel, &with(&[KERNEL, kernel, USER, 0x40_1020]));
+    // Nothing called: what frame pointers found stays.
+    let none = [3, USER, 0x40_1010, 0x40_2005, 0];
+    file.sample_of(0, START + 4, PID, 30, 0x40_1010, &none);
+    let (imported, facts) = imported("call_stacks.data", &file);
+    let imported = imported.expect("a sound file");
+    assert_eq!(imported.source.events[0].used_as, EventUse::CpuTime);
+    assert!(!imported.notes.iter().any(|note| note.contains("branch")), "{:?}", imported.notes);
+    assert!(!facts.iter().any(|fact| matches!(fact, Fact::BranchLoop(_))));
+    let found: Vec<Vec<u64>> = samples(&facts)
+        .iter()
+        .map(|sample| frames(&facts, sample).into_iter().map(|(_, offset)| offset.0).collect())
+        .collect();
+    let expected: [&[u64]; 4] = [
+        &[0x1010, 0x2000, 0x3000],
+        &[0x1010, 0x2000, 0x3000],
+        &[kernel, 0x1020, 0x2000, 0x3000],
+        &[0x1010, 0x2004],
+    ];
+    assert_eq!(found, expected);
+}
+
 /// `perf record -d -e ibs_op//`: cycles and accesses in one event; and what was mapped.
 #[test]
 fn an_event_may_tell_time_and_accesses() {

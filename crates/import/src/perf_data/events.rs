@@ -17,8 +17,8 @@ use facts::{CountedEvent, EventUse, FaultKind, NoteSubject, SourceEvent};
 use linux_perf_data::linux_perf_event_reader as reader;
 use linux_perf_data::{AttributeDescription, PerfFile};
 use reader::{
-    AttrFlags, HardwareEventId, PerfEventType, RawEventRecord, ReadFormat, SampleFormat,
-    SamplingPolicy, SoftwareCounterType,
+    AttrFlags, BranchSampleFormat, HardwareEventId, PerfEventType, RawEventRecord, ReadFormat,
+    SampleFormat, SamplingPolicy, SoftwareCounterType,
 };
 
 use super::machine::command_line;
@@ -450,7 +450,8 @@ impl Event {
             is_ibs,
             is_spe,
             accesses: 0,
-            has_branches: has(SampleFormat::BRANCH_STACK),
+            has_branches: has(SampleFormat::BRANCH_STACK)
+                && !one.attr.branch_sample_format.contains(BranchSampleFormat::CALL_STACK),
             branches: 0,
             least_latency: least_latency(&name),
             countable: countable(&one.attr.type_, &name),

@@ -136,7 +136,7 @@ pub fn perf_data(path: &Path, sink: &mut dyn Sink) -> Result<Imported, ImportErr
     second.map_err(|failure| failure.into_error(path))?;
     if branches.unusable > 0 {
         imported.notes.push(format!(
-            "{} branch stacks have calls or some kinds of branches only (`perf record -b` records all): they show no loops",
+            "{} branch stacks have some kinds of branches only (`perf record -b` records all): they show no loops",
             branches.unusable
         ));
     }
@@ -450,7 +450,9 @@ impl Converter<'_, '_> {
             raw: body.raw,
         };
         let access = tells.and_then(|is_ibs| access(&parts, is_ibs));
-        let has_branches = body.branches.len() > 0;
+        let format = raw.parse_info.branch_sample_format;
+        let are_callers = format.contains(BranchSampleFormat::CALL_STACK);
+        let has_branches = body.branches.len() > 0 && !are_callers;
         let counted = self.counted(index, sample, body);
         if meaning.is_none() && access.is_none() && !has_branches && counted.is_empty() {
             return Ok(());
@@ -483,6 +485,9 @@ impl Converter<'_, '_> {
         }
         let (mut kernel, mut chain) = chains(mode, body);
         let in_kernel = matches!(mode, CpuMode::Kernel | CpuMode::Hypervisor);
+        if are_callers && guest.is_none() {
+            call_chain_of_branches(body, &mut chain, ip, in_kernel);
+        }
         if in_kernel && kernel.is_empty() {
             kernel.push(ip.0);
         }
@@ -564,9 +569,7 @@ impl Converter<'_, '_> {
         (index, raw): (usize, &RawEventRecord<'_>),
         body: &Body<'_>,
     ) -> Result<(), SinkError> {
-        let format = raw.parse_info.branch_sample_format;
-        let all = BranchSampleFormat::ANY;
-        if !format.contains(all) || format.contains(BranchSampleFormat::CALL_STACK) {
+        if !raw.parse_info.branch_sample_format.contains(BranchSampleFormat::ANY) {
             self.branches.unusable += 1;
             return Ok(());
         }
@@ -634,6 +637,20 @@ fn chains(mode: CpuMode, body: &Body<'_>) -> (Vec<u64>, Vec<u64>) {
         }
     }
     (kernel, user)
+}
+
+/// The program's call chain where the hardware keeps calls that did not return (LBR, `perf record --call-graph lbr`): they replace what
+/// was found by frame pointers, except for the innermost frame. As in `perf` (`lbr_callchain_add_lbr_ip` of tools/perf/util/machine.c), whose
+/// innermost frame is the beginning of the called function.
+fn call_chain_of_branches(body: &Body<'_>, chain: &mut Vec<u64>, ip: RemoteAddr, in_kernel: bool) {
+    let mut calls = body.branches.triples().take(MOST_FRAMES).peekable();
+    let Some([_, entered, _]) = calls.peek().copied() else { return };
+    chain.truncate(1);
+    if chain.is_empty() {
+        chain.push(if in_kernel || ip.0 == 0 { entered } else { ip.0 });
+    }
+    // Chains have return addresses, whose frame is that of the byte before.
+    chain.extend(calls.map(|[from, ..]| from.saturating_add(1)));
 }
 
 /// What a fault event counts.
