@@ -181,6 +181,54 @@ fn an_ordinary_users_faults_are_the_programs_own() {
     }
 }
 
+/// The program runs, its exit code stays, and the result says why there is no tree.
+#[test]
+fn without_a_pmu_time_and_stacks_remain_of_uarch_exploration() {
+    let pmus = std::fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten();
+    let mut names = pmus.map(|pmu| pmu.file_name().to_string_lossy().into_owned());
+    if names.any(|name| ["cpu", "arm"].iter().any(|cores| name.starts_with(cores))) {
+        skip("this machine has a PMU for its cores");
+        return;
+    }
+    let fathom = fathom("uarch");
+    let spin = target("spin").display().to_string();
+    let output = fathom.output([
+        "collect",
+        "uarch-exploration",
+        "-q",
+        "-k",
+        NO_CALIBRATION,
+        "-r",
+        "r",
+        "--",
+        &spin,
+        "--ms",
+        "300",
+    ]);
+    assert_ended_well(&output);
+    let report = fathom.output(["report", "uarch", "-r", "r"]);
+    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(report.status.success(), "{text}");
+    assert!(text.contains("n/a: the events of the top-down tree were not counted"), "{text}");
+    assert!(text.contains("this machine has no PMU for its cores"), "{text}");
+    let rows = fathom.rows("r", &["hotspots"]);
+    assert!(rows.iter().any(|row| row["function"] == "spin_here"), "{rows:?}");
+    let failing = fathom.output([
+        "collect",
+        "uarch-exploration",
+        "-q",
+        "-k",
+        NO_CALIBRATION,
+        "-r",
+        "f",
+        "--",
+        "/bin/sh",
+        "-c",
+        "exit 7",
+    ]);
+    assert_eq!(failing.status.code(), Some(7), "{}", String::from_utf8_lossy(&failing.stderr));
+}
+
 #[test]
 fn the_doctor_says_what_is_missing_and_how_to_get_it() {
     let fathom = fathom("doctor");

@@ -3,7 +3,9 @@
 #[path = "../../import/tests/common/mod.rs"]
 mod perf_data;
 
-use testkit::programs::Fathom;
+use std::process::Command;
+
+use testkit::programs::{Fathom, perf_events_work, skip, target};
 
 use self::perf_data::{Event, File};
 
@@ -100,5 +102,34 @@ fn other_files_leave_no_result() {
         assert_eq!(output.status.code(), Some(code), "{error}");
         assert!(error.contains(expected), "{error}");
         assert!(!std::path::Path::new(&result).exists(), "{file}");
+    }
+}
+
+/// What `perf record` writes on this machine: stacks that it copied are unwound here.
+#[test]
+fn a_live_recording_with_copied_stacks_has_callers() {
+    if !perf_events_work() {
+        return;
+    }
+    let fathom = fathom("live");
+    let file = fathom.scratch.join("live.data").display().to_string();
+    let spin = target("spin").display().to_string();
+    let mut command = Command::new("perf");
+    command.args(["record", "-q", "--call-graph", "dwarf", "-e", "cpu-clock", "-o", &file, "--"]);
+    let Ok(output) = command.args([&spin, "--ms", "300"]).output() else {
+        skip("perf is not installed");
+        return;
+    };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "perf record: {error}");
+    let output = fathom.output(["import", "-q", &file, "-r", "r"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = fathom.rows("r", &["hotspots"]);
+    let total = |name: &str| {
+        let row = rows.iter().find(|row| row["function"] == name)?;
+        row["total_percent"]["value"].as_f64()
+    };
+    for name in ["spin_here", "main"] {
+        assert!(total(name).is_some_and(|share| share > 80.0), "{name}: {:?}", total(name));
     }
 }
