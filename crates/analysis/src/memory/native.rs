@@ -21,8 +21,8 @@
 //! scatter of other slow-downs, which are at least 1, and at most those that leave out [`MOST_PER_CALLING_RECORD`] for each
 //! record, [`MOST_PER_BURST`], and [`EXTRA`], where a burst's time is of use.
 //!
-//! Native code is never faster than with all its data in the first level, as its loops were timed (`collect::no_miss`). No
-//! speed is known better than to [`SPEED_OFF`].
+//! Native code is never faster than with all its data in the first level, as its loops were timed (`collect::no_miss`), nor than the
+//! core runs instructions of which none waits ([`quickest`]). No speed is known better than to [`SPEED_OFF`].
 //!
 //! A window's CPU time is schedstat's. A virtual machine deducts the time that its host stole from it, in steps of up to a
 //! tenth of a millisecond: 0 was seen for 26,000 instructions. So the upper bound of a single window's time is all the time that
@@ -40,7 +40,7 @@ use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::{branch_miss, cycle};
+use super::core_time::{branch_miss, cycle, quickest};
 use super::counters::{NativeShare, NativeShares, Natively, Windows};
 use super::work::BurstWork;
 use crate::traced::{CountedBlock, TracedCode, WayOn, pieces_by_burst};
@@ -240,6 +240,8 @@ struct Pair {
     blocks: f64,
     /// Seconds that their copies' ways to the next block take longer than native ones.
     ways_on: Bounds,
+    /// Seconds that its instructions take at least.
+    least: f64,
     /// Seconds that it waited for code that was not in a cache.
     cold: Bounds,
     /// It, and what came behind it.
@@ -443,6 +445,7 @@ fn pairs<'w>(
 ) -> Vec<(Option<&'w Work>, Pair)> {
     let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
     let (cycle, missed) = (cycle(recording), branch_miss(recording).best);
+    let quickest = quickest(recording);
     let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
@@ -538,6 +541,8 @@ fn pairs<'w>(
                 passed: seconds.max(window.in_code().seconds() - taken_off),
                 blocks,
                 ways_on,
+                // A core may take a comparison and the branch behind it as one instruction.
+                least: (instructions - blocks).max(0.0) * quickest,
                 cold,
                 windows: Some(windows),
                 by_place,
@@ -575,11 +580,9 @@ impl Pair {
                 passed,
             ],
         };
-        Bounds {
-            best: native(best, ways_on.best),
-            low: native(least, ways_on.high),
-            high: native(most, ways_on.low),
-        }
+        let high = native(most, ways_on.low);
+        let low = native(least, ways_on.high).max(self.least).min(high);
+        Bounds { best: native(best, ways_on.best).clamp(low, high), low, high }
     }
 
     /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
@@ -638,6 +641,29 @@ fn each(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A window of 250 ns in which counters and look-ups may have taken more than that: its instructions take 100 ns at least.
+    #[test]
+    fn no_window_is_shorter_than_its_instructions() {
+        let pair = |least: f64| Pair {
+            place: CodeRegion::Loop(0),
+            traced: (1.0, 1.0),
+            counted: (1000.0, 250e-9),
+            passed: 250e-9,
+            blocks: 250.0,
+            ways_on: Bounds { best: 50e-9, low: 0.0, high: 500e-9 },
+            least,
+            cold: Bounds::exactly(0.0),
+            windows: None,
+            by_place: BTreeMap::new(),
+        };
+        let of = |least: f64| pair(least).native(None, 250e-9);
+        let free = of(0.0);
+        assert!(free.low < 30e-9 && free.low < free.best && free.best < free.high, "{free:?}");
+        assert_eq!(of(100e-9), Bounds { low: 100e-9, ..free });
+        assert_eq!(of(200e-9), Bounds { low: 200e-9, best: 200e-9, high: 250e-9 });
+        assert_eq!(of(300e-9), Bounds::exactly(250e-9));
+    }
 
     #[test]
     fn a_burst_whose_stops_took_all_of_its_time_tells_no_rates() {
