@@ -10,10 +10,10 @@
 //!                                        D_hr = sum of d_ir s_i / S_h    s_i: native seconds
 //! ```
 //! Native seconds s are uncertain themselves (`native::Speed`): in a replicate S_h has those that it draws, all at the same fraction
-//! between their ends: what is not known of windows is not known in all of them. t: scatter of T, from samples. d: scatter of observations. They are a systematic sample in
-//! time, so from [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: in a program that does one thing first and
-//! another then, observations differ more than their sum is uncertain (Wolter 2007, 8.2.1, estimator v2). With D the rate is a
-//! ratio, linearised (Cochran 1977, 6.10).
+//! between their ends, because what is not known of one window is not known of the others. t: scatter of T, from samples. d: scatter
+//! of observations. They are a systematic sample in time, so from [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: in a
+//! program that does one thing first and another then, observations differ more than their sum is uncertain (Wolter 2007, 8.2.1,
+//! estimator v2). With D the rate is a ratio, linearised (Cochran 1977, 6.10).
 //! Tails are Student's, with n - 1 degrees of freedom, in order 2 (n - 1)^2 / (3 n - 4) (J. von Neumann et al., "The mean square
 //! successive difference", Ann. Math. Stat. 12 (1941) 153-162).
 //!

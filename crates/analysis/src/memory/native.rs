@@ -194,10 +194,12 @@ pub(crate) fn native_parts(
     for (of_burst, whole) in bursts() {
         let (speed, id) = (speeds.of(whole), whole.burst);
         let native = native(whole);
+        // A burst of summarised loops runs at native speed, and windows, which count each iteration, know it less.
+        let is_slowed = whole.is_untimed || is_slowed(whole);
         let known = |work: &BurstWork| match places.paced(work.place) {
             Some(paced) => Some((places.iterations(id, work.place) * paced.seconds, Speed::KNOWN)),
             None => {
-                let (each, speed) = *speeds.each.get(&work.place)?;
+                let (each, speed) = *speeds.each.get(&work.place).filter(|_| is_slowed)?;
                 Some((work.instructions * each * places.own_share(work.place), speed))
             }
         };
