@@ -183,6 +183,11 @@ impl CodeRegions {
         Some(self.weight.get(&place).copied().unwrap_or(0.0).max(known))
     }
 
+    /// The same where samples fell.
+    pub(crate) fn sampled(&self, place: CodeRegion) -> Option<f64> {
+        self.weight.get(&place).copied().filter(|weight| *weight > 0.0)
+    }
+
     /// Share of a region's time outside the kernel, 0 to 1; never 0, because bursts begin in the program's own code.
     pub(crate) fn own_share(&self, place: CodeRegion) -> f64 {
         self.own.get(&place).copied().unwrap_or(1.0)

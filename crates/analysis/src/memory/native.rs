@@ -600,7 +600,7 @@ impl Pair {
 
 /// Native seconds of an instruction in each region, and how they are uncertain, by all windows in which the region ran. A window of
 /// several regions is divided in proportion to its instructions in each, times their relative time: the share of the program's
-/// time that samples find in the region, over its instructions in all windows.
+/// time that samples find in the region, over its instructions in all windows; where no sample fell, the mean.
 fn each(
     pairs: &[(Option<&Work>, Pair)],
     shares: &NativeShares,
@@ -610,8 +610,11 @@ fn each(
     for (place, count) in pairs.iter().flat_map(|(_, pair)| &pair.by_place) {
         *counts.entry(*place).or_default() += count;
     }
+    let sampled: f64 = counts.keys().filter_map(|place| places.sampled(*place)).sum();
+    let mean = if sampled > 0.0 { sampled / counts.values().sum::<f64>() } else { 1.0 };
+    // Half a sample over three instructions would be microseconds each: without a sample, a region is like the others.
     let relative =
-        |place: &CodeRegion| places.share(*place).map_or(1.0, |share| share / counts[place]);
+        |place: &CodeRegion| places.sampled(*place).map_or(mean, |share| share / counts[place]);
     let mut parts: BTreeMap<CodeRegion, Vec<(f64, Bounds)>> = BTreeMap::new();
     for (_, pair) in pairs {
         let native = pair.native(shares.of(pair.place), pair.counted.1);
