@@ -68,15 +68,22 @@ fn the_view_says_what_could_not_be_judged() {
     let fathom = fathom("unjudged");
     // The machine is not measured in tests, so that what depends on its figures cannot be judged.
     // A function that waits for nothing is not held up by bandwidth, whatever this machine's peak is. Next to many other
-    // programs it takes a longer run to know that it waits for nothing.
-    let mut notes = String::from("bandwidth-saturated");
+    // programs it takes a longer run to know that it waits for nothing. (clock_gettime waits for the clock: what it would take
+    // without waits is not known.)
+    let is_open = |notes: &str| {
+        let rules = notes.split("Undecided: ");
+        rules
+            .filter(|one| one.starts_with("bandwidth-saturated"))
+            .any(|one| one.contains("polynomial"))
+    };
+    let mut notes = String::from("Undecided: bandwidth-saturated: it may apply to polynomial");
     for seconds in ["1", "4", "12"] {
-        if notes.contains("bandwidth-saturated") {
+        if is_open(&notes) {
             let (_, result) = found(&fathom, "arithmetic", seconds);
             notes = fathom.report(&result, &["findings"])["notes"].to_string();
         }
     }
-    assert!(!notes.contains("bandwidth-saturated"), "{notes}");
+    assert!(!is_open(&notes), "{notes}");
     assert!(notes.contains("Undecided: tlb-bound"), "{notes}");
     assert!(notes.contains("fathom machine"), "{notes}");
 }
