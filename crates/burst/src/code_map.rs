@@ -377,11 +377,22 @@ impl CodeSource for CodeMap {
         let Some(page) = usize::try_from(number).ok().and_then(|n| range.pages.get(n)) else {
             return &[];
         };
-        let bytes = page.get_or_init(|| {
+        let read = || {
             let mut bytes = vec![0; PAGE as usize].into_boxed_slice();
             let at = RemoteAddr(range.start.0 + number * PAGE);
             (read_memory(self.pid, at, &mut bytes) == bytes.len()).then_some(bytes)
-        });
+        };
+        let bytes = match page.get() {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = read();
+                // Of a running program: another thread may have put other code here, which is not this library's.
+                if !self.is_there(address) {
+                    return &[];
+                }
+                page.get_or_init(|| bytes)
+            }
+        };
         bytes.as_deref().and_then(|bytes| bytes.get(within..)).unwrap_or(&[])
     }
 }
