@@ -180,7 +180,7 @@ impl CodeRegions {
     /// Samples' weight in a place, in the kernel too; where none fell, as if half a one had. `None` without samples.
     pub(crate) fn share(&self, place: CodeRegion) -> Option<f64> {
         let known = (!self.weight.is_empty()).then_some(self.least)?;
-        Some(self.weight.get(&place).copied().unwrap_or(0.0).max(known))
+        Some(self.sampled(place).unwrap_or(0.0).max(known))
     }
 
     /// The same where samples fell.

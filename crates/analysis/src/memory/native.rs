@@ -228,7 +228,7 @@ pub(crate) fn native_parts(
 }
 
 /// A window and the burst before it, or sums of many.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Pair {
     /// Where most of the window's instructions ran.
     place: CodeRegion,
