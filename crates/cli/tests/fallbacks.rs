@@ -192,19 +192,11 @@ fn without_a_pmu_time_and_stacks_remain_of_uarch_exploration() {
     }
     let fathom = fathom("uarch");
     let spin = target("spin").display().to_string();
-    let output = fathom.output([
-        "collect",
-        "uarch-exploration",
-        "-q",
-        "-k",
-        NO_CALIBRATION,
-        "-r",
-        "r",
-        "--",
-        &spin,
-        "--ms",
-        "300",
-    ]);
+    let collect = |result, program: &[&str]| {
+        let own = ["collect", "uarch-exploration", "-q", "-k", NO_CALIBRATION, "-r", result, "--"];
+        fathom.output([&own, program].concat())
+    };
+    let output = collect("r", &[&spin, "--ms", "300"]);
     assert_ended_well(&output);
     let report = fathom.output(["report", "uarch", "-r", "r"]);
     let text = String::from_utf8_lossy(&report.stdout).into_owned();
@@ -213,19 +205,7 @@ fn without_a_pmu_time_and_stacks_remain_of_uarch_exploration() {
     assert!(text.contains("this machine has no PMU for its cores"), "{text}");
     let rows = fathom.rows("r", &["hotspots"]);
     assert!(rows.iter().any(|row| row["function"] == "spin_here"), "{rows:?}");
-    let failing = fathom.output([
-        "collect",
-        "uarch-exploration",
-        "-q",
-        "-k",
-        NO_CALIBRATION,
-        "-r",
-        "f",
-        "--",
-        "/bin/sh",
-        "-c",
-        "exit 7",
-    ]);
+    let failing = collect("f", &["/bin/sh", "-c", "exit 7"]);
     assert_eq!(failing.status.code(), Some(7), "{}", String::from_utf8_lossy(&failing.stderr));
 }
 
