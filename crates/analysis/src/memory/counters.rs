@@ -5,7 +5,7 @@
 //!
 //! 1. *Sparse windows* tell what counters took. One comes after a count window, in the same visit, in which only rarely executed
 //!    blocks count. So the rate at which these run in full windows, over that in sparse ones, is the share of a full window's time
-//!    without counters.
+//!    without counters. Both ended when their time was over: what runs in front of a call that ends windows is in neither.
 //! 2. *Native counts* tell what copies take besides: other jumps, look-ups of returns, branches that the core has not learned
 //!    there. Right behind a sparse window the tracer counts how often the thread natively runs one block that runs seldom. The rate
 //!    of that block in sparse windows over its native rate is the native share of their time. (A loop that merges the same data

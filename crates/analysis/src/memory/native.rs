@@ -528,8 +528,7 @@ fn pairs<'w>(
         // It comes at once.
         let behind = sparse.get(&BurstId(window.id.0.wrapping_add(1)));
         let behind = behind.filter(|one| one.tid == window.tid && one.pid == window.pid);
-        // A sparse window that ended while caches were still cold from the tracer shows the tracer.
-        let behind = behind.filter(|one| running(one).seconds() >= COLD);
+        let behind = behind.filter(|one| tells_counters(one));
         let sparse = behind.map(|one| (counts(one.id), running(one).seconds()));
         let native = behind.and_then(|one| native.get(&one.id)).cloned();
         let windows = Windows { full: (counted.clone(), seconds), sparse, native };
@@ -553,6 +552,12 @@ fn pairs<'w>(
         }
     }
     pairs
+}
+
+/// Whether a sparse window tells what counters took. One that ended while caches were still cold from the tracer shows the tracer. One
+/// that a call ended shows what runs in front of such calls, which the full window did not come to, or it would have ended there.
+fn tells_counters(sparse: &Burst) -> bool {
+    running(sparse).seconds() >= COLD && sparse.end == BurstEnd::Time
 }
 
 impl Pair {
@@ -671,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_whose_stops_took_all_of_its_time_tells_no_rates() {
+    fn bursts_that_were_cut_short_or_stopped_often_tell_no_rates() {
         let mut builder = testkit::recording::RecordingBuilder::new();
         builder.burst(1, 1, &[]);
         let recording = builder.build();
@@ -682,6 +687,9 @@ mod tests {
             stops,
             ..recording.bursts[0].clone()
         };
+        let sparse = |end| tells_counters(&Burst { end, ..of(800_000, 2) });
+        assert!(sparse(BurstEnd::Time) && !sparse(BurstEnd::Native));
+        assert!(!tells_counters(&of(200_000, 2)), "caches were cold");
         let toll = Some(6e-6);
         assert!(!tells_rates(&of(0, 66), toll));
         assert!(tells_rates(&of(800_000, 66), toll));
