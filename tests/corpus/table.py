@@ -110,6 +110,7 @@ OWN = [
     own("threads_checksum", short=True),
     own("threads_checksum", "--threads", "32", "--alive", "32", "--rounds", "15000", title="threads_checksum 32"),
     own("barrier_rounds", "--rounds", "4000"),
+    own("file_passes", "--rounds", "40000"),
     own("fork_loop", short=True),
     own("vfork_exec"),
     own("exec_midway", short=True),

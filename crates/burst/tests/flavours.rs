@@ -197,6 +197,24 @@ fn windows_go_on_behind_system_calls() {
     }
 }
 
+/// A program that reads and writes a file every some ten microseconds: windows last longer than that.
+#[test]
+fn windows_go_on_behind_calls_on_a_file() {
+    let Some(program) = Program::start("file_passes", &["--rounds", "1000000000"]) else { return };
+    let goes_on = |burst: &&Burst| burst.in_calls.is_some_and(|time| time.0 > 0);
+    let began = std::time::Instant::now();
+    let enough = |seen: &Recorded| {
+        seen.bursts.iter().filter(goes_on).count() >= 5 || began.elapsed().as_secs() > 20
+    };
+    let seen = watch(&program, BurstFlavour::Count, enough);
+    let went_on = seen.bursts.iter().filter(goes_on).count();
+    if went_on == 0 {
+        println!("skipped: temporary files are on a file system that is not known");
+        return;
+    }
+    assert!(went_on >= 5, "{went_on} of {}", seen.bursts.len());
+}
+
 /// 256 functions: the first window waits for their code.
 #[test]
 fn a_window_in_cold_code_is_followed_by_another_one() {

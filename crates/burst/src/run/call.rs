@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use base::{Nanos, RemoteAddr};
 use facts::BurstEnd;
+use sys::process;
 use sys::trace::{self, Happened, Registers, Stop};
 use x86::{CodeSource, Gpr};
 
@@ -38,9 +39,13 @@ enum Call {
     Brief,
 }
 
-/// Behind which calls a burst may go on, by number, third and fourth argument; `replaces` says whether code, or
-/// memory of ours, lies in what the first two arguments name.
-fn of(rax: u64, [rdx, r10]: [u64; 2], replaces: impl FnOnce() -> bool) -> Option<Call> {
+/// Behind which calls a burst may go on, by number and arguments. `replaces`: code, or memory of ours, lies there. `is_on_disk`: no
+/// stop cuts reads and writes of this open file short.
+fn of(
+    [rax, rdi, rsi, rdx, r10]: [u64; 5],
+    replaces: impl Fn(u64, u64) -> bool,
+    is_on_disk: impl Fn(u64) -> bool,
+) -> Option<Call> {
     const MMAP: u64 = 9;
     // include/uapi/asm-generic/mman-common.h, include/uapi/linux/mman.h
     const PROT_EXEC: u64 = 4;
@@ -48,12 +53,16 @@ fn of(rax: u64, [rdx, r10]: [u64; 2], replaces: impl FnOnce() -> bool) -> Option
     match rax {
         // poll nanosleep wait4 futex clock_nanosleep waitid ppoll
         7 | 35 | 61 | 202 | 230 | 247 | 271 => Some(Call::Waits),
+        // read pread64
+        0 | 17 => (!replaces(rsi, rdx) && is_on_disk(rdi)).then_some(Call::Brief),
+        // write pwrite64 writev
+        1 | 18 | 20 => is_on_disk(rdi).then_some(Call::Brief),
         MMAP if rdx & PROT_EXEC != 0 => None,
         MMAP if r10 & MAP_FIXED == 0 => Some(Call::Brief),
         // munmap madvise
-        MMAP | 11 | 28 => (!replaces()).then_some(Call::Brief),
-        // brk sched_yield getpid gettimeofday getrusage gettid time clock_gettime getcpu getrandom
-        12 | 24 | 39 | 96 | 98 | 186 | 201 | 228 | 309 | 318 => Some(Call::Brief),
+        MMAP | 11 | 28 => (!replaces(rdi, rsi)).then_some(Call::Brief),
+        // lseek brk sched_yield getpid gettimeofday getrusage gettid time clock_gettime getcpu getrandom
+        8 | 12 | 24 | 39 | 96 | 98 | 186 | 201 | 228 | 309 | 318 => Some(Call::Brief),
         _ => None,
     }
 }
@@ -70,13 +79,17 @@ impl Inside<'_, '_> {
         let at = native.registers.instruction_pointer();
         let is_call = code.bytes_at(at).starts_with(&SYSCALL);
         let held = |one: Gpr| native.registers.general(one.number());
-        let (start, bytes) = (RemoteAddr(held(Gpr::RDI)), held(Gpr::RSI));
-        let replaces = || code.has_code_in(start, bytes) || self.cache.space.lies_in(start, bytes);
-        let call = of(held(Gpr::RAX), [held(Gpr::RDX), held(Gpr::R10)], replaces)?;
         if !is_call || self.calls >= MOST_CALLS {
             return None;
         }
         let tid = self.visit.as_ref()?.tid;
+        let replaces = |start: u64, bytes: u64| {
+            let start = RemoteAddr(start);
+            code.has_code_in(start, bytes) || self.cache.space.lies_in(start, bytes)
+        };
+        let is_on_disk = |descriptor: u64| process::is_never_cut_short(tid, descriptor as u32);
+        let arguments = [Gpr::RAX, Gpr::RDI, Gpr::RSI, Gpr::RDX, Gpr::R10].map(held);
+        let call = of(arguments, replaces, is_on_disk)?;
         let behind = RemoteAddr(at.0 + SYSCALL.len() as u64);
         let pointer = self.cache.record_pointer(native);
         // All records are complete, and stay so if the burst ends here.
@@ -190,8 +203,11 @@ mod tests {
 
     #[test]
     fn calls_that_change_code_or_are_cut_short_end_a_burst() {
-        let brief = |rax, rdx, r10| of(rax, [rdx, r10], || false);
-        let in_code = |rax, rdx, r10| of(rax, [rdx, r10], || true);
+        let call = |rax, rdx, r10, replaces, on_disk| {
+            of([rax, 0, 0, rdx, r10], |_, _| replaces, |_| on_disk)
+        };
+        let brief = |rax, rdx, r10| call(rax, rdx, r10, false, false);
+        let in_code = |rax, rdx, r10| call(rax, rdx, r10, true, true);
         assert_eq!(brief(202, 4, 0), Some(Call::Waits), "futex");
         assert_eq!(brief(9, 3, 0x22), Some(Call::Brief), "mmap");
         assert_eq!(in_code(9, 3, 0x22), Some(Call::Brief), "mmap, where the kernel likes");
@@ -200,8 +216,13 @@ mod tests {
         assert_eq!(brief(9, 7, 0x22), None, "mmap of code");
         assert_eq!((brief(11, 0, 0), in_code(11, 0, 0)), (Some(Call::Brief), None), "munmap");
         assert_eq!((brief(28, 4, 0), in_code(28, 4, 0)), (Some(Call::Brief), None), "madvise");
-        // read mprotect rt_sigreturn mremap clone vfork execve exit arch_prctl epoll_wait clone3, and futex of x32
-        let ending = [0, 10, 15, 25, 56, 58, 59, 60, 158, 232, 435, 0x4000_0000 + 202, u64::MAX];
+        let on_disk = |rax| call(rax, 4096, 0, false, true);
+        let moves = [0, 1, 17, 18, 20];
+        assert!(moves.iter().all(|rax| on_disk(*rax) == Some(Call::Brief)), "read and write");
+        assert!(moves.iter().all(|rax| brief(*rax, 4096, 0).is_none()), "of a pipe");
+        assert_eq!((in_code(0, 4096, 0), in_code(1, 4096, 0)), (None, Some(Call::Brief)));
+        // readv mprotect rt_sigreturn mremap clone vfork execve exit arch_prctl epoll_wait clone3, and futex of x32
+        let ending = [19, 10, 15, 25, 56, 58, 59, 60, 158, 232, 435, 0x4000_0000 + 202, u64::MAX];
         assert!(ending.iter().all(|rax| brief(*rax, 0, 0).is_none()));
     }
 }

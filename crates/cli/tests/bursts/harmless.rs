@@ -81,6 +81,7 @@ fn processes_and_threads_come_and_go_as_ever() {
             ("exec_midway", &["--steps", "12"]),
             ("threads_checksum", &["--threads", "60"]),
             ("barrier_rounds", &["--rounds", "3000"]),
+            ("file_passes", &["--rounds", "20000"]),
             ("exit_midway", &["--rounds", "5000"]),
             ("dlopen_loop", &["--rounds", "500"]),
             ("no_libc", &[]),
