@@ -376,10 +376,14 @@ pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
     // Where the tracer took all of the CPU time off for its stops, the time that passed is of these, too.
     let nothing_left = burst.cpu_time == Some(Nanos(0)) && burst.entered() >= FEWEST_STOPS;
     let running = if nothing_left { 0.0 } else { running(burst).seconds() };
+    // In calls a thread stops for no new code.
+    let is_new = burst.in_calls.is_none_or(|time| time.0 == 0);
+    let new_code = if is_new { f64::from(burst.entered().saturating_sub(1)) } else { 0.0 };
     match toll {
+        // What stops for new code take besides is as much again.
         Some(toll) => {
-            let taken_off = taken_off(burst, Some(toll));
-            taken_off <= MOST_TRACING * (running + taken_off)
+            taken_off(burst, Some(toll)) <= running
+                && new_code * toll.max(PER_STOP) <= MOST_TRACING * running
         }
         None => {
             USUAL_PER_BURST + f64::from(burst.entered() + 1) * PER_STOP <= MOST_TRACING * running
@@ -394,9 +398,11 @@ pub(super) fn is_timed(burst: &Burst, toll: Option<f64>) -> bool {
     !is_cold && tells_rates(burst, toll)
 }
 
-/// Seconds that were taken off a burst's CPU time for each way into translated code and out again.
+/// Seconds that were taken off a burst's CPU time for each way into translated code and out again. Each takes some: where the
+/// median is 0, the thread's clock did not show it, and it is unknown.
 pub(crate) fn toll(recording: &Recording) -> Option<f64> {
-    recording.run.own_cost.burst_toll_ns.map(|toll| Nanos(toll).seconds())
+    let toll = recording.run.own_cost.burst_toll_ns.filter(|toll| *toll > 0);
+    toll.map(|toll| Nanos(toll).seconds())
 }
 
 /// Seconds by which the copy of a block takes longer than native code to come to the next one, without its counter, for a cycle of the
@@ -487,6 +493,10 @@ fn pairs<'w>(
         let work = near.checked_sub(1).map(|index| before[index]).filter(is_near);
         let seconds = running(window).seconds();
         if seconds <= 0.0 || !tells_rates(window, toll) {
+            continue;
+        }
+        // It met new code at once, while caches were cold from the tracer.
+        if window.end == BurstEnd::Untranslated && seconds < COLD {
             continue;
         }
         // The code was cold, and the next window shows how fast it is.
@@ -692,7 +702,10 @@ mod tests {
         assert!(!tells_counters(&of(200_000, 2)), "caches were cold");
         let toll = Some(6e-6);
         assert!(!tells_rates(&of(0, 66), toll));
-        assert!(tells_rates(&of(800_000, 66), toll));
+        assert!(tells_rates(&of(2_800_000, 66), toll));
+        assert!(!tells_rates(&of(800_000, 66), toll), "65 stops for new code");
+        let calls = Burst { in_calls: Some(Nanos(1)), entries: Some(66), ..of(800_000, 140) };
+        assert!(tells_rates(&calls, toll));
         // A window of two stops: a host stole the thread's time.
         assert!(tells_rates(&of(0, 2), toll));
     }
