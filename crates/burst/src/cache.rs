@@ -119,6 +119,8 @@ pub struct Cache {
     chains: HashMap<(u16, usize), (u32, u32)>,
     reader: Reader,
     layouts: Layouts,
+    /// How many blocks windows counted so far.
+    ran: usize,
     /// Blocks that do not count for now.
     uncounted: HashSet<u32>,
     /// How often blocks ran in windows before, of which each counts half as much as the next.
@@ -147,6 +149,7 @@ impl Cache {
             chains: HashMap::new(),
             reader: Reader::of_processor(Vectors::of_this_processor()),
             layouts: Layouts::default(),
+            ran: 0,
             uncounted: HashSet::new(),
             history: HashMap::new(),
             native_addresses,
@@ -166,6 +169,7 @@ impl Cache {
         self.returns.clear();
         self.hopeless.clear();
         std::mem::take(&mut self.chains).keys().for_each(|(bucket, _)| self.empty_bucket(*bucket));
+        self.ran = 0;
         self.uncounted.clear();
         self.history.clear();
         // Records of former blocks may still be on their way.

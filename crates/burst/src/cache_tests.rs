@@ -223,3 +223,32 @@ fn a_superblock_knows_its_basic_blocks() {
     assert_eq!(counted.blocks.len(), starts.len());
     assert!(starts.iter().all(|start| counted.has(*start)));
 }
+
+/// What a window ran is translated for traces where a thread will come to it, and nowhere else.
+#[test]
+fn traces_are_translated_where_windows_came() {
+    let (mut counted, code) = cache_of(BurstFlavour::Count);
+    let mut next = 0;
+    counted.enter(&code, own_code(), &mut next).expect("our own code");
+    counted.translate_ahead(&code, own_code(), 30, &mut next);
+    assert!(counted.came_to().is_empty(), "nothing ran");
+    let few = 8.min(counted.blocks.len());
+    for number in 0..few as u32 {
+        let slot = area::COUNTERS + 8 * number as i32;
+        counted.space.set_slot(slot, counted.space.slot(slot) - 1);
+    }
+    counted.take_counts();
+    let came_to = counted.came_to();
+    assert_eq!(came_to.len(), few);
+    assert!(came_to.contains(&(own_code(), false)), "no jump leads to where the thread began");
+    let (mut traced, code) = cache();
+    traced.translate_reached(&code, &came_to, 1, &mut next);
+    assert_eq!(traced.blocks.len(), 1);
+    traced.translate_reached(&code, &came_to, 100, &mut next);
+    let starts: Vec<RemoteAddr> = came_to.iter().map(|(start, _)| *start).collect();
+    assert!(traced.blocks.iter().all(|block| starts.contains(&block.start)));
+    let left = |(start, jumped): &(RemoteAddr, bool)| {
+        !traced.has(*start) && (!jumped || traced.waiting.contains_key(start))
+    };
+    assert!(!came_to.iter().any(left), "{} blocks", traced.blocks.len());
+}

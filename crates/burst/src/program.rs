@@ -38,6 +38,8 @@ pub struct Program {
     places: Option<Places>,
     /// Basic blocks of the last burst that traced.
     recent: Vec<RemoteAddr>,
+    /// The caches of traces and windows when the first one was last prepared.
+    prepared: [(usize, usize); 2],
     /// What the next burst is for.
     pub schedule: Schedule,
     native_addresses: NativeAddresses,
@@ -82,6 +84,7 @@ impl Program {
             far: None,
             places: None,
             recent,
+            prepared: Default::default(),
             schedule,
             native_addresses,
         })
@@ -169,6 +172,22 @@ impl Program {
         }
         cache.translate_all(&self.code, &self.recent, most, next_id);
         cache.translate_waiting(&self.code, most, next_id);
+    }
+
+    /// Translates for traces where windows came to, at most `most` blocks. No thread of the process is in translated code.
+    pub fn prepare_traces(&mut self, most: usize, next_id: &mut u32) {
+        let [traces, counts, _] = &mut self.stages;
+        if let (Stage::Ready(traces), Stage::Ready(counts)) = (traces, counts) {
+            let sizes = [traces.size(), counts.size()];
+            if sizes != self.prepared {
+                let before = traces.size().0;
+                traces.translate_reached(&self.code, &counts.came_to(), most, next_id);
+                let after = traces.size();
+                if after.0 - before < most {
+                    self.prepared = [after, counts.size()];
+                }
+            }
+        }
     }
 
     /// Notes what kept a thread from going on in translated code.

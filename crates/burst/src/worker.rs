@@ -16,7 +16,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
-use facts::{Burst, BurstFlavour, NativeCount};
+use facts::{Burst, BurstEnd, BurstFlavour, NativeCount};
 use sys::process;
 use tracee::random::Random;
 
@@ -669,9 +669,11 @@ impl Worker {
         }
         let slowdown = slowdown(flavour, &tally, burst.cpu_time.unwrap_or(burst.in_code()));
         if flavour == BurstFlavour::Trace {
-            // New code stops the thread again and again, so the trace was slowed down by more than its records.
+            // New code stops the thread again and again, so the trace was slowed down by more than its records. Where it ended for
+            // that, a window tells at less cost what runs there.
             let ran = burst.in_code();
-            self.is_slowed = is_slow(slowdown, ran - burst.stand_still.min(ran));
+            self.is_slowed = burst.end == BurstEnd::Untranslated
+                || is_slow(slowdown, ran - burst.stand_still.min(ran));
         }
         self.cost.slowdown += slowdown;
         let raw = Raw { burst: id, content };

@@ -71,6 +71,54 @@ impl Cache {
         }
     }
 
+    /// Number of blocks, and of those that windows counted.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        (self.blocks.len(), self.ran)
+    }
+
+    /// Of code that counts: where threads came to so far, and whether by a jump whose target is known.
+    #[must_use]
+    pub fn came_to(&self) -> Vec<(RemoteAddr, bool)> {
+        let ran =
+            |exit: &u32| self.block(self.exits[*exit as usize].block).is_some_and(|from| from.ran);
+        let there = self.blocks.iter().filter(|block| block.ran);
+        there.map(|block| (block.start, block.linked.iter().any(ran))).collect()
+    }
+
+    /// Translates, at most `most` blocks, where windows [`came_to`](Cache::came_to): what blocks lead to, and what is led to by no
+    /// jump with a known target. Superblocks contain the rest.
+    pub fn translate_reached(
+        &mut self,
+        code: &CodeMap,
+        came_to: &[(RemoteAddr, bool)],
+        most: usize,
+        next_id: &mut u32,
+    ) {
+        let mut left = most;
+        // What is translated leads on.
+        loop {
+            let is_wanted = |(start, jumped): &&(RemoteAddr, bool)| {
+                let leads = !jumped || self.waiting.contains_key(start);
+                leads && !self.has(*start) && !self.hopeless.contains(start)
+            };
+            let wanted = came_to.iter().filter(is_wanted).map(|(start, _)| *start);
+            let new: Vec<RemoteAddr> = wanted.take(left).collect();
+            if new.is_empty() {
+                return;
+            }
+            left -= new.len();
+            for start in new {
+                if self.is_full() {
+                    return;
+                }
+                if self.enter(code, start, next_id).is_err() {
+                    self.hopeless.insert(start);
+                }
+            }
+        }
+    }
+
     /// Translates what blocks that ran lead to and is not there yet, at most `most` blocks. For the time between bursts, when
     /// no thread waits for it. What blocks lead to that never ran is mostly not wanted either. Of code that counts.
     pub fn translate_waiting(&mut self, code: &CodeMap, most: usize, next_id: &mut u32) {

@@ -196,6 +196,7 @@ impl Cache {
             }
             self.space.set_slot(slot, START);
             if let Some(block) = self.blocks.get_mut(number as usize) {
+                self.ran += usize::from(!block.ran);
                 block.ran = true;
             }
             if self.uncounted.contains(&number) {

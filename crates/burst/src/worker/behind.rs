@@ -23,7 +23,7 @@ const LATEST: Nanos = Nanos(500_000_000);
 
 impl Worker {
     /// What takes long behind a burst: translates what counted code leads to, and wakes the consumer up. Of what traces lead to,
-    /// 2 to 11 % ever ran: it is left to the thread that comes there.
+    /// 2 to 11 % ever run: only that is translated to which windows came, and the rest left to the thread that comes there.
     pub(super) fn look_behind(&mut self, pid: Pid, flavour: BurstFlavour) {
         let most = match self.length {
             Length::Brief => BLOCKS_BEHIND_BRIEF,
@@ -33,6 +33,7 @@ impl Worker {
         let counts = flavour == BurstFlavour::Count;
         if let Some((cache, code)) = program.ready(flavour).filter(|_| counts) {
             cache.translate_waiting(code, most, &mut self.next_block);
+            program.prepare_traces(BLOCKS_BETWEEN, &mut self.next_block);
         }
         program.note_pages(flavour, &mut self.cost.pages);
         self.send_blocks(pid, flavour);
