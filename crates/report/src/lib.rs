@@ -234,11 +234,12 @@ fn table(request: &views::Request<'_>, code: &TracedCode) -> Table {
     }
 }
 
-/// What `fathom machine` shows: what the machine is, and what it was measured to do.
+/// What `fathom machine` shows: what the machine is, what it was measured to do, and its hardware counters, which only JSON has.
 #[must_use]
-pub fn machine(host: &Host, calibration: &Calibration) -> Document {
+pub fn machine(host: &Host, calibration: &Calibration, counters: serde_json::Value) -> Document {
     Document::Machine(Box::new(MachineReport {
         host: host.clone(),
         calibration: calibration.clone(),
+        counters,
     }))
 }

@@ -9,6 +9,7 @@ use facts::host::{
     Cache, CacheKind, Calibration, Host, LatencyPoint, LoadedLatency, NodePair, SampleDistance,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::modules;
 use crate::table::{Cell, CellStyle, Column, Table, TextColumn};
@@ -17,13 +18,15 @@ use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
 /// Width of the names before figures.
 const LABEL: usize = 18;
 
-/// The machine. In JSON the two parts under their names.
+/// The machine. In JSON the three parts under their names.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MachineReport {
     /// What it is.
     pub host: Host,
     /// What it was measured to do.
     pub calibration: Calibration,
+    /// Its hardware counters; in JSON only, the text about them is the caller's.
+    pub counters: Value,
 }
 
 /// One line per figure of the calibration; points of curves are named by what they are.

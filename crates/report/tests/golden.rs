@@ -545,15 +545,17 @@ fn laid_out() -> Options {
 #[test]
 fn the_machine() {
     let run = recordings::triad().run;
-    let machine = report::machine(&run.host, &run.calibration.expect("the triad has one"));
+    use facts::host::{Calibration, Host};
+    let shown = |host: &Host, calibration: &Calibration| {
+        report::machine(host, calibration, serde_json::json!({"pmus": []}))
+    };
+    let machine = shown(&run.host, &run.calibration.expect("the triad has one"));
     golden("machine.txt", &text(&machine));
     golden("machine.csv", &machine.csv());
-    let unmeasured =
-        report::machine(&facts::host::Host::default(), &facts::host::Calibration::default());
-    golden("machine_unmeasured.txt", &text(&unmeasured));
+    golden("machine_unmeasured.txt", &text(&shown(&Host::default(), &Calibration::default())));
     let run = recordings::with_nodes(recordings::triad()).run;
     let mut calibration = run.calibration.expect("the triad has one");
-    let machine = report::machine(&run.host, &calibration);
+    let machine = shown(&run.host, &calibration);
     golden("machine_nodes.txt", &text(&machine));
     golden("machine_nodes.csv", &machine.csv());
     for pair in &mut calibration.node_pairs {
@@ -561,8 +563,9 @@ fn the_machine() {
             *metric = facts::Metric::unavailable(&metric.unit.clone(), "mbind is not permitted");
         }
     }
-    golden("machine_nodes_refused.txt", &text(&report::machine(&run.host, &calibration)));
+    golden("machine_nodes_refused.txt", &text(&shown(&run.host, &calibration)));
     assert!(machine.json().starts_with("{\n  \"host\": {"));
+    assert!(machine.json().ends_with("  },\n  \"counters\": {\n    \"pmus\": []\n  }\n}\n"));
 }
 
 #[test]

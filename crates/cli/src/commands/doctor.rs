@@ -4,7 +4,6 @@
 
 use std::process::ExitCode;
 
-use calibrate::Counters;
 use collect::probe::{self, Ability, Finding};
 
 use crate::exit::Failure;
@@ -16,8 +15,7 @@ pub fn doctor() -> Result<ExitCode, Failure> {
     for finding in &findings(&host) {
         text.push_str(&describe(finding));
     }
-    let Counters { pmus, rights, paranoid } = calibrate::counters();
-    text.push_str(&super::counters::section(&pmus, &host, rights, &paranoid));
+    text.push_str(&super::counters::look(&host).text());
     for problem in problems {
         text.push_str(&format!("\n  note: {problem}\n"));
     }

@@ -4,8 +4,6 @@
 
 use std::process::ExitCode;
 
-use calibrate::Counters;
-
 use crate::arguments::{Format, MachineOptions};
 use crate::exit::Failure;
 use crate::progress::Progress;
@@ -29,11 +27,11 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
     for problem in &problems {
         eprintln!("fathom: {problem}");
     }
-    let document = report::machine(&host, &calibration);
+    let counters = super::counters::look(&host);
+    let document = report::machine(&host, &calibration, counters.data());
     let mut text = super::rendered(&document, options.format);
     if options.format == Format::Text {
-        let Counters { pmus, rights, paranoid } = calibrate::counters();
-        text.push_str(&super::counters::section(&pmus, &host, rights, &paranoid));
+        text.push_str(&counters.text());
     }
     super::print(&text)
 }
