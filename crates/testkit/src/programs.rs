@@ -81,6 +81,40 @@ pub fn python<S: AsRef<OsStr>>(script: &str, arguments: &[S]) -> bool {
     true
 }
 
+fn chromium() -> Option<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
+    // Ubuntu's package is a script that asks for snap.
+    let starts = |file: &PathBuf| {
+        Command::new(file).arg("--version").output().is_ok_and(|done| done.status.success())
+    };
+    found.filter(|file| file.is_file()).find(starts)
+}
+
+/// Runs a script of `tests` by Node with the packages of `ui`, on Chromium, and expects that it ends with 0; what it printed, or
+/// `None`, with the reason printed, where one of these is missing.
+pub fn in_chromium<S: AsRef<OsStr>>(script: &str, arguments: &[S]) -> Option<String> {
+    let Some(chromium) = chromium() else {
+        skip("there is no Chromium: apt install chromium");
+        return None;
+    };
+    // The list that npm writes last: behind it the packages are whole.
+    if !root().join("ui/node_modules/.package-lock.json").is_file() {
+        skip("the packages of ui are not installed: cd ui && npm ci");
+        return None;
+    }
+    let mut command = Command::new("node");
+    command.arg(root().join("tests").join(script)).arg(chromium).args(arguments);
+    let Ok(done) = command.output() else {
+        skip("there is no node: apt install nodejs");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    Some(said)
+}
+
 /// A recipe program; `None` when the library it needs is not installed.
 #[must_use]
 pub fn recipe(name: &str) -> Option<PathBuf> {
