@@ -36,6 +36,8 @@ fill() {
     install -D -m 755 ci/gate.sh "$share/fathom/ci/gate.sh"
     install -D -m 644 deploy/fathom-watch.service "$1/lib/systemd/system/fathom-watch.service"
     install -D -m 644 deploy/fathom-watch.yaml "$share/fathom/deploy/fathom-watch.yaml"
+    install -D -m 644 deploy/fathom-add.yaml "$share/fathom/deploy/fathom-add.yaml"
+    install -D -m 755 deploy/spark_add.py "$share/fathom/deploy/spark_add.py"
     install -D -m 644 -t "$1/include" include/fathom.h include/fathom.f90
     install -D -m 644 include/rust/Cargo.toml "$share/fathom/rust/Cargo.toml"
     install -D -m 644 include/rust/src/lib.rs "$share/fathom/rust/src/lib.rs"

@@ -14,7 +14,7 @@ use std::process::Command;
 use dataset::{Dataset, Identity, Rows, TableColumns, Value};
 use facts::{Rank, Run, RunState};
 use serde_json::Value as Json;
-use testkit::programs::{Fathom, python, python_with, skip};
+use testkit::programs::{Fathom, python, python_with, spark};
 
 /// 2026-11-01T00:00:00Z.
 const NOVEMBER: u64 = 1_793_491_200;
@@ -513,10 +513,7 @@ fn clickhouse_gives_the_same_answers() {
 #[test]
 fn spark_gives_the_same_answers() {
     let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "across-spark");
-    let Some(folder) = python_with("engines.txt") else { return };
-    if !Command::new("java").arg("-version").output().is_ok_and(|output| output.status.success()) {
-        return skip("Spark needs Java: apt-get install openjdk-17-jre-headless");
-    }
+    let Some(folder) = spark() else { return };
     if !by_hand(&fathom) {
         return;
     }

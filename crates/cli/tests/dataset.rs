@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::programs::{Fathom, NO_CALIBRATION, assert_ended_well, is_root, python, target};
+use testkit::programs::{
+    Fathom, NO_CALIBRATION, assert_ended_well, is_root, python, root, spark, target,
+};
 
 fn said(fathom: &Fathom, words: &[&str]) -> (Option<i32>, String, String) {
     let output = fathom.output(words);
@@ -272,4 +274,59 @@ fn a_full_disk_loses_nothing() {
     assert!(disk.mount("remount,size=64m"), "a larger disk");
     assert_eq!(said(&fathom, &words).0, Some(0));
     assert_eq!(content(&disk.0.join("ds")), content(&fathom.scratch.join("whole")));
+}
+
+#[test]
+fn a_job_of_kubernetes_adds_each_result() {
+    let (fathom, names) = results("dataset-kubernetes", 3);
+    let folder = fathom.scratch.path().to_str().expect("text");
+    let mut words = vec![env!("CARGO_BIN_EXE_fathom"), folder];
+    words.extend(names.iter().map(String::as_str));
+    python("deploy/job.py", &words);
+}
+
+#[test]
+fn a_job_of_spark_adds_each_result_and_runs_what_failed_again() {
+    let Some(folder) = spark() else { return };
+    let (fathom, mut names) = results("dataset-spark", 4);
+    let file = |name: &str| fathom.scratch.join(name);
+    std::fs::create_dir(file("damaged")).expect("a folder");
+    std::fs::write(file("damaged/run.json"), "{").expect("a manifest");
+    names.push("damaged".to_owned());
+    // The first try with one of them fails, as on a full disk.
+    let [tried, program] = ["tried", "once.sh"].map(file);
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in */r1) [ -e {0} ] || {{ touch {0}; exit 3; }} ;; esac\nexec {1} \"$@\"\n",
+        tried.display(),
+        env!("CARGO_BIN_EXE_fathom")
+    );
+    std::fs::write(&program, script).expect("a script");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).expect("a mode");
+    let add = || {
+        let mut command = Command::new(folder.join("spark-submit"));
+        command.args(["--master", "local-cluster[2,1,1024]"]);
+        for setting in ["driver.bindAddress=127.0.0.1", "driver.host=127.0.0.1", "ui.enabled=false"]
+        {
+            command.arg("--conf").arg(format!("spark.{setting}"));
+        }
+        command.arg(root().join("deploy/spark_add.py")).arg("--fathom").arg(&program).arg("ds");
+        command.args(&names).current_dir(fathom.scratch.path());
+        command.env("PYSPARK_PYTHON", folder.join("python3")).env("SPARK_LOCAL_IP", "127.0.0.1");
+        let output = command.output();
+        let output = output.expect("Spark starts");
+        let [said, error] = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert_eq!(output.status.code(), Some(4), "{said}{error}");
+        assert!(said.ends_with("/ds: 4 of 5 results are in it\n"), "{said}");
+        // spark-submit sends all that a program prints to its standard output.
+        assert!(said.contains("damaged was left out"), "{said}");
+    };
+    add();
+    assert!(tried.exists());
+    let whole = said(&fathom, &["dataset", "verify", "ds"]).1;
+    assert!(whole.starts_with("ds: 4 results are whole"), "{whole}");
+    let before = content(&file("ds"));
+    add();
+    assert_eq!(content(&file("ds")), before);
 }

@@ -42,6 +42,8 @@ fn assert_whole(usr: &Path) {
         ("doc/fathom/copyright", "Apache License"),
         ("fathom/ci/gate.sh", "FATHOM_COMMAND"),
         ("fathom/deploy/fathom-watch.yaml", "kind: DaemonSet"),
+        ("fathom/deploy/fathom-add.yaml", "kind: Job"),
+        ("fathom/deploy/spark_add.py", "fathom dataset add"),
         ("../lib/systemd/system/fathom-watch.service", "ExecStart=/usr/bin/fathom watch"),
     ] {
         let text = std::fs::read_to_string(share.join(file)).expect(file);

@@ -69,6 +69,18 @@ pub fn python_with(list: &str) -> Option<PathBuf> {
     is_there.then(|| folder.join("bin"))
 }
 
+/// The folder of programs of a Python with Spark, where there is Java for it as well.
+#[must_use]
+pub fn spark() -> Option<PathBuf> {
+    let folder = python_with("engines.txt")?;
+    let java = Command::new("java").arg("-version").output();
+    if java.is_ok_and(|output| output.status.success()) {
+        return Some(folder);
+    }
+    skip("Spark needs Java: apt-get install openjdk-17-jre-headless");
+    None
+}
+
 /// Runs a script of `tests` with the packages of `tests/requirements.txt`, and expects that it ends with 0; `false`, with the
 /// reason printed, where they are not installed.
 pub fn python<S: AsRef<OsStr>>(script: &str, arguments: &[S]) -> bool {
