@@ -1,4 +1,4 @@
-//! Counted events by code: how often each happened in a function, a source line, a module, a thread.
+//! Counted events by code: how often each happened in a function, a source line, a module, a thread, on a CPU.
 //!
 //! What for: a sample of an event stands for so many of it, at one place. Their sum over the samples of a row is its count,
 //! scaled to the whole count where that was counted too. What not: what events mean, the top-down tree (`uarch`), time.
@@ -105,6 +105,7 @@ impl<'a> CountedCode<'a> {
             }
             let key = RowKey {
                 stack: paths.as_ref().map(|paths| paths.of(stack)),
+                cpu: sample.cpu.filter(|_| keys.contains(&Key::Cpu)),
                 ..RowKey::at(keys, stacks, place)
             };
             let key = key.with_thread_of(RowKey::of_thread(keys, profile, thread));

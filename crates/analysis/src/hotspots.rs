@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use base::Pid;
+use base::{CpuId, Pid};
 
 use crate::code_keys::InLoop;
 use crate::heap::AskedBy;
@@ -100,6 +100,17 @@ impl Key {
     pub const OF_SAMPLES: [Key; 6] =
         [Key::Function, Key::CallStack, Key::SourceLine, Key::Module, Key::Thread, Key::Process];
 
+    /// Those that a sample of a counted event has.
+    pub const OF_EVENTS: [Key; 7] = [
+        Key::Function,
+        Key::CallStack,
+        Key::SourceLine,
+        Key::Module,
+        Key::Thread,
+        Key::Process,
+        Key::Cpu,
+    ];
+
     /// Those that only a memory object has.
     pub const OF_OBJECTS: [Key; 3] = [Key::Object, Key::CacheLine, Key::Offset];
 
@@ -146,6 +157,7 @@ pub struct RowKey {
     pub stack: Option<CallPathId>,
     pub thread: Option<ThreadIndex>,
     pub process: Option<Pid>,
+    pub cpu: Option<CpuId>,
     pub object: Option<ObjectId>,
     pub piece: Option<Piece>,
     pub value_type: Option<TypeId>,

@@ -65,7 +65,11 @@ impl Options {
         group.retain(|key| *key != Key::Region || !takes_regions);
         let (allowed, possible): (&[Key], _) = match self.view {
             View::Allocations => keys_of_allocations(&group),
-            View::Hotspots | View::Events | View::Uarch => (
+            View::Events => (
+                &Key::OF_EVENTS,
+                "'function', 'call-stack', 'source-line', 'module', 'thread', 'process' and 'cpu'",
+            ),
+            View::Hotspots | View::Uarch => (
                 &Key::OF_SAMPLES,
                 "'function', 'call-stack', 'source-line', 'module', 'thread' and 'process'",
             ),

@@ -269,6 +269,9 @@ fn counted_events_and_pipeline_slots_by_code() {
     let events = view(&recording, "events -g function --limit 6");
     golden("events_function.txt", &text(&events));
     golden("events_function.csv", &events.csv());
+    let by_cpu = view(&recording, "events -g cpu --limit 7");
+    golden("events_cpu.txt", &text(&by_cpu));
+    golden("events_cpu.csv", &by_cpu.csv());
     let none = view(&recordings::nothing(), "uarch -g function,thread");
     golden("nothing_uarch_function.txt", &text(&none));
     golden("nothing_events_function.txt", &text(&view(&recordings::nothing(), "events -g module")));

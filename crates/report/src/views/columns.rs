@@ -15,7 +15,7 @@ pub(crate) const fn name(key: &'static str, label: &'static str) -> Column {
 type CellOfKey = fn(&Request<'_>, &RowKey, LocationId) -> Cell;
 
 /// Columns that say what a row is, where rows are grouped by one of these keys.
-pub(super) const OF_KEYS: [(&[Key], Column, CellOfKey); 12] = [
+pub(super) const OF_KEYS: [(&[Key], Column, CellOfKey); 13] = [
     (&[Key::Object], name("object", "Object"), |request, key, _| {
         key.object.map_or(Cell::Missing, |id| Cell::text(request.objects().get(id).name.clone()))
     }),
@@ -43,6 +43,9 @@ pub(super) const OF_KEYS: [(&[Key], Column, CellOfKey); 12] = [
     (&[Key::Thread], name("thread", "Thread"), |request, key, _| {
         let label = |thread| Cell::text(request.profile.threads.get(thread).label());
         key.thread.map_or(Cell::Missing, label)
+    }),
+    (&[Key::Cpu], name("cpu", "CPU"), |_, key, _| {
+        key.cpu.map_or(Cell::Missing, |cpu| Cell::text(cpu.to_string()))
     }),
     (&[Key::Function], name("function", "Function"), |request, _, place| {
         Cell::text(request.profile.stacks.function_of(place).name.clone())
@@ -78,6 +81,7 @@ pub(crate) fn text_columns(keys: &[Key]) -> Vec<TextColumn> {
     add(has(Key::Field), CellStyle::Text("field"), "field");
     add(has(Key::Process), CellStyle::Text("process"), "process");
     add(has(Key::Thread), CellStyle::Text("thread"), "thread");
+    add(has(Key::Cpu), CellStyle::Text("cpu"), "CPU");
     // The function is the first of the stack.
     let function = has(Key::Function) && !has(Key::CallStack);
     add(function, CellStyle::Function("function", None), "function");

@@ -1,6 +1,7 @@
-//! An imported recording with samples of eight events of a Zen 4: a gather that waits for memory, and arithmetic.
+//! An imported recording with samples of eight events of a Zen 4: a gather that waits for memory, on CPU
+//! 0, and arithmetic on CPU 1; of what ran once, the CPU is not known.
 
-use base::{Nanos, Pid, Tid};
+use base::{CpuId, Nanos, Pid, Tid};
 use facts::{
     Analysis, CollectorInfo, CountedEvent, EventSample, EventUse, Privilege, Recording, Run,
     RunState, SamplingMethod, Source, SourceEvent,
@@ -44,12 +45,13 @@ pub fn counted_code() -> Recording {
         });
         let used_as = if id == 0 { EventUse::CpuTime } else { EventUse::Counts };
         events.push(SourceEvent { name, samples: samples.iter().sum(), used_as });
-        for (stack, number) in stacks.into_iter().zip(samples) {
+        let cpus = [Some(CpuId(0)), Some(CpuId(1)), None];
+        for ((stack, cpu), number) in stacks.into_iter().zip(cpus).zip(samples) {
             let sample = |at: u64| EventSample {
                 time: Nanos(at * 1000),
                 pid: Pid(PID),
                 tid: Tid(PID),
-                cpu: None,
+                cpu,
                 stack,
                 privilege: Privilege::User,
                 event: id,
