@@ -3,10 +3,13 @@
 mod common;
 
 use analysis::objects::Objects;
-use analysis::placement::{Placement, Topology, Use, elapsed_there, placement};
-use analysis::{Profile, TracedCode};
-use base::{Nanos, Pid, RemoteAddr, Tid};
-use facts::{Evidence, Fault, FaultKind, Metric, Recording};
+use analysis::placement::{
+    ONE_NODE, Placement, RecordedNodes, Topology, Use, elapsed_there, placement, recorded_nodes,
+};
+use analysis::{Profile, Selection, TracedCode};
+use base::{Bytes, CpuId, Nanos, NodeId, Pid, RemoteAddr, Tid};
+use facts::host::NumaNode;
+use facts::{Evidence, Fault, FaultKind, Metric, Page, Recording, Sample};
 use testkit::recording::RecordingBuilder;
 
 use self::common::{PID, layout};
@@ -143,6 +146,68 @@ fn without_faults_no_first_toucher_is_known() {
     // No object joins the last MiB with the first: the nearest fault is more than a huge page away.
     let found = laid(&recording, "2x1").expect("most is known");
     assert!((74.0..76.0).contains(&found.known), "{}", found.known);
+}
+
+/// Each thread on a node of its own, and the two halves of the block on these.
+fn on_two_nodes(halves: [u32; 2]) -> Recording {
+    let mut recording = summed([MAIN; 4], true);
+    let node = |id| NumaNode { id, cpus: vec![id], memory_bytes: 1 << 30, distances: vec![10, 21] };
+    recording.run.host.numa_nodes = vec![node(0), node(1)];
+    // Until behind the last burst.
+    let second = Nanos(1_000_000_000);
+    let later = recording.samples.clone().into_iter();
+    recording.samples.extend(later.map(|one| Sample { time: one.time + second, ..one }));
+    for sample in &mut recording.samples {
+        sample.cpu = Some(CpuId(u32::from(sample.tid.0 == OTHER)));
+    }
+    let page = |(half, node): (u64, u32)| Page {
+        time: Nanos(0),
+        pid: Pid(PID),
+        address: RemoteAddr(DATA + (2 * half + 1) * MIB),
+        stands_for: Bytes(2 * MIB),
+        huge: None,
+        node: Some(NodeId(node)),
+    };
+    recording.pages = (0..).zip(halves).map(page).collect();
+    recording
+}
+
+fn recorded<T>(recording: &Recording, ask: impl Fn(Result<RecordedNodes, &'static str>) -> T) -> T {
+    let code = TracedCode::read(recording);
+    let profile = Profile::with_addresses(recording, code.addresses());
+    ask(recorded_nodes(&profile, &code))
+}
+
+#[test]
+fn the_recorded_run_is_remote_by_its_pages_and_cpus() {
+    let everything = &Selection::default();
+    for (halves, remote) in [([0, 0], 50.0), ([0, 1], 0.0), ([1, 0], 100.0)] {
+        let recording = on_two_nodes(halves);
+        let ends = [0, 8].map(|burst| recording.bursts[burst].time);
+        recorded(&recording, |found| {
+            let found = found.expect("pages and CPUs are known");
+            let all = found.remote();
+            assert_eq!((all.value.map(f64::round), all.samples), (Some(remote), 16));
+            assert_eq!(all.evidence, Some(Evidence::Estimated));
+            // The bursts of one thread come before those of the other.
+            let [start, end] = ends;
+            let first = found.remote_in(everything, start, end);
+            let wanted = if halves[0] == 0 { 0.0 } else { 100.0 };
+            assert_eq!((first.value.map(f64::round), first.samples), (Some(wanted), 8));
+            let nothing = found.remote_in(everything, start, start);
+            assert!(nothing.note.is_some_and(|why| why.contains("no burst")));
+        });
+    }
+}
+
+#[test]
+fn a_recording_says_why_its_nodes_are_not_known() {
+    let why = |recording: &Recording| recorded(recording, |found| found.err());
+    let mut recording = on_two_nodes([0, 0]);
+    recording.pages.clear();
+    assert!(why(&recording).is_some_and(|why| why.contains("was not recorded")));
+    recording.run.host.numa_nodes.truncate(1);
+    assert_eq!(why(&recording), Some(ONE_NODE));
 }
 
 #[test]

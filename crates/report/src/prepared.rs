@@ -11,6 +11,7 @@ use analysis::accesses::{GroupedAccesses, accesses, accesses_of_objects};
 use analysis::findings::{Figures, Findings, findings};
 use analysis::memory::{Memory, Replayed};
 use analysis::objects::{Grouping, ObjectId, Objects, Pieces, estimated_shares};
+use analysis::placement::{RecordedNodes, recorded_nodes};
 use analysis::reuse::{Reuse, TlbSizes, cache_sizes, reuse};
 use analysis::sharing::{SharedLines, sharing};
 use analysis::stalls::Stalls;
@@ -32,6 +33,7 @@ pub struct Prepared<'a> {
     tables: OnceLock<Vec<Vec<Key>>>,
     reuse: OnceLock<Reuse>,
     unrecorded: OnceLock<BTreeMap<ObjectId, Metric>>,
+    recorded_nodes: OnceLock<Result<RecordedNodes, &'static str>>,
     /// Findings will be asked for.
     judges: bool,
 }
@@ -51,6 +53,7 @@ impl<'a> Prepared<'a> {
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
         let (shared, judged) = (OnceLock::new(), OnceLock::new());
         let (tables, reuse, unrecorded) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let recorded_nodes = OnceLock::new();
         Prepared {
             profile,
             code,
@@ -61,6 +64,7 @@ impl<'a> Prepared<'a> {
             tables,
             reuse,
             unrecorded,
+            recorded_nodes,
             judges,
         }
     }
@@ -152,6 +156,12 @@ impl<'a> Prepared<'a> {
             true => find(),
             false => self.unrecorded.get_or_init(find).clone(),
         }
+    }
+
+    /// Its accesses by NUMA node, looked up once; `Err`: why there are none.
+    pub(crate) fn recorded_nodes(&self) -> Result<&RecordedNodes, &'static str> {
+        let find = || recorded_nodes(&self.profile, &self.code);
+        self.recorded_nodes.get_or_init(find).as_ref().map_err(|why| *why)
     }
 
     /// Reuse by function, with the footprint of each burst; of the whole recording it is looked for once.

@@ -13,6 +13,7 @@
 
 mod cpu_order;
 mod first_touch;
+mod recorded;
 mod topology;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,7 +23,7 @@ use estimate::interval::{effective_count, wilson};
 use facts::{Burst, Evidence, Metric};
 use x86::Kind;
 
-use crate::findings::figures::nodes::{PageSnapshots, TouchedPages, nodes_of_threads};
+use crate::findings::figures::nodes::TouchedPages;
 use crate::objects::{HUGE_PAGE, ObjectId, Objects, Window};
 use crate::profile::Profile;
 use crate::threads::ThreadIndex;
@@ -30,6 +31,8 @@ use crate::traced::{Execution, Tool, TracedBlock, TracedCode, in_order};
 
 pub use self::cpu_order::{CpuOrder, cores, cpu_order};
 use self::first_touch::Faults;
+use self::recorded::time_per_burst;
+pub use self::recorded::{ONE_NODE, RecordedNodes, recorded_nodes};
 pub(crate) use self::topology::SLOWER;
 pub use self::topology::{Topology, TopologyNode, elapsed_there};
 
@@ -143,17 +146,6 @@ pub struct PlacedObject {
     pub remote: [Metric; 5],
 }
 
-/// The remote accesses of the recorded run.
-#[derive(Clone, PartialEq, Debug)]
-pub enum RecordedRemote {
-    /// Their share of all accesses, percent.
-    Share(Metric),
-    /// None: all memory of that machine is in one node.
-    OneNode,
-    /// On which nodes the pages lay was not recorded.
-    Unknown,
-}
-
 /// The program on a topology.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Placement {
@@ -171,8 +163,6 @@ pub struct Placement {
     pub bound: usize,
     /// See `bound`.
     pub fits: bool,
-    /// Where the program was recorded.
-    pub recorded: RecordedRemote,
 }
 
 /// Part of an object that is looked at as one.
@@ -211,14 +201,11 @@ pub fn placement(
         code,
         objects,
         faults: Faults::new(profile),
-        threads: nodes_of_threads(profile, &profile.recording.run.host.numa_nodes),
-        snapshots: PageSnapshots::new(&profile.recording.pages),
         pages: TouchedPages::default(),
         written: TouchedPages::default(),
         found: Vec::new(),
         bursts: Vec::new(),
         stores: HashMap::new(),
-        recorded: Vec::new(),
     };
     in_order(profile.recording, code, &mut watcher);
     if watcher.found.is_empty() {
@@ -237,9 +224,8 @@ pub fn placement(
     };
     let known = lines(&|one| one.toucher.is_some()) / lines(&|_| true) * 100.0;
     let (objects, bound, fits) = (model.objects(), model.bound, model.fits);
-    let recorded = watcher.recorded();
     let workers = workers.len();
-    Ok(Placement { workers, variants, objects, known, bound, fits, recorded, topology })
+    Ok(Placement { workers, variants, objects, known, bound, fits, topology })
 }
 
 /// The threads that compute, in the order of their birth. Not those that do it while no other thread does, as one that fills
@@ -279,8 +265,6 @@ struct Watcher<'a> {
     code: &'a TracedCode,
     objects: &'a Objects,
     faults: Faults,
-    threads: crate::findings::figures::nodes::ThreadNodes,
-    snapshots: PageSnapshots,
     /// Of the burst at hand.
     pages: TouchedPages,
     written: TouchedPages,
@@ -288,8 +272,6 @@ struct Watcher<'a> {
     bursts: Vec<OfBurst>,
     /// By object, the last burst that stored to it.
     stores: HashMap<ObjectId, Nanos>,
-    /// By number of a burst on a machine with nodes: remote lines, and all lines whose node is known.
-    recorded: Vec<(usize, f64, f64)>,
 }
 
 impl Tool for Watcher<'_> {
@@ -319,8 +301,6 @@ impl Tool for Watcher<'_> {
         let window = Window { start: burst.time, end };
         let number = self.bursts.len();
         self.bursts.push(OfBurst { thread, time: burst.time, elapsed: burst.elapsed });
-        let own = self.threads.near(burst);
-        let (mut remote, mut known) = (0.0, 0.0);
         let mut sums: BTreeMap<(Stretch, Option<ThreadIndex>), f64> = BTreeMap::new();
         for (first, lines) in self.pages.drain() {
             let (located, extent) = self.objects.locate(burst.pid, RemoteAddr(first), window);
@@ -337,11 +317,6 @@ impl Tool for Watcher<'_> {
             let place = first - (first - extent.start.0) % stretch;
             let key = ((burst.pid, located.object, place), toucher);
             *sums.entry(key).or_default() += lines;
-            let node = self.snapshots.node(burst.pid, first, burst.time);
-            if let (Some(own), Some(node)) = (own, node) {
-                known += lines;
-                remote += if own == node { 0.0 } else { lines };
-            }
         }
         for (first, _) in self.written.drain() {
             let object = self.objects.locate(burst.pid, RemoteAddr(first), window).0.object;
@@ -355,40 +330,16 @@ impl Tool for Watcher<'_> {
             lines,
         });
         self.found.extend(all);
-        if known > 0.0 {
-            self.recorded.push((number, remote, known));
-        }
     }
 }
 
 impl Watcher<'_> {
-    /// Makes each burst stand for its part of its thread's time: which thread had more of them is chance. A thread without
-    /// clock samples stays as it is.
+    /// Makes each burst stand for its part of its thread's time.
     fn expand(&mut self) {
-        let mut traced: HashMap<ThreadIndex, f64> = HashMap::new();
-        for burst in &self.bursts {
-            *traced.entry(burst.thread).or_default() += burst.elapsed.0 as f64;
-        }
-        let factor = |(thread, traced): (ThreadIndex, f64)| {
-            let cells = self.profile.cells_of(thread);
-            let ran: f64 = cells.iter().map(|cell| cell.weight.amount() as f64).sum();
-            (thread, if ran > 0.0 && traced > 0.0 { ran / traced } else { 1.0 })
-        };
-        let factors: HashMap<ThreadIndex, f64> = traced.into_iter().map(factor).collect();
+        let bursts = self.bursts.iter().map(|burst| (burst.thread, burst.elapsed));
+        let factors = time_per_burst(self.profile, bursts);
         let of = |burst: usize| factors.get(&self.bursts[burst].thread).copied().unwrap_or(1.0);
         self.found.iter_mut().for_each(|one| one.lines *= of(one.burst));
-        for (burst, remote, known) in &mut self.recorded {
-            (*remote, *known) = (*remote * of(*burst), *known * of(*burst));
-        }
-    }
-
-    /// Remote accesses on the machine of the recording.
-    fn recorded(&self) -> RecordedRemote {
-        if self.profile.recording.run.host.memory_nodes().count() < 2 {
-            return RecordedRemote::OneNode;
-        }
-        let bursts: Vec<(f64, f64)> = self.recorded.iter().map(|one| (one.1, one.2)).collect();
-        share(&bursts, Evidence::Estimated).map_or(RecordedRemote::Unknown, RecordedRemote::Share)
     }
 }
 

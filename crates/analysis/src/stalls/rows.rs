@@ -10,6 +10,7 @@ use facts::{Evidence, Metric};
 use super::{Data, Stalls, Waited};
 use crate::hotspots::RowKey;
 use crate::objects::{Grouping, ObjectId, Part, Window};
+use crate::placement::ONE_NODE;
 use crate::stack::{LocationId, NO_STACK};
 use crate::traced::{Site, SiteName};
 use crate::weight::{Scale, Weight};
@@ -60,7 +61,7 @@ impl StallRow {
     pub fn remote_percent(&self, nodes: usize) -> Metric {
         let unavailable = |why| Metric::unavailable("percent", why);
         if nodes < 2 {
-            return unavailable("this machine has one NUMA node");
+            return unavailable(ONE_NODE);
         }
         if self.placed.is_empty() {
             return unavailable("the NUMA nodes of the pages that it waited for are unknown");

@@ -4,8 +4,8 @@
 //! What not: the model (`analysis::placement`).
 
 use analysis::placement::{
-    PlacedObject, Placement, Policy, RecordedRemote, Topology, Use, Variant, elapsed_there,
-    placement,
+    ONE_NODE, PlacedObject, Placement, Policy, RecordedNodes, Topology, Use, Variant,
+    elapsed_there, placement,
 };
 use facts::Metric;
 
@@ -38,7 +38,9 @@ pub(crate) fn nodes(request: &Request<'_>) -> Table {
         }
     };
     match found {
-        Ok(found) => Table { notes: says(&found, &object_name), ..table },
+        Ok(found) => {
+            Table { notes: says(&found, request.prepared.recorded_nodes(), &object_name), ..table }
+        }
         Err(why) => Table { empty: format!("n/a: {why}."), ..table },
     }
 }
@@ -58,16 +60,13 @@ fn policies(
     found: &Placement,
     object_name: &dyn Fn(&PlacedObject) -> String,
 ) -> Vec<Placed> {
-    let recorded = match &found.recorded {
-        RecordedRemote::Share(share) => Some(Placed {
-            placement: "where it was recorded",
-            remote: share.clone(),
-            fullest: None,
-            time: Metric::counted(request.profile.elapsed().seconds(), "s"),
-            how: "measured (move_pages, CPUs of samples)".to_owned(),
-        }),
-        RecordedRemote::OneNode | RecordedRemote::Unknown => None,
-    };
+    let recorded = request.prepared.recorded_nodes().ok().map(|recorded| Placed {
+        placement: "where it was recorded",
+        remote: recorded.remote(),
+        fullest: None,
+        time: Metric::counted(request.profile.elapsed().seconds(), "s"),
+        how: "measured (move_pages, CPUs of samples)".to_owned(),
+    });
     let modelled = found.variants.iter().map(|one| Placed {
         placement: one.policy.name(),
         remote: one.remote.clone(),
@@ -161,7 +160,11 @@ fn how(found: &Placement, policy: Policy, object_name: &dyn Fn(&PlacedObject) ->
     }
 }
 
-fn says(found: &Placement, object_name: &dyn Fn(&PlacedObject) -> String) -> Vec<String> {
+fn says(
+    found: &Placement,
+    recorded: Result<&RecordedNodes, &'static str>,
+    object_name: &dyn Fn(&PlacedObject) -> String,
+) -> Vec<String> {
     let topology = &found.topology;
     let with_cpus = topology.nodes.iter().filter(|node| node.cpus > 0).count();
     let threads = match found.workers {
@@ -184,8 +187,7 @@ fn says(found: &Placement, object_name: &dyn Fn(&PlacedObject) -> String) -> Vec
             found.known
         ));
     }
-    if found.recorded == RecordedRemote::Unknown {
-        let why = "on which NUMA nodes the program's pages lie was not recorded";
+    if let Some(why) = recorded.err().filter(|why| *why != ONE_NODE) {
         notes.push(format!("The remote accesses of the recorded run are unknown: {why}."));
     }
     notes.extend(found.objects.iter().filter_map(|one| chain(one, object_name(one))));

@@ -62,7 +62,7 @@ pub(super) fn remote(
         return Ok(Vec::new());
     }
     let snapshots = PageSnapshots::new(&profile.recording.pages);
-    if snapshots.0.is_empty() {
+    if snapshots.is_empty() {
         return Err("on which NUMA nodes the program's pages lie was not recorded".into());
     }
     let mut watcher = Watcher {
@@ -136,6 +136,11 @@ impl PageSnapshots {
             snapshot.insert(page.address.0, (page.stands_for.0, node.0));
         }
         PageSnapshots(snapshots)
+    }
+
+    /// Whether no page has a known node.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The node of an address: of the nearest page, in the snapshot nearest in time that has its stretch of memory.
