@@ -255,6 +255,7 @@ export type Summary = {
   peak_resident: Metric;
   processes: Metric;
   regions?: (string)[];
+  remote_accesses: Metric;
   result: string;
   runs: number;
   sampling: {

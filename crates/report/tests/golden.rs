@@ -534,6 +534,8 @@ fn what_other_nodes_would_make_of_it() {
     let laid = build(&several, &laid, &|_| None).expect("the options fit");
     golden("nodes_shape.txt", &text(&laid));
     golden("nodes_measured.txt", &text(&view(&several, "nodes")));
+    golden("nodes_summary.txt", &text(&view(&several, "summary")));
+    golden("nodes_detail.txt", &text(&view(&several, "summary --detail yes")));
     let refused = Options { view: View::Hotspots, ..laid_out() };
     let why = build(&several, &refused, &|_| None).err().map(|error| error.to_string());
     assert!(why.is_some_and(|why| why.contains("only 'nodes' has")));

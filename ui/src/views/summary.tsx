@@ -201,6 +201,7 @@ function tree(summary: Summary): Branch[] {
       ["loads from L3", levels.l3],
       ["loads from DRAM", levels.dram],
     ]],
+    ["Accesses to another NUMA node", summary.remote_accesses],
     ["DRAM bandwidth", traffic.average, [
       ["read", traffic.read],
       ["written", traffic.write],

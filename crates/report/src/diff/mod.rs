@@ -123,7 +123,7 @@ impl RunFigures {
 }
 
 /// The totals that are shown and tested, where either side has them: what happened, not what the profiler did.
-const TOTALS: [&str; 24] = [
+const TOTALS: [&str; 25] = [
     "elapsed",
     "cpu_time",
     "kernel_time_percent",
@@ -143,6 +143,7 @@ const TOTALS: [&str; 24] = [
     "stores",
     "levels.l3",
     "levels.dram",
+    "remote_accesses",
     "dtlb.misses",
     "flops",
     "heap.allocations",

@@ -127,6 +127,7 @@ impl Summary {
             loads: memory.loads,
             stores: memory.stores,
             levels: memory.levels,
+            remote_accesses: memory.remote,
             flops: memory.flops,
             arithmetic_intensity: memory.intensity,
             dtlb: DtlbSummary { misses: memory.page_walks, walk_time_percent },

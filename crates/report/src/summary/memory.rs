@@ -34,6 +34,7 @@ pub(super) struct MemoryPart {
     pub(super) loads: Metric,
     pub(super) stores: Metric,
     pub(super) levels: Levels,
+    pub(super) remote: Metric,
     pub(super) flops: Metric,
     pub(super) intensity: Metric,
     pub(super) page_walks: Metric,
@@ -82,6 +83,10 @@ pub(super) fn memory_part(prepared: &Prepared<'_>, memory: &Memory<'_>) -> Memor
             l3: tidy(levels.l3),
             dram: tidy(levels.dram),
         },
+        remote: tidy(match prepared.recorded_nodes() {
+            Ok(nodes) => nodes.remote(),
+            Err(why) => Metric::unavailable("percent", why),
+        }),
         flops: tidy(flops),
         intensity: tidy(intensity),
         page_walks: tidy(memory.page_walks()),

@@ -85,6 +85,7 @@ pub struct Summary {
     pub loads: Metric,
     pub stores: Metric,
     pub levels: Levels,
+    pub remote_accesses: Metric,
     pub flops: Metric,
     pub arithmetic_intensity: Metric,
     pub page_faults: PageFaultSummary,

@@ -58,6 +58,7 @@ fn figures(summary: &Summary, page: &mut Page) {
         ("Cache traffic", cache_traffic(summary)),
         ("DRAM traffic", traffic(summary)),
         ("Loads", loads(summary)),
+        ("Remote memory", remote(summary)),
         ("Cross-check", summary.extra.cross_check.clone()),
         ("Sampled loads", summary.extra.sampled_loads.clone()),
         ("Page walks", walks(summary)),
@@ -234,6 +235,11 @@ fn loads(summary: &Summary) -> Option<String> {
         parts.push(format!("a load that misses L1 delays the program by {nanos} ns on average"));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// On a machine with several nodes.
+fn remote(summary: &Summary) -> Option<String> {
+    Some(format!("{} of the accesses go to another NUMA node", share(&summary.remote_accesses)?))
 }
 
 fn faults(summary: &Summary) -> Option<String> {

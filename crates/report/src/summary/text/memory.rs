@@ -107,6 +107,10 @@ pub(super) fn traffic(summary: &Summary, page: &mut Page) {
             ),
         );
     }
+    let remote = &summary.remote_accesses;
+    if remote.value.is_some() {
+        page.entry("To another node", &share_of(remote, "of the accesses"));
+    }
     let latency =
         figure(&summary.average_load_latency, |value| format!("{} ns on average", number(value)));
     let exposed = &summary.exposed_load_latency;

@@ -21,6 +21,9 @@ pub(super) fn not_available(summary: &Summary, page: &mut Page) {
     // Nobody misses what another analysis is for.
     let traces = summary.analysis == "memory-access";
     let figures = of_accesses.into_iter().filter(|_| traces);
+    let remote = ("accesses to another NUMA node", &summary.remote_accesses);
+    let figures =
+        figures.chain([remote].into_iter().filter(|_| traces && summary.host.numa_nodes > 1));
     let figures = figures.chain([("heap allocations", &summary.heap.allocations)]);
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, metric) in figures.filter(|(_, metric)| metric.value.is_none()) {
