@@ -536,6 +536,7 @@ fn what_other_nodes_would_make_of_it() {
     golden("nodes_measured.txt", &text(&view(&several, "nodes")));
     golden("nodes_summary.txt", &text(&view(&several, "summary")));
     golden("nodes_detail.txt", &text(&view(&several, "summary --detail yes")));
+    golden("nodes_bandwidth.txt", &text(&view(&several, "bandwidth")));
     let refused = Options { view: View::Hotspots, ..laid_out() };
     let why = build(&several, &refused, &|_| None).err().map(|error| error.to_string());
     assert!(why.is_some_and(|why| why.contains("only 'nodes' has")));

@@ -4,6 +4,7 @@
 use analysis::core_traffic::CoreTraffic;
 use analysis::machine_traffic::{DomainTraffic, MachineTraffic};
 use analysis::memory::{BandwidthBin, Memory, MemoryRow, ThreadTraffic};
+use analysis::placement::RecordedNodes;
 use analysis::{Key, TracedCode};
 use base::Nanos;
 use facts::{Metric, NoteSubject};
@@ -47,6 +48,11 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     columns.figure("write", "Write", RATE, "write", |(bin, _)| &bin.write);
     columns.figure("total", "Both", RATE, "both", |(bin, _)| &bin.total);
     columns.figure("reachable", "Reachable", RATE, "", |(bin, _)| &bin.reachable);
+    let nodes = remote_in(request);
+    columns.cell("remote_accesses", "To another NUMA node", PERCENT, "remote", |(bin, _): &Row| {
+        let share = |nodes: &&RecordedNodes| nodes.remote_in(request.selection, bin.start, bin.end);
+        nodes.as_ref().ok().map(share).map_or(Cell::Missing, Cell::metric)
+    });
     let of_machine = |way: usize| {
         move |(_, rates): &Row| {
             rates.as_ref().map_or(Cell::Missing, |rates| Cell::metric(rates[way].clone()))
@@ -59,6 +65,9 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
     let program = found.is_ok();
     if program {
         columns.show(&["read", "write", "total"]);
+        if nodes.is_ok() {
+            columns.show(&["remote_accesses"]);
+        }
     }
     if cores.is_some() {
         columns.show(&["read"]);
@@ -83,6 +92,11 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         empty: nothing(memory),
         ..columns.table(request, "bandwidth", "traffic with memory over time", &rows)
     };
+    let remote = |nodes: &RecordedNodes| {
+        nodes.remote_in(request.selection, Nanos(0), request.profile.elapsed())
+    };
+    let unavailable = |why| Metric::unavailable("percent", why);
+    table.set_total("remote_accesses", nodes.map_or_else(unavailable, remote));
     if let Some(machine) = &machine {
         if let Some(all) = machine.domains().into_iter().find(|one| one.socket.is_none()) {
             table.set_total("machine_read", all.read);
@@ -113,6 +127,16 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         }));
     }
     table
+}
+
+/// Accesses by NUMA node of the selected time and threads.
+fn remote_in<'a>(request: &Request<'a>) -> Result<&'a RecordedNodes, &'static str> {
+    let whole = !request.selection.chooses_places() && !request.selection.chooses_objects();
+    if whole {
+        request.prepared.recorded_nodes()
+    } else {
+        Err("known for all code and objects together only")
+    }
 }
 
 /// How sure the estimate is, and of what it is.
