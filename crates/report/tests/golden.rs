@@ -522,6 +522,9 @@ fn accesses_by_type_and_field() {
 fn what_other_nodes_would_make_of_it() {
     let recording = recordings::touched();
     golden("nodes.txt", &text(&view(&recording, "nodes")));
+    golden("objects_touched.txt", &text(&view(&recording, "objects")));
+    let touched = "objects --columns object,first_thread,first_function,first_percent --limit 3";
+    golden("objects_touched.json", &view(&recording, touched).json());
     golden("nodes.json", &view(&recording, "nodes").json());
     golden("nodes.csv", &view(&recording, "nodes").csv());
     golden("nodes_object.txt", &text(&view(&recording, "nodes -g object")));

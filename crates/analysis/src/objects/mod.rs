@@ -14,6 +14,7 @@
 
 mod build;
 mod drawn;
+mod first_touch;
 mod grouping;
 mod index;
 mod near;
@@ -34,6 +35,7 @@ use crate::profile::Profile;
 use crate::stack::{NodeIndex, index};
 
 pub use self::drawn::estimated_shares;
+pub use self::first_touch::FirstTouch;
 pub use self::grouping::Grouping;
 pub(crate) use self::index::{Extent, Window};
 pub(crate) use self::near::NearObjects;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use base::RemoteAddr;
 use facts::Metric;
 
+use super::first_touch::{FirstTouch, first_touches, why_unknown};
 use super::pages::{ObjectPages, object_pages};
 use super::{Grouping, ObjectId, ObjectKind};
 use crate::accesses::{AccessRow, Accesses, GroupedAccesses};
@@ -82,6 +83,10 @@ pub struct ObjectTable {
     pub with_unrecorded: BTreeMap<ObjectId, Metric>,
     /// The pages behind the memory of objects.
     pub pages: BTreeMap<ObjectId, ObjectPages>,
+    /// Who touched the pages of objects first, largest share first; of others that is not known.
+    pub first_touches: BTreeMap<ObjectId, Vec<FirstTouch>>,
+    /// Why not.
+    pub no_first_touch: &'static str,
     /// The type that most accesses to an object are to.
     pub element_types: BTreeMap<ObjectId, String>,
     /// Why there are no loads, stores, traffic and latency, if so.
@@ -153,6 +158,7 @@ pub fn object_table<'s>(
     }
     let fault_scale = fault_scales(grouping.profile.recording).all;
     let pages = object_pages(grouping.profile, grouping.objects);
+    let first_touches = first_touches(grouping.profile, grouping.objects);
     let element_types = memory.element_types(&grouping.profile.types);
     ObjectTable {
         rows,
@@ -160,6 +166,8 @@ pub fn object_table<'s>(
         fault_scale,
         with_unrecorded: unrecorded,
         pages,
+        first_touches,
+        no_first_touch: why_unknown(grouping.profile),
         element_types,
         missing,
         stalls: found,

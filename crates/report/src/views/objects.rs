@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use analysis::memory::{ExecutedAccesses, Memory};
 use analysis::objects::{
-    NOT_COLLECTED, ObjectKind, ObjectPages, ObjectRow, ObjectTable, object_table,
+    NOT_COLLECTED, ObjectId, ObjectKind, ObjectPages, ObjectRow, ObjectTable, object_table,
 };
 use analysis::stalls::StallRow;
 use analysis::{Key, RowKey, TracedCode};
@@ -20,6 +20,10 @@ use crate::table::{CellStyle, Table};
 use crate::text;
 
 pub(crate) use self::figures::{extent, object_bytes};
+
+/// Objects whose first touch the text tells, and threads of each.
+const FIRST_TOUCHED: usize = 5;
+const FIRST_THREADS: usize = 3;
 
 pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     let keys = with_object(&request.options.group);
@@ -41,7 +45,13 @@ pub(crate) fn objects(request: &Request<'_>, code: &TracedCode) -> Table {
     show(&mut columns, request, &found, &keys, &rows);
     let what = format!("memory objects{}", by(&keys));
     let mut table = Table {
-        notes: if rows.is_empty() { Vec::new() } else { notes(request, &found, &memory) },
+        notes: match rows.is_empty() {
+            true => Vec::new(),
+            false => {
+                let notes = notes(request, &found, &memory).into_iter();
+                notes.chain(first_touch(request, &found, &keys, &rows)).collect()
+            }
+        },
         empty: if !request.objects().any() {
             format!("n/a: {NOT_COLLECTED}.")
         } else {
@@ -97,7 +107,7 @@ fn sorted<'a>(found: &'a ObjectTable, keys: &[Key]) -> Vec<(RowKey, &'a ObjectRo
 }
 
 /// Bytes moved of each object, over all its rows.
-fn traffic_by_object(found: &ObjectTable) -> BTreeMap<analysis::objects::ObjectId, f64> {
+fn traffic_by_object(found: &ObjectTable) -> BTreeMap<ObjectId, f64> {
     let mut sums = BTreeMap::new();
     for (key, row) in &found.rows {
         if let Some(object) = key.object {
@@ -250,6 +260,47 @@ fn notes_of_stalls(request: &Request<'_>, found: &ObjectTable) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Which of several threads touched the first objects first: it decides on which NUMA node they are.
+fn first_touch(
+    request: &Request<'_>,
+    found: &ObjectTable,
+    keys: &[Key],
+    rows: &[(RowKey, &ObjectRow)],
+) -> Option<String> {
+    let threads = &request.profile.threads;
+    if keys != [Key::Object] || threads.all().len() < 2 {
+        return None;
+    }
+    // Smaller ones share their pages with others, and a stack is its thread's own.
+    let page = request.profile.recording.run.host.page_bytes as f64;
+    let has_pages = |id: &ObjectId| {
+        let object = request.objects().get(*id);
+        object.kind.is_named() && object.kind != ObjectKind::Stack && object.bytes >= page
+    };
+    let objects = rows.iter().filter_map(|(key, _)| key.object).filter(has_pages);
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for id in objects.take(FIRST_TOUCHED) {
+        let name = &request.objects().get(id).name;
+        let Some(touches) = found.first_touches.get(&id) else {
+            unknown.push(name.clone());
+            continue;
+        };
+        let by = touches.iter().take(FIRST_THREADS).map(|touch| {
+            let thread = threads.get(touch.thread).label();
+            let function = figures::first_function(request, touch);
+            let function = function.map_or_else(String::new, |name| format!(" in {name}"));
+            let [value, low, high] = [touch.share.value, touch.share.low, touch.share.high]
+                .map(|part| text::percent(part.unwrap_or(0.0)));
+            format!("by {thread}{function}, {value} % ({low} to {high})")
+        });
+        known.push(format!("{name} {}", by.collect::<Vec<_>>().join(" and ")));
+    }
+    if !unknown.is_empty() {
+        known.push(format!("unknown of {}: {}", unknown.join(", "), found.no_first_touch));
+    }
+    (!known.is_empty()).then(|| format!("First touch, by page faults: {}.", known.join("; ")))
 }
 
 fn notes(request: &Request<'_>, found: &ObjectTable, memory: &Memory<'_>) -> Vec<String> {

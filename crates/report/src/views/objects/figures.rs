@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use analysis::RowKey;
 use analysis::memory::{Latency, LatencyStep};
 use analysis::objects::{
-    HUGE_PAGE, Object, ObjectId, ObjectKind, ObjectPages, ObjectRow, ObjectTable,
+    FirstTouch, HUGE_PAGE, Object, ObjectId, ObjectKind, ObjectPages, ObjectRow, ObjectTable,
 };
 use analysis::stalls::StallRow;
 use base::{Bytes, NodeId};
@@ -110,6 +110,19 @@ pub(super) fn add<'a>(
     });
     columns.name("nodes", "On NUMA nodes", CellStyle::Text, "", move |(key, _)| {
         pages(key).nodes.as_ref().map_or(Cell::Missing, |nodes| Cell::text(shares(nodes)))
+    });
+    let first = |key: &RowKey| found.first_touches.get(&key.object?)?.first();
+    columns.name("first_thread", "First touched by", CellStyle::Text, "", move |(key, _)| {
+        first(key).map_or(Cell::Missing, |one| {
+            Cell::text(request.profile.threads.get(one.thread).label())
+        })
+    });
+    columns.name("first_function", "First touched in", CellStyle::Text, "", move |(key, _)| {
+        Cell::text_or_missing(first(key).and_then(|one| first_function(request, one)))
+    });
+    columns.cell("first_percent", "Of its first touches", PERCENT, "", move |(key, _)| {
+        let unknown = || Metric::unavailable("percent", found.no_first_touch);
+        Cell::metric(first(key).map_or_else(unknown, |one| one.share.clone()))
     });
     columns.name("element_type", "Type of its elements", CellStyle::Text, "", move |(key, _)| {
         key.object
@@ -306,6 +319,12 @@ fn shares(nodes: &[(NodeId, Metric)]) -> String {
         format!("{node}: {value} % ({low} to {high})")
     };
     nodes.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// In which function an object was touched first.
+pub(super) fn first_function<'a>(request: &Request<'a>, touch: &FirstTouch) -> Option<&'a str> {
+    let stacks = &request.profile.stacks;
+    touch.place.map(|place| stacks.function_of(place).name.as_str())
 }
 
 /// How many blocks, stacks or mappings.
