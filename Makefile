@@ -16,7 +16,7 @@ demo: packages build samples ## install what is missing, build, profile a progra
 # Without the packages the tests still run: those that need one say so and are counted as skipped. A shell starts what is in
 # its background (`make test &`) with interrupts ignored, and so would what the tests interrupt ignore them.
 test: ## install what is missing, run all tests and checks; the last line counts them
-	@sh scripts/packages.sh || echo "going on without; tests that need them will be skipped"
+	@sh scripts/packages.sh numa || echo "going on without; tests that need them will be skipped"
 	@sh scripts/page_packages.sh || echo "going on without; tests of the page will be skipped"
 	@sh scripts/python_packages.sh || echo "going on without; tests of other programs' formats will be skipped"
 	@env --default-signal=INT,QUIT cargo xtask test

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that what Fathom's build, recipes and tests need is there; with the argument `corpus`, also what
-# `make corpus` and the benches of the burst tracer run; with `numa` and `aarch64`, what `make numa` and `make aarch64` run; with
-# `ranks`, launchers of ranks, whose tests are skipped without.
+# `make corpus` and the benches of the burst tracer run; with `numa`, the virtual machines of `make test` and `make numa`; with
+# `aarch64`, what `make aarch64` runs; with `ranks`, launchers of ranks, whose tests are skipped without.
 #
 # Looks for the things themselves, not for package names, so that it is also right where they came from elsewhere.
 # Installs what is missing through apt when it may (root on Debian or Ubuntu); else prints the command to type and
@@ -136,6 +136,24 @@ if ! command -v promtool >/dev/null && [ ! -x "$tools/promtool" ] && command -v 
         dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
         rm prometheus_*.deb
     ) 2>/dev/null || echo "going on without promtool; the test that needs it will be skipped"
+fi
+
+# The kernel of virtual machines. Debian's package installs a boot loader's entry; only the kernel is taken out of it.
+has_kernel() {
+    for kernel in /boot/vmlinuz-*cloud-amd64 "$tools"/vmlinuz-*cloud-amd64; do
+        if [ -e "$kernel" ]; then return; fi
+    done
+    return 1
+}
+if [ "${1:-}" = numa ] && ! has_kernel && command -v dpkg-deb >/dev/null; then
+    mkdir -p "$tools"
+    (
+        cd "$tools"
+        image() { apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1; }
+        apt-get -qq download "$(image)" || { $update && apt-get -qq download "$(image)"; }
+        dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x --strip-components=2 --wildcards './boot/vmlinuz-*'
+        rm linux-image-*.deb
+    ) 2>/dev/null || echo "going on without a kernel for virtual machines; tests that need it will be skipped"
 fi
 
 if ! command -v cargo >/dev/null; then
