@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use base::{CpuId, Pid};
+use base::{CpuId, NodeId, Pid};
 
 use crate::code_keys::InLoop;
 use crate::heap::AskedBy;
@@ -60,7 +60,7 @@ pub enum Key {
     Waker,
     /// `lifetime`: classes of how long heap blocks lived.
     Lifetime,
-    /// `bandwidth-domain`: a socket, or all.
+    /// `bandwidth-domain`: memory of a socket, of all, or of a NUMA node.
     BandwidthDomain,
     /// `loop`: the innermost loop with a share of the CPU time; of other code the function.
     Loop,
@@ -160,6 +160,7 @@ pub struct RowKey {
     pub cpu: Option<CpuId>,
     pub object: Option<ObjectId>,
     pub piece: Option<Piece>,
+    pub node: Option<NodeId>,
     pub value_type: Option<TypeId>,
     pub field: Option<FieldId>,
     pub call: Option<AskedBy>,

@@ -126,9 +126,21 @@ impl Options {
                     Key::Field,
                     Key::Thread,
                 ],
-                "'object', 'function', 'source-line', 'module', 'type', 'field', and 'thread' or 'bandwidth-domain' alone",
+                "'bandwidth-domain', 'object', 'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
             ),
-            View::Bandwidth | View::Latency | View::Reuse => (
+            View::Bandwidth => (
+                &[
+                    Key::BandwidthDomain,
+                    Key::Object,
+                    Key::Function,
+                    Key::SourceLine,
+                    Key::Module,
+                    Key::Type,
+                    Key::Field,
+                ],
+                "'bandwidth-domain', 'object', 'function', 'source-line', 'module', 'type' and 'field'",
+            ),
+            View::Latency | View::Reuse => (
                 &[Key::Object, Key::Function, Key::SourceLine, Key::Module, Key::Type, Key::Field],
                 "'object', 'function', 'source-line', 'module', 'type' and 'field'",
             ),

@@ -540,6 +540,13 @@ fn what_other_nodes_would_make_of_it() {
     golden("nodes_summary.txt", &text(&view(&several, "summary")));
     golden("nodes_detail.txt", &text(&view(&several, "summary --detail yes")));
     golden("nodes_bandwidth.txt", &text(&view(&several, "bandwidth")));
+    let domains = view(&several, "bandwidth -g bandwidth-domain");
+    golden("nodes_domain.txt", &text(&domains));
+    golden("nodes_domain.csv", &domains.csv());
+    golden(
+        "nodes_domain_object.txt",
+        &text(&view(&several, "bandwidth -g bandwidth-domain,object")),
+    );
     let refused = Options { view: View::Hotspots, ..laid_out() };
     let why = build(&several, &refused, &|_| None).err().map(|error| error.to_string());
     assert!(why.is_some_and(|why| why.contains("only 'nodes' has")));

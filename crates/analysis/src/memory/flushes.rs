@@ -130,7 +130,7 @@ impl Memory<'_> {
             return Ok(FlushTable::default());
         }
         let seen = self.seen_flushes(grouping);
-        let unknown = Part { object: Objects::unknown(), piece: None };
+        let unknown = Part::whole(Objects::unknown());
         let place = |operation: &Operation| {
             let caller = || seen.times.get(operation)?.caller();
             let own = self.own_place(*operation);

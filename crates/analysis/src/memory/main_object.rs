@@ -58,7 +58,7 @@ impl Memory<'_> {
     }
 
     fn parts_of(&self, site: SiteIndex) -> impl Iterator<Item = (SiteIndex, Part)> {
-        let first = Part { object: Objects::unknown(), piece: None };
+        let first = Part::whole(Objects::unknown());
         let own = self.parts.range((site, first)..).map(|(key, _)| *key);
         own.take_while(move |(of, _)| *of == site)
     }

@@ -12,6 +12,7 @@ use facts::{Recording, Region, RegionEnd, RegionKind, Target, ThreadEventKind};
 
 use super::sites::{asking_place, is_by_malloc, is_thread_local, name_of, python_function};
 use super::{Entry, Layer, Object, ObjectId, ObjectKind, Objects, Space, weight};
+use crate::findings::figures::nodes::PageSnapshots;
 use crate::profile::Profile;
 use crate::stack::{LocationId, NodeIndex};
 
@@ -70,7 +71,8 @@ pub(super) fn objects(profile: &Profile<'_>) -> Objects {
         globals: Layer::new(ranges.globals),
         regions: Layer::new(ranges.regions),
     };
-    Objects { all, spaces: ranges.into_iter().map(|(pid, own)| (pid, layers(own))).collect() }
+    let spaces = ranges.into_iter().map(|(pid, own)| (pid, layers(own))).collect();
+    Objects { all, spaces, pages: PageSnapshots::new(&recording.pages) }
 }
 
 impl Builder<'_> {

@@ -34,6 +34,8 @@ impl Grouping<'_> {
             Pieces::Offsets
         } else if self.keys.contains(&Key::CacheLine) {
             Pieces::Lines
+        } else if self.keys.contains(&Key::BandwidthDomain) {
+            Pieces::Nodes
         } else {
             Pieces::Whole
         }
@@ -57,7 +59,7 @@ impl Grouping<'_> {
         }
         let of_code = RowKey::at(self.keys, &self.profile.stacks, place);
         let object = self.keys.contains(&Key::Object).then_some(part.object);
-        Some(RowKey { object, piece: part.piece, ..of_code })
+        Some(RowKey { object, piece: part.piece, node: part.node, ..of_code })
     }
 
     /// The row of code that used an address at a time.

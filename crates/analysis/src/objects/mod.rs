@@ -31,6 +31,7 @@ use base::{Bytes, Nanos, Pid, RemoteAddr};
 use facts::Allocation;
 
 use self::index::{Entry, Layer};
+use crate::findings::figures::nodes::PageSnapshots;
 use crate::profile::Profile;
 use crate::stack::{NodeIndex, index};
 
@@ -147,6 +148,8 @@ struct Space {
 pub struct Objects {
     all: Vec<Object>,
     spaces: HashMap<Pid, Space>,
+    /// The NUMA nodes of pages.
+    pages: PageSnapshots,
 }
 
 impl Objects {

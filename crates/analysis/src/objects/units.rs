@@ -4,13 +4,13 @@
 //! object. Without objects units are sites, and nothing is looked up.
 //! What not: sums.
 //!
-//! Parts: whole objects, or pieces of their ranges: cache lines, or single bytes where an access begins. Large objects have wider
+//! Parts: whole objects, or pieces of their ranges: cache lines, or single bytes where an access begins; or pages by NUMA node. Large objects have wider
 //! pieces, a power of two of bytes, so that no range has more than [`MOST_PIECES`]. Pieces at one distance from their range's
 //! start are one part, whichever of the object's blocks it is: offsets in nodes of a list.
 //!
 //! Cost: an access near to the last one of its site costs two comparisons.
 
-use base::{Bytes, IndexMap, Pid, RemoteAddr};
+use base::{Bytes, IndexMap, NodeId, Pid, RemoteAddr};
 use facts::Burst;
 
 use super::{Extent, ObjectId, Objects, Window};
@@ -20,6 +20,8 @@ use crate::traced::{SiteIndex, Touch};
 index!(/// A site and a part.
     UnitIndex);
 
+/// No page is smaller.
+const BASE_PAGE: u64 = 4096;
 /// Most pieces of one range.
 const MOST_PIECES: u64 = 1024;
 /// A run that goes through several units is cut into no more pieces; the rest goes where the last piece went.
@@ -35,6 +37,8 @@ pub enum Pieces {
     Lines,
     /// By the offset of an access's first byte.
     Offsets,
+    /// By the NUMA node that has the page.
+    Nodes,
 }
 
 /// Bytes of an object's ranges.
@@ -51,6 +55,15 @@ pub struct Piece {
 pub(crate) struct Part {
     pub(crate) object: ObjectId,
     pub(crate) piece: Option<Piece>,
+    /// The node, where parts are by node and it is known.
+    pub(crate) node: Option<NodeId>,
+}
+
+impl Part {
+    /// All of an object.
+    pub(crate) fn whole(object: ObjectId) -> Part {
+        Part { object, piece: None, node: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +104,7 @@ impl<'a> Units<'a> {
             window: Window { start: base::Nanos(0), end: base::Nanos(0) },
         };
         if objects.is_none() {
-            let part = Part { object: Objects::unknown(), piece: None };
+            let part = Part::whole(Objects::unknown());
             units.units = (0..sites).map(|at| Unit { site: SiteIndex::new(at), part }).collect();
         }
         units
@@ -135,7 +148,7 @@ impl<'a> Units<'a> {
     pub(crate) fn locate(&self, address: RemoteAddr) -> (Part, Extent) {
         match self.objects {
             Some((objects, pieces)) => objects.part(self.pid, address, self.window, pieces),
-            None => (Part { object: Objects::unknown(), piece: None }, Extent::ALL),
+            None => (Part::whole(Objects::unknown()), Extent::ALL),
         }
     }
 
@@ -261,9 +274,15 @@ impl Objects {
         pieces: Pieces,
     ) -> (Part, Extent) {
         let (located, extent) = self.locate(pid, address, window);
-        let object = self.get(located.object);
+        let (object, all) = (self.get(located.object), Part::whole(located.object));
+        if pieces == Pieces::Nodes {
+            let start = address.0 / BASE_PAGE * BASE_PAGE;
+            let page = Extent { start: RemoteAddr(start), last: RemoteAddr(start + BASE_PAGE - 1) };
+            let node = self.pages.node(pid, address.0, window.start).map(NodeId);
+            return (Part { node, ..all }, extent.and(page));
+        }
         if pieces == Pieces::Whole || !object.kind.is_named() {
-            return (Part { object: located.object, piece: None }, extent);
+            return (all, extent);
         }
         let least = if pieces == Pieces::Lines { u64::from(x86::LINE_BYTES) } else { 1 };
         let bytes = object.largest.0.div_ceil(MOST_PIECES).max(least);
@@ -273,7 +292,7 @@ impl Objects {
         let piece =
             Extent { start: RemoteAddr(start), last: RemoteAddr(start.saturating_add(bytes - 1)) };
         let whole = Piece { offset: Bytes(offset), bytes: Bytes(bytes) };
-        (Part { object: located.object, piece: Some(whole) }, extent.and(piece))
+        (Part { piece: Some(whole), ..all }, extent.and(piece))
     }
 }
 

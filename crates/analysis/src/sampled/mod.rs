@@ -183,7 +183,7 @@ impl<'a> SampledAccesses<'a> {
             Some(address) if by_object => {
                 grouping.row_at(seen.place, (seen.sample.pid, address), seen.sample.time)
             }
-            _ => grouping.key(seen.place, Part { object: Objects::unknown(), piece: None }),
+            _ => grouping.key(seen.place, Part::whole(Objects::unknown())),
         };
         Some(key?.with_thread_of(of_thread))
     }

@@ -162,7 +162,7 @@ impl StallRows {
             }
             (_, Some(object)) => {
                 self.by_bursts.add(one);
-                Some(Part { object, piece: None })
+                Some(Part::whole(object))
             }
             (Data::Base(address) | Data::NextTurn(address), None) => {
                 let part = part(address);

@@ -3,19 +3,22 @@
 
 use analysis::core_traffic::CoreTraffic;
 use analysis::machine_traffic::{DomainTraffic, MachineTraffic};
-use analysis::memory::{BandwidthBin, Memory, MemoryRow, ThreadTraffic};
+use analysis::memory::{BandwidthBin, Memory, MemoryRow, PartRow, ThreadTraffic};
 use analysis::placement::RecordedNodes;
 use analysis::{Key, TracedCode};
 use base::Nanos;
 use facts::{Metric, NoteSubject};
 
 use super::Request;
-use super::columns::{columns_next_to_objects, names};
+use super::columns::{columns_next_to_objects, domain_of_node, names};
 use super::list::{BYTES, COUNT, Columns, Figure, PERCENT, PERCENT_ALONE, Unit};
 use crate::table::{Cell, CellStyle, Table};
 use crate::text::rate;
 
 const RATE: Unit = Unit("GB/s", CellStyle::Measure);
+
+const GIGA: f64 = 1e9;
+const BY_NODE: &str = "Nodes: the program's own traffic, estimated: what missed the caches of the model, by the NUMA node of the nearest page that was drawn.";
 
 /// Bins shown in text.
 const PAGE: usize = 60;
@@ -25,7 +28,7 @@ pub(crate) fn bandwidth(request: &Request<'_>, code: &TracedCode, memory: &Memor
     match keys {
         [] => over_time(request, memory),
         [Key::Thread] => by_thread(request, memory),
-        [Key::BandwidthDomain] => by_domain(request),
+        [Key::BandwidthDomain] => by_domain(request, code),
         _ => by_code(request, code, memory, keys),
     }
 }
@@ -199,32 +202,75 @@ fn not_counted(request: &Request<'_>) -> impl Iterator<Item = String> {
     notes.filter(|note| NoteSubject::MachineTraffic.has(note)).cloned()
 }
 
-fn by_domain(request: &Request<'_>) -> Table {
-    let machine = MachineTraffic::new(request.profile.recording);
-    let mut found = machine.as_ref().map(MachineTraffic::domains).unwrap_or_default();
-    let cores = cores(request, machine.as_ref());
-    found.splice(0..0, cores.iter().map(CoreTraffic::domain));
-    let mut columns = Columns::new();
-    let name = |row: &DomainTraffic| {
-        let what = row.link.as_deref().unwrap_or("DRAM");
-        Cell::text(match row.socket {
-            None if row.by_cores => "DRAM, by the cores' misses".to_owned(),
-            None => format!("{what}, all sockets"),
-            Some(socket) => format!("{what}, socket {socket}"),
-        })
+/// A domain with its name.
+type Domain = (String, DomainTraffic);
+
+fn domain_of_machine(traffic: DomainTraffic) -> Domain {
+    let what = traffic.link.as_deref().unwrap_or("DRAM");
+    let name = match traffic.socket {
+        None if traffic.by_cores => "DRAM, by the cores' misses".to_owned(),
+        None => format!("{what}, all sockets"),
+        Some(socket) => format!("{what}, socket {socket}"),
     };
-    columns.name("bandwidth_domain", "Bandwidth domain", CellStyle::Text, "domain", name);
-    columns.figure("read", "Read", RATE, "read", |row| &row.read);
-    columns.figure("write", "Write", RATE, "write", |row| &row.write);
-    columns.figure("total", "Both", RATE, "both", |row| &row.total);
-    columns.figure("observed_max", "Observed maximum", RATE, "maximum", |row| &row.observed_max);
-    columns.figure("dram_bytes", "Bytes moved", BYTES, "bytes", |row| &row.bytes);
-    columns.figure("limit", "Limit of a direction", RATE, "limit", |row| &row.limit);
-    columns.figure("limit_percent", "Of the limit", PERCENT_ALONE, "limit %", |row| {
+    (name, traffic)
+}
+
+/// The program's own traffic with the memory of each node.
+fn domains_of_nodes(request: &Request<'_>, code: &TracedCode) -> Result<Vec<Domain>, String> {
+    request.prepared.recorded_nodes()?;
+    let grouping = request.grouping(code, &[Key::BandwidthDomain]);
+    let memory = request.memory(&grouping);
+    let mut rows = memory.part_rows(&grouping)?;
+    rows.sort_by_key(|row| (row.key.node.is_none(), row.key.node));
+    let bytes = request.selection.observed(request.profile).seconds().max(1e-9) * GIGA;
+    let domain = |row: &PartRow| {
+        let rate = |metric: &Metric| metric.times(1.0 / bytes, "GB/s");
+        let unknown = |unit| Metric::unavailable(unit, "known for memory controllers and links");
+        let traffic = DomainTraffic {
+            by_cores: false,
+            socket: None,
+            link: None,
+            read: rate(&row.read),
+            write: rate(&row.write),
+            total: rate(&row.moved),
+            observed_max: unknown("GB/s"),
+            limit: unknown("GB/s"),
+            limit_percent: unknown("percent"),
+            bytes: row.moved.clone(),
+        };
+        (domain_of_node(row.key.node), traffic)
+    };
+    Ok(rows.iter().map(domain).collect())
+}
+
+fn by_domain(request: &Request<'_>, code: &TracedCode) -> Table {
+    let machine = MachineTraffic::new(request.profile.recording);
+    let cores = cores(request, machine.as_ref());
+    let of_machine = machine.as_ref().map(MachineTraffic::domains).unwrap_or_default();
+    let of_machine = cores.iter().map(CoreTraffic::domain).chain(of_machine);
+    let mut found: Vec<Domain> = of_machine.map(domain_of_machine).collect();
+    let nodes = domains_of_nodes(request, code);
+    found.extend(nodes.iter().flatten().cloned());
+    let mut columns = Columns::new();
+    columns.name(
+        "bandwidth_domain",
+        "Bandwidth domain",
+        CellStyle::Text,
+        "domain",
+        |row: &Domain| Cell::text(row.0.clone()),
+    );
+    columns.figure("read", "Read", RATE, "read", |(_, row)| &row.read);
+    columns.figure("write", "Write", RATE, "write", |(_, row)| &row.write);
+    columns.figure("total", "Both", RATE, "both", |(_, row)| &row.total);
+    columns
+        .figure("observed_max", "Observed maximum", RATE, "maximum", |(_, row)| &row.observed_max);
+    columns.figure("dram_bytes", "Bytes moved", BYTES, "bytes", |(_, row)| &row.bytes);
+    columns.figure("limit", "Limit of a direction", RATE, "limit", |(_, row)| &row.limit);
+    columns.figure("limit_percent", "Of the limit", PERCENT_ALONE, "limit %", |(_, row)| {
         &row.limit_percent
     });
     columns.show(&["bandwidth_domain", "read", "write", "total", "observed_max"]);
-    let links = found.iter().any(|row| row.link.is_some());
+    let links = found.iter().any(|(_, row)| row.link.is_some());
     if links {
         columns.show(&["limit", "limit_percent"]);
     }
@@ -237,6 +283,12 @@ fn by_domain(request: &Request<'_>) -> Table {
         notes.push("Counted: all programs, the kernel and devices. Of the program alone: `report bandwidth`.".to_owned());
     }
     notes.extend(cores.as_ref().map(by_cores));
+    let several = request.profile.recording.run.host.memory_nodes().count() > 1;
+    match &nodes {
+        Ok(_) => notes.push(BY_NODE.to_owned()),
+        Err(_) if !several => {}
+        Err(why) => notes.push(format!("The program's traffic by NUMA node is n/a: {why}.")),
+    }
     if links {
         notes.push("Links: what the socket received (read) and sent (write); limit and maximum are of one direction.".to_owned());
     }
@@ -255,11 +307,15 @@ const OF_LEVELS: [Figure; 4] = [
 ];
 
 fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: &[Key]) -> Table {
-    let without = request.without_objects();
+    let grouping = request.grouping(code, keys);
+    let by_node = keys.contains(&Key::BandwidthDomain);
+    let of_parts = by_node || request.by_object();
+    let nodes = request.prepared.recorded_nodes().err().filter(|_| by_node);
+    let without = nodes.map(|why| format!("n/a: {why}.")).or_else(|| request.without_objects());
     let found = if without.is_some() {
         Vec::new()
-    } else if request.by_object() {
-        memory.rows_of_objects(&request.grouping(code, keys)).unwrap_or_default()
+    } else if of_parts {
+        request.memory(&grouping).rows_of_objects(&grouping).unwrap_or_default()
     } else {
         memory.rows(request.selection, keys).unwrap_or_default()
     };
@@ -273,7 +329,7 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
     columns.figure("l2", "Loads from L2", PERCENT_ALONE, "L2 %", |row| &row.levels.l2);
     columns.figure("l3", "Loads from L3", PERCENT_ALONE, "L3 %", |row| &row.levels.l3);
     columns.figure("dram", "Loads from memory", PERCENT_ALONE, "DRAM %", |row| &row.levels.dram);
-    columns.figures(OF_LEVELS, |row| match request.by_object() {
+    columns.figures(OF_LEVELS, |row| match of_parts {
         true => OF_LEVELS.map(|_| Cell::Missing),
         // Of the instructions, whatever object they go to.
         false => {
@@ -291,7 +347,11 @@ fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: 
     columns.text.extend(columns_next_to_objects(keys));
     let by = format!("traffic with memory by {}", names(keys));
     Table {
-        notes: levels_note(request).into_iter().chain(memory.notes.iter().cloned()).collect(),
+        notes: {
+            let by_node = by_node.then(|| BY_NODE.to_owned()).into_iter();
+            let notes = by_node.chain(levels_note(request));
+            notes.chain(memory.notes.iter().cloned()).collect()
+        },
         empty: without.unwrap_or_else(|| nothing(memory)),
         ..columns.table(request, "bandwidth", &by, &found)
     }

@@ -2,6 +2,7 @@
 
 use analysis::objects::Piece;
 use analysis::{Key, LocationId, RowKey, Scale, Weight};
+use base::NodeId;
 
 use super::Request;
 use crate::table::{Cell, CellStyle, Column, TextColumn};
@@ -15,12 +16,15 @@ pub(crate) const fn name(key: &'static str, label: &'static str) -> Column {
 type CellOfKey = fn(&Request<'_>, &RowKey, LocationId) -> Cell;
 
 /// Columns that say what a row is, where rows are grouped by one of these keys.
-pub(super) const OF_KEYS: [(&[Key], Column, CellOfKey); 13] = [
+pub(super) const OF_KEYS: [(&[Key], Column, CellOfKey); 14] = [
     (&[Key::Object], name("object", "Object"), |request, key, _| {
         key.object.map_or(Cell::Missing, |id| Cell::text(request.objects().get(id).name.clone()))
     }),
     (&[Key::Object], name("object_kind", "Kind of object"), |request, key, _| {
         key.object.map_or(Cell::Missing, |id| Cell::text(request.objects().get(id).kind.name()))
+    }),
+    (&[Key::BandwidthDomain], name("bandwidth_domain", "Bandwidth domain"), |_, key, _| {
+        Cell::text(domain_of_node(key.node))
     }),
     (&[Key::CacheLine, Key::Offset], name("object_offset", "Offset in the object"), |_, key, _| {
         key.piece.map_or(Cell::Missing, |piece| Cell::text(range(piece)))
@@ -107,11 +111,14 @@ pub(crate) fn names(keys: &[Key]) -> String {
 
 /// Which object a row is of, and which part of it, in text.
 pub(crate) fn columns_of_objects(keys: &[Key]) -> Vec<TextColumn> {
+    let domain = CellStyle::Text("bandwidth_domain").titled("domain");
     let object = CellStyle::Text("object").titled("object");
     let offset = CellStyle::Figure("object_offset").titled("offset");
     let has_object = keys.contains(&Key::Object).then_some(object);
     let has_offset = keys.contains(&Key::CacheLine) || keys.contains(&Key::Offset);
-    has_object.into_iter().chain(has_offset.then_some(offset)).collect()
+    let has_domain = keys.contains(&Key::BandwidthDomain).then_some(domain);
+    let domain = has_domain.into_iter();
+    domain.chain(has_object).chain(has_offset.then_some(offset)).collect()
 }
 
 /// Objects, then code. Two names and a path do not fit into a line: next to objects, a function's location is in JSON only.
@@ -123,6 +130,11 @@ pub(crate) fn columns_next_to_objects(keys: &[Key]) -> Vec<TextColumn> {
     let mut code = short_columns(keys, keys);
     code.retain(|one| one.style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     objects.into_iter().chain(code).collect()
+}
+
+/// `node 1`.
+pub(crate) fn domain_of_node(node: Option<NodeId>) -> String {
+    node.map_or_else(|| "unknown node".to_owned(), |node| format!("node {node}"))
 }
 
 /// `128`, or `128-191`.
