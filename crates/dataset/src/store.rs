@@ -95,9 +95,8 @@ impl Dataset {
     /// As [`Dataset::open`], and when it cannot be written.
     pub fn create(path: &Path) -> Result<Dataset, DatasetError> {
         let dataset = match Dataset::open(path) {
-            Err(DatasetError::NotADataset { .. }) if !is_empty(path) => {
-                return Err(DatasetError::NotADataset { path: path.to_owned() });
-            }
+            // Another process may have made it since: its version is there before anything else.
+            Err(DatasetError::NotADataset { .. }) if !is_empty(path) => Dataset::open(path)?,
             Err(DatasetError::NotADataset { .. } | DatasetError::Missing { .. }) => {
                 Dataset { path: path.to_owned() }
             }
