@@ -179,13 +179,13 @@ impl Program {
         let [traces, counts, _] = &mut self.stages;
         if let (Stage::Ready(traces), Stage::Ready(counts)) = (traces, counts) {
             let sizes = [traces.size(), counts.size()];
-            if sizes != self.prepared {
-                let before = traces.size().0;
-                traces.translate_reached(&self.code, &counts.came_to(), most, next_id);
-                let after = traces.size();
-                if after.0 - before < most {
-                    self.prepared = [after, counts.size()];
-                }
+            if sizes == self.prepared {
+                return;
+            }
+            traces.translate_reached(&self.code, &counts.came_to(), most, next_id);
+            let after = [traces.size(), counts.size()];
+            if after[0].0 - sizes[0].0 < most {
+                self.prepared = after;
             }
         }
     }

@@ -98,25 +98,40 @@ impl Cache {
         let mut left = most;
         // What is translated leads on.
         loop {
-            let is_wanted = |(start, jumped): &&(RemoteAddr, bool)| {
-                let leads = !jumped || self.waiting.contains_key(start);
-                leads && !self.has(*start) && !self.hopeless.contains(start)
-            };
-            let wanted = came_to.iter().filter(is_wanted).map(|(start, _)| *start);
-            let new: Vec<RemoteAddr> = wanted.take(left).collect();
-            if new.is_empty() {
+            let leads =
+                |(start, jumped): &&(RemoteAddr, bool)| !jumped || self.waiting.contains_key(start);
+            let wanted = came_to.iter().filter(leads).map(|(start, _)| *start);
+            let wanted: Vec<RemoteAddr> = wanted.collect();
+            let tried = self.translate_new(code, &wanted, left, next_id);
+            if tried == 0 {
                 return;
             }
-            left -= new.len();
-            for start in new {
-                if self.is_full() {
-                    return;
-                }
-                if self.enter(code, start, next_id).is_err() {
-                    self.hopeless.insert(start);
-                }
+            left -= tried;
+        }
+    }
+
+    /// Translates those of these targets that are not there yet, at most `most`; returns how many it tried.
+    fn translate_new(
+        &mut self,
+        code: &CodeMap,
+        targets: &[RemoteAddr],
+        most: usize,
+        next_id: &mut u32,
+    ) -> usize {
+        let mut tried = 0;
+        for target in targets.iter().copied() {
+            if tried == most {
+                break;
+            }
+            if self.is_full() || self.hopeless.contains(&target) || self.has(target) {
+                continue;
+            }
+            tried += 1;
+            if self.enter(code, target, next_id).is_err() {
+                self.hopeless.insert(target);
             }
         }
+        tried
     }
 
     /// Translates what blocks that ran lead to and is not there yet, at most `most` blocks. For the time between bursts, when
@@ -130,18 +145,6 @@ impl Cache {
         let waiting =
             self.waiting.iter().filter(|(_, exits)| leads(exits)).map(|(target, _)| target);
         let targets: Vec<RemoteAddr> = returns.chain(waiting).copied().collect();
-        let mut left = most;
-        for target in targets {
-            if left == 0 {
-                return;
-            }
-            if self.is_full() || self.hopeless.contains(&target) || self.has(target) {
-                continue;
-            }
-            left -= 1;
-            if self.enter(code, target, next_id).is_err() {
-                self.hopeless.insert(target);
-            }
-        }
+        self.translate_new(code, &targets, most, next_id);
     }
 }
