@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use testkit::programs::{
-    Fathom, NO_CALIBRATION, assert_ended_well, perf_events_work, root, skip, target,
+    Fathom, NO_CALIBRATION, assert_ended_well, perf_events_work, plain_python, root, skip, target,
 };
 
 fn manifest(fathom: &Fathom, result: &str) -> Value {
@@ -114,18 +114,9 @@ fn ranks_of_open_mpi_are_found() {
 #[test]
 fn ranks_of_slurm_are_found_on_two_nodes_and_added_by_an_array_job() {
     let fathom = Fathom::new(env!("CARGO_BIN_EXE_fathom"), "slurm");
-    let mut command = std::process::Command::new("python3");
-    command.arg(root().join("tests/slurm/slurm.py")).arg(env!("CARGO_BIN_EXE_fathom"));
-    let output = match command.arg(target("spin")).arg(fathom.scratch.path()).output() {
-        Ok(output) => output,
-        Err(error) => return skip(&format!("python3 is not here: {error}")),
-    };
-    let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(output.status.success(), "{said}");
-    if let Some(reason) = said.strip_prefix("skipped: ") {
-        skip(reason.trim_end());
-    }
+    let (spin, scratch) = (target("spin"), fathom.scratch.path());
+    let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
+    plain_python("slurm/slurm.py", &[program, spin.as_ref(), scratch]);
 }
 
 /// A program of MPI built with a library's own compiler, as Debian names it; `None` where that is missing.

@@ -93,6 +93,22 @@ pub fn python<S: AsRef<OsStr>>(script: &str, arguments: &[S]) -> bool {
     true
 }
 
+/// Runs a script of `tests` that needs no packages, and expects that it ends with 0; skips with its reason where it says
+/// `skipped: `.
+pub fn plain_python<S: AsRef<OsStr>>(script: &str, arguments: &[S]) {
+    let mut command = Command::new("python3");
+    let output = match command.arg(root().join("tests").join(script)).args(arguments).output() {
+        Ok(output) => output,
+        Err(error) => return skip(&format!("python3 is not here: {error}")),
+    };
+    let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success(), "{said}");
+    if let Some(reason) = said.strip_prefix("skipped: ") {
+        skip(reason.trim_end());
+    }
+}
+
 fn chromium() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let path = std::env::var_os("PATH").unwrap_or_default();
