@@ -1,4 +1,4 @@
-//! The latency ladder: a random pointer chase over sizes from 4 KiB to 512 MiB, with 2 MB and with base pages, and over the large
+//! The latency ladder: a random pointer chase over sizes from 4 KiB to 512 MiB, or beyond the caches that the machine claims, with 2 MB and with base pages, and over the large
 //! sizes with a page of 1 GB where the pool of these has a free one.
 //!
 //! What not: reading cache sizes from it (`machine::ladder`). A chase starts warm if that is affordable (a full round
@@ -9,16 +9,18 @@
 use std::time::{Duration, Instant};
 
 use base::{Bytes, CpuId};
-use facts::host::{Calibration, Host, LatencyPoint};
+use facts::host::{Cache, Calibration, Host, LatencyPoint};
 use sys::kernels::{Buffer, Chase, Cycle, KernelError, Pages, Spacing, page_bytes};
 
 use crate::plan::Plan;
 use crate::statistics::{Repeats, median};
 use crate::{Progress, workers};
 
-/// From well within any first level to well beyond the last level that one core reaches.
+/// From well within any first level to well beyond the last level that one core reaches: 512 MiB, and more where the machine
+/// claims a last level that holds that. A virtual machine with 480 MiB by its own word had 6.
 const SMALLEST: u64 = 4 << 10;
 const LARGEST: u64 = 512 << 20;
+const LARGEST_OF_ALL: u64 = 4 << 30;
 /// Above this size only powers of two: no cache boundary is expected there, and each point costs 0.3 s.
 const FINE_UP_TO: u64 = 64 << 20;
 /// Undisturbed repeats wanted per point, and tries for them.
@@ -43,10 +45,16 @@ const GIANT_FROM: u64 = 16 << 20;
 const NO_GIANT: &str = "the latency ladder has no pages of 1 GB: the pool of these has no free one (as root: echo 1 > \
                         /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages, or hugepagesz=1G hugepages=1 at boot)";
 
+/// The largest size to chase.
+fn largest(claimed: &[Cache]) -> u64 {
+    let beyond = machine::ladder::outgrows(claimed) as u64;
+    beyond.clamp(LARGEST, LARGEST_OF_ALL).next_power_of_two()
+}
+
 /// Sizes to chase, ascending.
 fn sizes(limit: Bytes) -> Vec<Bytes> {
     let powers = std::iter::successors(Some(SMALLEST), |size| Some(size * 2))
-        .take_while(|size| *size <= LARGEST);
+        .take_while(|size| *size <= LARGEST_OF_ALL);
     powers
         .flat_map(|size| [Some(size), (size < FINE_UP_TO).then_some(size + size / 2)])
         .flatten()
@@ -71,9 +79,10 @@ pub(crate) fn measure(
     calibration: &mut Calibration,
 ) {
     // Two buffers at the same time.
-    let limit = if plan.hurried { FINE_UP_TO } else { LARGEST };
+    let wanted = largest(&host.caches);
+    let limit = if plan.hurried { FINE_UP_TO } else { wanted };
     let sizes = sizes(Bytes((plan.memory.0 / 2).min(limit)));
-    if sizes.last().is_none_or(|largest| largest.0 < LARGEST) {
+    if sizes.last().is_none_or(|largest| largest.0 < wanted) {
         let largest = sizes.last().copied().unwrap_or_default();
         calibration.notes.push(format!(
             "the latency ladder ends at {largest}: there is no time or no free memory for more"
@@ -195,16 +204,39 @@ pub(crate) fn timed(chase: &mut Chase<'_>, loads: u64) -> (f64, bool) {
 
 #[cfg(test)]
 mod tests {
+    use facts::host::CacheKind;
+
     use super::*;
 
     #[test]
     fn sizes_are_fine_in_the_caches_and_coarse_beyond() {
-        let all = sizes(Bytes(1 << 40));
+        let all = sizes(Bytes(largest(&[])));
         assert_eq!(all.first(), Some(&Bytes(4096)));
         assert_eq!(all.get(1), Some(&Bytes(6144)));
         assert_eq!(all.last(), Some(&Bytes(512 << 20)));
         assert_eq!(all.len(), 32);
         assert_eq!(sizes(Bytes(10_000)), [Bytes(4096), Bytes(6144), Bytes(8192)]);
         assert_eq!(sizes(Bytes(0)), []);
+    }
+
+    #[test]
+    fn the_largest_size_is_beyond_the_caches_claimed() {
+        let claims = |mib: u64| {
+            let (bytes, kind) = (mib << 20, CacheKind::Unified);
+            let claimed = Cache {
+                level: 3,
+                kind,
+                bytes,
+                line_bytes: 64,
+                ways: None,
+                shared_by: 2,
+                instances: 1,
+            };
+            largest(&[claimed]) >> 20
+        };
+        assert_eq!(
+            [0, 32, 260, 480, 1152, u64::MAX >> 20].map(claims),
+            [512, 512, 512, 1024, 2048, 4096]
+        );
     }
 }

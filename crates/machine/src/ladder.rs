@@ -9,7 +9,8 @@
 //! `FLAT` per doubling of the size; a single first point counts too. Neighbouring plateaus closer than
 //! `SAME_LEVEL` are one. The last plateau is memory, provided that the chase outgrew the caches claimed or that
 //! there is one plateau more than levels. The others are levels: in order when the numbers agree, else each goes to
-//! the level whose claimed size lies closest, and a level without a plateau is only bounded.
+//! the level whose claimed size lies closest, and a level without a plateau is only bounded. The latency of a level, and of
+//! memory, is the median of its plateau: the largest sizes have page walks in it.
 //!
 //! For a level the sizes given are: value, the largest size within `NEAR` of the plateau's latency; low, the
 //! plateau's last point; high, the first size beyond the geometric mean of this latency and the next plateau's,
@@ -35,7 +36,7 @@ const OUTGROWN: f64 = 1.3;
 pub struct Reading {
     /// The cache levels.
     pub caches: Vec<EffectiveCache>,
-    /// Latency of memory: that of the largest size chased.
+    /// Latency of memory: the median of the farthest plateau.
     pub memory: Option<Metric>,
     /// What to know before quoting it.
     pub notes: Vec<String>,
@@ -68,11 +69,9 @@ pub fn read(points: &[LatencyPoint], claimed: &[Cache]) -> Reading {
     };
     let plateaus = plateaus(&ladder);
     let levels = claimed_levels(claimed);
-    let outgrown = levels.last().is_none_or(|(_, bytes)| largest.bytes > OUTGROWN * *bytes);
-    let has_memory = plateaus.len() > levels.len() || outgrown;
+    let has_memory = plateaus.len() > levels.len() || largest.bytes >= outgrows(claimed);
     if has_memory {
-        reading.memory =
-            points.iter().max_by_key(|point| point.bytes).map(|point| point.latency.clone());
+        reading.memory = plateaus.last().map(|farthest| plateau_latency(&ladder, *farthest));
     } else {
         reading.notes.push(format!(
             "a chase of {:.0} MB is not beyond the caches this machine claims: the latency of memory is unknown",
@@ -100,6 +99,12 @@ pub fn read(points: &[LatencyPoint], claimed: &[Cache]) -> Reading {
         }
     };
     reading
+}
+
+/// Bytes from which on a chase is larger than the caches claimed.
+#[must_use]
+pub fn outgrows(claimed: &[Cache]) -> f64 {
+    claimed_levels(claimed).last().map_or(0.0, |(_, bytes)| OUTGROWN * bytes)
 }
 
 /// Points with sane numbers, by ascending size, one per size.
@@ -175,6 +180,17 @@ fn latency(ladder: &[Point], plateau: Plateau) -> f64 {
         ladder[plateau.first..=plateau.last].iter().map(|point| point.latency).collect();
     values.sort_by(f64::total_cmp);
     (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+}
+
+/// Median latency of a plateau, between its least and its greatest.
+fn plateau_latency(ladder: &[Point], plateau: Plateau) -> Metric {
+    let own = latency(ladder, plateau);
+    let members = &ladder[plateau.first..=plateau.last];
+    let samples = members.iter().map(|point| point.samples).sum();
+    let spread = members
+        .iter()
+        .fold((own, own), |(low, high), point| (low.min(point.latency), high.max(point.latency)));
+    Metric::with_interval(Evidence::Calibrated, own, "ns", spread, samples)
 }
 
 /// Where a level shows on the ladder.
@@ -253,12 +269,8 @@ fn on_plateau(
     ladder: &[Point],
 ) -> EffectiveCache {
     let own = latency(ladder, plateau);
-    let members = &ladder[plateau.first..=plateau.last];
-    let samples = members.iter().map(|point| point.samples).sum();
-    let spread = members
-        .iter()
-        .fold((own, own), |(low, high), point| (low.min(point.latency), high.max(point.latency)));
-    let latency_metric = Metric::with_interval(Evidence::Calibrated, own, "ns", spread, samples);
+    let latency_metric = plateau_latency(ladder, plateau);
+    let samples = latency_metric.samples;
     let low = ladder[plateau.last].bytes;
     let after = &ladder[plateau.last + 1..];
     let near = after.iter().take_while(|point| point.latency <= NEAR * own).last();

@@ -103,7 +103,7 @@ fn a_vm_that_claims_twenty_times_the_cache_it_gets() {
     assert_eq!(
         shown(&reading),
         "L1 48 [32..64] KiB 1.7 ns; L2 1024 [1024..2048] KiB 5.4 ns; \
-         L3 12288 [12288..32768] KiB 35.4 ns; memory 141 ns"
+         L3 12288 [12288..32768] KiB 35.4 ns; memory 130 ns"
     );
     assert_eq!(reading.notes, Vec::<String>::new());
 }
@@ -126,7 +126,7 @@ fn a_level_without_a_plateau_is_bounded_not_guessed() {
     let reading = read(&ladder(&ZEN_3_VM), &claimed(&[(1, 32.0), (2, 512.0), (3, 32768.0)]));
     assert_eq!(
         shown(&reading),
-        "L1 16 [16..64] KiB 1.4 ns; L2 256 [256..1024] KiB 5.1 ns; L3 2000 [256..16384] KiB ? ns; memory 207 ns"
+        "L1 16 [16..64] KiB 1.4 ns; L2 256 [256..1024] KiB 5.1 ns; L3 2000 [256..16384] KiB ? ns; memory 162 ns"
     );
     assert!(
         reading.caches[2]
@@ -153,7 +153,7 @@ fn a_coarse_ladder_on_small_pages_bounds_what_it_cannot_separate() {
     let reading = read(&ladder(&points), &claimed(&[(1, 32.0), (2, 512.0), (3, 32768.0)]));
     assert_eq!(
         shown(&reading),
-        "L1 16 [16..64] KiB 1.5 ns; L2 1081 [16..4096] KiB ? ns; L3 1081 [16..4096] KiB ? ns; memory 304 ns"
+        "L1 16 [16..64] KiB 1.5 ns; L2 1081 [16..4096] KiB ? ns; L3 1081 [16..4096] KiB ? ns; memory 210 ns"
     );
 }
 
