@@ -73,7 +73,7 @@ impl NativeAddresses {
 
 #[cfg(test)]
 mod tests {
-    use x86::translate::State;
+    use x86::translate::{Saved, State};
 
     use super::*;
 
@@ -81,7 +81,7 @@ mod tests {
     fn translated_code_has_native_addresses() {
         let at = |rip| State {
             rip,
-            saved: Vec::new(),
+            saved: Saved::default(),
             recorded: false,
             instruction: None,
             pointer_in_slot: false,

@@ -60,6 +60,9 @@ enum Step {
     End(End),
 }
 
+/// Instructions of most blocks at most.
+const USUAL: usize = 32;
+
 struct Walk {
     start: RemoteAddr,
     instructions: Vec<Instruction>,
@@ -80,14 +83,14 @@ impl Walk {
     fn new(start: RemoteAddr) -> Walk {
         Walk {
             start,
-            instructions: Vec::new(),
+            instructions: Vec::with_capacity(USUAL),
             bytes: 0,
             followed: 0,
             passed: 0,
             calls: Vec::new(),
             call: 0,
             entered: 0,
-            call_of: Vec::new(),
+            call_of: Vec::with_capacity(USUAL),
         }
     }
 

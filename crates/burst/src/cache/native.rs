@@ -62,8 +62,8 @@ impl Cache {
             }
             NativeRip::Slot(slot) => RemoteAddr(self.space.slot(slot)),
         };
-        for (register, slot) in &state.saved {
-            native.set_general(register.number(), self.space.slot(*slot));
+        for (register, slot) in state.saved.iter() {
+            native.set_general(register.number(), self.space.slot(slot));
         }
         native.set_instruction_pointer(rip);
         native.set_gs_base(RemoteAddr(0));

@@ -11,7 +11,7 @@ use iced_x86::{Code, Instruction, Register};
 use super::area::{EXIT, EXIT_R11, EXIT_RAX, EXIT_RCX, POINTER, RESERVED, TARGET};
 use super::emit::{Emitter, slot};
 use super::writer::{SPILLED_RAX, SPILLED_RCX};
-use super::{CommonCode, MISS, NativeRip, State, may_be_reserved};
+use super::{CommonCode, MISS, NativeRip, Saved, State, may_be_reserved};
 use crate::register::Gpr;
 
 /// `getpid` (Linux arch/x86/entry/syscalls/syscall_64.tbl).
@@ -24,9 +24,10 @@ const GETPID: u32 = 39;
 #[must_use]
 pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     assert!(reserved.is_none_or(may_be_reserved), "{reserved:?} cannot be reserved");
-    let native: Vec<_> = reserved.map(|register| (register, RESERVED)).into_iter().collect();
-    let mut saved = native.clone();
-    saved.extend([(Gpr::RCX, SPILLED_RCX), (Gpr::RAX, SPILLED_RAX)]);
+    let mut saved = Saved::default();
+    reserved.into_iter().for_each(|register| saved.insert(register, RESERVED));
+    saved.insert(Gpr::RCX, SPILLED_RCX);
+    saved.insert(Gpr::RAX, SPILLED_RAX);
     let state = State {
         rip: NativeRip::Register(Gpr::RCX, 0),
         saved,
@@ -40,7 +41,7 @@ pub fn common_code(at: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     // The address leaves rcx before the system call, which clobbers rcx.
     out.store(TARGET, Gpr::RCX);
     out.state.rip = NativeRip::Slot(TARGET);
-    out.put(Instruction::with2(Code::Mov_rm32_imm32, slot(EXIT), MISS));
+    out.store_constant(EXIT, MISS);
     out.restore(Gpr::RAX, SPILLED_RAX);
     out.restore(Gpr::RCX, SPILLED_RCX);
 

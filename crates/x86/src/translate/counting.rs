@@ -5,7 +5,7 @@
 use iced_x86::{Code, Instruction};
 
 use super::area::{COUNTER_COUNT, COUNTERS, Displacement};
-use super::emit::{Label, at, slot, wide};
+use super::emit::{Label, at, wide};
 use super::writer::{SPILLED_RCX, Writer};
 use crate::refusal::Refusal;
 use crate::register::Gpr;
@@ -19,7 +19,7 @@ impl Writer<'_> {
         // dec leaves the carry flag alone, so that the short form is possible more often than with
         // sub.
         if !borrows {
-            self.out.put(Instruction::with1(Code::Dec_rm64, slot(counter)));
+            self.out.count_down(counter);
             self.out.branch(Code::Je_rel8_64, leave);
             return;
         }

@@ -15,6 +15,10 @@ use super::{State, States};
 use crate::refusal::Refusal;
 use crate::register::Gpr;
 
+/// `mov` from memory and to memory (SDM vol. 2, MOV).
+const MOV_LOAD: u8 = 0x8b;
+const MOV_STORE: u8 = 0x89;
+
 /// A target of branches, perhaps before its address is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Label(usize);
@@ -29,7 +33,7 @@ struct Fixup {
 pub(super) struct Emitter {
     at: RemoteAddr,
     encoder: Encoder,
-    offset: usize,
+    bytes: Vec<u8>,
     states: States,
     labels: Vec<Option<usize>>,
     fixups: Vec<Fixup>,
@@ -78,7 +82,7 @@ impl Emitter {
         Emitter {
             at,
             encoder: Encoder::new(64),
-            offset: 0,
+            bytes: Vec::with_capacity(512),
             states: States::default(),
             labels: Vec::new(),
             fixups: Vec::new(),
@@ -89,12 +93,12 @@ impl Emitter {
 
     /// Offset of the next byte.
     pub(super) fn offset(&self) -> usize {
-        self.offset
+        self.bytes.len()
     }
 
     /// Address of the next byte.
     pub(super) fn address(&self) -> RemoteAddr {
-        RemoteAddr(self.at.0.wrapping_add(self.offset as u64))
+        RemoteAddr(self.at.0.wrapping_add(self.bytes.len() as u64))
     }
 
     pub(super) fn fail(&mut self, why: Refusal) {
@@ -103,7 +107,7 @@ impl Emitter {
 
     fn mark(&mut self) {
         if self.states.from.last().is_none_or(|(_, last)| *last != self.state) {
-            self.states.from.push((self.offset, self.state.clone()));
+            self.states.from.push((self.bytes.len(), self.state.clone()));
         }
     }
 
@@ -112,7 +116,11 @@ impl Emitter {
         self.mark();
         let at = self.address().0;
         match instruction.and_then(|instruction| self.encoder.encode(&instruction, at)) {
-            Ok(length) => self.offset += length,
+            Ok(_) => {
+                let mut encoded = self.encoder.take_buffer();
+                self.bytes.append(&mut encoded);
+                self.encoder.set_buffer(encoded);
+            }
             Err(_) => self.fail(Refusal::TooFar),
         }
     }
@@ -124,8 +132,55 @@ impl Emitter {
     }
 
     fn data(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.encoder.write_u8(*byte));
-        self.offset += bytes.len();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// `mov dword gs:[to], value`.
+    pub(super) fn store_constant(&mut self, to: Displacement, value: u32) {
+        let [d0, d1, d2, d3] = to.to_le_bytes();
+        let [v0, v1, v2, v3] = value.to_le_bytes();
+        self.put_bytes(&[0x65, 0xc7, 0x04, 0x25, d0, d1, d2, d3, v0, v1, v2, v3]);
+    }
+
+    /// `mov register, value`, all 64 bits.
+    pub(super) fn set(&mut self, register: Gpr, value: u64) {
+        let number = register.number() as u8;
+        let mut code = [0x48 | number >> 3, 0xb8 | number & 7, 0, 0, 0, 0, 0, 0, 0, 0];
+        code[2..].copy_from_slice(&value.to_le_bytes());
+        self.put_bytes(&code);
+    }
+
+    /// `dec qword gs:[at]`.
+    pub(super) fn count_down(&mut self, at: Displacement) {
+        let [d0, d1, d2, d3] = at.to_le_bytes();
+        self.put_bytes(&[0x65, 0x48, 0xff, 0x0c, 0x25, d0, d1, d2, d3]);
+    }
+
+    /// `mov` between a register and a slot.
+    fn put_slot(&mut self, opcode: u8, register: Gpr, at: Displacement) {
+        let number = register.number() as u8;
+        let [d0, d1, d2, d3] = at.to_le_bytes();
+        let rex = 0x48 | number >> 3 << 2;
+        self.put_bytes(&[0x65, rex, opcode, (number & 7) << 3 | 4, 0x25, d0, d1, d2, d3]);
+    }
+
+    /// A branch to an address; of the most frequent ones the bytes are known.
+    fn put_branch(&mut self, code: Code, target: RemoteAddr) {
+        let near = |opcode: &[u8]| {
+            let behind = self.address().0.wrapping_add(opcode.len() as u64 + 4);
+            let relative = i32::try_from(target.0.wrapping_sub(behind).cast_signed()).ok()?;
+            Some([opcode, &relative.to_le_bytes()].concat())
+        };
+        let bytes = match code {
+            Code::Jmp_rel32_64 => near(&[0xe9]),
+            // The conditions are in the order of their numbers, behind `None` (SDM vol. 2, appendix B.1.4.7).
+            _ if code.is_jcc_near() => near(&[0x0f, 0x7f + code.condition_code() as u8]),
+            _ => return self.put(Instruction::with_branch(code, target.0)),
+        };
+        match bytes {
+            Some(bytes) => self.put_bytes(&bytes),
+            None => self.fail(Refusal::TooFar),
+        }
     }
 
     /// Emits an aligned constant of 8 bytes, after all instructions.
@@ -143,23 +198,23 @@ impl Emitter {
     }
 
     pub(super) fn bind(&mut self, label: Label) {
-        self.labels[label.0] = Some(self.offset);
+        self.labels[label.0] = Some(self.bytes.len());
     }
 
     /// Emits a branch to a label; returns the offset of its relative field.
     pub(super) fn branch(&mut self, code: Code, label: Label) -> usize {
         let bytes = if is_short(code) { 1 } else { 4 };
         // Any target in reach serves until the label is known.
-        self.put(Instruction::with_branch(code, self.address().0));
-        let field = self.offset.saturating_sub(bytes);
+        self.put_branch(code, self.address());
+        let field = self.bytes.len().saturating_sub(bytes);
         self.fixups.push(Fixup { field, bytes, label });
         field
     }
 
     /// Emits a near branch to an outside address; returns the offset of its relative field.
     pub(super) fn branch_out(&mut self, code: Code, target: RemoteAddr) -> usize {
-        self.put(Instruction::with_branch(code, target.0));
-        self.offset.saturating_sub(4)
+        self.put_branch(code, target);
+        self.bytes.len().saturating_sub(4)
     }
 
     /// `push qword [rip + label]`.
@@ -167,7 +222,7 @@ impl Emitter {
         let here = i64::from_ne_bytes(self.address().0.to_ne_bytes());
         let operand = MemoryOperand::with_base_displ_size(Register::RIP, here, 8);
         self.put(Instruction::with1(Code::Push_rm64, operand));
-        self.fixups.push(Fixup { field: self.offset.saturating_sub(4), bytes: 4, label });
+        self.fixups.push(Fixup { field: self.bytes.len().saturating_sub(4), bytes: 4, label });
     }
 
     /// Emits nops such that a relative field after `opcode_bytes` more bytes is aligned to 4.
@@ -206,37 +261,37 @@ impl Emitter {
     pub(super) fn branch_back(&mut self, near: Code, label: Label) {
         const SHORT: usize = 2;
         // A rel8 counts from the end of the branch and reaches 128 bytes back (SDM vol. 2, Jcc).
-        let reaches = self.labels[label.0].is_some_and(|at| self.offset + SHORT - at <= 128);
+        let reaches = self.labels[label.0].is_some_and(|at| self.bytes.len() + SHORT - at <= 128);
         self.branch(if reaches { near.as_short_branch() } else { near }, label);
     }
 
     /// `mov register, gs:[from]`.
     pub(super) fn load(&mut self, register: Gpr, from: Displacement) {
-        self.put(Instruction::with2(Code::Mov_r64_rm64, wide(register), slot(from)));
+        self.put_slot(MOV_LOAD, register, from);
     }
 
     /// `mov gs:[to], register`.
     pub(super) fn store(&mut self, to: Displacement, register: Gpr) {
-        self.put(Instruction::with2(Code::Mov_rm64_r64, slot(to), wide(register)));
+        self.put_slot(MOV_STORE, register, to);
     }
 
     /// Saves a native register in a slot; it is free afterwards.
     pub(super) fn spill(&mut self, register: Gpr, to: Displacement) {
         self.store(to, register);
         // After the store: a thread that is stopped before it still has the value in the register.
-        self.state.saved.push((register, to));
+        self.state.saved.insert(register, to);
     }
 
     /// Restores the native value of a register.
     pub(super) fn restore(&mut self, register: Gpr, from: Displacement) {
         self.load(register, from);
         // After the load: a thread that is stopped before it has the value in the slot only.
-        self.state.saved.retain(|(saved, _)| *saved != register);
+        self.state.saved.remove(register);
     }
 
     /// The code and its states.
-    pub(super) fn finish(mut self) -> Result<(Vec<u8>, States), Refusal> {
-        let mut bytes = self.encoder.take_buffer();
+    pub(super) fn finish(self) -> Result<(Vec<u8>, States), Refusal> {
+        let mut bytes = self.bytes;
         if let Some(why) = self.failed {
             return Err(why);
         }

@@ -33,6 +33,7 @@ mod layout_text;
 mod plan;
 mod record;
 mod reserved;
+mod saved;
 mod side_exit;
 mod summary;
 mod timed;
@@ -40,6 +41,7 @@ mod writer;
 
 pub use common::common_code;
 pub use layout_text::{LayoutError, MOST_WORDS};
+pub use saved::Saved;
 
 /// The purpose of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -150,7 +152,7 @@ pub struct State {
     /// The native instruction pointer.
     pub rip: NativeRip,
     /// Registers whose native value is in a slot; all others hold their own value.
-    pub saved: Vec<(Gpr, area::Displacement)>,
+    pub saved: Saved,
     /// Index of the block's instruction that executes next, when `rip` belongs to one.
     pub instruction: Option<usize>,
     /// The record pointer is past this block's record: its values up to `instruction` are there.

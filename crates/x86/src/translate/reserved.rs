@@ -31,7 +31,7 @@ impl Writer<'_> {
         } else {
             // Unchanged: the slot still has the native value.
             self.out.load(reserved, POINTER);
-            self.out.state.saved.push((reserved, RESERVED));
+            self.out.state.saved.insert(reserved, RESERVED);
         }
         self.out.state.pointer_in_slot = false;
     }

@@ -65,7 +65,7 @@ impl Writer<'_> {
         self.out.spill(R11, BORROWED);
         self.out.put(Instruction::with2(Code::Mov_r64_rm64, Register::RCX, at(Gpr::RSP, 0)));
         let negated = expected.0.wrapping_neg();
-        self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::R11, negated));
+        self.out.set(Gpr::R11, negated);
         let difference = MemoryOperand::with_base_index(Register::RCX, Register::R11);
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, difference));
         self.out.restore(R11, BORROWED);

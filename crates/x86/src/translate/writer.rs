@@ -19,10 +19,10 @@ use base::RemoteAddr;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::area::{EXIT, RESERVED, SPILL, TARGET};
-use super::emit::{Emitter, Label, slot};
+use super::emit::{Emitter, Label};
 use super::plan::{Plan, touches};
 use super::side_exit::SideExit;
-use super::{Exit, Flavour, NativeRip, Site, State, Translation, Witness};
+use super::{Exit, Flavour, NativeRip, Saved, Site, State, Translation, Witness};
 use crate::block::{Block, End};
 use crate::code::Window;
 use crate::instruction::Flow;
@@ -71,10 +71,12 @@ struct Head {
 impl<'a> Writer<'a> {
     pub(super) fn new(block: &'a Block, bytes: Vec<Window>, site: &'a Site) -> Writer<'a> {
         let reserved = (site.flavour != Flavour::Count).then_some(site.reserved);
+        let mut saved = Saved::default();
+        reserved.into_iter().for_each(|register| saved.insert(register, RESERVED));
         let state = State {
             // The first code is that which the table enters, with the native target in rcx.
             rip: NativeRip::Register(Gpr::RCX, 0),
-            saved: reserved.map(|register| (register, RESERVED)).into_iter().collect(),
+            saved,
             instruction: None,
             recorded: false,
             pointer_in_slot: false,
@@ -127,8 +129,9 @@ impl<'a> Writer<'a> {
 
     fn head(&mut self) -> Head {
         let start = self.block.start.0;
-        let native = self.out.state.saved.clone();
-        self.out.state.saved.extend([(Gpr::RCX, SPILLED_RCX), (Gpr::RAX, SPILLED_RAX)]);
+        let native = self.out.state.saved;
+        self.out.state.saved.insert(Gpr::RCX, SPILLED_RCX);
+        self.out.state.saved.insert(Gpr::RAX, SPILLED_RAX);
         let hit = self.out.label();
         let found = if self.site.witness.is_some() { self.out.label() } else { hit };
         // The table has chosen this block by the low 16 bits of the target, so all bits are
@@ -179,13 +182,13 @@ impl<'a> Writer<'a> {
         let difference = MemoryOperand::with_base_displ(Register::RAX, less);
         self.out.put(Instruction::with2(Code::Lea_r32_m, Register::ECX, difference));
         self.out.branch(Code::Jrcxz_rel8_64, same);
-        self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::RCX, self.block.start.0));
+        self.out.set(Gpr::RCX, self.block.start.0);
         self.out.branch_out(Code::Jmp_rel32_64, self.site.common.miss);
     }
 
     /// `rcx += value` without changing flags.
     fn add_to_rcx(&mut self, value: u64) {
-        self.out.put(Instruction::with2(Code::Mov_r64_imm64, Register::RAX, value));
+        self.out.set(Gpr::RAX, value);
         let sum = MemoryOperand::with_base_index(Register::RCX, Register::RAX);
         self.out.put(Instruction::with2(Code::Lea_r64_m, Register::RCX, sum));
     }
@@ -194,7 +197,7 @@ impl<'a> Writer<'a> {
     fn leave(&mut self, leave: Label, borrowed: bool) {
         self.out.bind(leave);
         if borrowed {
-            self.out.state.saved.push((Gpr::RCX, SPILLED_RCX));
+            self.out.state.saved.insert(Gpr::RCX, SPILLED_RCX);
         }
         let stub = self.out.offset();
         if borrowed {
@@ -312,7 +315,7 @@ impl<'a> Writer<'a> {
         // There is no store of a 64-bit constant (SDM vol. 2, MOV), and no register is free.
         let halves = [(TARGET, target.0 as u32), (TARGET + 4, (target.0 >> 32) as u32)];
         for (to, value) in halves.into_iter().chain([(EXIT, number)]) {
-            self.out.put(Instruction::with2(Code::Mov_rm32_imm32, slot(to), value));
+            self.out.store_constant(to, value);
         }
         self.out.branch_out(Code::Jmp_rel32_64, self.site.common.exit);
     }

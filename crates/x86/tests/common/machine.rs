@@ -134,8 +134,8 @@ impl Machine {
     /// The native registers that a stop in the copy stands for.
     pub fn native(&mut self, stopped: &Registers, state: &CopyState) -> Registers {
         let mut native = *stopped;
-        for (register, slot) in &state.saved {
-            native.general[register.number()] = self.slot(*slot);
+        for (register, slot) in state.saved.iter() {
+            native.general[register.number()] = self.slot(slot);
         }
         native.rip = match state.rip {
             NativeRip::Known(address) => address,

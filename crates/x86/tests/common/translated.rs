@@ -66,7 +66,7 @@ fn show(state: &State) -> String {
         NativeRip::Slot(slot) => format!("gs:[{slot:#x}]"),
     };
     text += &state.instruction.map_or(" -".to_owned(), |number| format!(" #{number}"));
-    for (register, slot) in &state.saved {
+    for (register, slot) in state.saved.iter() {
         write!(text, " {register}=gs:[{slot:#x}]").unwrap();
     }
     let notes = [
