@@ -123,6 +123,7 @@ OWN = [
     own("dlopen_loop"),
     *(own("libraries_swapped", "--rounds", "1000", "--way", way, title=f"libraries_swapped {way}") for way in "012"),
     own("gs_user"),
+    own("no_clock", short=True),
     own("rseq_user"),
     own("seccomp_user"),
     own("seccomp_user", "--kill", title="seccomp_user kill"),

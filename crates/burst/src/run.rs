@@ -537,8 +537,7 @@ impl<'c, 'v> Inside<'c, 'v> {
                     return (words, Some(visit));
                 }
                 if matches!(signal, SIGBUS | SIGSEGV)
-                    && trace::fault_address(visit.tid)
-                        .is_some_and(|fault| self.cache.is_at_witness(&native, fault))
+                    && trace::fault_address(visit.tid).is_some_and(is_ours)
                 {
                     signal = 0;
                 }
@@ -575,3 +574,6 @@ impl Drop for Inside<'_, '_> {
         let _ = self.finish(last, Nanos(0));
     }
 }
+                let is_ours = |fault| {
+                    self.cache.is_at_witness(&native, fault) || self.cache.is_at_our_clock(&native)
+                };

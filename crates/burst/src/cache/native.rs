@@ -5,6 +5,7 @@
 
 use base::RemoteAddr;
 use sys::trace::Registers;
+use x86::Gpr;
 use x86::translate::{NativeRip, State};
 
 use super::Cache;
@@ -32,6 +33,22 @@ impl Cache {
             |witness: x86::translate::Witness| (witness.at.0..witness.at.0 + 4).contains(&fault.0);
         block.witness.is_some_and(reads)
             && (block.table_entry as u64..block.entry as u64).contains(&within)
+    }
+
+    /// Whether it is at a read of the clock that is ours. It faults where the program forbids it (prctl(2), PR_SET_TSC). The program's
+    /// own reads have rax in its place.
+    #[must_use]
+    pub fn is_at_our_clock(&self, native: &Native) -> bool {
+        const RDTSC: [u8; 2] = [0x0f, 0x31];
+        let at = native.translated.instruction_pointer();
+        let Some(region) = self.space.region_of(at).and_then(|n| self.space.regions().get(n))
+        else {
+            return false;
+        };
+        let offset = region.offset + (at.0 - region.at.0) as usize;
+        let code = self.space.memory().bytes(offset / 8 * 8, 2);
+        native.state.saved.iter().any(|(register, _)| register == Gpr::RAX)
+            && code.get(offset % 8..).is_some_and(|code| code.starts_with(&RDTSC))
     }
 
     /// What a stop at these registers means; `None` where it is not in translated code.
