@@ -119,6 +119,8 @@ pub struct Cache {
     chains: HashMap<(u16, usize), (u32, u32)>,
     reader: Reader,
     layouts: Layouts,
+    /// A thread came to code without a block in the last burst, or in this one.
+    pub meets_new_code: bool,
     /// How many blocks windows counted so far.
     ran: usize,
     /// Blocks that do not count for now.
@@ -149,6 +151,7 @@ impl Cache {
             chains: HashMap::new(),
             reader: Reader::of_processor(Vectors::of_this_processor()),
             layouts: Layouts::default(),
+            meets_new_code: true,
             ran: 0,
             uncounted: HashSet::new(),
             history: HashMap::new(),

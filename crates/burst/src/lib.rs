@@ -14,7 +14,8 @@
 //!   picker    chooses a thread in proportion to CPU time
 //!   program   per process: code_map (what may be translated; witness: whether it is still there), space (shared memory), cache (blocks)
 //!   visit     seize, stop, let go; remote_call: system calls of the program on our behalf; placement: on the CPU of the thread, or off it
-//!   run       one burst: enter, answer stops, give the native state back; run::call: system calls behind which it goes on
+//!   run       one burst: enter, answer stops, give the native state back; run::call: system calls behind which it goes on;
+//!             run::ask: code for which the thread does not stop
 //! guest     (with quiet_stop) a library and shared memory brought into a process, for the heap of one that is attached to
 //! native_addresses  native addresses of translated code, for samplers
 //! drain     records -> facts, in a thread of low priority

@@ -2,8 +2,10 @@
 //!
 //! What for: the loop of stops, and the guarantee that on every path out (time over, buffer full, signal, fault,
 //! system call, death, panic of ours) the thread has exactly its native registers. What not: the choice of thread and
-//! time (`picker`, `budget`), the meaning of records (`drain`), the system calls behind which a burst goes on (`call`).
+//! time (`picker`, `budget`), the meaning of records (`drain`), the system calls behind which a burst goes on (`call`),
+//! code for which a thread does not stop (`ask`).
 
+mod ask;
 mod call;
 
 use std::io;
@@ -34,6 +36,8 @@ const GIVEN_ANEW: u32 = 2;
 const COLD_BLOCK: Nanos = Nanos(1000);
 /// Another window follows where that was one part in so many of the time, or more.
 const COLD_PART: u64 = 32;
+/// A stop for new code takes a thread about so long: answers may take as long as the stops that are allowed.
+const PER_MISS: Nanos = Nanos(50_000);
 /// Room after the limit: a block checks once for all that it records.
 const LARGEST_RECORD: usize = 8 * MOST_WORDS;
 
@@ -52,6 +56,10 @@ pub struct Allowance {
     pub misses: u32,
     /// Blocks translated per such stop.
     pub ahead: usize,
+    /// We have a CPU of our own: the thread asks for code in memory, and need not stop.
+    pub listens: bool,
+    /// Nanoseconds of a tick of the time-stamp counter.
+    pub tick: f64,
     /// The thread only enters and leaves again, to measure the cost of that.
     pub is_empty: bool,
     /// A thread that its records slowed down stands still behind the burst: another one may follow in the same visit.
@@ -72,6 +80,8 @@ pub struct Ran {
     pub stops: u32,
     /// How often it went into translated code.
     pub entries: u32,
+    /// How often it asked for code, and went on without a stop.
+    pub answers: u32,
     /// The time in system calls behind which it went on.
     pub in_calls: Nanos,
     /// Minor faults in it, if they were counted.
@@ -113,6 +123,13 @@ struct Inside<'c, 'v> {
     stops: u32,
     entries: u32,
     misses: u32,
+    answers: u32,
+    /// How long it waited for them.
+    asked: Nanos,
+    /// What it asked for last and was told.
+    answered: Option<RemoteAddr>,
+    /// What it may ask for next: what the last answers lead to.
+    wanted: Vec<RemoteAddr>,
     /// Its stops at system calls can be made to be those of the program, and are followed by a stop behind them.
     catches_exits: bool,
     calls: u32,
@@ -155,7 +172,7 @@ pub fn run<'v>(
     let faults_before = faults();
     let mut inside = Inside::enter(visit, cache, code, allowance, clock, next_id)?;
     let last = loop {
-        let next = match inside.next_stop() {
+        let next = match inside.next_stop(code, next_id) {
             Continue(Stop::SystemCall) => inside.go_on(code, next_id),
             Continue(stop) => {
                 Break(Last { end: BurstEnd::Stopped, stop: Some(stop), native: None })
@@ -176,6 +193,7 @@ pub fn run<'v>(
         break last;
     };
     let elapsed_inside = elapsed(inside.began);
+    inside.cache.meets_new_code = inside.misses > 0 || inside.asked > Nanos(0);
     let cpu_time = last.stop.and_then(|_| inside.ran());
     let faults_after = last.stop.and_then(|_| faults());
     let end = last.end;
@@ -189,6 +207,7 @@ pub fn run<'v>(
         stand_still: inside.stand_still + stood_still,
         stops: inside.stops + 1,
         entries: inside.entries,
+        answers: inside.answers,
         in_calls: inside.in_calls,
         faults: faults_before
             .zip(faults_after)
@@ -210,6 +229,8 @@ fn prepare_area(cache: &Cache, bytes: usize) {
     let limit = (begin + bytes as u64).min(space.records_end()) - LARGEST_RECORD as u64;
     space.set_slot(area::LIMIT, limit);
     space.set_slot(area::NEGATIVE_LIMIT, limit.wrapping_neg());
+    // What the last burst ended with.
+    [area::HEARD, area::ASKED].into_iter().for_each(|slot| space.set_slot(slot, 0));
 }
 
 /// Registers that enter a block.
@@ -270,6 +291,10 @@ impl<'c, 'v> Inside<'c, 'v> {
             stops: 1,
             entries: 1,
             misses: 0,
+            answers: 0,
+            asked: Nanos(0),
+            answered: None,
+            wanted: Vec::new(),
             catches_exits: true,
             calls: 0,
             in_calls: Nanos(0),
@@ -282,7 +307,12 @@ impl<'c, 'v> Inside<'c, 'v> {
     }
 
     /// Waits for a stop that ends the burst or asks for code. When the time is over, we stop the thread ourselves.
-    fn next_stop(&mut self) -> ControlFlow<Last, Stop> {
+    fn next_stop(&mut self, code: &CodeMap, next_id: &mut u32) -> ControlFlow<Last, Stop> {
+        match self.listen(code, next_id) {
+            Some(Happened::Stopped(stop)) => return Continue(stop),
+            Some(Happened::Ended) => return Break(Last::GONE),
+            Some(Happened::Nothing) | None => {}
+        }
         match self.stop_within(self.until.saturating_duration_since(Instant::now())) {
             Some((stop, false)) => Continue(stop),
             Some((stop, true)) => {
@@ -373,6 +403,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             stand_still: std::mem::take(&mut self.stand_still),
             stops: self.stops + 1,
             entries: std::mem::replace(&mut self.entries, 1),
+            answers: std::mem::take(&mut self.answers),
             in_calls: std::mem::take(&mut self.in_calls),
             faults: None,
             fs_base,
@@ -388,7 +419,7 @@ impl<'c, 'v> Inside<'c, 'v> {
         }
         self.note_stand_still();
         self.used = self.used_by_then.flatten();
-        (self.stops, self.given, self.misses, self.calls) = (1, 0, 0, 0);
+        (self.stops, self.given, self.misses, self.calls, self.asked) = (1, 0, 0, 0, Nanos(0));
         self.began = Instant::now();
         self.until = self.began + time;
         true
@@ -416,6 +447,11 @@ impl<'c, 'v> Inside<'c, 'v> {
             self.until = Instant::now() + (time - ran);
         }
         is_given
+    }
+
+    /// Whether it came to more new code than the burst is worth.
+    fn has_missed_enough(&self) -> bool {
+        u64::from(self.misses) + self.asked.0 / PER_MISS.0 > u64::from(self.allowance.misses)
     }
 
     /// Lets a thread continue. The limit is on time in translated code: next to other work each stop may take a tenth
@@ -446,11 +482,15 @@ impl<'c, 'v> Inside<'c, 'v> {
         let Some(native) = self.native() else { return Break(last(BurstEnd::Stopped, None)) };
         let pointer = self.cache.record_pointer(&native);
         let target = native.registers.instruction_pointer();
+        self.cache.space.set_slot(area::ASKED, 0);
+        // It stopped although it had its answer: that came late, because we have no CPU to ourselves.
+        self.allowance.listens &= self.answered.take() != Some(target);
         if pointer + LARGEST_RECORD as u64 >= self.limit() || self.cache.has_used_up(target) {
             return Break(last(BurstEnd::Full, Some(native)));
         }
         self.misses += 1;
-        if self.misses > self.allowance.misses || !self.has_time() {
+        self.cache.meets_new_code = true;
+        if self.has_missed_enough() || !self.has_time() {
             return Break(last(BurstEnd::Untranslated, Some(native)));
         }
         // It may have come here because another thread has replaced the code.
@@ -531,11 +571,14 @@ impl<'c, 'v> Inside<'c, 'v> {
                     (last.end, stop),
                     (BurstEnd::Full, Stop::SystemCall) | (BurstEnd::Time, Stop::Interrupted)
                 );
-                let is_smooth = self.entries == 1 + self.calls;
+                let is_smooth = self.entries + self.answers == 1 + self.calls;
                 if self.allowance.stays && is_over && is_smooth && looks_slow(words, ran) {
                     (visit.since, visit.used) = (self.stopped, self.used_by_then.flatten());
                     return (words, Some(visit));
                 }
+                let is_ours = |fault| {
+                    self.cache.is_at_witness(&native, fault) || self.cache.is_at_our_clock(&native)
+                };
                 if matches!(signal, SIGBUS | SIGSEGV)
                     && trace::fault_address(visit.tid).is_some_and(is_ours)
                 {
@@ -574,6 +617,3 @@ impl Drop for Inside<'_, '_> {
         let _ = self.finish(last, Nanos(0));
     }
 }
-                let is_ours = |fault| {
-                    self.cache.is_at_witness(&native, fault) || self.cache.is_at_our_clock(&native)
-                };

@@ -106,6 +106,8 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         bytes,
         misses,
         ahead: if flavour == BurstFlavour::Trace { 0 } else { AHEAD },
+        listens: false,
+        tick: 0.0,
         is_empty: false,
         stays: false,
     }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use base::{BurstId, CpuId, Nanos, Pid, RemoteAddr, ThreadId, Tid};
 use facts::{Burst, BurstEnd, BurstFlavour, NativeCount};
+use sys::kernels::read_tsc;
 use sys::process;
 use tracee::random::Random;
 
@@ -115,6 +116,8 @@ pub struct Worker {
     is_counted: bool,
     /// Nothing of ours was in the process when its turn began.
     is_first: bool,
+    /// A moment, and the time-stamp counter then.
+    ticks: Option<(Instant, u64)>,
     /// The pause before the last turn was that of a pair.
     paired: bool,
 }
@@ -162,6 +165,7 @@ impl Worker {
             is_slowed: false,
             is_counted: false,
             is_first: false,
+            ticks: read_tsc().map(|now| (Instant::now(), now)),
             paired: false,
         }
     }
@@ -536,7 +540,7 @@ impl Worker {
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
         if is_empty {
-            allowance = Allowance { misses: 0, is_empty, ..allowance };
+            allowance = Allowance { misses: 0, listens: false, is_empty, ..allowance };
         }
         allowance.stays = flavour == BurstFlavour::Trace && !is_empty;
         let time = process::monotonic() - self.start;
@@ -583,7 +587,12 @@ impl Worker {
 
     fn allowance(&self, flavour: BurstFlavour) -> Allowance {
         let apart = self.native_counter.apart();
-        Allowance { apart, ..allowance(flavour, self.options.longest, self.length) }
+        let listens = self.has_free_cpu();
+        let tick = self.ticks.map_or(0.0, |(began, at)| {
+            elapsed(began).0 as f64 / read_tsc().unwrap_or(0).saturating_sub(at).max(1) as f64
+        });
+        let listens = listens && tick > 0.0;
+        Allowance { apart, listens, tick, ..allowance(flavour, self.options.longest, self.length) }
     }
 
     fn note_missing(&mut self, pid: Pid, missing: Option<(RemoteAddr, Refused)>) {
@@ -636,11 +645,11 @@ impl Worker {
                 .cpu_time
                 .map(|cpu_time| self.stop_cost.deduct_from(cpu_time, ran.entries)),
             stand_still: ran.stand_still,
-            stops: ran.stops,
+            stops: ran.stops + ran.answers,
             fs_base: ran.fs_base,
             records: 0,
             records_lost: false,
-            entries: Some(ran.entries),
+            entries: Some(ran.entries + ran.answers),
             in_calls: Some(ran.in_calls),
             faults: ran.faults,
         };

@@ -108,7 +108,7 @@ pub struct Burst {
     pub cpu_time: Option<Nanos>,
     /// How long the thread was stopped for it, in and around it.
     pub stand_still: Nanos,
-    /// How many times it was stopped.
+    /// How many times it was stopped, or waited for new code without a stop.
     pub stops: u32,
     /// The thread's base of fs.
     pub fs_base: RemoteAddr,
@@ -117,7 +117,8 @@ pub struct Burst {
     /// Its records were dropped: the consumer lagged behind, the result reached its limit, or the program had
     /// overwritten some.
     pub records_lost: bool,
-    /// How often its thread went into translated code: once, and again behind new code and behind system calls. `None` in
+    /// How often its thread went into translated code: once, and again behind new code, for which it stopped or only waited, and
+    /// behind system calls. `None` in
     /// results of format 14 and before, where bursts ended at the first call.
     pub entries: Option<u32>,
     /// How long the system calls took behind which it went on, waiting included: a part of `elapsed`, but not of `cpu_time`.

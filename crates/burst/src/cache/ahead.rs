@@ -71,6 +71,15 @@ impl Cache {
         }
     }
 
+    /// Where the block at this address leads by jumps whose targets have no block yet.
+    #[must_use]
+    pub fn leads_to(&self, start: RemoteAddr) -> Vec<RemoteAddr> {
+        let block = self.by_start.get(&start).and_then(|number| self.block(*number));
+        let exits = block.map_or(0..0, |block| block.exits.clone());
+        let targets = self.exits[exits].iter().map(|exit| exit.exit.target);
+        targets.filter(|target| !self.has(*target)).collect()
+    }
+
     /// Number of blocks, and of those that windows counted.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {

@@ -12,13 +12,23 @@ impl Cache {
     /// The end of what was recorded.
     #[must_use]
     pub fn record_pointer(&self, native: &Native) -> u64 {
+        match self.reserved() {
+            Some(reserved) if !native.state.pointer_in_slot => {
+                self.checked(native.translated.general(reserved.number()))
+            }
+            _ => self.pointer_in_slot(),
+        }
+    }
+
+    /// The same, of a thread at an exit.
+    #[must_use]
+    pub fn pointer_in_slot(&self) -> u64 {
+        self.checked(self.reserved().map_or(0, |_| self.space.slot(area::POINTER)))
+    }
+
+    /// The pointer comes from the program's memory: it is used only if it lies in the buffer.
+    fn checked(&self, pointer: u64) -> u64 {
         let begin = self.space.area().0 + RECORDS as u64;
-        let Some(reserved) = self.reserved() else { return begin };
-        let pointer = match native.state.pointer_in_slot {
-            true => self.space.slot(area::POINTER),
-            false => native.translated.general(reserved.number()),
-        };
-        // The pointer comes from the program's memory: it is used only if it lies in the buffer.
         if (begin..=self.space.records_end()).contains(&pointer) { pointer } else { begin }
     }
 

@@ -36,6 +36,16 @@ pub const EXIT_RAX: Displacement = 0x50;
 pub const EXIT_RCX: Displacement = 0x58;
 /// See [`EXIT_RAX`].
 pub const EXIT_R11: Displacement = 0x60;
+/// Not 0: a tracer looks at [`ASKED`] all the time.
+pub const HEARD: Displacement = 0xc0;
+/// Native rdx while an exit asks.
+pub const EXIT_RDX: Displacement = 0xd8;
+/// Not 0: the thread waits at an exit for an [`ANSWER`], since the time-stamp counter had these lower 32 bits.
+pub const ASKED: Displacement = 0xc8;
+/// 0 until there is an answer: the address at which the thread goes on, or [`CALL`].
+pub const ANSWER: Displacement = 0xd0;
+/// The [`ANSWER`] that the thread shall make its call, and stop.
+pub const CALL: u64 = 1;
 /// First of the temporary values of a record that cannot be stored at once (8 values of 8 bytes).
 pub const TEMPORARY: Displacement = 0x80;
 /// Counter of block 0. Counters count down; a block whose counter reaches 0 leaves translated code.
