@@ -63,7 +63,7 @@ use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::Model;
-use self::native::{Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
+use self::native::{Slowest, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
@@ -242,7 +242,6 @@ impl Replayed {
         let all = works(profile, &passed.bursts);
         let speeds = Speeds::new(profile.recording, (code, &places), &all);
         let bursts = &profile.recording.bursts;
-        let toll = toll(profile.recording);
         let mut tracing = BTreeSet::new();
         let tells = |work: &Work| !work.is_untimed || speeds.is_counted(work);
         let known: HashSet<CodeRegion> =
@@ -250,14 +249,15 @@ impl Replayed {
         let works_of: HashMap<BurstId, &Work> = all.iter().map(|work| (work.burst, work)).collect();
         passed.bursts.retain(|work| {
             let burst = &bursts[work.burst];
-            let mostly_ours = !tells_rates(burst, toll);
-            let is_of_use = works_of.get(&burst.id).is_some_and(|whole| {
+            let whole = works_of.get(&burst.id);
+            let is_foreign = whole.is_none_or(|whole| whole.is_foreign);
+            let is_of_use = whole.is_some_and(|whole| {
                 // Of a region without any other, the time of a burst is hardly known, but what it does is.
-                tells(whole) || !known.contains(&whole.place) && !mostly_ours
+                tells(whole) || !known.contains(&whole.place) && !is_foreign
             });
             // Of a loop with a pace it does not matter how fast it was.
             let is_of_use = is_of_use || places.paced(work.place).is_some();
-            if !is_of_use && mostly_ours {
+            if !is_of_use && is_foreign {
                 tracing.insert(work.burst);
             }
             is_of_use
@@ -615,28 +615,31 @@ fn any_line(bytes: f64) -> f64 {
 
 /// What bursts did as a whole.
 fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
-    let toll = toll(profile.recording);
+    let (toll, slowest) = (toll(profile.recording), Slowest::of(profile.recording));
     let of_burst = all.chunk_by(|one, next| one.burst == next.burst);
     let whole = |works: &[BurstWork]| {
         let first = works.first()?;
         let burst = &profile.recording.bursts[first.burst];
         let most = works.iter().max_by(|a, b| a.instructions.total_cmp(&b.instructions));
+        let seconds = running(burst).max(Nanos(1)).seconds();
+        let instructions = works.iter().map(|work| work.instructions).sum();
+        let sites = works.iter().flat_map(|work| &work.sites);
+        let accesses = sites.map(|site| (site.loads + site.stores) as f64).sum();
+        let may_last = slowest.allows(seconds, instructions, accesses);
+        let is_foreign = !may_last || !tells_rates(burst, toll);
         Some(Work {
             burst: burst.id,
             tid: burst.tid,
             time: burst.time,
             place: most?.place,
-            seconds: running(burst).max(Nanos(1)).seconds(),
-            instructions: works.iter().map(|work| work.instructions).sum(),
+            seconds,
+            instructions,
             no_miss: works.iter().fold(Bounds::default(), |sum, work| sum.plus(work.no_miss_time)),
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.entered() + 1,
-            accesses: works
-                .iter()
-                .flat_map(|work| &work.sites)
-                .map(|site| (site.loads + site.stores) as f64)
-                .sum(),
-            is_untimed: !is_timed(burst, toll),
+            accesses,
+            is_untimed: is_foreign || !is_timed(burst, toll),
+            is_foreign,
         })
     };
     of_burst.filter_map(whole).collect()

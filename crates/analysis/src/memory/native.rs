@@ -76,10 +76,15 @@ const USUAL_PER_BURST: f64 = 15e-6;
 /// machine, 17 to 24 where other programs have its CPUs and caches meanwhile. The larger: bursts with many stops are left out
 /// rather than taken for slow code.
 const PER_STOP: f64 = 20e-6;
+/// A stop for new code takes up to so many times what an empty burst shows: 40 us for that, and 60 to 200 us for each such stop, on a
+/// virtual machine where wake-ups and timers are slow.
+const MOST_PER_STOP: f64 = 5.0;
 /// Stops of a burst that meets no new code: one on the way in and one on the way out.
 const FEWEST_STOPS: u32 = 2;
 /// A burst of which more than this share may be the tracer's gives no rates.
 const MOST_TRACING: f64 = 0.5;
+/// Seconds that an access takes at most, where the latency ladder was not measured.
+const LONGEST_ACCESS: f64 = 400e-9;
 /// More than this is no comparison of the same code.
 const MOST: f64 = 30.0;
 /// Seconds that a counter usually takes. Where its loop waits for a chain of its own it overlaps with that chain: in loops whose
@@ -125,8 +130,10 @@ pub(crate) struct Work {
     pub(crate) stops: u32,
     /// Loads and stores.
     pub(crate) accesses: f64,
-    /// Its time is no measure: caches were cold, or most of it was the tracer's.
+    /// Its time is no measure: caches were cold, or most of it was not the program's.
     pub(crate) is_untimed: bool,
+    /// Most of its time was not the program's.
+    pub(crate) is_foreign: bool,
 }
 
 /// Factor by which native code is faster.
@@ -380,10 +387,10 @@ pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
     let is_new = burst.in_calls.is_none_or(|time| time.0 == 0);
     let new_code = if is_new { f64::from(burst.entered().saturating_sub(1)) } else { 0.0 };
     match toll {
-        // What stops for new code take besides is as much again.
+        // What stops for new code take besides may be several times that.
         Some(toll) => {
             taken_off(burst, Some(toll)) <= running
-                && new_code * toll.max(PER_STOP) <= MOST_TRACING * running
+                && new_code * (MOST_PER_STOP * toll).max(PER_STOP) <= MOST_TRACING * running
         }
         None => {
             USUAL_PER_BURST + f64::from(burst.entered() + 1) * PER_STOP <= MOST_TRACING * running
@@ -420,6 +427,31 @@ fn way_on(way: WayOn, cycle: f64, missed: f64) -> Bounds {
     }
 }
 
+/// What native code takes at most: each access waits for memory and a page walk, one after the other, and behind each instruction a
+/// branch was mispredicted. A burst that took longer has time in it that is not the program's: of stops, of questions for code, or of a
+/// host that does not say what it takes.
+#[derive(Clone, Copy)]
+pub(super) struct Slowest {
+    access: f64,
+    instruction: f64,
+}
+
+impl Slowest {
+    pub(super) fn of(recording: &Recording) -> Slowest {
+        let ladder = recording.run.calibration.iter().flat_map(|one| &one.ladder);
+        let longest = ladder.filter_map(|point| point.latency.value).max_by(f64::total_cmp);
+        Slowest {
+            access: longest.map_or(LONGEST_ACCESS, |nanos| nanos * 1e-9),
+            instruction: branch_miss(recording).high,
+        }
+    }
+
+    /// Whether so many instructions with so many accesses can have taken so long.
+    pub(super) fn allows(self, seconds: f64, instructions: f64, accesses: f64) -> bool {
+        seconds <= instructions * self.instruction + accesses * self.access
+    }
+}
+
 /// What was counted natively behind windows.
 fn native_counts(recording: &Recording, code: &TracedCode) -> HashMap<BurstId, Natively> {
     let cost = recording.run.own_cost.execution_ns.map_or(0.0, |cost| Nanos(cost).seconds());
@@ -453,7 +485,7 @@ fn pairs<'w>(
 ) -> Vec<(Option<&'w Work>, Pair)> {
     let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
     let (cycle, missed) = (cycle(recording), branch_miss(recording).best);
-    let quickest = quickest(recording);
+    let (quickest, slowest) = (quickest(recording), Slowest::of(recording));
     let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
     works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
     let mut pairs = Vec::new();
@@ -506,7 +538,8 @@ fn pairs<'w>(
         let follows = window.id.0.checked_sub(1).and_then(|id| full.get(&BurstId(id)));
         let is_warm = follows.is_some_and(|before| is_followed(before));
         let taken_off = taken_off(window, toll);
-        let (mut instructions, mut blocks, mut ways_on) = (0.0, 0.0, Bounds::exactly(0.0));
+        let (mut instructions, mut accesses) = (0.0, 0.0);
+        let (mut blocks, mut ways_on) = (0.0, Bounds::exactly(0.0));
         let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
         let counted = counts(window.id);
         // A sparse window behind it tells what warm code takes.
@@ -524,6 +557,7 @@ fn pairs<'w>(
             if let Some(block) = code.counted.get(id) {
                 let own = times * block.instructions as f64;
                 instructions += own;
+                accesses += times * block.accesses;
                 // What is behind a block ran as often as it went on there, at least.
                 let behind = block.behind.and_then(|at| begun.get(&at)).copied().unwrap_or(0.0);
                 let most = if block.way_on == WayOn::Jump { times.min(behind) } else { times };
@@ -534,6 +568,9 @@ fn pairs<'w>(
                     *by_place.entry(place).or_default() += own;
                 }
             }
+        }
+        if !slowest.allows(seconds, instructions, accesses) {
+            continue;
         }
         // It comes at once.
         let behind = sparse.get(&BurstId(window.id.0.wrapping_add(1)));

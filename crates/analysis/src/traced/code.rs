@@ -182,6 +182,8 @@ impl TimedLoad {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountedBlock {
     pub(crate) instructions: usize,
+    /// Lines that it accesses at most; infinite where an instruction repeats an access.
+    pub(crate) accesses: f64,
     /// Where it begins.
     pub(crate) start: Option<CodeAddress>,
     /// Where native code goes on if it does not branch.
@@ -199,6 +201,15 @@ pub(crate) enum WayOn {
     Jump,
     /// By a look-up of the target, where native code returns or branches.
     LookUp,
+}
+
+fn most_accesses(block: &x86::Block) -> f64 {
+    let most = |access: &x86::Access| match (&access.when, &access.place) {
+        (x86::Occurrence::Repeated(_), _) => f64::INFINITY,
+        (_, x86::Location::Lanes(lanes)) => f64::from(lanes.lanes),
+        _ => 1.0,
+    };
+    block.instructions.iter().flat_map(x86::Instruction::accesses).map(most).sum()
 }
 
 fn way_on(block: &x86::Block) -> WayOn {
@@ -260,7 +271,9 @@ impl TracedCode {
                             let offset = at.offset.0.checked_add(one.length() as u64)?;
                             Some(CodeAddress::new(at.module, FileOffset(offset)))
                         });
-                        let counted = CountedBlock { instructions, start, behind, way_on };
+                        let accesses = most_accesses(&decoded);
+                        let counted =
+                            CountedBlock { instructions, accesses, start, behind, way_on };
                         code.counted.entry(block.id).or_insert(counted);
                     })
                 }
