@@ -83,8 +83,6 @@ const MOST_PER_STOP: f64 = 5.0;
 const FEWEST_STOPS: u32 = 2;
 /// A burst of which more than this share may be the tracer's gives no rates.
 const MOST_TRACING: f64 = 0.5;
-/// Seconds that an access takes at most, where the latency ladder was not measured.
-const LONGEST_ACCESS: f64 = 400e-9;
 /// More than this is no comparison of the same code.
 const MOST: f64 = 30.0;
 /// Seconds that a counter usually takes. Where its loop waits for a chain of its own it overlaps with that chain: in loops whose
@@ -432,7 +430,8 @@ fn way_on(way: WayOn, cycle: f64, missed: f64) -> Bounds {
 /// host that does not say what it takes.
 #[derive(Clone, Copy)]
 pub(super) struct Slowest {
-    access: f64,
+    /// Seconds of an access; unknown where the latency ladder was not measured.
+    access: Option<f64>,
     instruction: f64,
 }
 
@@ -441,14 +440,15 @@ impl Slowest {
         let ladder = recording.run.calibration.iter().flat_map(|one| &one.ladder);
         let longest = ladder.filter_map(|point| point.latency.value).max_by(f64::total_cmp);
         Slowest {
-            access: longest.map_or(LONGEST_ACCESS, |nanos| nanos * 1e-9),
+            access: longest.map(|nanos| nanos * 1e-9),
             instruction: branch_miss(recording).high,
         }
     }
 
     /// Whether so many instructions with so many accesses can have taken so long.
     pub(super) fn allows(self, seconds: f64, instructions: f64, accesses: f64) -> bool {
-        seconds <= instructions * self.instruction + accesses * self.access
+        let most = |access| instructions * self.instruction + accesses * access;
+        self.access.is_none_or(|access| seconds <= most(access))
     }
 }
 
@@ -739,7 +739,7 @@ mod tests {
         assert!(!tells_counters(&of(200_000, 2)), "caches were cold");
         let toll = Some(6e-6);
         assert!(!tells_rates(&of(0, 66), toll));
-        assert!(tells_rates(&of(2_800_000, 66), toll));
+        assert!(tells_rates(&of(4_500_000, 66), toll));
         assert!(!tells_rates(&of(800_000, 66), toll), "65 stops for new code");
         let calls = Burst { in_calls: Some(Nanos(1)), entries: Some(66), ..of(800_000, 140) };
         assert!(tells_rates(&calls, toll));
