@@ -216,7 +216,7 @@ if (served) {
 }
 step("timeline by keys", async () => {
   await tab("Timeline");
-  await shows("is a count of samples, drawn without an interval");
+  await shows("its band is the 95 % interval of the mean");
   await view.locator(".lanes").focus();
   await page.keyboard.press("+");
   await view.getByRole("button", { name: "Whole run" }).click();
@@ -224,6 +224,23 @@ step("timeline by keys", async () => {
   await page.keyboard.press("Enter");
   await page.getByRole("group", { name: "Filters" }).getByText("thread: worker (101)").waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
+});
+step("how busy a thread was has its interval, as a band and for who has no pointer", async () => {
+  await page.goto(address + "#view=timeline");
+  await page.reload();
+  await view.locator("svg.rest text.lane", { hasText: "program (100)" }).first().waitFor();
+  // CPUs busy, the process, and its two threads.
+  assert.ok((await view.locator("svg.rest path.uncertain").count()) >= 4);
+  await view.locator(".lanes").focus();
+  for (let at = 0; at < 20; at++) {
+    await page.keyboard.press("ArrowDown");
+    if (/program \(100\): /.test(await view.locator(".readout").innerText())) break;
+  }
+  // Its samples here are a millisecond each and follow each other (the score interval of a count); there is one CPU.
+  const said = await view.locator(".readout").innerText();
+  const [, from, to, low] = /program \(100\): 1\.00 busy on average from ([\d.]+) s to ([\d.]+) s, 95 % interval ([\d.]+) to 1\.00\./.exec(said) ?? [];
+  const count = (to - from) * 1000;
+  assert.ok(Math.abs(low - (count + 1.92 - 1.96 * Math.sqrt(count + 0.96)) / count) < 0.02, said);
 });
 step("the interval of a figure does not depend on how the thread was chosen", async () => {
   await page.goto(address + "#view=around&code=hot_loop&thread=worker+%28101%29");

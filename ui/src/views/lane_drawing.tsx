@@ -9,7 +9,7 @@ import type { Scale } from "../plot";
 import { fitted, widthOf } from "../room";
 import type { Choice } from "../stacks";
 import { chooseBy } from "../state";
-import type { BusyLane, FigureLane, Lane } from "./lanes";
+import type { BusyLane, FigureLane, Lane, Span } from "./lanes";
 import { STATES, type StateSpan } from "./states";
 
 /** Pixels of a sample from which on each is drawn by itself. */
@@ -92,10 +92,6 @@ export function FigureDrawing({ lane, top, drawn }: { lane: FigureLane; top: num
     const lower = seen.map((span) => edge(below(span), span.to, span.from)).reverse();
     return [...upper, ...lower].join(" ");
   };
-  const band = seen.map((span) => {
-    if (span.low === undefined || span.high === undefined || span.low >= span.high) return "";
-    return `M${tenth(at(span.from))} ${y(span.high)}H${tenth(at(span.to))}V${y(span.low)}H${tenth(at(span.from))}z`;
-  }).join("");
   let before: number | undefined;
   const peak = seen.map((span) => {
     if (span.peak === undefined) return (before = undefined, "");
@@ -109,11 +105,17 @@ export function FigureDrawing({ lane, top, drawn }: { lane: FigureLane; top: num
       {lane.spans.length > 0 && <text class="tick" x={8} y={top + 30}>to {lane.format(lane.most)}</text>}
       {lane.none && <text class="tick" x={leftOf(width) + 8} y={top + 30}>n/a</text>}
       {lane.kinds.map((kind, number) => <polygon key={number} class={`area ${kind}`} points={area(number)} />)}
-      <path class="uncertain" d={band} />
+      <Band spans={seen} at={at} y={y} />
       {peak && <path class="peak" d={peak}><title>{lane.says}</title></path>}
       <line class="axis" x1={leftOf(width)} x2={width - 10} y1={base} y2={base} />
     </g>
   );
+}
+
+/** The intervals of what is drawn. */
+function Band({ spans, at, y }: { spans: Span[]; at: (time: number) => number; y: (value: number) => number }) {
+  const d = spans.map(({ from, to, low, high }) => (low === undefined || high === undefined || low >= high ? "" : `M${tenth(at(from))} ${y(high)}H${tenth(at(to))}V${y(low)}H${tenth(at(from))}z`)).join("");
+  return d ? <path class="uncertain" d={d} /> : null;
 }
 
 interface BusyProps {
@@ -121,6 +123,8 @@ interface BusyProps {
   top: number;
   drawn: Drawn;
   busy?: Busy;
+  /** The same with intervals. */
+  parts: Span[];
   moments?: Moments;
   choice: Choice;
   states?: StateSpan[];
@@ -132,7 +136,7 @@ interface BusyProps {
   having?: Uint8Array;
 }
 
-export function BusyDrawing({ lane, top, drawn, busy, moments, choice, states, none, picked, having }: BusyProps) {
+export function BusyDrawing({ lane, top, drawn, busy, parts, moments, choice, states, none, picked, having }: BusyProps) {
   const at = clamped(drawn);
   const high = lane.height - 5;
   const base = top + high;
@@ -152,7 +156,12 @@ export function BusyDrawing({ lane, top, drawn, busy, moments, choice, states, n
       <rect class="life" x={at(lane.start)} y={top} width={Math.max(1, at(lane.end) - at(lane.start))} height={high} />
       {states && !oneByOne && states.map((span) => <StateDrawing key={span.from} span={span} top={top} high={high} at={at} shown={span.to > start && span.from < end} />)}
       {single ? <Samples moments={moments!} samples={ran} top={top} high={high} drawn={drawn} having={having} />
-        : busy && (!states || oneByOne) && <Steps busy={busy} full={lane.full} top={top} high={high} drawn={drawn} />}
+        : (!states || oneByOne) && (
+          <>
+            {busy && <Steps busy={busy} full={lane.full} top={top} high={high} drawn={drawn} />}
+            <Band spans={parts} at={at} y={(value) => tenth(base - Math.min(1, value / lane.full) * high)} />
+          </>
+        )}
       {waits.length > 0 && (oneByOne || single) && <Waits moments={moments!} waits={waits} top={top} high={high} at={at} />}
       {lane.type === "thread" && <Marks faults={all("faults")} bursts={all("bursts")} base={base} top={top} at={at} />}
       {picked && child && (lane.type === "thread" ? picked.thread === lane.thread : picked.cpu === lane.cpu) && <rect class="picked" x={at(picked.from) - 1} y={top - 1} width={Math.max(3, at(picked.to) - at(picked.from) + 2)} height={high + 2} />}

@@ -99,6 +99,31 @@ function spansOf(busy: Busy, figure: Figure): Span[] {
     withEnds(figure, { from: busy.from + bin * busy.width, to: busy.from + (bin + 1) * busy.width, values: [user, busy.kernel[bin]!] }, busy.width));
 }
 
+/** Observations behind each part of a busy lane, and how many parts there are at most: of fewer, the interval hides what is drawn. */
+const BEHIND = 8;
+const PARTS = 60;
+
+/** How busy a lane was in parts of what is seen, each with the interval of its mean: a bin as wide as a pixel or two has too few samples
+ * to tell one. Of the time only in which the lane was there. */
+export function busyParts({ start, end, full }: BusyLane, busy: Busy, figure: Figure, seen: [number, number]): Span[] {
+  const bin = (time: number) => (time - busy.from) / busy.width;
+  const first = Math.max(0, Math.floor(bin(Math.max(start, seen[0])) + 1e-9));
+  const last = Math.min(busy.user.length, Math.ceil(bin(Math.min(end, seen[1])) - 1e-9));
+  const sum = (from: number, to: number) => busy.user.subarray(from, to).reduce((all, user, at) => all + user + busy.kernel[from + at]!, 0) * busy.width;
+  const observed = (sum(first, last) / (figure.whole.value || 1)) * figure.observations;
+  const size = Math.ceil((last - first) / Math.min(PARTS, Math.max(1, Math.floor(observed / BEHIND))));
+  const found: Span[] = [];
+  for (let at = first; at < last; at += size) {
+    const to = Math.min(last, at + size);
+    const time = (to - at) * busy.width;
+    const { low, high, ...span } = withEnds(figure, { from: busy.from + at * busy.width, to: busy.from + to * busy.width, values: [sum(at, to) / time] }, time);
+    // Weights are scaled to the counted time: a sum of few may be a little more than there can be.
+    const most = (value: number) => Math.min(value, full);
+    found.push({ ...span, values: span.values.map(most), low: low && most(low), high: high && most(high) });
+  }
+  return found;
+}
+
 /** Bins of a figure in what is seen: a few observations in each, or the interval of every one hides all. */
 export function binsFor(kind: "samples" | "faults", moments: Moments, choice: Choice, span: [number, number]): number {
   let count = 0;
@@ -213,7 +238,7 @@ export function busyLanes(stacks: Stacks, order: number[]): BusyLane[] {
     // A process of one thread is that thread.
     if (threads.length === 1) found.push(...children);
     if (threads.length === 1 || children.length === 0) continue;
-    const most = Math.max(1, Math.min(children.length, cpus.length || children.length));
+    const most = Math.max(1, Math.min(threads.length, cpus.length || threads.length));
     found.push({
       type: "process", id: `process ${process}`, name: process, label: process, says: `${process}: ${threads.length} threads, ${seconds(sum(threads))} of CPU time; ${FILTERS}`,
       filter: "process", height: GROUP, full: most, children, start: Math.min(...children.map((one) => one.start)), end: Math.max(...children.map((one) => one.end)),

@@ -3,7 +3,7 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { mode, useDoc, withFilters } from "../data";
-import { counted, plain, seconds, shortName, timesOf, timeSpan } from "../format";
+import { counted, digits, plain, seconds, shortName, timesOf, timeSpan } from "../format";
 import type { Summary } from "../generated";
 import { momentsOf, tileOf, type Busy, type Moment, type Moments, type Pass } from "../moments";
 import { Failed, FunctionLink, Notes, SaveDrawing, Waiting, fullWidth, useWidth } from "../parts";
@@ -14,7 +14,7 @@ import { choose, listOf, update, useShown } from "../state";
 import type { MomentsDocument, Table } from "../types";
 import { useStacks } from "./calls";
 import { BusyDrawing, FigureDrawing, LaneHead, RegionDrawing, leftOf, saysPass, type Drawn } from "./lane_drawing";
-import { REGIONS, THREADS, arranged, binsFor, busyLanes, figureLanes, regionLanes, startsFolded, type BusyLane, type FigureLane, type Lane } from "./lanes";
+import { REGIONS, THREADS, arranged, binsFor, busyLanes, busyParts, figureLanes, regionLanes, startsFolded, type BusyLane, type FigureLane, type Lane, type Span } from "./lanes";
 import { Legend } from "./legend";
 import { MarkList, MarkLines, ProgramMarkList, ProgramMarks, marksOf, withMark } from "./marks";
 import { statesOf } from "./states";
@@ -144,6 +144,14 @@ export function TimelineView({ height }: { height: number }) {
     if (time) stacks.overTime(time, choice, (thread, _bin, _kernel, value) => { if (thread >= 0) order[thread]! += value; });
     return [...regionLanes(stacks), ...busyLanes(stacks, order)];
   }, [stacks, choice]);
+  const parts = useMemo(() => {
+    const time = stacks?.doc.figures.find((one) => one.key === "cpu_time");
+    // Where no sample is seen, there may have been a little.
+    const none = { from: range[0], width: range[1] - range[0], user: new Float64Array(1), kernel: new Float64Array(1) };
+    const known = ({ type }: BusyLane) => type === "thread" || type === "process" || (exact && (type === "cpu" || type === "node"));
+    const lanes = time ? groups.flatMap((group) => [group, ...group.children]).filter(known) : [];
+    return new Map(lanes.map((lane): [string, Span[]] => [lane.id, busyParts(lane, busy.get(lane.id) ?? none, time!, range)]));
+  }, [stacks, groups, busy, exact, range]);
   // Lanes stay where they are: what is below them must not move.
   const withoutCpus = !moments ? "" : !exact ? `n/a: sums per CPU do not say which code ran; ${whereMore(window !== undefined).replaceAll("`", "")}` : undefined;
   const pins = useMemo(() => listOf(shown.pins), [shown.pins]);
@@ -166,10 +174,10 @@ export function TimelineView({ height }: { height: number }) {
   const areas = (rows: Placed[]) => rows.map(({ lane, top }) => lane.type === "figure"
     ? <FigureDrawing key={lane.id} lane={lane} top={top} drawn={drawn} />
     : lane.type === "region" || lane.type === "passes" ? <RegionDrawing key={lane.id} lane={lane} top={top} drawn={drawn} moments={moments} />
-    : <BusyDrawing key={lane.id} lane={lane} top={top} drawn={drawn} busy={busy.get(lane.id)} moments={exact ? moments : undefined} choice={choice} having={having}
+    : <BusyDrawing key={lane.id} lane={lane} top={top} drawn={drawn} busy={busy.get(lane.id)} parts={parts.get(lane.id) ?? []} moments={exact ? moments : undefined} choice={choice} having={having}
         states={lane.type === "thread" ? states.get(lane.name) : undefined} none={lane.type === "cpu" || lane.type === "node" ? withoutCpus : undefined} picked={framed} />);
   const order = `${[...pinned, ...rest.map(({ lane }) => lane)].map(({ id }) => id).join("\n")}`;
-  const drawings = useMemo(() => [areas(upper.rows), areas(lower.rows)], [order, drawn, busy, figures, moments, exact, choice, having, states, withoutCpus, framed, pinned.length]);
+  const drawings = useMemo(() => [areas(upper.rows), areas(lower.rows)], [order, drawn, busy, parts, figures, moments, exact, choice, having, states, withoutCpus, framed, pinned.length]);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
 
@@ -236,6 +244,8 @@ export function TimelineView({ height }: { height: number }) {
   };
   const all = [...upper.rows, ...lower.rows].map(({ lane }) => lane);
   const here = all.find(({ id }) => id === focus);
+  // What the pointer would tell, the keys do: of their lane, in the middle of what is seen.
+  const pointed = hover ?? (here && !picked ? { time: (start + end) / 2, lane: here } : undefined);
   const move = (step: number) => {
     const next = all[Math.min(all.length - 1, Math.max(0, all.findIndex(({ id }) => id === focus) + step))];
     if (!next) return;
@@ -318,7 +328,7 @@ export function TimelineView({ height }: { height: number }) {
       <ProgramMarks marks={stacks?.doc.marks ?? []} x={x} range={range} left={left} right={width - 10} top={from} bottom={total} flags={from > 0} />
       <MarkLines marks={marks} x={x} range={range} left={left} right={width - 10} top={from} bottom={total} />
       {marked && <Selection x={x} marked={marked} width={width} left={left} top={from} height={total} />}
-      {hover && !drag && hover.time >= start && <line class="cursor" x1={x.at(hover.time)} x2={x.at(hover.time)} y1={from} y2={total} />}
+      {pointed && !drag && pointed.time >= start && <line class="cursor" x1={x.at(pointed.time)} x2={x.at(pointed.time)} y1={from} y2={total} />}
     </>
   );
   const grid = (from: number, total: number) => x.ticks.map((tick) => <line key={tick} class="gridline" x1={x.at(tick)} x2={x.at(tick)} y1={from} y2={total} />);
@@ -343,7 +353,7 @@ export function TimelineView({ height }: { height: number }) {
         </details>
       </div>
       <Notes notes={says} />
-      <p class="readout" aria-live="polite">{hover ? readout(hover.time, timesOf(pixels(1), end), figures, hover.lane, eventAt(hover.lane, hover.time), moments, stacks, passAt(hover.lane, hover.time)) : picked ? described(picked.one, picked.of, stacks) : <span class="quiet">Point at a lane: what is there at that time is said here. Drag to select a time, click for a single event.</span>}</p>
+      <p class="readout" aria-live="polite">{pointed ? readout(pointed.time, timesOf(pixels(1), end), figures, pointed.lane, eventAt(pointed.lane, pointed.time), moments, stacks, passAt(pointed.lane, pointed.time), parts) : picked ? described(picked.one, picked.of, stacks) : <span class="quiet">Point at a lane: what is there at that time is said here. Drag to select a time, click for a single event.</span>}</p>
       <div class="lanes" ref={box} style={{ maxHeight: `${Math.max(220, height - 150)}px` }} tabIndex={0} role="application" aria-label="Timeline" onKeyDown={onKeyDown}
         onPointerDown={(event) => { if (event.button === 0 && offset(event) > left && offset(event) < width) { const at = timeAt(event); setDrag([at, at]); } }}
         onPointerMove={(event) => { const at = timeAt(event); if (drag) setDrag([drag[0], at]); setHover(offset(event) > left ? { time: at, lane: laneAt(event) } : undefined); }}
@@ -385,7 +395,7 @@ const KEYS: [string, string][] = [
   ["↑ ↓", "lane"], [". ,", "next or previous event of the lane"], ["p", "pin the lane on top"], ["c", "fold or unfold"], ["f", "filter by the thread, process or region"], ["n N", "next or previous place found"], ["m", "mark"],
 ];
 
-const COUNTS = "How busy a node, a CPU, a process or a thread was, is a count of samples, drawn without an interval.";
+const COUNTS = "How busy a node, a CPU, a process or a thread was, is a count of samples: its band is the 95 % interval of the mean over the band's width.";
 
 /** How to see single samples where here are sums. */
 const whereMore = (zoomed: boolean): string => (mode() === "server" ? (zoomed ? "zoom in further" : "zoom in") : "`fathom open` has them");
@@ -418,7 +428,7 @@ function described(one: Moment, moments: Moments, stacks: Stacks): string {
   }
 }
 
-function readout(time: number, label: (time: number) => string, figures: FigureLane[], lane: Lane | undefined, one: Moment | undefined, moments: Moments | undefined, stacks: Stacks, pass?: Pass): string {
+function readout(time: number, label: (time: number) => string, figures: FigureLane[], lane: Lane | undefined, one: Moment | undefined, moments: Moments | undefined, stacks: Stacks, pass: Pass | undefined, busy: Map<string, Span[]>): string {
   const parts = figures.flatMap((figure) => {
     const span = figure.spans.find(({ from, to }) => time >= from && time < to);
     if (!span) return [];
@@ -428,7 +438,10 @@ function readout(time: number, label: (time: number) => string, figures: FigureL
     return values.length > 0 ? [`${figure.label}: ${values.join(", ")}${ends}${peak}`] : [];
   });
   const region = pass && `${stacks.doc.regions?.[pass.region]?.name}: ${saysPass(pass)}, ${stacks.doc.threads[pass.thread]?.label}; click selects its time. `;
-  const event = region ?? (one && moments ? `${described(one, moments, stacks)}. ` : lane && lane.type !== "figure" ? `${lane.label}. ` : "");
+  const part = lane && busy.get(lane.id)?.find(({ from, to }) => time >= from && time < to);
+  const ends = part?.low === undefined || part.high === undefined ? "" : `, 95 % interval ${digits(part.low)} to ${digits(part.high)}`;
+  const mean = part ? `: ${digits(part.values[0]!)} busy on average from ${label(part.from)} to ${label(part.to)}${ends}` : "";
+  const event = region ?? (one && moments ? `${described(one, moments, stacks)}. ` : lane && lane.type !== "figure" ? `${lane.label}${mean}. ` : "");
   return `${label(time)}. ${event}${parts.join("; ")}`;
 }
 
