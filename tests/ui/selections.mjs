@@ -1,15 +1,15 @@
-// Draws 200 selections and compares how much of the CPU time each view says is chosen with the report's figure; views without CPU
-// time must ask for what is chosen.
+// Draws 200 selections. For each, every view must have the report's figures of the same selection, or say which parts of it they do
+// not follow: what a view does not say, it must follow.
 //
 //   node tests/ui/selections.mjs CHROMIUM ADDRESS          (of a server: crates/web/tests/selections.rs)
 //
-// The report's words choose threads, times and frames that are taken in. What is left out follows from two of its figures:
-// all of it, less what is in the frames that are left out.
+// The report's words choose threads, times and what is taken in. What frames leave out follows from two of its figures:
+// all of it, less what is in the frames that are left out. Of tables, the page must ask the report's own question.
 
 import assert from "node:assert/strict";
 import { open } from "./harness.mjs";
 
-const { address, page, step, run } = await open();
+const { address, page, step, view, run } = await open();
 const DRAWN = 200;
 /** Figures in JSON have six digits. */
 const CLOSE = 1e-5;
@@ -17,120 +17,187 @@ const CLOSE = 1e-5;
 let state = 20261124;
 const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
 const some = (list, most) => [...list].sort(() => random() - 0.5).slice(0, 1 + Math.floor(random() * most));
+const one = (list) => some(list, 1)[0];
 
 const ask = async (question) => (await fetch(address + "api/" + question)).json();
-const filter = (kind, names) => names.map((name) => `&filter=${encodeURIComponent(`${kind}=${name}`)}`).join("");
-const totalOf = async (filters) => {
-  const { total, absent } = await ask(`hotspots?limit=1${filters}`);
-  return absent ? 0 : (total.total_time.value ?? 0);
-};
+const stacks = await ask("stacks");
+const objects = (await ask("objects?limit=250")).rows.map((row) => row.object);
+const tables = ["threads?limit=200", "faults?limit=200", "accesses?limit=300", "bandwidth?group=module,function&limit=250", "latency?group=source-line&limit=400", "sharing?limit=100", "working-set", "reuse?limit=60", "findings", "allocations?group=function&limit=250"];
+const labels = stacks.threads.map((thread) => thread.label);
+const processes = [...new Set(stacks.threads.map((thread) => thread.process))];
+const NAMES = { thread: labels, process: processes, function: [...new Set(stacks.functions.name)], module: stacks.modules, object: objects, region: stacks.regions.map((region) => region.name) };
+assert.ok(Object.values(NAMES).every((names) => names.length > 1));
 
-/** A selection as the page has it in its address, and what the report says of it. */
-async function drawn(stacks) {
-  const fields = [];
-  let filters = "";
+/** A selection as the page has it in its address: `time`, or a kind with `not-` in front of what is left out, each with its values. */
+function drawn() {
+  const fields = new Map();
+  const draw = (part, key, most) => { if (random() < part) fields.set(key, some(NAMES[key.replace("not-", "")], most)); };
   if (random() < 0.6) {
-    const [from, to] = [random(), random()].map((part) => Number((part * stacks.elapsed).toPrecision(4))).sort((a, b) => a - b);
-    if (from < to) {
-      fields.push(["from", from], ["to", to]);
-      filters += `&filter=time%3D${from}..${to}`;
-    }
+    const [from, to] = [random(), random()].map((share) => Number((share * stacks.elapsed).toPrecision(4))).sort((a, b) => a - b);
+    if (from < to) fields.set("time", [from, to]);
   }
-  let threads = stacks.threads;
-  const kind = random();
-  if (kind < 0.3) {
-    const names = some(threads.map((one) => one.label), 3);
-    fields.push(...names.map((name) => ["thread", name]));
-    threads = threads.filter((one) => names.includes(one.label));
-  } else if (kind < 0.55) {
-    const names = some(threads.map((one) => one.label), 3);
-    fields.push(...names.map((name) => ["not-thread", name]));
-    threads = threads.filter((one) => !names.includes(one.label));
-  } else if (kind < 0.75) {
-    const [name] = some(threads.map((one) => one.process), 1);
-    const out = random() < 0.5;
-    fields.push([out ? "not-process" : "process", name]);
-    threads = threads.filter((one) => (one.process === name) !== out);
-  }
-  if (threads.length < stacks.threads.length) filters += filter("thread", threads.map((one) => one.label));
-  if (random() < 0.35) {
-    const names = some(stacks.regions.map((one) => one.name), 2);
-    fields.push(...names.map((name) => ["region", name]));
-    filters += filter("region", names);
-  }
-  const frames = random();
-  let expected;
-  if (frames < 0.35) {
-    for (const [of, list] of [["function", stacks.functions.name], ["module", stacks.modules]]) {
-      if (random() < 0.6) {
-        const names = some([...new Set(list)], 2);
-        fields.push(...names.map((name) => [of, name]));
-        filters += filter(of, names);
-      }
-    }
-    expected = await totalOf(filters);
-  } else if (frames < 0.7) {
-    const [of, list] = random() < 0.5 ? ["function", stacks.functions.name] : ["module", stacks.modules];
-    const names = some([...new Set(list)], 2);
-    fields.push(...names.map((name) => [`not-${of}`, name]));
-    expected = (await totalOf(filters)) - (await totalOf(filters + filter(of, names)));
-  } else expected = await totalOf(filters);
-  // A report of no threads is none.
-  const none = threads.length === 0;
-  return { fields, none, expected: none ? 0 : expected, ofTables: none ? 0 : await totalOf(filters), whole: stacks.figures[0].whole.value };
+  draw(0.25, one(["thread", "not-thread"]), 3);
+  draw(0.25, one(["process", "not-process"]), 2);
+  draw(0.25, "region", 2);
+  draw(0.1, "not-region", 2);
+  draw(0.2, "object", 2);
+  draw(0.1, "not-object", 2);
+  // What is left out is a difference of two figures: no frame is taken in then, and one kind is left out.
+  if (random() < 0.5) ["function", "module"].forEach((kind) => draw(0.6, kind, 2));
+  else draw(0.6, one(["not-function", "not-module"]), 2);
+  return fields;
 }
 
-const stacks = await ask("stacks");
-let asked = [];
-page.on("request", (request) => request.url().includes("/api/") && asked.push(request.url()));
-/** Views of tables: the question, and what of the selection it has. */
-const AT = ["time", "thread", "process", "region"];
-const QUESTIONS = { objects: ["objects?", [...AT, "function", "module"]], roofline: ["roofline?", [...AT, "function", "module"]], regions: ["regions?", AT] };
+/** Threads that these parts let in. */
+const threadsOf = (fields) => stacks.threads.filter(({ label, process }) =>
+  [["thread", label], ["process", process]].every(([kind, name]) => (fields.get(kind)?.includes(name) ?? true) && !fields.get(`not-${kind}`)?.includes(name)));
+/** The parts without these. */
+const less = (fields, ...keys) => new Map([...fields].filter(([key]) => !keys.includes(key)));
+/** The same in the report's words, each threads by name. */
+function filters(fields) {
+  const found = ["region", "module", "function", "object"].flatMap((kind) => (fields.get(kind) ?? []).map((name) => `${kind}=${name}`));
+  if (fields.has("time")) found.push(`time=${fields.get("time").join("..")}`);
+  const threads = threadsOf(fields);
+  return threads.length < labels.length ? [...found, ...threads.map(({ label }) => `thread=${label}`)] : found;
+}
+const filtered = (question, fields) => question + filters(fields).map((text, at) => `${at > 0 || question.includes("?") ? "&" : "?"}filter=${encodeURIComponent(text)}`).join("");
+/** The same text for questions that choose the same, in whatever words and order. */
+function canonical(question) {
+  const { pathname, searchParams } = new URL(question, "http://page/");
+  const fields = new Map();
+  for (const text of searchParams.getAll("filter")) {
+    const [kind, value] = [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)];
+    fields.set(kind, kind === "time" ? value.split("..") : [...(fields.get(kind) ?? []), value]);
+  }
+  // No thread is asked for by a name that none has.
+  const left = [...searchParams].filter(([key]) => key !== "filter").map((pair) => pair.join("="));
+  return [pathname, ...left.sort(), ...filters(fields).sort()].join(" ");
+}
+
+/** What the report has of a selection by call stacks: `sum` asks for one amount. */
+async function reported(fields, sum) {
+  if (threadsOf(fields).length === 0) return 0;
+  const out = ["function", "module"].find((kind) => fields.has(`not-${kind}`));
+  const all = await sum(fields);
+  return out ? all - (await sum(new Map([...fields, [out, fields.get(`not-${out}`)]]))) : all;
+}
+const cpuTime = async (fields) => {
+  const { total, absent } = await ask(filtered("hotspots?limit=1", fields));
+  return absent ? 0 : (total.total_time.value ?? 0);
+};
+/** The view of faults takes no objects, and that of objects all of them. */
+const faults = async (fields) => (await ask(filtered(fields.has("object") ? "objects?limit=1000" : "faults?limit=1000", fields))).rows?.reduce((sum, row) => sum + (row.page_faults.value ?? 0), 0) ?? 0;
+
+/** What is chosen, in the page's words. */
+const MANY = { process: "processes" };
+const saysOf = ([key, values]) => {
+  const kind = key.replace("not-", "");
+  return key === "time" ? "the time" : `the ${values.length > 1 ? (MANY[kind] ?? `${kind}s`) : kind} ${key === kind ? "taken in" : "left out"}`;
+};
+/** By the figures that a view names, the parts that they do not follow. */
+async function said(fields) {
+  const text = await view.innerText();
+  const found = [...text.matchAll(/([A-Z][^.\n]*?)(?: are of the whole run: they)? do not follow (the [^.;\n]*)/g)].map(([, what, parts]) => {
+    const keys = parts.split(", ").map((part) => [...fields].find((field) => saysOf(field) === part)?.[0]);
+    assert.ok(!keys.includes(undefined), `"${parts}" is not chosen`);
+    return [what, keys.sort()];
+  });
+  return new Map(found);
+}
+const among = (fields, ...keys) => [...fields.keys()].filter((key) => keys.includes(key)).sort();
+
+const asked = new Map();
+let lately = [];
+page.on("request", (request) => {
+  const [, question] = request.url().split("/api/");
+  if (question === undefined) return;
+  asked.set(canonical(question), question);
+  lately.push(question);
+});
+async function show(fields, more) {
+  lately = [];
+  const pairs = [...fields].flatMap(([key, values]) => (key === "time" ? [["from", String(values[0])], ["to", String(values[1])]] : values.map((value) => [key, value])));
+  await page.evaluate((next) => { location.hash = next; dispatchEvent(new PopStateEvent("popstate")); }, "#" + new URLSearchParams([...pairs, ...more]));
+}
+const settled = () => page.waitForFunction(() => document.querySelector("#view")?.textContent && !document.querySelector("#view .waiting"));
+
+/** Views of call stacks: how much of a figure they say is chosen. */
+async function takes(name, fields, expected, close, unfollowed, what) {
+  await page.waitForFunction(([value, close]) => {
+    const taken = document.querySelector("#view .taken");
+    const shown = taken ? Number(taken.getAttribute("value")) : document.querySelector("#view .empty") ? 0 : NaN;
+    return Math.abs(shown - value) <= close;
+  }, [expected, close], { timeout: 10_000 }).catch(async () => {
+    const shown = await view.locator(".taken").getAttribute("value", { timeout: 100 }).catch(() => "nothing");
+    assert.fail(`${name} says ${shown}, the report ${expected}`);
+  });
+  assert.deepEqual((await said(fields)).get(what) ?? [], unfollowed, `${name} says what ${what} do not follow`);
+}
+
+/** What the server's tables cannot follow. */
+const OUT = ["not-function", "not-module", "not-region", "not-object"];
+/** Views of tables: a question that each has asked, of which figures it says what they do not follow, what they cannot follow, and which part
+ * of the selection is a row of the view and not a filter. */
+const QUESTIONS = [
+  { name: "objects", question: "objects?count=100&from=0", what: "Figures of objects", cannot: OUT, rows: "object" },
+  { name: "roofline", question: "roofline?group=loop&limit=100", what: "Figures here", cannot: ["object", ...OUT] },
+  { name: "source", question: "accesses?limit=300", what: "Figures of accesses and traffic", cannot: OUT },
+  ...["hotspots?group=function&limit=400", "regions?limit=200", undefined].map((question) => ({ name: "tables", question, what: "Figures of this table" })),
+];
+async function asks({ name, question = one(tables), what, cannot, rows }, fields) {
+  await show(fields, name === "tables" ? [["view", name], ["table", question]] : [["view", name]]);
+  await view.locator(":is(.grid, .empty, .failed, .verdict)").first().waitFor();
+  await settled();
+  const left = (await said(fields)).get(what) ?? [];
+  if (cannot) assert.deepEqual(left, among(fields, ...cannot), `${name} says what it does not follow`);
+  if (threadsOf(fields).length === 0 && !left.some((key) => /thread|process/.test(key))) return;
+  const follows = less(fields, ...left, rows ?? "");
+  const wanted = canonical(filtered(question, follows));
+  for (let wait = 0; !asked.has(wanted) && wait < 100; wait++) await page.waitForTimeout(20);
+  assert.ok(asked.has(wanted), `${name} never asked ${wanted}; lately ${lately.map(decodeURIComponent)}`);
+  if (name !== "tables") return;
+  const { rows: found = [] } = await ask(asked.get(wanted));
+  await page.waitForFunction((count) => Number(document.querySelector("#view .grid")?.getAttribute("aria-rowcount") ?? 1) === count + 1, found.length);
+}
+
 for (let at = 0; at < DRAWN; at++) {
-  const { fields, none, expected, ofTables, whole } = await drawn(stacks);
-  step(`${at}: ${fields.map(([key, value]) => `${key} ${value}`).join(", ") || "all"}`, async () => {
+  const fields = drawn();
+  step(`${at}: ${[...fields].map((field) => field.join(" ")).join(", ") || "all"}`, async () => {
     if (at === 0) await page.goto(address);
-    for (const view of ["bottom-up", "top-down", "flame", "summary", "tables", "objects", "roofline", "regions"]) {
-      asked = [];
-      const hash = "#" + new URLSearchParams([...fields.map(([key, value]) => [key, String(value)]), ...(view === "regions" ? [["view", "tables"], ["table", "regions?limit=200"]] : [["view", view]])]);
-      await page.evaluate((next) => { location.hash = next; dispatchEvent(new PopStateEvent("popstate")); }, hash);
-      if (view === "tables") {
-        await page.locator("#view :is(.grid, .empty, .failed)").first().waitFor();
-        // What is left out by frames the table says not to follow.
-        const says = await page.locator("#view > p.quiet").count();
-        assert.equal(says > 0, fields.some(([key]) => key === "not-function" || key === "not-module"), "the table says what it does not follow");
-        // What was asked before is not asked again.
-        for (const url of none ? [] : asked.filter((url) => url.includes("api/hotspots?")).slice(-1)) {
-          const { total } = await (await fetch(url)).json();
-          assert.ok(Math.abs(total.total_time.value - ofTables) <= CLOSE * whole, `the table is of ${total.total_time.value}, the report of ${ofTables}`);
-        }
-        continue;
-      }
-      if (QUESTIONS[view]) {
-        const [begins, follows] = QUESTIONS[view];
-        await page.locator("#view :is(.grid, .empty, .failed)").first().waitFor();
-        await page.waitForFunction(() => !document.querySelector("#view .waiting"));
-        const left = fields.filter(([key]) => key.startsWith("not-") ? key === "not-function" || key === "not-module" : !["from", "to", ...follows].includes(key));
-        assert.equal((await page.locator("#view p.quiet", { hasText: "follow" }).count()) > 0, left.length > 0, `${view} says what it does not follow`);
-        // What was asked before is not asked again.
-        const found = asked.filter((url) => url.includes(`api/${begins}`)).at(-1);
-        if (!found || none) continue;
-        const has = new URL(found).searchParams.getAll("filter");
-        for (const [key, value] of fields.filter(([key]) => follows.includes(key) && !["thread", "process"].includes(key))) assert.ok(has.includes(`${key}=${value}`), `${view} asks ${has} without ${key} ${value}`);
-        assert.equal(has.some((one) => one.startsWith("time=")), fields.some(([key]) => key === "from"), `${view} asks for the time`);
-        assert.equal(has.some((one) => /^(thread|process)=/.test(one)), fields.some(([key]) => /thread|process/.test(key)), `${view} asks for the threads`);
-        continue;
-      }
-      const isAll = fields.length === 0;
-      if (view === "summary" && isAll) continue;
-      await page.waitForFunction(([value, close]) => {
-        const taken = document.querySelector("#view .taken");
-        const shown = taken ? Number(taken.getAttribute("value")) : document.querySelector("#view .empty") ? 0 : NaN;
-        return Math.abs(shown - value) <= close;
-      }, [expected, CLOSE * whole], { timeout: 10_000 }).catch(async () => {
-        const shown = await page.locator("#view .taken").getAttribute("value", { timeout: 100 }).catch(() => "nothing");
-        assert.fail(`${view} says ${shown}, the report ${expected}`);
-      });
+    const whole = stacks.figures[0].whole.value;
+    // CPU time knows no objects.
+    const [time, elsewhere] = [less(fields, "object", "not-object", "not-region"), among(fields, "object", "not-object", "not-region")];
+    const expected = await reported(time, cpuTime);
+    for (const name of ["bottom-up", "top-down", "flame", "around", "source", "summary"]) {
+      await show(fields, [["view", name]]);
+      // Where it follows nothing, the summary has no figure of it.
+      if (name !== "summary" || fields.size > elsewhere.length) await takes(name, fields, expected, CLOSE * whole, elsewhere, "Figures of CPU time");
+    }
+    // The report's faults of a function are those in its own code.
+    const ofFaults = less(fields, "function", "not-function", "module", "not-module");
+    await show(ofFaults, [["view", "bottom-up"], ["figure", "page_faults"]]);
+    await takes("bottom-up of page faults", ofFaults, await reported(ofFaults, faults), CLOSE * stacks.figures[1].whole.value, among(fields, "not-object", "not-region"), "Figures of page faults");
+
+    // The timeline draws a selected time and does not cut it.
+    await show(fields, [["view", "timeline"]]);
+    await settled();
+    const drawn = await reported(less(time, "time", "region"), cpuTime);
+    const sum = () => page.evaluate(() => [...document.querySelectorAll("#view text.lane title")].map((title) => /^.*\(\d+\): ([\d.]+) (ms|s|µs) of CPU time/.exec(title.textContent)).filter(Boolean)
+      .reduce((sum, [, number, unit]) => sum + Number(number) * { s: 1, ms: 1e-3, "µs": 1e-6 }[unit], 0));
+    // Three digits of each lane.
+    for (let wait = 0; Math.abs((await sum()) - drawn) > 0.005 * whole && wait < 100; wait++) await page.waitForTimeout(20);
+    assert.ok(Math.abs((await sum()) - drawn) <= 0.005 * whole, `lanes have ${await sum()}, the report ${drawn}`);
+    const lanes = await said(fields);
+    assert.deepEqual(lanes.get("Figures here") ?? [], among(fields, "object", "not-object", "region", "not-region"));
+    assert.deepEqual(lanes.get("DRAM bandwidth and resident memory") ?? [], among(fields, ...["thread", "process", "function", "module"].flatMap((kind) => [kind, `not-${kind}`])));
+
+    // Of each kind one in turn: three minutes are enough.
+    for (const list of [QUESTIONS.slice(0, 3), QUESTIONS.slice(3)]) await asks(list[at % list.length], fields);
+    for (const [name, what] of [[["platform", "Figures here"], ["ask", "Tables here"]][at % 2]]) {
+      await show(fields, [["view", name]]);
+      await settled();
+      if (fields.size > 0) await view.getByText("do not follow").first().waitFor();
+      assert.deepEqual((await said(fields)).get(what) ?? [], [...fields.keys()].sort(), `${name} is of the whole run`);
     }
   });
 }

@@ -41,13 +41,16 @@ export function noThreadLeft(shown: State, threads: StacksDocument["threads"] | 
   return threads !== undefined && threads.length > 0 && !threads.some((thread) => hasThread(shown, thread));
 }
 
+/** `the thread`, `the processes`. */
+const named = (kind: Kind, names: string[]): string => `the ${kind}${names.length === 1 ? "" : kind === "process" ? "es" : "s"}`;
+
 /** The parts of the selection that are chosen, in words. */
 function chosen(shown: State): { part: Aspect; out: boolean; says: string }[] {
   const found: { part: Aspect; out: boolean; says: string }[] = [];
   if (shown.from !== undefined && shown.to !== undefined) found.push({ part: "time", out: false, says: "the time" });
   for (const kind of KINDS) {
-    if (shown.only[kind]) found.push({ part: kind, out: false, says: `the ${kind}${shown.only[kind].length > 1 ? "s" : ""} taken in` });
-    if (shown.without[kind]) found.push({ part: kind, out: true, says: `the ${kind}${shown.without[kind].length > 1 ? "s" : ""} left out` });
+    if (shown.only[kind]) found.push({ part: kind, out: false, says: `${named(kind, shown.only[kind])} taken in` });
+    if (shown.without[kind]) found.push({ part: kind, out: true, says: `${named(kind, shown.without[kind])} left out` });
   }
   return found;
 }
@@ -60,7 +63,11 @@ const followsRegion = (out: boolean, follows: readonly Aspect[], tables: boolean
 
 /** The parts of the selection that figures do not follow. */
 const leftOf = (shown: State, follows: readonly Aspect[], tables: boolean) =>
-  chosen(shown).filter(({ part, out }) => part === "region" ? !followsRegion(out, follows, tables) : !follows.includes(part) || (tables && (mode() === "file" || !isKnownToServer(part, out))));
+  chosen(shown).filter(({ part, out }) => {
+    if (part === "region") return !followsRegion(out, follows, tables);
+    // Which figures are not of an object is unknown.
+    return (part === "object" && out) || !follows.includes(part) || (tables && (mode() === "file" || !isKnownToServer(part, out)));
+  });
 
 /** Whether figures follow any part of the selection. */
 export const followsAny = (shown: State, follows: readonly Aspect[], tables: boolean): boolean => leftOf(shown, follows, tables).length < chosen(shown).length;

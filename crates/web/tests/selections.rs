@@ -1,13 +1,54 @@
-//! 200 drawn selections, also of marked regions: every view of the page says the same as the report. `tests/ui/selections.mjs` draws
-//! and compares them.
+//! 200 drawn selections, also of marked regions and of memory objects: every view of the page has the figures that the report has of the
+//! same selection, or says in a line what they do not follow. `tests/ui/selections.mjs` draws and compares them.
 
 mod support;
 
-use base::{Nanos, Pid, Tid};
-use facts::{CounterKind, MarkedPass, MarkedRegion, Recording};
+use base::{Bytes, Nanos, Pid, RemoteAddr, Tid};
+use facts::{CounterKind, FaultKind, Global, MarkedPass, MarkedRegion, Recording};
 use testkit::recording::RecordingBuilder;
 
 use self::support::click_through;
+
+const GRID: u64 = 0x60_0000;
+const TABLE: u64 = 0x70_0000;
+
+/// Bursts of two functions in two threads that load from two variables, and page faults in both.
+fn accesses(builder: &mut RecordingBuilder, program: base::ModuleId) {
+    for (name, start) in [("grid", GRID), ("table", TABLE)] {
+        builder.recording.globals.push(Global {
+            time: Nanos(0),
+            pid: Pid(100),
+            module: program,
+            start: RemoteAddr(start),
+            bytes: Bytes(1 << 16),
+            name: name.into(),
+        });
+    }
+    // mov rax, [rax]; dec rcx; jne
+    let load = b"\x48\x8b\x00\x48\xff\xc9\x75\xf8";
+    let blocks = [0x20, 0x40]
+        .map(|offset| builder.block(100, program, offset, load, "words 2; values rax@0:1; ways 3"));
+    for number in 0..10 {
+        let records: Vec<_> = (0..50)
+            .map(|at| {
+                let start = if at % 3 == 0 { TABLE } else { GRID };
+                let address = start + (at * 7919 + number * 64) % (1 << 16);
+                (blocks[(at % 2) as usize], 1, vec![address & !7])
+            })
+            .collect();
+        builder.burst(100, 100 + (number % 2) as i32, &records);
+    }
+    for (offset, tid, address, time) in
+        [(0x20, 100, GRID, 0.2), (0x40, 101, TABLE, 0.4), (0x40, 100, GRID + 4096, 0.7)]
+    {
+        let at = builder.unnamed(program, offset);
+        let stack = builder.stack(&[at, builder.unnamed(program, 0x10)]);
+        builder.faults((100, tid), stack, FaultKind::Minor, 6, 1, time);
+        for fault in builder.recording.faults.iter_mut().rev().take(6) {
+            fault.address = RemoteAddr(address);
+        }
+    }
+}
 
 /// Two processes with three threads and three regions, functions of two modules that call each other in many ways, and samples without a pattern.
 fn recording() -> Recording {
@@ -45,6 +86,7 @@ fn recording() -> Recording {
             left -= count;
         }
     }
+    accesses(&mut builder, program);
     builder.counter(CounterKind::TaskClock, 2_700_000_000);
     builder.recording.run.elapsed_ns = 1_000_000_000;
     for (id, name) in [(0, "solve"), (1, "store"), (2, "once")] {

@@ -53,7 +53,8 @@ export function useChosen(figureKey?: string): Chosen {
   const object = filtersOf(shown, ["object"], threads);
   // Figures by object are of the whole run: they are spread over all of it, and then cut by bins.
   const cuts = spread && object.length > 0 ? [] : filtersOf(shown, addressed ? [...cut, "object"] : cut, threads);
-  const asks = mode() === "server" && all !== undefined && cuts.length > 0 && !noThreadLeft(shown, threads);
+  const [served, none] = [mode() === "server", noThreadLeft(shown, threads)];
+  const asks = served && all !== undefined && cuts.length > 0 && !none;
   const exact = useDoc<StacksDocument>(asks ? withFilters("stacks", cuts) : null);
   const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, filtersOf(shown, cut, threads)));
   const table = useDoc<Table>(question ?? null);
@@ -66,12 +67,11 @@ export function useChosen(figureKey?: string): Chosen {
     [spread, stacks, table.value, table.waiting, objects],
   );
   const choice = useMemo(() => choiceOf(shown, done !== undefined), [shown.from, shown.to, shown.only, shown.without, done !== undefined]);
-  const ofStacks: Aspect[] = asks ? [...OF_STACKS, "region"] : OF_STACKS;
-  const follows: Aspect[] = spread || (addressed && mode() === "server") ? [...ofStacks, "object"] : ofStacks;
-  const known = shown.without.object ? ofStacks : follows;
-  const says = unfollowed(shown, known, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
+  const ofStacks: Aspect[] = asks || (served && none) ? [...OF_STACKS, "region"] : OF_STACKS;
+  const follows: Aspect[] = spread || (addressed && served) ? [...ofStacks, "object"] : ofStacks;
+  const says = unfollowed(shown, follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
   const notes = says ? [says] : [];
-  const chosen = { stacks, choice, error: error ?? exact.error ?? table.error, follows: followsAny(shown, known, false) };
+  const chosen = { stacks, choice, error: error ?? exact.error ?? table.error, follows: followsAny(shown, follows, false) };
   if (spread) return { ...chosen, figure: made, notes: [...notes, ...(made ? spreadNotes(made) : table.waiting ? [] : [`${spread.label}: nothing of it was measured here.`, ...(table.value?.notes ?? [])])] };
   return { ...chosen, figure: done?.doc.figures.find((one) => one.key === shown.figure) ?? (done && addressed ? undefined : stacks?.figure(shown.figure)), notes };
 }
@@ -385,7 +385,7 @@ export function AroundView({ height }: { height: number }) {
       <Notes notes={notes} />
       <p>
         <FunctionLink name={one.name} file={stacks.fileOf(one.fn)} /> <span class="quiet">{one.module}</span>: total <Value metric={amountOf(figure, total)} />, self{" "}
-        <Value metric={amountOf(figure, one.own)} badge={false} />. <span class="quiet">Shares are of the whole run. Double click or Enter: the callers and callees of that function. {INTERVALS}</span>
+        <Value metric={amountOf(figure, one.own)} badge={false} />. <span class="quiet"><Taken figure={figure} taken={functions.reduce((sum, { own }) => sum + own, 0)} choice={choice} /> Double click or Enter: the callers and callees of that function. {INTERVALS}</span>
       </p>
       <div class="two">
         <div><Tree key={`callers ${one.fn}`} stacks={stacks} choice={choice} figures={[figure]} direction="callers" height={height - 150} made={made.callers} /></div>

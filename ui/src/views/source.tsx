@@ -9,7 +9,7 @@ import { CellValue, Failed, INTERVALS, Notes, Waiting } from "../parts";
 import { OF_STACKS, filtersOf, unfollowed, type Aspect } from "../selection";
 import { update, useShown } from "../state";
 import { textOf, valueOf, isMetric, type Figure, type Metric, type Row, type Table } from "../types";
-import { FigureChoice, amountOf, shareOf, useChosen, useStacks } from "./calls";
+import { FigureChoice, Taken, amountOf, shareOf, useChosen, useStacks } from "./calls";
 import { AssemblyPane } from "./assembly";
 
 interface Line {
@@ -68,6 +68,7 @@ export function SourceView({ height }: { height: number }) {
   const { value: accesses } = useDoc<Table>(withFilters("accesses?limit=300", filters([...OF_STACKS, "object"])));
   const { value: paces } = useDoc<Table>(byObject ? null : "pace?limit=200");
   const files = useMemo(() => (stacks && figure ? stacks.files(figure, choice) : []), [stacks, figure, choice.key]);
+  const taken = useMemo(() => (stacks && figure ? stacks.sum(figure, choice) : 0), [stacks, figure, choice.key]);
   const others = useMemo(() => [...new Set((traffic?.rows ?? []).map((row) => textOf(row.file)).filter(Boolean))], [traffic]);
   const file = shown.file ?? files[0]?.file ?? others[0];
   const { value: source, error: missing } = useDoc<{ file: string; text: string }>(file ? `text?file=${encodeURIComponent(file)}` : null);
@@ -94,7 +95,9 @@ export function SourceView({ height }: { height: number }) {
   if (!file) {
     return (
       <>
+        <Notes notes={notes} />
         <p class="empty">No source file: the program has no debug information (-g), or its debug file was not found.</p>
+        {figure && <p class="quiet"><Taken figure={figure} taken={taken} choice={choice} /></p>}
         <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={undefined} line={undefined} height={height - 100} says={says} />
       </>
     );
@@ -140,7 +143,7 @@ export function SourceView({ height }: { height: number }) {
         </div>
         <AssemblyPane stacks={stacks} choice={choice} accesses={accesses} file={file} line={shown.line} height={height - 110} says={says} />
       </div>
-      {figure && <p class="quiet" aria-live="polite">{lineSays(lines[wanted], figure)} {INTERVALS}</p>}
+      {figure && <p class="quiet" aria-live="polite">{lineSays(lines[wanted], figure)} <Taken figure={figure} taken={taken} choice={choice} /> {INTERVALS}</p>}
     </>
   );
 }

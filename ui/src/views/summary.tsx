@@ -49,10 +49,11 @@ export function SummaryView() {
 function Chosen() {
   const shown = useShown();
   const { stacks, figure, choice, notes, follows } = useChosen("cpu_time");
-  if (nothingChosen(shown) || !stacks || figure?.whole.value === undefined) return null;
+  if (nothingChosen(shown) || !stacks) return null;
+  const taken = figure?.whole.value === undefined ? <span class="empty">No CPU time was sampled in what is chosen.</span> : <Taken figure={figure} taken={stacks.sum(figure, choice)} choice={choice} />;
   return (
     <p class="quiet">
-      All figures below are of the whole run. {follows && <Taken figure={figure} taken={stacks.sum(figure, choice)} choice={choice} />} <Prose text={notes.join(" ")} />
+      All figures below are of the whole run. {follows && taken} <Prose text={notes.join(" ")} />
     </p>
   );
 }
