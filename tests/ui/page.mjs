@@ -54,6 +54,24 @@ step("rows open by key, and the stack is beside them", async () => {
   await rows.filter({ hasText: "main" }).first().waitFor();
   await page.getByRole("complementary", { name: "Call stack" }).getByText("main").first().waitFor();
 });
+step("rows of a tree are pinned and coloured as those of tables", async () => {
+  const rows = view.getByRole("treegrid").locator(".body [role=row]");
+  const first = () => rows.first().getByRole("gridcell").first().textContent();
+  await view.getByLabel("Heat").check();
+  await rows.first().locator(".hot.heat4").waitFor();
+  const child = rows.and(view.locator("[aria-level='2']")).first();
+  const name = await child.getByRole("gridcell").first().textContent();
+  const count = await rows.count();
+  await child.click({ position: { x: 320, y: 10 } });
+  await page.keyboard.press("p");
+  await view.locator(".row.pinned").waitFor();
+  assert.deepEqual([await first(), await rows.count()], [name, count], "it moves to the top with what is below it");
+  await view.getByRole("button", { name: "Unpin this row" }).click();
+  await view.locator(".row.pinned").waitFor({ state: "detached" });
+  assert.notEqual(await first(), name);
+  await view.getByLabel("Heat").uncheck();
+  assert.equal(await view.locator(".hot").count(), 0);
+});
 step("search", async () => {
   await view.getByLabel("Find a function").fill("no such function");
   assert.equal(await view.getByRole("treegrid").getByRole("row").count(), 1);

@@ -5,7 +5,7 @@ import { Grid, type GridColumn } from "./grid";
 import { counted, provenance, saving, seconds, shortName } from "./format";
 import { CellValue, Empty, FunctionLink, INTERVALS, Notes, Prose } from "./parts";
 import { isMetric, textOf, valueOf, type Column, type Metric, type Row, type Table } from "./types";
-import { Tools, columnsOfBench, exactly, heatOf, mostOf, plainNumber, useBench, type Bench } from "./workbench";
+import { PinChoice, Tools, columnsOfBench, exactly, heatOf, heated, mostOf, plainNumber, useBench, type Bench } from "./workbench";
 
 interface Props {
   table: Table;
@@ -94,9 +94,8 @@ export function gridColumns(columns: Column[], ranked: boolean, sort: Sort | und
     // The usual order of the column, then the other, then that of the table.
     sort: () => setSort(sort?.key !== column.key ? { key: column.key, turned: false } : sort.turned ? undefined : { key: column.key, turned: true }),
     cell: (row) => {
-      const heat = bench.heat ? heatOf(column, row, most) : 0;
       const cell = <TableCell column={column} row={row} exact={bench.exact} />;
-      return heat > 0 ? <span class={`hot heat${heat}`}>{cell}</span> : cell;
+      return bench.heat ? heated(heatOf(column, row, most), cell) : cell;
     },
   }));
 }
@@ -169,7 +168,7 @@ export function DocTable({ table, height, keys, selected, onSelect, label, witho
           <Grid label={label ?? table.view} columns={shown} rows={rows} height={height} selected={at} onSelect={onSelect ?? setOwn}
             rowProps={(row) => ({ class: `row${rows[at] === row ? " selected" : ""}${pinned.has(row) ? " pinned" : ""}` })}
             onKey={(event, row) => { if (event.key === "p") pin(row); }} />
-          {rows[at] && <p class="choices"><button aria-pressed={pinned.has(rows[at])} onClick={() => rows[at] && pin(rows[at])}>{pinned.has(rows[at]) ? "Unpin this row" : "Pin this row on top (p)"}</button></p>}
+          {rows[at] && <PinChoice pinned={pinned.has(rows[at])} pin={() => rows[at] && pin(rows[at])} />}
           {!withoutDetails && <Details columns={table.columns} row={rows[at]} />}
         </>}
       <Notes notes={[...reasons, ...table.notes]} />

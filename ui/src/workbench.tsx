@@ -1,6 +1,7 @@
 // What every table offers: which columns, exact numbers, heat, copies and files of what is shown.
 // What is chosen holds for all tables of the same view until the page is left.
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { amount, interval } from "./format";
 import { csv, save } from "./save";
@@ -39,10 +40,24 @@ export function exactly(cell: Cell): string {
   return isMetric(cell) ? (cell.value === undefined ? "n/a" : `${plainNumber(cell.value)} ${cell.unit}`.trim()) : textOf(cell);
 }
 
-/** 0 to 4: how near a figure is to the largest of its column. */
+/** How near a figure is to the largest of its column. */
 export function heatOf(column: Column, row: Row, most: Map<string, number>): number {
-  const part = Math.abs(column.unit === null ? 0 : (valueOf(row[column.key]) ?? 0)) / (most.get(column.key) ?? Infinity);
-  return part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0.01 ? 1 : 0;
+  return Math.abs(column.unit === null ? 0 : (valueOf(row[column.key]) ?? 0)) / (most.get(column.key) ?? Infinity);
+}
+
+/** A cell in the colour of that. */
+export function heated(part: number, cell: ComponentChildren): ComponentChildren {
+  const step = part > 0.6 ? 4 : part > 0.3 ? 3 : part > 0.1 ? 2 : part > 0.01 ? 1 : 0;
+  return step > 0 ? <span class={`hot heat${step}`}>{cell}</span> : cell;
+}
+
+export function HeatChoice({ bench, change }: Pick<Props, "bench" | "change">) {
+  return <label><input type="checkbox" checked={bench.heat} onChange={(event) => change({ heat: event.currentTarget.checked })} /> Heat</label>;
+}
+
+/** Puts the chosen row of a table or a tree on top, or back to its place. */
+export function PinChoice({ pinned, pin }: { pinned: boolean; pin: () => void }) {
+  return <p class="choices"><button aria-pressed={pinned} onClick={pin}>{pinned ? "Unpin this row" : "Pin this row on top (p)"}</button></p>;
 }
 
 /** The largest amount of each column. */
@@ -138,7 +153,7 @@ export function Tools({ name, bench, change, columns, all, rows, document }: Pro
           ))}
         </div>
       </details>
-      <label><input type="checkbox" checked={bench.heat} onChange={(event) => change({ heat: event.currentTarget.checked })} /> Heat</label>
+      <HeatChoice bench={bench} change={change} />
       <label title="All digits, in the unit of the report"><input type="checkbox" checked={bench.exact} onChange={(event) => change({ exact: event.currentTarget.checked })} /> Exact</label>
       <UnitChoice />
       <SaveAs {...{ name, columns, all, rows, document }} />

@@ -7,6 +7,7 @@ import { amount, count, percent, seconds, shortName } from "../format";
 import type { Embedded } from "../generated";
 import { Grid, ROW, type GridColumn } from "../grid";
 import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
+import { orderOf, spine, visible, type Sorted } from "../rows";
 import { UnitChoice } from "../units";
 import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, divided, divisionOf, spreadOver } from "../spread";
@@ -14,7 +15,7 @@ import { OF_STACKS, filtersOf, followsAny, noThreadLeft, unfollowed, KINDS, type
 import { choose, update, useShown } from "../state";
 import { RowSays } from "../table";
 import type { Column, Figure, Metric, Row, StacksDocument, Table } from "../types";
-import { SaveAs } from "../workbench";
+import { HeatChoice, PinChoice, SaveAs, heated, useBench } from "../workbench";
 
 export function useStacks(): { stacks?: Stacks; error?: string; waiting: boolean } {
   const { value, error, waiting } = useDoc<StacksDocument>("stacks");
@@ -151,6 +152,7 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
   const shown = useShown();
   const { stacks, figure, choice, error, notes } = useChosen();
   const further = useFurther(stacks, figure);
+  const [bench, change] = useBench(CALLS);
   const all = useMemo(() => (figure ? [figure, ...further] : []), [figure, further]);
   const { figures, notes: ofDivision } = useDivided(stacks, all, direction === "bottom-up" ? shown.group.split(",") : []);
   if (error) return <Failed error={error} />;
@@ -163,6 +165,7 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
         <FigureChoice stacks={stacks} />
         <FurtherChoice stacks={stacks} first={figure} />
         {direction === "bottom-up" && <Grouping />}
+        <HeatChoice bench={bench} change={change} />
         <UnitChoice />
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
       </div>
@@ -197,33 +200,6 @@ function Grouping() {
   );
 }
 
-/** Rows to show: those below an open row, and on the way to a match of the search. */
-export function visible(roots: TreeRow[], open: Set<string>, search: string, order?: (a: TreeRow, b: TreeRow) => number): TreeRow[] {
-  const rows: TreeRow[] = [];
-  const wanted = search.toLowerCase();
-  const sorted = (of: TreeRow[]) => (order ? [...of].sort(order) : of);
-  const add = (row: TreeRow) => {
-    rows.push(row);
-    if (open.has(row.id)) sorted(row.children()).forEach(add);
-  };
-  sorted(roots).filter((row) => !wanted || matches(row, wanted, 3)).forEach(add);
-  return rows;
-}
-
-function matches(row: TreeRow, wanted: string, depth: number): boolean {
-  return row.label.toLowerCase().includes(wanted) || (depth > 0 && row.children().some((child) => matches(child, wanted, depth - 1)));
-}
-
-/** Opens the way down while there is one heavy child. */
-function spine(row: TreeRow, open: Set<string>): void {
-  let at: TreeRow | undefined = row;
-  for (let step = 0; at && step < 60; step++) {
-    open.add(at.id);
-    const below: TreeRow[] = at.children();
-    at = below.length > 0 && below[0]!.total > at.total * 0.6 ? below[0] : undefined;
-  }
-}
-
 interface TreeProps {
   stacks: Stacks;
   choice: Choice;
@@ -235,28 +211,27 @@ interface TreeProps {
   made?: TreeRow[];
 }
 
+/** The own amount of the first figure, or the total of a figure by its number. */
+type HeatColumn = "self" | number;
+/** A cell of a tree in the colour of how near its amount is to the largest that is shown of its column. */
+type Heat = (column: HeatColumn, row: TreeRow, cell: ComponentChildren) => ComponentChildren;
+
+/** What is chosen for trees, as for a view of tables. */
+const CALLS = "calls";
+
 /** Callers and callees have no pane of their own: two of them stand side by side. */
 type Direction = "bottom-up" | "top-down" | "callers" | "callees";
-
-/** By which column rows are sorted: the total or the own amount of a figure by its number, or the name. */
-type Sorted = { by: "total" | "self"; number: number } | { by: "name" };
-
-function orderOf(sorted: Sorted): ((a: TreeRow, b: TreeRow) => number) | undefined {
-  if (sorted.by === "name") return (a, b) => a.label.localeCompare(b.label, "en", { numeric: true });
-  const { by, number } = sorted;
-  // Rows come in the order of the first figure's total.
-  if (by === "total" && number === 0) return undefined;
-  return by === "total" ? (a, b) => b.totals[number]! - a.totals[number]! : (a, b) => b.selfs[number]! - a.selfs[number]!;
-}
 
 function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
   const shown = useShown();
   const [sorted, setSorted] = useState<Sorted>({ by: "total", number: 0 });
+  const [bench] = useBench(CALLS);
   const figure = figures[0]!;
   const alone = made === undefined;
   const search = alone ? shown.search : "";
   const [open, setOpen] = useState<Set<string>>(new Set());
   const [chosen, setChosen] = useState<string>();
+  const [pinned, setPinned] = useState<Set<string>>(new Set());
   const roots = useMemo(
     () => made ?? (direction === "bottom-up" ? stacks.bottomUp(figures, choice, shown.group) : stacks.topDown(figures, choice)),
     [stacks, figures, direction, shown.group, choice.key, made],
@@ -267,7 +242,7 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
     if (open.size === 0 && !alone) roots.forEach((one) => set.add(one.id));
     return set;
   }, [open, roots, direction]);
-  const rows = visible(roots, opened, search, orderOf("number" in sorted && sorted.number >= figures.length ? { by: "total", number: 0 } : sorted));
+  const rows = visible(roots, opened, search, orderOf("number" in sorted && sorted.number >= figures.length ? { by: "total", number: 0 } : sorted), pinned);
   const at = rows.findIndex((row) => row.id === chosen);
   const row = rows[at];
   const taken = roots.reduce((sum, one) => sum + one.total, 0);
@@ -281,6 +256,11 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
     set.add("");
     setOpen(set);
   };
+  const pin = ({ id }: TreeRow) => {
+    const next = new Set(pinned);
+    if (!next.delete(id)) next.add(id);
+    setPinned(next);
+  };
   const onKey = (event: KeyboardEvent, one: TreeRow) => {
     if (event.key === "ArrowRight") toggle(one, true);
     else if (event.key === "ArrowLeft") {
@@ -288,15 +268,21 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
       else if (one.parent) setChosen(one.parent.id);
     } else if (event.key === "f" && one.fn >= 0) choose("function", one.label, "only");
     else if (event.key === "x" && one.fn >= 0) choose("function", one.label, "without");
+    else if (event.key === "p" && alone) pin(one);
     else return;
     event.preventDefault();
   };
   const sort = (next: Sorted) => ({ sort: () => setSorted(next), sorted: JSON.stringify(sorted) === JSON.stringify(next) ? (next.by === "name" ? "ascending" as const : "descending" as const) : undefined });
+  const amountIn = (column: HeatColumn, of: TreeRow) => (column === "self" ? of.self : of.totals[column]!);
+  const largest = (column: HeatColumn) => rows.reduce((most, one) => Math.max(most, amountIn(column, one)), 0);
+  const most = bench.heat ? new Map((["self", ...figures.keys()] as HeatColumn[]).map((column) => [column, largest(column)])) : undefined;
+  const hot: Heat = (column, of, cell) => (most ? heated(amountIn(column, of) / most.get(column)!, cell) : cell);
   const columns: GridColumn<TreeRow>[] = [
     { key: "name", label: direction === "bottom-up" ? groupingName(shown.group) : LABELS[direction], width: "minmax(240px,4fr)", rank: 0, ...sort({ by: "name" }), cell: (one) => <Name row={one} open={opened.has(one.id)} toggle={() => toggle(one)} stacks={stacks} /> },
-    ...amounts(figure, direction === "top-down" || direction === "callees", whole, sort),
+    ...amounts(figure, direction === "top-down" || direction === "callees", whole, hot, sort),
     ...figures.slice(1).map((one, at): GridColumn<TreeRow> => ({
-      key: `further ${one.key}`, label: one.label, number: true, width: "108px", rank: 2, ...sort({ by: "total", number: at + 1 }), cell: (row) => (row.totals[at + 1]! > 0 ? <Amount figure={one} value={row.totals[at + 1]!} /> : ""),
+      key: `further ${one.key}`, label: one.label, number: true, width: "108px", rank: 2, ...sort({ by: "total", number: at + 1 }),
+      cell: (row) => (row.totals[at + 1]! > 0 ? hot(at + 1, row, <Amount figure={one} value={row.totals[at + 1]!} />) : ""),
     })),
     { key: "module", label: "Module", width: "minmax(80px,1.2fr)", rank: 5, cell: (one) => <span title={one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}>{one.fn >= 0 ? stacks.moduleOf(one.fn) : ""}</span> },
     { key: "place", label: "Source", width: "minmax(90px,1.2fr)", rank: 6, cell: (one) => <Place row={one} stacks={stacks} /> },
@@ -316,10 +302,11 @@ function Tree({ stacks, choice, figures, direction, height, made }: TreeProps) {
       <div class="main">
         <Grid role="treegrid" label={direction} columns={columns} rows={rows} height={height - 105} selected={at}
           onSelect={(one) => setChosen(one.id)} onOpen={(one) => openSource(one, stacks)} onKey={onKey}
-          rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id) })} />
+          rowProps={(one) => ({ "aria-level": one.depth + 1, "aria-expanded": opened.has(one.id), class: `row${one === row ? " selected" : ""}${pinned.has(one.id) ? " pinned" : ""}` })} />
+        {row && <PinChoice pinned={pinned.has(row.id)} pin={() => pin(row)} />}
         <p class="quiet">
           <Taken figure={figure} taken={taken} choice={choice} />
-          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function, x to leave it out.
+          {" "}{INTERVALS} Keys: arrows, Enter for the source, f to filter by the function, x to leave it out, p to pin the row.
         </p>
         <SaveAs name="calls" columns={columnsOfTree(figures)} rows={async () => rowsOfTree(rows, stacks, figures)} document={{ view: direction }} />
         <Notes notes={stacks.doc.notes} />
@@ -399,17 +386,17 @@ export function AroundView({ height }: { height: number }) {
 const MOST_FUNCTIONS = 300;
 
 /** Top-down a row has what is in it and below, and its own; bottom-up a function has its own, and callers their part of it. */
-function amounts(figure: Figure, down: boolean, whole: number, sort: (by: Sorted) => Partial<GridColumn<TreeRow>>): GridColumn<TreeRow>[] {
+function amounts(figure: Figure, down: boolean, whole: number, hot: Heat, sort: (by: Sorted) => Partial<GridColumn<TreeRow>>): GridColumn<TreeRow>[] {
   const ends = (value: number): [number, number] | undefined => {
     const { low, high } = shareOf(figure, value, whole);
     return low === undefined || high === undefined ? undefined : [low / 100, high / 100];
   };
   const column = (rank: number, key: string, label: string, width: string, cell: (row: TreeRow) => ComponentChildren, by?: Sorted): GridColumn<TreeRow> => ({ rank, key, label, number: true, width, cell, ...(by ? sort(by) : {}) });
   const found = [
-    column(1, "total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => (one.total > 0 ? <Amount figure={figure} value={one.total} /> : ""), { by: "total", number: 0 }),
+    column(1, "total", down ? `Total, ${inSentence(figure.label)}` : figure.label, "130px", (one) => (one.total > 0 ? hot(0, one, <Amount figure={figure} value={one.total} />) : ""), { by: "total", number: 0 }),
     column(3, "share", down ? "Total" : "Share", "120px", (one) => (one.total > 0 ? <ShareOf value={one.total / whole} ends={ends(one.total)} /> : "")),
   ];
-  if (down) found.push(column(4, "self", "Self", "110px", (one) => (one.self > 0 ? <Amount figure={figure} value={one.self} /> : ""), { by: "self", number: 0 }));
+  if (down) found.push(column(4, "self", "Self", "110px", (one) => (one.self > 0 ? hot("self", one, <Amount figure={figure} value={one.self} />) : ""), { by: "self", number: 0 }));
   return found;
 }
 

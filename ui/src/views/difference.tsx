@@ -7,12 +7,13 @@ import { amount, percent, uncertainty } from "../format";
 import { Grid, ROW, type GridColumn } from "../grid";
 import { bothOf, type Both } from "../merge";
 import { CellValue, Failed, INTERVALS, Notes, Waiting } from "../parts";
+import { visible } from "../rows";
 import { EVERYTHING, interval, type TreeRow } from "../stacks";
 import { update, useShown } from "../state";
 import { RowSays } from "../table";
 import { theme } from "../theme";
 import type { Figure, Metric, StacksDocument } from "../types";
-import { Name, Place, amountOf, visible } from "./calls";
+import { Name, Place, amountOf } from "./calls";
 import { FlameGraph } from "./flame";
 import { SaveAs } from "../workbench";
 
