@@ -1,5 +1,5 @@
 //! Compare, Scaling, Roofline, Memory objects and the assembly in real Chromium, on figures that are known:
-//! `tests/ui/plots.mjs` clicks through them, once in a file and once served.
+//! `tests/ui/plots.mjs` clicks through them, once in a file and once served; `spectra.mjs` and `roofline.mjs` on tables by hand.
 
 #[allow(
     dead_code,
@@ -71,14 +71,24 @@ fn a_file_shows_known_figures() {
     std::fs::remove_file(&file).expect("our own file");
 }
 
-#[test]
-fn names_in_a_roofline_cover_nothing() {
+/// Clicks through a file of the page of one recording.
+fn click_through_a_file(script: &str) {
     let recording = recording(500);
     let page = web::page(&web::Site::new(&recording, "r000ma", Vec::new(), &|_| None));
-    let file = std::env::temp_dir().join(format!("fathom-names-{}.html", std::process::id()));
+    let file = std::env::temp_dir().join(format!("fathom-{script}-{}.html", std::process::id()));
     std::fs::write(&file, &page).expect("a writable temporary folder");
-    click_through("roofline.mjs", &format!("file://{}", file.display()), &[]);
+    click_through(script, &format!("file://{}", file.display()), &[]);
     std::fs::remove_file(&file).expect("our own file");
+}
+
+#[test]
+fn names_in_a_roofline_cover_nothing() {
+    click_through_a_file("roofline.mjs");
+}
+
+#[test]
+fn a_spectrum_of_reuse_and_a_suggested_order_follow_from_their_tables() {
+    click_through_a_file("spectra.mjs");
 }
 
 #[test]
