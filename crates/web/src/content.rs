@@ -109,10 +109,11 @@ pub trait Subject: Sync {
 /// The first questions of a page, in their order and wording: answered in advance, because a very large recording
 /// takes seconds to sum up. Everything that is computed once and used by many views is computed for these.
 const AHEAD: [&str; 10] = [
+    // Of samples alone: shown until the summary is there.
+    "hotspots?group=function&limit=400",
     "summary",
     "latency",
     "stacks",
-    "hotspots?group=function&limit=400",
     FIRST_OBJECTS,
     "timeline?group=thread&limit=60",
     "timeline?limit=400",

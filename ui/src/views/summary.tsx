@@ -29,7 +29,7 @@ export function SummaryView() {
       <div class="cards">
         <div class="column">
           <FirstScreen summary={summary} />
-          <Functions summary={summary} />
+          <Functions rows={summary.top_functions} />
           {(traced || summary.top_objects.length > 0) && <Objects summary={summary} />}
           {traced && <Bands summary={summary} />}
           {(traced || sampled) && <Latency />}
@@ -58,22 +58,29 @@ function Chosen() {
   );
 }
 
-/** What is known before the summary is computed, which takes seconds for a very large result. */
+/** Functions that the summary has. */
+const TOP = 10;
+
+/** What is known before the summary is computed, which reads all traced accesses: what was counted, and what needs samples alone. */
 function AtOnce() {
   const run = glance();
+  const { value: hotspots } = useDoc<Table>(nothingChosen(useShown()) ? "hotspots?group=function&limit=400" : null);
   if (!run) return <Waiting />;
   const machine = [run.cpu, run.cpus > 0 ? counted(run.cpus, "logical CPU") : "", run.memory_bytes > 0 ? bytes(run.memory_bytes) : "", run.os, run.kernel];
   return (
-    <Card title="This result">
-      <p class="waiting" role="status">The figures are being computed{run.figures.length > 0 ? "; these were counted:" : " ..."}</p>
-      <dl class="figures">{run.figures.map(([label, metric]) => <Big label={label} metric={metric} key={label} />)}</dl>
-      <dl class="list">
-        <dt>Program</dt><dd class="code">{run.command.join(" ") || run.target}</dd>
-        <dt>Recorded</dt><dd>{run.started === null ? "" : `${dateOf(run.started)}, `}for {seconds(run.elapsed)}, {run.analysis}</dd>
-        <dt>Machine</dt><dd>{machine.filter((word) => word !== "").join(", ") || "not known"}</dd>
-        <dt>Observed</dt><dd>{run.sizes.map(([what, size]) => `${count(size)} ${what}`).join(", ") || "nothing"}</dd>
-      </dl>
-    </Card>
+    <>
+      <Card title="This result">
+        <p class="waiting" role="status">The other figures are being computed{run.figures.length > 0 ? "; these were counted:" : " ..."}</p>
+        <dl class="figures">{run.figures.map(([label, metric]) => <Big label={label} metric={metric} key={label} />)}</dl>
+        <dl class="list">
+          <dt>Program</dt><dd class="code">{run.command.join(" ") || run.target}</dd>
+          <dt>Recorded</dt><dd>{run.started === null ? "" : `${dateOf(run.started)}, `}for {seconds(run.elapsed)}, {run.analysis}</dd>
+          <dt>Machine</dt><dd>{machine.filter((word) => word !== "").join(", ") || "not known"}</dd>
+          <dt>Observed</dt><dd>{run.sizes.map(([what, size]) => `${count(size)} ${what}`).join(", ") || "nothing"}</dd>
+        </dl>
+      </Card>
+      {hotspots && <Functions rows={hotspots.rows.slice(0, TOP) as unknown as TopFunctions} />}
+    </>
   );
 }
 
@@ -255,13 +262,15 @@ function Branches({ branch: [label, metric, below], all }: { branch: Branch; all
   );
 }
 
-function Functions({ summary }: { summary: Summary }) {
+type TopFunctions = Summary["top_functions"];
+
+function Functions({ rows }: { rows: TopFunctions }) {
   return (
     <Card title="Top functions">
       <table>
         <thead><tr><th>Function</th><th class="number">Self</th><th class="number">Total</th><th class="number">CPU time</th></tr></thead>
         <tbody>
-          {summary.top_functions.map((row) => (
+          {rows.map((row) => (
             <tr key={row.function + row.module}>
               <td><FunctionLink name={row.function} file={row.file} line={row.line} /> <span class="quiet">{row.module}</span></td>
               <td class="number bar-cell"><Share percent={row.self_percent} /></td>
@@ -271,7 +280,7 @@ function Functions({ summary }: { summary: Summary }) {
           ))}
         </tbody>
       </table>
-      {summary.top_functions.length === 0 && <p class="empty">No samples.</p>}
+      {rows.length === 0 && <p class="empty">No samples.</p>}
       <button onClick={() => update({ view: "bottom-up" })}>All functions</button>
     </Card>
   );
