@@ -61,5 +61,21 @@ step("a click on a name chooses the region in all views, or a view says that it 
   await view.getByText("Figures here are of the whole run: they do not follow the region taken in", { exact: false }).waitFor();
   await page.getByRole("button", { name: "Clear all" }).click();
 });
+step("call trees are grouped by regions, the innermost of each sample, and by their domains", async () => {
+  const found = async (group, count) => {
+    await page.goto(`${address}#view=bottom-up&group=${group}`);
+    await page.reload();
+    const rows = view.getByRole("treegrid").locator(".body [aria-level='1']");
+    await rows.nth(count - 1).waitFor();
+    return rows.evaluateAll((all) => all.map((row) => `${row.querySelector("b").textContent} ${row.querySelectorAll("[role=gridcell]")[1].innerText.trim()}`));
+  };
+  // As crates/report/tests/golden/region_hotspots.txt has them.
+  const regions = ["[in no region] 704 ms", "step 210 ms", "io 151 ms", "solve 50.0 ms"];
+  assert.deepEqual(await found("region", 4), regions);
+  assert.deepEqual(await found("region,function", 4), regions);
+  assert.deepEqual(await found("domain,thread", 2), ["[in no domain] 964 ms", "numbers 151 ms"]);
+  await view.getByText("100.0 % of the whole run", { exact: false }).waitFor();
+  await view.getByText("Time between passes that follow each other too fast to be distinguished counts as in the region.", { exact: false }).waitFor();
+});
 
 await run();

@@ -98,9 +98,9 @@ export function divided(stacks: Stacks, figure: Figure, table: Table): Figure {
   const sums = new Float64Array(stacks.doc.functions.name.length);
   cells.node.forEach((node, at) => { sums[functions[node] ?? -1]! += cells.amount[at]! * figure.factor; });
   const of = stacks.doc.functions.name.map((name, fn) => parts.get(`${stacks.moduleOf(fn)} ${name}`) ?? []);
-  const out: Figure["cells"] & { object: number[]; type: number[] } = { node: [], thread: [], bin: [], kernel: [], amount: [], object: [], type: [] };
+  const out: Figure["cells"] & { object: number[]; type: number[] } = { node: [], thread: [], bin: [], kernel: [], amount: [], object: [], type: [], ...(cells.region ? { region: [] } : {}) };
   const add = (at: number, amount: number, object: number, type: number) => {
-    for (const column of ["node", "thread", "bin", "kernel"] as const) out[column].push(cells[column][at]!);
+    for (const column of ["node", "thread", "bin", "kernel", "region"] as const) out[column]?.push(cells[column]![at]!);
     out.amount.push(amount);
     out.object.push(object);
     out.type.push(type);

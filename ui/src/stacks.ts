@@ -30,6 +30,8 @@ interface Steps {
   /** The frame that the next level looks at. */
   at: Int32Array;
   thread: Int32Array;
+  /** Positions of regions; -1: in none. */
+  region: Int32Array;
   /** Numbers of the names of memory objects and types; -1: not known. */
   object: Int32Array;
   type: Int32Array;
@@ -76,10 +78,13 @@ export const GROUPINGS = ["function", "module,function", "thread,function", "fil
 /** Trees that are kept: a view back and forth, with and without a selection. */
 const TREES = 8;
 
-type Level = "function" | "module" | "process" | "thread" | "file" | "line" | "object" | "type";
+type Level = "function" | "module" | "process" | "thread" | "file" | "line" | "object" | "type" | "region" | "domain";
 
 /** What calls can be grouped by, in any order; below the last come the callers. */
-export const LEVELS: [Level, string][] = [["process", "Process"], ["thread", "Thread"], ["module", "Module"], ["file", "Source File"], ["function", "Function"], ["line", "Source Line"], ["object", "Memory Object"], ["type", "Type"]];
+export const LEVELS: [Level, string][] = [["process", "Process"], ["thread", "Thread"], ["module", "Module"], ["file", "Source File"], ["function", "Function"], ["line", "Source Line"], ["object", "Memory Object"], ["type", "Type"], ["region", "Region"], ["domain", "Domain of Region"]];
+
+/** Whether such a grouping needs stacks whose cells are of one region each. */
+export const needsRegions = (levels: string[]): boolean => levels.includes("region") || levels.includes("domain");
 
 /** `thread,function` as `Thread / Function / Call Stack`. */
 export function groupingName(group: string): string {
@@ -107,6 +112,8 @@ export class Stacks {
   private readonly count: number;
   /** The first thread of each thread's process. */
   private readonly processes: number[];
+  /** The first region of each region's domain; -1: it has none. */
+  private readonly domains: number[];
   private readonly ids: number[] = [];
   private trees: { figures: Figure[]; key: string; rows: TreeRow[] }[] = [];
 
@@ -118,6 +125,8 @@ export class Stacks {
       if (!first.has(process)) first.set(process, at);
       return first.get(process) ?? at;
     });
+    const regions = doc.regions ?? [];
+    this.domains = regions.map(({ domain }) => (domain === undefined ? -1 : regions.findIndex((one) => one.domain === domain)));
   }
 
   figure(key: string): Figure | undefined {
@@ -217,25 +226,27 @@ export class Stacks {
     return figure.lane_seconds;
   }
 
-  /** Threads, objects and types are separate only on request: each may need as many sums. */
+  /** Threads, regions, objects and types are separate only on request: each may need as many sums. */
   private sums(figures: Figure[], choice: Choice, levels: Level[]): Steps {
     const byThread = levels.some((level) => level === "thread" || level === "process");
-    const [byObject, byType] = [levels.includes("object"), levels.includes("type")];
-    const [at, thread, object, type]: number[][] = [[], [], [], []];
+    const [byRegion, byObject, byType] = [needsRegions(levels), levels.includes("object"), levels.includes("type")];
+    const [at, thread, region, object, type]: number[][] = [[], [], [], [], []];
     const amounts = figures.map((): number[] => []);
     const known = new Map<number | string, number>();
     const threads = byThread ? this.doc.threads.length + 1 : 0;
     figures.forEach((figure, number) => {
       this.each(figure, choice, (node, of, _bin, _kernel, more, cell) => {
+        const inside = byRegion ? figure.cells.region?.[cell] ?? -1 : -1;
         const place = byObject ? figure.cells.object?.[cell] ?? -1 : -1;
         const kind = byType ? figure.cells.type?.[cell] ?? -1 : -1;
         const plain = byThread ? node * threads + of + 1 : node;
-        const key = byObject || byType ? `${plain} ${place} ${kind}` : plain;
+        const key = byRegion || byObject || byType ? `${plain} ${inside} ${place} ${kind}` : plain;
         let step = known.get(key);
         if (step === undefined) {
           known.set(key, (step = at!.length));
           at!.push(node);
           thread!.push(of);
+          region!.push(inside);
           object!.push(place);
           type!.push(kind);
           amounts.forEach((list) => list.push(0));
@@ -243,7 +254,7 @@ export class Stacks {
         amounts[number]![step]! += more;
       });
     });
-    return { at: Int32Array.from(at!), thread: Int32Array.from(thread!), object: Int32Array.from(object!), type: Int32Array.from(type!), amounts: amounts.map((list) => Float64Array.from(list)) };
+    return { at: Int32Array.from(at!), thread: Int32Array.from(thread!), region: Int32Array.from(region!), object: Int32Array.from(object!), type: Int32Array.from(type!), amounts: amounts.map((list) => Float64Array.from(list)) };
   }
 
   /** Functions (or other groups) with who called them below. */
@@ -271,6 +282,9 @@ export class Stacks {
 
   private keyOf(kind: Level, steps: Steps, step: number): number {
     if (kind === "thread") return steps.thread[step]!;
+    if (kind === "region") return steps.region[step]!;
+    // The first region of the same domain.
+    if (kind === "domain") return this.domains[steps.region[step]!] ?? -1;
     if (kind === "object") return steps.object[step]!;
     if (kind === "type") return steps.type[step]!;
     if (kind === "process") return this.processes[steps.thread[step]!] ?? -1;
@@ -322,19 +336,19 @@ export class Stacks {
   /** The members alone; of a function one frame further out, where direct recursion is one level. */
   private further(steps: Steps, members: number[], fn: number | undefined): Steps {
     const list = () => new Int32Array(members.length);
-    const next: Steps = { at: list(), thread: list(), object: list(), type: list(), amounts: steps.amounts.map(() => new Float64Array(members.length)) };
+    const next: Steps = { at: list(), thread: list(), region: list(), object: list(), type: list(), amounts: steps.amounts.map(() => new Float64Array(members.length)) };
     let count = 0;
     for (const step of members) {
       let at = steps.at[step]!;
       if (fn !== undefined) while (at >= 0 && this.doc.nodes.function[at] === fn) at = this.parent(at);
       if (at < 0) continue;
       next.at[count] = at;
-      for (const column of ["thread", "object", "type"] as const) next[column][count] = steps[column][step]!;
+      for (const column of ["thread", "region", "object", "type"] as const) next[column][count] = steps[column][step]!;
       steps.amounts.forEach((amounts, number) => { next.amounts[number]![count] = amounts[step]!; });
       count += 1;
     }
     const filled = (column: Int32Array) => column.subarray(0, count);
-    return { at: filled(next.at), thread: filled(next.thread), object: filled(next.object), type: filled(next.type), amounts: next.amounts.map((amounts) => amounts.subarray(0, count)) };
+    return { at: filled(next.at), thread: filled(next.thread), region: filled(next.region), object: filled(next.object), type: filled(next.type), amounts: next.amounts.map((amounts) => amounts.subarray(0, count)) };
   }
 
   private label(kind: Level, key: number): string {
@@ -344,6 +358,8 @@ export class Stacks {
       case "module": return this.doc.modules[key] ?? "[unknown module]";
       case "file": return this.doc.files[key] ?? "[no source file known]";
       case "function": return this.functionName(key);
+      case "region": return this.doc.regions?.[key]?.name ?? "[in no region]";
+      case "domain": return this.doc.regions?.[key]?.domain ?? "[in no domain]";
       case "object": return named[key] ?? "[no memory object known]";
       case "type": return named[key] ?? "[no type known]";
       case "line": {
@@ -398,7 +414,7 @@ export class Stacks {
         if (at >= 0) sums.set(at, (sums.get(at) ?? 0) + amount);
       });
       const none = () => new Int32Array(sums.size);
-      return this.grouped({ at: Int32Array.from(sums.keys()), thread: none(), object: none(), type: none(), amounts: [Float64Array.from(sums.values())] }, ["function"], 0, undefined);
+      return this.grouped({ at: Int32Array.from(sums.keys()), thread: none(), region: none(), object: none(), type: none(), amounts: [Float64Array.from(sums.values())] }, ["function"], 0, undefined);
     };
     return { callers: of("callers", callers), callees: of("callees", () => this.roots([figure], choice, outermost)) };
   }

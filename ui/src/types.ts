@@ -72,8 +72,8 @@ export interface Figure {
   bin_seconds: number;
   lane_seconds: number;
   lanes: { thread: number[]; bin: number[]; kernel: number[]; amount: number[] };
-  /** `object`, `type`: numbers of names, where the page has divided it so (spread.ts). */
-  cells: { node: number[]; thread: number[]; bin: number[]; kernel: number[]; amount: number[]; object?: number[]; type?: number[] };
+  /** `region`: position, -1 in none, where that was asked for. `object`, `type`: numbers of names, where the page has divided it so (spread.ts). */
+  cells: { node: number[]; thread: number[]; bin: number[]; kernel: number[]; amount: number[]; region?: number[]; object?: number[]; type?: number[] };
 }
 
 export interface StacksDocument {
@@ -86,7 +86,7 @@ export interface StacksDocument {
   /** What the user or the program named, and pauses. */
   marks?: { from: number; to?: number; name: string }[];
   /** Regions that the program marked: time in them, and which threads passed them. */
-  regions?: { name: string; time: number; threads: number[] }[];
+  regions?: { name: string; domain?: string; time: number; threads: number[] }[];
   modules: string[];
   files: string[];
   functions: { name: string[]; module: number[]; file: number[] };

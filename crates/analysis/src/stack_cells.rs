@@ -16,7 +16,7 @@ use facts::Privilege;
 
 use crate::objects::{Objects, weight};
 use crate::profile::Profile;
-use crate::selection::Selection;
+use crate::selection::{RegionParts, Selection};
 use crate::stack::{LocationId, NO_STACK, NodeIndex};
 use crate::threads::ThreadIndex;
 
@@ -60,6 +60,8 @@ pub struct StackCell {
     pub bin: u32,
     /// Whether the CPU was in the kernel; only CPU time has this.
     pub kernel: bool,
+    /// The part of the selection: its position among those that were asked for.
+    pub part: Option<u32>,
     /// How much, in the unit of the figure.
     pub amount: f64,
 }
@@ -159,18 +161,31 @@ struct Observation {
     weight: f64,
     /// The address that it concerns, where that is recorded.
     memory: Option<(Pid, RemoteAddr)>,
+    /// The part of the selection that it is in, where that was asked for.
+    part: Option<u32>,
 }
 
 /// Passes every observation to its argument.
 type Pass<'a> = dyn Fn(&mut dyn FnMut(Observation)) + 'a;
 
 /// A cell before its stack is part of the tree.
-type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool);
+type Key = (Option<NodeIndex>, Option<ThreadIndex>, u32, bool, Option<u32>);
 
 /// Sums up the selected threads and time, and of the selected objects the page faults and blocks; samples of CPU time do
-/// not say which memory was used, so there are none of an object. Linear in the size of the recording.
+/// not say which memory was used, so there are none of an object. `regions`: the selection divided, each cell is of one part.
+/// Linear in the size of the recording, and in the number of parts.
 #[must_use]
-pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selection) -> StackCells {
+pub fn stack_cells(
+    profile: &Profile<'_>,
+    objects: &Objects,
+    selection: &Selection,
+    regions: Option<&RegionParts>,
+) -> StackCells {
+    let part_of = |one: &Observation| {
+        let parts = &regions?.parts;
+        let at = parts.iter().position(|(_, part)| part.has(one.thread, one.time))?;
+        u32::try_from(at).ok()
+    };
     let of_object = |one: &Observation| {
         !selection.chooses_objects()
             || one.memory.is_some_and(|(pid, address)| {
@@ -183,7 +198,7 @@ pub fn stack_cells(profile: &Profile<'_>, objects: &Objects, selection: &Selecti
         let chosen = |take: &mut dyn FnMut(Observation)| {
             pass(&mut |one: Observation| {
                 if selection.has(one.thread, one.time) && of_object(&one) {
-                    take(one);
+                    take(Observation { part: part_of(&one), ..one });
                 }
             });
         };
@@ -207,6 +222,7 @@ fn samples<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + 
             amount: sample.weight.0 as f64,
             weight: sample.weight.0 as f64,
             memory: None,
+            part: None,
         })
     })
 }
@@ -221,6 +237,7 @@ fn faults<'a>(profile: &'a Profile<'_>) -> impl Iterator<Item = Observation> + '
             amount: fault.weight as f64,
             weight: fault.weight as f64,
             memory: Some((fault.pid, fault.address)),
+            part: None,
         })
     })
 }
@@ -237,6 +254,7 @@ fn blocks<'a>(profile: &'a Profile<'_>, bytes: bool) -> impl Iterator<Item = Obs
             amount: size * weight(block),
             weight: weight(block),
             memory: Some((block.pid, block.address)),
+            part: None,
         })
     })
 }
@@ -260,14 +278,15 @@ fn sum_up(
 ) -> Option<FigureCells> {
     let lane_bin = width(profile, MOST_BINS);
     let mut lanes: IndexMap<(ThreadIndex, u32, bool), f64> = IndexMap::default();
-    let mut rows: IndexMap<(Option<NodeIndex>, ThreadIndex, bool), ()> = IndexMap::default();
+    let mut rows: IndexMap<(Option<NodeIndex>, ThreadIndex, bool, Option<u32>), ()> =
+        IndexMap::default();
     let mut records = 0;
     pass(&mut |one| {
         let at = bin_of(one.time, lane_bin, MOST_BINS);
         *lanes.entry((one.thread, at, one.kernel)).or_default() += one.amount;
         // Too many are too many, however many: nine samples in ten of a long recording need no look into the map.
         if rows.len() <= MOST_CELLS {
-            rows.insert((one.stack, one.thread, one.kernel), ());
+            rows.insert((one.stack, one.thread, one.kernel, one.part), ());
         }
         records += 1;
     });
@@ -284,7 +303,7 @@ fn sum_up(
     pass(&mut |one| {
         let at = bin_of(one.time, bin, bins);
         let thread = by_thread.then_some(one.thread);
-        *sums.entry((one.stack, thread, at, one.kernel)).or_default() += one.amount;
+        *sums.entry((one.stack, thread, at, one.kernel, one.part)).or_default() += one.amount;
     });
     let mut cells: Vec<(Key, f64)> = sums.into_iter().collect();
     // A fixed order, so that sums of floats do not depend on that of the map.
@@ -292,15 +311,16 @@ fn sum_up(
     let whole = cells.iter().map(|(_, amount)| amount).sum();
     let left_out = cells.iter().skip(MOST_CELLS).map(|(_, amount)| amount).sum();
     cells.truncate(MOST_CELLS);
-    let cell = |((stack, thread, bin, kernel), amount): (Key, f64)| StackCell {
+    let cell = |((stack, thread, bin, kernel, part), amount): (Key, f64)| StackCell {
         node: tree.node(profile, stack),
         thread,
         bin,
         kernel,
+        part,
         amount,
     };
     let mut cells: Vec<StackCell> = cells.into_iter().map(cell).collect();
-    cells.sort_by_key(|cell| (cell.node, cell.thread, cell.bin, cell.kernel));
+    cells.sort_by_key(|cell| (cell.node, cell.thread, cell.bin, cell.kernel, cell.part));
     let lane = |((thread, bin, kernel), amount)| LaneCell { thread, bin, kernel, amount };
     let mut lanes: Vec<LaneCell> = lanes.into_iter().map(lane).collect();
     lanes.sort_by_key(|cell| (cell.thread, cell.bin, cell.kernel));

@@ -4,7 +4,7 @@ use analysis::objects::Objects;
 use analysis::stack_cells::{StackFigure, stack_cells};
 use analysis::{Filter, Profile, Selection};
 use base::{AllocationId, Bytes, Nanos, Pid, RemoteAddr, Tid};
-use facts::{Allocation, AllocationCall, FaultKind};
+use facts::{Allocation, AllocationCall, FaultKind, MarkedPass, MarkedRegion};
 use testkit::recording::RecordingBuilder;
 
 #[test]
@@ -23,7 +23,7 @@ fn every_sample_is_in_one_cell_under_its_stack() {
     let profile = Profile::new(&recording);
     let objects = Objects::new(&profile);
 
-    let found = stack_cells(&profile, &objects, &Selection::default());
+    let found = stack_cells(&profile, &objects, &Selection::default(), None);
     let names: Vec<(Option<u32>, &str)> = found
         .nodes
         .iter()
@@ -51,7 +51,7 @@ fn every_sample_is_in_one_cell_under_its_stack() {
     assert_eq!(faults.cells.len(), 1);
 
     let late = Selection::resolve(&profile, &[Filter::Time { start: 0.5, end: 2.0 }]);
-    let found = stack_cells(&profile, &objects, &late.expect("a time"));
+    let found = stack_cells(&profile, &objects, &late.expect("a time"), None);
     assert_eq!(found.figures[0].whole, 201e6);
     // Intervals are of shares of the whole recording: what is behind it does not depend on what is chosen.
     let all = found.figures[0].all;
@@ -86,7 +86,7 @@ fn of_an_object_there_are_its_blocks_and_no_samples() {
     let wanted = [Filter::Object("make_table".into())];
     let mut selection = Selection::resolve(&profile, &wanted).expect("no other filter");
     selection.choose_objects(&objects, &wanted).expect("an object of this name");
-    let found = stack_cells(&profile, &objects, &selection);
+    let found = stack_cells(&profile, &objects, &selection, None);
     let figures: Vec<_> = found.figures.iter().map(|one| (one.figure, one.whole)).collect();
     let expected = [(StackFigure::Allocations, 1.0), (StackFigure::AllocatedBytes, 4096.0)];
     assert_eq!(figures, expected);
@@ -116,7 +116,7 @@ fn blocks_with_a_record_each_are_apart_from_those_drawn() {
     let recording = builder.build();
     let profile = Profile::new(&recording);
     let objects = Objects::new(&profile);
-    let found = stack_cells(&profile, &objects, &Selection::default());
+    let found = stack_cells(&profile, &objects, &Selection::default(), None);
     let bytes = found.figures.iter().find(|one| one.figure == StackFigure::AllocatedBytes);
     let all = bytes.expect("allocated bytes").all;
     assert_eq!(all.sure, f64::from(1 << 30));
@@ -125,9 +125,47 @@ fn blocks_with_a_record_each_are_apart_from_those_drawn() {
 }
 
 #[test]
+fn a_sample_is_of_the_innermost_region_of_its_thread() {
+    let mut builder = RecordingBuilder::new();
+    builder.thread(1, 1, "program", 0.0, 1.0).thread(1, 2, "worker", 0.0, 1.0);
+    builder.samples(1, 1, None, 1000).rewind(0.0).samples(1, 2, None, 1000);
+    builder.recording.run.elapsed_ns = 1_000_000_000;
+    for (region, name, from, to, depth) in [(0, "outer", 100, 600, 0), (1, "inner", 200, 300, 1)] {
+        let millisecond = |time: u64| Nanos(time * 1_000_000);
+        let inside = millisecond(to - from);
+        let name = name.to_owned();
+        builder.recording.marked_regions.push(MarkedRegion { id: region, name, domain: None });
+        builder.recording.marked_passes.push(MarkedPass {
+            time: millisecond(from),
+            span: inside,
+            region,
+            pid: Pid(1),
+            tid: Tid(1),
+            depth,
+            passes: 1,
+            inside,
+            own: millisecond(if region == 0 { 400 } else { 100 }),
+        });
+    }
+    let recording = builder.build();
+    let profile = Profile::new(&recording);
+    let selection = Selection::default();
+    let regions = selection.by_region(&profile, 10);
+    let found = stack_cells(&profile, &Objects::new(&profile), &selection, Some(&regions));
+    let sum = |name: Option<&str>| -> f64 {
+        let part = regions.parts.iter().position(|(region, _)| region.as_deref() == name);
+        let cells = found.figures[0].cells.iter();
+        let mine = cells.filter(|cell| cell.part.map(|part| part as usize) == part);
+        mine.map(|cell| cell.amount).sum()
+    };
+    // The other thread is in no region.
+    assert_eq!((sum(Some("outer")), sum(Some("inner")), sum(None)), (400e6, 100e6, 1500e6));
+}
+
+#[test]
 fn nothing_seen_is_no_figure() {
     let recording = facts::Recording::default();
     let profile = Profile::new(&recording);
-    let found = stack_cells(&profile, &Objects::new(&profile), &Selection::default());
+    let found = stack_cells(&profile, &Objects::new(&profile), &Selection::default(), None);
     assert!(found.nodes.is_empty() && found.figures.is_empty());
 }

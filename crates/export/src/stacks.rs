@@ -314,7 +314,7 @@ impl Exported {
         let profile = Profile::with_addresses(recording, code.addresses());
         let objects = Objects::new(&profile);
         let memory = Memory::with_objects(&profile, &code, &objects, Pieces::Whole);
-        let found = stack_cells(&profile, &objects, &Selection::default());
+        let found = stack_cells(&profile, &objects, &Selection::default(), None);
         let of = |figure| found.figures.iter().find(|cells| cells.figure == figure);
         let mut builder = Builder {
             profile: &profile,

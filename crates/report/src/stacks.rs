@@ -10,12 +10,13 @@ use analysis::faults::fault_scales;
 use analysis::heap::heap_sums;
 use analysis::stack_cells::{FigureCells, StackCells, StackFigure, StackTreeNode, stack_cells};
 use analysis::timeline::largest_resident;
-use analysis::{LocationId, Profile, Selection, threading};
+use analysis::{LocationId, Profile, RegionParts, Selection, threading};
 use base::{CpuId, Nanos};
 use facts::{Evidence, MarkKind, MarkedRegion, Metric};
 use serde::Serialize;
 
 use crate::json::{significant, tidy};
+use crate::views::by_region::{MOST as MOST_REGIONS, too_short};
 use crate::{Filter, Prepared, ReportError};
 
 #[derive(Serialize)]
@@ -59,6 +60,8 @@ struct MarkEntry {
 #[derive(Serialize)]
 struct RegionEntry {
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
     /// Time in it, seconds.
     time: f64,
     threads: Vec<usize>,
@@ -120,6 +123,9 @@ struct CellColumns {
     bin: Vec<u32>,
     kernel: Vec<u8>,
     amount: Vec<f64>,
+    /// Position of the innermost region; -1: in none. Only where regions are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    region: Vec<i64>,
 }
 
 #[derive(Serialize, Default)]
@@ -131,25 +137,32 @@ struct LaneColumns {
 }
 
 /// The document as JSON on one line. Filters on time, thread, process and memory objects choose what is in it; others are
-/// for the page.
+/// for the page. `by_region`: each cell is of one region that the program marks, the innermost.
 ///
 /// # Errors
 /// When a filter matches nothing.
 pub fn stacks(
     prepared: &Prepared<'_>,
     filters: &[Filter],
+    by_region: bool,
     result: &str,
 ) -> Result<String, ReportError> {
     let (profile, objects) = (&prepared.profile, prepared.objects());
     let mut selection = Selection::resolve(profile, filters)?;
     selection.choose_objects(objects, filters)?;
-    let found = stack_cells(profile, objects, &selection);
-    let document = document(profile, &found, result);
+    let regions = by_region.then(|| selection.by_region(profile, MOST_REGIONS));
+    let found = stack_cells(profile, objects, &selection, regions.as_ref());
+    let document = document(profile, &found, regions.as_ref(), result);
     // Only maps with keys that are not text can fail to serialise, and there are none.
     Ok(serde_json::to_string(&document).unwrap_or_default())
 }
 
-fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDocument {
+fn document(
+    profile: &Profile<'_>,
+    found: &StackCells,
+    divided: Option<&RegionParts>,
+    result: &str,
+) -> StacksDocument {
     let thread = |thread: &analysis::Thread| ThreadEntry {
         label: thread.label(),
         process: profile.threads.process_label(thread.pid),
@@ -158,7 +171,9 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
     };
     let mut names = Names::default();
     let nodes = nodes(profile, &found.nodes, &mut names);
-    let figures: Vec<Figure> = found.figures.iter().map(|cells| figure(profile, cells)).collect();
+    let positions = divided.map(|divided| positions(profile, divided));
+    let figure = |cells| figure(profile, cells, positions.as_deref());
+    let figures: Vec<Figure> = found.figures.iter().map(figure).collect();
     let notes = found.figures.iter().zip(&figures).flat_map(|(cells, figure)| {
         let label = figure.label;
         let merged = cells.cells.iter().any(|cell| cell.thread.is_none());
@@ -169,7 +184,8 @@ fn document(profile: &Profile<'_>, found: &StackCells, result: &str) -> StacksDo
         });
         merged.into_iter().chain(left_out)
     });
-    let notes = notes.collect();
+    let too_short = divided.filter(|divided| !divided.too_short.is_empty()).map(too_short);
+    let notes = notes.chain(too_short).collect();
     StacksDocument {
         view: "stacks",
         result: result.to_owned(),
@@ -234,6 +250,7 @@ fn regions(profile: &Profile<'_>) -> Vec<RegionEntry> {
     }
     let entry = |((region, time), threads): ((&MarkedRegion, f64), BTreeSet<usize>)| RegionEntry {
         name: region.name.clone(),
+        domain: region.domain.clone(),
         time,
         threads: threads.into_iter().collect(),
     };
@@ -316,7 +333,18 @@ pub(crate) fn of_scale(scale: &analysis::Scale) -> (Metric, f64) {
     (whole, factor)
 }
 
-fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
+/// Of each part its position among the regions; -1: what is in none.
+fn positions(profile: &Profile<'_>, divided: &RegionParts) -> Vec<i64> {
+    let position =
+        |name: &str| profile.recording.marked_regions.iter().position(|region| region.name == name);
+    let of = |(name, _): &(Option<String>, Selection)| {
+        name.as_deref().and_then(position).map_or(-1, |at| at as i64)
+    };
+    divided.parts.iter().map(of).collect()
+}
+
+/// `regions`: of each part its position.
+fn figure(profile: &Profile<'_>, found: &FigureCells, regions: Option<&[i64]>) -> Figure {
     let (key, label) = match found.figure {
         StackFigure::CpuTime => ("cpu_time", "CPU time"),
         StackFigure::PageFaults => ("page_faults", "Page faults"),
@@ -351,6 +379,8 @@ fn figure(profile: &Profile<'_>, found: &FigureCells) -> Figure {
         cells.bin.push(cell.bin);
         cells.kernel.push(u8::from(cell.kernel));
         cells.amount.push(significant(cell.amount));
+        let region = |of: &[i64]| cell.part.and_then(|part| of.get(part as usize)).copied();
+        cells.region.extend(regions.map(|of| region(of).unwrap_or(-1)));
     }
     let mut lanes = LaneColumns::default();
     for cell in &found.lanes {

@@ -70,7 +70,7 @@ fn each_has_its_time_thread_and_stack() {
 /// The timeline has its lanes before the moments that fill them.
 #[test]
 fn stacks_know_the_lanes() {
-    let text = stacks(&Prepared::new(&recording()), &[], "r").expect("a document");
+    let text = stacks(&Prepared::new(&recording()), &[], false, "r").expect("a document");
     let found: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(found["cpus"], serde_json::json!([{ "cpu": 3, "node": 1 }]));
     assert_eq!(found["over_time"], serde_json::json!([]));

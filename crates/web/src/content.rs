@@ -63,6 +63,9 @@ pub const EMBEDDED: [&str; 40] = [
     "platform",
 ];
 
+/// What a self-contained page carries besides, where the program marks regions.
+const STACKS_BY_REGION: &str = "stacks?group=region";
+
 /// Source files that a self-contained page carries.
 const EMBEDDED_TEXTS: usize = 16;
 /// Functions whose machine code a self-contained page carries, where it is known.
@@ -206,7 +209,7 @@ impl<'a> Site<'a> {
             ComparedResult::Base(recording) => ("base", recording),
             ComparedResult::New(recording) => ("new", recording),
         };
-        let stacks = report::stacks(&Prepared::new(recording), &[], side)?;
+        let stacks = report::stacks(&Prepared::new(recording), &[], false, side)?;
         let stacks = format!("{{\"side\":\"{side}\",\"stacks\":{stacks}}}");
         let compared = Compared { diff: compact(&diff.json()), side, stacks };
         Ok(Site { compared: Some(compared), ..self })
@@ -283,7 +286,15 @@ impl<'a> Site<'a> {
     fn found(&self, question: &str) -> Result<Found, WebError> {
         let query = Query::parse(question).ok_or_else(|| WebError::Query(question.to_owned()))?;
         let text = match query.name.as_str() {
-            "stacks" => Ok(report::stacks(self.prepared(), &query.filters()?, &self.name)?),
+            "stacks" => {
+                let by_region = match query.value("group") {
+                    None => false,
+                    Some("region") => true,
+                    Some(_) => return Err(WebError::Query(question.to_owned())),
+                };
+                let filters = query.filters()?;
+                Ok(report::stacks(self.prepared(), &filters, by_region, &self.name)?)
+            }
             "layout" => Ok(layout(self.recording).to_string()),
             "moments" => {
                 let limit = query.value("limit").map(str::parse).transpose();
@@ -399,6 +410,9 @@ impl Subject for Site<'_> {
         }
         if self.sweep.is_some() {
             questions.push("scale".to_owned());
+        }
+        if everything && !self.recording.marked_regions.is_empty() {
+            questions.push(STACKS_BY_REGION.to_owned());
         }
         if everything {
             self.expect(&questions);

@@ -9,7 +9,7 @@ import { Grid, ROW, type GridColumn } from "../grid";
 import { CellValue, Failed, FunctionLink, INTERVALS, Notes, Part, Value, Waiting } from "../parts";
 import { orderOf, spine, visible, type Sorted } from "../rows";
 import { UnitChoice } from "../units";
-import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
+import { GROUPINGS, LEVELS, choiceOf, groupingName, interval, needsRegions, stacksOf, type Choice, type Stacks, type TreeRow } from "../stacks";
 import { BY_OBJECT, SPREADS, divided, divisionOf, spreadOver } from "../spread";
 import { OF_STACKS, filtersOf, followsAny, noThreadLeft, unfollowed, KINDS, type Kind, type Aspect } from "../selection";
 import { choose, update, useShown } from "../state";
@@ -41,10 +41,12 @@ export interface Chosen {
   follows: boolean;
 }
 
-/** Stacks, the figure that is shown or one by its key, and what of them is chosen. A server cuts times and threads exactly; until it has, and on its own, the page does so by bins. */
-export function useChosen(figureKey?: string): Chosen {
+/** Stacks, the figure that is shown or one by its key, and what of them is chosen. A server cuts times and threads exactly; until it has, and on
+ * its own, the page does so by bins. `byRegion`: each cell is of one region. */
+export function useChosen(figureKey?: string, byRegion = false): Chosen {
   const shown = { ...useShown(), ...(figureKey ? { figure: figureKey } : {}) };
   const { stacks: all, error } = useStacks();
+  const divides = byRegion && (all?.doc.regions ?? []).length > 0;
   const threads = all?.doc.threads;
   const spread = SPREADS.find(({ key }) => key === shown.figure);
   const figure = all?.figure(shown.figure);
@@ -56,18 +58,19 @@ export function useChosen(figureKey?: string): Chosen {
   const cuts = spread && object.length > 0 ? [] : filtersOf(shown, addressed ? [...cut, "object"] : cut, threads);
   const [served, none] = [mode() === "server", noThreadLeft(shown, threads)];
   const asks = served && all !== undefined && cuts.length > 0 && !none;
-  const exact = useDoc<StacksDocument>(asks ? withFilters("stacks", cuts) : null);
+  const exact = useDoc<StacksDocument>(asks || divides ? withFilters(divides ? "stacks?group=region" : "stacks", asks ? cuts : []) : null);
   const question = spread && (object.length > 0 ? withFilters(BY_OBJECT, object) : withFilters(spread.question, filtersOf(shown, cut, threads)));
   const table = useDoc<Table>(question ?? null);
-  const done = cuts.length > 0 && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
+  const done = (cuts.length > 0 || divides) && exact.value && !exact.waiting ? stacksOf(exact.value) : undefined;
+  const isCut = done !== undefined && asks;
   // The page cannot cut regions: what is not cut yet would be figures of the whole run.
-  const stacks = done ?? (asks && shown.only.region && !exact.error ? undefined : all);
+  const stacks = done ?? ((divides || (asks && shown.only.region)) && !exact.error ? undefined : all);
   const objects = shown.only.object;
   const made = useMemo(
     () => (spread && stacks && table.value && !table.waiting ? spreadOver(stacks, spread, table.value, objects) : undefined),
     [spread, stacks, table.value, table.waiting, objects],
   );
-  const choice = useMemo(() => choiceOf(shown, done !== undefined), [shown.from, shown.to, shown.only, shown.without, done !== undefined]);
+  const choice = useMemo(() => choiceOf(shown, isCut), [shown.from, shown.to, shown.only, shown.without, isCut]);
   const ofStacks: Aspect[] = asks || (served && none) ? [...OF_STACKS, "region"] : OF_STACKS;
   const follows: Aspect[] = spread || (addressed && served) ? [...ofStacks, "object"] : ofStacks;
   const says = unfollowed(shown, follows, `Figures of ${figure && !spread ? inSentence(figure.label) : spread?.label}`, false);
@@ -150,21 +153,23 @@ export function FigureChoice({ stacks }: { stacks?: Stacks }) {
 
 export function CallsView({ direction, height }: { direction: "bottom-up" | "top-down"; height: number }) {
   const shown = useShown();
-  const { stacks, figure, choice, error, notes } = useChosen();
+  const levels = direction === "bottom-up" ? shown.group.split(",") : [];
+  const { stacks, figure, choice, error, notes } = useChosen(undefined, needsRegions(levels));
   const further = useFurther(stacks, figure);
   const [bench, change] = useBench(CALLS);
   const all = useMemo(() => (figure ? [figure, ...further] : []), [figure, further]);
-  const { figures, notes: ofDivision } = useDivided(stacks, all, direction === "bottom-up" ? shown.group.split(",") : []);
+  const { figures, notes: ofDivision } = useDivided(stacks, all, levels);
   if (error) return <Failed error={error} />;
   if (!stacks) return <Waiting />;
   const ofAll = further.length > 0 && (shown.only.object || shown.without.object) ? ["The further columns do not follow the memory objects that are chosen."] : [];
-  const said = [...notes, ...ofDivision, ...ofAll, ...further.filter((one) => SPREADS.some(({ key }) => key === one.key)).flatMap(spreadNotes)];
+  const ofRegions = needsRegions(levels) ? ["Regions: of each sample the innermost that its thread was in. Time between passes that follow each other too fast to be distinguished counts as in the region."] : [];
+  const said = [...notes, ...ofRegions, ...ofDivision, ...ofAll, ...further.filter((one) => SPREADS.some(({ key }) => key === one.key)).flatMap(spreadNotes)];
   return (
     <>
       <div class="bar">
         <FigureChoice stacks={stacks} />
         <FurtherChoice stacks={stacks} first={figure} />
-        {direction === "bottom-up" && <Grouping />}
+        {direction === "bottom-up" && <Grouping marked={(stacks.doc.regions ?? []).length > 0} />}
         <HeatChoice bench={bench} change={change} />
         <UnitChoice />
         <input type="search" placeholder="Find a function" aria-label="Find a function" value={shown.search} onInput={(event) => update({ search: event.currentTarget.value })} />
@@ -176,8 +181,8 @@ export function CallsView({ direction, height }: { direction: "bottom-up" | "top
   );
 }
 
-/** A grouping by its name, and its levels one by one. */
-function Grouping() {
+/** A grouping by its name, and its levels one by one; of regions where the program marks some. */
+function Grouping({ marked }: { marked: boolean }) {
   const { group } = useShown();
   const levels = group.split(",");
   const set = (next: string[]) => update({ group: next.join(",") });
@@ -192,7 +197,7 @@ function Grouping() {
       </label>
       <select aria-label="Add a level" value="" onChange={(event) => event.currentTarget.value && set([...levels, event.currentTarget.value])}>
         <option value="">+ level</option>
-        {LEVELS.filter(([key]) => !levels.includes(key)).map(([key, label]) => <option key={key} value={key}>{label}</option>)}
+        {LEVELS.filter(([key]) => !levels.includes(key) && (marked || !needsRegions([key]))).map(([key, label]) => <option key={key} value={key}>{label}</option>)}
       </select>
       {levels.length > 1 && <button onClick={() => set(levels.slice(0, -1))}>- level</button>}
       {levels.length > 1 && <button title="The first level last" onClick={() => set([...levels.slice(1), levels[0]!])}>Turn</button>}
@@ -474,10 +479,11 @@ function StackPane({ row, stacks, figure, direction, whole }: { row: TreeRow | u
   );
 }
 
-/** Takes the function, module, thread or process of a row in, or leaves it out. */
+/** Takes the function, module, thread, process or region of a row in, or leaves it out. */
 function Choices({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
   const names: [Kind, string][] = row.fn >= 0 ? [["function", row.label], ["module", stacks.moduleOf(row.fn)]]
-    : row.kind === "module" || row.kind === "thread" || row.kind === "process" ? [[row.kind, row.label]] : [];
+    : row.kind === "module" || row.kind === "thread" || row.kind === "process" ? [[row.kind, row.label]]
+    : row.kind === "region" && stacks.doc.regions?.some(({ name }) => name === row.label) ? [["region", row.label]] : [];
   return (
     <>
       {names.map(([kind, name]) => (
@@ -485,7 +491,7 @@ function Choices({ row, stacks }: { row: TreeRow; stacks: Stacks }) {
           <span class="quiet">This {kind}:</span>{" "}
           <button onClick={() => choose(kind, name, "only")}>Filter by this {kind}</button>{" "}
           <button onClick={() => choose(kind, name, "also")}>Add</button>{" "}
-          <button onClick={() => choose(kind, name, "without")}>Leave out</button>
+          {kind !== "region" && <button onClick={() => choose(kind, name, "without")}>Leave out</button>}
         </p>
       ))}
     </>

@@ -3,7 +3,7 @@
 //! What for: `-g region`, alone or next to keys of the view. A sample, a burst or a fault is of the innermost region of its thread
 //! at that moment, so that rows add up. What not: times and passes of regions (`regions`), which count what is within, too.
 
-use analysis::Key;
+use analysis::{Key, RegionParts};
 
 use super::Request;
 use super::columns::{OF_KEYS, name};
@@ -12,7 +12,7 @@ use crate::table::{Cell, CellStyle, Table};
 use crate::{Options, View, text};
 
 /// So many regions are distinguished: each takes a pass over what was recorded.
-const MOST: usize = 40;
+pub(crate) const MOST: usize = 40;
 /// From this share of a region's time on that lies between its passes, it is said.
 const BETWEEN: f64 = 0.05;
 /// What is in no region.
@@ -67,13 +67,18 @@ pub(crate) fn by_region(request: &Request<'_>, make: impl Fn(&Request<'_>) -> Ta
         whole.empty = EMPTY.to_owned();
     }
     if !found.too_short.is_empty() {
-        notes.push(format!(
-            "Passes of these regions are too short to be distinguished from what is around them, and are a part of that: {}.",
-            found.too_short.join(", ")
-        ));
+        notes.push(too_short(&found));
     }
     whole.notes.extend(notes);
     whole
+}
+
+/// Which regions are not distinguished.
+pub(crate) fn too_short(found: &RegionParts) -> String {
+    format!(
+        "Passes of these regions are too short to be distinguished from what is around them, and are a part of that: {}.",
+        found.too_short.join(", ")
+    )
 }
 
 fn with(first: Cell, row: Vec<Cell>) -> Vec<Cell> {

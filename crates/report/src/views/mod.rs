@@ -3,7 +3,7 @@
 mod accesses;
 mod allocations;
 mod bandwidth;
-mod by_region;
+pub(crate) mod by_region;
 mod calls;
 mod columns;
 mod cross_check;
