@@ -195,10 +195,12 @@ fn repeats(chase: &mut Chase<'_>, size: Bytes, deadline: Instant) -> Repeats {
 }
 
 /// Nanoseconds per load of one walk, and whether the walk was interrupted; then only the time on the CPU counts,
-/// which still contains the misses that the others caused.
+/// which still contains the misses that the others caused. A kernel that counts that time in ticks, as in an emulated machine, may
+/// say that a short walk took none: then all of the time does.
 pub(crate) fn timed(chase: &mut Chase<'_>, loads: u64) -> (f64, bool) {
     let (made, watched) = workers::watched(|| chase.walk(loads));
-    let time = if watched.disturbed { watched.on_cpu } else { watched.elapsed };
+    let on_cpu = watched.disturbed && !watched.on_cpu.is_zero();
+    let time = if on_cpu { watched.on_cpu } else { watched.elapsed };
     (time.as_nanos() as f64 / made as f64, watched.disturbed)
 }
 
