@@ -20,7 +20,7 @@ use crate::window::{LongTables, Window};
 
 /// Questions whose answers a self-contained page carries; the page asks these words. Limits keep the file small:
 /// tables are sorted by weight, and say how much was cut.
-pub const EMBEDDED: [&str; 40] = [
+pub const EMBEDDED: [&str; 41] = [
     "summary",
     "stacks",
     "points",
@@ -54,6 +54,7 @@ pub const EMBEDDED: [&str; 40] = [
     "faults?limit=200",
     "waits?limit=200",
     "kernel?limit=200",
+    "kernel?group=time,cause&limit=60",
     "findings",
     "callers?limit=400",
     "callees?limit=400",

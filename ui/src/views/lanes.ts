@@ -146,6 +146,8 @@ interface Sources {
   stacks: Stacks;
   choice: Choice;
   traffic?: Table;
+  /** Entries into the kernel and events of its memory management, by time and cause; only a system overview has any. */
+  entries?: Table;
   memory?: Table;
   summary?: Summary;
   /** A closer look at what is seen. */
@@ -154,7 +156,45 @@ interface Sources {
   span: [number, number];
 }
 
-export function figureLanes({ stacks, choice, traffic, memory, summary, moments, busy, span }: Sources): FigureLane[] {
+/** What rows of the view `kernel` make a lane. The names are those of `/proc/vmstat`'s counters in `collect/src/kernel/counts.rs`. */
+interface OfKernel {
+  kind: string;
+  name: string;
+  has: (cause: string, which: string) => boolean;
+}
+
+const OF_KERNEL: { label: string; says: string; parts: OfKernel[] }[] = [
+  { label: "Interrupts", says: "interrupts per second, and runs of their deferred work; of one program those that came while it ran", parts: [
+    { kind: "kernel", name: "interrupts", has: (cause) => cause === "interrupt" },
+    { kind: "faults", name: "deferred", has: (cause) => cause === "soft interrupt" },
+  ] },
+  { label: "Pages moved", says: "pages per second that the kernel moved to another NUMA node or tier of memory, of the whole machine", parts: [
+    { kind: "read", name: "to another node", has: (cause, which) => cause === "memory event" && which === "page moved to another node" },
+    { kind: "write", name: "to another tier", has: (cause, which) => cause === "memory event" && /^page (promoted|demoted)/.test(which) },
+  ] },
+  { label: "Reclaim", says: "pages per second that the kernel took back for lack of memory, of the whole machine", parts: [
+    { kind: "faults", name: "by programs that need memory", has: (cause, which) => cause === "memory event" && which.startsWith("page reclaimed by a program") },
+    { kind: "kernel", name: "in the background", has: (cause, which) => cause === "memory event" && which === "page reclaimed in the background" },
+  ] },
+];
+
+/** Rates of each step of time in which the kernel did anything; between these it did nothing. */
+function ofKernel({ rows }: Table, parts: OfKernel[]): Span[] {
+  const steps = new Map<number, number[]>();
+  let width = Infinity;
+  for (const row of rows) {
+    const start = valueOf(row.start) ?? 0;
+    const values = steps.get(start) ?? parts.map(() => 0);
+    steps.set(start, values);
+    const at = parts.findIndex(({ has }) => has(String(row.cause), String(row.name)));
+    const [rate, count] = [valueOf(row.per_second) ?? 0, valueOf(row.entries) ?? 0];
+    if (at >= 0) values[at]! += rate;
+    if (rate > 0) width = Math.min(width, count / rate);
+  }
+  return [...steps].map(([from, values]) => ({ from, to: from + width, values }));
+}
+
+export function figureLanes({ stacks, choice, traffic, entries, memory, summary, moments, busy, span }: Sources): FigureLane[] {
   const found: FigureLane[] = [];
   // A lane stays also where nothing of it is seen, and has its room before its answer comes: what is below it must not move.
   const add = (lane: Omit<FigureLane, "most" | "type" | "id" | "height" | "none">, stays = false, known = true) => {
@@ -187,6 +227,9 @@ export function figureLanes({ stacks, choice, traffic, memory, summary, moments,
   add({ label: "DRAM bandwidth", says: "traffic with memory, estimated; dashed: what so many threads reach on this machine with that mix of reads and writes", kinds: ["read", "write"], names: ["read", "written"], format: (value) => rate(value, "GB/s"), spans: moved }, stacks.doc.over_time.includes("bandwidth"), traffic !== undefined);
   const faults = figure("page_faults");
   if (faults) add({ label: "Page faults", says: "page faults per second", kinds: ["faults", "faults"], names: ["faults", ""], format: (value) => `${amount(value, "count")}/s`, spans: moments?.has("faults") ? faultsOf(moments, faults, choice, span) : overTime(stacks, faults, choice, true) }, true);
+  for (const { label, says, parts } of OF_KERNEL) {
+    add({ label, says, kinds: parts.map(({ kind }) => kind), names: parts.map(({ name }) => name), format: (value) => `${amount(value, "count")}/s`, spans: entries ? ofKernel(entries, parts) : [] });
+  }
   const heap = figure("bytes_allocated");
   if (heap) add({ label: "Allocation", says: "bytes of heap blocks allocated per second", kinds: ["heap", "heap"], names: ["allocated", ""], format: (value) => `${bytes(value)}/s`, spans: overTime(stacks, heap, choice, true) });
   if (stacks.doc.over_time.includes("resident")) add({ label: "Resident memory", says: "resident memory of all processes", kinds: ["resident"], names: ["resident"], format: bytes, spans: spans(memory, ["resident"]) }, true, memory !== undefined);

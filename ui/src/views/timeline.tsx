@@ -98,10 +98,13 @@ function placed(lanes: { lane: Lane; depth: number }[], from: number): { rows: P
   return { rows, height: top + 2 };
 }
 
+const KERNEL_OVER_TIME = "kernel?group=time,cause&limit=60";
+
 export function TimelineView({ height }: { height: number }) {
   const shown = useShown();
   const { stacks, error } = useStacks();
   const { value: traffic } = useDoc<Table>("bandwidth");
+  const { value: kernel } = useDoc<Table>(KERNEL_OVER_TIME);
   const { value: memory } = useDoc<Table>("timeline?limit=400");
   const { value: summary } = useDoc<Summary>("summary");
   const { value: perThread } = useDoc<Table>("timeline?group=thread&limit=60");
@@ -119,6 +122,8 @@ export function TimelineView({ height }: { height: number }) {
   const { moments, whole, tile } = useMoments(stacks, range);
   const followed = useMemo(() => statesOf(perThread), [perThread]);
   const near = useDoc<Table>(tile && followed.size > 0 ? withFilters("timeline?group=thread&limit=200", [["time", `${tile[0]}..${tile[1]}`]]) : null);
+  const nearKernel = useDoc<Table>(tile && kernel?.rows.length ? withFilters(KERNEL_OVER_TIME, [["time", `${tile[0]}..${tile[1]}`]]) : null);
+  const entries = tile && nearKernel.value && !nearKernel.waiting ? nearKernel.value : kernel;
   const states = useMemo(() => (tile && near.value && !near.waiting ? statesOf(near.value) : followed), [followed, near.value, near.waiting, tile?.join()]);
   // The whole time stays visible: the selection is drawn, not cut out.
   const choice = useMemo(() => choiceOf({ only: shown.only, without: shown.without }), [shown.only, shown.without]);
@@ -135,8 +140,8 @@ export function TimelineView({ height }: { height: number }) {
   const figures = useMemo(() => {
     if (!stacks) return [];
     const close = moments?.has("samples") ? moments : undefined;
-    return figureLanes({ stacks, choice, traffic, memory, summary, moments: close, busy: close?.busy(choice, range, binsFor("samples", close, choice, range), () => ["all"]), span: range });
-  }, [stacks, traffic, memory, summary, choice, moments, range]);
+    return figureLanes({ stacks, choice, traffic, entries, memory, summary, moments: close, busy: close?.busy(choice, range, binsFor("samples", close, choice, range), () => ["all"]), span: range });
+  }, [stacks, traffic, entries, memory, summary, choice, moments, range]);
   const groups = useMemo(() => {
     if (!stacks) return [];
     const time = stacks.doc.figures.find((one) => one.key === "cpu_time");
@@ -185,7 +190,7 @@ export function TimelineView({ height }: { height: number }) {
   const besides = { ...shown, only: { ...shown.only, object: undefined, region: undefined }, without: { ...shown.without, object: undefined, region: undefined } };
   const says = [
     unfollowed(shown, OF_STACKS, "Figures here", false),
-    unfollowed(besides, ["time"], "DRAM bandwidth and resident memory", false),
+    unfollowed(besides, ["time"], kernel?.rows.length ? "DRAM bandwidth, resident memory, interrupts, moved pages and reclaim" : "DRAM bandwidth and resident memory", false),
   ].filter((one): one is string => one !== undefined);
   const offset = (event: MouseEvent) => event.clientX - (body.current?.getBoundingClientRect().left ?? 0);
   const timeAt = (event: MouseEvent) => start + Math.min(1, Math.max(0, (offset(event) - left) / Math.max(1, width - 10 - left))) * (end - start);
