@@ -87,9 +87,13 @@ fn shares_are_of_the_samples_that_have_the_part() {
             translation: Some(Translation::Hit),
             ..one(2, 1, Some(20), Some(DataSource::L1))
         },
-        one(3, 1, None, Some(DataSource::L1)),
+        MemorySample { page: Some(Bytes(4096)), ..one(3, 1, None, Some(DataSource::L1)) },
         // A neighbour gave the line, modified or not: no part of the share of modified ones.
-        MemorySample { snoop: Some(Snoop::Peer), ..one(4, 5, None, None) },
+        MemorySample {
+            snoop: Some(Snoop::Peer),
+            page: Some(Bytes(2 << 20)),
+            ..one(4, 5, None, None)
+        },
         MemorySample { access: AccessKind::Store, ..one(5, 9, None, Some(DataSource::L1)) },
     ];
     let all = rows(&recording, &[Key::Function]);
@@ -98,6 +102,8 @@ fn shares_are_of_the_samples_that_have_the_part() {
     let levels = &row.levels;
     assert_eq!((levels.remote_dram.value, levels.dram.value), (Some(60.0), Some(60.0)));
     assert_eq!((levels.l1.value, levels.l2.value), (Some(40.0), Some(0.0)));
+    // 5 of 6 that tell their page.
+    assert_eq!(levels.huge_pages.value.map(|share| share.round()), Some(83.0));
     assert_eq!((levels.modified.value, levels.page_walks.value), (Some(100.0), Some(75.0)));
     let latency = row.latency.as_ref().expect("two latencies");
     // (3 * 100 + 20) / 4; half of the weight is reached at 100.

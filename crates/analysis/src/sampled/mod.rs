@@ -40,6 +40,10 @@ const NOT_TIMED: &str = "no sampled load has a latency";
 const NO_SOURCE: &str = "no sampled load says where its data came from";
 /// Why there is nothing of translations.
 const NO_TRANSLATION: &str = "no sampled load says how its address was translated";
+/// Why there is nothing of pages.
+const NO_PAGE: &str = "no sampled load tells the size of its page: perf records it with --data-page-size, from Linux 5.11 on";
+/// Base pages are no larger on any processor; huge pages are (of Arm with base pages of 64 KiB, from 512 MiB on).
+const LARGEST_BASE_PAGE: u64 = 64 << 10;
 /// Why there is nothing of other caches.
 const NO_SNOOP: &str = "no sampled load says what other caches had";
 
@@ -78,6 +82,8 @@ pub struct SampledLevels {
     pub modified: Metric,
     /// After a walk of the page table.
     pub page_walks: Metric,
+    /// In a huge page.
+    pub huge_pages: Metric,
 }
 
 /// Sampled accesses by code or object.
@@ -202,6 +208,9 @@ struct Sums {
     modified: Weight,
     translated: Weight,
     walked: Weight,
+    /// Loads that tell the size of their page, and of these the larger ones.
+    paged: Weight,
+    huge: Weight,
     places: BTreeMap<LocationId, u64>,
 }
 
@@ -228,6 +237,12 @@ impl Sums {
             self.snooped.add(sample.weight);
             if snoop == Snoop::Modified {
                 self.modified.add(sample.weight);
+            }
+        }
+        if let Some(page) = sample.page {
+            self.paged.add(sample.weight);
+            if page.0 > LARGEST_BASE_PAGE {
+                self.huge.add(sample.weight);
             }
         }
         if let Some(translation) = sample.translation {
@@ -266,6 +281,7 @@ impl Sums {
             remote_dram: of(&[DataSource::RemoteDram]),
             modified: share(&self.modified, &self.snooped, NO_SNOOP),
             page_walks: share(&self.walked, &self.translated, NO_TRANSLATION),
+            huge_pages: share(&self.huge, &self.paged, NO_PAGE),
         }
     }
 

@@ -540,8 +540,8 @@ impl Opened {
                 let without = Choice { carries, ..choice.clone() };
                 opened = self.open_one(&without, settings, flags, target);
             }
-            let event = match opened {
-                Ok(event) => event,
+            let (event, has_page) = match opened {
+                Ok(opened) => opened,
                 Err(error) if error.raw_os_error() == Some(libc_errno::ESRCH) => return Ok(()),
                 // The time is sampled all the same.
                 Err(_) => continue,
@@ -566,6 +566,9 @@ impl Opened {
             if let Some(of) = of {
                 of.insert(event.id()?);
             }
+            if has_page {
+                self.formats.with_page.insert(event.id()?);
+            }
             if let Some(cpu) = target.cpu.filter(|_| target.tid != ALL_THREADS) {
                 self.counted_on.entry(number).or_default().insert(cpu);
             }
@@ -574,21 +577,37 @@ impl Opened {
         Ok(())
     }
 
-    /// Opens an event, behind the one that must lead its group.
+    /// Opens an event, behind the one that must lead its group. Says whether its samples have the sizes of pages: kernels before
+    /// Linux 5.11 know of none.
     fn open_one(
         &mut self,
         choice: &Choice,
         settings: &Settings,
         flags: &[Flag],
         target: OpenTarget,
-    ) -> std::io::Result<Event> {
+    ) -> std::io::Result<(Event, bool)> {
         let attr = counted_attr(choice, settings).flags(flags);
+        if attr.has_accesses()
+            && let Ok(event) = self.open_behind(choice, &attr.page_sizes(), flags, target)
+        {
+            return Ok((event, true));
+        }
+        self.open_behind(choice, &attr, flags, target).map(|event| (event, false))
+    }
+
+    fn open_behind(
+        &mut self,
+        choice: &Choice,
+        attr: &Attr,
+        flags: &[Flag],
+        target: OpenTarget,
+    ) -> std::io::Result<Event> {
         let Carried::Access { leader: Some(leader) } = choice.carries else {
-            return sys::perf::open_counting_lost(&attr, target);
+            return sys::perf::open_counting_lost(attr, target);
         };
         let counts = Attr::of_pmu(choice.pmu, [leader, 0, 0]).flags(flags).flags(&[Flag::Inherit]);
         let leader = sys::perf::open(&counts, target)?;
-        let event = sys::perf::open_in_group(&attr, target, Some(&leader))?;
+        let event = sys::perf::open_in_group(attr, target, Some(&leader))?;
         self.leaders.push(leader);
         Ok(event)
     }

@@ -603,7 +603,7 @@ impl PerfSampler {
                         data_source: Some(source),
                         address: Some(sample.address.0),
                         weight: Some(Weight::Whole(weight_of_access)),
-                        page: None,
+                        page: sample.page,
                         raw: sample.raw,
                     };
                     if let Some(access) = access(&parts, self.counted.is_ibs(event)) {

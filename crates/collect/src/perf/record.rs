@@ -9,7 +9,7 @@
 //!                   | nr, nr branches of 24 bytes (where the event has them)
 //!                   | abi, first argument, registers (none when abi is 0; all general ones of the clock)
 //!                   | size, bytes, size really filled
-//!                   | weight | source of the data (where the event has them)
+//!                   | weight | source of the data (where the event has them) | size of the page of the address (likewise)
 //!   others:  header | their fields | pid tid | time | cpu 0 | identifier      (sample_id_all)
 //! ```
 //! The kernel writes them, yet every length is checked: a record that does not fit is dropped and counted.
@@ -59,6 +59,8 @@ pub struct Formats {
     pub with_branches: HashSet<u64>,
     /// Events whose samples have a memory access.
     pub with_access: HashSet<u64>,
+    /// Those of them that have the size of its page.
+    pub with_page: HashSet<u64>,
 }
 
 /// A sample's fields.
@@ -93,6 +95,8 @@ pub struct SampleRecord<'a> {
     pub stack: &'a [u8],
     /// Weight and source of the data, of an event with accesses.
     pub access: Option<(u64, u64)>,
+    /// Bytes of the page of the address, likewise; 0 where the kernel found none.
+    pub page: Option<u64>,
 }
 
 impl SampleRecord<'_> {
@@ -286,6 +290,8 @@ fn sample<'a>(body: &'a [u8], formats: &Formats) -> Option<(Nanos, SampleRecord<
     } else {
         None
     };
+    let page =
+        if formats.with_page.contains(&identifier) { Some(u64_at(take(8)?, 0)?) } else { None };
     let (argument, named) = match abi {
         ABI_64 => registers_of(registers, is_clock)?,
         _ => (None, None),
@@ -306,6 +312,7 @@ fn sample<'a>(body: &'a [u8], formats: &Formats) -> Option<(Nanos, SampleRecord<
         all: (abi == ABI_64 && is_clock).then_some(registers),
         stack,
         access,
+        page,
     };
     Some((Nanos(u64_at(fixed, 24)?), record))
 }

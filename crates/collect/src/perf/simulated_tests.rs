@@ -453,7 +453,7 @@ fn loads_with_latency_are_accesses() {
         {
             let mut words = sample(id, start + at, 0, 0x40_1010, 1000);
             words[4] = 0x7f00_0000 + at;
-            words.extend([weight, source]);
+            words.extend([weight, source, 4096]);
             on_event(1, |ring| ring.record(9, &words));
         }
     });

@@ -150,6 +150,7 @@ fn rows(
     level("remote", "Loads from remote memory", "remote %", |levels| &levels.remote_dram);
     level("modified", "Loads of modified lines (HITM)", "HITM %", |levels| &levels.modified);
     level("page_walks", "Loads after a page walk", "", |levels| &levels.page_walks);
+    level("huge_pages", "Loads in huge pages", "", |levels| &levels.huge_pages);
     if keys.contains(&Key::Object) {
         columns.cell("object_bytes", "Bytes", BYTES, "size", |row| {
             let object = row.key.object.map(|id| request.objects().get(id));

@@ -44,6 +44,8 @@ pub enum SampleField {
     Weight = 1 << 14,
     DataSource = 1 << 15,
     Identifier = 1 << 16,
+    /// Linux 5.11.
+    DataPageSize = 1 << 22,
 }
 
 /// Single-bit flags of the attribute's bit field.
@@ -223,6 +225,18 @@ impl Attr {
         const PRECISE_IP: u32 = 15;
         self.flags |= u64::from(precise) << (PRECISE_IP + 1);
         self.fields(&[SampleField::Weight, SampleField::DataSource])
+    }
+
+    /// Each sample carries the size of the page of its address.
+    #[must_use]
+    pub fn page_sizes(self) -> Attr {
+        self.fields(&[SampleField::DataPageSize])
+    }
+
+    /// Whether [`Attr::page_sizes`] was asked for.
+    #[must_use]
+    pub fn has_page_sizes(&self) -> bool {
+        self.sample_type & SampleField::DataPageSize as u64 != 0
     }
 
     /// Whether [`Attr::accesses`] was asked for.
