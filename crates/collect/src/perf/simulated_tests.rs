@@ -479,5 +479,7 @@ fn loads_with_latency_are_accesses() {
     assert!(names(&facts).is_empty() && notes[0].contains("not sampled: loads"), "{notes:?}");
 }
 
+#[path = "access_tests.rs"]
+mod accesses;
 #[path = "traces_tests.rs"]
 mod traces;
