@@ -8,7 +8,7 @@
 
 use estimate::interval::{CountedStretch, scaled_count};
 use estimate::{Estimate, scaled_estimate};
-use facts::{CountedEvent, Evidence, Metric, Recording};
+use facts::{CountedEvent, Evidence, Metric, Recording, Target};
 
 use crate::uarch::{never_zero, plain};
 use crate::weight::Weight;
@@ -67,9 +67,10 @@ const OF_MACHINE: [&str; 9] =
 
 /// Where an event was counted, in words.
 #[must_use]
-pub fn counted_in(event: &CountedEvent) -> &'static str {
+pub fn counted_in(recording: &Recording, event: &CountedEvent) -> &'static str {
     let (pmu, _) = plain(&event.name);
-    if event.socket.is_some() || OF_MACHINE.iter().any(|known| pmu.starts_with(known)) {
+    let is_machine = recording.run.target == Some(Target::Machine) || event.socket.is_some();
+    if is_machine || OF_MACHINE.iter().any(|known| pmu.starts_with(known)) {
         "machine"
     } else if event.kernel {
         "program and kernel"

@@ -191,7 +191,7 @@ pub struct CollectOptions {
     /// Attach to this process instead of starting a program
     #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "repeat"])]
     pub pid: Option<i32>,
-    /// Observe the whole machine (system-overview only), with a program until this ends
+    /// Observe the whole machine (system-overview, uarch-exploration), with a program until this ends
     #[arg(long, conflicts_with_all = ["pid", "repeat"])]
     pub system: bool,
     /// The program and its arguments

@@ -275,11 +275,39 @@ fn the_machine_is_observed_while_a_program_runs() {
     assert_eq!(output.status.code(), Some(7));
 }
 
+/// The events of each CPU, whatever ran there.
+#[test]
+fn the_events_of_the_whole_machine_are_explored() {
+    let fathom = fathom("uarch-machine");
+    let program = target("spin");
+    let program = program.to_str().expect("UTF-8");
+    let words = ["collect", "uarch-exploration", "--system", "-q", "-r", "result"];
+    let knobs = ["-k", NO_CALIBRATION, "-k", "event-config=context-switches,page-faults"];
+    let ends = ["--", program, "--ms", "300"];
+    let output = fathom.output([&words[..], &knobs, &ends].concat());
+    if output.status.code() == Some(3) {
+        return skip("the machine may not be observed here");
+    }
+    assert_ended_well(&output);
+    assert_eq!(manifest(&fathom)["target"], "machine");
+    let value = |row: &Value| row["count"]["value"].as_f64().expect("a count");
+    let whole = fathom.rows("result", &["events"]);
+    assert!(whole.iter().all(|row| row["counted_in"] == "machine"), "{whole:?}");
+    let of_cpus = fathom.rows("result", &["events", "-g", "cpu"]);
+    for all in whole.iter().filter(|row| row["event"] == "context-switches") {
+        let of_event = of_cpus.iter().filter(|row| row["event"] == all["event"]);
+        assert_eq!(of_event.map(value).sum::<f64>(), value(all), "{of_cpus:?}");
+        assert!(value(all) > 0.0, "{all}");
+    }
+    let verified = fathom.output(["verify", "result"]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
 #[test]
 fn the_machine_goes_with_its_analysis_only() {
     let fathom = fathom("kernel-usage");
     let output = fathom.output(["collect", "hotspots", "--system"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("--system is for system-overview only"), "{said}");
+    assert!(said.contains("--system is for system-overview and uarch-exploration only"), "{said}");
 }

@@ -66,6 +66,9 @@ pub fn run(options: RunOptions, began: Nanos) -> Result<ExitCode, Failure> {
     )
 }
 
+/// Analyses that may observe a whole machine.
+const OF_MACHINE: [Analysis; 2] = [Analysis::SystemOverview, Analysis::UarchExploration];
+
 /// `fathom collect`.
 pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failure> {
     let analysis = match options.analysis {
@@ -79,8 +82,10 @@ pub fn collect(options: CollectOptions, began: Nanos) -> Result<ExitCode, Failur
     let what = match options.pid {
         Some(pid) if pid <= 0 => return Err(Failure::usage(format!("{pid} is not a process id"))),
         Some(pid) => WhatToWatch::Process(Pid(pid)),
-        None if options.system && analysis != Analysis::SystemOverview => {
-            return Err(Failure::usage("--system is for system-overview only"));
+        None if options.system && !OF_MACHINE.contains(&analysis) => {
+            return Err(Failure::usage(
+                "--system is for system-overview and uarch-exploration only",
+            ));
         }
         None if options.system && options.command.is_empty() => WhatToWatch::Machine(None),
         None if options.system => {
@@ -436,7 +441,16 @@ fn options(
     notes: &mut Vec<String>,
 ) -> Result<Options, Failure> {
     let mut events = settings.events.clone();
+    let is_machine = matches!(what, WhatToWatch::Machine(_));
     if analysis == Analysis::UarchExploration {
+        if is_machine && !calibrate::counters().rights.machine {
+            // All that it observes is counters of CPUs.
+            return Err(Failure::new(
+                CANNOT_MEASURE,
+                anyhow::anyhow!("this user may not count the whole machine"),
+            )
+            .hint("to enable: sudo sysctl kernel.perf_event_paranoid=0"));
+        }
         events.extend(top_down::groups(host, notes));
     }
     if analysis == Analysis::MemoryAccess && settings.bursts.is_some() {
@@ -455,6 +469,7 @@ fn options(
     }
     // Accesses have addresses: bursts record them, or the cores sample them.
     let of_accesses = settings.objects
+        && !is_machine
         && match analysis {
             Analysis::MemoryAccess => true,
             Analysis::UarchExploration => events.iter().flatten().any(Choice::has_access),

@@ -23,7 +23,7 @@ pub(crate) fn events(request: &Request<'_>) -> Table {
     columns.figure("count", "Count", number, "count", |one| &one.count);
     let title = "time with a counter %";
     columns.figure("counter_percent", "Time with a counter", PERCENT, title, |one| &one.share);
-    let place = |one: &Counted<'_>| Cell::text(counted_in(one.event));
+    let place = |one: &Counted<'_>| Cell::text(counted_in(recording, one.event));
     columns.name("counted_in", "Counted in", CellStyle::Text, "counted in", place);
     columns.name("event_group", "Group", CellStyle::Text, "", |one| {
         Cell::Number(u64::from(one.event.group))
