@@ -45,7 +45,7 @@ pub use self::afterwards::{measure_machine, pass_on};
 use self::afterwards::{say_what_was_kept, wait_for_program};
 use self::closing::{Closing, Deadline, Noting, kept_in, time_hot_code};
 use self::readings::Readings;
-pub use self::top_down::SAMPLES;
+pub use self::top_down::{SAMPLES, sampled_accesses};
 use crate::agent_file;
 use crate::arguments::{AnalysisName, CollectOptions, Collection, RunOptions};
 use crate::exit::{CANNOT_MEASURE, Failure, USAGE};

@@ -10,7 +10,7 @@ use facts::{Evidence, Metric};
 use machine::pmu::{Field, Pmu, PmuEvent, PmuKind, Rights};
 use serde_json::{Value, json};
 
-use super::collect::SAMPLES;
+use super::collect::{SAMPLES, sampled_accesses};
 
 /// Columns of a name.
 const NAME: usize = 18;
@@ -86,7 +86,7 @@ impl Observation<'_> {
         }
         if shown.into_iter().any(is_core) {
             let nanos = self.sample_cost.as_ref().and_then(|cost| cost.value);
-            text += &line("overhead", &overhead(nanos));
+            text += &line("overhead", &overhead(nanos, sampled_accesses(&self.said.pmus)));
         }
         let allowed = self.allowed();
         text += &line("rights", &allowed.says);
@@ -103,6 +103,7 @@ impl Observation<'_> {
             "pmus": self.shown().into_iter().map(pmu_data).collect::<Vec<_>>(),
             "named_by_maker": named,
             "sampled_event_cost": self.sampled_event_cost(),
+            "sampled_accesses_cost": self.sampled_accesses_cost(),
             "rights": {
                 "own_programs": rights.own,
                 "kernel": rights.kernel,
@@ -125,6 +126,17 @@ impl Observation<'_> {
             format!("by arithmetic: {SAMPLES} times a second what a clock sample takes here");
         let share = cost.times(SAMPLES as f64 / 1e7, "percent");
         Metric { evidence: Some(Evidence::Estimated), note: Some(note), ..share }
+    }
+
+    /// The same of all events that sample memory accesses.
+    fn sampled_accesses_cost(&self) -> Metric {
+        match sampled_accesses(&self.said.pmus) {
+            0 => Metric::unavailable(
+                "percent",
+                "no event of this machine samples accesses at a rate",
+            ),
+            events => self.sampled_event_cost().times(events as f64, "percent"),
+        }
     }
 
     /// What may be counted, and the command for the rest.
@@ -211,14 +223,18 @@ const NO_PMU: &str = "the kernel shows no hardware counters on this machine";
 const UNCALIBRATED: &str = "not known: `fathom machine` measures what a sample takes";
 
 /// Of samples that a counter takes. Counting alone takes less than a reading in 90 ms, which is left out.
-fn overhead(sample_nanos: Option<f64>) -> String {
+fn overhead(sample_nanos: Option<f64>, of_accesses: usize) -> String {
     let Some(nanos) = sample_nanos else {
         return UNCALIBRATED.to_owned();
     };
+    let percent = nanos * SAMPLES as f64 / 1e7;
+    let accesses = match of_accesses {
+        0 => String::new(),
+        events => format!("; sampled accesses take {:.2} %", percent * events as f64),
+    };
     format!(
-        "each event that is sampled, {SAMPLES} times a second while it has a counter, takes {:.2} % of a CPU, by \
-         arithmetic: {:.1} us per sample, as measured here of the clock's",
-        nanos * SAMPLES as f64 / 1e7,
+        "each event that is sampled, {SAMPLES} times a second while it has a counter, takes {percent:.2} % of a CPU, by \
+         arithmetic: {:.1} us per sample, as measured here of the clock's{accesses}",
         nanos / 1e3
     )
 }
@@ -373,7 +389,7 @@ Hardware counters
   event names        336 events of the cores by the names of AMD's tables (--knob event-config)
   overhead           each event that is sampled, 199 times a second while it has a counter, takes
                      0.06 % of a CPU, by arithmetic: 3.1 us per sample, as measured here of the
-                     clock's
+                     clock's; sampled accesses take 0.12 %
   rights             your own programs may be counted, without their time in the kernel
                      (kernel.perf_event_paranoid is 2)
   to enable          sudo sysctl kernel.perf_event_paranoid=0, or sudo setcap cap_perfmon+ep \"$(command -v fathom)\"
@@ -435,12 +451,15 @@ Hardware counters
             "note": null,
         });
         let mut found = observed(&host, OWN, "2").data();
-        let cost = found.as_object_mut().and_then(|all| all.remove("sampled_event_cost"));
+        let mut take = |key: &str| found.as_object_mut().and_then(|all| all.remove(key));
+        let cost = take("sampled_event_cost");
+        let accesses = take("sampled_accesses_cost").expect("a metric");
         assert_eq!(found, expected);
         let cost = cost.expect("a metric");
         assert_eq!((&cost["unit"], &cost["evidence"]), (&json!("percent"), &json!("estimated")));
         let value = cost["value"].as_f64().expect("a value");
         assert!((value - 0.06169).abs() < 1e-9 && cost["low"].as_f64() < Some(value), "{cost}");
+        assert_eq!(accesses["value"].as_f64(), Some(2.0 * value));
         let uncalibrated = Observation { sample_cost: None, ..observed(&host, ALL, "-1") }.data();
         assert_eq!(uncalibrated["sampled_event_cost"]["value"], Value::Null);
         assert_eq!(uncalibrated["rights"]["to_enable"], Value::Null);

@@ -129,6 +129,12 @@ fn of_code(
         .collect()
 }
 
+/// How many events take samples of accesses at the rate of [`SAMPLES`].
+pub fn sampled_accesses(pmus: &[Pmu]) -> usize {
+    let at_rate = |one: &&Choice| matches!(one.sampled, Some(SampleRate::Hertz(_)));
+    accesses(pmus, &mut Vec::new()).iter().filter(at_rate).count()
+}
+
 /// Loads with their latency and stores (PEBS, SPE), or operations (IBS): accesses with address and source, as the kernel names them.
 fn accesses(pmus: &[Pmu], notes: &mut Vec<String>) -> Vec<Choice> {
     let mut found = Vec::new();
