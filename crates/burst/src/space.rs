@@ -41,8 +41,8 @@ pub const REGION_BYTES: usize = 4 << 20;
 const MOST_REGIONS: usize = 4;
 /// The first region's mapping covers all of them: the others are made from it.
 const CODE_BYTES: usize = MOST_REGIONS * REGION_BYTES;
-/// A slot with a random number: it identifies this mapping.
-const COOKIE: usize = 0x70;
+/// It identifies this mapping.
+const COOKIE: usize = area::COOKIE as usize;
 
 /// One region of code.
 pub struct Region {

@@ -46,6 +46,8 @@ pub const ASKED: Displacement = 0xc8;
 pub const ANSWER: Displacement = 0xd0;
 /// The [`ANSWER`] that the thread shall make its call, and stop.
 pub const CALL: u64 = 1;
+/// A random number by which the tracer knows its area again.
+pub const COOKIE: Displacement = 0x70;
 /// First of the temporary values of a record that cannot be stored at once (8 values of 8 bytes).
 pub const TEMPORARY: Displacement = 0x80;
 /// Counter of block 0. Counters count down; a block whose counter reaches 0 leaves translated code.
