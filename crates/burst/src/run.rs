@@ -126,7 +126,7 @@ struct Inside<'c, 'v> {
     answers: u32,
     /// How long it waited for them.
     asked: Nanos,
-    /// What it asked for last and was told.
+    /// What it asked for last and got.
     answered: Option<RemoteAddr>,
     /// What it may ask for next: what the last answers lead to.
     wanted: Vec<RemoteAddr>,

@@ -3,7 +3,7 @@
 //! What for: a stop and the two wake-ups that belong to it take 40 to 100 us in a virtual machine, as much as the translation of
 //! several blocks, and a program of much code comes to thousands of them. Where the tracer has a CPU of its own, it looks for the
 //! question and answers it while the thread looks for the answer (`x86::translate::common_code`). Without an answer in time, the
-//! thread stops, as ever. What not: what else may end a burst at such a place (`run`): then the thread is told to stop.
+//! thread stops, as ever. What not: what else may end a burst at such a place (`run`): then the answer is to stop.
 //!
 //! The thread looks for about a millisecond. If the tracer dies meanwhile, the thread goes on natively after that.
 
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_micros(3);
 const LOOKS: u32 = 16;
 
 impl Inside<'_, '_> {
-    /// Answers what the thread asks, until it has been silent for a while or its time is over. Returns what happened, if it stopped.
+    /// Answers what the thread asks, until it has asked nothing for a while or its time is over. Returns what happened, if it stopped.
     pub(super) fn listen(&mut self, code: &CodeMap, next_id: &mut u32) -> Option<Happened> {
         if !self.allowance.listens || !self.cache.meets_new_code {
             return None;
@@ -49,11 +49,11 @@ impl Inside<'_, '_> {
                 Err(_) => break Some(Happened::Ended),
             }
             let now = Instant::now();
-            let silent = now.duration_since(since);
-            if silent > SILENCE || now >= self.until || self.has_missed_enough() {
+            let quiet = now.duration_since(since);
+            if quiet > SILENCE || now >= self.until || self.has_missed_enough() {
                 break None;
             }
-            if silent > PAUSE
+            if quiet > PAUSE
                 && let Some(at) = self.wanted.pop()
                 && !self.cache.has(at)
             {
