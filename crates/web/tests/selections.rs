@@ -1,4 +1,4 @@
-//! 200 drawn selections, also of marked regions and of memory objects: every view of the page has the figures that the report has of the
+//! Drawn selections (60, or `FATHOM_DRAWN`), also of marked regions and of memory objects: every view of the page has the figures that the report has of the
 //! same selection, or says in a line what they do not follow. `tests/ui/selections.mjs` draws and compares them.
 
 mod support;
