@@ -61,11 +61,9 @@ impl Cache {
             if added >= most {
                 return;
             }
-            let Some(number) = self.by_start.get(&at) else { continue };
-            let exits = self.blocks[*number as usize].exits.clone();
-            for exit in &self.exits[exits] {
-                if !todo.contains(&exit.exit.target) {
-                    todo.push(exit.exit.target);
+            for target in self.leads_to(at) {
+                if !todo.contains(&target) {
+                    todo.push(target);
                 }
             }
         }

@@ -115,8 +115,7 @@ impl Inside<'_, '_> {
         let is_new = !self.cache.has(at);
         let entry = self.cache.enter(code, at, next_id).ok()?;
         if is_new {
-            self.wanted.clear();
-            self.wanted.extend(self.cache.leads_to(at));
+            self.wanted = self.cache.leads_to(at);
         }
         Some(entry)
     }
