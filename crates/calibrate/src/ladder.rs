@@ -1,5 +1,5 @@
-//! The latency ladder: a random pointer chase over sizes from 4 KiB to 512 MiB, or beyond the caches that the machine claims, with 2 MB and with base pages, and over the large
-//! sizes with a page of 1 GB where the pool of these has a free one.
+//! The latency ladder: a random pointer chase over sizes from 4 KiB to 512 MiB, or beyond the caches that the machine claims, with 2 MB
+//! and with base pages, and over the large sizes with a page of 1 GB where the pool of these has a free one.
 //!
 //! What not: reading cache sizes from it (`machine::ladder`). A chase starts warm if that is affordable (a full round
 //! before the timed part). Beyond [`WARM_LOADS`] loads the round is cut short. The slots of the cycle are then mostly

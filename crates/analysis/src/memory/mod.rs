@@ -63,7 +63,7 @@ use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::Model;
-use self::native::{Slowest, Speeds, Work, is_timed, native_parts, running, tells_rates, toll};
+use self::native::{Slowest, Speeds, Work, is_cold, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
@@ -638,7 +638,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
             records: works.iter().map(|work| work.records).sum(),
             stops: burst.entered() + 1,
             accesses,
-            is_untimed: is_foreign || !is_timed(burst, toll),
+            is_untimed: is_foreign || is_cold(burst),
             is_foreign,
         })
     };

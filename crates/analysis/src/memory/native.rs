@@ -396,11 +396,10 @@ pub(crate) fn tells_rates(burst: &Burst, toll: Option<f64>) -> bool {
     }
 }
 
-/// Whether a burst tells how fast code is, and not only what it does: not where most of its time is the tracer's, nor where it
-/// ended, by its records, while caches were still cold from the tracer's own work.
-pub(super) fn is_timed(burst: &Burst, toll: Option<f64>) -> bool {
-    let is_cold = burst.end == BurstEnd::Full && running(burst).seconds() < COLD;
-    !is_cold && tells_rates(burst, toll)
+/// Whether a burst tells only what code does, and not how fast: it ended, by its records, while caches were still cold from the tracer's
+/// own work.
+pub(super) fn is_cold(burst: &Burst) -> bool {
+    burst.end == BurstEnd::Full && running(burst).seconds() < COLD
 }
 
 /// Seconds that were taken off a burst's CPU time for each way into translated code and out again. Each takes some: where the
