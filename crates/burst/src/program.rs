@@ -20,6 +20,9 @@ use crate::space::{Faults, REGION_BYTES, Space};
 use crate::tracer::Pages;
 use crate::visit::{Visit, elapsed, signal_of};
 
+/// Basic blocks translated around a sample.
+const PER_SAMPLE: usize = 32;
+
 /// A process as far as bursts are concerned.
 pub struct Program {
     /// The process.
@@ -186,6 +189,18 @@ impl Program {
             let after = [traces.size(), counts.size()];
             if after[0].0 - sizes[0].0 < most {
                 self.prepared = after;
+            }
+        }
+    }
+
+    /// Translates for windows what samples show, at most `most` blocks. No thread of the process is in translated code.
+    pub fn prepare_seen(&mut self, seen: &mut Vec<RemoteAddr>, most: usize, next_id: &mut u32) {
+        let Stage::Ready(cache) = &mut self.stages[stage_of(BurstFlavour::Count)] else { return };
+        let before = cache.size().0;
+        while let Some(at) = seen.pop() {
+            cache.translate_ahead(&self.code, at, PER_SAMPLE, next_id);
+            if cache.size().0 >= before + most {
+                return;
             }
         }
     }

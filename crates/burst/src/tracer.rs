@@ -106,6 +106,8 @@ pub struct Shared {
     pub paused: AtomicBool,
     /// Processes of the program.
     pub processes: Mutex<Vec<Pid>>,
+    /// Code that samples show, not looked at yet.
+    pub code: Mutex<Vec<(Pid, RemoteAddr)>>,
     /// Held while a thread is traced: nothing else in this process may wait for the program, or it would take its
     /// stops. True while a thread that was asked to stop has not stopped yet.
     pub waiting: Mutex<bool>,
@@ -177,6 +179,11 @@ impl Tracer {
         if let Ok(mut known) = self.shared.processes.lock() {
             *known = processes;
         }
+    }
+
+    /// Adds code that samples show: it is translated before a thread comes there.
+    pub fn note_code(&self, code: Vec<(Pid, RemoteAddr)>) {
+        lock(&self.shared.code).extend(code);
     }
 
     /// Begins no bursts from now on, or begins them again. One that has begun ends by itself.

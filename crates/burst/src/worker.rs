@@ -64,6 +64,9 @@ const UNDISTURBED: Nanos = Nanos(1_000_000);
 /// turn: otherwise a short process would pay for its cache and end without a burst.
 const VISITS: usize = 3;
 
+/// Of code that samples show: basic blocks translated before a burst at most, half a millisecond.
+const SEEN_BEFORE: usize = 300;
+
 /// Why there was no burst, and where the thread was, if that is known.
 type NoBurst = (Refused, Option<RemoteAddr>);
 
@@ -108,6 +111,8 @@ pub struct Worker {
     length: Length,
     stop_cost: StopCost,
     native_counter: NativeCounter,
+    /// Code that samples show, by process.
+    code: HashMap<Pid, Vec<RemoteAddr>>,
     /// The last sparse window, if it has a block that runs seldom.
     seldom: Option<(BurstId, Seldom)>,
     /// The last trace was slowed down by what it recorded.
@@ -161,6 +166,7 @@ impl Worker {
             length: Length::Long,
             stop_cost: StopCost::default(),
             native_counter: NativeCounter::default(),
+            code: HashMap::new(),
             seldom: None,
             is_slowed: false,
             is_counted: false,
@@ -200,6 +206,10 @@ impl Worker {
             self.programs.retain(|pid, _| processes.contains(pid));
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             self.native_addresses.keep(&processes);
+            for (pid, at) in std::mem::take(&mut *lock(&self.shared.code)) {
+                self.code.entry(pid).or_default().push(at);
+            }
+            self.code.retain(|pid, _| processes.contains(pid));
             let picked = self.picker.pick(&processes);
             self.note_displaced();
             if let Some(thread) = picked {
@@ -427,6 +437,9 @@ impl Worker {
             }
         }
         program.refresh();
+        if let Some(seen) = self.code.get_mut(&thread.pid) {
+            program.prepare_seen(seen, SEEN_BEFORE, &mut self.next_block);
+        }
         if flavour != BurstFlavour::Trace {
             program.prepare(flavour, BLOCKS_BETWEEN, &mut self.next_block);
         }

@@ -41,6 +41,7 @@ impl Bursts {
     /// Passes on new observations, and updates the tracer's list of processes.
     pub fn look(&self, recorder: &mut Recorder<'_>) -> Result<(), SinkError> {
         self.tracer.set_processes(recorder.processes().collect());
+        self.tracer.note_code(recorder.take_code());
         for one in self.tracer.observed() {
             record(one, recorder)?;
         }

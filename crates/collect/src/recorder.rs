@@ -7,6 +7,7 @@
 mod regions;
 mod registers;
 mod returns;
+mod seen_code;
 mod stacks;
 mod threads;
 
@@ -130,6 +131,8 @@ pub struct Recorder<'s> {
     stack_tops: IndexMap<Tid, u64>,
     /// Mapped memory, where that is wanted.
     regions: Option<Regions>,
+    /// Code at clock samples, not handed over yet.
+    seen_code: seen_code::SeenCode,
     /// Registers at clock samples, not written yet.
     registers: registers::Pieces,
     /// When nothing was to be observed: beginnings and ends, the last perhaps still open.
@@ -156,6 +159,7 @@ impl<'s> Recorder<'s> {
             user_frames: Vec::new(),
             stack_tops: IndexMap::default(),
             regions: None,
+            seen_code: seen_code::SeenCode::default(),
             registers: registers::Pieces::default(),
             pauses: Vec::new(),
         }

@@ -40,6 +40,7 @@ impl Recorder<'_> {
             return self.note_registers(at, seen, position);
         }
         let stack = self.stack_at(at, position)?;
+        self.note_code(at.pid, position);
         self.note_registers(at, seen, position)?;
         let privilege =
             if position.kernel.is_empty() { Privilege::User } else { Privilege::Kernel };
