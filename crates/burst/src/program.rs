@@ -240,13 +240,15 @@ impl Program {
     }
 
     /// Whether a stopped thread that comes from code of another flavour can go on in that of this one at once.
-    pub fn leads_on(&mut self, flavour: BurstFlavour, at: RemoteAddr) -> bool {
+    ///
+    /// `undisturbed`: it made no call meanwhile. Then nobody has changed the code of a process of one thread.
+    pub fn leads_on(&mut self, flavour: BurstFlavour, at: RemoteAddr, undisturbed: bool) -> bool {
         let is_known =
             self.ready(flavour).is_some_and(|(cache, code)| cache.has(at) && code.is_there(at));
         is_known
             && !self.needs_set_up(flavour, at)
-            && !self.is_another_for(flavour)
-            && self.is_as_compared()
+            && (undisturbed && !self.code.is_changeable()
+                || !self.is_another_for(flavour) && self.is_as_compared())
     }
 
     /// Whether the process has executed another program since: then nothing of ours is in it.

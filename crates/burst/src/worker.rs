@@ -567,7 +567,8 @@ impl Worker {
         }
         let mut counted = None;
         let ran = ran.map(|(ran, visit)| {
-            counted = visit.and_then(|visit| self.count_at_once(pid, visit));
+            let undisturbed = ran.in_calls == Nanos(0);
+            counted = visit.and_then(|visit| self.count_at_once(pid, visit, undisturbed));
             ran
         });
         self.is_counted = counted.is_some();

@@ -14,14 +14,21 @@ use crate::visit::{Visit, elapsed};
 impl Worker {
     /// Runs the count window of a thread that stands still behind its trace, and lets it go. Returns when the window began
     /// and what it found, where there was one.
-    pub(super) fn count_at_once(&mut self, pid: Pid, visit: Visit<'_>) -> Option<(Nanos, Ran)> {
+    pub(super) fn count_at_once(
+        &mut self,
+        pid: Pid,
+        visit: Visit<'_>,
+        undisturbed: bool,
+    ) -> Option<(Nanos, Ran)> {
         const COUNT: BurstFlavour = BurstFlavour::Count;
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
         let allowance = self.allowance(COUNT);
         let may_run = visit.check_registers().is_ok();
         let program = self.programs.get_mut(&pid);
         let ready = program
-            .and_then(|program| (may_run && program.leads_on(COUNT, at)).then_some(program))
+            .and_then(|program| {
+                (may_run && program.leads_on(COUNT, at, undisturbed)).then_some(program)
+            })
             .and_then(|program| program.ready(COUNT));
         let Some((cache, code)) = ready else {
             self.cost.stand_still += visit.leave(0);
