@@ -121,6 +121,8 @@ pub struct Cache {
     layouts: Layouts,
     /// A thread came to code without a block in the last burst, or in this one.
     pub meets_new_code: bool,
+    /// How many blocks the last window entered in which all count.
+    pub entered_before: usize,
     /// How many blocks windows counted so far.
     ran: usize,
     /// Blocks that do not count for now.
@@ -152,6 +154,7 @@ impl Cache {
             reader: Reader::of_processor(Vectors::of_this_processor()),
             layouts: Layouts::default(),
             meets_new_code: true,
+            entered_before: 0,
             ran: 0,
             uncounted: HashSet::new(),
             history: HashMap::new(),

@@ -34,6 +34,8 @@ const GIVEN_ANEW: u32 = 2;
 /// What the first execution of a block in a window waits for its code and for where it leads on, on average: 0.6 to 3 us in windows of
 /// a program of 600 blocks, 250 ms apart (CaDiCaL without optimisation, Intel Granite Rapids).
 const COLD_BLOCK: Nanos = Nanos(1000);
+/// Less is not worth a stop.
+const SHORTEST_WARM_UP: Duration = Duration::from_micros(100);
 /// Another window follows where that was one part in so many of the time, or more.
 const COLD_PART: u64 = 32;
 /// A stop for new code takes a thread about so long: answers may take as long as the stops that are allowed.
@@ -58,6 +60,8 @@ pub struct Allowance {
     pub ahead: usize,
     /// We have a CPU of our own: the thread asks for code in memory, and need not stop.
     pub listens: bool,
+    /// Whether a sparse window follows.
+    pub thins: bool,
     /// Nanoseconds of a tick of the time-stamp counter.
     pub tick: f64,
     /// The thread only enters and leaves again, to measure the cost of that.
@@ -139,6 +143,8 @@ struct Inside<'c, 'v> {
     missing: Option<(RemoteAddr, Refused)>,
     seldom: Option<Seldom>,
     is_sparse: bool,
+    /// The window only brings code into the caches, until its time is over.
+    warms_up: bool,
     /// Windows that are over.
     before: Vec<Ran>,
 }
@@ -184,7 +190,10 @@ pub fn run<'v>(
         if last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted)) {
             last.native = inside.native();
             let goes_on = |inside: &mut Inside<'_, '_>| {
-                inside.goes_on() || inside.goes_on_warm() || inside.goes_on_sparsely()
+                inside.is_warm()
+                    || inside.goes_on()
+                    || inside.goes_on_warm()
+                    || inside.goes_on_sparsely()
             };
             if last.native.is_some() && goes_on(&mut inside) {
                 continue;
@@ -276,6 +285,10 @@ impl<'c, 'v> Inside<'c, 'v> {
             return Err(Refused::NotRunning);
         }
         visit.since = began;
+        let cold = Duration::from_nanos(cache.entered_before as u64 * COLD_BLOCK.0);
+        let counts_all = !allowance.sparse.is_zero();
+        let warms_up = counts_all && cold > allowance.time / COLD_PART as u32;
+        let cold = cold.min(allowance.time / 4).max(SHORTEST_WARM_UP);
         Ok(Inside {
             visit: Some(visit),
             cache,
@@ -284,7 +297,8 @@ impl<'c, 'v> Inside<'c, 'v> {
             used_by_then: None,
             allowance: *allowance,
             began,
-            until: began + allowance.time,
+            until: began + if warms_up { cold } else { allowance.time },
+            warms_up,
             given: 0,
             stopped: began,
             stand_still,
@@ -355,6 +369,14 @@ impl<'c, 'v> Inside<'c, 'v> {
         true
     }
 
+    /// The same for a window whose code was cold until now.
+    fn is_warm(&mut self) -> bool {
+        std::mem::take(&mut self.warms_up) && {
+            let counts = self.cache.take_counts();
+            self.next_window(counts, self.allowance.time)
+        }
+    }
+
     /// The same for a window that follows one whose code was cold. Most of that one's time went into fetching code: what ran once
     /// in a tenth of a second has left the caches, and a wait of 1 us for each of 500 blocks is half a millisecond.
     fn goes_on_warm(&mut self) -> bool {
@@ -370,7 +392,7 @@ impl<'c, 'v> Inside<'c, 'v> {
 
     /// The same for the sparse window after a full one.
     fn goes_on_sparsely(&mut self) -> bool {
-        if !self.counts_all() {
+        if !self.counts_all() || !self.allowance.thins {
             return false;
         }
         let ran = self.ran().unwrap_or(Nanos(0));

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use base::Nanos;
-use facts::BurstFlavour;
+use facts::{BurstEnd, BurstFlavour};
 
 use crate::drain::Tally;
 use crate::run::Allowance;
@@ -22,6 +22,12 @@ use crate::space::RECORD_BYTES;
 /// tight loop takes up to three times as long with a counter, and its trace already gives its pace.
 const TRACES_PER_COUNT: u32 = 1;
 const QUICK_TRACES_PER_COUNT: u32 = 8;
+/// Windows that look for new code behind a trace that met too much of it, at most.
+const EXPLORING: u32 = 4;
+/// Sparse windows may take so much of each visit's time on average: in a program of much code a millisecond goes by until
+/// hundreds of blocks no longer count.
+const THINNING: Nanos = Nanos(1_000_000);
+
 /// Timed loads follow every fourth trace.
 const TRACES_PER_TIMED: u32 = 4;
 
@@ -56,6 +62,10 @@ pub enum Length {
 pub struct Schedule {
     traces: u32,
     timed_is_due: bool,
+    /// Windows to come that only look for new code.
+    exploring: u32,
+    /// What sparse windows took beyond what they may.
+    thinning: Nanos,
 }
 
 impl Schedule {
@@ -76,6 +86,33 @@ impl Schedule {
         })
     }
 
+    /// Whether the next visit only looks for new code. A window does so at a third of what it costs a trace, which then finds the code
+    /// that it came to translated.
+    pub fn explores(&mut self) -> bool {
+        let explores = self.exploring > 0;
+        self.exploring = self.exploring.saturating_sub(1);
+        explores
+    }
+
+    /// Whether a sparse window may follow the next one.
+    pub fn thins(&mut self) -> bool {
+        self.thinning = self.thinning - THINNING.min(self.thinning);
+        self.thinning.0 == 0
+    }
+
+    /// Notes how a burst ended, and for how long its thread stood still.
+    pub fn note_end(&mut self, flavour: BurstFlavour, end: BurstEnd, stood_still: Nanos) {
+        match (flavour, end) {
+            (BurstFlavour::Trace, BurstEnd::Untranslated) => self.exploring = EXPLORING,
+            (BurstFlavour::Count, BurstEnd::Time) => self.exploring = 0,
+            (BurstFlavour::Sparse, _) => {
+                self.exploring = 0;
+                self.thinning += stood_still;
+            }
+            _ => {}
+        }
+    }
+
     /// Notes that timed loads had their turn, successful or not.
     pub fn note_timed(&mut self) {
         self.timed_is_due = false;
@@ -87,7 +124,8 @@ impl Schedule {
 #[must_use]
 pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Allowance {
     let (time, misses) = match flavour {
-        BurstFlavour::Trace if length == Length::Brief => (longest / BRIEF_PART, 64),
+        // What such a trace comes to is mostly met again by windows, for less.
+        BurstFlavour::Trace if length == Length::Brief => (longest / BRIEF_PART, 16),
         BurstFlavour::Trace => (longest, 64),
         // Code that is stopped this often does not run at its native rate.
         BurstFlavour::Count if length == Length::Brief => (longest / BRIEF_PART, 16),
@@ -107,6 +145,7 @@ pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Al
         misses,
         ahead: if flavour == BurstFlavour::Trace { 0 } else { AHEAD },
         listens: false,
+        thins: false,
         tick: 0.0,
         is_empty: false,
         stays: false,
@@ -164,6 +203,34 @@ mod tests {
         let count = "trace + count";
         let round = [count, count, count, count, "timed"];
         assert_eq!(turns, [round, round].concat());
+    }
+
+    #[test]
+    fn windows_look_for_code_behind_a_trace_that_met_too_much() {
+        let mut schedule = Schedule::default();
+        assert!(!schedule.explores());
+        let mut ended = |flavour, end| {
+            schedule.note_end(flavour, end, Nanos(0));
+            (0..10).take_while(|_| schedule.explores()).count()
+        };
+        assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Untranslated), EXPLORING as usize);
+        assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Full), 0);
+        schedule.note_end(BurstFlavour::Trace, BurstEnd::Untranslated, Nanos(0));
+        assert!(schedule.explores());
+        schedule.note_end(BurstFlavour::Count, BurstEnd::Untranslated, Nanos(0));
+        assert!(schedule.explores());
+        schedule.note_end(BurstFlavour::Count, BurstEnd::Time, Nanos(0));
+        assert!(!schedule.explores(), "a window met no new code");
+    }
+
+    #[test]
+    fn a_sparse_window_that_took_long_is_waited_for() {
+        let mut schedule = Schedule::default();
+        assert!(schedule.thins());
+        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, THINNING);
+        assert!(schedule.thins(), "the next one may");
+        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, Nanos(3 * THINNING.0));
+        assert_eq!([(); 3].map(|()| schedule.thins()), [false, false, true]);
     }
 
     #[test]

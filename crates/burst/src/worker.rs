@@ -324,6 +324,10 @@ impl Worker {
     fn turn(&mut self, thread: ThreadId, watch: &Watch) {
         // The thread still exists: whatever follows, the program has not ended at this time.
         let time = process::monotonic() - self.start;
+        if self.programs.get_mut(&thread.pid).is_some_and(|program| program.schedule.explores()) {
+            let _ = self.tried(thread, BurstFlavour::Count, watch);
+            return;
+        }
         if self.length == Length::Brief {
             match self.tried(thread, BurstFlavour::Trace, watch) {
                 // A count window gives the native speed of the code: a trace that was slowed down does not.
@@ -548,7 +552,7 @@ impl Worker {
     fn run(&mut self, pid: Pid, visit: Visit<'_>, flavour: BurstFlavour) -> Result<bool, Refused> {
         let tid = visit.tid;
         let (at, since) = (visit.native.instruction_pointer(), visit.since);
-        let mut allowance = self.allowance(flavour);
+        let mut allowance = self.allowance(pid, flavour);
         let Some(program) = self.programs.get_mut(&pid) else { return Ok(false) };
         let Some((cache, code)) = program.ready(flavour) else { return Ok(false) };
         let is_empty = self.length == Length::Brief && self.stop_cost.is_due();
@@ -599,14 +603,23 @@ impl Worker {
         ran.map(|()| true)
     }
 
-    fn allowance(&self, flavour: BurstFlavour) -> Allowance {
+    fn allowance(&mut self, pid: Pid, flavour: BurstFlavour) -> Allowance {
         let apart = self.native_counter.apart();
         let listens = self.has_free_cpu();
         let tick = self.ticks.map_or(0.0, |(began, at)| {
             elapsed(began).0 as f64 / read_tsc().unwrap_or(0).saturating_sub(at).max(1) as f64
         });
         let listens = listens && tick > 0.0;
-        Allowance { apart, listens, tick, ..allowance(flavour, self.options.longest, self.length) }
+        let is_full = flavour == BurstFlavour::Count;
+        let program = self.programs.get_mut(&pid).filter(|_| is_full);
+        let thins = program.is_some_and(|program| program.schedule.thins());
+        Allowance {
+            apart,
+            listens,
+            tick,
+            thins,
+            ..allowance(flavour, self.options.longest, self.length)
+        }
     }
 
     fn note_missing(&mut self, pid: Pid, missing: Option<(RemoteAddr, Refused)>) {
@@ -641,6 +654,9 @@ impl Worker {
             begin = next;
         }
         let flavour = if ran.is_sparse { BurstFlavour::Sparse } else { flavour };
+        if let Some(program) = self.programs.get_mut(&pid) {
+            program.schedule.note_end(flavour, ran.end, ran.stand_still);
+        }
         self.publish(pid, tid, flavour, begin, ran);
     }
 

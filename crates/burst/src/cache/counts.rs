@@ -209,6 +209,9 @@ impl Cache {
                 None => counts.damaged = true,
             }
         }
+        if self.uncounted.is_empty() {
+            self.entered_before = counts.entered.len();
+        }
         let uncounted = self.uncounted.iter().filter_map(|number| layouts.get(*number as usize));
         counts.entered.extend(uncounted.map(|(id, _)| (*id, 0)));
         counts
