@@ -44,6 +44,7 @@ mod times;
 mod unseen;
 mod verdict;
 mod waits;
+mod windows;
 mod work;
 mod zeroed;
 
@@ -63,10 +64,11 @@ use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::Model;
-use self::native::{Slowest, Speeds, Work, is_cold, native_parts, running, tells_rates, toll};
+use self::native::{Speeds, Work, is_cold, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
 use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
+use self::windows::Slowest;
 use self::work::{
     BurstWork, SiteWork, UnitWork, WorksByPart, WorksBySite, works_by_part, works_by_site,
 };

@@ -9,8 +9,9 @@
 //! total is that of the region's time, which samples tell, over what windows find per instruction, times what bursts find: windows
 //! are longer than bursts, and where a region runs fast at one time and slowly at another, the bursts of each do not matter. (Loads of
 //! six runs of Lua alike, of 8.1 G: 6.6 to 23 G by the time of each burst, 6.5 to 8.2 G by windows.)
-//! In loops with a pace it is iterations / pace. For regions in fewer than [`FEWEST`] windows: the rest of the burst's time, which is
-//! its instructions / instructions per second in the window after it; without a window, its CPU time / the slow-down of other bursts.
+//! In loops with a pace it is iterations / pace. For regions of which fewer than two windows tell: the rest of the burst's time, which
+//! is its instructions / instructions per second in the window after it. Without a window, it is its CPU time / the slow-down of other
+//! bursts; where its time tells nothing, its instructions x the time of one in all regions ([`anywhere`]).
 //! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
 //! cost. So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
 //! where returns lead ([`way_on`]). A window in which many blocks ran is followed at once by another one, which counts in its place:
@@ -18,8 +19,10 @@
 //! Such a rest in several regions is divided in proportion to its instructions in each, times the mean time of an instruction there,
 //! which samples of the whole run show.
 //! Bounds: the scatter of windows, and counters that cost nothing or the most that they can. For bursts without windows: the
-//! scatter of other slow-downs, which are at least 1, and at most those that leave out [`MOST_PER_CALLING_RECORD`] for each
-//! record, [`MOST_PER_BURST`], and [`EXTRA`], where a burst's time is of use.
+//! scatter of other slow-downs, which are at least 1. Where there are none, a burst with many records may have been as slow as the core
+//! can make it by comparison: records fill cold memory, the copies of code were cold, other programs had the CPU. (perl on a busy
+//! machine: 30,000 instructions took 0.1 to 0.5 ms, natively 3 us.) A burst with few was slower by [`MOST_PER_RECORD`] each,
+//! [`MOST_PER_BURST`], and [`EXTRA`] at most.
 //!
 //! Native code is never faster than with all its data in the first level, as its loops were timed (`collect::no_miss`), nor than the
 //! core runs instructions of which none waits ([`quickest`]). No speed is known better than to [`SPEED_OFF`].
@@ -34,18 +37,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, BurstId, CodeAddress, Nanos, Tid};
+use base::{BurstId, Nanos, Tid};
 use estimate::Bounds;
-use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
+use facts::{Burst, BurstEnd, Recording};
 
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::{branch_miss, cycle, quickest};
-use super::counters::{NativeShare, NativeShares, Natively, Windows};
+use super::core_time::quickest;
+use super::counters::NativeShares;
+use super::windows::{Pair, pairs};
 use super::work::BurstWork;
-use crate::traced::{CountedBlock, TracedCode, WayOn, pieces_by_burst};
+use crate::traced::TracedCode;
 use estimate::interval::mean_and_half;
-use estimate::parameters::{COLD_BLOCK, JUMPS_ON, LOOKS_UP, SPEED_OFF};
+use estimate::parameters::SPEED_OFF;
 use estimate::student::quantile_95;
 
 /// Seconds: a burst that left our code at once says little.
@@ -57,13 +61,10 @@ const LEAST_REST: f64 = 0.1;
 
 /// Seconds until a second-level cache of 1 MiB is filled again, at 15 ns per line from the third level. Times of shorter bursts
 /// show nothing.
-const COLD: f64 = 250e-6;
+pub(super) const COLD: f64 = 250e-6;
 
 /// Seconds that a record takes at most: two and a half times what a loop of small blocks shows (bench/results/burst-inside).
 const MOST_PER_RECORD: f64 = 2.5e-9;
-/// The same in code that calls and returns: recursive calls show 3.1 ns a record, and calls by pointer, each of which looks up
-/// where it leads, 4.7 (the same results: fib, qsort); by a third more.
-const MOST_PER_CALLING_RECORD: f64 = 6e-9;
 /// Factor by which a burst may be slower besides: caches and TLBs that it shares with its records (the same results: a chase
 /// through memory, upper end).
 const EXTRA: f64 = 1.2;
@@ -85,29 +86,14 @@ const FEWEST_STOPS: u32 = 2;
 const MOST_TRACING: f64 = 0.5;
 /// More than this is no comparison of the same code.
 const MOST: f64 = 30.0;
-/// Seconds that a counter usually takes. Where its loop waits for a chain of its own it overlaps with that chain: in loops whose
-/// pace is known 0.05, 0.4 and 0.5 ns were seen (AMD Zen 4), in tight ones 0.8 (Xeon), in one full of stores 1.1 (AMD Zen 5).
-const USUAL_PER_COUNT: f64 = 0.4e-9;
-/// Usual share of a window's time that counters take in code of short blocks, where they overlap with other instructions, and
-/// its upper bound.
-const USUAL_SHARE: f64 = 0.35;
-const MOST_SHARE: f64 = 0.7;
+/// A burst is slower than native code by no more than this, where nothing else bounds it.
+const FASTEST: f64 = 10_000.0;
 /// Records that can take less than this share of a burst are few.
 const FEW: f64 = 0.02;
 /// Seconds that an instruction takes in code that waits for little.
 const PER_INSTRUCTION: f64 = 1e-9;
-/// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
-const MOST_PER_COUNT: f64 = 1.5e-9;
 /// With more accesses per instruction a burst has repeated string instructions, or gathers.
 const MOST_ACCESSES: f64 = 4.0;
-/// The first execution of a block waits for at most this many times the usual.
-const MOST_COLD: f64 = 3.0;
-/// At least this share of a window is not waits for cold code.
-const LEAST_WARM: f64 = 0.05;
-/// A window later than this after a burst is no pair with it.
-const NEAR: Nanos = Nanos(50_000_000);
-/// From this version on, windows before chose the blocks that count in a sparse one.
-const CHOSEN_BEFORE: u32 = 14;
 /// With fewer windows a region has no rate, and with fewer bursts there is no usual slow-down.
 const FEWEST: usize = 3;
 
@@ -204,7 +190,7 @@ pub(crate) fn native_parts(
         let known = |work: &BurstWork| match places.paced(work.place) {
             Some(paced) => Some((places.iterations(id, work.place) * paced.seconds, Speed::KNOWN)),
             None => {
-                let (each, speed) = *speeds.each.get(&work.place).filter(|_| is_slowed)?;
+                let (each, speed) = speeds.each(work.place, whole).filter(|_| is_slowed)?;
                 Some((work.instructions * each * places.own_share(work.place), speed))
             }
         };
@@ -232,31 +218,6 @@ pub(crate) fn native_parts(
     parts
 }
 
-/// A window and the burst before it, or sums of many.
-#[derive(Debug)]
-struct Pair {
-    /// Where most of the window's instructions ran.
-    place: CodeRegion,
-    /// Instructions and seconds in the burst; one a second where there is none.
-    traced: (f64, f64),
-    /// The same in the window.
-    counted: (f64, f64),
-    /// Seconds that passed in the window, without the usual time of its stops: what it took at most.
-    passed: f64,
-    /// Counted blocks.
-    blocks: f64,
-    /// Seconds that their copies' ways to the next block take longer than native ones.
-    ways_on: Bounds,
-    /// Seconds that its instructions take at least.
-    least: f64,
-    /// Seconds that it waited for code that was not in a cache.
-    cold: Bounds,
-    /// It, and what came behind it.
-    windows: Option<Windows>,
-    /// Its instructions by region.
-    by_place: BTreeMap<CodeRegion, f64>,
-}
-
 /// Speeds of bursts.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
@@ -264,10 +225,16 @@ pub(crate) struct Speeds {
     own: HashMap<BurstId, Speed>,
     /// Native seconds of an instruction in regions, by all windows.
     each: HashMap<CodeRegion, (f64, Speed)>,
+    /// The same in regions of which two windows tell, whose scatter is hardly known.
+    few: HashMap<CodeRegion, (f64, Speed)>,
+    /// The same in one more region, by those of all others.
+    anywhere: Option<(f64, Speed)>,
     /// Slow-downs that windows show for the bursts of all regions: those that show how fast code is, and the others.
     usual: [Option<Speed>; 2],
     /// Seconds that entering and leaving a burst take at most.
     most_per_burst: f64,
+    /// Seconds of an instruction where a core runs as many as it can.
+    quickest: f64,
 }
 
 impl Speeds {
@@ -289,19 +256,27 @@ impl Speeds {
         });
         let windows = |(_, pair): &mut (_, Pair)| Some((pair.place, pair.windows.take()?));
         let shares = NativeShares::new(pairs.iter_mut().filter_map(windows));
-        let each = each(&pairs, &shares, places);
+        let native = |pair: &Pair, passed: f64| pair.between(shares.of(pair.place), passed);
+        let each = each(&pairs, &native, places);
+        let paces = |each: &BTreeMap<CodeRegion, Each>, tells: fn(usize) -> bool| {
+            let those = each.iter().filter(|(_, each)| tells(each.windows));
+            those.map(|(place, each)| (*place, each.pace())).collect()
+        };
         let (mut own, mut all) = (HashMap::new(), [Vec::new(), Vec::new()]);
         for (work, pair) in pairs {
             let slowed = work.filter(|work| is_slowed(work));
-            if let Some((work, speed)) = slowed.zip(pair.speed(shares.of(pair.place))) {
+            if let Some((work, speed)) = slowed.zip(pair.speed(native(&pair, pair.passed))) {
                 all[usize::from(work.is_untimed)].push(speed.best.ln());
                 own.insert(work.burst, speed);
             }
         }
         Speeds {
             own,
-            each,
+            anywhere: anywhere(each.values()),
+            each: paces(&each, |windows| windows >= FEWEST),
+            few: paces(&each, |windows| windows < FEWEST),
             usual: all.map(|logarithms| usual_speed(&logarithms)),
+            quickest: quickest(recording),
             most_per_burst: toll(recording).unwrap_or(MOST_PER_BURST),
         }
     }
@@ -313,9 +288,20 @@ impl Speeds {
         Speed { best, low: low.min(best / off), high: high.max(best * off) }.with_misses(work)
     }
 
-    /// Whether windows of its region tell how long a burst took natively, whatever it took.
+    /// Whether windows tell how long a burst took natively, whatever it took.
     pub(super) fn is_counted(&self, work: &Work) -> bool {
-        self.each.contains_key(&work.place) || self.by_windows(work).is_some()
+        self.anywhere.is_some()
+            || self.each.contains_key(&work.place)
+            || self.few.contains_key(&work.place)
+            || self.by_windows(work).is_some()
+    }
+
+    /// Native seconds of an instruction of a burst in a region, where windows tell it. A burst whose own time tells nothing, and
+    /// which no window followed, is as fast as windows are anywhere.
+    fn each(&self, place: CodeRegion, whole: &Work) -> Option<(f64, Speed)> {
+        let is_lost = whole.is_untimed && self.by_windows(whole).is_none();
+        let few = || self.few.get(&place).or(self.anywhere.as_ref());
+        self.each.get(&place).or_else(|| is_lost.then(few)?).copied()
     }
 
     fn by_windows(&self, work: &Work) -> Option<Speed> {
@@ -326,10 +312,16 @@ impl Speeds {
 
     /// Native seconds by the burst's own time and the slow-down of bursts in other regions.
     fn by_time(&self, work: &Work) -> Speed {
-        // Of cold bursts only the bounds are known: as fast as they were, and as fast as code without misses.
-        let (best, most) = match work.is_untimed {
-            true => ((work.seconds / work.no_miss.low).clamp(1.0, MOST).sqrt(), MOST),
-            false => (1.0, self.slowest(work)),
+        // What records, cold caches and other programs added is not known: the core may have run it as fast as it can.
+        let least = work.no_miss.low.max(work.instructions * self.quickest);
+        let fastest = (work.seconds / least).clamp(1.0, FASTEST);
+        let (best, most) = match (work.is_untimed, is_slowed(work)) {
+            (true, _) => (fastest.sqrt(), fastest),
+            // Not by more than bursts in cold caches are.
+            (false, true) => {
+                (1.0, self.usual[1].map_or(fastest, |cold| cold.high.clamp(1.0, fastest)))
+            }
+            (false, false) => (1.0, self.slowest(work)),
         };
         let usual = self.usual[usize::from(work.is_untimed)];
         let usual = usual.unwrap_or(Speed { best, low: 1.0, high: most });
@@ -337,11 +329,10 @@ impl Speeds {
         Speed { best, low: usual.low.clamp(1.0, best), high: usual.high.clamp(best, most) }
     }
 
-    /// Upper bound of a burst's slow-down, whatever windows show.
+    /// Upper bound of the slow-down of a burst with few records.
     fn slowest(&self, work: &Work) -> f64 {
-        let each = if is_slowed(work) { MOST_PER_CALLING_RECORD } else { MOST_PER_RECORD };
         let stops = f64::from(work.stops.saturating_sub(2)) * PER_STOP;
-        let ours = work.records * each + stops + self.most_per_burst;
+        let ours = work.records * MOST_PER_RECORD + stops + self.most_per_burst;
         (EXTRA * work.seconds / (work.seconds - ours).max(work.seconds / MOST)).min(MOST)
     }
 }
@@ -371,7 +362,7 @@ pub(crate) fn running(burst: &Burst) -> Nanos {
 }
 
 /// Seconds of stops that were taken off a burst's CPU time.
-fn taken_off(burst: &Burst, toll: Option<f64>) -> f64 {
+pub(super) fn taken_off(burst: &Burst, toll: Option<f64>) -> f64 {
     toll.unwrap_or(0.0) * f64::from(burst.entered())
 }
 
@@ -409,254 +400,14 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
     toll.map(|toll| Nanos(toll).seconds())
 }
 
-/// Seconds by which the copy of a block takes longer than native code to come to the next one, without its counter, for a cycle of the
-/// time-stamp counter and a mispredicted branch that take so long. A look-up ends in an indirect jump, which each time may go
-/// elsewhere than the core expects; of native returns it expects the right address (Intel, Optimization Reference Manual, 3.4.1.4).
-fn way_on(way: WayOn, cycle: f64, missed: f64) -> Bounds {
-    let most_twice = |cycles: f64| Bounds { best: cycles, low: 0.0, high: 2.0 * cycles };
-    match way {
-        WayOn::Alike => Bounds::exactly(0.0),
-        WayOn::Jump => most_twice(JUMPS_ON.value * cycle),
-        WayOn::LookUp => {
-            let looks_up = most_twice(LOOKS_UP.value * cycle);
-            Bounds { high: looks_up.high + missed, ..looks_up }
-        }
-    }
-}
-
-/// What native code takes at most: each access waits for memory and a page walk, one after the other, and behind each instruction a
-/// branch was mispredicted. A burst that took longer has time in it that is not the program's: of stops, of questions for code, or of a
-/// host that does not say what it takes.
-#[derive(Clone, Copy)]
-pub(super) struct Slowest {
-    /// Seconds of an access; unknown where the latency ladder was not measured.
-    access: Option<f64>,
-    instruction: f64,
-}
-
-impl Slowest {
-    pub(super) fn of(recording: &Recording) -> Slowest {
-        let ladder = recording.run.calibration.iter().flat_map(|one| &one.ladder);
-        let longest = ladder.filter_map(|point| point.latency.value).max_by(f64::total_cmp);
-        Slowest {
-            access: longest.map(|nanos| nanos * 1e-9),
-            instruction: branch_miss(recording).high,
-        }
-    }
-
-    /// Whether so many instructions with so many accesses can have taken so long.
-    pub(super) fn allows(self, seconds: f64, instructions: f64, accesses: f64) -> bool {
-        let most = |access| instructions * self.instruction + accesses * access;
-        self.access.is_none_or(|access| seconds <= most(access))
-    }
-}
-
-/// What was counted natively behind windows.
-fn native_counts(recording: &Recording, code: &TracedCode) -> HashMap<BurstId, Natively> {
-    let cost = recording.run.own_cost.execution_ns.map_or(0.0, |cost| Nanos(cost).seconds());
-    let mut running: HashMap<BlockId, Vec<BlockId>> = HashMap::new();
-    let mut counts = HashMap::new();
-    for count in &recording.native_counts {
-        let blocks = running.entry(count.block).or_insert_with(|| {
-            let at = code.counted.get(&count.block).and_then(|block| block.start);
-            let runs = |block: &CountedBlock| {
-                let ((at, start), behind) = at.zip(block.start).zip(block.behind)?;
-                let is_there = at.module == start.module;
-                (is_there && (start.offset..behind.offset).contains(&at.offset)).then_some(())
-            };
-            let blocks = code.counted.iter().filter(|(_, block)| runs(block).is_some());
-            let mut blocks: Vec<BlockId> = blocks.map(|(id, _)| *id).collect();
-            blocks.sort_unstable();
-            blocks
-        });
-        let native = Natively::new(blocks.clone(), count.executions, count.time.seconds(), cost);
-        counts.insert(count.burst, native);
-    }
-    counts
-}
-
-/// All windows, each with the burst in front of it where that one was looked at: a report that leaves traces out to save time needs
-/// no less of windows, which cost it little.
-fn pairs<'w>(
-    recording: &Recording,
-    (code, places): (&TracedCode, &CodeRegions),
-    works: &'w [Work],
-) -> Vec<(Option<&'w Work>, Pair)> {
-    let (pieces, toll) = (pieces_by_burst(recording), toll(recording));
-    let (cycle, missed) = (cycle(recording), branch_miss(recording).best);
-    let (quickest, slowest) = (quickest(recording), Slowest::of(recording));
-    let mut last: HashMap<Tid, Vec<&'w Work>> = HashMap::new();
-    works.iter().for_each(|work| last.entry(work.tid).or_default().push(work));
-    let mut pairs = Vec::new();
-    let counting = |burst: &&Burst| burst.flavour == BurstFlavour::Count && !burst.records_lost;
-    let sparse: HashMap<BurstId, &Burst> = recording
-        .bursts
-        .iter()
-        .filter(|burst| burst.flavour == BurstFlavour::Sparse && !burst.records_lost)
-        .filter(|_| recording.run.schema >= CHOSEN_BEFORE)
-        .map(|burst| (burst.id, burst))
-        .collect();
-    let counts = |burst: BurstId| {
-        let mut counts: HashMap<BlockId, u64> = HashMap::new();
-        for piece in pieces.get(&burst).map_or(&[][..], Vec::as_slice) {
-            let _ = decode_records(piece, |record| {
-                *counts.entry(record.block).or_default() += record.iterations;
-            });
-        }
-        counts
-    };
-    let native = native_counts(recording, code);
-    let full: HashMap<BurstId, &Burst> = recording
-        .bursts
-        .iter()
-        .filter(|burst| burst.flavour == BurstFlavour::Count)
-        .map(|burst| (burst.id, burst))
-        .collect();
-    let is_followed = |one: &Burst| {
-        let next = full.get(&BurstId(one.id.0.wrapping_add(1)));
-        next.is_some_and(|next| next.tid == one.tid && next.time == one.time + one.elapsed)
-    };
-    for window in recording.bursts.iter().filter(counting) {
-        let before = last.get(&window.tid).map_or(&[][..], Vec::as_slice);
-        let near = before.partition_point(|work| work.time <= window.time);
-        // A window speaks for a burst only while the program is in the same phase.
-        let is_near = |work: &&Work| window.time - work.time <= NEAR && work.seconds > 0.0;
-        let work = near.checked_sub(1).map(|index| before[index]).filter(is_near);
-        let seconds = running(window).seconds();
-        if seconds <= 0.0 || !tells_rates(window, toll) {
-            continue;
-        }
-        // It met new code at once, while caches were cold from the tracer.
-        if window.end == BurstEnd::Untranslated && seconds < COLD {
-            continue;
-        }
-        // The code was cold, and the next window shows how fast it is.
-        if is_followed(window) {
-            continue;
-        }
-        let follows = window.id.0.checked_sub(1).and_then(|id| full.get(&BurstId(id)));
-        let is_warm = follows.is_some_and(|before| is_followed(before));
-        let taken_off = taken_off(window, toll);
-        let (mut instructions, mut accesses) = (0.0, 0.0);
-        let (mut blocks, mut ways_on) = (0.0, Bounds::exactly(0.0));
-        let mut by_place: BTreeMap<CodeRegion, f64> = BTreeMap::new();
-        let counted = counts(window.id);
-        // A sparse window behind it tells what warm code takes.
-        let cold = if is_warm { 0.0 } else { counted.len() as f64 * COLD_BLOCK.value };
-        let cold = Bounds { best: cold, low: 0.0, high: MOST_COLD * cold };
-        let mut begun: HashMap<CodeAddress, f64> = HashMap::new();
-        for (id, times) in &counted {
-            if let Some(start) = code.counted.get(id).and_then(|block| block.start) {
-                *begun.entry(start).or_default() += *times as f64;
-            }
-        }
-        for (id, times) in &counted {
-            let times = *times as f64;
-            blocks += times;
-            if let Some(block) = code.counted.get(id) {
-                let own = times * block.instructions as f64;
-                instructions += own;
-                accesses += times * block.accesses;
-                // What is behind a block ran as often as it went on there, at least.
-                let behind = block.behind.and_then(|at| begun.get(&at)).copied().unwrap_or(0.0);
-                let most = if block.way_on == WayOn::Jump { times.min(behind) } else { times };
-                ways_on = ways_on.plus(way_on(block.way_on, cycle, missed).times(most));
-                // Where several loops call a function, its counts do not tell which did.
-                let place = places.of_counted(*id).filter(|one| !places.is_shared(*one));
-                if let Some(place) = place {
-                    *by_place.entry(place).or_default() += own;
-                }
-            }
-        }
-        if !slowest.allows(seconds, instructions, accesses) {
-            continue;
-        }
-        // It comes at once.
-        let behind = sparse.get(&BurstId(window.id.0.wrapping_add(1)));
-        let behind = behind.filter(|one| one.tid == window.tid && one.pid == window.pid);
-        let behind = behind.filter(|one| tells_counters(one));
-        let sparse = behind.map(|one| (counts(one.id), running(one).seconds()));
-        let native = behind.and_then(|one| native.get(&one.id)).cloned();
-        let windows = Windows { full: (counted.clone(), seconds), sparse, native };
-        let most = by_place.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        let place = most.map(|(place, _)| *place).or_else(|| work.map(|work| work.place));
-        if let Some(place) = place.filter(|_| instructions > 0.0) {
-            let pair = Pair {
-                place,
-                traced: work.map_or((1.0, 1.0), |work| (work.instructions, work.seconds)),
-                counted: (instructions, seconds),
-                passed: seconds.max(window.in_code().seconds() - taken_off),
-                blocks,
-                ways_on,
-                // A core may take a comparison and the branch behind it as one instruction.
-                least: (instructions - blocks).max(0.0) * quickest,
-                cold,
-                windows: Some(windows),
-                by_place,
-            };
-            pairs.push((work, pair));
-        }
-    }
-    pairs
-}
-
-/// Whether a sparse window tells what counters took. One that ended while caches were still cold from the tracer shows the tracer. One
-/// that a call ended shows what runs in front of such calls, which the full window did not come to, or it would have ended there.
-fn tells_counters(sparse: &Burst) -> bool {
-    running(sparse).seconds() >= COLD && sparse.end == BurstEnd::Time
-}
-
-impl Pair {
-    /// Seconds of the window if each counter took so long, all of them no more than this share of it, and cold code so long.
-    fn without_counters(&self, each: f64, share: f64, cold: f64) -> f64 {
-        let warm = (self.counted.1 - cold).max(LEAST_WARM * self.counted.1);
-        warm - (self.blocks * each).min(warm * share)
-    }
-
-    /// Whether the window lasted for longer than caches are cold.
-    fn is_long(&self) -> bool {
-        self.counted.1 >= COLD
-    }
-
-    /// Native seconds of what the window did: at most `passed`.
-    fn native(&self, share: Option<NativeShare>, passed: f64) -> Bounds {
-        let native =
-            |seconds: f64, ways_on: f64| (seconds - ways_on).max((1.0 - MOST_SHARE) * seconds);
-        let is_whole = share.is_some_and(|share| share.is_whole);
-        let ways_on = if is_whole { Bounds::exactly(0.0) } else { self.ways_on };
-        let (cold, seconds) = (self.cold, self.counted.1);
-        let [best, least, most] = match share {
-            Some(share) => [seconds * share.best, seconds * share.low, passed * share.high],
-            None => [
-                self.without_counters(USUAL_PER_COUNT, USUAL_SHARE, cold.best),
-                self.without_counters(MOST_PER_COUNT, MOST_SHARE, cold.high),
-                passed,
-            ],
-        };
-        let high = native(most, ways_on.low);
-        let low = native(least, ways_on.high).max(self.least).min(high);
-        Bounds { best: native(best, ways_on.best).clamp(low, high), low, high }
-    }
-
-    /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
-    fn speed(&self, share: Option<NativeShare>) -> Option<Speed> {
-        let native = self.native(share, self.passed);
-        let speed = |seconds: f64| self.counted.0 / seconds / (self.traced.0 / self.traced.1);
-        let speed =
-            Speed { best: speed(native.best), low: speed(native.high), high: speed(native.low) };
-        let is_one = |speed: f64| speed.is_finite() && speed > 0.0;
-        [speed.low, speed.best, speed.high].into_iter().all(is_one).then_some(speed)
-    }
-}
-
 /// Native seconds of an instruction in each region, and how they are uncertain, by all windows in which the region ran. A window of
 /// several regions is divided in proportion to its instructions in each, times their relative time: the share of the program's
 /// time that samples find in the region, over its instructions in all windows; where no sample fell, the mean.
 fn each(
     pairs: &[(Option<&Work>, Pair)],
-    shares: &NativeShares,
+    native: &impl Fn(&Pair, f64) -> Bounds,
     places: &CodeRegions,
-) -> HashMap<CodeRegion, (f64, Speed)> {
+) -> BTreeMap<CodeRegion, Each> {
     let mut counts: BTreeMap<CodeRegion, f64> = BTreeMap::new();
     for (place, count) in pairs.iter().flat_map(|(_, pair)| &pair.by_place) {
         *counts.entry(*place).or_default() += count;
@@ -668,7 +419,7 @@ fn each(
         |place: &CodeRegion| places.sampled(*place).map_or(mean, |share| share / counts[place]);
     let mut parts: BTreeMap<CodeRegion, Vec<(f64, Bounds)>> = BTreeMap::new();
     for (_, pair) in pairs {
-        let native = pair.native(shares.of(pair.place), pair.counted.1);
+        let native = native(pair, pair.counted.1);
         let long = |(place, count): (&CodeRegion, &f64)| count * relative(place);
         let known: f64 = pair.by_place.values().sum();
         // Instructions of no region, or of one of several, take the mean time.
@@ -678,48 +429,73 @@ fn each(
             parts.entry(*one.0).or_default().push((*one.1, seconds));
         }
     }
-    let each = |(place, parts): (CodeRegion, Vec<(f64, Bounds)>)| {
+    let of = |(place, parts): (CodeRegion, Vec<(f64, Bounds)>)| {
         let (count, n) = (counts[&place], parts.len() as f64);
         let seconds = parts.iter().map(|(_, seconds)| *seconds).reduce(Bounds::plus)?;
         // The variance is that of a ratio, linearised (Cochran 1977, 6.4).
         let residual = |(own, native): &(f64, Bounds)| native.best / seconds.best - own / count;
         let squares: f64 = parts.iter().map(|part| residual(part).powi(2)).sum();
         let scatter = quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt();
-        let scatter = scatter.exp().clamp(1.0 + SPEED_OFF.value, MOST);
+        // A single window tells nothing of its scatter.
+        let is_known = parts.len() > 1 && seconds.low > 0.0;
+        is_known.then_some((
+            place,
+            Each { windows: parts.len(), count, seconds, scatter: scatter.exp() },
+        ))
+    };
+    parts.into_iter().filter_map(of).collect()
+}
+
+/// What windows say of a region.
+#[derive(Clone, Copy, Debug)]
+struct Each {
+    windows: usize,
+    /// Instructions in all of them.
+    count: f64,
+    /// Native time of these.
+    seconds: Bounds,
+    /// Factor by which that is off besides, for the scatter of windows.
+    scatter: f64,
+}
+
+impl Each {
+    /// Native seconds of an instruction.
+    fn pace(self) -> (f64, Speed) {
+        let Each { count, seconds, scatter, .. } = self;
+        let scatter = scatter.clamp(1.0 + SPEED_OFF.value, MOST);
         let low = seconds.best / seconds.high / scatter;
         let high = seconds.best / seconds.low * scatter;
-        let is_known = parts.len() >= FEWEST && seconds.low > 0.0;
-        is_known.then_some((place, (seconds.best / count, Speed { best: 1.0, low, high })))
+        (seconds.best / count, Speed { best: 1.0, low, high })
+    }
+}
+
+/// Native seconds of an instruction in one more region: the time of all regions over their instructions, and the scatter of regions,
+/// each in proportion to its time. `None` where one region has nearly all of that.
+fn anywhere<'e>(regions: impl Iterator<Item = &'e Each> + Clone) -> Option<(f64, Speed)> {
+    let weight = |each: &Each| each.seconds.best;
+    let mean_of = |of: &dyn Fn(&Each) -> f64| -> f64 {
+        let all: f64 = regions.clone().map(weight).sum();
+        regions.clone().map(|each| weight(each) * of(each)).sum::<f64>() / all
     };
-    parts.into_iter().filter_map(each).collect()
+    let seconds = regions.clone().map(|each| each.seconds).reduce(Bounds::plus)?;
+    // Regions of equal weight that would tell as much (Kish, Survey Sampling, 1965, 11.2).
+    let squares: f64 = regions.clone().map(|each| weight(each).powi(2)).sum();
+    let count = seconds.best.powi(2) / squares;
+    let logarithm = |each: &Each| (each.seconds.best / each.count).ln();
+    let mean = mean_of(&logarithm);
+    let variance = mean_of(&|each| (logarithm(each) - mean).powi(2)) * count / (count - 1.0);
+    let half = quantile_95(count - 1.0) * (variance * (1.0 + 1.0 / count)).sqrt();
+    let best = seconds.best / regions.map(|each| each.count).sum::<f64>();
+    let low = (mean - half).exp().min(best) * seconds.low / seconds.best;
+    let high = (mean + half).exp().max(best) * seconds.high / seconds.best;
+    let is_known = count >= 2.0 && low > 0.0;
+    is_known.then_some((best, Speed { best: 1.0, low: best / high, high: best / low }))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::windows::tells_counters;
     use super::*;
-
-    /// A window of 250 ns in which counters and look-ups may have taken more than that: its instructions take 100 ns at least.
-    #[test]
-    fn no_window_is_shorter_than_its_instructions() {
-        let pair = |least: f64| Pair {
-            place: CodeRegion::Loop(0),
-            traced: (1.0, 1.0),
-            counted: (1000.0, 250e-9),
-            passed: 250e-9,
-            blocks: 250.0,
-            ways_on: Bounds { best: 50e-9, low: 0.0, high: 500e-9 },
-            least,
-            cold: Bounds::exactly(0.0),
-            windows: None,
-            by_place: BTreeMap::new(),
-        };
-        let of = |least: f64| pair(least).native(None, 250e-9);
-        let free = of(0.0);
-        assert!(free.low < 30e-9 && free.low < free.best && free.best < free.high, "{free:?}");
-        assert_eq!(of(100e-9), Bounds { low: 100e-9, ..free });
-        assert_eq!(of(200e-9), Bounds { low: 200e-9, best: 200e-9, high: 250e-9 });
-        assert_eq!(of(300e-9), Bounds::exactly(250e-9));
-    }
 
     #[test]
     fn bursts_that_were_cut_short_or_stopped_often_tell_no_rates() {
@@ -744,5 +520,24 @@ mod tests {
         assert!(tells_rates(&calls, toll));
         // A window of two stops: a host stole the thread's time.
         assert!(tells_rates(&of(0, 2), toll));
+    }
+
+    /// Regions of 1 ns and 4 ns per instruction, of 1 s each: one more is between, or beyond. Bounds of all are a third of it.
+    #[test]
+    fn a_region_without_windows_is_like_the_others() {
+        let each = |nanos: f64, seconds: f64| Each {
+            windows: 3,
+            count: seconds / nanos * 1e9,
+            seconds: Bounds { best: seconds, low: seconds * 2.0 / 3.0, high: seconds * 4.0 / 3.0 },
+            scatter: 1.1,
+        };
+        let (best, speed) = anywhere([each(1.0, 1.0), each(4.0, 1.0)].iter()).unwrap();
+        assert!((best / 1.6e-9 - 1.0).abs() < 1e-9, "{best}");
+        assert!(best / speed.low > 4e-9 * 4.0 / 3.0 && best / speed.high < 2e-9 / 3.0, "{speed:?}");
+        let alike = vec![each(2.0, 1.0); 10];
+        let (best, speed) = anywhere(alike.iter()).unwrap();
+        assert!((best / 2e-9 - 1.0).abs() < 1e-9 && (speed.high - 1.5).abs() < 1e-9, "{speed:?}");
+        assert_eq!(anywhere([each(1.0, 100.0), each(4.0, 1.0)].iter()), None);
+        assert_eq!(anywhere([].iter()), None);
     }
 }
