@@ -10,6 +10,7 @@
 //!
 //! Each file states its assumptions. One holds for all: the bursts of a region are typical of it.
 
+mod allocation_clock;
 mod arithmetic;
 mod bandwidth;
 mod bins;
@@ -242,7 +243,7 @@ impl Replayed {
         passed.note_sampled(&stalls, code, &places);
         let mut notes = sizes.notes.clone();
         let all = works(profile, &passed.bursts);
-        let speeds = Speeds::new(profile.recording, (code, &places), &all);
+        let speeds = Speeds::new(profile, (code, &places), &all);
         let bursts = &profile.recording.bursts;
         let mut tracing = BTreeSet::new();
         let tells = |work: &Work| !work.is_untimed || speeds.is_counted(work);

@@ -12,6 +12,7 @@
 //! In loops with a pace it is iterations / pace. For regions of which fewer than two windows tell: the rest of the burst's time, which
 //! is its instructions / instructions per second in the window after it. Without a window, it is its CPU time / the slow-down of other
 //! bursts; where its time tells nothing, its instructions x the time of one in all regions ([`anywhere`]).
+//! Where allocations tell how long windows took natively, they narrow it for all of them (`allocation_clock`).
 //! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
 //! cost. So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
 //! where returns lead ([`way_on`]). A window in which many blocks ran is followed at once by another one, which counts in its place:
@@ -41,12 +42,14 @@ use base::{BurstId, Nanos, Tid};
 use estimate::Bounds;
 use facts::{Burst, BurstEnd, Recording};
 
+use super::allocation_clock::{AllocationClock, Standing};
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::core_time::quickest;
 use super::counters::NativeShares;
 use super::windows::{Pair, pairs};
 use super::work::BurstWork;
+use crate::profile::Profile;
 use crate::traced::TracedCode;
 use estimate::interval::mean_and_half;
 use estimate::parameters::SPEED_OFF;
@@ -240,10 +243,11 @@ pub(crate) struct Speeds {
 impl Speeds {
     /// From the pairs of each region. `works` are bursts in the order of time.
     pub(crate) fn new(
-        recording: &Recording,
+        profile: &Profile<'_>,
         (code, places): (&TracedCode, &CodeRegions),
         works: &[Work],
     ) -> Speeds {
+        let recording = profile.recording;
         let mut pairs = pairs(recording, (code, places), works);
         // A window that ended while caches were cold tells a rate only where all do: threads that meet every few
         // microseconds have no longer ones.
@@ -256,7 +260,18 @@ impl Speeds {
         });
         let windows = |(_, pair): &mut (_, Pair)| Some((pair.place, pair.windows.take()?));
         let shares = NativeShares::new(pairs.iter_mut().filter_map(windows));
-        let native = |pair: &Pair, passed: f64| pair.between(shares.of(pair.place), passed);
+        let clock = AllocationClock::new(profile, code, places);
+        let standing = clock.and_then(|clock| {
+            let counted = |(_, pair): &(_, Pair)| {
+                let allocations = clock.count(pair.pid, &pair.executions)?;
+                Some((allocations, pair.between(shares.of(pair.place), pair.counted.1)))
+            };
+            clock.standing(&pairs.iter().filter_map(counted).collect::<Vec<_>>())
+        });
+        let native = |pair: &Pair, passed: f64| {
+            let native = pair.between(shares.of(pair.place), passed);
+            standing.unwrap_or(Standing::ANYWHERE).of(&native)
+        };
         let each = each(&pairs, &native, places);
         let paces = |each: &BTreeMap<CodeRegion, Each>, tells: fn(usize) -> bool| {
             let those = each.iter().filter(|(_, each)| tells(each.windows));

@@ -1,11 +1,11 @@
 //! Count windows: what each did, and between which bounds its native time lies.
 //!
 //! What for: the pairs of a window and the burst in front of it. What not: what all windows say of a region of the code
-//! (`native`), what counters take (`counters`).
+//! (`native`), what counters take (`counters`), what allocations show (`allocation_clock`).
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, BurstId, CodeAddress, Nanos, Tid};
+use base::{BlockId, BurstId, CodeAddress, Nanos, Pid, Tid};
 use estimate::Bounds;
 use estimate::parameters::{COLD_BLOCK, JUMPS_ON, LOOKS_UP};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
@@ -53,6 +53,9 @@ pub(super) struct Pair {
     pub(super) least: f64,
     /// Seconds that it waited for code that was not in a cache.
     pub(super) cold: Bounds,
+    pub(super) pid: Pid,
+    /// How often its blocks ran.
+    pub(super) executions: HashMap<BlockId, u64>,
     /// It, and what came behind it.
     pub(super) windows: Option<Windows>,
     /// Its instructions by region.
@@ -241,6 +244,8 @@ pub(super) fn pairs<'w>(
                 // A core may take a comparison and the branch behind it as one instruction.
                 least: (instructions - blocks).max(0.0) * quickest,
                 cold,
+                pid: window.pid,
+                executions: counted,
                 windows: Some(windows),
                 by_place,
             };
@@ -314,6 +319,8 @@ mod tests {
             ways_on: Bounds { best: 50e-9, low: 0.0, high: 500e-9 },
             least,
             cold: Bounds::exactly(0.0),
+            pid: Pid(1),
+            executions: HashMap::new(),
             windows: None,
             by_place: BTreeMap::new(),
         };
