@@ -626,8 +626,7 @@ fn works(profile: &Profile<'_>, all: &[BurstWork]) -> Vec<Work> {
         let most = works.iter().max_by(|a, b| a.instructions.total_cmp(&b.instructions));
         let seconds = running(burst).max(Nanos(1)).seconds();
         let instructions = works.iter().map(|work| work.instructions).sum();
-        let sites = works.iter().flat_map(|work| &work.sites);
-        let accesses = sites.map(|site| (site.loads + site.stores) as f64).sum();
+        let accesses = works.iter().map(BurstWork::accesses).sum();
         let may_last = slowest.allows(seconds, instructions, accesses);
         let is_foreign = !may_last || !tells_rates(burst, toll);
         Some(Work {

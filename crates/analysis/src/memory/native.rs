@@ -177,7 +177,7 @@ pub(crate) fn native_parts(
     for (of_burst, whole) in bursts() {
         let seconds = native(whole).max(SHORTEST);
         for work in of_burst {
-            *instructions.entry(work.place).or_default() += work.instructions / seconds;
+            *instructions.entry(work.place).or_default() += effort(work) / seconds;
         }
     }
     let mean = |place: CodeRegion| {
@@ -193,14 +193,14 @@ pub(crate) fn native_parts(
         let known = |work: &BurstWork| match places.paced(work.place) {
             Some(paced) => Some((places.iterations(id, work.place) * paced.seconds, Speed::KNOWN)),
             None => {
-                let (each, speed) = speeds.each(work.place, whole).filter(|_| is_slowed)?;
+                let (each, speed) = speeds.each(work, whole).filter(|_| is_slowed)?;
                 Some((work.instructions * each * places.own_share(work.place), speed))
             }
         };
         // In a burst also the kernel's time passes.
         let with_kernel = |work| Some(known(work)?.0 / places.own_share(work.place));
         let in_known: f64 = of_burst.iter().filter_map(with_kernel).sum();
-        let long = |work: &BurstWork| work.instructions * mean(work.place);
+        let long = |work: &BurstWork| effort(work) * mean(work.place);
         let others: f64 = of_burst.iter().filter(|work| known(work).is_none()).map(long).sum();
         let whole: f64 = of_burst.iter().map(long).sum();
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
@@ -313,16 +313,16 @@ impl Speeds {
 
     /// Native seconds of an instruction of a burst in a region, where windows tell it. A burst whose own time tells nothing, and
     /// which no window followed, is as fast as windows are anywhere.
-    fn each(&self, place: CodeRegion, whole: &Work) -> Option<(f64, Speed)> {
+    fn each(&self, work: &BurstWork, whole: &Work) -> Option<(f64, Speed)> {
         let is_lost = whole.is_untimed && self.by_windows(whole).is_none();
-        let few = || self.few.get(&place).or(self.anywhere.as_ref());
-        self.each.get(&place).or_else(|| is_lost.then(few)?).copied()
+        let few = || self.few.get(&work.place).or(self.anywhere.as_ref());
+        let known = self.each.get(&work.place).or_else(|| is_lost.then(few)?);
+        known.copied().filter(|_| is_like_others(work.accesses(), work.instructions))
     }
 
     fn by_windows(&self, work: &Work) -> Option<Speed> {
-        // A repeated string instruction is not one like others.
-        let is_like_others = work.accesses <= MOST_ACCESSES * work.instructions;
-        self.own.get(&work.burst).copied().filter(|_| is_like_others)
+        let own = self.own.get(&work.burst).copied();
+        own.filter(|_| is_like_others(work.accesses, work.instructions))
     }
 
     /// Native seconds by the burst's own time and the slow-down of bursts in other regions.
@@ -350,6 +350,16 @@ impl Speeds {
         let ours = work.records * MOST_PER_RECORD + stops + self.most_per_burst;
         (EXTRA * work.seconds / (work.seconds - ours).max(work.seconds / MOST)).min(MOST)
     }
+}
+
+/// Instructions, of which a repeated string instruction is as many as others need for its accesses.
+fn effort(work: &BurstWork) -> f64 {
+    work.instructions.max(work.accesses() / MOST_ACCESSES)
+}
+
+/// Whether instructions with so many accesses take as long as others: repeated string instructions do not.
+fn is_like_others(accesses: f64, instructions: f64) -> bool {
+    accesses <= MOST_ACCESSES * instructions
 }
 
 /// Range of the slow-down of one more burst, from the logarithms of those of some: where one more lies, with 95 %.

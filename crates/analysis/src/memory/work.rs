@@ -102,6 +102,11 @@ impl BurstWork {
             sites: Vec::new(),
         }
     }
+
+    /// Loads and stores.
+    pub(super) fn accesses(&self) -> f64 {
+        self.sites.iter().map(|site| (site.loads + site.stores) as f64).sum()
+    }
 }
 
 impl BoundedCount {
