@@ -8,6 +8,7 @@ use base::{Nanos, Pid, RemoteAddr, Tid, mixed};
 use facts::BurstFlavour;
 use sys::process;
 use tracee::status::{FaultCounts, ThreadFile, field, status_of, threads_in};
+use x86::translate::area::COUNTER_COUNT;
 
 use crate::cache::{Cache, REACH, reserved};
 use crate::code_map::{CodeMap, Places};
@@ -193,15 +194,15 @@ impl Program {
         }
     }
 
-    /// Translates for windows what samples show, at most `most` blocks. No thread of the process is in translated code.
+    /// Translates for windows what samples show, at most `most` blocks, and no more than half of what there is room for: a full cache
+    /// is emptied. No thread of the process is in translated code.
     pub fn prepare_seen(&mut self, seen: &mut Vec<RemoteAddr>, most: usize, next_id: &mut u32) {
         let Stage::Ready(cache) = &mut self.stages[stage_of(BurstFlavour::Count)] else { return };
-        let before = cache.size().0;
-        while let Some(at) = seen.pop() {
+        let most = (cache.size().0 + most).min(COUNTER_COUNT / 2);
+        while cache.size().0 < most
+            && let Some(at) = seen.pop()
+        {
             cache.translate_ahead(&self.code, at, PER_SAMPLE, next_id);
-            if cache.size().0 >= before + most {
-                return;
-            }
         }
     }
 
