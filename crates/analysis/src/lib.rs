@@ -72,7 +72,9 @@ pub use hotspots::{Key, RowKey};
 pub use overhead::Overhead;
 pub use pace::LoopName;
 pub use profile::{Cell, PAUSED, Profile};
-pub use selection::{Filter, RegionParts, Selection, bare_function_name, name_matches};
+pub use selection::{
+    Filter, RegionParts, Selection, bare_function_name, name_matches, name_of_node,
+};
 pub use stack::{
     CallPathId, CallPaths, Code, Function, FunctionId, LineId, Location, LocationId, ModuleIndex,
     NodeIndex, Problems, Stacks, is_page_fault_entry,

@@ -8,7 +8,9 @@ mod names;
 mod no_match;
 mod regions;
 
-use base::{Nanos, Pid};
+use std::collections::BTreeSet;
+
+use base::{Nanos, NodeId, Pid};
 
 pub use self::names::{bare_function_name, name_matches};
 use self::names::{file_matches, function_matches};
@@ -39,6 +41,8 @@ pub enum Filter {
     Process(String),
     /// Accesses to this memory object: its whole name, a word of it, or a pattern with `*`.
     Object(String),
+    /// Accesses to memory of this NUMA node: `node 1`, its number, or a pattern with `*`.
+    BandwidthDomain(String),
     /// Samples of threads while they are in this region that the program marks: its name, or a pattern with `*`.
     Region(String),
     /// Samples in this time, seconds from the start of the recording; the end is not included.
@@ -52,13 +56,14 @@ pub enum Filter {
 
 impl Filter {
     /// Names of all filters as typed, with an example each.
-    pub const NAMES: [(&'static str, &'static str); 8] = [
+    pub const NAMES: [(&'static str, &'static str); 9] = [
         ("function", "function=main"),
         ("module", "module=libc.so.6"),
         ("source-file", "source-file=triad.c"),
         ("thread", "thread=1234"),
         ("process", "process=triad"),
         ("object", "object=build_tree"),
+        ("bandwidth-domain", "bandwidth-domain=1"),
         ("region", "region=solve"),
         ("time", "time=0.5..2"),
     ];
@@ -81,6 +86,7 @@ impl Filter {
             Filter::Thread(_) => "thread",
             Filter::Process(_) => "process",
             Filter::Object(_) => "object",
+            Filter::BandwidthDomain(_) => "bandwidth-domain",
             Filter::Region(_) => "region",
             Filter::Time { .. } => "time",
         }
@@ -96,6 +102,12 @@ pub struct RegionParts {
     pub too_short: Vec<String>,
 }
 
+/// A NUMA node as a bandwidth domain: `node 1`.
+#[must_use]
+pub fn name_of_node(node: Option<NodeId>) -> String {
+    node.map_or_else(|| "unknown node".to_owned(), |node| format!("node {}", node.0))
+}
+
 /// Filters applied to a recording.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Selection {
@@ -103,6 +115,7 @@ pub struct Selection {
     time: Option<(Nanos, Nanos)>,
     places: Option<Vec<bool>>,
     objects: Option<Vec<bool>>,
+    nodes: Option<BTreeSet<Option<NodeId>>>,
     regions: Option<InRegions>,
 }
 
@@ -120,6 +133,7 @@ impl Selection {
             }
             match alike[0] {
                 Filter::Object(_) => {}
+                Filter::BandwidthDomain(_) => selection.add_nodes(profile, &alike)?,
                 Filter::Time { .. } => selection.add_times(profile, &alike)?,
                 Filter::Region(_) => {
                     let regions = InRegions::resolve(profile, &alike)?;
@@ -209,6 +223,18 @@ impl Selection {
     #[must_use]
     pub fn has_object(&self, object: ObjectId) -> bool {
         self.objects.as_ref().is_none_or(|chosen| chosen[object.index()])
+    }
+
+    /// Whether a filter on NUMA nodes is set.
+    #[must_use]
+    pub fn chooses_nodes(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// Whether accesses to memory of this node count; `None`: of memory whose node is not known.
+    #[must_use]
+    pub fn has_node(&self, node: Option<NodeId>) -> bool {
+        self.nodes.as_ref().is_none_or(|chosen| chosen.contains(&node))
     }
 
     /// Whether samples of this thread count, at some time.
@@ -369,6 +395,30 @@ impl Selection {
             let (start, end) = (Nanos::from_seconds(*start), Nanos::from_seconds(*end));
             // Several ranges become the range that spans them.
             self.time = Some(self.time.map_or((start, end), |(a, b)| (a.min(start), b.max(end))));
+        }
+        Ok(())
+    }
+
+    fn add_nodes(
+        &mut self,
+        profile: &Profile<'_>,
+        filters: &[&Filter],
+    ) -> Result<(), AnalysisError> {
+        let nodes = profile.recording.run.host.memory_nodes().map(|node| Some(NodeId(node.id)));
+        let known: Vec<(Option<NodeId>, String)> =
+            nodes.chain([None]).map(|node| (node, name_of_node(node))).collect();
+        let chosen = self.nodes.insert(BTreeSet::new());
+        for filter in filters {
+            let Filter::BandwidthDomain(wanted) = filter else { continue };
+            let is_it = |name: &str| {
+                name_matches(name, wanted) || name.strip_prefix("node ") == Some(wanted.as_str())
+            };
+            let before = chosen.len();
+            chosen.extend(known.iter().filter(|(_, name)| is_it(name)).map(|(node, _)| *node));
+            if chosen.len() == before {
+                let known = known.into_iter().map(|(_, name)| name).collect();
+                return Err(listing(filter.name(), wanted, known));
+            }
         }
         Ok(())
     }

@@ -72,6 +72,20 @@ pub enum ReportError {
         /// The view.
         view: &'static str,
     },
+    /// The view has no figures by NUMA node.
+    #[error(
+        "the view '{view}' takes no filter by bandwidth-domain; 'bandwidth' does, without '-g thread' and '-g region'"
+    )]
+    NotByDomain {
+        /// The view.
+        view: &'static str,
+    },
+    /// Nothing is known by NUMA node.
+    #[error("a filter by bandwidth-domain is not possible: {why}")]
+    NodesUnknown {
+        /// Why.
+        why: &'static str,
+    },
     /// The view has no such column to sort by, or to show.
     #[error("the view '{view}' has no column '{name}'; possible are {possible}")]
     NoSuchColumn {

@@ -176,6 +176,9 @@ pub fn build_prepared(
     if options.filters.iter().any(|filter| matches!(filter, Filter::Object(_))) {
         selection.choose_objects(prepared.objects(), &options.filters)?;
     }
+    if selection.chooses_nodes() {
+        prepared.recorded_nodes().map_err(|why| ReportError::NodesUnknown { why })?;
+    }
     let request = views::Request { prepared, profile, selection: &selection, options, sources };
     if options.view == View::Summary {
         let mut summary = Summary::new(prepared, &options.result_name);

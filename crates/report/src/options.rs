@@ -59,6 +59,12 @@ impl Options {
         if by_object && !self.view.has_objects() {
             return Err(ReportError::NotByObject { view: self.view.name() });
         }
+        let by_node = |filter: &Filter| matches!(filter, Filter::BandwidthDomain(_));
+        let has_nodes = self.view == View::Bandwidth
+            && !self.group.iter().any(|key| matches!(key, Key::Thread | Key::Region));
+        if self.filters.iter().any(by_node) && !has_nodes {
+            return Err(ReportError::NotByDomain { view: self.view.name() });
+        }
         // Regions are next to any of these keys.
         let takes_regions = self.takes_regions();
         let mut group = self.group.clone();
@@ -115,6 +121,9 @@ impl Options {
                 (&[Key::Thread, Key::CallStack, Key::Waker], "'thread', 'call-stack' and 'waker'")
             }
             View::Kernel => (&Key::OF_KERNEL, "'cause', 'process', 'thread', 'cpu' and 'time'"),
+            View::Bandwidth if group.contains(&Key::Time) && group.len() == 2 => {
+                (&[Key::BandwidthDomain, Key::Time], "'bandwidth-domain' and 'time'")
+            }
             View::Bandwidth if group.len() == 1 => (
                 &[
                     Key::BandwidthDomain,
@@ -126,7 +135,7 @@ impl Options {
                     Key::Field,
                     Key::Thread,
                 ],
-                "'bandwidth-domain', 'object', 'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
+                "'bandwidth-domain', also with 'time', 'object', 'function', 'source-line', 'module', 'type', 'field', and 'thread' alone",
             ),
             View::Bandwidth => (
                 &[

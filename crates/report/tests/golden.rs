@@ -554,6 +554,45 @@ fn what_other_nodes_would_make_of_it() {
     assert!(build(&several, &filtered, &|_| None).is_err());
 }
 
+/// A filter by node keeps that node's part; all nodes together are the whole, in each step of time.
+#[test]
+fn traffic_with_the_memory_of_a_node() {
+    let recording = recordings::with_nodes(recordings::touched());
+    golden("nodes_over_time.txt", &text(&view(&recording, "bandwidth -g time,bandwidth-domain")));
+    let filtered = "bandwidth -g object --filter bandwidth-domain=0";
+    golden("nodes_filtered.txt", &text(&view(&recording, filtered)));
+    let both = |line: &str| -> Vec<f64> {
+        let json: serde_json::Value =
+            serde_json::from_str(&view(&recording, line).json()).expect("JSON");
+        let rows = json["rows"].as_array().expect("rows");
+        rows.iter().map(|row| row["total"]["value"].as_f64().expect("a rate")).collect()
+    };
+    // Each has six digits.
+    let same = |one: &[f64], other: &[f64]| {
+        one.len() == other.len()
+            && one.iter().zip(other).all(|(a, b)| (a - b).abs() <= 1e-5 * a.abs())
+    };
+    let whole = both("bandwidth");
+    assert!(whole[0] > 0.1, "{whole:?}");
+    assert!(same(&whole, &both("bandwidth --filter bandwidth-domain=*")), "{whole:?}");
+    let of_nodes = both("bandwidth -g bandwidth-domain,time");
+    let sums: Vec<f64> = of_nodes.chunks(3).map(|nodes| nodes.iter().sum()).collect();
+    assert!(same(&whole, &sums), "{whole:?} {sums:?}");
+
+    let refused = |recording: &Recording, line: &str| {
+        let why = build(recording, &options(line), &|_| None).err();
+        why.map(|why| why.to_string()).unwrap_or_default()
+    };
+    let why = refused(&recording, "bandwidth --filter bandwidth-domain=7");
+    assert!(why.contains("node 0, node 1"), "{why}");
+    let why = refused(&recording, "hotspots --filter bandwidth-domain=0");
+    assert!(why.contains("takes no filter by bandwidth-domain"), "{why}");
+    let why = refused(&recordings::touched(), "bandwidth --filter bandwidth-domain=*");
+    assert!(why.ends_with("this machine has one NUMA node"), "{why}");
+    let why = refused(&recording, "bandwidth -g time");
+    assert!(why.contains("'bandwidth-domain', also with 'time'"), "{why}");
+}
+
 fn laid_out() -> Options {
     Options { topology: report::Topology::parse("2x1").ok(), ..Options::default() }
 }

@@ -54,7 +54,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use base::{BurstId, Nanos};
+use base::{BurstId, Nanos, NodeId};
 use cachesim::{Hierarchy, Tlb};
 use estimate::Bounds;
 use facts::{Evidence, Metric};
@@ -517,19 +517,9 @@ impl<'a> Memory<'a> {
     /// Why it cannot be had.
     pub fn bandwidth(&self, bands: Bands) -> Result<Bandwidth, &str> {
         self.available()?;
-        let of = (&*self.strata, &self.selection);
-        let reach = self.reach().value;
-        let make = |Amounts { read, write, .. }: &Amounts| {
-            let mut found = bandwidth::bandwidth(self.profile, of, (read, write), (reach, bands));
-            let running = bandwidth::running_in(self.profile, &self.selection, &found.bins);
-            for (bin, running) in found.bins.iter_mut().zip(running) {
-                // Where nothing moves, what the run as a whole does.
-                let written = bin.written().unwrap_or_else(|| self.written());
-                bin.reachable = self.reach_of(running, written);
-            }
-            found
-        };
+        let make = |amounts: &Amounts| self.bandwidth_of(amounts, bands);
         Ok(match self.selection.chooses_places() {
+            _ if self.selection.chooses_nodes() => make(&self.amounts_on(|_| true)),
             true => {
                 let sites = self.passed.sites.keys().copied();
                 let chosen = |site: &SiteIndex| self.selection.has_place(self.place(*site));
@@ -540,6 +530,46 @@ impl<'a> Memory<'a> {
             }
             false => make(&self.all),
         })
+    }
+
+    fn bandwidth_of(&self, Amounts { read, write, .. }: &Amounts, bands: Bands) -> Bandwidth {
+        let of = (&*self.strata, &self.selection);
+        let reach = self.reach().value;
+        let mut found = bandwidth::bandwidth(self.profile, of, (read, write), (reach, bands));
+        let running = bandwidth::running_in(self.profile, &self.selection, &found.bins);
+        for (bin, running) in found.bins.iter_mut().zip(running) {
+            // Where nothing moves, what the run as a whole does.
+            let written = bin.written().unwrap_or_else(|| self.written());
+            bin.reachable = self.reach_of(running, written);
+        }
+        found
+    }
+
+    /// Traffic over time with the memory of each selected node, by node; `None`: memory whose node is not known. The objects must be
+    /// divided into [`Pieces::Nodes`].
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn bandwidth_by_node(&self) -> Result<Vec<(Option<NodeId>, Vec<BandwidthBin>)>, &str> {
+        self.available()?;
+        let nodes: BTreeSet<Option<NodeId>> =
+            self.parts.keys().map(|(_, part)| part.node).collect();
+        let chosen = nodes.into_iter().filter(|node| self.selection.has_node(*node));
+        let over_time = |node: Option<NodeId>| {
+            let amounts = self.amounts_on(|other| other == node);
+            (node, self.bandwidth_of(&amounts, Bands::default()).bins)
+        };
+        Ok(chosen.map(over_time).collect())
+    }
+
+    /// What selected code did on such nodes, of the selected ones, per burst.
+    fn amounts_on(&self, is_asked: impl Fn(Option<NodeId>) -> bool) -> Amounts {
+        let parts = self.parts.keys().filter(|(site, part)| {
+            is_asked(part.node)
+                && self.selection.has_node(part.node)
+                && self.selection.has_place(self.place(*site))
+        });
+        self.summed(parts.flat_map(|(site, part)| self.works_of_part(*site, *part)))
     }
 
     /// Traffic with memory of the selection: bytes, and GB per second of the time observed in it.

@@ -34,7 +34,7 @@ impl Grouping<'_> {
             Pieces::Offsets
         } else if self.keys.contains(&Key::CacheLine) {
             Pieces::Lines
-        } else if self.keys.contains(&Key::BandwidthDomain) {
+        } else if self.keys.contains(&Key::BandwidthDomain) || self.selection.chooses_nodes() {
             Pieces::Nodes
         } else {
             Pieces::Whole
@@ -54,12 +54,14 @@ impl Grouping<'_> {
 
     /// The row of code that uses a part of an object; `None` when it is not asked for.
     pub(crate) fn key(&self, place: LocationId, part: Part) -> Option<RowKey> {
-        if !self.selection.has_place(place) || !self.selection.has_object(part.object) {
+        let is_asked = self.selection.has_object(part.object) && self.selection.has_node(part.node);
+        if !self.selection.has_place(place) || !is_asked {
             return None;
         }
         let of_code = RowKey::at(self.keys, &self.profile.stacks, place);
         let object = self.keys.contains(&Key::Object).then_some(part.object);
-        Some(RowKey { object, piece: part.piece, node: part.node, ..of_code })
+        let node = part.node.filter(|_| self.keys.contains(&Key::BandwidthDomain));
+        Some(RowKey { object, piece: part.piece, node, ..of_code })
     }
 
     /// The row of code that used an address at a time.

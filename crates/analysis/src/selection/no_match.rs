@@ -30,7 +30,9 @@ pub(super) fn no_match(profile: &Profile<'_>, filter: &Filter) -> AnalysisError 
             (value, labels)
         }
         // Of these, those who look for them list what there is.
-        Filter::Object(value) | Filter::Region(value) => (value, Vec::new()),
+        Filter::Object(value) | Filter::Region(value) | Filter::BandwidthDomain(value) => {
+            (value, Vec::new())
+        }
         Filter::Time { .. } => (&String::new(), Vec::new()),
     };
     listing(filter.name(), value, known)

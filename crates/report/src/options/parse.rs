@@ -60,6 +60,7 @@ pub fn parse_filter(text: &str) -> Result<Filter, ReportError> {
         "thread" => Ok(Filter::Thread(owned)),
         "process" => Ok(Filter::Process(owned)),
         "object" => Ok(Filter::Object(owned)),
+        "bandwidth-domain" => Ok(Filter::BandwidthDomain(owned)),
         "region" => Ok(Filter::Region(owned)),
         "time" => parse_time(value).ok_or_else(bad),
         _ => Err(bad()),

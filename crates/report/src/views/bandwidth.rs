@@ -5,12 +5,12 @@ use analysis::core_traffic::CoreTraffic;
 use analysis::machine_traffic::{DomainTraffic, MachineTraffic};
 use analysis::memory::{BandwidthBin, Memory, MemoryRow, PartRow, ThreadTraffic};
 use analysis::placement::RecordedNodes;
-use analysis::{Key, TracedCode};
-use base::Nanos;
+use analysis::{Key, TracedCode, name_of_node};
+use base::{Nanos, NodeId};
 use facts::{Metric, NoteSubject};
 
 use super::Request;
-use super::columns::{columns_next_to_objects, domain_of_node, names};
+use super::columns::{columns_next_to_objects, names};
 use super::list::{BYTES, COUNT, Columns, Figure, PERCENT, PERCENT_ALONE, Unit};
 use crate::table::{Cell, CellStyle, Table};
 use crate::text::rate;
@@ -26,9 +26,15 @@ const PAGE: usize = 60;
 pub(crate) fn bandwidth(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>) -> Table {
     let keys = request.options.group.as_slice();
     match keys {
+        [] if request.selection.chooses_nodes() => {
+            over_time(request, &request.memory(&request.grouping(code, keys)))
+        }
         [] => over_time(request, memory),
         [Key::Thread] => by_thread(request, memory),
         [Key::BandwidthDomain] => by_domain(request, code),
+        [Key::BandwidthDomain, Key::Time] | [Key::Time, Key::BandwidthDomain] => {
+            by_node_over_time(request, code)
+        }
         _ => by_code(request, code, memory, keys),
     }
 }
@@ -112,6 +118,7 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
         );
     }
     table.notes.extend(not_counted(request));
+    table.notes.extend(request.selection.chooses_nodes().then(|| BY_NODE.to_owned()));
     if let Some(cores) = &cores {
         table.set_total("read", cores.domain().read);
         table.notes.push(by_cores(cores));
@@ -134,8 +141,10 @@ fn over_time(request: &Request<'_>, memory: &Memory<'_>) -> Table {
 
 /// Accesses by NUMA node of the selected time and threads.
 fn remote_in<'a>(request: &Request<'a>) -> Result<&'a RecordedNodes, &'static str> {
-    let whole = !request.selection.chooses_places() && !request.selection.chooses_objects();
-    if whole {
+    let selection = request.selection;
+    let part =
+        selection.chooses_places() || selection.chooses_objects() || selection.chooses_nodes();
+    if !part {
         request.prepared.recorded_nodes()
     } else {
         Err("known for all code and objects together only")
@@ -238,9 +247,50 @@ fn domains_of_nodes(request: &Request<'_>, code: &TracedCode) -> Result<Vec<Doma
             limit_percent: unknown("percent"),
             bytes: row.moved.clone(),
         };
-        (domain_of_node(row.key.node), traffic)
+        (name_of_node(row.key.node), traffic)
     };
     Ok(rows.iter().map(domain).collect())
+}
+
+/// The program's traffic with the memory of each node over time.
+fn by_node_over_time(request: &Request<'_>, code: &TracedCode) -> Table {
+    type OfNode = (Option<NodeId>, BandwidthBin);
+    let grouping = request.grouping(code, &[Key::BandwidthDomain]);
+    let found = request.prepared.recorded_nodes().map_err(str::to_owned).and_then(|_| {
+        let memory = request.memory(&grouping);
+        memory.bandwidth_by_node().map_err(str::to_owned)
+    });
+    let of_nodes = found.as_ref().map_or(&[][..], Vec::as_slice);
+    let bins =
+        of_nodes.iter().flat_map(|(node, bins)| bins.iter().map(move |bin| (*node, bin.clone())));
+    let mut rows: Vec<OfNode> = bins.collect();
+    rows.sort_by_key(|(node, bin)| (bin.start, node.is_none(), *node));
+    let mut columns = Columns::new();
+    columns.name("start", "Start", CellStyle::Start, "from", |(_, bin): &OfNode| {
+        Cell::Seconds(bin.start.seconds())
+    });
+    columns.name("end", "End", CellStyle::Start, "", |(_, bin)| Cell::Seconds(bin.end.seconds()));
+    columns.name("bandwidth_domain", "Bandwidth domain", CellStyle::Text, "domain", |(node, _)| {
+        Cell::text(name_of_node(*node))
+    });
+    columns.figure("read", "Read", RATE, "read", |(_, bin)| &bin.read);
+    columns.figure("write", "Write", RATE, "write", |(_, bin)| &bin.write);
+    columns.figure("total", "Both", RATE, "both", |(_, bin)| &bin.total);
+    columns.show(&["start", "bandwidth_domain", "read", "write", "total"]);
+    columns.text.push(CellStyle::Bar("total").titled(""));
+    let why =
+        found.as_ref().err().cloned().unwrap_or_else(|| "no burst accessed memory".to_owned());
+    Table {
+        notes: vec![BY_NODE.to_owned()],
+        page: PAGE,
+        empty: format!("n/a: {why}."),
+        ..columns.table(
+            request,
+            "bandwidth",
+            "traffic with the memory of each node over time",
+            &rows,
+        )
+    }
 }
 
 fn by_domain(request: &Request<'_>, code: &TracedCode) -> Table {
@@ -248,6 +298,7 @@ fn by_domain(request: &Request<'_>, code: &TracedCode) -> Table {
     let cores = cores(request, machine.as_ref());
     let of_machine = machine.as_ref().map(MachineTraffic::domains).unwrap_or_default();
     let of_machine = cores.iter().map(CoreTraffic::domain).chain(of_machine);
+    let of_machine = of_machine.filter(|_| !request.selection.chooses_nodes());
     let mut found: Vec<Domain> = of_machine.map(domain_of_machine).collect();
     let nodes = domains_of_nodes(request, code);
     found.extend(nodes.iter().flatten().cloned());
@@ -308,7 +359,7 @@ const OF_LEVELS: [Figure; 4] = [
 
 fn by_code(request: &Request<'_>, code: &TracedCode, memory: &Memory<'_>, keys: &[Key]) -> Table {
     let grouping = request.grouping(code, keys);
-    let by_node = keys.contains(&Key::BandwidthDomain);
+    let by_node = keys.contains(&Key::BandwidthDomain) || request.selection.chooses_nodes();
     let of_parts = by_node || request.by_object();
     let nodes = request.prepared.recorded_nodes().err().filter(|_| by_node);
     let without = nodes.map(|why| format!("n/a: {why}.")).or_else(|| request.without_objects());

@@ -1,8 +1,7 @@
 //! The columns that several views share: the key of a row, and its time.
 
 use analysis::objects::Piece;
-use analysis::{Key, LocationId, RowKey, Scale, Weight};
-use base::NodeId;
+use analysis::{Key, LocationId, RowKey, Scale, Weight, name_of_node};
 
 use super::Request;
 use crate::table::{Cell, CellStyle, Column, TextColumn};
@@ -24,7 +23,7 @@ pub(super) const OF_KEYS: [(&[Key], Column, CellOfKey); 14] = [
         key.object.map_or(Cell::Missing, |id| Cell::text(request.objects().get(id).kind.name()))
     }),
     (&[Key::BandwidthDomain], name("bandwidth_domain", "Bandwidth domain"), |_, key, _| {
-        Cell::text(domain_of_node(key.node))
+        Cell::text(name_of_node(key.node))
     }),
     (&[Key::CacheLine, Key::Offset], name("object_offset", "Offset in the object"), |_, key, _| {
         key.piece.map_or(Cell::Missing, |piece| Cell::text(range(piece)))
@@ -130,11 +129,6 @@ pub(crate) fn columns_next_to_objects(keys: &[Key]) -> Vec<TextColumn> {
     let mut code = short_columns(keys, keys);
     code.retain(|one| one.style != CellStyle::SourceLine || keys.contains(&Key::SourceLine));
     objects.into_iter().chain(code).collect()
-}
-
-/// `node 1`.
-pub(crate) fn domain_of_node(node: Option<NodeId>) -> String {
-    node.map_or_else(|| "unknown node".to_owned(), |node| format!("node {node}"))
 }
 
 /// `128`, or `128-191`.

@@ -231,6 +231,7 @@ fn describe(filter: &Filter) -> String {
         | Filter::SourceFile(value)
         | Filter::Thread(value)
         | Filter::Object(value)
+        | Filter::BandwidthDomain(value)
         | Filter::Region(value)
         | Filter::Process(value) => format!("{} {value}", filter.name()),
     }
