@@ -11,6 +11,7 @@
 //!
 //! Intervals are of the bursts that were drawn; the assumptions have none.
 
+mod accessed;
 mod cpu_order;
 mod first_touch;
 mod recorded;
@@ -18,20 +19,17 @@ mod topology;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use base::{Nanos, Pid, RemoteAddr};
+use base::Nanos;
 use estimate::interval::{effective_count, wilson};
-use facts::{Burst, Evidence, Metric};
-use x86::Kind;
+use facts::{Evidence, Metric};
 
-use crate::findings::figures::nodes::TouchedPages;
-use crate::objects::{HUGE_PAGE, ObjectId, Objects, Window};
+use crate::objects::{ObjectId, Objects};
 use crate::profile::Profile;
 use crate::threads::ThreadIndex;
-use crate::traced::{Execution, Tool, TracedBlock, TracedCode, in_order};
+use crate::traced::TracedCode;
 
+use self::accessed::{Accessed, OfBurst, Stretch, Watcher};
 pub use self::cpu_order::{CpuOrder, cores, cpu_order};
-use self::first_touch::Faults;
-use self::recorded::time_per_burst;
 pub use self::recorded::{ONE_NODE, RecordedNodes, recorded_nodes};
 pub(crate) use self::topology::SLOWER;
 pub use self::topology::{Topology, TopologyNode, elapsed_there};
@@ -41,15 +39,10 @@ const WORKS: f64 = 0.05;
 /// Nanoseconds in which threads that run count as running together, and the part of a thread's time that must be so.
 const MOMENT: u64 = 20_000_000;
 const TOGETHER: f64 = 0.2;
-/// An object is looked at in so many stretches at most, none smaller than this.
-const STRETCHES: u64 = 32;
-const LEAST_STRETCH: u64 = 64 << 10;
 /// Threads use all of an object alike if they meet others at least this share of the times that chance gives; below it, each
 /// has its own part.
 const ALIKE: f64 = 0.8;
 const APART: f64 = 0.2;
-/// No block or mapping is so large.
-const LARGEST_OBJECT: u64 = 1 << 44;
 
 /// Where memory is put.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -165,24 +158,6 @@ pub struct Placement {
     pub fits: bool,
 }
 
-/// Part of an object that is looked at as one.
-type Stretch = (Pid, ObjectId, u64);
-
-/// What a burst accessed in a stretch whose pages one thread touched first.
-struct Accessed {
-    burst: usize,
-    stretch: Stretch,
-    toucher: Option<ThreadIndex>,
-    lines: f64,
-}
-
-/// A traced burst.
-struct OfBurst {
-    thread: ThreadIndex,
-    time: Nanos,
-    elapsed: Nanos,
-}
-
 /// Lays the recorded program out on a topology.
 ///
 /// # Errors
@@ -196,22 +171,10 @@ pub fn placement(
     if profile.recording.faults.is_empty() {
         return Err("which thread touched a page first is not known: no page faults with their addresses were recorded (`fathom doctor` says why)".to_owned());
     }
-    let mut watcher = Watcher {
-        profile,
-        code,
-        objects,
-        faults: Faults::new(profile),
-        pages: TouchedPages::default(),
-        written: TouchedPages::default(),
-        found: Vec::new(),
-        bursts: Vec::new(),
-        stores: HashMap::new(),
-    };
-    in_order(profile.recording, code, &mut watcher);
+    let watcher = Watcher::new(profile, code, objects);
     if watcher.found.is_empty() {
         return Err("no burst recorded memory accesses of a thread".to_owned());
     }
-    watcher.expand();
     let workers = workers(profile);
     if workers.is_empty() {
         return Err("which threads compute is not known: there are no clock samples".to_owned());
@@ -258,89 +221,6 @@ fn workers(profile: &Profile<'_>) -> Vec<ThreadIndex> {
     }
     found.sort_by_key(|at| (threads[*at].start, threads[*at].tid));
     found.into_iter().map(ThreadIndex::new).collect()
-}
-
-struct Watcher<'a> {
-    profile: &'a Profile<'a>,
-    code: &'a TracedCode,
-    objects: &'a Objects,
-    faults: Faults,
-    /// Of the burst at hand.
-    pages: TouchedPages,
-    written: TouchedPages,
-    found: Vec<Accessed>,
-    bursts: Vec<OfBurst>,
-    /// By object, the last burst that stored to it.
-    stores: HashMap<ObjectId, Nanos>,
-}
-
-impl Tool for Watcher<'_> {
-    type OfBurst = ();
-
-    fn begin(&mut self, _: &Burst, _: usize) {
-        self.pages = TouchedPages::default();
-        self.written = TouchedPages::default();
-    }
-
-    fn execute(&mut self, block: &TracedBlock, execution: &Execution<'_>) {
-        for access in &block.accesses {
-            let kind = self.code.sites[access.site.index()].access.kind;
-            let stores = matches!(kind, Kind::Write | Kind::ReadWrite | Kind::StreamingWrite);
-            execution.touches(access).for_each(|touch| {
-                self.pages.add(touch);
-                if stores {
-                    self.written.add(touch);
-                }
-            });
-        }
-    }
-
-    fn end(&mut self, burst: &Burst) {
-        let Some(thread) = self.profile.threads.find(burst.pid, burst.tid) else { return };
-        let end = burst.time + burst.elapsed;
-        let window = Window { start: burst.time, end };
-        let number = self.bursts.len();
-        self.bursts.push(OfBurst { thread, time: burst.time, elapsed: burst.elapsed });
-        let mut sums: BTreeMap<(Stretch, Option<ThreadIndex>), f64> = BTreeMap::new();
-        for (first, lines) in self.pages.drain() {
-            let (located, extent) = self.objects.locate(burst.pid, RemoteAddr(first), window);
-            let size = extent.last.0 - extent.start.0;
-            // Of memory that nothing was recorded of, only the neighbourhood is alike.
-            let whole = size < LARGEST_OBJECT;
-            let within = |fault: u64| match whole {
-                true => extent.has(RemoteAddr(fault)),
-                false => fault.abs_diff(first) < HUGE_PAGE,
-            };
-            let toucher = self.faults.toucher(burst.pid, first, within, end);
-            let stretch = if whole { (size / STRETCHES).max(LEAST_STRETCH) } else { HUGE_PAGE };
-            // Its address tells blocks of one object apart.
-            let place = first - (first - extent.start.0) % stretch;
-            let key = ((burst.pid, located.object, place), toucher);
-            *sums.entry(key).or_default() += lines;
-        }
-        for (first, _) in self.written.drain() {
-            let object = self.objects.locate(burst.pid, RemoteAddr(first), window).0.object;
-            let last = self.stores.entry(object).or_insert(burst.time);
-            *last = (*last).max(burst.time);
-        }
-        let all = sums.into_iter().map(|((stretch, toucher), lines)| Accessed {
-            burst: number,
-            stretch,
-            toucher,
-            lines,
-        });
-        self.found.extend(all);
-    }
-}
-
-impl Watcher<'_> {
-    /// Makes each burst stand for its part of its thread's time.
-    fn expand(&mut self) {
-        let bursts = self.bursts.iter().map(|burst| (burst.thread, burst.elapsed));
-        let factors = time_per_burst(self.profile, bursts);
-        let of = |burst: usize| factors.get(&self.bursts[burst].thread).copied().unwrap_or(1.0);
-        self.found.iter_mut().for_each(|one| one.lines *= of(one.burst));
-    }
 }
 
 /// The first sum as a share of the second, percent, with the interval of as many equally weighted bursts.
