@@ -7,6 +7,7 @@
    shared   each fills its part, all read all                    1 - 1/N
    one      one thread alone                                     0
    mixed    own parts, and as much that the first thread fills   half of 1 - 1/N
+   cold     own, and one pass of 31 is over a second block, which the first thread fills    1/31 of 1 - 1/N
    waves    the filler of each MiB goes around                   1 - 1/N
    around   own, with memory interleaved over all M nodes        1 - 1/M */
 #include "../findings/nodes.h"
@@ -55,7 +56,7 @@ static void *work(void *number) {
     for (int round = 0; seconds() < limit; round++) {
         int part = is("shared") ? (own + round) % nodes : own;
         keep(read_part(parts + (size_t)part * PART));
-        if (is("mixed")) keep(read_part(common + (size_t)own * PART));
+        if (is("mixed") || (is("cold") && round % 30 == 29)) keep(read_part(common + (size_t)own * PART));
     }
     return NULL;
 }
@@ -72,7 +73,8 @@ int main(int argc, char **argv) {
     }
     size_t bytes = (size_t)nodes * PART * sizeof *parts;
     parts = aligned_alloc(4096, bytes);
-    common = aligned_alloc(4096, bytes);
+    /* Of another size, so that it can be placed alone. */
+    common = aligned_alloc(4096, bytes + (is("cold") ? 4096 : 0));
     if (parts == NULL || common == NULL) return 2;
     /* So that a page is what one thread touched first. */
     madvise(parts, bytes, MADV_NOHUGEPAGE);

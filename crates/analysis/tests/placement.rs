@@ -4,12 +4,14 @@ mod common;
 
 use analysis::objects::Objects;
 use analysis::placement::{
-    ONE_NODE, Placement, RecordedNodes, Topology, Use, elapsed_there, placement, recorded_nodes,
+    ONE_NODE, Placement, Policy, RecordedNodes, Topology, Use, placement, recorded_nodes,
 };
 use analysis::{Profile, Selection, TracedCode};
-use base::{Bytes, CpuId, Nanos, NodeId, Pid, RemoteAddr, Tid};
+use base::{AllocationId, BlockId, Bytes, CpuId, Nanos, NodeId, Pid, RemoteAddr, Tid};
 use facts::host::NumaNode;
-use facts::{Evidence, Fault, FaultKind, Metric, Page, Recording, Sample};
+use facts::{
+    Allocation, AllocationCall, Evidence, Fault, FaultKind, Metric, Page, Recording, Sample,
+};
 use testkit::recording::RecordingBuilder;
 
 use self::common::{PID, layout};
@@ -18,10 +20,16 @@ use self::common::{PID, layout};
 const SUM: &[u8] = &[0xf2, 0x0f, 0x58, 0x07, 0x48, 0x83, 0xc7, 0x40, 0x48, 0x39, 0xf7, 0x75, 0xf3];
 const MIB: u64 = 1 << 20;
 const DATA: u64 = 16 * MIB;
+const COLD: u64 = 64 * MIB;
 
 /// Two threads that sum up 4 MiB of one heap block. `first`: who touches each MiB first. `parts`: each thread reads its
 /// half alone, else both read all.
 fn summed(first: [i32; 4], parts: bool) -> Recording {
+    two_threads(first, parts).0.build()
+}
+
+/// The same before it is whole, and the block of code.
+fn two_threads(first: [i32; 4], parts: bool) -> (RecordingBuilder, BlockId) {
     let mut test = RecordingBuilder::new();
     let module = test.file("/home/user/program");
     let block = test.block(PID, module, 0x1000, SUM, &layout(SUM, 0x1000).to_string());
@@ -48,7 +56,7 @@ fn summed(first: [i32; 4], parts: bool) -> Recording {
             });
         }
     }
-    test.build()
+    (test, block)
 }
 
 fn laid(recording: &Recording, topology: &str) -> Result<Placement, String> {
@@ -89,6 +97,47 @@ fn each_toucher_decides_for_its_pages() {
     assert_eq!(all([MAIN, MAIN, OTHER, OTHER]), Some(0.0));
     assert_eq!(all([OTHER, OTHER, MAIN, MAIN]), Some(100.0));
     assert_eq!(all([MAIN, OTHER, OTHER, OTHER]), Some(25.0));
+}
+
+/// All of it on the node without CPUs, or only a second block, which one burst of seventeen read.
+#[test]
+fn cold_objects_go_to_the_tier() {
+    let of = |found: &Placement, policy| {
+        let variant = found.variants.iter().find(|one| one.policy == policy);
+        variant.map(|one| [&one.remote, &one.on_tier].map(|metric| metric.value.map(f64::round)))
+    };
+    let found = laid(&summed([MAIN, MAIN, OTHER, OTHER], true), "2x1+1")
+        .expect("faults and bursts are there");
+    assert_eq!(of(&found, Policy::AsIs), Some([Some(0.0); 2]));
+    assert_eq!(of(&found, Policy::Interleave), Some([Some(67.0), Some(33.0)]));
+    assert_eq!(of(&found, Policy::Tier), Some([Some(100.0); 2]));
+    // Nothing was recorded as an object: nothing can be placed by itself.
+    assert_eq!((of(&found, Policy::HotAndCold), found.cold.len()), (Some([None; 2]), 0));
+
+    let (mut test, block) = two_threads([MAIN, MAIN, OTHER, OTHER], true);
+    let module = test.file("/home/user/program");
+    for (number, (name, start)) in [("hot", DATA), ("cold", COLD)].into_iter().enumerate() {
+        let place = test.code(module, 0x2000 + number as u64 * 16, &[(name, "/src/program.c", 1)]);
+        let stack = test.stack(&[place]);
+        test.recording.allocations.push(Allocation {
+            id: AllocationId(number as u32),
+            time: Nanos(0),
+            pid: Pid(PID),
+            tid: Tid(PID),
+            address: RemoteAddr(start),
+            size: Bytes(4 * MIB),
+            call: AllocationCall::Malloc,
+            stack,
+            sample_every: Bytes(1),
+        });
+    }
+    test.burst(PID, PID, &[(block, 2 * MIB / 64, vec![COLD, COLD + 2 * MIB])]);
+    let found = laid(&test.build(), "2x1+1").expect("faults and bursts are there");
+    // One of nine bursts of one of two threads.
+    assert_eq!(of(&found, Policy::HotAndCold), Some([Some(6.0); 2]));
+    assert_eq!(found.cold.len(), 1);
+    let on_tier = |at: usize| found.objects[at].remote[6].value;
+    assert_eq!((on_tier(0), on_tier(1)), (Some(0.0), Some(100.0)));
 }
 
 #[test]
@@ -215,13 +264,16 @@ fn a_slower_far_load_makes_a_longer_run() {
     let exactly = |value: f64| {
         Metric::with_interval(Evidence::Estimated, value, "percent", (value, value), 9)
     };
-    let time = elapsed_there(&exactly(50.0), &exactly(40.0), 10.0, [1.2, 1.5, 2.0]);
+    let mut there = Topology::parse("2x1+1").expect("a shape");
+    (there.slower, there.tier_slower) = ([1.2, 1.5, 2.0], [1.5, 2.5, 4.0]);
+    let time = there.elapsed(&exactly(50.0), &exactly(0.0), &exactly(40.0), 10.0);
     let near =
         |value: Option<f64>, wanted: f64| value.is_some_and(|value| (value - wanted).abs() < 1e-9);
     assert!(near(time.value, 11.0) && near(time.low, 10.4) && near(time.high, 12.0), "{time:?}");
+    // Half of those are on the tier.
+    let time = there.elapsed(&exactly(50.0), &exactly(25.0), &exactly(40.0), 10.0);
+    assert!(near(time.value, 12.0) && near(time.low, 10.7) && near(time.high, 14.0), "{time:?}");
     let unknown = Metric::unavailable("percent", "few bursts");
-    assert_eq!(
-        elapsed_there(&exactly(50.0), &unknown, 10.0, [1.0; 3]).note.as_deref(),
-        Some("few bursts")
-    );
+    let time = there.elapsed(&exactly(50.0), &exactly(0.0), &unknown, 10.0);
+    assert_eq!(time.note.as_deref(), Some("few bursts"));
 }

@@ -15,6 +15,7 @@ mod accessed;
 mod cpu_order;
 mod first_touch;
 mod recorded;
+mod tier;
 mod topology;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,7 +33,7 @@ use self::accessed::{Accessed, OfBurst, Stretch, Watcher};
 pub use self::cpu_order::{CpuOrder, cores, cpu_order};
 pub use self::recorded::{ONE_NODE, RecordedNodes, recorded_nodes};
 pub(crate) use self::topology::SLOWER;
-pub use self::topology::{Topology, TopologyNode, elapsed_there};
+pub use self::topology::{Topology, TopologyNode};
 
 /// Threads with less of the busiest one's time only start others, or log.
 const WORKS: f64 = 0.05;
@@ -43,6 +44,9 @@ const TOGETHER: f64 = 0.2;
 /// has its own part.
 const ALIKE: f64 = 0.8;
 const APART: f64 = 0.2;
+
+const NO_TIER: &str =
+    "that machine has no node with memory alone: --topology 2x18+1 is one that has";
 
 /// Where memory is put.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,17 +61,28 @@ pub enum Policy {
     Bind,
     /// A copy on each node of what nobody writes any more.
     Replicate,
+    /// All of it on a node without CPUs (CXL, HBM, persistent memory), threads as they are.
+    Tier,
+    /// There only the objects that are hardly used, the others where the program has them.
+    HotAndCold,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Policy; 5] = [
+    pub const ALL: [Policy; 7] = [
         Policy::AsIs,
         Policy::FirstTouchByUsers,
         Policy::Interleave,
         Policy::Bind,
         Policy::Replicate,
+        Policy::Tier,
+        Policy::HotAndCold,
     ];
+
+    /// Whether it takes a node without CPUs.
+    fn is_on_tier(self) -> bool {
+        matches!(self, Policy::Tier | Policy::HotAndCold)
+    }
 
     /// In a word or two.
     #[must_use]
@@ -78,6 +93,8 @@ impl Policy {
             Policy::Interleave => "interleave",
             Policy::Bind => "bind",
             Policy::Replicate => "replicate",
+            Policy::Tier => "all on a tier",
+            Policy::HotAndCold => "cold on a tier",
         }
     }
 }
@@ -89,6 +106,8 @@ pub struct Variant {
     pub policy: Policy,
     /// Share of all accesses to another node, percent.
     pub remote: Metric,
+    /// Of those the ones to a node without CPUs, percent of all accesses.
+    pub on_tier: Metric,
     /// Share of all accesses to the node that has most of them, percent.
     pub fullest: Metric,
 }
@@ -136,7 +155,7 @@ pub struct PlacedObject {
     /// Nobody was seen to write to it after it had been filled, and threads of several nodes read it.
     pub read_only: bool,
     /// Share of its accesses to another node, percent, in the order of [`Policy::ALL`].
-    pub remote: [Metric; 5],
+    pub remote: [Metric; 7],
 }
 
 /// The program on a topology.
@@ -146,7 +165,7 @@ pub struct Placement {
     pub topology: Topology,
     /// Threads that compute.
     pub workers: usize,
-    /// In the order of [`Policy::ALL`].
+    /// In the order of [`Policy::ALL`]; those on a tier where the topology has one.
     pub variants: Vec<Variant>,
     /// Most accesses first.
     pub objects: Vec<PlacedObject>,
@@ -156,6 +175,8 @@ pub struct Placement {
     pub bound: usize,
     /// See `bound`.
     pub fits: bool,
+    /// The objects that [`Policy::HotAndCold`] puts on the tier, the largest first.
+    pub cold: Vec<ObjectId>,
 }
 
 /// Lays the recorded program out on a topology.
@@ -181,14 +202,16 @@ pub fn placement(
     }
     let model = Model::new(&watcher, &workers, &topology);
     let all: Vec<&Accessed> = watcher.found.iter().collect();
-    let variants = Policy::ALL.map(|policy| model.variant(policy, &all)).into();
+    let has_tier = topology.tier().is_some();
+    let possible = Policy::ALL.into_iter().filter(|policy| has_tier || !policy.is_on_tier());
+    let variants = possible.map(|policy| model.variant(policy, &all)).collect();
     let lines = |of: &dyn Fn(&&Accessed) -> bool| {
         watcher.found.iter().filter(of).map(|one| one.lines).sum::<f64>()
     };
     let known = lines(&|one| one.toucher.is_some()) / lines(&|_| true) * 100.0;
     let (objects, bound, fits) = (model.objects(), model.bound, model.fits);
-    let workers = workers.len();
-    Ok(Placement { workers, variants, objects, known, bound, fits, topology })
+    let (workers, cold) = (workers.len(), model.cold);
+    Ok(Placement { workers, variants, objects, known, bound, fits, cold, topology })
 }
 
 /// The threads that compute, in the order of their birth. Not those that do it while no other thread does, as one that fills
@@ -256,6 +279,8 @@ struct Model<'a> {
     /// The node to bind to, and whether the threads fit there.
     bound: usize,
     fits: bool,
+    /// What is hardly used.
+    cold: Vec<ObjectId>,
 }
 
 /// Where an access would go: by chance of being remote, and the shares of the nodes with memory. `None` if unknown.
@@ -275,6 +300,7 @@ impl<'a> Model<'a> {
             read_only: BTreeMap::new(),
             bound: elsewhere,
             fits: false,
+            cold: tier::cold(watcher),
         };
         let mut by_node = vec![0.0; topology.nodes.len()];
         let mut readers: BTreeMap<ObjectId, Vec<usize>> = BTreeMap::new();
@@ -340,6 +366,11 @@ impl<'a> Model<'a> {
                 }
                 _ => self.went(one, Policy::AsIs),
             },
+            Policy::Tier => self.at(self.topology.tier()?, own),
+            Policy::HotAndCold if self.cold.contains(&one.stretch.1) => {
+                self.went(one, Policy::Tier)
+            }
+            Policy::HotAndCold => self.went(one, Policy::AsIs),
         }
     }
 
@@ -387,16 +418,24 @@ impl<'a> Model<'a> {
         }
         let bursts: Vec<(f64, f64)> = bursts.into_values().collect();
         let unknown = || Metric::unavailable("percent", self.why_unknown(policy));
-        let nothing = policy == Policy::Replicate && self.read_only.is_empty();
+        let nothing = match policy {
+            Policy::Replicate => self.read_only.is_empty(),
+            Policy::HotAndCold => self.cold.is_empty(),
+            _ => false,
+        };
         if bursts.is_empty() || nothing {
-            return Variant { policy, remote: unknown(), fullest: unknown() };
+            return Variant { policy, remote: unknown(), on_tier: unknown(), fullest: unknown() };
         }
         let known: f64 = bursts.iter().map(|one| one.1).sum();
-        let fullest: Vec<(f64, f64)> = {
-            let most = by_node.iter().copied().fold(0.0, f64::max) / known;
-            bursts.iter().map(|one| (most * one.1, one.1)).collect()
+        let part = |lines: f64| -> Vec<(f64, f64)> {
+            bursts.iter().map(|one| (lines / known * one.1, one.1)).collect()
         };
-        let by_arithmetic = policy == Policy::Interleave || (policy == Policy::Bind && self.fits);
+        let fullest = part(by_node.iter().copied().fold(0.0, f64::max));
+        let without_cpus =
+            by_node.iter().zip(&self.topology.nodes).filter(|(_, node)| node.cpus == 0);
+        let on_tier = part(without_cpus.map(|(lines, _)| lines).sum());
+        let by_arithmetic = matches!(policy, Policy::Interleave | Policy::Tier)
+            || (policy == Policy::Bind && self.fits);
         let figure = |bursts: &[(f64, f64)]| {
             let metric = share(bursts, Evidence::Modelled).unwrap_or_else(unknown);
             match metric.value {
@@ -407,13 +446,23 @@ impl<'a> Model<'a> {
                 _ => metric,
             }
         };
-        Variant { policy, remote: figure(&bursts), fullest: figure(&fullest) }
+        Variant {
+            policy,
+            remote: figure(&bursts),
+            on_tier: match self.topology.tier() {
+                Some(_) => figure(&on_tier),
+                None => Metric::unavailable("percent", NO_TIER),
+            },
+            fullest: figure(&fullest),
+        }
     }
 
     fn why_unknown(&self, policy: Policy) -> &'static str {
         match policy {
             Policy::FirstTouchByUsers => "no two bursts saw the same part of it: record for longer",
             Policy::Replicate => "threads of several nodes share nothing that they only read",
+            Policy::Tier | Policy::HotAndCold if self.topology.tier().is_none() => NO_TIER,
+            Policy::HotAndCold => "no object of 1 MiB or more is hardly used",
             _ => "which thread touched its pages first is not known",
         }
     }

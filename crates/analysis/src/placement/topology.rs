@@ -10,6 +10,11 @@ use facts::{Evidence, Metric};
 /// states for two sockets (ACPI SLIT: 21 to 10) and Intel's Memory Latency Checker measures on some.
 pub(crate) const SLOWER: [f64; 3] = [1.2, 1.5, 2.1];
 
+/// The same of a node without CPUs. High-bandwidth memory answers 1.2 times as late (Ramos and Hoefler, "Capability models for manycore
+/// memory systems", IPDPS 2017), CXL 1.8 to 2.2 times (Li et al., "Pond", ASPLOS 2023), persistent memory 3 times (Yang et al., "An
+/// empirical guide to the behavior and use of scalable persistent memory", FAST 2020).
+const TIER_SLOWER: [f64; 3] = [1.2, 2.0, 3.0];
+
 /// Nodes and CPUs that anybody has.
 const MOST_NODES: usize = 1024;
 const MOST_CPUS: usize = 65_536;
@@ -34,6 +39,10 @@ pub struct Topology {
     pub slower: [f64; 3],
     /// Whether that was measured there.
     pub measured: bool,
+    /// The same of a node without CPUs.
+    pub tier_slower: [f64; 3],
+    /// Whether that was measured there.
+    pub tier_measured: bool,
 }
 
 impl Topology {
@@ -61,7 +70,7 @@ impl Topology {
         let with_cpus = std::iter::repeat_n(TopologyNode { cpus, memory: true }, nodes);
         let without = std::iter::repeat_n(TopologyNode { cpus: 0, memory: true }, alone);
         let nodes = with_cpus.chain(without).collect();
-        Ok(Topology { name: text.to_owned(), nodes, slower: SLOWER, measured: false })
+        Ok(Topology::assumed(text.to_owned(), nodes))
     }
 
     /// A machine with memory in several nodes, as it was described and measured.
@@ -83,15 +92,34 @@ impl Topology {
         {
             return Err(format!("{name} has memory in one NUMA node only"));
         }
-        let ratios = calibration.map_or(Vec::new(), ratios);
-        let slower = match (ratios.first(), ratios.last()) {
-            (Some(least), Some(most)) => {
-                [*least, ratios.iter().sum::<f64>() / ratios.len() as f64, *most]
-            }
-            _ => SLOWER,
-        };
-        let measured = !ratios.is_empty();
-        Ok(Topology { name: name.to_owned(), nodes, slower, measured })
+        let alone = |id: u32| host.numa_nodes.iter().any(|one| one.id == id && one.cpus.is_empty());
+        let slower = calibration.and_then(|one| slower_to(one, &|to| !alone(to)));
+        let tier_slower = calibration.and_then(|one| slower_to(one, &alone));
+        Ok(Topology {
+            slower: slower.unwrap_or(SLOWER),
+            measured: slower.is_some(),
+            tier_slower: tier_slower.unwrap_or(TIER_SLOWER),
+            tier_measured: tier_slower.is_some(),
+            ..Topology::assumed(name.to_owned(), nodes)
+        })
+    }
+
+    /// Nodes of a machine that nobody measured.
+    fn assumed(name: String, nodes: Vec<TopologyNode>) -> Topology {
+        Topology {
+            name,
+            nodes,
+            slower: SLOWER,
+            measured: false,
+            tier_slower: TIER_SLOWER,
+            tier_measured: false,
+        }
+    }
+
+    /// The first node that has memory and no CPUs.
+    #[must_use]
+    pub fn tier(&self) -> Option<usize> {
+        self.nodes.iter().position(|node| node.memory && node.cpus == 0)
     }
 
     /// This machine, if it has several nodes; else one with two nodes of as many CPUs each.
@@ -101,7 +129,7 @@ impl Topology {
             let cpus = (host.logical_cpus as usize).clamp(1, MOST_CPUS);
             let node = TopologyNode { cpus, memory: true };
             let name = format!("2x{cpus}");
-            Topology { name, nodes: vec![node; 2], slower: SLOWER, measured: false }
+            Topology::assumed(name, vec![node; 2])
         })
     }
 
@@ -119,6 +147,45 @@ impl Topology {
         self.nodes.iter().filter(|node| node.memory).count()
     }
 
+    /// Elapsed seconds there of a run of `elapsed` seconds with all memory on its own node, of which memory has the share `bound`, once
+    /// `remote` of the accesses take longer, `on_tier` of all because they go to a node without CPUs; these three in percent. What
+    /// of the time passes on a CPU is all that grows.
+    #[must_use]
+    pub fn elapsed(
+        &self,
+        remote: &Metric,
+        on_tier: &Metric,
+        bound: &Metric,
+        elapsed: f64,
+    ) -> Metric {
+        let part = |of: &Metric, end: Option<f64>| end.or(of.value).map(|percent| percent / 100.0);
+        let time = |remote: Option<f64>, tier: Option<f64>, bound: Option<f64>, at: usize| {
+            let tier = tier.unwrap_or(0.0);
+            let sockets = (remote? - tier).max(0.0) * (self.slower[at] - 1.0);
+            Some(elapsed * (1.0 + bound? * (sockets + tier * (self.tier_slower[at] - 1.0))))
+        };
+        // A tier may be nearer than another socket: then more on it makes a shorter run.
+        let ends = |of_remote: Option<f64>, of_bound: Option<f64>, at: usize| {
+            let ends = [on_tier.low, on_tier.high].map(|end| part(on_tier, end));
+            let [one, other] =
+                ends.map(|tier| time(part(remote, of_remote), tier, part(bound, of_bound), at));
+            one.zip(other)
+        };
+        let value = time(part(remote, None), part(on_tier, None), part(bound, None), 1);
+        let low = ends(remote.low, bound.low, 0).map(|(one, other)| one.min(other));
+        let high = ends(remote.high, bound.high, 2).map(|(one, other)| one.max(other));
+        match (value, low, high) {
+            (Some(value), Some(low), Some(high)) => {
+                Metric::with_interval(Evidence::Modelled, value, "s", (low, high), remote.samples)
+            }
+            _ => {
+                let why = remote.note.as_deref().filter(|_| remote.value.is_none());
+                let why = why.or(bound.note.as_deref()).unwrap_or("memory's share is not known");
+                Metric::unavailable("s", why)
+            }
+        }
+    }
+
     /// Where the kernel puts a page that a thread of this node touches first: there, or on the first that has memory.
     pub(crate) fn first_touch(&self, node: usize) -> usize {
         match self.nodes[node].memory {
@@ -128,40 +195,19 @@ impl Topology {
     }
 }
 
-/// The latencies of remote memory over those of the own, ascending. Damaged ones are left out.
-fn ratios(calibration: &Calibration) -> Vec<f64> {
+/// The latencies of remote memory of some nodes over those of the own: least, mean, most. Damaged ones are left out.
+fn slower_to(calibration: &Calibration, is_of: &dyn Fn(u32) -> bool) -> Option<[f64; 3]> {
     let pairs = &calibration.node_pairs;
     let ratio = |pair: &facts::host::NodePair| {
         let own = pairs.iter().find(|one| (one.from, one.to) == (pair.from, pair.from))?;
         let ratio = pair.latency.value? / own.latency.value?;
-        (pair.from != pair.to && (0.1..1000.0).contains(&ratio)).then_some(ratio.max(1.0))
+        (pair.from != pair.to && is_of(pair.to) && (0.1..1000.0).contains(&ratio))
+            .then_some(ratio.max(1.0))
     };
     let mut found: Vec<f64> = pairs.iter().filter_map(ratio).collect();
     found.sort_by(f64::total_cmp);
-    found
-}
-
-/// Elapsed seconds of a run of `elapsed` seconds with all memory on its own node, of which memory has the share `bound`, once
-/// `remote` of the accesses take so many times as long. What of the time passes on a CPU is all that grows.
-#[must_use]
-pub fn elapsed_there(remote: &Metric, bound: &Metric, elapsed: f64, slower: [f64; 3]) -> Metric {
-    let part = |of: &Metric, end: Option<f64>| end.or(of.value).map(|percent| percent / 100.0);
-    let time = |remote: Option<f64>, bound: Option<f64>, slower: f64| {
-        Some(elapsed * (1.0 + bound? * remote? * (slower - 1.0)))
-    };
-    let value = time(part(remote, None), part(bound, None), slower[1]);
-    let low = time(part(remote, remote.low), part(bound, bound.low), slower[0]);
-    let high = time(part(remote, remote.high), part(bound, bound.high), slower[2]);
-    match (value, low, high) {
-        (Some(value), Some(low), Some(high)) => {
-            Metric::with_interval(Evidence::Modelled, value, "s", (low, high), remote.samples)
-        }
-        _ => {
-            let why = remote.note.as_deref().filter(|_| remote.value.is_none());
-            let why = why.or(bound.note.as_deref()).unwrap_or("memory's share is not known");
-            Metric::unavailable("s", why)
-        }
-    }
+    let (least, most) = (*found.first()?, *found.last()?);
+    Some([least, found.iter().sum::<f64>() / found.len() as f64, most])
 }
 
 #[cfg(test)]
@@ -205,7 +251,14 @@ mod tests {
         let measured = Calibration { node_pairs: pairs.into(), ..Calibration::default() };
         let found = Topology::usual(&host, Some(&measured));
         assert!(found.measured && found.slower == [1.4, 1.45, 1.5], "{found:?}");
-        assert!(!Topology::usual(&host, None).measured);
+        assert!(!Topology::usual(&host, None).measured && !found.tier_measured);
+        let mut host = host;
+        host.numa_nodes.push(node(2, &[]));
+        let mut measured = measured;
+        measured.node_pairs.extend([(0, 2, 300.0), (1, 2, 200.0)].map(pair));
+        let found = Topology::usual(&host, Some(&measured));
+        assert_eq!((found.slower, found.tier_slower), ([1.4, 1.45, 1.5], [2.0, 2.5, 3.0]));
+        assert_eq!(found.tier(), Some(2));
         let single = Host { numa_nodes: vec![node(0, &[0])], logical_cpus: 8, ..Host::default() };
         assert!(Topology::of_machine("it", &single, None).is_err());
         assert_eq!(Topology::usual(&single, None).name, "2x8");

@@ -4,19 +4,21 @@
 //! What not: the model (`analysis::placement`).
 
 use analysis::placement::{
-    ONE_NODE, PlacedObject, Placement, Policy, RecordedNodes, Topology, Use, Variant,
-    elapsed_there, placement,
+    ONE_NODE, PlacedObject, Placement, Policy, RecordedNodes, Topology, Use, Variant, placement,
 };
 use facts::Metric;
 
 use super::Request;
 use super::list::{Columns, PERCENT, SECONDS};
 use crate::table::{Cell, CellStyle, Table};
+use crate::text::bytes;
 
 /// Below this part of the accesses an object is not worth a sentence.
 const WORTH: f64 = 25.0;
 /// Below this, its copies are not.
 const LEAST: f64 = 1.0;
+/// So many objects are named.
+const SHOWN: usize = 3;
 
 pub(crate) fn nodes(request: &Request<'_>) -> Table {
     let profile = request.profile;
@@ -30,11 +32,13 @@ pub(crate) fn nodes(request: &Request<'_>) -> Table {
     let table = match request.options.group.is_empty() {
         true => {
             let rows = found.as_ref().map(|found| policies(request, found, &object_name));
-            of_policies().table(request, "nodes", &title, &rows.unwrap_or_default())
+            let has_tier = found.as_ref().is_ok_and(|found| found.topology.tier().is_some());
+            of_policies(has_tier).table(request, "nodes", &title, &rows.unwrap_or_default())
         }
         false => {
             let rows = found.as_ref().map_or(&[][..], |found| &found.objects);
-            of_objects(&object_name).table(request, "nodes", &title, rows)
+            let has_tier = found.as_ref().is_ok_and(|found| found.topology.tier().is_some());
+            of_objects(&object_name, has_tier).table(request, "nodes", &title, rows)
         }
     };
     match found {
@@ -49,6 +53,7 @@ pub(crate) fn nodes(request: &Request<'_>) -> Table {
 struct Placed {
     placement: &'static str,
     remote: Metric,
+    on_tier: Option<Metric>,
     fullest: Option<Metric>,
     time: Metric,
     how: String,
@@ -63,6 +68,7 @@ fn policies(
     let recorded = request.prepared.recorded_nodes().ok().map(|recorded| Placed {
         placement: "where it was recorded",
         remote: recorded.remote(),
+        on_tier: None,
         fullest: None,
         time: Metric::counted(request.profile.elapsed().seconds(), "s"),
         how: "measured (move_pages, CPUs of samples)".to_owned(),
@@ -70,30 +76,39 @@ fn policies(
     let modelled = found.variants.iter().map(|one| Placed {
         placement: one.policy.name(),
         remote: one.remote.clone(),
+        on_tier: Some(one.on_tier.clone()),
         fullest: Some(one.fullest.clone()),
         time: time(request, found, one),
-        how: how(found, one.policy, object_name),
+        how: how(request, found, one.policy, object_name),
     });
     recorded.into_iter().chain(modelled).collect()
 }
 
-fn of_policies<'a>() -> Columns<'a, Placed> {
+fn of_policies<'a>(has_tier: bool) -> Columns<'a, Placed> {
     let mut columns = Columns::new();
     columns.name("placement", "Memory", CellStyle::Text, "memory", |one: &Placed| {
         Cell::text(one.placement)
     });
     columns.figure("remote", "Accesses to another node", PERCENT, "remote", |one| &one.remote);
+    columns.cell("on_tier", "To a node without CPUs", PERCENT, "on tier", |one| {
+        one.on_tier.clone().map_or(Cell::Missing, Cell::metric)
+    });
     columns.cell("fullest", "To the node with most", PERCENT, "fullest node", |one| {
         one.fullest.clone().map_or(Cell::Missing, Cell::metric)
     });
     columns.figure("time", "Elapsed there", SECONDS, "elapsed", |one| &one.time);
     columns.name("how", "How", CellStyle::Text, "how", |one| Cell::text(one.how.clone()));
-    columns.show(&["placement", "remote", "fullest", "time", "how"]);
+    columns.show(&["placement", "remote"]);
+    if has_tier {
+        columns.show(&["on_tier"]);
+    }
+    columns.show(&["fullest", "time", "how"]);
     columns
 }
 
 fn of_objects<'a>(
     object_name: &'a (dyn Fn(&PlacedObject) -> String + Sync),
+    has_tier: bool,
 ) -> Columns<'a, PlacedObject> {
     let mut columns = Columns::new();
     columns.name("object", "Object", CellStyle::Text, "object", |one| Cell::text(object_name(one)));
@@ -112,10 +127,16 @@ fn of_objects<'a>(
         ("interleaved", "Interleaved", PERCENT, "interleaved"),
         ("bound", "Bound", PERCENT, ""),
         ("replicated", "Replicated", PERCENT, "replicated"),
+        ("all_on_tier", "All on a tier", PERCENT, ""),
+        ("cold_on_tier", "Cold on a tier", PERCENT, "cold on tier"),
     ];
     columns.figures(remote, |one| one.remote.each_ref().map(|one| Cell::metric(one.clone())));
     columns.show(&["accesses_percent", "used_by", "remote", "by_users", "interleaved"]);
-    columns.show(&["replicated", "object"]);
+    columns.show(&["replicated"]);
+    if has_tier {
+        columns.show(&["cold_on_tier"]);
+    }
+    columns.show(&["object"]);
     columns
 }
 
@@ -134,10 +155,17 @@ fn time(request: &Request<'_>, found: &Placement, one: &Variant) -> Metric {
         Ok(bound) => bound.memory,
         Err(why) => Metric::unavailable("percent", &why),
     };
-    elapsed_there(&one.remote, &bound, elapsed, found.topology.slower)
+    found.topology.elapsed(&one.remote, &one.on_tier, &bound, elapsed)
 }
 
-fn how(found: &Placement, policy: Policy, object_name: &dyn Fn(&PlacedObject) -> String) -> String {
+fn how(
+    request: &Request<'_>,
+    found: &Placement,
+    policy: Policy,
+    object_name: &dyn Fn(&PlacedObject) -> String,
+) -> String {
+    // Rows on a tier are there only where the topology has one.
+    let tier = found.topology.tier().unwrap_or_default();
     match policy {
         Policy::AsIs => "where the program touches it first".to_owned(),
         Policy::FirstTouchByUsers => "initialise data where it is used".to_owned(),
@@ -149,12 +177,25 @@ fn how(found: &Placement, policy: Policy, object_name: &dyn Fn(&PlacedObject) ->
                 .objects
                 .iter()
                 .filter(|one| one.read_only && one.share.value >= Some(LEAST))
-                .take(3)
+                .take(SHOWN)
                 .map(object_name)
                 .collect();
             match names.is_empty() {
                 true => "nothing is shared and only read".to_owned(),
                 false => format!("copies of {}", names.join(", ")),
+            }
+        }
+        Policy::Tier => format!("numactl -m{tier}"),
+        Policy::HotAndCold => {
+            let cold = found.cold.iter().map(|id| request.prepared.objects().get(*id));
+            let size: f64 = cold.clone().map(|object| object.largest.0 as f64).sum();
+            let names: Vec<&str> = cold.take(SHOWN).map(|object| object.name.as_str()).collect();
+            match found.cold.len().saturating_sub(SHOWN) {
+                _ if names.is_empty() => "everything is used".to_owned(),
+                0 => format!("{} to node {tier}: {}", bytes(size), names.join(", ")),
+                more => {
+                    format!("{} to node {tier}: {} and {more} more", bytes(size), names.join(", "))
+                }
             }
         }
     }
@@ -181,6 +222,17 @@ fn says(
          {} nodes with memory. A load from another node takes {slower} as long. Bandwidth limits are left out.",
         topology.memory_nodes()
     )];
+    if topology.tier().is_some() {
+        let [least, mean, most] = topology.tier_slower;
+        let slower = match topology.tier_measured {
+            true => format!("{mean:.2} times ({least:.2} to {most:.2}, measured there)"),
+            false => format!("{least} to {most} times (assumed)"),
+        };
+        notes.push(format!(
+            "A load from a node without CPUs takes {slower} as long. Cold are the objects with the fewest accesses per byte that \
+             together have at most 10 % of them, as far as bursts saw."
+        ));
+    }
     if found.known < 99.5 {
         notes.push(format!(
             "The first toucher of the page is known for {:.0} % of the accesses; the others are left out.",
