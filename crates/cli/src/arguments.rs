@@ -253,6 +253,21 @@ pub enum Format {
     Markdown,
 }
 
+/// How `fathom machine` shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum MachineFormat {
+    /// Tables for people
+    Text,
+    /// Every number with its evidence and interval
+    Json,
+    /// One header line, then one line per figure
+    Csv,
+    /// For a comment of a pull request or the summary of a job
+    Markdown,
+    /// A drawing: sockets, nodes, caches and cores, with what was measured
+    Svg,
+}
+
 #[derive(Args, Debug)]
 pub struct ReportOptions {
     /// What to show; the views are listed below
@@ -453,7 +468,7 @@ pub struct MachineOptions {
     pub refresh: bool,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    pub format: MachineFormat,
 }
 
 #[derive(Args, Debug)]

@@ -17,6 +17,8 @@ use crate::text::{self, Paint, bytes, number, printable, seconds, wrap};
 
 /// Width of the names before figures.
 const LABEL: usize = 18;
+const LEVELS: &str = "Caches and load latency";
+const NO_LEVEL: &str = "no level could be measured";
 
 /// The machine. In JSON the three parts under their names.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -102,13 +104,7 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
     if let Some(theory) = modules::theoretical(host, calibration) {
         out += &entry("Theoretical peak", &theory, width);
     }
-    out += &section(
-        paint,
-        "Caches and load latency",
-        caches(host, calibration),
-        width,
-        "no level could be measured",
-    );
+    out += &section(paint, LEVELS, caches(host, calibration), width, NO_LEVEL);
     out += &memory_of_nodes(host, calibration, width, paint);
     out += &section(paint, "Load latency by size", ladder(calibration), width, "not measured");
     let loaded = under_load(calibration);
@@ -138,6 +134,19 @@ pub(crate) fn text(machine: &MachineReport, width: usize, paint: Paint) -> Strin
             out += &format!("{}{line}\n", if at == 0 { "  - " } else { "    " });
         }
     }
+    out
+}
+
+/// What caches and the memory of each node give, as text.
+pub(crate) fn measured_by_level_and_node(
+    host: &Host,
+    calibration: &Calibration,
+    width: usize,
+) -> String {
+    let paint = Paint { colour: false };
+    let levels = caches(host, calibration);
+    let mut out = section(paint, LEVELS, levels, width, NO_LEVEL);
+    out += &memory_of_nodes(host, calibration, width, paint);
     out
 }
 

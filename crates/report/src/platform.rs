@@ -1,6 +1,6 @@
 //! `platform`: the machine as boxes in boxes, and for each level of memory what it was measured to give and what the run took of it.
 //!
-//! What for: the page draws it. What not: a view of the command line; `fathom machine` and the summary have the same figures as text.
+//! What for: the page draws it, and `fathom machine --format svg` the boxes (`platform_svg`). What not: a view of the command line.
 //! Assumption: a host comes from a file and may be damaged; CPUs that are in no box, and sets that overlap, are reported, not guessed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,21 +34,21 @@ struct PlatformDocument {
 
 /// CPUs that have something in common, and what that is.
 #[derive(Serialize, Default, Debug, PartialEq)]
-struct PlatformBox {
-    cpus: Vec<u32>,
-    package: bool,
-    core: bool,
-    node: Option<u32>,
-    memory_bytes: Option<u64>,
-    caches: Vec<PlatformCache>,
-    inside: Vec<PlatformBox>,
+pub(crate) struct PlatformBox {
+    pub(crate) cpus: Vec<u32>,
+    pub(crate) package: bool,
+    pub(crate) core: bool,
+    pub(crate) node: Option<u32>,
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) caches: Vec<PlatformCache>,
+    pub(crate) inside: Vec<PlatformBox>,
 }
 
 #[derive(Serialize, Debug, PartialEq)]
-struct PlatformCache {
-    level: u32,
-    kind: CacheKind,
-    bytes: u64,
+pub(crate) struct PlatformCache {
+    pub(crate) level: u32,
+    pub(crate) kind: CacheKind,
+    pub(crate) bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -116,7 +116,7 @@ pub fn platform(prepared: &Prepared<'_>, result: &str) -> String {
 }
 
 /// Sets of CPUs within each other, the largest outside. Equal sets are one box.
-fn boxes(host: &Host, notes: &mut Vec<String>) -> Vec<PlatformBox> {
+pub(crate) fn boxes(host: &Host, notes: &mut Vec<String>) -> Vec<PlatformBox> {
     let mut sets: BTreeMap<Vec<u32>, PlatformBox> = BTreeMap::new();
     let (mut memory_only, mut doubled) = (Vec::new(), 0);
     for node in &host.numa_nodes {

@@ -613,6 +613,7 @@ fn the_machine() {
     let machine = shown(&run.host, &calibration);
     golden("machine_nodes.txt", &text(&machine));
     golden("machine_nodes.csv", &machine.csv());
+    golden("machine_nodes.svg", &report::machine_svg(&run.host, &calibration));
     for pair in &mut calibration.node_pairs {
         for metric in [&mut pair.latency, &mut pair.one_thread, &mut pair.all_threads] {
             *metric = facts::Metric::unavailable(&metric.unit.clone(), "mbind is not permitted");

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use crate::arguments::{Format, MachineOptions};
+use crate::arguments::{Format, MachineFormat, MachineOptions};
 use crate::exit::Failure;
 use crate::progress::Progress;
 
@@ -29,9 +29,11 @@ pub fn machine(options: &MachineOptions) -> Result<ExitCode, Failure> {
     }
     let counters = super::counters::look(&host);
     let document = report::machine(&host, &calibration, counters.data());
-    let mut text = super::rendered(&document, options.format);
-    if options.format == Format::Text {
-        text.push_str(&counters.text());
-    }
-    super::print(&text)
+    super::print(&match options.format {
+        MachineFormat::Text => super::rendered(&document, Format::Text) + &counters.text(),
+        MachineFormat::Json => document.json(),
+        MachineFormat::Csv => document.csv(),
+        MachineFormat::Markdown => document.markdown(),
+        MachineFormat::Svg => report::machine_svg(&host, &calibration),
+    })
 }
