@@ -131,6 +131,7 @@ mod tests {
             one_thread: figure(),
             all_threads: figure(),
             threads: 1,
+            loaded: Vec::new(),
         };
         let whole = Calibration { node_pairs: vec![pair], ..calibration(&host) };
         save_to(&path, &whole).expect("temporary directory is writable");

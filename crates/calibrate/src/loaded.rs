@@ -1,7 +1,7 @@
 //! Latency of memory under load: dependent loads of one thread while others read at a rate that is kept.
 //!
 //! What for: memory answers later the more is asked of it; near its bandwidth several times later. A program near its
-//! bandwidth waits for that latency, not for the one that a single chase shows. What not: stores, remote nodes (`nodes`), caches.
+//! bandwidth waits for that latency, not for the one that a single chase shows. What not: stores, caches; which node's memory it is (`nodes` has its own bound to each).
 //!
 //! Assumptions: readers keep a rate by waiting after each 16 KiB, so that their load is even from microsecond to microsecond. The
 //! rate of a point is what was read, whatever was wanted; so a point holds also where others took a CPU.
@@ -90,13 +90,21 @@ fn with_threads(
     deadline: Instant,
 ) -> Result<Vec<LoadedLatency>, String> {
     let [chased, read] = sizes(host, plan, threads as u64 - 1)?;
-    let words = |error: KernelError| error.to_string();
-    let mut chase = Buffer::map(chased, Pages::Huge).map_err(words)?;
-    let mut parts = Vec::new();
-    for _ in 1..threads {
-        parts.push(Buffer::map(read, Pages::Huge).map_err(words)?);
-    }
-    let cycle = Cycle::random(u32::try_from(chased.0 / 64).unwrap_or(u32::MAX), SEED);
+    let map = |bytes| Buffer::map(bytes, Pages::Huge).map_err(|error| error.to_string());
+    let chase = map(chased)?;
+    let parts = (1..threads).map(|_| map(read)).collect::<Result<Vec<Buffer>, String>>()?;
+    curve(&plan.cpus, chase, parts, deadline)
+}
+
+/// The curve of a chase on the first of these CPUs, while the next ones read a part each.
+pub(crate) fn curve(
+    cpus: &[CpuId],
+    mut chase: Buffer,
+    mut parts: Vec<Buffer>,
+    deadline: Instant,
+) -> Result<Vec<LoadedLatency>, String> {
+    let threads = parts.len() + 1;
+    let cycle = Cycle::random(u32::try_from(chase.size().0 / 64).unwrap_or(u32::MAX), SEED);
     let shared = Shared {
         pace: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
@@ -104,7 +112,7 @@ fn with_threads(
     };
     let jobs: Vec<(CpuId, Job<'_>)> = std::iter::once(Job::Chase(&mut chase))
         .chain(parts.iter_mut().map(Job::Read))
-        .zip(&plan.cpus)
+        .zip(cpus)
         .map(|(job, cpu)| (*cpu, job))
         .collect();
     let done = workers::together(jobs, |job| match job {
@@ -118,7 +126,7 @@ fn with_threads(
             None
         }
     });
-    let done = done.map_err(words)?;
+    let done = done.map_err(|error: KernelError| error.to_string())?;
     let found = done.results.into_iter().flatten().next();
     let found = found.ok_or_else(|| "the chase does not fit into its memory".to_owned())?;
     let point = |(rate, latency): (Repeats, Repeats)| LoadedLatency {

@@ -1,8 +1,8 @@
 //! Memory of each NUMA node as the CPUs of each node reach it: latency of dependent loads, and bandwidth of reading with one
-//! thread and with all.
+//! thread and with all, and latency while the node's other CPUs read.
 //!
 //! What for: how far remote memory is on a machine that has some; nodes without CPUs (CXL, HBM, persistent memory as system
-//! RAM) are memory only. What not: stores, loaded latency, and machines where one node has all memory: these have no pairs.
+//! RAM) are memory only. What not: stores, and machines where one node has all memory: these have no pairs.
 //!
 //! Assumptions: a policy of binding holds (a sample of pages is checked). A quarter of a node's free memory is ours to take:
 //! where it is bound and there is less, the kernel would end the process.
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use base::{Bytes, CpuId, NodeId, Pid};
 use facts::Metric;
-use facts::host::{CacheKind, Calibration, Host, NodePair, NumaNode};
+use facts::host::{CacheKind, Calibration, Host, LoadedLatency, NodePair, NumaNode};
 use sys::kernels::{Buffer, Chase, Cycle, Kernel, KernelError, Pages, Simd, Spacing, sweep};
 
 use crate::plan::Plan;
 use crate::statistics::Repeats;
-use crate::{Progress, ladder, live, workers};
+use crate::{Progress, ladder, live, loaded, workers};
 
 /// Largest and smallest memory of a node that is gone through, and the least that is worth it.
 const LARGEST: u64 = 1 << 30;
@@ -62,6 +62,18 @@ pub(crate) fn measure(
         calibration.node_pairs.extend(pairs);
         progress.part_done((number + 1) as f64 / targets.len() as f64);
     }
+    let possible = |pair: &&NodePair| pair.threads > 1 && pair.latency.value.is_some();
+    let without = calibration
+        .node_pairs
+        .iter()
+        .filter(possible)
+        .filter(|pair| pair.loaded.is_empty())
+        .count();
+    if without > 0 {
+        calibration.notes.push(format!(
+            "no latency under load of {without} pairs of nodes: the time was up, or the memory of the node"
+        ));
+    }
     calibration.node_pairs.sort_by_key(|pair| (pair.from, pair.to));
 }
 
@@ -103,12 +115,17 @@ fn of_target(
     size: Result<Bytes, String>,
     deadline: Instant,
 ) -> Vec<NodePair> {
+    let bytes = size.clone().unwrap_or_default();
     let pair = |origin: &Origin, figures: Result<[Metric; 3], String>| {
         let unavailable =
             |why: &str| ["ns", "GB/s", "GB/s"].map(|unit| Metric::unavailable(unit, why));
+        let loaded = match &figures {
+            Ok(_) => under_load(origin, to, bytes, deadline).unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
         let [latency, one_thread, all_threads] = figures.unwrap_or_else(|why| unavailable(&why));
         let threads = origin.cpus.len() as u32;
-        NodePair { from: origin.node, to: to.0, latency, one_thread, all_threads, threads }
+        NodePair { from: origin.node, to: to.0, latency, one_thread, all_threads, threads, loaded }
     };
     let most_threads = origins.iter().map(|origin| origin.cpus.len()).max().unwrap_or(0);
     let measured = size.and_then(|size| {
@@ -173,6 +190,24 @@ fn latencies(
         Ok(with_size(latency, size))
     };
     Ok(origins.iter().map(of_origin).collect())
+}
+
+/// Latency while the other CPUs of the node read; nothing with one CPU or where the time is up.
+fn under_load(
+    origin: &Origin,
+    to: NodeId,
+    size: Bytes,
+    deadline: Instant,
+) -> Result<Vec<LoadedLatency>, String> {
+    let [first, others @ ..] = origin.cpus.as_slice() else { return Ok(Vec::new()) };
+    if others.is_empty() || Instant::now() > deadline {
+        return Ok(Vec::new());
+    }
+    let half = size.0 / 2;
+    let chase = bound(*first, to, Bytes(half))?;
+    let part = Bytes(half / others.len() as u64);
+    let parts = others.iter().map(|cpu| bound(*cpu, to, part));
+    loaded::curve(&origin.cpus, chase, parts.collect::<Result<Vec<Buffer>, String>>()?, deadline)
 }
 
 /// Adds over how much memory it was measured.
@@ -309,6 +344,24 @@ mod tests {
             }
         }
         assert_eq!(found[1].latency.value, None);
+        let (host, _) = crate::host();
+        if host.logical_cpus < 2 {
+            println!("skipped: latency under load takes two CPUs");
+        } else {
+            let two = [Origin { node: 0, cpus: vec![CpuId(0), CpuId(1)] }];
+            let later = Instant::now() + Duration::from_secs(2);
+            let found = of_target(&two, NodeId(0), Ok(Bytes(LEAST)), later);
+            match found[0].latency.value {
+                Some(_) => {
+                    let loaded = &found[0].loaded;
+                    let is_measured = |point: &LoadedLatency| {
+                        point.rate.value > Some(0.0) && point.latency.value > Some(0.0)
+                    };
+                    assert!(loaded.len() > 2 && loaded.iter().all(is_measured), "{loaded:?}");
+                }
+                None => println!("skipped: {:?}", found[0].latency.note),
+            }
+        }
         let absent = of_target(&origins, NodeId(1023), Ok(Bytes(LEAST)), Instant::now());
         let why = absent[0].latency.note.as_deref().unwrap_or_default();
         assert!(why.starts_with("cannot place memory on node 1023: "), "{why}");

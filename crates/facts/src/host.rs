@@ -338,6 +338,23 @@ pub struct NodePair {
     pub all_threads: Metric,
     /// How many threads that was.
     pub threads: u32,
+    /// Latency while the other CPUs of the node read, from no load on; empty with one CPU, where the time was up, and in older files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loaded: Vec<LoadedLatency>,
+}
+
+impl NodePair {
+    /// The knee of its curve under load, as [`Calibration::knee`].
+    #[must_use]
+    pub fn knee(&self) -> Option<&LoadedLatency> {
+        knee(self.loaded.iter())
+    }
+}
+
+/// The first point at which a load takes half more than at the first, at the unfavourable ends of both intervals.
+fn knee<'a>(mut curve: impl Iterator<Item = &'a LoadedLatency>) -> Option<&'a LoadedLatency> {
+    let idle = curve.next()?.latency.high?;
+    curve.find(|point| point.latency.low.is_some_and(|low| low > idle * BENT))
 }
 
 /// Latency of memory while other threads read.
@@ -448,9 +465,7 @@ impl Calibration {
     /// both intervals. `None` where no rate that was reached is beyond it.
     #[must_use]
     pub fn knee(&self, threads: u32) -> Option<&LoadedLatency> {
-        let idle = self.under_load(threads).next()?.latency.high?;
-        self.under_load(threads)
-            .find(|point| point.latency.low.is_some_and(|low| low > idle * BENT))
+        knee(self.under_load(threads))
     }
 
     /// Without load, and the first point with at least this rate, or the last one; with as many threads as were measured.

@@ -57,6 +57,11 @@ pub(crate) fn metrics(machine: &MachineReport) -> Vec<(String, Metric)> {
         found.push((format!("{name}.latency"), pair.latency.clone()));
         found.push((format!("{name}.one_thread"), pair.one_thread.clone()));
         found.push((format!("{name}.all_threads"), pair.all_threads.clone()));
+        for (at, point) in pair.loaded.iter().enumerate() {
+            let name = format!("{name}.loaded.{}", at + 1);
+            found.push((format!("{name}.rate"), point.rate.clone()));
+            found.push((format!("{name}.latency"), point.latency.clone()));
+        }
     }
     for (at, point) in calibration.loaded_latency.iter().enumerate() {
         let before = calibration.loaded_latency[..at].iter();
@@ -416,6 +421,10 @@ fn memory_of_nodes(host: &Host, calibration: &Calibration, width: usize, paint: 
     let rows = table(text_columns, &keys, pairs.iter().map(of_pair).collect());
     let empty = "an earlier version measured this machine: `fathom machine --refresh`";
     let mut out = section(paint, "Memory by NUMA node", rows, width, empty);
+    if pairs.iter().any(|pair| !pair.loaded.is_empty()) {
+        let loaded = nodes_under_load(pairs);
+        out += &section(paint, "Load latency under load by NUMA node", loaded, width, "");
+    }
     // One reason mostly holds for all of them.
     let mut reasons: Vec<&str> = Vec::new();
     for pair in pairs {
@@ -428,29 +437,59 @@ fn memory_of_nodes(host: &Host, calibration: &Calibration, width: usize, paint: 
     out
 }
 
-/// One row per rate; a mark where the latency begins to rise.
-fn under_load(calibration: &Calibration) -> Table {
-    let row = |point: &LoadedLatency| {
-        let idle = calibration.under_load(point.threads).next();
-        let times = idle.and_then(|idle| Some(point.latency.value? / idle.latency.value?));
-        let is_knee = calibration.knee(point.threads) == Some(point);
-        vec![
-            Cell::Number(u64::from(point.threads)),
-            rate(&point.rate),
-            rate(&point.latency),
-            times.map_or(Cell::Missing, |times| Cell::text(number(times))),
-            Cell::Metric(point.latency.clone()),
-            Cell::text(if is_knee { "knee" } else { "" }),
-        ]
+/// One row per pair of nodes and rate.
+fn nodes_under_load(pairs: &[NodePair]) -> Table {
+    let row = |(pair, point): (&NodePair, &LoadedLatency)| {
+        let mut cells = vec![Cell::Number(u64::from(pair.from)), Cell::Number(u64::from(pair.to))];
+        cells.extend(loaded_cells(point, pair.loaded.first(), pair.knee()));
+        cells
     };
-    let text_columns = vec![
-        CellStyle::Number("threads").titled("threads"),
+    let rows = pairs.iter().flat_map(|pair| pair.loaded.iter().map(move |point| (pair, point)));
+    let mut text_columns = vec![
+        CellStyle::Number("from").titled("CPUs of"),
+        CellStyle::Number("to").titled("memory of"),
+    ];
+    text_columns.extend(loaded_columns());
+    let keys = ["from", "to", "rate", "latency", "times", "bar", "knee"];
+    table(text_columns, &keys, rows.map(row).collect())
+}
+
+/// A point of a curve, next to that without load.
+fn loaded_cells(
+    point: &LoadedLatency,
+    idle: Option<&LoadedLatency>,
+    knee: Option<&LoadedLatency>,
+) -> [Cell; 5] {
+    let times = idle.and_then(|idle| Some(point.latency.value? / idle.latency.value?));
+    [
+        rate(&point.rate),
+        rate(&point.latency),
+        times.map_or(Cell::Missing, |times| Cell::text(number(times))),
+        Cell::Metric(point.latency.clone()),
+        Cell::text(if knee == Some(point) { "knee" } else { "" }),
+    ]
+}
+
+fn loaded_columns() -> [TextColumn; 5] {
+    [
         CellStyle::Figure("rate").titled("GB/s read"),
         CellStyle::Figure("latency").titled("ns per load"),
         CellStyle::Figure("times").titled("times idle"),
         CellStyle::Bar("bar").titled(""),
         CellStyle::Text("knee").titled(""),
-    ];
+    ]
+}
+
+/// One row per rate; a mark where the latency begins to rise.
+fn under_load(calibration: &Calibration) -> Table {
+    let row = |point: &LoadedLatency| {
+        let idle = calibration.under_load(point.threads).next();
+        let mut cells = vec![Cell::Number(u64::from(point.threads))];
+        cells.extend(loaded_cells(point, idle, calibration.knee(point.threads)));
+        cells
+    };
+    let mut text_columns = vec![CellStyle::Number("threads").titled("threads")];
+    text_columns.extend(loaded_columns());
     let keys = ["threads", "rate", "latency", "times", "bar", "knee"];
     table(text_columns, &keys, calibration.loaded_latency.iter().map(row).collect())
 }

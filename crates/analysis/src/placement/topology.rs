@@ -246,6 +246,7 @@ mod tests {
             one_thread: Metric::counted(1.0, "GB/s"),
             all_threads: Metric::counted(1.0, "GB/s"),
             threads: 1,
+            loaded: Vec::new(),
         };
         let pairs = [(0, 0, 100.0), (0, 1, 150.0), (1, 0, 140.0), (1, 1, 100.0)].map(pair);
         let measured = Calibration { node_pairs: pairs.into(), ..Calibration::default() };

@@ -169,7 +169,17 @@ pub fn with_nodes(mut recording: Recording) -> Recording {
             latency: calibrated(nanos, "ns"),
             one_thread: calibrated(rate * 0.6, "GB/s"),
             all_threads: calibrated(rate, "GB/s"),
-            threads: 1,
+            threads: 2,
+            // Of one pair, so that its curve is shown by itself.
+            loaded: [(0.1, 1.0), (0.6, 1.2), (0.95, 2.1)]
+                .into_iter()
+                .filter(|_| (from, to) == (0, 2))
+                .map(|(part, times)| LoadedLatency {
+                    threads: 2,
+                    rate: calibrated(rate * part, "GB/s"),
+                    latency: calibrated(nanos * times, "ns"),
+                })
+                .collect(),
         })
         .into();
     }
