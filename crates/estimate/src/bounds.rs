@@ -22,6 +22,7 @@ impl Bounds {
     }
 
     /// Of two that are high together.
+    #[inline]
     #[must_use]
     pub fn plus(self, other: Bounds) -> Bounds {
         Bounds {
@@ -50,6 +51,7 @@ impl Bounds {
     }
 
     /// The value at position `place` of the unknown: -1 is the low end, 0 the best value, 1 the high end.
+    #[inline]
     #[must_use]
     pub fn at(self, place: f64) -> f64 {
         let (end, part) = if place < 0.0 { (self.low, -place) } else { (self.high, place) };

@@ -59,22 +59,19 @@ impl Estimate {
     #[must_use]
     pub fn interval(&self) -> (f64, f64) {
         // A replicate that divides 0 by 0 has no value: it says nothing about where the number lies.
-        let mut sorted: Vec<f64> =
+        let mut known: Vec<f64> =
             self.replicates.iter().copied().filter(|one| !one.is_nan()).collect();
-        if sorted.is_empty() {
+        if known.is_empty() {
             return (self.point, self.point);
         }
-        sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            let place = (share * sorted.len() as f64 - 0.5).clamp(0.0, (sorted.len() - 1) as f64);
-            let (below, part) = (place.floor() as usize, place.fract());
-            let above = (below + 1).min(sorted.len() - 1);
+        let mut at = |share: f64| {
+            let place = (share * known.len() as f64 - 0.5).clamp(0.0, (known.len() - 1) as f64);
+            let (rank, part) = (place.floor() as usize, place.fract());
+            let (_, below, higher) = known.select_nth_unstable_by(rank, f64::total_cmp);
+            let below = *below;
+            let above = higher.iter().copied().min_by(f64::total_cmp).unwrap_or(below);
             // Infinite neighbours have no middle.
-            if part == 0.0 || sorted[below] == sorted[above] {
-                sorted[below]
-            } else {
-                sorted[below] + (sorted[above] - sorted[below]) * part
-            }
+            if part == 0.0 || below == above { below } else { below + (above - below) * part }
         };
         // The point of a skewed number may lie outside its quantiles.
         (at(TAIL).min(self.point), at(1.0 - TAIL).max(self.point))
@@ -116,8 +113,19 @@ impl Estimate {
 
     /// Two of them by a function.
     #[must_use]
-    pub fn with(self, other: &Estimate, part: impl Fn(f64, f64) -> f64) -> Estimate {
-        Estimate::of([&self, other], |[one, other]| part(one, other))
+    pub fn with(mut self, other: &Estimate, part: impl Fn(f64, f64) -> f64) -> Estimate {
+        // A certain number has no replicates: it enters each with its point.
+        if self.replicates.is_empty() {
+            self.replicates = vec![self.point; other.replicates.len()];
+        }
+        self.point = part(self.point, other.point);
+        if other.replicates.is_empty() {
+            self.replicates.iter_mut().for_each(|one| *one = part(*one, other.point));
+        } else {
+            let both = self.replicates.iter_mut().zip(&other.replicates);
+            both.for_each(|(one, other)| *one = part(*one, *other));
+        }
+        self
     }
 
     /// The smaller of two.
