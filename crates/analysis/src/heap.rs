@@ -61,27 +61,32 @@ pub struct HeapSums {
     pub live: Metric,
 }
 
-/// The counted totals.
+/// Blocks allocated and bytes in them, as counted.
+#[must_use]
+pub fn heap_allocated(recording: &Recording) -> (Metric, Metric) {
+    let totals = &recording.heap_totals;
+    if totals.is_empty() {
+        let missing = |unit| Metric::unavailable(unit, why_not_counted(recording));
+        return (missing("count"), missing("bytes"));
+    }
+    let sum = |of: fn(&HeapTotal) -> u64| totals.iter().map(|total| of(total) as f64).sum::<f64>();
+    let (blocks, bytes) = (sum(|total| total.allocations), sum(|total| total.allocated.0));
+    (Metric::counted(blocks, "count"), Metric::counted(bytes, "bytes"))
+}
+
+/// The counted totals. Where frees were not counted, what was live takes a look at every recorded block.
 #[must_use]
 pub fn heap_sums(recording: &Recording) -> HeapSums {
     let totals = &recording.heap_totals;
+    let (allocations, bytes) = heap_allocated(recording);
     if totals.is_empty() {
-        let why = why_not_counted(recording);
-        let missing = |unit| Metric::unavailable(unit, why);
-        let [bytes, peak, live] = [missing("bytes"), missing("bytes"), missing("bytes")];
-        return HeapSums { allocations: missing("count"), bytes, peak, live };
+        return HeapSums { allocations, peak: bytes.clone(), live: bytes.clone(), bytes };
     }
-    let sum = |of: fn(&HeapTotal) -> u64| totals.iter().map(|total| of(total) as f64).sum::<f64>();
     let (mut peak, live) = counted_live(totals).unwrap_or_else(|| recorded_live(recording));
     if totals.len() > 1 {
         peak = peak.noted(&format!("the largest of {} processes'", totals.len()));
     }
-    HeapSums {
-        allocations: Metric::counted(sum(|total| total.allocations), "count"),
-        bytes: Metric::counted(sum(|total| total.allocated.0), "bytes"),
-        peak,
-        live,
-    }
+    HeapSums { allocations, bytes, peak, live }
 }
 
 /// The highest peak of a process, and what is live at the end of all; `None` where live bytes were not counted.
@@ -362,10 +367,13 @@ pub fn heap_table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) ->
 
 /// The total, with what was counted of the whole program; `whole`: bytes of all.
 fn counted_total(recording: &Recording, total: HeapRow, whole: Option<f64>) -> HeapRow {
-    let HeapSums { allocations, bytes, peak, live } = heap_sums(recording);
+    let (allocations, bytes) = heap_allocated(recording);
     let bytes_percent = percent(&bytes, whole);
     let total = match live_blocks(recording) {
-        Some(live_blocks) => HeapRow { peak, live, live_blocks, ..total },
+        Some(live_blocks) => {
+            let HeapSums { peak, live, .. } = heap_sums(recording);
+            HeapRow { peak, live, live_blocks, ..total }
+        }
         None => total,
     };
     HeapRow { allocations, bytes, bytes_percent, ..total }

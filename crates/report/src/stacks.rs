@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use analysis::faults::fault_scales;
-use analysis::heap::heap_sums;
+use analysis::heap::heap_allocated;
 use analysis::stack_cells::{FigureCells, StackCells, StackFigure, StackTreeNode, stack_cells};
 use analysis::timeline::largest_resident;
 use analysis::{LocationId, Profile, RegionParts, Selection, threading};
@@ -355,8 +355,8 @@ fn figure(profile: &Profile<'_>, found: &FigureCells, regions: Option<&[i64]>) -
         StackFigure::CpuTime => of_scale(&profile.cpu_scale()),
         StackFigure::PageFaults => of_scale(&fault_scales(profile.recording).all),
         // Weights of blocks drawn at random make their sums right already.
-        StackFigure::Allocations => (heap_sums(profile.recording).allocations, 1.0),
-        StackFigure::AllocatedBytes => (heap_sums(profile.recording).bytes, 1.0),
+        StackFigure::Allocations => (heap_allocated(profile.recording).0, 1.0),
+        StackFigure::AllocatedBytes => (heap_allocated(profile.recording).1, 1.0),
     };
     // Of samples a part is never exact: the clock saw one of many moments.
     let counted = found.all.alone && whole.evidence == Some(Evidence::Counted);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use facts::{LostSource, Metric, Recording};
 
-use super::{HeapRow, HeapTable, asked_by, busiest, counted_total, heap_sums, percent};
+use super::{HeapRow, HeapTable, asked_by, busiest, counted_total, heap_allocated, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -66,7 +66,7 @@ pub(super) fn table(profile: &Profile<'_>, selection: &Selection, keys: &[Key]) 
         }
     }
     let lost = recording.lost(LostSource::Allocations);
-    let whole = heap_sums(recording).bytes.value.filter(|bytes| *bytes > 0.0);
+    let whole = heap_allocated(recording).1.value.filter(|bytes| *bytes > 0.0);
     let mut rows: Vec<HeapRow> =
         sums.iter().map(|(key, sums)| row(*key, sums, lost, whole, all.at_peak)).collect();
     rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use base::{Pid, StackId};
 use facts::{AllocationCall, LostSource, Metric};
 
-use super::{asked_by, busiest, heap_sums, percent};
+use super::{asked_by, busiest, heap_allocated, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -129,9 +129,9 @@ fn rows(
     filtered: bool,
     paths: CallPaths,
 ) -> FreeTable {
-    let counted = heap_sums(profile.recording);
     let lost = profile.recording.lost(LostSource::Allocations);
-    let whole = counted.bytes.value.filter(|bytes| *bytes > 0.0);
+    let (counted, counted_bytes) = heap_allocated(profile.recording);
+    let whole = counted_bytes.value.filter(|bytes| *bytes > 0.0);
     let figures = |blocks: u64, bytes: u64| {
         let metric = |value: u64, unit| Metric {
             samples: blocks,
@@ -151,10 +151,10 @@ fn rows(
         rows.push(FreeRow { key, place, freed, allocations, bytes, bytes_percent });
     }
     rows.sort_by(|a, b| b.bytes.value.unwrap_or(0.0).total_cmp(&a.bytes.value.unwrap_or(0.0)));
-    let total = (!rows.is_empty()).then(|| match (filtered, counted.bytes.value) {
+    let total = (!rows.is_empty()).then(|| match (filtered, counted_bytes.value) {
         (false, Some(_)) => {
-            let share = percent(&counted.bytes, whole);
-            [counted.allocations, counted.bytes, share]
+            let share = percent(&counted_bytes, whole);
+            [counted, counted_bytes, share]
         }
         _ => figures(blocks, bytes),
     });

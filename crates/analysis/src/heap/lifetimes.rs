@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use base::{Bytes, Nanos, Pid, StackId};
 use facts::{AllocationCall, LostSource, Metric, Recording};
 
-use super::{TEMPORARY, asked_by, busiest, heap_sums, is_exact, percent};
+use super::{TEMPORARY, asked_by, busiest, heap_allocated, is_exact, percent};
 use crate::hotspots::{Key, RowKey};
 use crate::profile::Profile;
 use crate::selection::Selection;
@@ -176,7 +176,7 @@ fn finish(
     paths: CallPaths,
 ) -> LifetimeTable {
     let lost = recording.lost(LostSource::Allocations);
-    let whole = heap_sums(recording).bytes.value.filter(|bytes| *bytes > 0.0);
+    let whole = heap_allocated(recording).1.value.filter(|bytes| *bytes > 0.0);
     let mut all = Sums::default();
     for sums in rows.values().flat_map(BTreeMap::values) {
         all.add(NO_STACK, [sums.blocks, sums.bytes, sums.temporary]);

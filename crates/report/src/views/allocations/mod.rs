@@ -7,7 +7,7 @@ mod over_time;
 mod size_classes;
 
 use analysis::Key;
-use analysis::heap::{HeapRow, heap_sums, heap_table};
+use analysis::heap::{HeapRow, heap_allocated, heap_table};
 
 use super::Request;
 use super::columns::{names, short_columns};
@@ -64,7 +64,7 @@ fn keys_without(other: Key, keys: &[Key]) -> Vec<Key> {
 
 /// What to say of a table without rows.
 fn empty(request: &Request<'_>) -> String {
-    match heap_sums(request.profile.recording).bytes.note {
+    match heap_allocated(request.profile.recording).1.note {
         Some(why) if request.everything() => format!("No heap blocks were recorded: {why}."),
         _ if request.everything() => "No heap blocks were recorded.".to_owned(),
         _ => "No recorded heap blocks match the filter.".to_owned(),
