@@ -67,7 +67,8 @@ impl Strides {
         }
     }
 
-    /// Adds those of a later burst. Of more distances than there are slots the rarest are dropped from both, as one by one.
+    /// Adds those of another place or a later burst. Of more distances than there are slots the rarest are dropped from both, as one
+    /// by one.
     pub(super) fn merge(&mut self, later: &Strides) {
         self.total = self.total.saturating_add(later.total);
         self.same = self.same.saturating_add(later.same);

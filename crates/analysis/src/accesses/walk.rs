@@ -53,7 +53,8 @@ pub(crate) struct RowSums {
 }
 
 impl RowSums {
-    fn merge(&mut self, later: RowSums) {
+    /// Adds what another part of the row did, or the row later.
+    fn merge(&mut self, later: &RowSums) {
         self.accesses = self.accesses.saturating_add(later.accesses);
         self.bytes = self.bytes.saturating_add(later.bytes);
         self.add_bytes(later.smallest);
@@ -62,7 +63,7 @@ impl RowSums {
         self.chased = self.chased.saturating_add(later.chased);
         self.led = self.led.saturating_add(later.led);
         self.at_least |= later.at_least;
-        self.bursts.extend(later.bursts);
+        self.bursts.extend_from_slice(&later.bursts);
     }
 
     /// Size of the accesses so far, bytes; 0: there was none.
@@ -126,7 +127,7 @@ impl Walked {
             if number >= self.rows.len() {
                 self.rows.resize_with(number + 1, RowSums::default);
             }
-            self.rows[number].merge(sums);
+            self.rows[number].merge(&sums);
         }
     }
 }
@@ -134,7 +135,7 @@ impl Walked {
 /// All accesses of a burst, and what rows did in each way.
 pub(crate) type OfBurst = (u64, Vec<Vec<(usize, RowSums)>>);
 
-/// Lines are kept by unit, once for all ways: most of the work is there.
+/// What is touched is kept by unit, once for all ways: most of the work is there. A row of the burst is the sum of its units.
 pub(crate) struct Walker<'a> {
     unit_rows: UnitRows<'a>,
     is_chosen: &'a (dyn Fn(&Burst) -> bool + Sync),
@@ -149,16 +150,9 @@ pub(crate) struct Walker<'a> {
 /// Rows of one way of grouping, and those that the burst at hand has touched.
 #[derive(Default)]
 struct Way {
-    rows: Vec<RowAtHand>,
+    /// The units of each row, in the order in which the burst came to them.
+    rows: Vec<Vec<usize>>,
     touched: Vec<usize>,
-}
-
-/// A row in a burst.
-#[derive(Default)]
-struct RowAtHand {
-    sums: RowSums,
-    partial: bool,
-    units: Vec<usize>,
 }
 
 /// A unit in a burst.
@@ -167,18 +161,9 @@ struct UnitAtHand {
     is_touched: bool,
     last: Option<Last>,
     lines: LineSet,
-}
-
-/// What a touch is to each row of its unit.
-struct Step {
-    touch: Touch,
-    is_chase: bool,
+    sums: RowSums,
     /// Some addresses are not known.
     partial: bool,
-    /// How many of it are at the start of a stretch that a chain led to.
-    led: u64,
-    /// The distance before, the distance, and how often it comes up.
-    distances: [Option<(Option<i64>, i64, u64)>; 2],
 }
 
 /// The last access of a unit.
@@ -239,17 +224,22 @@ impl Tool for Walker<'_> {
         };
         let ways = self.ways.iter_mut().map(|way| {
             let finished = way.touched.drain(..).map(|number| {
-                let row = &mut way.rows[number];
-                let extent = extent_of(std::mem::take(&mut row.units));
-                (number, row.finish(of, extent))
+                let row = std::mem::take(&mut way.rows[number]);
+                let mut sums = RowSums::default();
+                row.iter().for_each(|unit| sums.merge(&units[*unit].sums));
+                let partial = row.iter().any(|unit| units[*unit].partial);
+                let share = share(sums.accesses, of, extent_of(row), partial);
+                sums.bursts.push(share);
+                (number, sums)
             });
             finished.collect()
         });
         let ways = ways.collect();
         for unit in self.touched_units.drain(..) {
             let unit = &mut self.units[unit];
-            (unit.is_touched, unit.last) = (false, None);
-            unit.lines.clear();
+            let mut lines = std::mem::take(&mut unit.lines);
+            lines.clear();
+            *unit = UnitAtHand { lines, ..UnitAtHand::default() };
         }
         (of, ways)
     }
@@ -261,43 +251,16 @@ fn unfetched(from: u64, start: u64, stride: i64, count: u64) -> u64 {
     count.min(left.div_ceil(stride.unsigned_abs().max(1)))
 }
 
-impl RowAtHand {
-    /// The burst had `of` accesses.
-    fn finish(&mut self, of: u64, extent: Extent) -> RowSums {
-        let percent = |bytes: u64, lines: u64| {
-            (bytes as f64 / (lines.max(1) as f64 * LINE as f64) * 100.0).min(100.0)
-        };
-        let mut sums = std::mem::take(&mut self.sums);
-        sums.bursts.push(Share {
-            accesses: sums.accesses,
-            of,
-            lines: extent.lines,
-            used_percent: (
-                percent(extent.bytes.low, extent.lines.high),
-                percent(extent.bytes.high, extent.lines.low),
-            ),
-            partial: std::mem::take(&mut self.partial),
-        });
-        sums
-    }
-
-    fn touch(&mut self, step: &Step) {
-        let Step { touch, is_chase, partial, led, distances } = step;
-        let sums = &mut self.sums;
-        sums.accesses = sums.accesses.saturating_add(touch.count());
-        if *is_chase {
-            sums.chased = sums.chased.saturating_add(touch.count());
-        }
-        sums.at_least |= matches!(touch, Touch::AtLeast { .. });
-        self.partial |= partial;
-        let Some(Run { count, bytes, .. }) = touch.run() else { return };
-        sums.bytes = sums.bytes.saturating_add(count.saturating_mul(u64::from(bytes)));
-        sums.add_bytes(bytes);
-        sums.led = sums.led.saturating_add(*led);
-        for (before, distance, times) in distances.iter().flatten() {
-            sums.strides.add(*before, *distance, bytes, *times);
-        }
-    }
+/// What a burst of `of` accesses contributed to a row with this many.
+fn share(accesses: u64, of: u64, extent: Extent, partial: bool) -> Share {
+    let percent = |bytes: u64, lines: u64| {
+        (bytes as f64 / (lines.max(1) as f64 * LINE as f64) * 100.0).min(100.0)
+    };
+    let used_percent = (
+        percent(extent.bytes.low, extent.lines.high),
+        percent(extent.bytes.high, extent.lines.low),
+    );
+    Share { accesses, of, lines: extent.lines, used_percent, partial }
 }
 
 impl<'a> Walker<'a> {
@@ -327,18 +290,13 @@ impl<'a> Walker<'a> {
             if unit >= units.len() {
                 units.resize_with(unit + 1, UnitAtHand::default);
             }
-            let is_new = !std::mem::replace(&mut units[unit].is_touched, true);
-            if is_new {
+            if !std::mem::replace(&mut units[unit].is_touched, true) {
                 touched_units.push(unit);
+                let listed =
+                    ways.iter_mut().zip(rows).filter_map(|(way, row)| Some((way, (*row)?)));
+                listed.for_each(|(way, row)| way.list(row, unit));
             }
-            let step = units[unit].step(touch, is_chase);
-            for (way, row) in ways.iter_mut().zip(rows) {
-                let Some(row) = *row else { continue };
-                if is_new {
-                    way.list(row, unit);
-                }
-                way.rows[row].touch(&step);
-            }
+            units[unit].touch(touch, is_chase);
         });
     }
 }
@@ -347,40 +305,48 @@ impl Way {
     /// The burst at hand comes to a unit of a row.
     fn list(&mut self, row: usize, unit: usize) {
         if row >= self.rows.len() {
-            self.rows.resize_with(row + 1, RowAtHand::default);
+            self.rows.resize_with(row + 1, Vec::new);
         }
-        if self.rows[row].units.is_empty() {
+        if self.rows[row].is_empty() {
             self.touched.push(row);
         }
-        self.rows[row].units.push(unit);
+        self.rows[row].push(unit);
     }
 }
 
 impl UnitAtHand {
-    fn step(&mut self, touch: Touch, is_chase: bool) -> Step {
-        let mut step = Step { touch, is_chase, partial: false, led: 0, distances: [None; 2] };
-        step.partial = !matches!(touch, Touch::Run { .. });
-        let Some(run) = touch.run() else { return step };
+    fn touch(&mut self, touch: Touch, is_chase: bool) {
+        let sums = &mut self.sums;
+        sums.accesses = sums.accesses.saturating_add(touch.count());
+        if is_chase {
+            sums.chased = sums.chased.saturating_add(touch.count());
+        }
+        sums.at_least |= matches!(touch, Touch::AtLeast { .. });
+        self.partial |= !matches!(touch, Touch::Run { .. });
+        let Some(run) = touch.run() else { return };
         let Run { start, stride, count, bytes } = run;
+        sums.bytes = sums.bytes.saturating_add(count.saturating_mul(u64::from(bytes)));
+        sums.add_bytes(bytes);
         if count == 1 || !self.lines.add_run(&run) {
             self.lines.add(start, bytes);
-            step.partial |= count > 1;
+            self.partial |= count > 1;
         }
         let last = self.last;
         let hops = last.is_none_or(|last| start.abs_diff(last.address) > PREFETCHED);
+        // Where a stretch begins that a chain led to.
         let led = if hops { is_chase.then_some(start) } else { last.and_then(|last| last.led) };
-        step.led = led.map_or(0, |from| unfetched(from, start, stride, count));
+        let of_start = led.map_or(0, |from| unfetched(from, start, stride, count));
+        sums.led = sums.led.saturating_add(of_start);
         let mut before = None;
         if let Some(Last { address, distance, .. }) = last {
             let way = start.wrapping_sub(address).cast_signed();
-            step.distances[0] = Some((distance, way, 1));
+            sums.strides.add(distance, way, bytes, 1);
             before = Some(way);
         }
         if count > 1 {
-            step.distances[1] = Some((before, stride, count - 1));
+            sums.strides.add(before, stride, bytes, count - 1);
             before = Some(stride);
         }
         self.last = Some(Last { address: run.at(count - 1), distance: before, led });
-        step
     }
 }
