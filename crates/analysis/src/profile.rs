@@ -71,16 +71,11 @@ impl<'a> Profile<'a> {
         Profile::with_addresses(recording, std::iter::empty())
     }
 
-    /// A profile, and the code that bursts ran, whose addresses have places in it. `loops`: those of clock samples will be asked for.
+    /// A profile, and the code that bursts ran, whose addresses have places in it.
     #[must_use]
-    pub fn with_code(recording: &'a Recording, loops: bool) -> (Profile<'a>, TracedCode) {
-        let (loops, code) = parallel::both(
-            || loops.then(|| LoopsInCode::read(recording)),
-            || TracedCode::read(recording),
-        );
-        let profile = Profile::with_addresses(recording, code.addresses());
-        let loops = loops.map_or_else(OnceLock::new, OnceLock::from);
-        (Profile { loops, ..profile }, code)
+    pub fn with_code(recording: &'a Recording) -> (Profile<'a>, TracedCode) {
+        let code = TracedCode::read(recording);
+        (Profile::with_addresses(recording, code.addresses()), code)
     }
 
     /// The same, with places for more addresses than those of stacks.

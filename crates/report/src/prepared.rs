@@ -47,7 +47,7 @@ impl<'a> Prepared<'a> {
 
     pub(crate) fn with(recording: &'a Recording, traced: bool, judges: bool) -> Prepared<'a> {
         let (profile, code) = match traced {
-            true => Profile::with_code(recording, judges),
+            true => Profile::with_code(recording),
             false => (Profile::new(recording), TracedCode::default()),
         };
         let (objects, replayed) = (OnceLock::new(), OnceLock::new());
