@@ -1,4 +1,4 @@
-//! The machine code of one function, with the CPU time of each instruction.
+//! The machine code of functions, with the CPU time of each instruction.
 //!
 //! What for: bursts store the bytes of the code that they ran, so a function can be read without its source or its file. With
 //! the file, the code is complete. What not: decoding (`x86`), reading files.
@@ -53,36 +53,53 @@ pub struct Assembly {
     pub rows: Vec<AssemblyRow>,
 }
 
-/// The code in which `function` of the module of this name was seen most: its own, or of what it was inlined into. `file`
-/// returns the code around an offset of a module's file, when that is there and the same. `None` when no code of the
-/// function was seen, or there are no bytes of it.
-pub fn assembly(
+/// The code around offsets of a module's file, in their order; `None`: the file is not there, is another build, or has no function
+/// there.
+pub type CodeOf<'a> = dyn Fn(&Module, &[FileOffset]) -> Vec<Option<FunctionCode>> + Sync + 'a;
+
+/// The code in which each function, given with the name of its module, was seen most: its own, or of what it was inlined into.
+/// `files` is asked once for each module. `None` where no code of the function was seen, or there are no bytes of it.
+pub fn assemblies(
     profile: &Profile<'_>,
-    (function, module): (&str, &str),
-    file: &dyn Fn(&Module, FileOffset) -> Option<FunctionCode>,
-) -> Option<Assembly> {
+    functions: &[(&str, &str)],
+    files: &CodeOf<'_>,
+) -> Vec<Option<Assembly>> {
     let seen = SampledCode::new(profile);
     let traced = LazyCell::new(|| traced(profile));
-    let named = |place: LocationId| {
-        let found = profile.stacks.function_of(place);
-        found.name == function && profile.stacks.module_of(place).name == module
+    let compiled = |(function, module): &(&str, &str)| {
+        let named = |place: LocationId| {
+            let found = profile.stacks.function_of(place);
+            found.name == *function && profile.stacks.module_of(place).name == *module
+        };
+        let sampled = seen.leaves.iter().filter(|(_, leaf)| leaf.places.iter().any(|p| named(*p)));
+        let hottest = sampled.max_by_key(|(_, leaf)| leaf.weight).map(|(address, _)| *address);
+        let anchor = hottest.or_else(|| {
+            let place = |address: &&CodeAddress| profile.stacks.place_at(**address);
+            traced.keys().find(|address| named(place(address))).copied()
+        })?;
+        Some((anchor, seen.compiled(profile, anchor)?))
     };
-    let sampled = seen.leaves.iter().filter(|(_, leaf)| leaf.places.iter().any(|p| named(*p)));
-    let hottest = sampled.max_by_key(|(_, leaf)| leaf.weight).map(|(address, _)| *address);
-    let anchor = hottest.or_else(|| {
-        let place = |address: &&CodeAddress| profile.stacks.place_at(**address);
-        traced.keys().find(|address| named(place(address))).copied()
-    })?;
-    let compiled = seen.compiled(profile, anchor)?;
-    let of_module = |one: &&Module| one.id == anchor.module;
-    let whole =
-        profile.recording.modules.iter().find(of_module).and_then(|m| file(m, anchor.offset));
-    let rows = match &whole {
-        Some(code) => of_file(profile, &seen, anchor.module, code),
-        None => of_bursts(profile, &seen, &traced, (anchor.module, compiled)),
+    let found: Vec<Option<(CodeAddress, FunctionId)>> = functions.iter().map(compiled).collect();
+    let mut offsets: BTreeMap<ModuleId, Vec<FileOffset>> = BTreeMap::new();
+    for (anchor, _) in found.iter().flatten() {
+        offsets.entry(anchor.module).or_default().push(anchor.offset);
+    }
+    let asked = profile.recording.modules.iter().filter_map(|module| {
+        let offsets = offsets.get(&module.id)?;
+        let at = offsets.iter().map(|offset| CodeAddress::new(module.id, *offset));
+        Some(at.zip(files(module, offsets)).collect::<Vec<_>>())
+    });
+    let whole: BTreeMap<CodeAddress, Option<FunctionCode>> = asked.flatten().collect();
+    let assembly = |(anchor, compiled): (CodeAddress, FunctionId)| {
+        let whole = whole.get(&anchor).and_then(Option::as_ref);
+        let rows = match whole {
+            Some(code) => of_file(profile, &seen, anchor.module, code),
+            None => of_bursts(profile, &seen, &traced, (anchor.module, compiled)),
+        };
+        let function = profile.stacks.functions[compiled.index()].name.clone();
+        (!rows.is_empty()).then_some(Assembly { function, whole: whole.is_some(), rows })
     };
-    let function = profile.stacks.functions[compiled.index()].name.clone();
-    (!rows.is_empty()).then_some(Assembly { function, whole: whole.is_some(), rows })
+    found.into_iter().map(|found| found.and_then(assembly)).collect()
 }
 
 /// Samples at one address.

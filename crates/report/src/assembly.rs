@@ -2,9 +2,7 @@
 //!
 //! What not: a view of the command line.
 
-use analysis::assembly::{FunctionCode, assembly as code_of};
-use base::FileOffset;
-use facts::Module;
+use analysis::assembly::{Assembly, CodeOf, assemblies as codes_of};
 use serde::Serialize;
 
 use crate::Prepared;
@@ -38,17 +36,20 @@ const FROM_BURSTS: &str = "Only the instructions that bursts ran: the module's f
 pub(crate) const SKID: &str = "Samples have skid: they are at the next instruction to execute, often one after the \
                 instruction that took the time.";
 
-/// The document as JSON on one line, for a function and the last part of its module's path; `None` when no code of it is
-/// known. `file`: see [`analysis::assembly::assembly`].
+/// The document of each function, which is given with the last part of its module's path, as JSON on one line; `None` where no
+/// code of it is known. `files`: see [`analysis::assembly::assemblies`].
 #[must_use]
-pub fn assembly(
+pub fn assemblies(
     prepared: &Prepared<'_>,
-    (function, module): (&str, &str),
-    file: &dyn Fn(&Module, FileOffset) -> Option<FunctionCode>,
-) -> Option<String> {
-    let profile = &prepared.profile;
-    let found = code_of(profile, (function, module), file)?;
-    let scale = profile.cpu_scale();
+    functions: &[(&str, &str)],
+    files: &CodeOf<'_>,
+) -> Vec<Option<String>> {
+    let found = codes_of(&prepared.profile, functions, files).into_iter();
+    found.zip(functions).map(|(found, (_, module))| document(prepared, found?, module)).collect()
+}
+
+fn document(prepared: &Prepared<'_>, found: Assembly, module: &str) -> Option<String> {
+    let scale = prepared.profile.cpu_scale();
     let whole = scale.whole().amount() as f64;
     let seconds = scale.whole_quantity().value.filter(|_| whole > 0.0).map(|value| value / whole);
     let rows = found.rows.into_iter().map(|row| Row {

@@ -33,13 +33,13 @@ mod text;
 pub mod trials;
 mod views;
 
-pub use analysis::assembly::FunctionCode;
+pub use analysis::assembly::{CodeOf, FunctionCode};
 pub use analysis::memory::Bands;
 pub use analysis::parallel::each_long;
 pub use analysis::placement::Topology;
 pub use analysis::{Filter, Key};
 pub use answer::{Answer, AnswerColumn, AnswerKind};
-pub use assembly::assembly;
+pub use assembly::assemblies;
 pub use diff::Diff;
 pub use error::ReportError;
 pub use machine::MachineReport;

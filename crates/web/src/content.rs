@@ -4,9 +4,8 @@
 
 use std::sync::OnceLock;
 
-use base::FileOffset;
-use facts::{Module, Recording};
-use report::{Cell, Document, FunctionCode, Options, Prepared, View, build_prepared};
+use facts::Recording;
+use report::{Cell, CodeOf, Document, Options, Prepared, View, build_prepared};
 use serde_json::{Value, json};
 
 use crate::WebError;
@@ -77,9 +76,6 @@ const ALL_TEXTS: usize = 1_500_000;
 const MOST_FACTS: usize = 50_000;
 /// Rows that are sent when the page names no limit: more are for files, not for people.
 const MOST_ROWS: usize = 5000;
-
-/// The code of the function around an offset of a module's file; `None` when the file is not there or another build.
-pub type CodeOf = dyn Fn(&Module, FileOffset) -> Option<FunctionCode> + Sync;
 
 /// Stored facts as JSON: without a name which tables there are, with one its first rows, at most so many; `None` when no table
 /// has that name (`store::tables_json`, `store::rows_json`).
@@ -164,7 +160,7 @@ pub struct Site<'a> {
     name: String,
     problems: Vec<String>,
     sources: &'a (dyn Fn(&str) -> Option<String> + Sync),
-    codes: &'a CodeOf,
+    codes: &'a CodeOf<'a>,
     facts: Option<&'a FactsOf<'a>>,
     kept: &'a KeptOrMade<'a>,
     compared: Option<Compared>,
@@ -188,7 +184,7 @@ impl<'a> Site<'a> {
             name,
             problems,
             sources,
-            codes: &|_, _| None,
+            codes: &|_, offsets| vec![None; offsets.len()],
             facts: None,
             kept: &|_: &str, make: &Made<'_>| make(),
             compared: None,
@@ -219,7 +215,7 @@ impl<'a> Site<'a> {
     /// Adds the source of functions' code in the files of modules; without it only code that bursts recorded is
     /// known.
     #[must_use]
-    pub fn with_code(self, codes: &'a CodeOf) -> Site<'a> {
+    pub fn with_code(self, codes: &'a CodeOf<'a>) -> Site<'a> {
         Site { codes, ..self }
     }
 
@@ -312,12 +308,8 @@ impl<'a> Site<'a> {
             }
             "assembly" => {
                 let of = |name| query.value(name).unwrap_or_default();
-                let code = report::assembly(
-                    self.prepared(),
-                    (of("function"), of("module")),
-                    &|module, offset| (self.codes)(module, offset),
-                );
-                code.ok_or_else(|| WebError::NoCode(of("function").to_owned()))
+                let mut code = self.assemblies(&[(of("function"), of("module"))]);
+                code.remove(0)
             }
             "engine" => Ok(engine()),
             "facts" => {
@@ -337,6 +329,30 @@ impl<'a> Site<'a> {
             },
         };
         text.map(Found::Text)
+    }
+
+    /// The machine code of each function, which is given with the name of its module.
+    fn assemblies(&self, functions: &[(&str, &str)]) -> Vec<Result<String, WebError>> {
+        let found = report::assemblies(self.prepared(), functions, self.codes).into_iter();
+        let no_code = |function: &str| WebError::NoCode(function.to_owned());
+        found
+            .zip(functions)
+            .map(|(code, (function, _))| code.ok_or_else(|| no_code(function)))
+            .collect()
+    }
+
+    /// The machine code of the functions with the most time: questions and answers.
+    fn codes_of_hottest(&self) -> Vec<(String, String)> {
+        let functions = self.functions();
+        let functions: Vec<(&str, &str)> =
+            functions.iter().map(|(function, module)| (&**function, &**module)).collect();
+        let answers = self.assemblies(&functions).into_iter();
+        let answers = answers
+            .map(|code| code.map_or_else(refused, |code| Found::Text(near_samples(code))).packed());
+        let question = |(function, module): (&str, &str)| {
+            format!("assembly?function={}&module={}", encoded(function), encoded(module))
+        };
+        functions.iter().copied().map(question).zip(answers).collect()
     }
 
     /// The functions with the most time.
@@ -419,20 +435,15 @@ impl Subject for Site<'_> {
             self.expect(&questions);
             questions
                 .extend(self.texts().iter().map(|file| format!("text?file={}", encoded(file))));
-            questions.extend(self.functions().iter().map(|(function, module)| {
-                format!("assembly?function={}&module={}", encoded(function), encoded(module))
-            }));
         }
         let answer = |question: &String| {
-            let answer = match self.found(question) {
-                Ok(Found::Text(text)) if question.starts_with("assembly?") => {
-                    Found::Text(near_samples(text))
-                }
-                Ok(found) => found,
-                Err(error) => Found::Text(json!({ "error": error.to_string() }).to_string()),
-            };
+            let answer = self.found(question).unwrap_or_else(refused);
             (question.clone(), answer.packed())
         };
+        let mut documents = report::each_long(&questions, answer);
+        if everything {
+            documents.extend(self.codes_of_hottest());
+        }
         let head = json!({
             "mode": if everything { "file" } else { "server" },
             "result": self.name,
@@ -441,9 +452,13 @@ impl Subject for Site<'_> {
             "scales": self.sweep.is_some(),
             "run": glance(self.recording),
         });
-        let documents = report::each_long(&questions, answer);
         Carried { head: head.to_string(), documents, engine: everything }
     }
+}
+
+/// What stands in place of an answer that cannot be had.
+fn refused(error: WebError) -> Found {
+    Found::Text(json!({ "error": error.to_string() }).to_string())
 }
 
 /// The document `engine`.

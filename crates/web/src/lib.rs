@@ -24,9 +24,7 @@ mod server;
 mod texts;
 mod window;
 
-pub use content::{
-    Carried, CodeOf, ComparedResult, EMBEDDED, FactsOf, KeptOrMade, Made, Site, Subject,
-};
+pub use content::{Carried, ComparedResult, EMBEDDED, FactsOf, KeptOrMade, Made, Site, Subject};
 pub use error::WebError;
 pub use fleet::{Across, FLEET, Fleet};
 pub use page::page;

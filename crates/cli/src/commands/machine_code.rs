@@ -14,20 +14,26 @@ const LONGEST: u64 = 16 << 10;
 /// A larger file is not read.
 const LARGEST_FILE: u64 = 1 << 30;
 
-/// The function around `offset`.
-pub fn of_function(module: &Module, offset: FileOffset) -> Option<FunctionCode> {
-    let wanted = module.build_id.as_ref().filter(|_| module.kind == ModuleKind::File)?;
-    let metadata = std::fs::metadata(&module.path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST_FILE {
-        return None;
-    }
-    let bytes = std::fs::read(&module.path).ok()?;
-    let elf = Elf::parse(&bytes).ok()?;
-    if elf.build_id().as_ref() != Some(wanted) {
-        return None;
-    }
+/// The functions around these offsets.
+pub fn of_functions(module: &Module, offsets: &[FileOffset]) -> Vec<Option<FunctionCode>> {
+    let none = || vec![None; offsets.len()];
+    let Some(bytes) = bytes_of(module) else { return none() };
+    let Some(elf) = Elf::parse(&bytes).ok().filter(|elf| elf.build_id() == module.build_id) else {
+        return none();
+    };
     let image = ModuleImage::new(elf, None, None);
     let table = image.symbol_table(Demangle::Yes);
+    offsets.iter().map(|offset| function(&bytes, &table, *offset)).collect()
+}
+
+fn bytes_of(module: &Module) -> Option<Vec<u8>> {
+    module.build_id.as_ref().filter(|_| module.kind == ModuleKind::File)?;
+    let metadata = std::fs::metadata(&module.path).ok()?;
+    let is_read = metadata.is_file() && metadata.len() <= LARGEST_FILE;
+    is_read.then(|| std::fs::read(&module.path).ok())?
+}
+
+fn function(bytes: &[u8], table: &SymbolTable<'_>, offset: FileOffset) -> Option<FunctionCode> {
     let start = table.function_start(offset)?;
     let mut code = FunctionCode { start, ..FunctionCode::default() };
     for at in start.0..start.0.saturating_add(LONGEST) {
@@ -35,7 +41,7 @@ pub fn of_function(module: &Module, offset: FileOffset) -> Option<FunctionCode> 
         let inside = table.function_start(FileOffset(at)) == Some(start);
         let Some(byte) = byte.filter(|_| inside) else { break };
         code.bytes.push(*byte);
-        add_line(&mut code, &table, FileOffset(at));
+        add_line(&mut code, table, FileOffset(at));
     }
     Some(code)
 }

@@ -109,7 +109,7 @@ fn with_site(
             .map_or_else(|| make().inspect(|text| answer.keep(text, recording.run.limit_bytes)), Ok)
     };
     let site = web::Site::new(&recording, &name, problems, &sources)
-        .with_code(&super::machine_code::of_function)
+        .with_code(&super::machine_code::of_functions)
         .with_facts(&facts)
         .with_kept(&kept);
     let site = match &shown.scaling {
