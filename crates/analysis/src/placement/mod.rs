@@ -433,10 +433,10 @@ impl<'a> Model<'a> {
         let fullest = part(by_node.iter().copied().fold(0.0, f64::max));
         let without_cpus =
             by_node.iter().zip(&self.topology.nodes).filter(|(_, node)| node.cpus == 0);
-        let on_tier = part(without_cpus.map(|(lines, _)| lines).sum());
+        let on_tier: f64 = without_cpus.map(|(lines, _)| lines).sum();
         let by_arithmetic = matches!(policy, Policy::Interleave | Policy::Tier)
             || (policy == Policy::Bind && self.fits);
-        let figure = |bursts: &[(f64, f64)]| {
+        let figure = |bursts: &[(f64, f64)], by_arithmetic: bool| {
             let metric = share(bursts, Evidence::Modelled).unwrap_or_else(unknown);
             match metric.value {
                 // Every access has the same chance: which bursts were drawn does not matter.
@@ -448,12 +448,14 @@ impl<'a> Model<'a> {
         };
         Variant {
             policy,
-            remote: figure(&bursts),
+            remote: figure(&bursts, by_arithmetic),
             on_tier: match self.topology.tier() {
-                Some(_) => figure(&on_tier),
+                // What is not put there does not go there, whatever was drawn.
+                Some(_) if on_tier == 0.0 && !policy.is_on_tier() => figure(&part(0.0), true),
+                Some(_) => figure(&part(on_tier), by_arithmetic),
                 None => Metric::unavailable("percent", NO_TIER),
             },
-            fullest: figure(&fullest),
+            fullest: figure(&fullest, by_arithmetic),
         }
     }
 

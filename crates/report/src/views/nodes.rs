@@ -98,11 +98,14 @@ fn of_policies<'a>(has_tier: bool) -> Columns<'a, Placed> {
     });
     columns.figure("time", "Elapsed there", SECONDS, "elapsed", |one| &one.time);
     columns.name("how", "How", CellStyle::Text, "how", |one| Cell::text(one.how.clone()));
-    columns.show(&["placement", "remote"]);
-    if has_tier {
-        columns.show(&["on_tier"]);
-    }
-    columns.show(&["fullest", "time", "how"]);
+    // Not both: the command that the last column has would not fit.
+    columns.show(&[
+        "placement",
+        "remote",
+        if has_tier { "on_tier" } else { "fullest" },
+        "time",
+        "how",
+    ]);
     columns
 }
 
