@@ -259,7 +259,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Whether the program ran before it was watched.
-fn is_attached(recording: &Recording) -> bool {
+pub(super) fn is_attached(recording: &Recording) -> bool {
     matches!(recording.run.target, Some(Target::Attached { .. }))
 }
 

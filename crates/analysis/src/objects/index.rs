@@ -98,6 +98,11 @@ impl Layer {
         layer
     }
 
+    /// All of them, by time.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// The nodes that together cover an entry.
     fn nodes(&self, entry: &Entry, mut take: impl FnMut(usize)) {
         let leaves = self.points.len();

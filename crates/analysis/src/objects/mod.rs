@@ -17,6 +17,7 @@ mod drawn;
 mod first_touch;
 mod grouping;
 mod index;
+mod mapped;
 mod near;
 mod pages;
 mod sites;

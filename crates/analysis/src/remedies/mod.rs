@@ -61,6 +61,12 @@ pub struct Behaviour {
     pub huge_percent: Option<f64>,
     /// Most memory in use, bytes.
     pub resident: Option<f64>,
+    /// Most bytes of heap blocks at once.
+    pub heap_peak: Option<f64>,
+    /// Most bytes at once that it mapped itself, without a file.
+    pub mapped: Option<f64>,
+    /// Bytes of the file in which most of its persistent blocks (libpmemobj) lie.
+    pub pool: Option<f64>,
     /// Heap blocks per second.
     pub blocks_per_second: Option<f64>,
     /// Percent of CPU time in `memcpy` and its kin.

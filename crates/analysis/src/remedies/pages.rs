@@ -12,6 +12,7 @@ const MOSTLY_HUGE: f64 = 50.0;
 const FEW_FAULTS_PERCENT: f64 = 1.0;
 const FEW_FAULTS: f64 = 5_000.0;
 const HUGE_PAGE: f64 = 2_097_152.0;
+const GIANT_PAGE: f64 = 1_073_741_824.0;
 
 pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
     vec![
@@ -25,6 +26,16 @@ pub(super) fn remedies(means: &Means<'_>, program: &Behaviour) -> Vec<Remedy> {
             name: "hugetlb-morecore",
             what: "heap in reserved huge pages by libhugetlbfs",
             fit: morecore(means, program),
+        },
+        Remedy {
+            name: "hugetlb-mappings",
+            what: "what the program maps itself in reserved huge pages",
+            fit: Fit::Impossible(of_mappings(means, program)),
+        },
+        Remedy {
+            name: "hugetlb-pool",
+            what: "the pool of libpmemobj in huge pages",
+            fit: Fit::Impossible(of_pool(program)),
         },
         Remedy {
             name: "keep-memory",
@@ -91,9 +102,45 @@ fn transparent(means: &Means<'_>, program: &Behaviour) -> Fit {
     fit(change, possible, pointless)
 }
 
-/// Whether the pool of 2 MB pages, which `vm.nr_hugepages` sets where nothing else is the default, has enough of them.
-fn free_pages(means: &Means<'_>, program: &Behaviour) -> Result<(), String> {
-    let needed = (program.resident.unwrap_or(HUGE_PAGE) / HUGE_PAGE).ceil().max(1.0) as u64;
+/// What it takes to have the program's own mappings in reserved huge pages.
+fn of_mappings(means: &Means<'_>, program: &Behaviour) -> String {
+    let Some(bytes) = program.mapped else {
+        return "what the program maps was not recorded".to_owned();
+    };
+    if bytes < HUGE_PAGE {
+        return "the program maps less than a huge page itself".to_owned();
+    }
+    let [small, large] = [HUGE_PAGE, GIANT_PAGE].map(|page| (bytes / page).ceil());
+    let pool = free_pages(means, bytes).err().map_or(String::new(), |why| format!(". {why}"));
+    format!(
+        "it needs MAP_HUGETLB in the program's mmap: {small:.0} pages of 2 MB, or with MAP_HUGE_1GB {large:.0} of 1 GB, hold the \
+         {:.1} MB that it maps at most{pool}",
+        bytes / 1e6
+    )
+}
+
+/// How a pool gets huge pages. hugetlbfs takes none of libpmemobj: 1.12 unmaps a page of 4 KiB of the new file, which the kernel refuses
+/// there, and aborts.
+fn of_pool(program: &Behaviour) -> String {
+    let Some(bytes) = program.pool else {
+        return "the program has no pool of libpmemobj".to_owned();
+    };
+    format!(
+        "it needs another place for the pool: mount -t tmpfs -o huge=always,size={:.0}m none /mnt/pool, with the pool in it (or a DAX \
+         file system, where its extents are aligned to 2 MB); hugetlbfs does not do: libpmemobj aborts there",
+        // The directory of a tmpfs takes a little, too.
+        ((bytes / HUGE_PAGE).ceil() + 1.0) * 2.0
+    )
+}
+
+/// Memory that the C library's heap takes from the pool.
+fn heap(program: &Behaviour) -> f64 {
+    program.heap_peak.or(program.resident).unwrap_or(HUGE_PAGE)
+}
+
+/// Whether the pool of 2 MB pages, which `vm.nr_hugepages` sets where nothing else is the default, has enough for these bytes.
+fn free_pages(means: &Means<'_>, bytes: f64) -> Result<(), String> {
+    let needed = (bytes / HUGE_PAGE).ceil().max(1.0) as u64;
     let mut pools = means.host.huge_pages.pools.iter();
     let pool = pools.find(|(size, ..)| *size as f64 == HUGE_PAGE);
     let (all, free) = pool.map_or((0, 0), |(_, all, free)| (*all, *free));
@@ -102,7 +149,7 @@ fn free_pages(means: &Means<'_>, program: &Behaviour) -> Result<(), String> {
     }
     let why = match all {
         0 => "no huge page is reserved".to_owned(),
-        _ => format!("{free} huge pages of 2 MB are free, and its memory is {needed}"),
+        _ => format!("{free} huge pages of 2 MB are free, and {needed} are needed"),
     };
     // The number is that of the whole pool, with pages in use.
     let all = all.saturating_add(needed - free);
@@ -121,7 +168,7 @@ fn free_pages(means: &Means<'_>, program: &Behaviour) -> Result<(), String> {
 }
 
 fn reserved(means: &Means<'_>, program: &Behaviour) -> Fit {
-    let possible = free_pages(means, program)
+    let possible = free_pages(means, heap(program))
         .and_then(|()| needs_glibc(means, (2, 35), "glibc.malloc.hugetlb"));
     let pointless = other_heap(program).or_else(|| no_use(program));
     fit(Change::tunables(&["glibc.malloc.hugetlb=2"]), possible, pointless)
@@ -132,7 +179,7 @@ fn morecore(means: &Means<'_>, program: &Behaviour) -> Fit {
         Some((major, minor)) if (major, minor) >= (2, 34) => Err(format!(
             "the GNU C library has no hook for it since 2.34 (this is {major}.{minor}): use huge-pages or hugetlb"
         )),
-        Some(_) => free_pages(means, program),
+        Some(_) => free_pages(means, heap(program)),
         None => Err("it is for the GNU C library; this machine has another one".to_owned()),
     };
     let environment = vec![

@@ -31,6 +31,9 @@ const NEEDY: Behaviour = Behaviour {
     fault_percent: Some(30.0),
     huge_percent: Some(0.0),
     resident: Some(1e9),
+    heap_peak: Some(1e9),
+    mapped: Some(1.5e9),
+    pool: Some(240e6),
     blocks_per_second: Some(1e6),
     copy_percent: 20.0,
     hot_block: Some((64 << 20, 60.0)),
@@ -75,6 +78,9 @@ fn a_program_without_need_gets_nothing() {
         fault_percent: Some(0.1),
         huge_percent: Some(80.0),
         resident: Some(1e9),
+        heap_peak: Some(1e9),
+        mapped: Some(4096.0),
+        pool: None,
         blocks_per_second: Some(100.0),
         copy_percent: 0.1,
         hot_block: None,
@@ -105,13 +111,30 @@ fn what_cannot_work_says_why() {
     host.huge_pages.pools = vec![(1 << 30, 1, 1), (2 << 20, 100, 20)];
     let reserved = of(&means(&host), &NEEDY, "hugetlb");
     let Fit::Impossible(why) = reserved else { panic!("{reserved:?}") };
-    let said = "20 huge pages of 2 MB are free, and its memory is 477: sysctl vm.nr_hugepages=557 ";
+    let said = "20 huge pages of 2 MB are free, and 477 are needed: sysctl vm.nr_hugepages=557 ";
     assert!(why.starts_with(said), "{why}");
     let small = Host { memory_bytes: 1 << 30, ..host.clone() };
     let Fit::Impossible(why) = of(&means(&small), &NEEDY, "hugetlb") else { panic!("it fits") };
     assert!(why.ends_with("more than this machine's memory of 1.1 GB"), "{why}");
     host.huge_pages.pools = vec![(2 << 20, 600, 500)];
     assert!(matches!(of(&means(&host), &NEEDY, "hugetlb"), Fit::Fits(_)));
+    // 716 pages for the mappings: 600 + 716 - 500.
+    let Fit::Impossible(why) = of(&means(&host), &NEEDY, "hugetlb-mappings") else { panic!() };
+    assert!(
+        why.contains("716 pages of 2 MB, or with MAP_HUGE_1GB 2 of 1 GB, hold the 1500.0 MB"),
+        "{why}"
+    );
+    assert!(why.contains("sysctl vm.nr_hugepages=816 "), "{why}");
+    let Fit::Impossible(why) = of(&means(&host), &NEEDY, "hugetlb-pool") else { panic!() };
+    // 115 pages, and one for the directory.
+    assert!(why.contains("-o huge=always,size=232m "), "{why}");
+    let none = Behaviour { mapped: None, pool: None, ..NEEDY };
+    let of_none = |name| match of(&means(&host), &none, name) {
+        Fit::Impossible(why) => why,
+        _ => String::new(),
+    };
+    assert_eq!(of_none("hugetlb-mappings"), "what the program maps was not recorded");
+    assert_eq!(of_none("hugetlb-pool"), "the program has no pool of libpmemobj");
     host.huge_pages.transparent = Some("never".to_owned());
     assert!(matches!(of(&means(&host), &NEEDY, "huge-pages"), Fit::Impossible(_)));
 }

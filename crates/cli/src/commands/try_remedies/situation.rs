@@ -5,9 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use analysis::Profile;
+use analysis::objects::Objects;
 use analysis::remedies::{Behaviour, Heap, Means};
 use facts::host::Host;
-use facts::{ExitKind, Metric, Recording};
+use facts::{AllocationCall, ExitKind, Metric, Recording};
 use report::{Document, Options, Summary};
 
 use crate::arguments::TryOptions;
@@ -21,6 +23,8 @@ const LIBRARY_DIRECTORIES: [&str; 5] = [
     "/usr/lib",
     "/usr/local/lib",
 ];
+/// So many persistent blocks are looked up.
+const SOME_BLOCKS: usize = 1000;
 const ALLOCATORS: [&str; 3] = ["libjemalloc.so", "libtcmalloc_minimal.so", "libmimalloc.so"];
 /// Beginnings of the file names of OpenMP runtimes: GNU's, LLVM's, Intel's.
 const OPENMP: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
@@ -141,6 +145,9 @@ fn from_summary(recording: &Recording, summary: &Summary) -> Behaviour {
         fault_percent: summary.page_faults.time_percent.value,
         huge_percent: summary.huge_page_share.value,
         resident: summary.peak_resident.value,
+        heap_peak: summary.heap.peak_bytes.value,
+        mapped: Objects::new(&Profile::new(recording)).most_mapped(recording).value,
+        pool: pool(recording),
         blocks_per_second: rate(&summary.heap.allocations),
         // Not `sum`, which is -0 for none.
         copy_percent: copies
@@ -153,6 +160,23 @@ fn from_summary(recording: &Recording, summary: &Summary) -> Behaviour {
         openmp: recording.modules.iter().any(|module| openmp(&module.path)),
         heap: heap(recording),
     }
+}
+
+/// Bytes of the largest file that persistent blocks lie in.
+fn pool(recording: &Recording) -> Option<f64> {
+    let blocks = recording.allocations.iter().filter(|one| one.call == AllocationCall::Persistent);
+    let file = |block: &facts::Allocation| {
+        let mut regions = recording
+            .regions
+            .iter()
+            .filter(|one| one.pid == block.pid && one.name.starts_with('/'));
+        let holds = |one: &facts::Region| {
+            block.address.0.checked_sub(one.start.0).is_some_and(|at| at < one.bytes.0)
+        };
+        regions.find(|one| holds(one)).map(|one| one.bytes.0)
+    };
+    // Blocks of one program lie in one pool, mostly.
+    blocks.take(SOME_BLOCKS).filter_map(file).max().map(|bytes| bytes as f64)
 }
 
 /// Its heap allocator. A program without a C library file has one of its own.

@@ -1,7 +1,7 @@
 //! Notes under the tables of heap blocks: huge pages, possible leaks, limits of the figures.
 
 use analysis::Key;
-use analysis::heap::{HeapRow, HeapTable, heap_sums, huge_pages, is_exact};
+use analysis::heap::{HUGE_PAGES, HeapRow, HeapTable, heap_sums, huge_pages, is_exact};
 use analysis::summary::huge_page_share;
 use facts::{HeapTotal, LostSource, Metric, Recording, Target};
 
@@ -23,6 +23,7 @@ pub(super) fn of_code(request: &Request<'_>, keys: &[Key], found: &HeapTable) ->
         Some(row) if is_part => notes.extend(pages("the selected blocks", &row.bytes, &row.peak)),
         _ => notes.extend(pages("all of it", &sums.bytes, &sums.peak)),
     }
+    notes.extend(of_mappings(request));
     if let Some(share) = huge_page_share(request.profile).value {
         let share = text::percent(share);
         notes.push(format!(
@@ -92,6 +93,18 @@ fn pages(what: &str, bytes: &Metric, peak: &Metric) -> Option<String> {
         "Huge pages: {what} would fill {:.0} pages of 2 MB or {:.0} of 1 GB; the peak {:.0} of 2 MB or {:.0} of 1 \
          GB.",
         all.0, all.1, peak.0, peak.1
+    ))
+}
+
+/// The same of what the program maps itself.
+fn of_mappings(request: &Request<'_>) -> Option<String> {
+    let mapped = request.objects().most_mapped(request.profile.recording);
+    let bytes = mapped.value.filter(|bytes| *bytes >= HUGE_PAGES[0].0 as f64)?;
+    let [small, large] = huge_pages(&mapped).map(|pages| pages.value.unwrap_or(0.0));
+    let least = mapped.note.map_or(String::new(), |why| format!(" ({why})"));
+    Some(format!(
+        "Besides, the program mapped {} itself at once{least}: {small:.0} huge pages of 2 MB or {large:.0} of 1 GB.",
+        text::bytes(bytes)
     ))
 }
 
