@@ -550,7 +550,7 @@ impl<'a> Memory<'a> {
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn bandwidth_by_node(&self) -> Result<Vec<(Option<NodeId>, Vec<BandwidthBin>)>, &str> {
+    pub fn bandwidth_by_node(&self) -> Result<Vec<NodeBins>, &str> {
         self.available()?;
         let nodes: BTreeSet<Option<NodeId>> =
             self.parts.keys().map(|(_, part)| part.node).collect();
@@ -635,6 +635,9 @@ impl<'a> Memory<'a> {
         self.missing.as_deref().map_or(Ok(()), Err)
     }
 }
+
+/// Traffic over time with the memory of a node; `None`: memory whose node is not known.
+pub type NodeBins = (Option<NodeId>, Vec<BandwidthBin>);
 
 /// Largest amount with this unit that code without bursts does.
 fn most_per_second(unit: &str) -> f64 {
