@@ -66,6 +66,8 @@ const VISITS: usize = 3;
 
 /// Of code that samples show: basic blocks translated before a burst at most, half a millisecond.
 const SEEN_BEFORE: usize = 300;
+/// So many addresses of it wait for that in a process at most; the latest count.
+const MOST_SEEN: usize = 1 << 12;
 
 /// Why there was no burst, and where the thread was, if that is known.
 type NoBurst = (Refused, Option<RemoteAddr>);
@@ -207,7 +209,11 @@ impl Worker {
             self.untraceable.retain(|_, (_, since)| since.elapsed() < EXAMINE_AGAIN);
             self.native_addresses.keep(&processes);
             for (pid, at) in std::mem::take(&mut *lock(&self.shared.code)) {
-                self.code.entry(pid).or_default().push(at);
+                let seen = self.code.entry(pid).or_default();
+                if seen.len() >= MOST_SEEN {
+                    seen.clear();
+                }
+                seen.push(at);
             }
             self.code.retain(|pid, _| processes.contains(pid));
             let picked = self.picker.pick(&processes);

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use base::{BlockId, CodeAddress, Pid};
 use estimate::Bounds;
 use estimate::student::quantile_95;
+use facts::{MarkKind, Target};
 
 use super::code_regions::CodeRegions;
 use crate::profile::Profile;
@@ -53,13 +54,18 @@ pub(super) struct Standing {
 }
 
 impl AllocationClock {
-    /// `None` where allocations were not counted, or no window came to any.
+    /// `None` where allocations were not counted, or no window came to any; or in another time than samples: they go on while the
+    /// collection is paused, and in a program that ran before, they are counted from some moment behind its first sample.
     pub(super) fn new(
         profile: &Profile<'_>,
         code: &TracedCode,
         places: &CodeRegions,
     ) -> Option<AllocationClock> {
         let recording = profile.recording;
+        let is_attached = matches!(recording.run.target, Some(Target::Attached { .. }));
+        if is_attached || recording.marks.iter().any(|mark| mark.kind == MarkKind::Pause) {
+            return None;
+        }
         let processes: HashSet<Pid> = recording.heap_totals.iter().map(|total| total.pid).collect();
         let allocations: u64 = recording.heap_totals.iter().map(|total| total.allocations).sum();
         let own = recording.samples.iter().filter(|sample| processes.contains(&sample.pid));
