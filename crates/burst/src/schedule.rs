@@ -24,6 +24,8 @@ const TRACES_PER_COUNT: u32 = 1;
 const QUICK_TRACES_PER_COUNT: u32 = 8;
 /// Windows that look for new code behind a trace that met too much of it, at most.
 const EXPLORING: u32 = 4;
+/// So many pieces of new code in a trace are too much of it: what a brief one may stop for.
+const MUCH_NEW: u32 = 16;
 /// Sparse windows may take so much of each visit's time on average: in a program of much code a millisecond goes by until
 /// hundreds of blocks no longer count.
 const THINNING: Nanos = Nanos(1_000_000);
@@ -100,10 +102,19 @@ impl Schedule {
         self.thinning.0 == 0
     }
 
-    /// Notes how a burst ended, and for how long its thread stood still.
-    pub fn note_end(&mut self, flavour: BurstFlavour, end: BurstEnd, stood_still: Nanos) {
+    /// Notes how a burst ended, which came to so many pieces of new code, and for how long its thread stood still.
+    pub fn note_end(
+        &mut self,
+        flavour: BurstFlavour,
+        end: BurstEnd,
+        new_code: u32,
+        stood_still: Nanos,
+    ) {
         match (flavour, end) {
-            (BurstFlavour::Trace, BurstEnd::Untranslated) => self.exploring = EXPLORING,
+            // With fewer, its time was over.
+            (BurstFlavour::Trace, BurstEnd::Untranslated) if new_code >= MUCH_NEW => {
+                self.exploring = EXPLORING;
+            }
             (BurstFlavour::Count, BurstEnd::Time) => self.exploring = 0,
             (BurstFlavour::Sparse, _) => {
                 self.exploring = 0;
@@ -125,7 +136,7 @@ impl Schedule {
 pub fn allowance(flavour: BurstFlavour, longest: Duration, length: Length) -> Allowance {
     let (time, misses) = match flavour {
         // What such a trace comes to is mostly met again by windows, for less.
-        BurstFlavour::Trace if length == Length::Brief => (longest / BRIEF_PART, 16),
+        BurstFlavour::Trace if length == Length::Brief => (longest / BRIEF_PART, MUCH_NEW),
         BurstFlavour::Trace => (longest, 64),
         // Code that is stopped this often does not run at its native rate.
         BurstFlavour::Count if length == Length::Brief => (longest / BRIEF_PART, 16),
@@ -209,17 +220,18 @@ mod tests {
     fn windows_look_for_code_behind_a_trace_that_met_too_much() {
         let mut schedule = Schedule::default();
         assert!(!schedule.explores());
-        let mut ended = |flavour, end| {
-            schedule.note_end(flavour, end, Nanos(0));
+        let mut ended = |flavour, end, new_code| {
+            schedule.note_end(flavour, end, new_code, Nanos(0));
             (0..10).take_while(|_| schedule.explores()).count()
         };
-        assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Untranslated), EXPLORING as usize);
-        assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Full), 0);
-        schedule.note_end(BurstFlavour::Trace, BurstEnd::Untranslated, Nanos(0));
+        assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Untranslated, 17), EXPLORING as usize);
+        assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Full, 17), 0);
+        assert_eq!(ended(BurstFlavour::Trace, BurstEnd::Untranslated, 3), 0, "its time was over");
+        schedule.note_end(BurstFlavour::Trace, BurstEnd::Untranslated, 17, Nanos(0));
         assert!(schedule.explores());
-        schedule.note_end(BurstFlavour::Count, BurstEnd::Untranslated, Nanos(0));
+        schedule.note_end(BurstFlavour::Count, BurstEnd::Untranslated, 17, Nanos(0));
         assert!(schedule.explores());
-        schedule.note_end(BurstFlavour::Count, BurstEnd::Time, Nanos(0));
+        schedule.note_end(BurstFlavour::Count, BurstEnd::Time, 1, Nanos(0));
         assert!(!schedule.explores(), "a window met no new code");
     }
 
@@ -227,9 +239,9 @@ mod tests {
     fn a_sparse_window_that_took_long_is_waited_for() {
         let mut schedule = Schedule::default();
         assert!(schedule.thins());
-        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, THINNING);
+        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, 1, THINNING);
         assert!(schedule.thins(), "the next one may");
-        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, Nanos(3 * THINNING.0));
+        schedule.note_end(BurstFlavour::Sparse, BurstEnd::Time, 1, Nanos(3 * THINNING.0));
         assert_eq!([(); 3].map(|()| schedule.thins()), [false, false, true]);
     }
 

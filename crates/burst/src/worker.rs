@@ -661,7 +661,7 @@ impl Worker {
         }
         let flavour = if ran.is_sparse { BurstFlavour::Sparse } else { flavour };
         if let Some(program) = self.programs.get_mut(&pid) {
-            program.schedule.note_end(flavour, ran.end, ran.stand_still);
+            program.schedule.note_end(flavour, ran.end, ran.entries + ran.answers, ran.stand_still);
         }
         self.publish(pid, tid, flavour, begin, ran);
     }
