@@ -26,16 +26,14 @@ export function CellValue({ metric, bare = false, signed = false }: { metric: Me
   const why = provenance(metric);
   if (metric.value === undefined) return <span class="none" title={why}>n/a</span>;
   if (isUnseen(metric)) return <span class="value" title={why}>{NONE}</span>;
-  // There is no scale from 0 to twice nothing: what it is at most says more, or how large a change is in either direction.
-  const { low = -Infinity, high = Infinity } = metric;
-  const most = metric.value === 0 && (signed || low === 0) ? Math.max(-low, high) : 0;
-  const none = most > 0 && most < Infinity ? most : undefined;
+  // There is no scale from 0 to twice nothing: what it is at most says more.
+  const none = metric.value === 0 && !signed && metric.low === 0 && metric.high ? metric.high : undefined;
   const shownIn = none === undefined ? amountIn : bound;
   // Also where both ends read as the figure does: without a bar it would seem exact.
   const unsure = none === undefined && (metric.low ?? metric.value) !== (metric.high ?? metric.value);
   return (
     <span class="value" title={why}>
-      {signed && metric.value > 0 && "+"}{none ? (signed ? "± " : "≤ ") : ""}{bare ? digits(none ?? metric.value) : shownIn(getState().units, none ?? metric.value, metric.unit)}
+      {signed && metric.value > 0 && "+"}{none ? "≤ " : ""}{bare ? digits(none ?? metric.value) : shownIn(getState().units, none ?? metric.value, metric.unit)}
       {unsure && <Interval metric={metric} />}
     </span>
   );
