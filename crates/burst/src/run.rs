@@ -190,7 +190,7 @@ pub fn run<'v>(
         if last.end == BurstEnd::Time && matches!(last.stop, Some(Stop::Interrupted)) {
             last.native = inside.native();
             let goes_on = |inside: &mut Inside<'_, '_>| {
-                inside.is_warm()
+                inside.goes_on_warmed_up()
                     || inside.goes_on()
                     || inside.goes_on_warm()
                     || inside.goes_on_sparsely()
@@ -369,12 +369,15 @@ impl<'c, 'v> Inside<'c, 'v> {
         true
     }
 
-    /// The same for a window whose code was cold until now.
-    fn is_warm(&mut self) -> bool {
-        std::mem::take(&mut self.warms_up) && {
-            let counts = self.cache.take_counts();
-            self.next_window(counts, self.allowance.time)
-        }
+    /// The same for a window behind one that only brought code into the caches.
+    fn goes_on_warmed_up(&mut self) -> bool {
+        std::mem::take(&mut self.warms_up) && self.counts_anew()
+    }
+
+    /// Begins a window in which all blocks count.
+    fn counts_anew(&mut self) -> bool {
+        let counts = self.cache.take_counts();
+        self.next_window(counts, self.allowance.time)
     }
 
     /// The same for a window that follows one whose code was cold. Most of that one's time went into fetching code: what ran once
@@ -384,10 +387,7 @@ impl<'c, 'v> Inside<'c, 'v> {
             return false;
         };
         let cold = self.cache.entered_blocks() as u64 * COLD_BLOCK.0;
-        cold > ran.0 / COLD_PART && {
-            let counts = self.cache.take_counts();
-            self.next_window(counts, self.allowance.time)
-        }
+        cold > ran.0 / COLD_PART && self.counts_anew()
     }
 
     /// The same for the sparse window after a full one.
