@@ -20,14 +20,16 @@ use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
 use sys::process;
 use tracee::random::Random;
-use x86::translate::{Common, Exit, Flavour, RecordLayout, Site, States, Witness, area, translate};
+use x86::translate::{
+    Common, Exit, Flavour, Parts, RecordLayout, Site, States, Witness, area, translate,
+};
 use x86::{Block, End, Flow, Gpr, Limits, Reader, Vectors, read_block};
 
 use crate::code_map::CodeMap;
 use crate::drain::Layouts;
 use crate::native_addresses::NativeAddresses;
 use crate::refused::Refused;
-use crate::space::{REGION_BYTES, Region, Space};
+use crate::space::{Region, Space};
 
 mod ahead;
 mod counts;
@@ -42,7 +44,7 @@ pub use native::Native;
 
 /// Less than the 2 GiB that a rel32 reaches, so that the copy still reaches data next to far code.
 pub const REACH: u64 = 1 << 30;
-/// A translation is shorter than this (a superblock has at most 2 KiB).
+/// Both parts of a translation are shorter than this (a superblock has at most 2 KiB).
 const LARGEST_BLOCK: usize = 64 << 10;
 
 /// A translated block.
@@ -51,11 +53,11 @@ pub struct CachedBlock {
     pub start: RemoteAddr,
     /// Behind its last instruction.
     end: RemoteAddr,
-    at: RemoteAddr,
+    parts: Parts,
     length: usize,
     region: usize,
     entry: usize,
-    table_entry: usize,
+    table: std::ops::Range<usize>,
     chain: usize,
     counter: std::ops::Range<usize>,
     witness: Option<Witness>,
@@ -73,6 +75,18 @@ pub struct CachedBlock {
     basic_blocks: Vec<RemoteAddr>,
     /// What its records hold.
     pub layout: Arc<RecordLayout>,
+}
+
+impl CachedBlock {
+    /// Where the table enters.
+    fn table_entry(&self) -> RemoteAddr {
+        self.parts.address(self.table.start)
+    }
+
+    /// The offset of an address in its copy.
+    fn offset(&self, address: RemoteAddr) -> Option<usize> {
+        self.parts.offset(address, self.length)
+    }
 }
 
 /// Instructions of a block that lie together, for the result.
@@ -182,7 +196,7 @@ impl Cache {
         self.layouts = Layouts::default();
         for number in 0..self.space.regions().len() {
             if let Some(region) = self.space.region_mut(number) {
-                region.used = region.common.bytes.len();
+                region.clear();
             }
         }
         self.in_region.iter_mut().for_each(Vec::clear);
@@ -232,7 +246,7 @@ impl Cache {
             None => self.add(code, native, next_id)?,
         };
         let block = self.block(number).ok_or(Refused::NoRoom)?;
-        Ok(RemoteAddr(block.at.0 + block.entry as u64))
+        Ok(block.parts.address(block.entry))
     }
 
     /// An entry through which a thread at `native` leaves at once.
@@ -267,13 +281,12 @@ impl Cache {
             });
         }
         let region = self.region_for(native)?;
-        let at = self.space.regions()[region].at.0 + self.space.regions()[region].used as u64;
-        let at = RemoteAddr(at.next_multiple_of(16));
         let number = u32::try_from(self.blocks.len()).map_err(|_| Refused::NoRoom)?;
         if self.of == BurstFlavour::Count && self.blocks.len() >= area::COUNTER_COUNT {
             return Err(Refused::NoRoom);
         }
         let first = &self.space.regions()[region];
+        let [at, cold] = first.next().map(|offset| first.at.offset(offset as u64));
         let common = Common {
             exit: RemoteAddr(first.at.0 + first.common.exit as u64),
             miss: RemoteAddr(first.at.0 + first.common.miss as u64),
@@ -286,16 +299,28 @@ impl Cache {
             BurstFlavour::Timed => Flavour::Timed { pick: self.random.number() as u32 },
         };
         let witness = code.witness(native);
-        let site =
-            Site { at, block: number, first_exit, flavour, common, reserved: RESERVED, witness };
+        let site = Site {
+            at,
+            cold,
+            block: number,
+            first_exit,
+            flavour,
+            common,
+            reserved: RESERVED,
+            witness,
+        };
         let made = translate(&block, code, &site).map_err(Refused::Instruction)?;
-        let offset = (at.0 - first.at.0) as usize;
-        if offset + made.bytes.len() > REGION_BYTES {
+        let (hot, behind) = made.bytes.split_at(made.parts.split);
+        let bytes = [hot.len(), behind.len()];
+        if !first.has_room(bytes) {
             return Err(Refused::NoRoom);
         }
-        self.space.memory().write(first.offset + offset, &made.bytes);
+        for (offset, code) in first.next().into_iter().zip([hot, behind]) {
+            self.space.memory().write(first.offset + offset, code);
+        }
         if let Some(region) = self.space.region_mut(region) {
-            region.used = offset + made.bytes.len();
+            let next = region.next();
+            region.used = [next[0] + bytes[0], next[1] + bytes[1]];
         }
         let id = BlockId(*next_id);
         *next_id += 1;
@@ -308,17 +333,18 @@ impl Cache {
         if let Ok(mut layouts) = self.layouts.write() {
             layouts.push((id, Arc::clone(&layout)));
         }
-        self.native_addresses.add(self.space.pid(), at, made.bytes.len(), &made.states);
+        let length = made.bytes.len();
+        self.native_addresses.add(self.space.pid(), &made.parts, length, &made.states);
         self.in_region.resize_with(self.space.regions().len(), Vec::new);
         self.in_region[region].push(number);
         self.blocks.push(CachedBlock {
             start: native,
             end: block.instructions.last().map_or(native, x86::Instruction::next_address),
-            at,
-            length: made.bytes.len(),
+            parts: made.parts,
+            length,
             region,
             entry: made.entry,
-            table_entry: made.table_entry,
+            table: made.table,
             chain: made.chain,
             counting: made
                 .bytes
@@ -351,8 +377,8 @@ impl Cache {
             .iter()
             .position(|region| region.at.0.abs_diff(native.0) <= REACH)
             .ok_or(Refused::NoRoom)?;
-        let used = self.space.regions()[near].used;
-        if used + LARGEST_BLOCK > REGION_BYTES { Err(Refused::NoRoom) } else { Ok(near) }
+        let has_room = self.space.regions()[near].has_room([LARGEST_BLOCK; 2]);
+        if has_room { Ok(near) } else { Err(Refused::NoRoom) }
     }
 
     /// Whether some code cannot be translated for lack of a region near it.
@@ -365,7 +391,7 @@ impl Cache {
     /// Whether a region has no room for another block.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.space.regions().iter().any(|region| region.used + LARGEST_BLOCK > REGION_BYTES)
+        self.space.regions().iter().any(|region| !region.has_room([LARGEST_BLOCK; 2]))
             || self.of == BurstFlavour::Count && self.blocks.len() + 64 > area::COUNTER_COUNT
     }
 

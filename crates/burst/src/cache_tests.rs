@@ -27,7 +27,7 @@ fn cache_of(flavour: BurstFlavour) -> (Cache, CodeMap) {
 fn target(cache: &Cache, block: u32, field: usize) -> u64 {
     let block = cache.block(block).expect("a block");
     let region = &cache.space.regions()[block.region];
-    let at = block.at.0 + field as u64;
+    let at = block.parts.address(field).0;
     let bytes: Vec<u8> = (0..4)
         .map(|byte| {
             let offset = region.offset + (at - region.at.0) as usize + byte;
@@ -77,7 +77,7 @@ fn exits_lead_to_blocks_whichever_came_first() {
     for one in cache.exits.iter().filter(|one| one.exit.linkable) {
         let Some(to) = cache.by_start.get(&one.exit.target) else { continue };
         let to = cache.block(*to).expect("a block");
-        assert_eq!(target(&cache, one.block, one.exit.link), to.at.0 + to.entry as u64);
+        assert_eq!(target(&cache, one.block, one.exit.link), to.parts.address(to.entry).0);
         linked += 1;
     }
     assert!(linked > 5, "{linked} exits lead to blocks");
@@ -104,7 +104,7 @@ fn blocks_of_one_table_entry_are_chained() {
     assert!(near.len() > 2, "this program's code is longer than three times 64 KiB");
     let entry = |number: u32| {
         let block = cache.block(number).expect("a block");
-        block.at.0 + block.table_entry as u64
+        block.table_entry().0
     };
     let numbers: Vec<u32> = near.iter().map(|at| cache.by_start[&RemoteAddr(*at)]).collect();
     assert_eq!(table(&cache, from), entry(numbers[0]));
@@ -173,7 +173,8 @@ fn blocks_that_run_most_stop_counting_and_begin_again() {
     let head = |cache: &Cache, number: u32| {
         let block = cache.block(number).expect("translated");
         let region = &cache.space.regions()[block.region];
-        let at = region.offset + (block.at.0 - region.at.0) as usize + block.counter.start;
+        let at = block.parts.address(block.counter.start).0 - region.at.0;
+        let at = region.offset + at as usize;
         let mut words = Vec::new();
         cache.space.memory().copy_words(at & !7, 2, &mut words);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use base::{Pid, RemoteAddr};
-use x86::translate::{NativeRip, States};
+use x86::translate::{NativeRip, Parts, States};
 
 /// Whether a mapping of this name (`/proc/PID/maps`) is ours.
 #[must_use]
@@ -31,25 +31,28 @@ type Copies = BTreeMap<RemoteAddr, Copy>;
 pub struct NativeAddresses(Arc<RwLock<HashMap<Pid, Copies>>>);
 
 impl NativeAddresses {
-    /// A block was translated to `at`.
-    pub(crate) fn add(&self, pid: Pid, at: RemoteAddr, length: usize, states: &States) {
-        let mut natives: Vec<(usize, RemoteAddr)> = Vec::new();
-        for (offset, state) in &states.from {
-            // While a return looks up its target, the address is only in a register, which samples lack. The last
-            // known address is one instruction away.
-            if let NativeRip::Known(address) = state.rip
-                && natives.last().is_none_or(|(_, last)| *last != address)
-            {
-                natives.push((*offset, address));
-            }
-        }
+    /// A block was translated, to a copy of so many bytes.
+    pub(crate) fn add(&self, pid: Pid, parts: &Parts, length: usize, states: &States) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let copies = all.entry(pid).or_default();
-        // Remove blocks that remain from an emptied cache: one inside this range would be found first.
-        let end = RemoteAddr(at.0.saturating_add(length as u64));
-        let former: Vec<RemoteAddr> = copies.range(at..end).map(|(at, _)| *at).collect();
-        former.iter().for_each(|at| drop(copies.remove(at)));
-        copies.insert(at, Copy { length, natives });
+        for range in [0..parts.split, parts.split..length] {
+            let mut natives: Vec<(usize, RemoteAddr)> = Vec::new();
+            for (offset, state) in states.from.iter().filter(|(from, _)| range.contains(from)) {
+                // While a return looks up its target, the address is only in a register, which samples lack. The last
+                // known address is one instruction away.
+                if let NativeRip::Known(address) = state.rip
+                    && natives.last().is_none_or(|(_, last)| *last != address)
+                {
+                    natives.push((offset - range.start, address));
+                }
+            }
+            let at = parts.address(range.start);
+            // Remove blocks that remain from an emptied cache: one inside this range would be found first.
+            let end = at.offset(range.len() as u64);
+            let former: Vec<RemoteAddr> = copies.range(at..end).map(|(at, _)| *at).collect();
+            former.iter().for_each(|at| drop(copies.remove(at)));
+            copies.insert(at, Copy { length: range.len(), natives });
+        }
     }
 
     /// Forgets all processes except these. Samples of the others were looked up when their end was observed.
@@ -93,11 +96,14 @@ mod tests {
                 (4, at(NativeRip::Known(RemoteAddr(0x1000)))),
                 (9, at(NativeRip::Known(RemoteAddr(0x1000)))),
                 (12, at(NativeRip::Known(RemoteAddr(0x1005)))),
+                (20, at(NativeRip::Slot(0x40))),
+                (24, at(NativeRip::Known(RemoteAddr(0x1000)))),
             ],
         };
         let native_addresses = NativeAddresses::default();
         let (pid, other) = (Pid(7), Pid(8));
-        native_addresses.add(pid, RemoteAddr(0x9000), 20, &states);
+        let parts = Parts { hot: RemoteAddr(0x9000), cold: RemoteAddr(0xa000), split: 20 };
+        native_addresses.add(pid, &parts, 28, &states);
         let native =
             |pid, address| native_addresses.native(pid, RemoteAddr(address)).map(|at| at.0);
         for (address, expected) in [
@@ -108,6 +114,9 @@ mod tests {
             (0x900c, Some(0x1005)),
             (0x9013, Some(0x1005)),
             (0x9014, None),
+            (0xa000, Some(0x1000)),
+            (0xa007, Some(0x1000)),
+            (0xa008, None),
         ] {
             assert_eq!(native(pid, address), expected, "{address:#x}");
         }

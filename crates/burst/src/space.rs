@@ -37,6 +37,9 @@ const fn area_bytes(of: BurstFlavour) -> usize {
 
 /// Bytes of translated code near one part of the program.
 pub const REGION_BYTES: usize = 4 << 20;
+/// Where the cold parts of copies begin in a region: they are three to five times as long as the hot ones of windows, and about as
+/// long as those of traces.
+const COLD: usize = REGION_BYTES / 4;
 /// Most regions.
 const MOST_REGIONS: usize = 4;
 /// The first region's mapping covers all of them: the others are made from it.
@@ -52,9 +55,32 @@ pub struct Region {
     pub offset: usize,
     /// The code that all its blocks share, at its start.
     pub common: CommonCode,
-    /// Bytes in use.
-    pub used: usize,
+    /// Behind the last hot part, and behind the last cold one.
+    pub used: [usize; 2],
 }
+
+impl Region {
+    /// Forgets the copies in it.
+    pub fn clear(&mut self) {
+        self.used = [self.common.bytes.len(), COLD];
+    }
+
+    /// Offsets at which the parts of the next copy begin.
+    #[must_use]
+    pub fn next(&self) -> [usize; 2] {
+        self.used.map(|used| used.next_multiple_of(COPY_ALIGNMENT))
+    }
+
+    /// Whether there is room for parts of this size at [`next`](Region::next).
+    #[must_use]
+    pub fn has_room(&self, bytes: [usize; 2]) -> bool {
+        let [hot, cold] = self.next();
+        hot + bytes[0] <= COLD && cold + bytes[1] <= REGION_BYTES
+    }
+}
+
+/// Where parts of copies begin.
+const COPY_ALIGNMENT: usize = 16;
 
 /// Faults of a program on our pages.
 #[derive(Clone, Copy, Default)]
@@ -248,8 +274,9 @@ impl Space {
         let offset = CODE + self.regions.len() * REGION_BYTES;
         let common = common_code(at, reserved);
         self.memory.write(offset, &common.bytes);
-        let used = common.bytes.len();
-        self.regions.push(Region { at, offset, common, used });
+        let mut region = Region { at, offset, common, used: [0; 2] };
+        region.clear();
+        self.regions.push(region);
     }
 
     /// Whether any of it lies in these bytes of the program's memory.
@@ -296,7 +323,11 @@ impl Space {
 
     /// The faults since the last call.
     pub fn new_faults(&mut self) -> Faults {
-        let code = self.regions.iter().map(|region| region.used.div_ceil(PAGE_BYTES) as u64);
+        let pages = |bytes: usize| bytes.div_ceil(PAGE_BYTES) as u64;
+        let code = self
+            .regions
+            .iter()
+            .map(|Region { used: [hot, cold], .. }| pages(*hot) + pages(cold.saturating_sub(COLD)));
         let unpopulated = self.populated && self.populating_faults == 0;
         let area = if unpopulated { self.area_bytes / PAGE_BYTES } else { 0 };
         self.touched = self.touched.max(code.sum::<u64>() + area as u64);

@@ -151,8 +151,7 @@ struct Shown<'a>(&'a Block, &'a x86::translate::Translation);
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
         println!("{}\n{}", x86::listing(self.0), self.1.record);
-        let code = &self.1.bytes[..self.1.code_end];
-        println!("{}", common::translated::listing(code, self.1.entry, &self.1.states));
+        println!("{}", common::translated::listing(self.1, &(0..0)));
     }
 }
 

@@ -33,7 +33,7 @@ struct Tracer<'a> {
     blocks: Vec<Block>,
     by_start: HashMap<RemoteAddr, usize>,
     exits: Vec<(RemoteAddr, Option<RemoteAddr>)>,
-    next: usize,
+    next: [usize; 2],
     stops: usize,
 }
 
@@ -45,7 +45,7 @@ impl Tracer<'_> {
         }
         let block = x86::read_block(&mut Reader::new(), &self.code, start, &Limits::SUPER);
         let mut site = self.machine.site(self.flavour);
-        site.at = COPY.address.offset(self.next as u64);
+        [site.at, site.cold] = self.next.map(|next| COPY.address.offset(next as u64));
         site.block = self.blocks.len() as u32;
         site.first_exit = self.exits.len() as u32;
         let copy = match translate(&block, &self.code, &site) {
@@ -53,10 +53,11 @@ impl Tracer<'_> {
             Err(Refusal::AlwaysFaults) => return None,
             Err(why) => panic!("{start}: {why}"),
         };
-        let bytes = &copy.bytes;
-        self.machine.part(COPY)[self.next..self.next + bytes.len()].copy_from_slice(bytes);
-        self.next += bytes.len().next_multiple_of(16);
-        let address = |offset: usize| site.at.offset(offset as u64);
+        self.machine.place(&copy);
+        let bytes = [copy.parts.split, copy.bytes.len() - copy.parts.split];
+        let behind = self.next.iter_mut().zip(bytes);
+        behind.for_each(|(next, bytes)| *next += bytes.next_multiple_of(16));
+        let address = |offset: usize| copy.parts.address(offset);
         for exit in &copy.exits {
             self.exits.push((exit.target, exit.linkable.then(|| address(exit.link))));
         }
@@ -66,7 +67,7 @@ impl Tracer<'_> {
             layout: copy.record.clone(),
             instructions: block.instructions.len(),
             entry: address(copy.entry),
-            table_entry: address(copy.table_entry),
+            table_entry: address(copy.table.start),
             chain: address(copy.chain),
         });
         self.by_start.insert(start, self.blocks.len() - 1);
@@ -188,7 +189,7 @@ fn run(flavour: Flavour) {
             blocks: Vec::new(),
             by_start: HashMap::new(),
             exits: Vec::new(),
-            next: 0x1000,
+            next: [0x1000, 0x8000],
             stops: 0,
         };
         let start = machine::registers(&mut random, CODE.address, &[], &[]);

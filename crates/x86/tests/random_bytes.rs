@@ -182,7 +182,7 @@ fn any_copy() {
         let mut site = translated::site(flavour);
         site.reserved = Gpr::from_number([3, 5, 12, 13, 14, 15][random.below(6)]).unwrap();
         if let Ok(copy) = translate(&block, &code, &site) {
-            translated::check_boundaries(&copy, site.at);
+            translated::check_boundaries(&copy);
             assert_eq!(copy.record.to_string().parse::<RecordLayout>().as_ref(), Ok(&copy.record));
             copies += 1;
         }

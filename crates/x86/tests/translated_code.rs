@@ -36,7 +36,7 @@ impl Figures {
                 return;
             }
         };
-        check_boundaries(&translation, site.at);
+        check_boundaries(&translation);
         let record = &translation.record;
         assert_eq!(record.to_string().parse::<RecordLayout>().as_ref(), Ok(record));
         if self.blocks.is_multiple_of(16) {
@@ -46,8 +46,7 @@ impl Figures {
         self.instructions += block.instructions.len();
         self.native_bytes += block.byte_length();
         self.bytes += translation.bytes.len();
-        let cold = translation.exits.iter().filter(|one| one.linkable).map(|one| one.stub).min();
-        self.hot_bytes += cold.unwrap_or(translation.code_end) - translation.entry;
+        self.hot_bytes += translation.parts.split;
         self.words += record.words;
         if let Some(found) = self_loop(block, &find_roots(block)) {
             self.loops += 1;
@@ -75,6 +74,7 @@ fn libraries(flavour: Flavour, most: usize) {
             let block = read_block(&mut reader, &code, start.offset(offset as u64), &Limits::SUPER);
             let site = Site {
                 at: at.offset((4096 + offset as u64) & !15),
+                cold: at.offset((4096 + offset as u64) & !15 | 1 << 28),
                 block: 7,
                 first_exit: 0,
                 flavour,
@@ -134,7 +134,7 @@ fn too_far() {
     let code = CodeBytes { start: RemoteAddr(0x1000), bytes: &bytes };
     let block = read_block(&mut Reader::new(), &code, code.start, &Limits::SUPER);
     let mut site = common::translated::site(Flavour::Trace);
-    site.at = RemoteAddr(0x8000_2000);
+    (site.at, site.cold) = (RemoteAddr(0x8000_2000), RemoteAddr(0x8000_3000));
     site.common = Common { exit: site.at, miss: site.at };
     assert_eq!(translate(&block, &code, &site), Err(Refusal::TooFar));
 }

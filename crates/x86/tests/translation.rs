@@ -23,16 +23,13 @@ fn show(title: &str, translation: &Translation) -> String {
         writeln!(text, "exit {} to {}: {link}, stub {:#x}", exit.number, exit.target, exit.stub)
             .unwrap();
     }
-    let Translation { entry, table_entry, chain, record, .. } = translation;
-    writeln!(text, "entry {entry:#x}, table entry {table_entry:#x}, chain {chain:#x}").unwrap();
+    let Translation { entry, table, chain, parts, record, .. } = translation;
+    let (table, cold) = (table.start, parts.split);
+    writeln!(text, "entry {entry:#x}, cold {cold:#x}, table {table:#x}, chain {chain:#x}").unwrap();
     writeln!(text, "record {record}").unwrap();
-    // The head is the same in all cases but for flags alive or dead: shown in the first two.
-    let from = if title.contains("flags") { 0 } else { translation.entry };
-    text + &translated::listing(
-        &translation.bytes[..translation.code_end],
-        from,
-        &translation.states,
-    )
+    // The way from the table is the same in all cases: shown in the first two.
+    let hidden = if title.contains("flags") { 0..0 } else { translation.table.clone() };
+    text + &translated::listing(translation, &hidden)
 }
 
 fn run(name: &str, flavour: Flavour) {
@@ -77,7 +74,8 @@ fn shared_code() {
         let common = common_code(translated::COMMON, reserved);
         writeln!(out, "= reserved {reserved:?}\nexit {:#x}, miss {:#x}", common.exit, common.miss)
             .unwrap();
-        out += &translated::listing(&common.bytes, 0, &common.states);
+        let lines = translated::decode(&common.bytes).unwrap();
+        out += &translated::list(&lines, &common.states);
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     testkit::golden::check(folder.join("golden/translate-common.txt"), &out);

@@ -20,6 +20,7 @@ pub fn layout(code: &[u8], offset: u64) -> RecordLayout {
     let at = RemoteAddr(0x1000_0000);
     let site = Site {
         at,
+        cold: at.offset(0x10_0000),
         block: 0,
         first_exit: 0,
         flavour: Flavour::Trace,

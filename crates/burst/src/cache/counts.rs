@@ -178,7 +178,7 @@ impl Cache {
         block.counts = counts;
         let block = &self.blocks[number as usize];
         let Some(region) = self.space.regions().get(block.region) else { return };
-        let at = (block.at.0 - region.at.0) as usize + block.counter.start;
+        let at = (block.parts.address(block.counter.start).0 - region.at.0) as usize;
         let head = if counts { counting } else { [0xeb, over] };
         self.space.memory().write(region.offset + at, &head);
         self.lead_anew(number);

@@ -45,13 +45,13 @@ impl Cache {
             return;
         };
         let begin = if to.counts { to.entry } else { to.counter.end };
-        self.set_branch(from.block, from.exit.link, RemoteAddr(to.at.0 + begin as u64));
+        self.set_branch(from.block, from.exit.link, to.parts.address(begin));
     }
 
     /// Points a rel32 of a block to an address. One out of reach stays as it is, and leads to the tracer.
     fn set_branch(&self, block: u32, field: usize, target: RemoteAddr) -> bool {
         let Some(block) = self.block(block) else { return false };
-        let field_at = block.at.0 + field as u64;
+        let field_at = block.parts.address(field).0;
         let distance = target.0.wrapping_sub(field_at + 4).cast_signed();
         let Ok(relative) = i32::try_from(distance) else { return false };
         let region = &self.space.regions()[block.region];
@@ -67,7 +67,7 @@ impl Cache {
     /// Adds a block to the table. Blocks of one region form a chain; two regions may be too far apart for a rel32.
     pub(super) fn put_into_table(&mut self, number: u32) {
         let block = &self.blocks[number as usize];
-        let entry = RemoteAddr(block.at.0 + block.table_entry as u64);
+        let entry = block.table_entry();
         let place = (bucket(block.start), block.region);
         if let Some((_, last)) = self.chains.get(&place).copied() {
             self.set_branch(last, self.blocks[last as usize].chain, entry);
@@ -83,7 +83,7 @@ impl Cache {
         let bucket = bucket(block.start);
         let Some((first, _)) = self.chains.get(&(bucket, block.region)) else { return };
         let first = &self.blocks[*first as usize];
-        self.set_table(bucket, first.at.0 + first.table_entry as u64);
+        self.set_table(bucket, first.table_entry().0);
     }
 
     /// Has the table lead to the tracer.

@@ -8,7 +8,7 @@ use sys::trace::Registers;
 use x86::Gpr;
 use x86::translate::{NativeRip, State};
 
-use super::Cache;
+use super::{Cache, CachedBlock};
 
 /// What a stop inside translated code means.
 pub struct Native {
@@ -28,11 +28,11 @@ impl Cache {
     #[must_use]
     pub fn is_at_witness(&self, native: &Native, fault: RemoteAddr) -> bool {
         let Some(block) = native.block.and_then(|number| self.block(number)) else { return false };
-        let within = native.translated.instruction_pointer().0 - block.at.0;
+        let within = block.offset(native.translated.instruction_pointer());
         let reads =
             |witness: x86::translate::Witness| (witness.at.0..witness.at.0 + 4).contains(&fault.0);
         block.witness.is_some_and(reads)
-            && (block.table_entry as u64..block.entry as u64).contains(&within)
+            && within.is_some_and(|within| block.table.contains(&within))
     }
 
     /// Whether it is at a read of the clock that is ours. It faults where the program forbids it (prctl(2), PR_SET_TSC). The program's
@@ -62,14 +62,16 @@ impl Cache {
             (None, region.common.states.at(offset)?.clone())
         } else {
             let numbers = self.in_region.get(region_number)?;
-            let behind = numbers.partition_point(|number| self.blocks[*number as usize].at <= at);
-            let number = *numbers.get(behind.checked_sub(1)?)?;
-            let block = &self.blocks[number as usize];
-            let within = (at.0 - block.at.0) as usize;
-            if within >= block.length {
-                return None;
-            }
-            (Some(number), block.states.at(within)?.clone())
+            // Blocks come one after the other, and so do both of their parts.
+            let last = |begins: &dyn Fn(&CachedBlock) -> RemoteAddr| {
+                let behind =
+                    numbers.partition_point(|number| begins(&self.blocks[*number as usize]) <= at);
+                let number = *numbers.get(behind.checked_sub(1)?)?;
+                Some((number, self.blocks[number as usize].offset(at)?))
+            };
+            let (number, within) =
+                last(&|block| block.parts.cold).or_else(|| last(&|block| block.parts.hot))?;
+            (Some(number), self.blocks[number as usize].states.at(within)?.clone())
         };
         let mut native = *registers;
         let rip = match state.rip {

@@ -46,7 +46,7 @@ pub fn common_code(place: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
         pointer_in_slot: false,
         looping: false,
     };
-    let mut out = Emitter::new(place, state);
+    let mut out = Emitter::new(place, place, state);
     let miss = out.offset();
     // The address leaves rcx before the system call, which clobbers rcx.
     out.store(TARGET, Gpr::RCX);
@@ -79,7 +79,7 @@ pub fn common_code(place: RemoteAddr, reserved: Option<Gpr>) -> CommonCode {
     }
     // Reached only without a tracer: continue natively.
     out.put(Instruction::with1(Code::Jmp_rm64, slot(TARGET)));
-    let (bytes, states) = out.finish().expect("no branch and no displacement counts from here");
+    let (bytes, _, states) = out.finish().expect("no branch and no displacement counts from here");
     CommonCode { bytes, exit, miss, states }
 }
 

@@ -20,7 +20,7 @@ impl Writer<'_> {
         // sub.
         if !borrows {
             self.out.count_down(counter);
-            self.out.branch(Code::Je_rel8_64, leave);
+            self.out.branch(Code::Je_rel32_64, leave);
             return;
         }
         self.out.spill(Gpr::RCX, SPILLED_RCX);

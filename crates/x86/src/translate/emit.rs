@@ -11,7 +11,7 @@ use base::RemoteAddr;
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::area::Displacement;
-use super::{State, States};
+use super::{Parts, State, States};
 use crate::refusal::Refusal;
 use crate::register::Gpr;
 
@@ -31,7 +31,7 @@ struct Fixup {
 }
 
 pub(super) struct Emitter {
-    at: RemoteAddr,
+    parts: Parts,
     encoder: Encoder,
     bytes: Vec<u8>,
     states: States,
@@ -78,9 +78,10 @@ pub(super) fn at(register: Gpr, displacement: i32) -> MemoryOperand {
 }
 
 impl Emitter {
-    pub(super) fn new(at: RemoteAddr, state: State) -> Emitter {
+    /// Code at `hot`, and what comes behind [`Emitter::begin_cold`] at `cold`.
+    pub(super) fn new(hot: RemoteAddr, cold: RemoteAddr, state: State) -> Emitter {
         Emitter {
-            at,
+            parts: Parts { hot, cold, split: usize::MAX },
             encoder: Encoder::new(64),
             bytes: Vec::with_capacity(512),
             states: States::default(),
@@ -98,7 +99,12 @@ impl Emitter {
 
     /// Address of the next byte.
     pub(super) fn address(&self) -> RemoteAddr {
-        RemoteAddr(self.at.0.wrapping_add(self.bytes.len() as u64))
+        self.parts.address(self.bytes.len())
+    }
+
+    /// What follows is the cold part.
+    pub(super) fn begin_cold(&mut self) {
+        self.parts.split = self.bytes.len();
     }
 
     pub(super) fn fail(&mut self, why: Refusal) {
@@ -183,7 +189,7 @@ impl Emitter {
         }
     }
 
-    /// Emits an aligned constant of 8 bytes, after all instructions.
+    /// Emits an aligned constant of 8 bytes, where no instruction leads.
     pub(super) fn literal(&mut self, label: Label, value: u64) {
         while !self.address().0.is_multiple_of(8) {
             self.data(&[0]);
@@ -260,7 +266,7 @@ impl Emitter {
     /// Emits a branch back to a bound label, in its short form where that reaches, as in the program.
     pub(super) fn branch_back(&mut self, near: Code, label: Label) {
         const SHORT: usize = 2;
-        // A rel8 counts from the end of the branch and reaches 128 bytes back (SDM vol. 2, Jcc).
+        // A rel8 counts from the end of the branch and reaches 128 bytes back (SDM vol. 2, Jcc). Loops are in the hot part.
         let reaches = self.labels[label.0].is_some_and(|at| self.bytes.len() + SHORT - at <= 128);
         self.branch(if reaches { near.as_short_branch() } else { near }, label);
     }
@@ -289,15 +295,17 @@ impl Emitter {
         self.state.saved.remove(register);
     }
 
-    /// The code and its states.
-    pub(super) fn finish(self) -> Result<(Vec<u8>, States), Refusal> {
+    /// The code, where it lies, and its states.
+    pub(super) fn finish(self) -> Result<(Vec<u8>, Parts, States), Refusal> {
         let mut bytes = self.bytes;
         if let Some(why) = self.failed {
             return Err(why);
         }
+        let parts = Parts { split: self.parts.split.min(bytes.len()), ..self.parts };
         for fixup in &self.fixups {
             let target = self.labels[fixup.label.0].ok_or(Refusal::TooFar)?;
-            let relative = target as i64 - (fixup.field + fixup.bytes) as i64;
+            let behind = parts.address(fixup.field).offset(fixup.bytes as u64);
+            let relative = parts.address(target).0.wrapping_sub(behind.0).cast_signed();
             let fits = if fixup.bytes == 1 {
                 i8::try_from(relative).is_ok()
             } else {
@@ -309,7 +317,7 @@ impl Emitter {
             let field = bytes.get_mut(fixup.field..fixup.field + fixup.bytes);
             field.ok_or(Refusal::TooFar)?.copy_from_slice(&relative.to_le_bytes()[..fixup.bytes]);
         }
-        Ok((bytes, self.states))
+        Ok((bytes, parts, self.states))
     }
 }
 

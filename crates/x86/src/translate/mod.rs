@@ -30,6 +30,7 @@ mod common;
 mod counting;
 mod emit;
 mod layout_text;
+mod parts;
 mod plan;
 mod record;
 mod reserved;
@@ -41,6 +42,7 @@ mod writer;
 
 pub use common::common_code;
 pub use layout_text::{LayoutError, MOST_WORDS};
+pub use parts::Parts;
 pub use saved::Saved;
 
 /// The purpose of a copy.
@@ -66,13 +68,15 @@ pub const MISS: u32 = u32::MAX;
 pub struct Site {
     /// Address of its first byte.
     pub at: RemoteAddr,
+    /// Address of its cold part.
+    pub cold: RemoteAddr,
     /// The block number in its records, below 2^31; for `Count` below [`area::COUNTER_COUNT`].
     pub block: u32,
     /// The number of its first exit.
     pub first_exit: u32,
     /// The purpose.
     pub flavour: Flavour,
-    /// The shared code of this flavour, within 2 GiB of `at`.
+    /// The shared code of this flavour, within 2 GiB of both parts.
     pub common: Common,
     /// The register that holds the record pointer.
     pub reserved: Gpr,
@@ -105,14 +109,16 @@ pub struct Common {
 /// A copy of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Translation {
-    /// The code.
+    /// The code: the hot part, then the cold one.
     pub bytes: Vec<u8>,
+    /// Where they lie.
+    pub parts: Parts,
     /// Offset at which links and the tracer enter: native state, except that the reserved register holds the record
     /// pointer and [`area::RESERVED`] its native value.
     pub entry: usize,
-    /// Offset at which the table enters: the native target in rcx, rcx and rax in the first two spill slots. From here to
-    /// `entry`, only the read of the [`Witness`] can fault.
-    pub table_entry: usize,
+    /// The code at whose beginning the table enters: the native target in rcx, rcx and rax in the first two spill slots. It leads
+    /// to `entry`. In it, only the read of the [`Witness`] can fault.
+    pub table: std::ops::Range<usize>,
     /// The code that counts; empty for flavours other than `Count`. A jump to its end may replace its beginning.
     pub counter: std::ops::Range<usize>,
     /// Offset of a rel32 that leads to [`Common::miss`] if the target is not this block's start. It may be changed to
@@ -120,8 +126,8 @@ pub struct Translation {
     pub chain: usize,
     /// Ways out to known addresses.
     pub exits: Vec<Exit>,
-    /// Offset after the last instruction; constants follow.
-    pub code_end: usize,
+    /// Constants among the code, at the end of the hot part.
+    pub constants: std::ops::Range<usize>,
     /// The native state at each byte.
     pub states: States,
     /// The layout of its records.

@@ -28,7 +28,7 @@ impl Writer<'_> {
             Some(reserved) if borrows => self.check_room_without_flags(reserved, leave),
             Some(reserved) => {
                 self.out.put(Instruction::with2(Code::Cmp_r64_rm64, wide(reserved), slot(LIMIT)));
-                self.out.branch(Code::Jae_rel8_64, leave);
+                self.out.branch(Code::Jae_rel32_64, leave);
             }
         }
     }

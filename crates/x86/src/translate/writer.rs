@@ -1,16 +1,19 @@
 //! The order of the pieces of a copy.
 //!
 //! ```text
-//! table entry   is the target in rcx this block's start? else to the next block of the chain
-//! found         compares the witness, where there is one
-//! leave         exit if there is no more room, or the counter is used up; here, so that a short branch reaches it
-//! hit           restores rcx and rax
+//! hot
+//! to leave      a jump to the exit at the head, where the check has only a short branch
 //! entry         check of the room (or the counter), then header and roots of the record
 //! body          the instructions, with the roots that appear on the way
 //! end           the branch, rewritten
+//! constants     return addresses of calls
+//! cold
+//! table entry   is the target in rcx this block's start? else to the next block of the chain
+//! found         compares the witness, where there is one
+//! hit           restores rcx and rax
+//! leave         exit if there is no more room, or the counter is used up
 //! side exits    their remaining work: the way in the record's header, a return elsewhere
 //! stubs         the first targets of links
-//! constants     return addresses of calls
 //! ```
 //!
 //! What not: the content of each piece, which is in the other modules.
@@ -51,6 +54,8 @@ pub(super) struct Writer<'a> {
     pub(super) site: &'a Site,
     /// The register with the record pointer; `Count` has none.
     pub(super) reserved: Option<Gpr>,
+    /// The state at the entry.
+    native: State,
     /// The reserved register holds its native value; `Some(true)` if that has changed since.
     pub(super) swapped: Option<bool>,
     /// Side exits whose cold part is not written yet.
@@ -60,12 +65,14 @@ pub(super) struct Writer<'a> {
     literals: Vec<(Label, u64)>,
 }
 
-/// Offsets of the pieces at the start of a block.
+/// Offsets of the pieces at the start of a block, and labels of what they lead to.
 struct Head {
-    table_entry: usize,
-    chain: usize,
     entry: usize,
+    at_entry: Label,
     counter: std::ops::Range<usize>,
+    leave: Label,
+    /// Whether rcx is in its spill slot at `leave`.
+    borrows: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -74,16 +81,16 @@ impl<'a> Writer<'a> {
         let mut saved = Saved::default();
         reserved.into_iter().for_each(|register| saved.insert(register, RESERVED));
         let state = State {
-            // The first code is that which the table enters, with the native target in rcx.
-            rip: NativeRip::Register(Gpr::RCX, 0),
+            rip: NativeRip::Known(block.start),
             saved,
-            instruction: None,
+            instruction: Some(0),
             recorded: false,
             pointer_in_slot: false,
             looping: false,
         };
         Writer {
-            out: Emitter::new(site.at, state),
+            native: state.clone(),
+            out: Emitter::new(site.at, site.cold, state),
             block,
             bytes,
             site,
@@ -106,30 +113,59 @@ impl<'a> Writer<'a> {
                 self.end();
             }
         }
-        self.finish_side_exits(&plan);
-        self.stubs();
-        // Constants come last: what is before this offset decodes as instructions.
-        let code_end = self.out.offset();
+        // Calls read them each time.
+        let constants = self.out.offset();
         for (label, value) in std::mem::take(&mut self.literals) {
             self.out.literal(label, value);
         }
-        let (bytes, states) = self.out.finish()?;
+        let constants = constants..self.out.offset();
+        self.out.begin_cold();
+        let (table, chain) = self.table(head.at_entry);
+        self.leave(head.leave, head.borrows);
+        self.finish_side_exits(&plan);
+        self.stubs();
+        let (bytes, parts, states) = self.out.finish()?;
         Ok(Translation {
             bytes,
+            parts,
             entry: head.entry,
-            table_entry: head.table_entry,
+            table,
             counter: head.counter,
-            chain: head.chain,
+            chain,
             exits: self.exits,
-            code_end,
+            constants,
             states,
             record: plan.layout,
         })
     }
 
     fn head(&mut self) -> Head {
+        let borrows = self.check_borrows();
+        let (leave, near) = (self.out.label(), self.out.label());
+        if borrows {
+            let native = self.out.state.saved;
+            self.out.state.saved.insert(Gpr::RCX, SPILLED_RCX);
+            self.out.bind(near);
+            self.out.branch(Code::Jmp_rel32_64, leave);
+            self.out.state.saved = native;
+        }
+        let at_entry = self.out.label();
+        self.out.bind(at_entry);
+        let entry = self.out.offset();
+        self.check(if borrows { near } else { leave }, borrows);
+        let counter = match self.site.flavour {
+            Flavour::Count => entry..self.out.offset(),
+            Flavour::Trace | Flavour::Timed { .. } => entry..entry,
+        };
+        Head { entry, at_entry, counter, leave, borrows }
+    }
+
+    /// The way from the table to `entry`. Returns where it is, and the field that leads to the next block of the chain.
+    fn table(&mut self, entry: Label) -> (std::ops::Range<usize>, usize) {
         let start = self.block.start.0;
-        let native = self.out.state.saved;
+        self.out.state = self.native.clone();
+        self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
+        self.out.state.instruction = None;
         self.out.state.saved.insert(Gpr::RCX, SPILLED_RCX);
         self.out.state.saved.insert(Gpr::RAX, SPILLED_RAX);
         let hit = self.out.label();
@@ -137,7 +173,7 @@ impl<'a> Writer<'a> {
         // The table has chosen this block by the low 16 bits of the target, so all bits are
         // compared here. The program may use its flags after an indirect branch: the difference
         // goes into rcx, which jrcxz tests without them.
-        let table_entry = self.out.offset();
+        let begin = self.out.offset();
         self.add_to_rcx(start.wrapping_neg());
         self.out.state.rip = NativeRip::Register(Gpr::RCX, start);
         self.out.branch(Code::Jrcxz_rel8_64, found);
@@ -152,26 +188,12 @@ impl<'a> Writer<'a> {
             self.out.bind(found);
             self.compare(witness, hit);
         }
-
-        // The exit is right before the entry, where the short branches of the check reach it.
-        let arriving = std::mem::replace(&mut self.out.state.saved, native);
         self.at_instruction(0);
-        let leave = self.out.label();
-        let borrows = self.check_borrows();
-        self.leave(leave, borrows);
-
-        self.at_instruction(0);
-        self.out.state.saved = arriving;
         self.out.bind(hit);
         self.out.restore(Gpr::RAX, SPILLED_RAX);
         self.out.restore(Gpr::RCX, SPILLED_RCX);
-        let entry = self.out.offset();
-        self.check(leave, borrows);
-        let counter = match self.site.flavour {
-            Flavour::Count => entry..self.out.offset(),
-            Flavour::Trace | Flavour::Timed { .. } => entry..entry,
-        };
-        Head { table_entry, chain, entry, counter }
+        self.out.branch(Code::Jmp_rel32_64, entry);
+        (begin..self.out.offset(), chain)
     }
 
     /// Goes on at `same` where the word is as it was, without changing flags; else to the shared code. rax and rcx are free.
@@ -195,6 +217,7 @@ impl<'a> Writer<'a> {
 
     /// The exit at the head; `borrowed`: rcx is then in its spill slot.
     fn leave(&mut self, leave: Label, borrowed: bool) {
+        self.out.state = self.native.clone();
         self.out.bind(leave);
         if borrowed {
             self.out.state.saved.insert(Gpr::RCX, SPILLED_RCX);

@@ -5,7 +5,7 @@ use sys::sandbox::{Registers, Stopped};
 use x86::translate::{Flavour, Iterations, State as CopyState, Translation};
 use x86::{Block, BlockRoots, Flags, Flow, Live, find_roots, live_at_start, live_points};
 
-use super::machine::{COPY_AT, DATA, Machine, RECORDS, STATUS_FLAGS, comparable};
+use super::machine::{DATA, Machine, RECORDS, STATUS_FLAGS, comparable};
 use super::native::{self, Native};
 use super::records;
 
@@ -144,12 +144,13 @@ impl<'a> Case<'a> {
     }
 
     pub fn state_at(&self, machine: &Machine, rip: RemoteAddr) -> CopyState {
-        let offset = |from: RemoteAddr| rip.0.wrapping_sub(from.0) as usize;
-        let code = self.translation.code_end;
-        let found = if offset(COPY_AT) < code {
-            self.translation.states.at(offset(COPY_AT))
-        } else {
-            machine.common.states.at(offset(super::machine::COPY.address))
+        let Translation { parts, bytes, states, .. } = self.translation;
+        let found = match parts.offset(rip, bytes.len()) {
+            Some(offset) => states.at(offset),
+            None => {
+                let shared = super::machine::COPY.address;
+                machine.common.states.at(rip.0.wrapping_sub(shared.0) as usize)
+            }
         };
         found.unwrap_or_else(|| panic!("no state at {rip}")).clone()
     }

@@ -23,6 +23,8 @@ pub const RECORDS: RemoteAddr = RemoteAddr(AREA.address.0 + area::TABLE_END as u
 pub const MIDDLE: u64 = DATA.address.0 + DATA.bytes as u64 / 2;
 /// Where copies of blocks lie; the shared code lies at the start.
 pub const COPY_AT: RemoteAddr = RemoteAddr(COPY.address.0 + 0x1000);
+/// Where their cold parts lie.
+pub const COLD_AT: RemoteAddr = RemoteAddr(COPY.address.0 + 0x8000);
 pub const STATUS_FLAGS: u64 = 0x8d5;
 /// Where the witness of all copies is, in the area, and its word.
 pub const WITNESS: area::Displacement = 0xf00;
@@ -79,7 +81,16 @@ impl Machine {
         let reserved = self.reserved.unwrap_or(Gpr::R15);
         let at = AREA.address.offset(WITNESS as u64);
         let witness = Some(Witness { at, word: WORD });
-        Site { at: COPY_AT, block: 7, first_exit: 20, flavour, common, reserved, witness }
+        Site {
+            at: COPY_AT,
+            cold: COLD_AT,
+            block: 7,
+            first_exit: 20,
+            flavour,
+            common,
+            reserved,
+            witness,
+        }
     }
 
     pub fn part(&mut self, piece: Piece) -> &mut [u8] {
@@ -105,10 +116,19 @@ impl Machine {
         self.slot(area::TABLE_END + 8 * word as i32)
     }
 
+    /// Puts a copy where it belongs.
+    pub fn place(&mut self, translation: &Translation) {
+        let Translation { bytes, parts, .. } = translation;
+        let (hot, cold) = bytes.split_at(parts.split);
+        for (at, bytes) in [(parts.hot, hot), (parts.cold, cold)] {
+            let at = (at.0 - COPY.address.0) as usize;
+            self.part(COPY)[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
     /// Prepares a thread in native state `native` to enter the copy; `through_table`: by its table entry.
     pub fn enter(&mut self, native: &Registers, translation: &Translation, through_table: bool) {
-        self.part(COPY)[0x1000..0x1000 + translation.bytes.len()]
-            .copy_from_slice(&translation.bytes);
+        self.place(translation);
         self.part(AREA)[area::TABLE_END as usize..].fill(0xee);
         let limit = RECORDS.0 + RECORD_BYTES as u64 - 0x8000;
         self.set_slot(area::LIMIT, limit);
@@ -120,14 +140,14 @@ impl Machine {
             self.set_slot(area::RESERVED, native.general[reserved.number()]);
             registers.general[reserved.number()] = RECORDS.0;
         }
-        let offset = if through_table { translation.table_entry } else { translation.entry };
+        let offset = if through_table { translation.table.start } else { translation.entry };
         if through_table {
             self.set_slot(area::SPILL, native.general[Gpr::RCX.number()]);
             self.set_slot(area::SPILL + 8, native.general[Gpr::RAX.number()]);
             registers.general[Gpr::RCX.number()] = native.rip.0;
             registers.general[Gpr::RAX.number()] = 0x5555;
         }
-        registers.rip = COPY_AT.offset(offset as u64);
+        registers.rip = translation.parts.address(offset);
         self.sandbox.set_registers(&registers).unwrap();
     }
 

@@ -1,6 +1,7 @@
 //! Places for copies, and their listing by the other decoder.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use base::RemoteAddr;
 use x86::translate::{Common, Flavour, NativeRip, Site, State, States, Translation};
@@ -10,12 +11,15 @@ use yaxpeax_x86::long_mode::InstDecoder;
 
 /// Where copies lie.
 pub const AT: RemoteAddr = RemoteAddr(0x10_0000);
+/// Where their cold parts lie.
+pub const COLD: RemoteAddr = RemoteAddr(0x18_0000);
 /// Where the shared code lies.
 pub const COMMON: RemoteAddr = RemoteAddr(0x20_0000);
 
 pub fn site(flavour: Flavour) -> Site {
     Site {
         at: AT,
+        cold: COLD,
         block: 7,
         first_exit: 20,
         flavour,
@@ -80,12 +84,30 @@ fn show(state: &State) -> String {
     text
 }
 
-/// The instructions at `from` and behind, each state once above those for which it holds.
-pub fn listing(bytes: &[u8], from: usize, states: &States) -> String {
+/// The instructions of a copy: its constants are none.
+fn instructions(translation: &Translation) -> Vec<DecodedLine> {
+    let Translation { bytes, constants, parts, .. } = translation;
+    assert_eq!(constants.end, parts.split);
+    let mut lines = decode(&bytes[..constants.start]).unwrap();
+    let cold = decode(&bytes[parts.split..]).unwrap();
+    lines.extend(
+        cold.into_iter().map(|line| DecodedLine { offset: line.offset + parts.split, ..line }),
+    );
+    lines
+}
+
+/// The instructions but those at `hidden` offsets, each state once above those for which it holds.
+pub fn listing(translation: &Translation, hidden: &Range<usize>) -> String {
+    let mut lines = instructions(translation);
+    lines.retain(|line| !hidden.contains(&line.offset));
+    list(&lines, &translation.states)
+}
+
+/// The same of other code.
+pub fn list(lines: &[DecodedLine], states: &States) -> String {
     let mut text = String::new();
     let mut last = None;
-    let lines = decode(bytes).unwrap();
-    for DecodedLine { offset, text: line } in lines.iter().filter(|line| line.offset >= from) {
+    for DecodedLine { offset, text: line } in lines {
         let offset = *offset;
         let state = states.at(offset);
         if state != last {
@@ -98,20 +120,22 @@ pub fn listing(bytes: &[u8], from: usize, states: &States) -> String {
 }
 
 /// Every offset that the copy names, and where every state begins, is where the other decoder finds an instruction.
-pub fn check_boundaries(translation: &Translation, at: RemoteAddr) {
-    let instructions = decode(&translation.bytes[..translation.code_end]).unwrap();
-    let starts: Vec<usize> = instructions.iter().map(|line| line.offset).collect();
+pub fn check_boundaries(translation: &Translation) {
+    let starts: Vec<usize> = instructions(translation).iter().map(|line| line.offset).collect();
     let begins = |offset: usize| starts.binary_search(&offset).is_ok();
     assert!(translation.states.from.iter().all(|(from, _)| begins(*from)));
     assert!(translation.states.from.is_sorted_by_key(|(from, _)| *from));
     assert_eq!(translation.states.from.first().map(|(from, _)| *from), Some(0));
-    assert!(begins(translation.entry) && begins(translation.table_entry));
+    assert!(begins(translation.entry) && begins(translation.table.start));
+    let parts = &translation.parts;
+    assert!(translation.table.start >= parts.split && translation.counter.end <= parts.split);
     // A field that is changed later is the end of a branch, and aligned to 4 bytes.
-    let ends = |offset: usize| begins(offset + 4) || offset + 4 == translation.code_end;
+    let last = [translation.constants.start, translation.bytes.len()];
+    let ends = |offset: usize| begins(offset + 4) || last.contains(&(offset + 4));
     assert!(ends(translation.chain));
     for exit in &translation.exits {
         assert!(begins(exit.stub));
-        let aligned = at.offset(exit.link as u64).0.is_multiple_of(4);
+        let aligned = parts.address(exit.link).0.is_multiple_of(4);
         assert!(!exit.linkable || ends(exit.link) && aligned, "{exit:?}");
     }
 }
