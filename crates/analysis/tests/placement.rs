@@ -75,6 +75,25 @@ fn remote(recording: &Recording, topology: &str) -> Vec<Option<f64>> {
 const MAIN: i32 = PID;
 const OTHER: i32 = PID + 1;
 
+/// Of the faults of both halves only the first is there, so who filled the first half may have filled nearly all of it. That is in the
+/// interval; the best value goes by the nearer one.
+#[test]
+fn pages_between_faults_of_two_threads_may_be_of_either() {
+    let interval = |recording: &Recording| {
+        let found = laid(recording, "2x1").expect("faults and bursts are there");
+        let remote = found.variants[0].remote.clone();
+        [remote.low, remote.value, remote.high].map(|one| one.expect("known").round())
+    };
+    let mut recording = summed([MAIN, MAIN, OTHER, OTHER], true);
+    let all = interval(&recording);
+    assert_eq!(all[1], 0.0);
+    recording.faults.retain(|fault| (fault.address.0 - DATA) % (2 * MIB) == 0);
+    let few = interval(&recording);
+    // Each half of the first half is nearer to another one; the second half is only near one.
+    assert_eq!(few[1], 25.0);
+    assert!(few[0] < 5.0 && few[2] > 50.0 + all[2] / 2.0, "{all:?} {few:?}");
+}
+
 #[test]
 fn one_toucher_makes_the_other_threads_accesses_remote() {
     let recording = summed([MAIN; 4], true);

@@ -8,7 +8,7 @@ use base::{Nanos, Pid, RemoteAddr};
 use facts::Burst;
 use x86::Kind;
 
-use super::first_touch::Faults;
+use super::first_touch::{Faults, Toucher};
 use super::recorded::time_per_burst;
 use crate::findings::figures::nodes::TouchedPages;
 use crate::objects::{HUGE_PAGE, ObjectId, Objects, Window};
@@ -29,7 +29,7 @@ pub(super) type Stretch = (Pid, ObjectId, u64);
 pub(super) struct Accessed {
     pub(super) burst: usize,
     pub(super) stretch: Stretch,
-    pub(super) toucher: Option<ThreadIndex>,
+    pub(super) toucher: Option<Toucher>,
     pub(super) lines: f64,
 }
 
@@ -82,7 +82,7 @@ impl Tool for Watcher<'_> {
         let window = Window { start: burst.time, end };
         let number = self.bursts.len();
         self.bursts.push(OfBurst { thread, time: burst.time, elapsed: burst.elapsed });
-        let mut sums: BTreeMap<(Stretch, Option<ThreadIndex>), f64> = BTreeMap::new();
+        let mut sums: BTreeMap<(Stretch, Option<Toucher>), f64> = BTreeMap::new();
         for (first, lines) in self.pages.drain() {
             let (located, extent) = self.objects.locate(burst.pid, RemoteAddr(first), window);
             let size = extent.last.0 - extent.start.0;

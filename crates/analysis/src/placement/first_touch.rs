@@ -1,6 +1,7 @@
 //! Who touched a page first: the thread of the recorded page fault nearest to it.
 //!
-//! What not: pages that were there before the recording. Assumption: a sampled fault represents the faults around it.
+//! What not: pages that were there before the recording. Assumption: a sampled fault represents the faults around it. Between faults of two
+//! threads, either may have touched a page first: nothing tells where the pages of one end.
 
 use std::collections::HashMap;
 
@@ -21,6 +22,15 @@ struct FirstTouch {
     thread: ThreadIndex,
     /// Bytes of the pages that it stands for, those around it most likely.
     around: u64,
+}
+
+/// Who touched a page first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Toucher {
+    /// The thread of the nearest fault.
+    pub(super) thread: ThreadIndex,
+    /// That of the nearest fault on the other side, if it is another one: then it may be that.
+    pub(super) or: Option<ThreadIndex>,
 }
 
 /// Page faults by address.
@@ -49,7 +59,7 @@ impl Faults {
         address: u64,
         within: impl Fn(u64) -> bool,
         until: Nanos,
-    ) -> Option<ThreadIndex> {
+    ) -> Option<Toucher> {
         let faults = self.0.get(&pid)?;
         let same = |one: &FirstTouch| {
             within(one.address) || one.address / BASE_PAGE == address / BASE_PAGE
@@ -59,17 +69,16 @@ impl Faults {
         // Faults of other objects lie beyond those of this one: the search ends there.
         nearest(faults, address, same, before)
             .or_else(|| nearest(faults, address, |_| true, |one| before(one) && reaches(one)))
-            .map(|one| one.thread)
     }
 }
 
-/// The one nearest to the address among those that fit, as far as `on` holds; the last of several there.
+/// Who had the one nearest to the address among those that fit, as far as `on` holds; the last of several there.
 fn nearest(
     faults: &[FirstTouch],
     address: u64,
     on: impl Fn(&FirstTouch) -> bool,
     fits: impl Fn(&FirstTouch) -> bool,
-) -> Option<&FirstTouch> {
+) -> Option<Toucher> {
     let (before, behind) = faults.split_at(faults.partition_point(|one| one.address <= address));
     let below =
         before.iter().rev().take(MOST_FAULTS).take_while(|one| on(one)).find(|one| fits(one));
@@ -79,5 +88,10 @@ fn nearest(
         same.filter(|one| fits(one)).last()
     };
     let above = first.and_then(there);
-    below.into_iter().chain(above).min_by_key(|one| one.address.abs_diff(address))
+    let mut around: Vec<&FirstTouch> = below.into_iter().chain(above).collect();
+    around.sort_by_key(|one| one.address.abs_diff(address));
+    let (first, other) = (*around.first()?, around.get(1));
+    let is_same_page = first.address / BASE_PAGE == address / BASE_PAGE;
+    let or = other.map(|one| one.thread).filter(|or| *or != first.thread && !is_same_page);
+    Some(Toucher { thread: first.thread, or })
 }

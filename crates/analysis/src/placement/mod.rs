@@ -346,10 +346,20 @@ impl<'a> Model<'a> {
     }
 
     fn went(&self, one: &Accessed, policy: Policy) -> Destination {
+        self.went_if(one, policy, one.toucher.map(|toucher| toucher.thread))
+    }
+
+    /// The chance of being remote if it was the other thread that may have touched the page first.
+    fn remote_or(&self, one: &Accessed, policy: Policy) -> Option<f64> {
+        let or = one.toucher?.or?;
+        Some(self.went_if(one, policy, Some(or))?.0)
+    }
+
+    fn went_if(&self, one: &Accessed, policy: Policy, toucher: Option<ThreadIndex>) -> Destination {
         let OfBurst { thread, time, .. } = self.watcher.bursts[one.burst];
         let own = self.node(thread);
         match policy {
-            Policy::AsIs => self.at(self.topology.first_touch(self.node(one.toucher?)), own),
+            Policy::AsIs => self.at(self.topology.first_touch(self.node(toucher?)), own),
             Policy::FirstTouchByUsers => self.by_users(one, own),
             Policy::Interleave => {
                 let nodes = &self.topology.nodes;
@@ -364,13 +374,13 @@ impl<'a> Model<'a> {
                 Some(stored) if time > *stored || *stored == Nanos(0) => {
                     self.at(self.topology.first_touch(own), own)
                 }
-                _ => self.went(one, Policy::AsIs),
+                _ => self.went_if(one, Policy::AsIs, toucher),
             },
             Policy::Tier => self.at(self.topology.tier()?, own),
             Policy::HotAndCold if self.cold.contains(&one.stretch.1) => {
-                self.went(one, Policy::Tier)
+                self.went_if(one, Policy::Tier, toucher)
             }
-            Policy::HotAndCold => self.went(one, Policy::AsIs),
+            Policy::HotAndCold => self.went_if(one, Policy::AsIs, toucher),
         }
     }
 
@@ -406,12 +416,16 @@ impl<'a> Model<'a> {
 
     fn variant(&self, policy: Policy, accessed: &[&Accessed]) -> Variant {
         let mut bursts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        // Lines that may be local, or remote, by whoever else may have touched their pages first.
+        let (mut less, mut more) = (0.0, 0.0);
         let mut by_node = vec![0.0; self.topology.nodes.len()];
         for one in accessed {
             let Some((remote, shares)) = self.went(one, policy) else { continue };
             let of_burst = bursts.entry(one.burst).or_default();
             of_burst.0 += remote * one.lines;
             of_burst.1 += one.lines;
+            let or = self.remote_or(one, policy).map_or(0.0, |or| (or - remote) * one.lines);
+            (less, more) = (less + (-or).max(0.0), more + or.max(0.0));
             for (sum, share) in by_node.iter_mut().zip(shares) {
                 *sum += share * one.lines;
             }
@@ -446,16 +460,21 @@ impl<'a> Model<'a> {
                 _ => metric,
             }
         };
+        let unsure = |metric: Metric, less: f64, more: f64| Metric {
+            low: metric.low.map(|low| (low - 100.0 * less / known).max(0.0)),
+            high: metric.high.map(|high| (high + 100.0 * more / known).min(100.0)),
+            ..metric
+        };
         Variant {
             policy,
-            remote: figure(&bursts, by_arithmetic),
+            remote: unsure(figure(&bursts, by_arithmetic), less, more),
             on_tier: match self.topology.tier() {
                 // What is not put there does not go there, whatever was drawn.
                 Some(_) if on_tier == 0.0 && !policy.is_on_tier() => figure(&part(0.0), true),
                 Some(_) => figure(&part(on_tier), by_arithmetic),
                 None => Metric::unavailable("percent", NO_TIER),
             },
-            fullest: figure(&fullest, by_arithmetic),
+            fullest: unsure(figure(&fullest, by_arithmetic), less + more, less + more),
         }
     }
 

@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 
 use base::Nanos;
-use facts::{Burst, Evidence, Metric};
+use facts::{Burst, Metric};
 
-use super::share;
-use crate::findings::figures::nodes::{PageSnapshots, ThreadNodes, TouchedPages, nodes_of_threads};
+use crate::findings::figures::nodes::{
+    Lines, PageSnapshots, ThreadNodes, TouchedPages, nodes_of_threads, remote_share,
+};
 use crate::profile::Profile;
 use crate::selection::Selection;
 use crate::threads::ThreadIndex;
@@ -22,17 +23,18 @@ pub const ONE_NODE: &str = "this machine has one NUMA node";
 const NO_NODES: &str = "the NUMA nodes of the recorded machine are not known";
 const NO_PAGES: &str = "on which NUMA nodes the program's pages lie was not recorded";
 const NO_BURST: &str = "no burst accessed a page whose NUMA node is known";
+const HARDLY_KNOWN: &str =
+    "the NUMA nodes of most pages that bursts accessed are not known: record for longer";
 
 /// What bursts accessed, by node.
 pub struct RecordedNodes(Vec<OfBurst>);
 
-/// Lines of a burst, by what the burst stands for: those on another node, and all whose node is known.
+/// Lines of a burst, by what the burst stands for.
 struct OfBurst {
     thread: ThreadIndex,
     time: Nanos,
     elapsed: Nanos,
-    remote: f64,
-    known: f64,
+    lines: Lines,
 }
 
 /// Looks up the node of each page that bursts touched, in one pass over them.
@@ -61,12 +63,12 @@ pub fn recorded_nodes(
     let factors = time_per_burst(profile, found.iter().map(|one| (one.thread, one.elapsed)));
     for one in &mut found {
         let factor = factors.get(&one.thread).copied().unwrap_or(1.0);
-        (one.remote, one.known) = (one.remote * factor, one.known * factor);
+        let Lines { remote, known, all } = one.lines;
+        one.lines = Lines { remote: remote * factor, known: known * factor, all: all * factor };
     }
-    found.retain(|one| one.known > 0.0);
-    match found.is_empty() {
-        true => Err(NO_BURST),
-        false => Ok(RecordedNodes(found)),
+    match found.iter().any(|one| one.lines.known > 0.0) {
+        true => Ok(RecordedNodes(found)),
+        false => Err(NO_BURST),
     }
 }
 
@@ -87,9 +89,10 @@ impl RecordedNodes {
     }
 
     fn share<'b>(bursts: impl Iterator<Item = &'b OfBurst>) -> Metric {
-        let lines: Vec<(f64, f64)> = bursts.map(|one| (one.remote, one.known)).collect();
-        share(&lines, Evidence::Estimated)
-            .unwrap_or_else(|| Metric::unavailable("percent", NO_BURST))
+        let lines: Vec<Lines> = bursts.map(|one| one.lines).collect();
+        let is_known = lines.iter().any(|one| one.known > 0.0);
+        let why = if is_known { HARDLY_KNOWN } else { NO_BURST };
+        remote_share(&lines).unwrap_or_else(|| Metric::unavailable("percent", why))
     }
 }
 
@@ -136,14 +139,15 @@ impl Tool for Watcher<'_> {
     fn end(&mut self, burst: &Burst) {
         let Some(thread) = self.profile.threads.find(burst.pid, burst.tid) else { return };
         let (time, elapsed) = (burst.time, burst.elapsed);
-        let (mut remote, mut known) = (0.0, 0.0);
+        let mut of_burst = Lines::default();
         if let Some(own) = self.threads.near(burst) {
             for (first, lines) in self.pages.drain() {
+                of_burst.all += lines;
                 let Some(node) = self.snapshots.node(burst.pid, first, time) else { continue };
-                known += lines;
-                remote += if node == own { 0.0 } else { lines };
+                of_burst.known += lines;
+                of_burst.remote += if node == own { 0.0 } else { lines };
             }
         }
-        self.found.push(OfBurst { thread, time, elapsed, remote, known });
+        self.found.push(OfBurst { thread, time, elapsed, lines: of_burst });
     }
 }

@@ -161,11 +161,43 @@ impl PageSnapshots {
     }
 }
 
+/// Lines of a burst, by what it stands for.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Lines {
+    /// On another node than its thread.
+    pub(crate) remote: f64,
+    /// On pages whose node is known.
+    pub(crate) known: f64,
+    pub(crate) all: f64,
+}
+
+/// The remote share of lines, percent; `None` where the nodes of more than half of them are not known. Of the others all may be remote, or
+/// none: the interval includes both.
+pub(crate) fn remote_share(bursts: &[Lines]) -> Option<Metric> {
+    let sum = |part: fn(&Lines) -> f64| bursts.iter().map(part).sum::<f64>();
+    let (remote, known, all) = (sum(|one| one.remote), sum(|one| one.known), sum(|one| one.all));
+    if known <= 0.0 || known < all / 2.0 {
+        return None;
+    }
+    // Most bursts are remote as a whole or not at all: each counts as one observation, by its lines.
+    let count = effective_count(known, sum(|one| one.known * one.known));
+    let (low, high) = wilson(remote / known, count);
+    let (part, unknown) = (known / all, 1.0 - known / all);
+    let interval = (100.0 * low * part, 100.0 * (high * part + unknown));
+    let value = remote / known * 100.0;
+    Some(Metric::with_interval(
+        Evidence::Estimated,
+        value,
+        "percent",
+        interval,
+        bursts.len() as u64,
+    ))
+}
+
 /// Lines of a function's bursts.
 #[derive(Default)]
 struct RemoteLines {
-    /// By burst: remote lines, and all lines whose node is known.
-    bursts: Vec<(f64, f64)>,
+    bursts: Vec<Lines>,
     by_node: BTreeMap<u32, f64>,
     /// Remote ones, by object.
     objects: BTreeMap<usize, f64>,
@@ -178,14 +210,8 @@ impl RemoteLines {
         objects: &Objects,
         nodes: f64,
     ) -> Option<RemoteFigure> {
-        let sum = |part: fn(&(f64, f64)) -> f64| self.bursts.iter().map(part).sum::<f64>();
-        let (remote, known) = (sum(|one| one.0), sum(|one| one.1));
-        if known <= 0.0 {
-            return None;
-        }
-        // Most bursts are remote as a whole or not at all: each counts as one observation, by its lines.
-        let count = effective_count(known, sum(|one| one.1 * one.1));
-        let (low, high) = wilson(remote / known, count);
+        let remote = remote_share(&self.bursts)?;
+        let known: f64 = self.bursts.iter().map(|one| one.known).sum();
         let largest = |a: &f64, b: &f64| a.total_cmp(b);
         let (node, lines) = self.by_node.iter().max_by(|a, b| largest(a.1, b.1))?;
         let object = self.objects.iter().max_by(|a, b| largest(a.1, b.1));
@@ -197,14 +223,7 @@ impl RemoteLines {
             },
             time: function.time.clone(),
             waits: function.waits.clone(),
-            remote: Metric::with_interval(
-                Evidence::Estimated,
-                remote / known * 100.0,
-                "percent",
-                (low * 100.0, high * 100.0),
-                self.bursts.len() as u64,
-            )
-            .into(),
+            remote: remote.into(),
             fullest: lines / known * 100.0,
             fullest_node: *node,
             nodes,
@@ -247,20 +266,21 @@ impl Tool for Watcher<'_> {
         let Some(function) = self.function.take() else { return };
         let Some(own) = self.threads.near(burst) else { return };
         let seen = self.found.entry(function).or_default();
-        let (mut remote, mut known) = (0.0, 0.0);
+        let mut of_burst = Lines::default();
         let window = Window { start: burst.time, end: burst.time + burst.elapsed };
         for (first, lines) in self.pages.drain() {
+            of_burst.all += lines;
             let Some(node) = self.snapshots.node(burst.pid, first, burst.time) else { continue };
-            known += lines;
+            of_burst.known += lines;
             *seen.by_node.entry(node).or_default() += lines;
             if node != own {
-                remote += lines;
+                of_burst.remote += lines;
                 let object = self.objects.locate(burst.pid, RemoteAddr(first), window).0.object;
                 *seen.objects.entry(object.index()).or_default() += lines;
             }
         }
-        if known > 0.0 {
-            seen.bursts.push((remote, known));
+        if of_burst.all > 0.0 {
+            seen.bursts.push(of_burst);
         }
     }
 }

@@ -50,6 +50,22 @@ fn the_node_is_that_of_the_nearest_page_in_the_nearest_snapshot() {
     assert_eq!(snapshots.node(Pid(8), 0x10_0000, Nanos(10)), None);
 }
 
+/// Eight bursts alike: their share is known to a few lines, what the pages without a node hide is in the interval.
+#[test]
+fn lines_whose_node_is_not_known_may_all_be_remote_or_none() {
+    let share = |remote: f64, known: f64| {
+        let found = remote_share(&[Lines { remote, known, all: 100.0 }; 8])?;
+        Some([found.low, found.value, found.high].map(|one| one.unwrap()))
+    };
+    let [low, best, high] = share(50.0, 100.0).unwrap();
+    assert!(best == 50.0 && (low + high - 100.0).abs() < 1e-9);
+    let expected = [low * 0.8, best, high * 0.8 + 20.0];
+    let found = share(40.0, 80.0).unwrap();
+    assert!(found.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-9), "{found:?}");
+    assert_eq!(share(40.0, 40.0), None);
+    assert_eq!(remote_share(&[]).map(|one| one.value), None);
+}
+
 /// addsd xmm0,[rdi]; add rdi,64; cmp rdi,rsi; jne
 const SUM: &[u8] = &[0xf2, 0x0f, 0x58, 0x07, 0x48, 0x83, 0xc7, 0x40, 0x48, 0x39, 0xf7, 0x75, 0xf3];
 
