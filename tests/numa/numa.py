@@ -2,14 +2,14 @@
 """Remote memory on a machine that has none: virtual ones with NUMA nodes, emulated by QEMU, record programs.
 
 What for: the whole way from move_pages(2) in a guest to the finding; `fathom machine` on several nodes and on one without CPUs; and
-what `fathom report nodes` predicts, against what was measured and what arithmetic says (placed.c), on any machine. What not: times;
-the emulator knows no near and far, and only software events exist in it.
+what `fathom report nodes` predicts, from a recording on one node and from one on several, against what was measured and what
+arithmetic says (placed.c). What not: times; the emulator knows no near and far, and only software events exist in it.
 
 A guest is a Debian kernel with an initramfs of busybox, fathom, the programs, and the libraries they need. Results come back as text
 over its second serial line. Needs qemu-system-x86_64, a static busybox, and a kernel: one in /boot, or that of `scripts/packages.sh
 numa`. Where one is missing it says `skipped: REASON`, and ends well. `--smoke` is what `make test` runs.
 
-    tests/numa/numa.py [--fathom PATH] [--kernel vmlinuz] [--keep DIR] [--shape 2x1+1 | --smoke]
+    tests/numa/numa.py [--fathom PATH] [--kernel vmlinuz] [--keep DIR] [--store] [--shape 2x1+1 | --smoke]
 """
 import argparse
 import glob
@@ -22,7 +22,8 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "bench")]
+import common  # noqa: E402
 import guest  # noqa: E402
 from guest import Missing  # noqa: E402
 
@@ -31,7 +32,7 @@ FINDINGS = os.path.join(ROOT, "tests", "findings")
 REMOTE, LOCAL = "table_elsewhere", "table_at_home"
 PLACED = os.path.join(ROOT, "tests", "numa", "placed.c")
 # An emulator on a busy machine is slow; a guest that hangs is ended all the same.
-TIMEOUT_SECONDS = 540
+TIMEOUT_SECONDS = 1500
 RUN_SECONDS = 8
 PLACED_SECONDS = 8
 # Under `fathom place`, which is a large program: an emulator takes seconds to look where its pages are, and the next look has to wait.
@@ -41,13 +42,14 @@ OUTSIDE = 5
 
 
 class Shape:
-    """A guest: as `fathom report nodes --topology` takes it, and what runs on it."""
+    """A guest: as `fathom report nodes --topology` takes it (2x1+1), and what runs on it. Programs have a thread for each CPU."""
 
     def __init__(self, name, ways, findings=False, machine=False):
         self.name, self.ways, self.findings, self.machine = name, ways, findings, machine
         shape, _, alone = name.partition("+")
-        self.with_cpus, self.alone = int(shape.partition("x")[0]), int(alone or 0)
-        self.nodes = self.with_cpus + self.alone
+        self.with_cpus, self.cpus = (int(part) for part in shape.split("x"))
+        self.nodes = self.with_cpus + int(alone or 0)
+        self.threads = self.with_cpus * self.cpus
 
     def arithmetic(self, way):
         """Percent of the accesses of a program of placed.c that are remote."""
@@ -58,10 +60,11 @@ class Shape:
                       "waves": apart, "around": 1 - 1 / self.nodes}[way]
 
 
+WAYS = ["own", "central", "swapped", "half", "shared", "one", "mixed", "cold", "waves", "around"]
 SHAPES = [
-    Shape("2x1", ["own", "central", "swapped", "shared", "one", "mixed", "waves"], findings=True),
-    Shape("4x1", ["own", "central", "half", "shared", "waves"]),
-    Shape("2x1+1", ["central", "around", "cold"], machine=True),
+    Shape("2x1", WAYS, findings=True),
+    Shape("4x1", WAYS),
+    Shape("2x1+1", WAYS, machine=True),
 ]
 # On the node without CPUs: the way that is predicted, the row, the same placement really done, and percent of the accesses there.
 COLD_BYTES = 2 * (8 << 20) + 4096
@@ -93,9 +96,9 @@ PLACEMENTS = [
 def init(shape):
     """What a guest does."""
     runs = [(name, f"/bin/{name} {RUN_SECONDS}") for name in (REMOTE, LOCAL) if shape.findings]
-    runs += [(way, f"/bin/placed {way} {PLACED_SECONDS} {shape.with_cpus} {shape.nodes}") for way in shape.ways]
+    runs += [(way, f"/bin/placed {way} {PLACED_SECONDS} {shape.threads} {shape.nodes}") for way in shape.ways]
     if shape.machine:
-        runs += [(name, f"{place} -- /bin/placed {way} {TIER_SECONDS} {shape.with_cpus} {shape.nodes}")
+        runs += [(name, f"{place} -- /bin/placed {way} {TIER_SECONDS} {shape.threads} {shape.nodes}")
                  for way, _, name, place, _ in ON_TIER]
     # A burst stops an emulated program for some 60 ms: by the allowed overhead there would be four of them.
     options = "--quiet -k dram-bandwidth-limits=false -k burst-interval=100"
@@ -164,13 +167,13 @@ def boot(folder, vmlinuz, archive, shape):
     megabytes = 768 if shape.with_cpus < 4 else 512
     nodes = []
     for node in range(shape.nodes):
-        cpus = f"cpus={node}," if node < shape.with_cpus else ""
+        cpus = f"cpus={node * shape.cpus}-{(node + 1) * shape.cpus - 1}," if node < shape.with_cpus else ""
         nodes += ["-object", f"memory-backend-ram,id=m{node},size={megabytes}M", "-numa", f"node,nodeid={node},{cpus}memdev=m{node}"]
     for source in range(shape.nodes):
         for to in range(source + 1, shape.nodes):
             nodes += ["-numa", f"dist,src={source},dst={to},val={21 if to < shape.with_cpus else 17}"]
     console, out = (os.path.join(folder, f"{name}-{shape.name}.txt") for name in ("console", "out"))
-    command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(shape.with_cpus), "-m",
+    command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", str(shape.threads), "-m",
                f"{megabytes * shape.nodes}M", *nodes, "-kernel", vmlinuz, "-initrd", archive, "-append",
                "console=ttyS0 quiet panic=-1", "-display", "none", "-no-reboot", "-nodefaults", "-nic", "none",
                "-serial", f"file:{console}", "-serial", f"file:{out}"]
@@ -263,36 +266,91 @@ def words(share):
     return "n/a" if share is None or share["value"] is None else f"{share['value']:5.1f} ({share['low']:.1f} to {share['high']:.1f})"
 
 
-def check_placements(fathom, results, shape):
-    """Predicted against measured against arithmetic, percent."""
+# Where the recording of a prediction was made.
+WHERE = ("on one node", "there")
+
+
+class Compared:
+    """Percent of remote accesses: predicted, measured, and by arithmetic."""
+
+    def __init__(self):
+        self.problems, self.rows = [], []
+
+    def add(self, names, predicted, measured, arithmetic, text=""):
+        """`names`: topology, program, placement. `predicted`: by where it was recorded."""
+        problems, told = [], measured is not None and measured["value"] is not None
+        for where, one in predicted.items():
+            if not told or one is None or one["value"] is None:
+                continue
+            both = [metric for metric in (one, measured) if metric is not None and metric["value"] is not None]
+            near = [metric["low"] - OUTSIDE <= arithmetic <= metric["high"] + OUTSIDE for metric in both]
+            # Most bursts are in both, but of some the nodes of the pages are not known.
+            overlap = both[0]["low"] <= both[1]["high"] and both[1]["low"] <= both[0]["high"]
+            if not overlap or not all(near):
+                problems.append(f"{', '.join(names)}: predicted {words(one)} {where}, measured {words(measured)}, but {arithmetic:.1f} % "
+                                f"is right\n{text}")
+        self.problems += problems
+        cells = [*names, *(words(predicted.get(where)) for where in WHERE), words(measured), f"{arithmetic:.1f}"]
+        all_told = told and all(one is not None and one["value"] is not None for one in predicted.values())
+        cells.append("NO" if problems else "yes" if all_told else "not told")
+        self.rows.append([cell.strip() for cell in cells])
+        print(*(f"{cell:22}" for cell in self.rows[-1]), flush=True)
+
+    def text(self):
+        """The table, to be stored."""
+        head = ["topology", "program", "memory", *(f"predicted {where}" for where in WHERE), "measured", "by arithmetic", "right"]
+        rows = "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *self.rows))
+        right, told = (sum(row[-1] in those for row in self.rows) for those in (["yes"], ["yes", "NO"]))
+        return f"""# Remote accesses: predicted and measured
+
+{common.machine()}
+
+Virtual machines that QEMU emulates, with one CPU for each thread; the third node of 2x1+1 has no CPUs. Percent of the accesses to another
+node, with intervals of 95 %. *Predicted* by `fathom report nodes --topology`, from a recording on a machine with one node and as many CPUs, and from
+one on that topology. *Measured* by the nodes of pages (`move_pages`) and the CPUs of bursts; in rows of a remedy, of the program that is
+written or placed so. *By arithmetic*: the head of `tests/numa/placed.c`. *Right*: predicted and measured intervals meet, and arithmetic is within {OUTSIDE}
+points of both; *not told*: one of them had too few bursts, or the nodes of too few pages. Times are not compared: an emulator knows no near
+and far.
+
+{right} of {told} rows are right, of {len(self.rows)} in all.
+
+{rows}
+"""
+
+
+def check_placements(fathom, results, shape, compared, one_node):
+    """Predicted against measured against arithmetic; `one_node` has the recordings on one node, if any."""
     problems, measured, predicted = [], {}, {}
     for way in shape.ways:
-        result = os.path.join(results, way)
-        if not os.path.isdir(result):
-            problems.append(f"{shape.name}, {way}: the guest has no result of it")
+        folders = {"there": os.path.join(results, way)}
+        if one_node:
+            folders["on one node"] = os.path.join(one_node, way)
+        absent = [where for where, folder in folders.items() if not os.path.isdir(folder)]
+        if absent:
+            problems.append(f"{shape.name}, {way}: no result of it {', '.join(absent)}")
             continue
-        found, text = placements(fathom, result, shape)
-        measured[way], predicted[way] = found.get("where it was recorded"), found
+        found = {where: placements(fathom, folder, shape) for where, folder in folders.items()}
+        predicted[way] = {where: rows for where, (rows, _) in found.items()}
+        measured[way] = predicted[way]["there"].get("where it was recorded")
         # What set_mempolicy does is not first touch.
         like = "interleave" if way == "around" else "as it is"
-        compare(problems, f"{shape.name}, {way}", found.get(like), measured[way], shape.arithmetic(way), text)
-        problems += check_other_views(fathom, result, measured[way], way)
+        compared.add((shape.name, way, like), of_row(predicted[way], like), measured[way], shape.arithmetic(way), found["there"][1])
+        problems += check_other_views(fathom, folders["there"], measured[way], way)
     # A remedy's prediction is measured where the program was written so.
-    for way, remedy, repaired in [("central", "first touch by users", "own"), ("central", "interleave", "around")]:
-        if way in predicted and repaired in measured:
-            what = f"{shape.name}, {way} with {remedy}"
-            compare(problems, what, predicted[way].get(remedy), measured[repaired], shape.arithmetic(repaired), "")
+    remedies = [("central", "first touch by users", "own"), ("central", "interleave", "around")]
+    known = [(*names, shape.arithmetic(names[2])) for names in remedies]
+    if shape.machine:
+        for way, remedy, name, _, arithmetic in ON_TIER:
+            measured[name] = placements(fathom, os.path.join(results, name), shape)[0].get("where it was recorded")
+            known.append((way, remedy, name, arithmetic))
+    for way, remedy, really, arithmetic in known:
+        if way in predicted and really in measured:
+            compared.add((shape.name, way, remedy), of_row(predicted[way], remedy), measured[really], arithmetic)
     return problems
 
 
-def check_tier(fathom, results, shape):
-    """What is predicted for the node without CPUs, and the same program placed so."""
-    problems = []
-    for way, remedy, name, _, arithmetic in ON_TIER:
-        predicted, text = placements(fathom, os.path.join(results, way), shape)
-        measured = placements(fathom, os.path.join(results, name), shape)[0].get("where it was recorded")
-        compare(problems, f"{shape.name}, {way} {remedy}", predicted.get(remedy), measured, arithmetic, text)
-    return problems
+def of_row(predicted, placement):
+    return {where: rows.get(placement) for where, rows in predicted.items()}
 
 
 def check_other_views(fathom, result, measured, way):
@@ -323,16 +381,6 @@ def check_tried(results, name, wanted):
     return [f"{name}: {tried}"] if lines != wanted or failed else []
 
 
-def compare(problems, what, predicted, measured, arithmetic, text):
-    print(f"{what:40} predicted {words(predicted):24} measured {words(measured):24} by arithmetic {arithmetic:.1f}")
-    both = [one for one in (predicted, measured) if one is not None and one["value"] is not None]
-    near = [one["low"] - OUTSIDE <= arithmetic <= one["high"] + OUTSIDE for one in both]
-    # Most bursts are in both, but of some the nodes of the pages are not known.
-    overlap = len(both) == 2 and both[0]["low"] <= both[1]["high"] and both[1]["low"] <= both[0]["high"]
-    if not overlap or not all(near):
-        problems.append(f"{what}: predicted {words(predicted)}, measured {words(measured)}, but {arithmetic:.1f} % is right\n{text}")
-
-
 def check_machine(results, shape):
     """Each node with CPUs reaches the memory of each node."""
     with open(os.path.join(results, "machine.json")) as file:
@@ -354,33 +402,41 @@ def main():
     parser.add_argument("--fathom", type=os.path.abspath, default=os.path.join(ROOT, "target", "release", "fathom"))
     parser.add_argument("--kernel")
     parser.add_argument("--keep", help="leave the results there")
+    parser.add_argument("--store", action="store_true", help="put the table into bench/results/numa.md")
     parser.add_argument("--shape", choices=[shape.name for shape in SHAPES], help="only this guest")
     parser.add_argument("--smoke", action="store_true", help="one program on the smallest guest")
     options = parser.parse_args()
     shapes = SMOKE if options.smoke else [shape for shape in SHAPES if options.shape in (None, shape.name)]
     if any(shape.findings for shape in shapes):
         subprocess.run(["make", "-s", "-C", FINDINGS], check=True)
-    problems = []
+    problems, compared, one_node = [], Compared(), {}
     with tempfile.TemporaryDirectory() as folder:
+        def ran(shape):
+            """The results of a guest."""
+            results = os.path.join(options.keep or os.path.join(folder, "results"), shape.name)
+            guest.unpacked(boot(folder, vmlinuz, initramfs(folder, options.fathom, shape), shape), results)
+            return results
+
         try:
             vmlinuz = options.kernel or kernel()
             for shape in shapes:
-                results = os.path.join(options.keep or os.path.join(folder, "results"), shape.name)
-                text = boot(folder, vmlinuz, initramfs(folder, options.fathom, shape), shape)
-                guest.unpacked(text, results)
-                problems += check_findings(options.fathom, results) if shape.findings else []
-                problems += check_remedies(results) if shape.findings else []
+                if not options.smoke and shape.threads not in one_node:
+                    one_node[shape.threads] = ran(Shape(f"1x{shape.threads}", WAYS))
+                results = ran(shape)
                 if shape.findings:
+                    problems += check_findings(options.fathom, results)
+                    problems += check_remedies(results)
                     problems += check_tried(results, "try-pages.json", {"next-touch": "fathom place --next-touch"})
                 if shape.machine:
                     problems += check_tried(results, "try-tier.json", {"tier-memory": "fathom place --membind=2"})
-                problems += check_placements(options.fathom, results, shape)
-                if shape.machine:
-                    problems += check_tier(options.fathom, results, shape)
                     problems += check_machine(results, shape)
+                problems += check_placements(options.fathom, results, shape, compared, one_node.get(shape.threads))
         except Missing as reason:
             print(f"skipped: {reason}")
             return
+    if options.store:
+        common.store("numa", compared.text())
+    problems += compared.problems
     if problems:
         sys.exit("\n".join(problems))
     print("passed")

@@ -9,9 +9,13 @@
    mixed    own parts, and as much that the first thread fills   half of 1 - 1/N
    cold     own, and one pass of 31 is over a second block, which the first thread fills    1/31 of 1 - 1/N
    waves    the filler of each MiB goes around                   1 - 1/N
-   around   own, with memory interleaved over all M nodes        1 - 1/M */
+   around   own, with memory interleaved over all M nodes        1 - 1/M
+
+   Where there are not so many nodes (one, for a recording that another machine is predicted from), threads stay nowhere and memory is
+   where the kernel puts it. */
 #include "../findings/nodes.h"
 #include <sys/syscall.h>
+#include <unistd.h>
 
 enum { PART = (8 << 20) / 8, PAGE_WORDS = 512, MOST = 16 };
 
@@ -44,9 +48,16 @@ __attribute__((noinline)) static double read_part(const double *part) {
     return x;
 }
 
+/* Whether this machine has that node. */
+static int has_node(int node) {
+    char name[64];
+    snprintf(name, sizeof name, "/sys/devices/system/node/node%d", node);
+    return access(name, F_OK) == 0;
+}
+
 static void *work(void *number) {
     int own = (int)(size_t)number;
-    stay_on(own);
+    if (has_node(nodes - 1)) stay_on(own);
     for (int part = 0; part < nodes; part++) fill_pages(parts + (size_t)part * PART, part, own);
     if (own == 0)
         for (int part = 0; part < nodes; part++)
@@ -66,7 +77,7 @@ int main(int argc, char **argv) {
     way = argv[1];
     nodes = atoi(argv[3]);
     if (nodes < 1 || nodes > MOST) return 2;
-    if (is("around")) {
+    if (is("around") && has_node(nodes - 1)) {
         unsigned long all = (1UL << atoi(argv[4])) - 1;
         /* MPOL_INTERLEAVE */
         if (syscall(SYS_set_mempolicy, 3, &all, 64) != 0) return 2;
