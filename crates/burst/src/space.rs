@@ -37,9 +37,14 @@ const fn area_bytes(of: BurstFlavour) -> usize {
 
 /// Bytes of translated code near one part of the program.
 pub const REGION_BYTES: usize = 4 << 20;
-/// Where the cold parts of copies begin in a region: they are three to five times as long as the hot ones of windows, and about as
-/// long as those of traces.
-const COLD: usize = REGION_BYTES / 4;
+/// Where the cold parts of copies begin in a region. Those of windows are four times as long as the hot ones, those of other flavours
+/// about as long.
+const fn cold_bytes(of: BurstFlavour) -> usize {
+    match of {
+        BurstFlavour::Count | BurstFlavour::Sparse => REGION_BYTES / 4,
+        BurstFlavour::Trace | BurstFlavour::Timed => REGION_BYTES / 2,
+    }
+}
 /// Most regions.
 const MOST_REGIONS: usize = 4;
 /// The first region's mapping covers all of them: the others are made from it.
@@ -57,12 +62,14 @@ pub struct Region {
     pub common: CommonCode,
     /// Behind the last hot part, and behind the last cold one.
     pub used: [usize; 2],
+    /// Where the cold parts begin.
+    cold: usize,
 }
 
 impl Region {
     /// Forgets the copies in it.
     pub fn clear(&mut self) {
-        self.used = [self.common.bytes.len(), COLD];
+        self.used = [self.common.bytes.len(), self.cold];
     }
 
     /// Offsets at which the parts of the next copy begin.
@@ -75,7 +82,7 @@ impl Region {
     #[must_use]
     pub fn has_room(&self, bytes: [usize; 2]) -> bool {
         let [hot, cold] = self.next();
-        hot + bytes[0] <= COLD && cold + bytes[1] <= REGION_BYTES
+        hot + bytes[0] <= self.cold && cold + bytes[1] <= REGION_BYTES
     }
 }
 
@@ -100,6 +107,8 @@ pub struct Space {
     descriptor: Option<u64>,
     /// Bytes of slots, counters, table and records.
     area_bytes: usize,
+    /// Where the cold parts of copies begin in a region.
+    cold: usize,
     /// Where the area lies in the program, once it does.
     area: Option<RemoteAddr>,
     regions: Vec<Region>,
@@ -141,6 +150,7 @@ impl Space {
                     cookie,
                     descriptor,
                     area_bytes: area_bytes(of),
+                    cold: cold_bytes(of),
                     area,
                     regions,
                     unfilled: None,
@@ -172,6 +182,7 @@ impl Space {
             cookie: 1,
             descriptor: None,
             area_bytes: area_bytes(BurstFlavour::Trace),
+            cold: cold_bytes(BurstFlavour::Trace),
             area,
             regions,
             unfilled: None,
@@ -274,7 +285,7 @@ impl Space {
         let offset = CODE + self.regions.len() * REGION_BYTES;
         let common = common_code(at, reserved);
         self.memory.write(offset, &common.bytes);
-        let mut region = Region { at, offset, common, used: [0; 2] };
+        let mut region = Region { at, offset, common, used: [0; 2], cold: self.cold };
         region.clear();
         self.regions.push(region);
     }
@@ -327,7 +338,7 @@ impl Space {
         let code = self
             .regions
             .iter()
-            .map(|Region { used: [hot, cold], .. }| pages(*hot) + pages(cold.saturating_sub(COLD)));
+            .map(|Region { used, cold, .. }| pages(used[0]) + pages(used[1].saturating_sub(*cold)));
         let unpopulated = self.populated && self.populating_faults == 0;
         let area = if unpopulated { self.area_bytes / PAGE_BYTES } else { 0 };
         self.touched = self.touched.max(code.sum::<u64>() + area as u64);
