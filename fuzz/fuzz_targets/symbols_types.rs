@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use base::{Bytes, FileOffset};
 use libfuzzer_sys::fuzz_target;
-use symbols::types::{Decoder, Successor, Operand, Register, Step, Written, typed_accesses};
+use symbols::types::{Decoder, Operand, Register, Step, Successor, Written, typed_accesses};
 use symbols::{Elf, LinkAddress, ModuleImage};
 
 /// Instructions of four bytes, whose meaning is drawn from them.

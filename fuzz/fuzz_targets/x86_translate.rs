@@ -15,8 +15,16 @@ fuzz_target!(|bytes: &[u8]| {
     let code = CodeBytes { start, bytes };
     let block = read_block(&mut Reader::new(), &code, start, &Limits::SUPER);
     for flavour in [Flavour::Trace, Flavour::Count, Flavour::Timed { pick: 1 }] {
-        let site =
-            Site { at, cold, block: 7, first_exit: 0, flavour, common, reserved: Gpr::R15, witness };
+        let site = Site {
+            at,
+            cold,
+            block: 7,
+            first_exit: 0,
+            flavour,
+            common,
+            reserved: Gpr::R15,
+            witness,
+        };
         let Ok(copy) = translate(&block, &code, &site) else { continue };
         assert_eq!(copy.record.to_string().parse::<RecordLayout>().as_ref(), Ok(&copy.record));
         let mut begins = Vec::new();
