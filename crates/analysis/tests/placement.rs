@@ -87,7 +87,7 @@ fn pages_between_faults_of_two_threads_may_be_of_either() {
     let mut recording = summed([MAIN, MAIN, OTHER, OTHER], true);
     let all = interval(&recording);
     assert_eq!(all[1], 0.0);
-    recording.faults.retain(|fault| (fault.address.0 - DATA) % (2 * MIB) == 0);
+    recording.faults.retain(|fault| (fault.address.0 - DATA).is_multiple_of(2 * MIB));
     let few = interval(&recording);
     // Each half of the first half is nearer to another one; the second half is only near one.
     assert_eq!(few[1], 25.0);
