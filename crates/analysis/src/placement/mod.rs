@@ -247,7 +247,7 @@ fn workers(profile: &Profile<'_>) -> Vec<ThreadIndex> {
 }
 
 /// The first sum as a share of the second, percent, with the interval of as many equally weighted bursts.
-fn share(bursts: &[(f64, f64)], evidence: Evidence) -> Option<Metric> {
+pub(crate) fn share(bursts: &[(f64, f64)], evidence: Evidence) -> Option<Metric> {
     let sum = |part: fn(&(f64, f64)) -> f64| bursts.iter().map(part).sum::<f64>();
     let (part, all) = (sum(|one| one.0), sum(|one| one.1));
     if all <= 0.0 {

@@ -17,10 +17,10 @@ use super::{HotFunction, NamedLocation};
 use crate::figure::Figure;
 use crate::findings::NotJudged;
 use crate::objects::{Objects, Window};
+use crate::placement::share;
 use crate::profile::Profile;
 use crate::stack::FunctionId;
 use crate::traced::{Execution, Tool, Touch, TracedBlock, TracedCode, in_order};
-use estimate::interval::{effective_count, wilson};
 
 const LINE: u64 = x86::LINE_BYTES as u64;
 /// What a mask of 64 lines covers.
@@ -175,23 +175,18 @@ pub(crate) struct Lines {
 /// none: the interval includes both.
 pub(crate) fn remote_share(bursts: &[Lines]) -> Option<Metric> {
     let sum = |part: fn(&Lines) -> f64| bursts.iter().map(part).sum::<f64>();
-    let (remote, known, all) = (sum(|one| one.remote), sum(|one| one.known), sum(|one| one.all));
-    if known <= 0.0 || known < all / 2.0 {
+    let part = sum(|one| one.known) / sum(|one| one.all);
+    if part < 0.5 {
         return None;
     }
     // Most bursts are remote as a whole or not at all: each counts as one observation, by its lines.
-    let count = effective_count(known, sum(|one| one.known * one.known));
-    let (low, high) = wilson(remote / known, count);
-    let (part, unknown) = (known / all, 1.0 - known / all);
-    let interval = (100.0 * low * part, 100.0 * (high * part + unknown));
-    let value = remote / known * 100.0;
-    Some(Metric::with_interval(
-        Evidence::Estimated,
-        value,
-        "percent",
-        interval,
-        bursts.len() as u64,
-    ))
+    let lines: Vec<(f64, f64)> = bursts.iter().map(|one| (one.remote, one.known)).collect();
+    let known = share(&lines, Evidence::Estimated)?;
+    Some(Metric {
+        low: known.low.map(|low| low * part),
+        high: known.high.map(|high| high * part + 100.0 * (1.0 - part)),
+        ..known
+    })
 }
 
 /// Lines of a function's bursts.
