@@ -286,7 +286,8 @@ impl Cache {
             return Err(Refused::NoRoom);
         }
         let first = &self.space.regions()[region];
-        let [at, cold] = first.next().map(|offset| first.at.offset(offset as u64));
+        let next = first.next();
+        let [at, cold] = next.map(|offset| first.at.offset(offset as u64));
         let common = Common {
             exit: RemoteAddr(first.at.0 + first.common.exit as u64),
             miss: RemoteAddr(first.at.0 + first.common.miss as u64),
@@ -315,11 +316,10 @@ impl Cache {
         if !first.has_room(bytes) {
             return Err(Refused::NoRoom);
         }
-        for (offset, code) in first.next().into_iter().zip([hot, behind]) {
+        for (offset, code) in next.into_iter().zip([hot, behind]) {
             self.space.memory().write(first.offset + offset, code);
         }
         if let Some(region) = self.space.region_mut(region) {
-            let next = region.next();
             region.used = [next[0] + bytes[0], next[1] + bytes[1]];
         }
         let id = BlockId(*next_id);
