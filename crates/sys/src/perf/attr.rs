@@ -138,7 +138,7 @@ impl Attr {
         let attr = Attr { breakpoint_type: ON_EXECUTION, ..Attr::default() };
         // The address and the length; the kernel wants that of a `long` (arch/x86/kernel/hw_breakpoint.c).
         let attr = attr.of_event(PERF_TYPE_BREAKPOINT, [0, at.0, size_of::<u64>() as u64]);
-        Attr { size: 112, ..attr }.flags(&[Flag::ExcludeKernel, Flag::ExcludeHv])
+        attr.flags(&[Flag::ExcludeKernel, Flag::ExcludeHv])
     }
 
     /// The number of its PMU.
@@ -202,7 +202,7 @@ impl Attr {
     /// ([`super::Event::read_timed`]).
     #[must_use]
     pub fn of_event(mut self, pmu: u32, config: [u64; 3]) -> Attr {
-        self.kind = pmu;
+        (self.kind, self.size) = (pmu, 112);
         [self.config, self.config1, self.config2] = config;
         self.read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         self
