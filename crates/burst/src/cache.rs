@@ -51,8 +51,8 @@ const LARGEST_BLOCK: usize = 64 << 10;
 pub struct CachedBlock {
     /// The block.
     pub start: RemoteAddr,
-    /// Behind its last instruction.
-    end: RemoteAddr,
+    /// Its last instruction, if that is a direct jump.
+    jump: Option<RemoteAddr>,
     parts: Parts,
     length: usize,
     region: usize,
@@ -339,7 +339,11 @@ impl Cache {
         self.in_region[region].push(number);
         self.blocks.push(CachedBlock {
             start: native,
-            end: block.instructions.last().map_or(native, x86::Instruction::next_address),
+            jump: block
+                .instructions
+                .last()
+                .filter(|one| one.is_direct_jump())
+                .map(|one| one.address()),
             parts: made.parts,
             length,
             region,

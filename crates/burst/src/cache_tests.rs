@@ -194,8 +194,10 @@ fn blocks_that_run_most_stop_counting_and_begin_again() {
     run_all(&cache);
     let counting = [0, 1, 2].map(|number| head(&cache, number));
     let (counts, seldom) = cache.thin_out(2000).expect("most of it is one block");
-    let starts = [0, 1].map(|number| cache.block(number).expect("translated").start);
-    assert_eq!(seldom, Some(Seldom { block: BlockId(0), at: starts[0] }));
+    let first = cache.block(0).expect("translated");
+    let jump = first.jump.expect("a basic block of branches");
+    let offset = (jump.0 - first.start.0) as u32;
+    assert_eq!(seldom, Some(Seldom { block: BlockId(0), jump, offset }));
     assert_eq!(counts.entered, [(BlockId(0), 2000), (BlockId(1), 1_000_000), (BlockId(2), 28_000)]);
     let [seldom, most, some] = [0, 1, 2].map(|number| head(&cache, number));
     assert_eq!((seldom, some), (counting[0], counting[2]));

@@ -4,22 +4,30 @@
 //! and behind a count window that tells what else runs meanwhile, is the native speed of all of that. What not: which
 //! block (`cache::counts`), what follows from the count (`analysis::memory::counters`).
 //!
-//! A debug register of the core holds the address (`PERF_TYPE_BREAKPOINT`, perf_event_open(2)). Each execution raises an
-//! exception, in which the kernel counts. The thread is not stopped, its code not changed. The kernel clears the register when
-//! we end, however we do.
+//! The jump at the end of the block is counted. Each execution raises an exception, in which the kernel counts; the thread is not
+//! stopped. There are two ways, and the kernel ends both when we end, however we do:
 //!
-//! Never in a virtual machine. There the exception leaves the guest, and comes back now and then without the reason for it
+//! - On hardware a debug register of the core holds the address (`PERF_TYPE_BREAKPOINT`, perf_event_open(2)). The code stays as it is.
+//! - In a virtual machine a probe replaces the jump by a breakpoint (`sys::perf::open_probe`; root or CAP_PERFMON). The kernel does what
+//!   the jump would do (`branch_emulate_op`, arch/x86/kernel/uprobes.c): nothing else is executed. The process is not visited until the
+//!   jump is back, for a visit compares the code.
+//!
+//! Never a debug register in a virtual machine, and for the same reason no probe of any other instruction, which the kernel would
+//! execute step by step. There the exception leaves the guest, and comes back now and then without the reason for it
 //! (dr6 is 0): the guest's kernel takes it for a trap of the program (`exc_debug_user`, arch/x86/kernel/traps.c) and sends
 //! SIGTRAP, which ends a program that does not expect it. Seen once in 2.4 million executions on a loaded KVM guest (Intel
-//! Emerald Rapids, Linux 6.18).
+//! Emerald Rapids, Linux 6.18). A breakpoint has no reason to lose, and does not leave the guest (vmx_vcpu_after_set_cpuid and
+//! `update_exception_bitmap`, arch/x86/kvm: only where a debugger has the guest).
 
-use std::hint::black_box;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use base::{Nanos, RemoteAddr, Tid};
-use sys::kernels::cpuid;
-use sys::perf::{Attr, OpenTarget, open};
+use base::{FileOffset, Nanos, Pid, RemoteAddr, Tid};
+use sys::kernels::{cpuid, jump};
+use sys::perf::{Attr, Event, OpenTarget, open, open_probe};
 use sys::process;
+use sys::trace::read_memory;
+use tracee::maps;
 
 /// Executions that are counted must be so many times their cost apart. What their exceptions disturb besides, in caches, is then 5 %
 /// of the time. With fewer executions, chance in how many there are would be more than that.
@@ -27,20 +35,34 @@ const APART: u64 = 6;
 /// The cost is the median of so many rounds of so many executions.
 const ROUNDS: usize = 9;
 const EACH: u64 = 20;
+/// A count takes at most one part in so many of our time: a probe is there 5 to 30 ms after we ask for it.
+const PART: u32 = 3;
+/// A breakpoint (SDM vol. 2, INT3).
+const BREAKPOINT: u8 = 0xcc;
+/// A jump is back 0.02 to 0.04 ms after a probe begins to close. We look so often, and wait for so long at most.
+const LOOK: Duration = Duration::from_micros(50);
+const BACK: Duration = Duration::from_secs(1);
 
 /// Counts executions.
 #[derive(Debug, Default)]
 pub struct NativeCounter {
     /// What one execution takes longer; `None` where none can be counted.
     pub cost: Option<Nanos>,
+    by_probes: bool,
+    /// When the next count may begin.
+    next: Option<Instant>,
 }
 
 impl NativeCounter {
-    /// Measures the cost, on the calling thread, in 2 ms. A virtual machine has none: nothing may be counted there.
+    /// Measures the cost, on the calling thread, in 2 ms; of probes in 30 ms.
     #[must_use]
     pub fn measured() -> NativeCounter {
-        let cost = if is_virtual() { None } else { measured() };
-        NativeCounter { cost }
+        let by_probes = is_virtual();
+        let open_own = |at: RemoteAddr| {
+            let (pid, tid) = (Pid(std::process::id().cast_signed()), Tid(0));
+            Counted::begin(by_probes, pid, tid, at)
+        };
+        NativeCounter { cost: measured(open_own), by_probes, next: None }
     }
 
     /// The least time between two executions that may be counted; 0 where none can be.
@@ -49,14 +71,81 @@ impl NativeCounter {
         Nanos(self.cost.map_or(0, |cost| APART * cost.0))
     }
 
-    /// How often a thread executes the instruction at an address in the next time, and how long it ran meanwhile.
+    /// How often a thread executes the direct jump at an address in the next time, and how long it ran meanwhile. `None` where that
+    /// cannot be counted, or the last count was too short a time ago.
     #[must_use]
-    pub fn count(&self, tid: Tid, at: RemoteAddr, time: Duration) -> Option<(u64, Nanos)> {
-        let event = open(&Attr::executions(at), OpenTarget { tid, cpu: None }).ok()?;
+    pub fn count(
+        &mut self,
+        (pid, tid): (Pid, Tid),
+        at: RemoteAddr,
+        time: Duration,
+    ) -> Option<(u64, Nanos)> {
+        self.cost?;
+        let began = Instant::now();
+        if self.next.is_some_and(|next| began < next) {
+            return None;
+        }
+        let counted = Counted::begin(self.by_probes, pid, tid, at)?;
+        let [before, _, since] = counted.event.read_timed().ok()?;
         std::thread::park_timeout(time);
-        let [executions, _, ran] = event.read_timed().ok()?;
-        Some((executions, Nanos(ran)))
+        let read = counted.event.read_timed();
+        if !counted.end() {
+            // The code would not be as it was.
+            self.cost = None;
+        }
+        self.next = Some(Instant::now() + began.elapsed() * (PART - 1));
+        let [executions, _, ran] = read.ok()?;
+        Some((executions - before, Nanos(ran - since)))
     }
+}
+
+/// Executions of an instruction that are being counted.
+struct Counted {
+    event: Event,
+    /// Whose jump is a breakpoint meanwhile.
+    probed: Option<(Pid, RemoteAddr)>,
+}
+
+impl Counted {
+    fn begin(by_probes: bool, pid: Pid, tid: Tid, at: RemoteAddr) -> Option<Counted> {
+        if by_probes {
+            let (file, offset) = mapped(pid, at)?;
+            let event = open_probe(&file, offset, tid).ok()?;
+            return Some(Counted { event, probed: Some((pid, at)) });
+        }
+        let event = open(&Attr::executions(at), OpenTarget { tid, cpu: None }).ok()?;
+        Some(Counted { event, probed: None })
+    }
+
+    /// Counts no more. Whether the code is as it was.
+    fn end(self) -> bool {
+        let Counted { event, probed } = self;
+        let Some((pid, at)) = probed else { return true };
+        // The kernel lets the caller wait for long behind that.
+        std::thread::spawn(move || drop(event));
+        let began = Instant::now();
+        let is_there = || {
+            let mut byte = [BREAKPOINT];
+            // Of a process that has ended there is nothing to read.
+            read_memory(pid, at, &mut byte) == byte.len() && byte == [BREAKPOINT]
+        };
+        while is_there() {
+            if began.elapsed() > BACK {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+}
+
+/// The file whose code is at an address, as this process has it mapped, and the offset in it.
+fn mapped(pid: Pid, at: RemoteAddr) -> Option<(PathBuf, FileOffset)> {
+    let text = maps::read(pid);
+    let mut lines = text.lines().filter_map(maps::parse_line);
+    let line = lines.find(|line| (line.start..line.end).contains(&at) && line.inode != 0)?;
+    let file = format!("/proc/{pid}/map_files/{:x}-{:x}", line.start.0, line.end.0);
+    Some((file.into(), FileOffset(line.offset.0 + (at.0 - line.start.0))))
 }
 
 /// Whether a hypervisor runs this machine: CPUID leaf 1, bit 31 of ecx, which processors leave 0 and hypervisors set (Linux
@@ -65,24 +154,18 @@ fn is_virtual() -> bool {
     cpuid(1, 0).is_none_or(|[_, _, ecx, _]| ecx >> 31 == 1)
 }
 
-#[inline(never)]
-fn executed(number: u64) -> u64 {
-    black_box(number)
-}
-
-fn measured() -> Option<Nanos> {
-    let at = RemoteAddr(executed as fn(u64) -> u64 as usize as u64);
-    let this_thread = OpenTarget { tid: Tid(0), cpu: None };
-    let event = open(&Attr::executions(at), this_thread).ok()?;
+fn measured(begin: impl Fn(RemoteAddr) -> Option<Counted>) -> Option<Nanos> {
+    let counted = begin(jump(0)?)?;
     let mut took = [Nanos(0); ROUNDS];
     for round in &mut took {
         let before = process::thread_cpu_time();
-        (0..EACH).for_each(|number| _ = black_box(executed)(number));
+        let _ = jump(EACH);
         *round = process::thread_cpu_time() - before;
     }
     took.sort_unstable();
-    let counted = event.read().ok()? == EACH * ROUNDS as u64;
-    counted.then(|| Nanos((took[ROUNDS / 2].0 / EACH).max(1)))
+    let all = counted.event.read_timed().ok().map(|[executions, ..]| executions);
+    let is_right = counted.end() && all == Some(EACH * ROUNDS as u64);
+    is_right.then(|| Nanos((took[ROUNDS / 2].0 / EACH).max(1)))
 }
 
 #[cfg(test)]
@@ -93,9 +176,11 @@ mod tests {
 
     #[test]
     fn executions_of_a_thread_are_counted() {
-        let counter = NativeCounter::measured();
+        let mut counter = NativeCounter::measured();
         let Some(cost) = counter.cost else {
-            println!("skipped: a virtual machine, or no debug registers for perf_event_open(2)");
+            println!(
+                "skipped: no debug registers for perf_event_open(2), or a virtual machine without CAP_PERFMON"
+            );
             return;
         };
         assert!(cost.0 > 0 && counter.apart() > cost);
@@ -109,20 +194,25 @@ mod tests {
                 send.send(own(&path).expect("a number")).expect("the test waits");
                 while !stop.load(Ordering::Relaxed) {
                     // Before the execution: none is counted that is not in here.
-                    black_box(executed)(done.fetch_add(1, Ordering::SeqCst));
+                    done.fetch_add(1, Ordering::SeqCst);
+                    let _ = jump(1);
                 }
             });
             let tid = tid.recv().expect("a thread");
-            let at = RemoteAddr(executed as fn(u64) -> u64 as usize as u64);
+            let at = jump(0).expect("x86-64");
+            let pid = Pid(std::process::id().cast_signed());
             let (mut executions, mut ran) = (0, Nanos(0));
             let before = done.load(Ordering::SeqCst);
             // It gets a CPU sooner or later.
             while executions == 0 {
-                (executions, ran) =
-                    counter.count(tid, at, Duration::from_millis(2)).expect("it can be counted");
+                counter.next = None;
+                (executions, ran) = counter
+                    .count((pid, tid), at, Duration::from_millis(2))
+                    .expect("it can be counted");
             }
             let after = done.load(Ordering::SeqCst);
             stop.store(true, Ordering::Relaxed);
+            assert_eq!(counter.count((pid, tid), at, Duration::ZERO), None, "so soon");
             // One may have been announced before, and happen now.
             let most = after - before + 1;
             assert!(executions <= most, "{executions} of {most}");

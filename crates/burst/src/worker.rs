@@ -112,7 +112,8 @@ pub struct Worker {
     cpu: Option<CpuId>,
     length: Length,
     stop_cost: StopCost,
-    native_counter: NativeCounter,
+    /// `None` until a burst took place: measuring takes some time.
+    native_counter: Option<NativeCounter>,
     /// Code that samples show, by process.
     code: HashMap<Pid, Vec<RemoteAddr>>,
     /// The last sparse window, if it has a block that runs seldom.
@@ -167,7 +168,7 @@ impl Worker {
             cpu: None,
             length: Length::Long,
             stop_cost: StopCost::default(),
-            native_counter: NativeCounter::default(),
+            native_counter: None,
             code: HashMap::new(),
             seldom: None,
             is_slowed: false,
@@ -183,7 +184,6 @@ impl Worker {
         // Created here, because its alarm belongs to the calling thread.
         let Ok(watch) = Watch::new() else { return };
         process::be_punctual();
-        self.native_counter = NativeCounter::measured();
         self.placement = Placement::new();
         self.own = Clock::own().and_then(|clock| clock.read().map(|now| (clock, now)));
         while !watch.has_abandoned() {
@@ -460,20 +460,24 @@ impl Worker {
         let result = self.visit(thread, flavour, watch);
         *waiting = watch.is_waiting();
         drop(waiting);
-        self.count_natively(thread.tid);
+        if let Ok(true) = result {
+            self.count_natively(thread);
+        }
         result
     }
 
     /// Counts how often the thread natively runs the block that runs seldom.
-    fn count_natively(&mut self, tid: Tid) {
-        let Some((burst, Seldom { block, at })) = self.seldom.take() else { return };
+    fn count_natively(&mut self, ThreadId { pid, tid }: ThreadId) {
+        let counter = self.native_counter.get_or_insert_with(NativeCounter::measured);
+        let Some((burst, Seldom { block, jump, offset })) = self.seldom.take() else { return };
         // Twice as long as the sparse window of a brief burst: then most of the error is that window's.
         let time = self.options.longest * 2 / 3;
-        let Some((executions, time)) = self.native_counter.count(tid, at, time) else { return };
-        let cost = self.native_counter.cost.unwrap_or_default();
+        let counted = counter.count((pid, tid), jump, time);
+        let Some((executions, time)) = counted else { return };
+        let cost = counter.cost.unwrap_or_default();
         self.cost.slowdown += Nanos(cost.0.saturating_mul(executions)).min(time);
         self.cost.execution = Some(cost);
-        let count = NativeCount { burst, block, executions, time };
+        let count = NativeCount { burst, block, executions, time, offset: Some(offset) };
         let _ = self.outlets.send.send(Observation::NativeCount(count));
     }
 
@@ -610,7 +614,7 @@ impl Worker {
     }
 
     fn allowance(&mut self, pid: Pid, flavour: BurstFlavour) -> Allowance {
-        let apart = self.native_counter.apart();
+        let apart = self.native_counter.as_ref().map_or(Nanos(0), NativeCounter::apart);
         let listens = self.has_free_cpu();
         let tick = self.ticks.map_or(0.0, |(began, at)| {
             elapsed(began).0 as f64 / read_tsc().unwrap_or(0).saturating_sub(at).max(1) as f64

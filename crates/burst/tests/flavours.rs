@@ -157,6 +157,7 @@ fn sparse_windows_leave_out_what_runs_most() {
         let rows = &seen.rows[&count.burst];
         let ran = rows.iter().find(|(block, ..)| *block == count.block);
         assert!(ran.is_none_or(|(_, times, _)| *times > 0), "{count:?} does not count: {rows:?}");
+        assert!(count.offset.is_some(), "{count:?}");
     }
     for rows in seen.rows.values() {
         assert!(rows.iter().any(|(_, times, _)| *times == 0), "all counted: {rows:?}");

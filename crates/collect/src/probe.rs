@@ -160,9 +160,9 @@ fn native_counts() -> Ability {
         return Ability::Works;
     }
     Ability::Unavailable {
-        reason: "executions of an instruction cannot be counted, in a virtual machine not without risk to the program"
+        reason: "executions of an instruction cannot be counted: in a virtual machine only root and CAP_PERFMON may"
             .to_owned(),
-        remedy: "nothing to do: such code has wider intervals".to_owned(),
+        remedy: "run as root; else such code has wider intervals".to_owned(),
     }
 }
 

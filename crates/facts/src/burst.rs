@@ -152,8 +152,8 @@ pub struct Records {
     pub bytes: Vec<u8>,
 }
 
-/// How often a thread natively executed the instruction with which a block begins, right behind a sparse window: counted by a
-/// debug register.
+/// How often a thread natively executed one instruction of a block, soon behind a sparse window: counted by a debug register or a
+/// probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NativeCount {
     /// The sparse window.
@@ -164,6 +164,8 @@ pub struct NativeCount {
     pub executions: u64,
     /// How long the thread ran meanwhile, with the exceptions by which each was counted. Time that a host stole is in it.
     pub time: Nanos,
+    /// Where in the block the instruction begins, bytes; `None`, before version 16: where the block does.
+    pub offset: Option<u32>,
 }
 
 /// A burst that could not begin where the thread was: this share of its time cannot be traced.

@@ -176,6 +176,7 @@ fn sound() -> Recording {
             block: BlockId(5),
             executions: 2,
             time: Nanos(8),
+            offset: Some(3),
         }],
         native_advances: vec![NativeAdvance {
             burst: BurstId(0),

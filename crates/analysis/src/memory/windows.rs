@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, BurstId, CodeAddress, Nanos, Pid, Tid};
+use base::{BlockId, BurstId, CodeAddress, FileOffset, Nanos, Pid, Tid};
 use estimate::Bounds;
 use estimate::parameters::{COLD_BLOCK, JUMPS_ON, LOOKS_UP};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
@@ -107,11 +107,16 @@ impl Slowest {
 /// What was counted natively behind windows.
 fn native_counts(recording: &Recording, code: &TracedCode) -> HashMap<BurstId, Natively> {
     let cost = recording.run.own_cost.execution_ns.map_or(0.0, |cost| Nanos(cost).seconds());
-    let mut running: HashMap<BlockId, Vec<BlockId>> = HashMap::new();
+    let mut running: HashMap<(BlockId, Option<u32>), Vec<BlockId>> = HashMap::new();
     let mut counts = HashMap::new();
     for count in &recording.native_counts {
-        let blocks = running.entry(count.block).or_insert_with(|| {
+        let blocks = running.entry((count.block, count.offset)).or_insert_with(|| {
             let at = code.counted.get(&count.block).and_then(|block| block.start);
+            let within = u64::from(count.offset.unwrap_or(0));
+            let at = at.and_then(|at| {
+                let offset = FileOffset(at.offset.0.checked_add(within)?);
+                Some(CodeAddress { offset, ..at })
+            });
             let runs = |block: &CountedBlock| {
                 let ((at, start), behind) = at.zip(block.start).zip(block.behind)?;
                 let is_there = at.module == start.module;

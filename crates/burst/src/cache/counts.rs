@@ -17,7 +17,7 @@
 //! costs about as much as the counter. Blocks are changed while the only thread that may be in them is stopped. If it
 //! is stopped inside a counter, it continues there: only the first bytes of the counter change.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
@@ -51,8 +51,10 @@ pub struct Counts {
 pub struct Seldom {
     /// Its id.
     pub block: BlockId,
-    /// Where it begins natively.
-    pub at: RemoteAddr,
+    /// Where the jump at its end is natively.
+    pub jump: RemoteAddr,
+    /// Bytes from its beginning to there.
+    pub offset: u32,
 }
 
 impl Cache {
@@ -137,31 +139,27 @@ impl Cache {
         self.history.retain(|_, times| *times > 0);
     }
 
-    /// Of the blocks whose first instruction ran at most `most` times, the one where it ran most often. None of those that run
-    /// through it is `frequent`.
+    /// Of the jumps that ran at most `most` times, the one that ran most often. Blocks that overlap end with the same one: none of
+    /// these is `frequent`.
     fn most_frequent(
         &self,
         entered: &[(u64, u32)],
         frequent: &HashSet<u32>,
         most: u64,
     ) -> Option<Seldom> {
-        let start = |(_, number): &(u64, u32)| (self.blocks[*number as usize].start, *number);
-        let mut starts: Vec<(RemoteAddr, u32)> = entered.iter().map(start).collect();
-        starts.sort_unstable();
-        // A block runs through the starts of others: where a loop begins, for example.
-        let mut ran = vec![0u64; starts.len()];
+        let mut jumps: BTreeMap<RemoteAddr, (u64, u32)> = BTreeMap::new();
         for (times, number) in entered {
-            let block = &self.blocks[*number as usize];
-            let first = starts.partition_point(|(start, _)| *start < block.start);
-            let within = starts[first..].iter().take_while(|(start, _)| *start < block.end);
-            let behind = first + within.count();
+            let Some(jump) = self.blocks[*number as usize].jump else { continue };
             let times = if frequent.contains(number) { u64::MAX } else { *times };
-            ran[first..behind].iter_mut().for_each(|ran| *ran = ran.saturating_add(times));
+            let (ran, _) = jumps.entry(jump).or_insert((0, *number));
+            *ran = ran.saturating_add(times);
         }
-        let seldom = starts.into_iter().zip(ran).filter(|(_, ran)| *ran <= most);
-        let ((at, number), _) = seldom.max_by_key(|(_, ran)| *ran)?;
+        let seldom = jumps.into_iter().filter(|(_, (ran, _))| *ran <= most);
+        let (jump, (_, number)) = seldom.max_by_key(|(_, (ran, _))| *ran)?;
+        let start = self.blocks[number as usize].start;
+        let offset = u32::try_from(jump.0.checked_sub(start.0)?).ok()?;
         let block = self.layouts.read().ok()?.get(number as usize)?.0;
-        Some(Seldom { block, at })
+        Some(Seldom { block, jump, offset })
     }
 
     /// Makes all blocks count again. No thread is in them.

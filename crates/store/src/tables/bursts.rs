@@ -132,6 +132,7 @@ row!(NativeCount = "native_counts", since 14, Names {
     block: "block";
     executions: "executions";
     time: "time_ns";
+    offset: "offset";
 });
 
 row!(NoReloadTime = "no_reload_times", since 5, Names {

@@ -284,6 +284,7 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         block: BlockId(BLOCKS),
         executions: 12,
         time: Nanos(2_000_123),
+        offset: Some(3),
     }));
     facts.push(Fact::NativeAdvance(NativeAdvance {
         burst: BurstId(0),
