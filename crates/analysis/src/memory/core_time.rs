@@ -81,11 +81,13 @@ pub(super) fn cycle(recording: &Recording) -> f64 {
     clock.map_or(1.0 / SLOW_CLOCK, f64::recip)
 }
 
-/// Seconds of an instruction where a core runs as many as it can, none of which waits; 0 where that was not measured.
+/// Seconds of an instruction where a core runs as many as it can, none of which waits; 0 where that was not measured. It is a
+/// difference of two times, of which a disturbed one may make the lower end negative: then that end says nothing.
 pub(super) fn quickest(recording: &Recording) -> f64 {
     let operations = recording.run.calibration.iter().flat_map(|one| &one.operations);
     let mut each = operations.filter(|one| one.operation == "instruction").map(|one| &one.each);
-    each.next().and_then(|each| each.low.or(each.value)).unwrap_or(0.0) * 1e-9
+    let least = |each: &Metric| each.low.filter(|low| *low > 0.0).or(each.value);
+    each.next().and_then(least).map_or(0.0, |nanos| nanos.max(0.0) * 1e-9)
 }
 
 /// Seconds that a mispredicted branch costs.

@@ -287,7 +287,7 @@ impl Speeds {
         }
         Speeds {
             own,
-            anywhere: anywhere(each.values()),
+            anywhere: anywhere(each.values(), quickest(recording)),
             each: paces(&each, |windows| windows >= FEWEST),
             few: paces(&each, |windows| windows < FEWEST),
             usual: all.map(|logarithms| usual_speed(&logarithms)),
@@ -495,8 +495,11 @@ impl Each {
 }
 
 /// Native seconds of an instruction in one more region: the time of all regions over their instructions, and the scatter of regions,
-/// each in proportion to its time. `None` where one region has nearly all of that.
-fn anywhere<'e>(regions: impl Iterator<Item = &'e Each> + Clone) -> Option<(f64, Speed)> {
+/// each in proportion to its time; no instruction takes less than `quickest`. `None` where one region has nearly all of that.
+fn anywhere<'e>(
+    regions: impl Iterator<Item = &'e Each> + Clone,
+    quickest: f64,
+) -> Option<(f64, Speed)> {
     let weight = |each: &Each| each.seconds.best;
     let mean_of = |of: &dyn Fn(&Each) -> f64| -> f64 {
         let all: f64 = regions.clone().map(weight).sum();
@@ -511,7 +514,7 @@ fn anywhere<'e>(regions: impl Iterator<Item = &'e Each> + Clone) -> Option<(f64,
     let variance = mean_of(&|each| (logarithm(each) - mean).powi(2)) * count / (count - 1.0);
     let half = quantile_95(count - 1.0) * (variance * (1.0 + 1.0 / count)).sqrt();
     let best = seconds.best / regions.map(|each| each.count).sum::<f64>();
-    let low = (mean - half).exp().min(best) * seconds.low / seconds.best;
+    let low = ((mean - half).exp() * seconds.low / seconds.best).max(quickest).min(best);
     let high = (mean + half).exp().max(best) * seconds.high / seconds.best;
     let is_known = count >= 2.0 && low > 0.0;
     is_known.then_some((best, Speed { best: 1.0, low: best / high, high: best / low }))
@@ -556,13 +559,16 @@ mod tests {
             seconds: Bounds { best: seconds, low: seconds * 2.0 / 3.0, high: seconds * 4.0 / 3.0 },
             scatter: 1.1,
         };
-        let (best, speed) = anywhere([each(1.0, 1.0), each(4.0, 1.0)].iter()).unwrap();
+        let (best, speed) = anywhere([each(1.0, 1.0), each(4.0, 1.0)].iter(), 0.0).unwrap();
         assert!((best / 1.6e-9 - 1.0).abs() < 1e-9, "{best}");
         assert!(best / speed.low > 4e-9 * 4.0 / 3.0 && best / speed.high < 2e-9 / 3.0, "{speed:?}");
         let alike = vec![each(2.0, 1.0); 10];
-        let (best, speed) = anywhere(alike.iter()).unwrap();
+        let (best, speed) = anywhere(alike.iter(), 0.0).unwrap();
         assert!((best / 2e-9 - 1.0).abs() < 1e-9 && (speed.high - 1.5).abs() < 1e-9, "{speed:?}");
-        assert_eq!(anywhere([each(1.0, 100.0), each(4.0, 1.0)].iter()), None);
-        assert_eq!(anywhere([].iter()), None);
+        assert_eq!(anywhere([each(1.0, 100.0), each(4.0, 1.0)].iter(), 0.0), None);
+        assert_eq!(anywhere([].iter(), 0.0), None);
+        // Nothing is quicker than the core.
+        let bounded = anywhere([each(1.0, 1.0), each(4.0, 1.0)].iter(), 0.5e-9).unwrap();
+        assert!((bounded.0 / bounded.1.high - 0.5e-9).abs() < 1e-15, "{bounded:?}");
     }
 }
