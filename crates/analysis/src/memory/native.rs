@@ -194,7 +194,7 @@ pub(crate) fn native_parts(
             Some(paced) => Some((places.iterations(id, work.place) * paced.seconds, Speed::KNOWN)),
             None => {
                 let (each, speed) = speeds.each(work, whole).filter(|_| is_slowed)?;
-                Some((work.instructions * each * places.own_share(work.place), speed))
+                Some((effort(work) * each * places.own_share(work.place), speed))
             }
         };
         // In a burst also the kernel's time passes.
@@ -317,7 +317,7 @@ impl Speeds {
         let is_lost = whole.is_untimed && self.by_windows(whole).is_none();
         let few = || self.few.get(&work.place).or(self.anywhere.as_ref());
         let known = self.each.get(&work.place).or_else(|| is_lost.then(few)?);
-        known.copied().filter(|_| is_like_others(work.accesses(), work.instructions))
+        known.copied()
     }
 
     fn by_windows(&self, work: &Work) -> Option<Speed> {
