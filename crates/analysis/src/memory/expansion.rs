@@ -5,10 +5,11 @@
 //! observations represent which time (`strata`).
 //!
 //! ```text
-//! observation i of stratum h represents  c = T_h / S_h                  T_h: CPU time of the stratum
-//! and in replicate r                     c (1 + t_hr) (1 + d_ir - D_hr)  S_h: sum over its observations of s_i
-//!                                        D_hr = sum of d_ir s_i / S_h    s_i: native seconds
+//! observation i of stratum h represents  c_i = w_i T_h / S_h              T_h: CPU time of the stratum
+//! and in replicate r                     c_i (1 + t_hr) (1 + d_ir - D_hr)  S_h: sum over its observations of w_i s_i
+//!                                        D_hr = sum of d_ir w_i s_i / S_h  s_i: native seconds
 //! ```
+//! w: what the moment represents (`represented`).
 //! Native seconds s are uncertain themselves (`native::Speed`): in a replicate S_h has those that it draws, all at the same fraction
 //! between their ends, because what is not known of one window is not known of the others. t: scatter of T, from samples. d: scatter
 //! of observations. They are a systematic sample in time, so from [`FEWEST_IN_ORDER`] on it is that of differences of neighbours: in a
@@ -116,6 +117,14 @@ pub(super) struct Stratum<'a> {
     pub(super) scatter: f64,
     /// In the order of time.
     pub(super) observations: &'a [usize],
+    /// What each observation represents, by its number, over what it would if all represented the same; empty where all do.
+    pub(super) weights: &'a [f64],
+}
+
+impl Stratum<'_> {
+    fn weight(&self, observation: usize) -> f64 {
+        self.weights.get(observation).copied().unwrap_or(1.0)
+    }
 }
 
 /// What an observation represents.
@@ -146,6 +155,7 @@ impl Expansion {
         lots: &mut Lots,
         native: impl Fn(usize) -> f64,
     ) {
+        let native = |observation: usize| stratum.weight(observation) * native(observation);
         let all: f64 = stratum.observations.iter().map(|observation| native(*observation)).sum();
         if all <= 0.0 || stratum.seconds <= 0.0 {
             return;
@@ -162,8 +172,8 @@ impl Expansion {
         let own = if stratum.observations.len() == 1 { SINGLE.value } else { 0.0 };
         let relative = (stratum.scatter / 1.96).hypot(own);
         let time: Vec<f64> = time.iter().map(|z| (1.0 + relative * z).max(0.0)).collect();
-        let point = stratum.seconds / all;
         for (observation, scatter) in stratum.observations.iter().zip(&scatter) {
+            let point = stratum.seconds * stratum.weight(*observation) / all;
             let replicates = (0..REPLICATES)
                 .map(|at| point * time[at] / longer[at] * (1.0 + scatter[at] - mean[at]));
             self.stand(*observation, point, replicates);
@@ -348,7 +358,7 @@ mod tests {
         );
         let mut expansion = Expansion::new(Arc::new(chances), observations);
         let all: Vec<usize> = (0..observations).collect();
-        let stratum = Stratum { seed: 1, seconds, scatter: 0.0, observations: &all };
+        let stratum = Stratum { seed: 1, seconds, scatter: 0.0, observations: &all, weights: &[] };
         expansion.add(&stratum, &mut Lots::default(), |_| 1e-3);
         expansion
     }

@@ -35,6 +35,7 @@ mod parts;
 mod pass;
 mod predictors;
 mod quantity;
+mod represented;
 mod roofs;
 mod rows;
 mod simulated;

@@ -47,6 +47,7 @@ use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::core_time::quickest;
 use super::counters::NativeShares;
+use super::represented::represented;
 use super::windows::{Pair, pairs};
 use super::work::BurstWork;
 use crate::profile::Profile;
@@ -272,7 +273,8 @@ impl Speeds {
             let native = pair.between(shares.of(pair.place), passed);
             standing.unwrap_or(Standing::ANYWHERE).of(&native)
         };
-        let each = each(&pairs, &native, places);
+        let moments: Vec<Nanos> = pairs.iter().map(|(_, pair)| pair.time).collect();
+        let each = each(&pairs, &represented(profile, &moments), &native, places);
         let paces = |each: &BTreeMap<CodeRegion, Each>, tells: fn(usize) -> bool| {
             let those = each.iter().filter(|(_, each)| tells(each.windows));
             those.map(|(place, each)| (*place, each.pace())).collect()
@@ -428,30 +430,33 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
 /// Native seconds of an instruction in each region, and how they are uncertain, by all windows in which the region ran. A window of
 /// several regions is divided in proportion to its instructions in each, times their relative time: the share of the program's
 /// time that samples find in the region, over its instructions in all windows; where no sample fell, the mean.
+/// Each window counts as much as its moment represents.
 fn each(
     pairs: &[(Option<&Work>, Pair)],
+    weights: &[f64],
     native: &impl Fn(&Pair, f64) -> Bounds,
     places: &CodeRegions,
 ) -> BTreeMap<CodeRegion, Each> {
     let mut counts: BTreeMap<CodeRegion, f64> = BTreeMap::new();
-    for (place, count) in pairs.iter().flat_map(|(_, pair)| &pair.by_place) {
-        *counts.entry(*place).or_default() += count;
-    }
+    let counted = pairs.iter().zip(weights).flat_map(|((_, pair), weight)| {
+        pair.by_place.iter().map(move |(place, count)| (*place, weight * count))
+    });
+    counted.for_each(|(place, count)| *counts.entry(place).or_default() += count);
     let sampled: f64 = counts.keys().filter_map(|place| places.sampled(*place)).sum();
     let mean = if sampled > 0.0 { sampled / counts.values().sum::<f64>() } else { 1.0 };
     // Half a sample over three instructions would be microseconds each: without a sample, a region is like the others.
     let relative =
         |place: &CodeRegion| places.sampled(*place).map_or(mean, |share| share / counts[place]);
     let mut parts: BTreeMap<CodeRegion, Vec<(f64, Bounds)>> = BTreeMap::new();
-    for (_, pair) in pairs {
-        let native = native(pair, pair.counted.1);
+    for ((_, pair), weight) in pairs.iter().zip(weights) {
+        let native = native(pair, pair.counted.1).times(*weight);
         let long = |(place, count): (&CodeRegion, &f64)| count * relative(place);
         let known: f64 = pair.by_place.values().sum();
         // Instructions of no region, or of one of several, take the mean time.
         let all = pair.by_place.iter().map(long).sum::<f64>() * pair.counted.0 / known;
         for one in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
             let seconds = native.times(long(one) / all);
-            parts.entry(*one.0).or_default().push((*one.1, seconds));
+            parts.entry(*one.0).or_default().push((weight * one.1, seconds));
         }
     }
     let of = |(place, parts): (CodeRegion, Vec<(f64, Bounds)>)| {

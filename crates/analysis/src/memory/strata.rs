@@ -26,6 +26,7 @@ use super::concurrency::concurrency;
 use super::expansion::{Chances, Expansion, Lots, Stratum};
 use super::native::Speed;
 use super::quantity::Quantity;
+use super::represented::represented;
 use super::unseen::{RegionWeights, Unseen};
 use crate::profile::{Cell, Profile};
 use crate::stack::NodeIndex;
@@ -84,6 +85,8 @@ pub(crate) struct Strata {
     /// All observations, in the order of time.
     in_order: Vec<usize>,
     observations: Vec<Observation>,
+    /// What the moment of each observation represents.
+    weights: Arc<[f64]>,
     chances: Arc<Chances>,
     expansion: Expansion,
     /// Threads that run at the time of each burst; `None` without samples.
@@ -116,8 +119,14 @@ impl Strata {
         let in_order = (0..observations.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
         let chances = Arc::new(Chances::new(observations.iter().map(|one| (one.place, one.speed))));
-        let mut strata =
-            Strata::sorted(profile, (places, chances), observations, (in_order, true), time);
+        let weights = weights(profile, &observations).into();
+        let mut strata = Strata::sorted(
+            profile,
+            (places, chances, weights),
+            observations,
+            (in_order, true),
+            time,
+        );
         let moments = strata.observations.iter().map(|observation| observation.time);
         let scale = strata.scale / strata.places.undisturbed.share();
         strata.running = concurrency(profile.recording, moments, scale);
@@ -134,7 +143,7 @@ impl Strata {
         let in_order = (0..self.observations.len()).filter(|burst| chosen(*burst)).collect();
         let cells = cells.iter().filter(|cell| !cell.kernel);
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let of = (Arc::clone(&self.places), Arc::clone(&self.chances));
+        let of = (Arc::clone(&self.places), Arc::clone(&self.chances), Arc::clone(&self.weights));
         let strata =
             Strata::sorted(profile, of, self.observations.clone(), (in_order, false), time);
         Strata { running: self.running.clone(), ..strata }
@@ -143,7 +152,7 @@ impl Strata {
     /// Some of these observations; they represent times of stacks.
     fn sorted<'w>(
         profile: &Profile<'_>,
-        (places, chances): (Arc<CodeRegions>, Arc<Chances>),
+        (places, chances, weights): (Arc<CodeRegions>, Arc<Chances>, Arc<[f64]>),
         observations: Vec<Observation>,
         (in_order, is_whole): (Vec<usize>, bool),
         time: impl Iterator<Item = (Option<NodeIndex>, &'w Weight)>,
@@ -172,6 +181,7 @@ impl Strata {
             in_order,
             stratum_of,
             observations,
+            weights,
             running: None,
             scale: 0.0,
             all_samples: 0.0,
@@ -360,8 +370,8 @@ impl Strata {
         for (stratum, share) in shares.iter().enumerate().filter(|(at, _)| *at != UNSEEN) {
             let scatter = self.scatter(stratum, share, self.all_samples, is_whole);
             let observations = self.speaking_for(stratum);
-            let part =
-                Stratum { seed: stratum as u64, seconds: share.seconds, scatter, observations };
+            let (seed, seconds, weights) = (stratum as u64, share.seconds, &*self.weights);
+            let part = Stratum { seed, seconds, scatter, observations, weights };
             expansion.add(&part, &mut lots, |observation| self.seconds_of(observation));
         }
         expansion
@@ -386,7 +396,8 @@ impl Strata {
         let mut expansion = Expansion::new(Arc::clone(&self.chances), observations.len());
         let seconds =
             observations.iter().map(|observation| self.observations[*observation].seconds).sum();
-        let part = Stratum { seed: u64::from(u32::MAX), seconds, scatter: 0.0, observations };
+        let (seed, scatter, weights) = (u64::from(u32::MAX), 0.0, &[][..]);
+        let part = Stratum { seed, seconds, scatter, observations, weights };
         expansion.add(&part, &mut Lots::default(), |observation| self.seconds_of(observation));
         expansion
     }
@@ -421,8 +432,8 @@ impl Strata {
 
     /// Time of which the mean of all looks speaks.
     fn add_mean(&self, expansion: &mut Expansion, seconds: f64) {
-        let (seed, observations) = (UNSEEN as u64, self.in_order.as_slice());
-        let part = Stratum { seed, seconds, scatter: 0.0, observations };
+        let (seed, scatter, observations) = (UNSEEN as u64, 0.0, self.in_order.as_slice());
+        let part = Stratum { seed, seconds, scatter, observations, weights: &[] };
         expansion.add(&part, &mut Lots::default(), |observation| self.seconds_of(observation));
     }
 
@@ -467,8 +478,8 @@ impl Strata {
             for (stratum, share) in shares.iter().enumerate().filter(seen) {
                 let observations = self.nearest(stratum, middle);
                 let scatter = self.scatter(stratum, share, samples, false);
-                let (seed, seconds) = (stratum as u64, share.seconds);
-                let part = Stratum { seed, seconds, scatter, observations: &observations };
+                let (seed, seconds, observations) = (stratum as u64, share.seconds, &*observations);
+                let part = Stratum { seed, seconds, scatter, observations, weights: &[] };
                 expansion.add(&part, &mut lots, |observation| self.seconds_of(observation));
             }
             each(&expansion, shares[UNSEEN].seconds);
@@ -487,4 +498,14 @@ impl Strata {
         observations.sort_by_key(|index| self.observations[*index].time);
         observations
     }
+}
+
+/// What the moment of each observation represents: all of a burst share one.
+fn weights(profile: &Profile<'_>, observations: &[Observation]) -> Vec<f64> {
+    let bursts: BTreeMap<usize, Nanos> =
+        observations.iter().map(|one| (one.burst, one.time)).collect();
+    let moments: Vec<Nanos> = bursts.values().copied().collect();
+    let represented = represented(profile, &moments);
+    let of_burst: BTreeMap<usize, f64> = bursts.into_keys().zip(represented).collect();
+    observations.iter().map(|one| of_burst[&one.burst]).collect()
 }

@@ -37,7 +37,9 @@ const CHOSEN_BEFORE: u32 = 14;
 /// A window and the burst before it, or sums of many.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// Where most of the window's instructions ran.
+    /// When the window began.
+    pub(super) time: Nanos,
+    /// Where most of its instructions ran.
     pub(super) place: CodeRegion,
     /// Instructions and seconds in the burst; one a second where there is none.
     pub(super) traced: (f64, f64),
@@ -240,6 +242,7 @@ pub(super) fn pairs<'w>(
         let place = most.map(|(place, _)| *place).or_else(|| work.map(|work| work.place));
         if let Some(place) = place.filter(|_| instructions > 0.0) {
             let pair = Pair {
+                time: window.time,
                 place,
                 traced: work.map_or((1.0, 1.0), |work| (work.instructions, work.seconds)),
                 counted: (instructions, seconds),
@@ -316,6 +319,7 @@ mod tests {
     #[test]
     fn no_window_is_shorter_than_its_instructions() {
         let pair = |least: f64| Pair {
+            time: Nanos(0),
             place: CodeRegion::Loop(0),
             traced: (1.0, 1.0),
             counted: (1000.0, 250e-9),
