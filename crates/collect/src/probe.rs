@@ -77,7 +77,7 @@ pub fn look(cpus: &[CpuId], pmu: &[String]) -> Vec<Finding> {
         },
         Finding {
             what: "native speed of code without regular loops",
-            means: "no virtual machine, perf_event_open, and a debug register of the core",
+            means: "perf_event_open and a debug register of the core; in a virtual machine root or CAP_PERFMON",
             ability: native_counts(),
         },
         Finding { what: "page faults with address", means: "perf_event_open", ability: faults() },
