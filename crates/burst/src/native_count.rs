@@ -19,6 +19,7 @@
 //! Emerald Rapids, Linux 6.18). A breakpoint has no reason to lose, and does not leave the guest (vmx_vcpu_after_set_cpuid and
 //! `update_exception_bitmap`, arch/x86/kvm: only where a debugger has the guest).
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -109,8 +110,8 @@ struct Counted {
 impl Counted {
     fn begin(by_probes: bool, pid: Pid, tid: Tid, at: RemoteAddr) -> Option<Counted> {
         if by_probes {
-            let (file, offset) = mapped(pid, at)?;
-            let event = open_probe(&file, offset, tid).ok()?;
+            let (files, offset) = mapped(pid, at)?;
+            let event = files.iter().find_map(|file| open_probe(file, offset, tid).ok())?;
             return Some(Counted { event, probed: Some((pid, at)) });
         }
         let event = open(&Attr::executions(at), OpenTarget { tid, cpu: None }).ok()?;
@@ -121,8 +122,8 @@ impl Counted {
     fn end(self) -> bool {
         let Counted { event, probed } = self;
         let Some((pid, at)) = probed else { return true };
-        // The kernel lets the caller wait for long behind that.
-        std::thread::spawn(move || drop(event));
+        // The kernel lets the caller wait for long behind that. Without a thread, we wait.
+        let _ = std::thread::Builder::new().spawn(move || drop(event));
         let began = Instant::now();
         let is_there = || {
             let mut byte = [BREAKPOINT];
@@ -139,13 +140,17 @@ impl Counted {
     }
 }
 
-/// The file whose code is at an address, as this process has it mapped, and the offset in it.
-fn mapped(pid: Pid, at: RemoteAddr) -> Option<(PathBuf, FileOffset)> {
+/// Names of the file whose code is at an address, and the offset in it: as this process has it mapped, which is for root alone
+/// (proc(5), `map_files`), and by its path, where that is still the same file.
+fn mapped(pid: Pid, at: RemoteAddr) -> Option<(Vec<PathBuf>, FileOffset)> {
     let text = maps::read(pid);
     let mut lines = text.lines().filter_map(maps::parse_line);
     let line = lines.find(|line| (line.start..line.end).contains(&at) && line.inode != 0)?;
-    let file = format!("/proc/{pid}/map_files/{:x}-{:x}", line.start.0, line.end.0);
-    Some((file.into(), FileOffset(line.offset.0 + (at.0 - line.start.0))))
+    let mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", line.start.0, line.end.0);
+    let path = PathBuf::from(format!("/proc/{pid}/root{}", line.name));
+    let is_same = path.metadata().is_ok_and(|found| found.ino() == line.inode);
+    let files = [PathBuf::from(mapping)].into_iter().chain(is_same.then_some(path));
+    Some((files.collect(), FileOffset(line.offset.0 + (at.0 - line.start.0))))
 }
 
 /// Whether a hypervisor runs this machine: CPUID leaf 1, bit 31 of ecx, which processors leave 0 and hypervisors set (Linux

@@ -475,7 +475,10 @@ impl Worker {
         let counted = counter.count((pid, tid), jump, time);
         let Some((executions, time)) = counted else { return };
         let cost = counter.cost.unwrap_or_default();
-        self.cost.slowdown += Nanos(cost.0.saturating_mul(executions)).min(time);
+        let taken = Nanos(cost.0.saturating_mul(executions)).min(time);
+        // A probe costs the other threads that run as much.
+        let threads = self.picker.demand().max(1.0);
+        self.cost.slowdown += Nanos((taken.0 as f64 * threads) as u64);
         self.cost.execution = Some(cost);
         let count = NativeCount { burst, block, executions, time, offset: Some(offset) };
         let _ = self.outlets.send.send(Observation::NativeCount(count));
