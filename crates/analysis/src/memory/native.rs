@@ -13,8 +13,8 @@
 //! is its instructions / instructions per second in the window after it. Without a window, it is its CPU time / the slow-down of other
 //! bursts; where its time tells nothing, its instructions x the time of one in all regions ([`anywhere`]).
 //! Where allocations tell how long windows took natively, they narrow it for all of them (`allocation_clock`).
-//! The cost of a window's counters is deducted from its time: as a sparse window after it shows (`counters`), else the usual
-//! cost. So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
+//! The cost of a window's counters is deducted from its time: the usual cost, taken together with what a sparse window after it shows
+//! (`counters`). So is that of what copies of blocks do besides: a jump to the block behind a branch that is not taken, and a look-up of
 //! where returns lead ([`way_on`]). A window in which many blocks ran is followed at once by another one, which counts in its place:
 //! in the first the copies were cold. Of a window that had no such successor, their waits are deducted, which are hardly known.
 //! Such a rest in several regions is divided in proportion to its instructions in each, times the mean time of an instruction there,

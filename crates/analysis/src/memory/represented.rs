@@ -6,7 +6,8 @@
 //!
 //! Moments that follow each other form groups. The time of the samples between the middles of the gaps between two groups
 //! is divided among the moments of a group evenly. This is post-stratification by time (Cochran 1977, 5A.9); a group has
-//! [`TOGETHER`], so that none has the weight of a gap that is long by chance.
+//! [`TOGETHER`], so that none has the weight of a gap that is long by chance, and [`ENOUGH`] samples on average. One without any
+//! represents half of one.
 //!
 //! Assumption: the program does the same in a group and around it.
 
@@ -16,6 +17,8 @@ use crate::profile::Profile;
 
 /// Moments of a group. Alone, moments at random times would have weights whose scatter makes a mean 1.5 times as uncertain.
 const TOGETHER: usize = 3;
+/// Fewer samples have a scatter of a third by chance.
+const ENOUGH: usize = 10;
 /// Samples are sorted by so many parts of the time that they cover.
 const PARTS: usize = 4096;
 
@@ -30,11 +33,12 @@ fn by_samples(samples: impl Iterator<Item = (Nanos, f64)> + Clone, moments: &[Na
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_key(|at| moments[*at]);
     let last = samples.clone().map(|(time, _)| time).max().unwrap_or(Nanos(0));
+    let number = samples.clone().count();
     let part = last.0 / PARTS as u64 + 1;
     let mut weights = vec![0.0; PARTS];
     samples.for_each(|(time, weight)| weights[(time.0 / part) as usize] += weight);
     let all: f64 = weights.iter().sum();
-    let groups = count / TOGETHER;
+    let groups = (count / TOGETHER).min(number / ENOUGH);
     if all <= 0.0 || groups < 2 {
         return vec![1.0; count];
     }
@@ -50,7 +54,7 @@ fn by_samples(samples: impl Iterator<Item = (Nanos, f64)> + Clone, moments: &[Na
             None => PARTS,
         };
         let end = end.max(begin);
-        let time: f64 = weights[begin..end].iter().sum();
+        let time = weights[begin..end].iter().sum::<f64>().max(all / number as f64 / 2.0);
         let each = time / all * count as f64 / members.len() as f64;
         members.iter().for_each(|at| represented[*at] = each);
         begin = end;
@@ -87,8 +91,11 @@ mod tests {
         assert_eq!(by_samples(samples(), &moments), [1.0; 5]);
         assert_eq!(by_samples(std::iter::empty(), &[Nanos(1); 9]), [1.0; 9]);
         assert!(by_samples(samples(), &[]).is_empty());
-        // All at one moment.
+        // All at one moment: the first three have no samples.
         let same = by_samples(samples(), &[Nanos(0); 6]);
-        assert!((same.iter().sum::<f64>() - 6.0).abs() < 1e-9, "{same:?}");
+        assert!(same.iter().all(|one| *one > 0.0), "{same:?}");
+        assert!((same.iter().sum::<f64>() - 6.0).abs() < 0.01, "{same:?}");
+        let few = samples().step_by(100);
+        assert_eq!(by_samples(few, &[100, 200, 900, 901, 902, 903].map(Nanos)), [1.0; 6]);
     }
 }
