@@ -16,8 +16,8 @@
 //! execute step by step. There the exception leaves the guest, and comes back now and then without the reason for it
 //! (dr6 is 0): the guest's kernel takes it for a trap of the program (`exc_debug_user`, arch/x86/kernel/traps.c) and sends
 //! SIGTRAP, which ends a program that does not expect it. Seen once in 2.4 million executions on a loaded KVM guest (Intel
-//! Emerald Rapids, Linux 6.18). A breakpoint has no reason to lose, and does not leave the guest (vmx_vcpu_after_set_cpuid and
-//! `update_exception_bitmap`, arch/x86/kvm: only where a debugger has the guest).
+//! Emerald Rapids, Linux 6.18). A breakpoint has no reason to lose, and does not leave the guest unless a debugger has that
+//! (`vmx_update_exception_bitmap` and `svm_update_exception_bitmap`, arch/x86/kvm).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_micros(50);
 const BACK: Duration = Duration::from_secs(1);
 
 /// Counts executions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct NativeCounter {
     /// What one execution takes longer; `None` where none can be counted.
     pub cost: Option<Nanos>,
@@ -96,7 +96,7 @@ impl NativeCounter {
         }
         self.next = Some(Instant::now() + began.elapsed() * (PART - 1));
         let [executions, _, ran] = read.ok()?;
-        Some((executions - before, Nanos(ran - since)))
+        Some((executions.saturating_sub(before), Nanos(ran.saturating_sub(since))))
     }
 }
 
