@@ -15,7 +15,7 @@ use base::Nanos;
 
 use crate::profile::Profile;
 
-/// Moments of a group. Alone, moments at random times would have weights whose scatter makes a mean 1.5 times as uncertain.
+/// Moments of a group. Alone, moments at random times would have weights whose scatter makes the variance of a mean 1.5 times as large.
 const TOGETHER: usize = 3;
 /// Fewer samples have a scatter of a third by chance.
 const ENOUGH: usize = 10;

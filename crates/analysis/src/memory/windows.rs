@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use base::{BlockId, BurstId, CodeAddress, FileOffset, Nanos, Pid, Tid};
 use estimate::Bounds;
-use estimate::parameters::{COLD_BLOCK, JUMPS_ON, LOOKS_UP};
+use estimate::parameters::{COLD_BLOCK, JUMPS_ON, LOOKS_UP, SLOWER_NATIVELY};
 use facts::{Burst, BurstEnd, BurstFlavour, Recording, decode_records};
 
 use super::code_regions::{CodeRegion, CodeRegions};
@@ -25,9 +25,6 @@ const USUAL_SHARE: f64 = 0.35;
 const MOST_SHARE: f64 = 0.7;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
-/// Native code takes at most so many times as long as its copies. In a count of triangles (gapbs tc), which waits for mispredicted
-/// branches, it takes 1.07 to 1.14 times as long (AMD Zen 5): a core may learn the branches of copies better.
-const MOST_NATIVE: f64 = 1.2;
 /// The first execution of a block waits for at most this many times the usual.
 const MOST_COLD: f64 = 3.0;
 /// At least this share of a window is not waits for cold code.
@@ -284,7 +281,7 @@ impl Pair {
         self.counted.1 >= COLD
     }
 
-    /// Native seconds of what the window did: at most `passed`.
+    /// Native seconds of what the window did: at most `passed`, or where a measured share says so, [`SLOWER_NATIVELY`] times that.
     pub(super) fn between(&self, share: Option<NativeShare>, passed: f64) -> Bounds {
         let native =
             |seconds: f64, ways_on: f64| (seconds - ways_on).max((1.0 - MOST_SHARE) * seconds);
@@ -307,7 +304,7 @@ impl Pair {
             return without_ways(guessed.with_measured(measured));
         }
         let guessed = without_ways(guessed);
-        Bounds { high: MOST_NATIVE * guessed.high, ..guessed }.with_measured(measured)
+        Bounds { high: SLOWER_NATIVELY.value * guessed.high, ..guessed }.with_measured(measured)
     }
 
     /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
