@@ -129,8 +129,8 @@ pub struct Cache {
     returns: HashMap<RemoteAddr, u32>,
     /// Targets that were refused; a thread that comes there finds out anew.
     hopeless: HashSet<RemoteAddr>,
-    /// The first and the last block of one region in the chain of a table entry.
-    chains: HashMap<(u16, usize), (u32, u32)>,
+    /// The last block in the chain of a table entry.
+    chains: HashMap<u16, u32>,
     reader: Reader,
     layouts: Layouts,
     /// A thread came to code without a block in the last burst, or in this one.
@@ -188,7 +188,7 @@ impl Cache {
         self.waiting.clear();
         self.returns.clear();
         self.hopeless.clear();
-        std::mem::take(&mut self.chains).keys().for_each(|(bucket, _)| self.empty_bucket(*bucket));
+        std::mem::take(&mut self.chains).keys().for_each(|bucket| self.empty_bucket(*bucket));
         self.ran = 0;
         self.uncounted.clear();
         self.history.clear();
@@ -239,10 +239,7 @@ impl Cache {
         next_id: &mut u32,
     ) -> Result<RemoteAddr, Refused> {
         let number = match self.by_start.get(&native) {
-            Some(number) => {
-                self.lead_to(*number);
-                *number
-            }
+            Some(number) => *number,
             None => self.add(code, native, next_id)?,
         };
         let block = self.block(number).ok_or(Refused::NoRoom)?;

@@ -23,20 +23,41 @@ fn cache_of(flavour: BurstFlavour) -> (Cache, CodeMap) {
     (Cache::new(space, flavour, NativeAddresses::default()), code)
 }
 
-/// Where a rel32 of a block leads.
-fn target(cache: &Cache, block: u32, field: usize) -> u64 {
+/// A field of a block, and the address behind it.
+fn field<const BYTES: usize>(cache: &Cache, block: u32, field: usize) -> ([u8; BYTES], u64) {
     let block = cache.block(block).expect("a block");
     let region = &cache.space.regions()[block.region];
     let at = block.parts.address(field).0;
-    let bytes: Vec<u8> = (0..4)
-        .map(|byte| {
-            let offset = region.offset + (at - region.at.0) as usize + byte;
-            let word = cache.space.memory().load_u64(offset & !7).expect("within the region");
-            word.to_le_bytes()[offset % 8]
-        })
+    let byte = |byte: usize| {
+        let offset = region.offset + (at - region.at.0) as usize + byte;
+        let word = cache.space.memory().load_u64(offset & !7).expect("within the region");
+        word.to_le_bytes()[offset % 8]
+    };
+    (std::array::from_fn(byte), at + BYTES as u64)
+}
+
+/// Where a rel32 of a block leads.
+fn target(cache: &Cache, block: u32, at: usize) -> u64 {
+    let (bytes, behind) = field(cache, block, at);
+    behind.wrapping_add_signed(i64::from(i32::from_le_bytes(bytes)))
+}
+
+/// Where a block leads a thread that came from the table for another one.
+fn chain(cache: &Cache, block: u32) -> u64 {
+    let at = cache.block(block).expect("a block").chain;
+    u64::from_le_bytes(field(cache, block, at).0)
+}
+
+/// Executable parts of libc.
+fn libc() -> impl Iterator<Item = std::ops::Range<u64>> {
+    let text = tracee::maps::read(Pid(std::process::id().cast_signed()));
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| line.contains(" r-xp ") && line.contains("/libc.so"))
+        .filter_map(tracee::maps::parse_line)
+        .map(|line| line.start.0..line.end.0)
         .collect();
-    let relative = i32::from_le_bytes(bytes.try_into().expect("four bytes"));
-    (at + 4).wrapping_add_signed(i64::from(relative))
+    lines.into_iter()
 }
 
 fn table(cache: &Cache, bucket: u64) -> u64 {
@@ -102,19 +123,40 @@ fn blocks_of_one_table_entry_are_chained() {
         .filter(|at| cache.enter(&code, RemoteAddr(*at), &mut next).is_ok())
         .collect();
     assert!(near.len() > 2, "this program's code is longer than three times 64 KiB");
-    let entry = |number: u32| {
+    let entry = |cache: &Cache, number: u32| {
         let block = cache.block(number).expect("a block");
         block.table_entry().0
     };
     let numbers: Vec<u32> = near.iter().map(|at| cache.by_start[&RemoteAddr(*at)]).collect();
-    assert_eq!(table(&cache, from), entry(numbers[0]));
+    assert_eq!(table(&cache, from), entry(&cache, numbers[0]));
     for pair in numbers.windows(2) {
-        let chain = cache.block(pair[0]).expect("a block").chain;
-        assert_eq!(target(&cache, pair[0], chain), entry(pair[1]));
+        assert_eq!(chain(&cache, pair[0]), entry(&cache, pair[1]));
     }
     let last = *numbers.last().expect("blocks");
-    let chain = cache.block(last).expect("a block").chain;
-    assert_eq!(target(&cache, last, chain), miss);
+    assert_eq!(chain(&cache, last), miss);
+    // In another region, out of a rel32's reach.
+    let same = |at: u64| (at & !0xffff) + (1 << 16) + (from & 0xffff);
+    let far = libc().flat_map(|part| (same(part.start)..part.end).step_by(1 << 16));
+    let far = far.map(RemoteAddr).find(|at| {
+        if cache.needs_region(*at) {
+            cache.space.add_region_in_no_program(RemoteAddr((at.0 & !0xfff) + (64 << 20)));
+        }
+        cache.enter(&code, *at, &mut next).is_ok()
+    });
+    match far {
+        Some(far) => {
+            let far = cache.by_start[&far];
+            let region = |number| cache.block(number).expect("a block").region;
+            assert_ne!(region(far), region(last));
+            assert_eq!(chain(&cache, last), entry(&cache, far));
+            assert!(
+                entry(&cache, far).abs_diff(entry(&cache, last)) > 1 << 32,
+                "libc is near this program"
+            );
+            assert_eq!(table(&cache, from), entry(&cache, numbers[0]));
+        }
+        None => println!("skipped: no libc of its own"),
+    }
     cache.clear();
     assert_eq!(table(&cache, from), miss);
     assert!(cache.blocks.is_empty() && !cache.has(RemoteAddr(from)));

@@ -195,6 +195,12 @@ impl Space {
         space
     }
 
+    /// A further region of such memory.
+    #[cfg(test)]
+    pub fn add_region_in_no_program(&mut self, at: RemoteAddr) {
+        self.add_region(at, Some(Gpr::R15));
+    }
+
     /// Maps what is not mapped yet, the first region of code at `at`, and closes the descriptor.
     pub fn map(
         &mut self,

@@ -49,41 +49,37 @@ impl Cache {
     }
 
     /// Points a rel32 of a block to an address. One out of reach stays as it is, and leads to the tracer.
-    fn set_branch(&self, block: u32, field: usize, target: RemoteAddr) -> bool {
-        let Some(block) = self.block(block) else { return false };
-        let field_at = block.parts.address(field).0;
-        let distance = target.0.wrapping_sub(field_at + 4).cast_signed();
-        let Ok(relative) = i32::try_from(distance) else { return false };
-        let region = &self.space.regions()[block.region];
-        let offset = region.offset + (field_at - region.at.0) as usize;
+    fn set_branch(&self, block: u32, field: usize, target: RemoteAddr) {
+        let Some((field_at, offset)) = self.field(block, field) else { return };
+        let distance = target.0.wrapping_sub(field_at.0 + 4).cast_signed();
+        let Ok(relative) = i32::try_from(distance) else { return };
         if offset.is_multiple_of(4) {
             self.space.memory().store_u32(offset, relative.cast_unsigned());
         } else {
             self.space.memory().write(offset, &relative.to_le_bytes());
         }
-        true
     }
 
-    /// Adds a block to the table. Blocks of one region form a chain; two regions may be too far apart for a rel32.
+    /// Where a field of a block is, in the program and in the shared memory.
+    fn field(&self, block: u32, field: usize) -> Option<(RemoteAddr, usize)> {
+        let block = self.block(block)?;
+        let at = block.parts.address(field);
+        let region = &self.space.regions()[block.region];
+        Some((at, region.offset + (at.0 - region.at.0) as usize))
+    }
+
+    /// Adds a block to the table. Blocks of one entry form a chain, in whatever regions they are.
     pub(super) fn put_into_table(&mut self, number: u32) {
         let block = &self.blocks[number as usize];
-        let entry = block.table_entry();
-        let place = (bucket(block.start), block.region);
-        if let Some((_, last)) = self.chains.get(&place).copied() {
-            self.set_branch(last, self.blocks[last as usize].chain, entry);
+        let (bucket, entry) = (bucket(block.start), block.table_entry().0);
+        match self.chains.insert(bucket, number) {
+            None => self.set_table(bucket, entry),
+            Some(last) => {
+                if let Some((_, offset)) = self.field(last, self.blocks[last as usize].chain) {
+                    self.space.memory().store_u64(offset, entry);
+                }
+            }
         }
-        self.chains.entry(place).or_insert((number, number)).1 = number;
-        self.lead_to(number);
-    }
-
-    /// Makes the table entry lead to the region of a block that is wanted now. Where two regions have blocks for one
-    /// entry, a miss in the chain reaches the tracer, which then calls this for the other region.
-    pub(super) fn lead_to(&self, number: u32) {
-        let block = &self.blocks[number as usize];
-        let bucket = bucket(block.start);
-        let Some((first, _)) = self.chains.get(&(bucket, block.region)) else { return };
-        let first = &self.blocks[*first as usize];
-        self.set_table(bucket, first.table_entry().0);
     }
 
     /// Has the table lead to the tracer.

@@ -231,10 +231,19 @@ impl Emitter {
         self.fixups.push(Fixup { field: self.bytes.len().saturating_sub(4), bytes: 4, label });
     }
 
-    /// Emits nops such that a relative field after `opcode_bytes` more bytes is aligned to 4.
-    pub(super) fn align_field(&mut self, opcode_bytes: u64) {
+    /// Emits nops such that a field after `opcode_bytes` more bytes is aligned to `bytes`.
+    pub(super) fn align_field(&mut self, opcode_bytes: u64, bytes: u64) {
         let field = self.address().0.wrapping_add(opcode_bytes);
-        self.nops((field.wrapping_neg() % 4) as usize);
+        self.nops((field.wrapping_neg() % bytes) as usize);
+    }
+
+    /// Emits a jump to any address, which changes rax; returns the offset of the aligned address in it.
+    pub(super) fn jump_far(&mut self, target: RemoteAddr) -> usize {
+        self.align_field(2, 8);
+        let field = self.offset() + 2;
+        self.put(Instruction::with2(Code::Mov_r64_imm64, Register::RAX, target.0));
+        self.put(Instruction::with1(Code::Jmp_rm64, Register::RAX));
+        field
     }
 
     /// Emits nops such that the next byte has the same offset in its 64-byte line as `like` has: the speed of a tight

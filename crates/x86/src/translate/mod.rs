@@ -121,8 +121,8 @@ pub struct Translation {
     pub table: std::ops::Range<usize>,
     /// The code that counts; empty for flavours other than `Count`. A jump to its end may replace its beginning.
     pub counter: std::ops::Range<usize>,
-    /// Offset of a rel32 that leads to [`Common::miss`] if the target is not this block's start. It may be changed to
-    /// lead to the table entry of another block.
+    /// Offset of an address, aligned to 8 bytes, which is [`Common::miss`]: there it goes on if the target is not this block's start.
+    /// It may be changed to the table entry of another block, wherever that is.
     pub chain: usize,
     /// Ways out to known addresses.
     pub exits: Vec<Exit>,

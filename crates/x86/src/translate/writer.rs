@@ -180,8 +180,8 @@ impl<'a> Writer<'a> {
         // The next block, or the shared code, needs the native target itself.
         self.add_to_rcx(start);
         self.out.state.rip = NativeRip::Register(Gpr::RCX, 0);
-        self.out.align_field(1);
-        let chain = self.out.branch_out(Code::Jmp_rel32_64, self.site.common.miss);
+        // That may lie in another region, out of a rel32's reach.
+        let chain = self.out.jump_far(self.site.common.miss);
 
         if let Some(witness) = self.site.witness {
             self.at_instruction(0);
@@ -314,7 +314,7 @@ impl<'a> Writer<'a> {
     pub(super) fn link(&mut self, code: Code, target: RemoteAddr) {
         // The opcodes before the field: e9 for jmp, 0f 8x for jcc.
         let opcode_bytes = if code == Code::Jmp_rel32_64 { 1 } else { 2 };
-        self.out.align_field(opcode_bytes);
+        self.out.align_field(opcode_bytes, 4);
         let stub = self.out.label();
         let link = self.out.branch(code, stub);
         self.ways_out.push(WayOut { target, link, stub, state: self.out.state.clone() });
