@@ -37,8 +37,8 @@ mod last_record;
 mod links;
 mod native;
 
-use counts::JUMP;
 pub use counts::{Counts, Seldom};
+use counts::{History, JUMP};
 pub use last_record::iterations;
 pub use native::Native;
 
@@ -141,8 +141,8 @@ pub struct Cache {
     ran: usize,
     /// Blocks that do not count for now.
     uncounted: HashSet<u32>,
-    /// How often blocks ran in windows before, of which each counts half as much as the next.
-    history: HashMap<u32, u64>,
+    /// How often blocks ran in windows before.
+    history: History,
     /// Native addresses of the copies, for samplers.
     native_addresses: NativeAddresses,
     /// New since they were last taken.
@@ -171,7 +171,7 @@ impl Cache {
             entered_before: 0,
             ran: 0,
             uncounted: HashSet::new(),
-            history: HashMap::new(),
+            history: History::default(),
             native_addresses,
             new_blocks: Vec::new(),
         };
@@ -191,7 +191,7 @@ impl Cache {
         std::mem::take(&mut self.chains).keys().for_each(|bucket| self.empty_bucket(*bucket));
         self.ran = 0;
         self.uncounted.clear();
-        self.history.clear();
+        self.history = History::default();
         // Records of former blocks may still be on their way.
         self.layouts = Layouts::default();
         for number in 0..self.space.regions().len() {

@@ -30,9 +30,10 @@ use sys::process;
 use sys::trace::read_memory;
 use tracee::maps;
 
-/// Executions that are counted must be so many times their cost apart. What their exceptions disturb besides, in caches, is then 5 %
-/// of the time. With fewer executions, chance in how many there are would be more than that.
-const APART: u64 = 6;
+/// Executions that are counted must be so many times their cost apart. What their exceptions disturb besides, in caches, is then 15 %
+/// of the time at most: less than what is not known without a count. Fewer executions are better (`cache::counts`), but interpreters
+/// often have none that are six times their cost apart.
+const APART: u64 = 2;
 /// The cost is the median of so many rounds of so many executions.
 const ROUNDS: usize = 9;
 const EACH: u64 = 20;

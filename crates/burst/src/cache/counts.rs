@@ -17,7 +17,7 @@
 //! costs about as much as the counter. Blocks are changed while the only thread that may be in them is stopped. If it
 //! is stopped inside a counter, it continues there: only the first bytes of the counter change.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::{BlockId, RemoteAddr};
 use facts::BurstFlavour;
@@ -36,6 +36,41 @@ const STAYS: u64 = 32;
 const FEWEST: u64 = 1000;
 /// If more than this share stayed counted, the two windows would hardly differ.
 const MOST: f64 = 2.0 / 3.0;
+
+/// What is not known of the cost of a native count, as a part of it: 1.0 to 1.6 times what it is in code that needs no caches
+/// (`estimate::parameters::DISTURBED`).
+const UNKNOWN_COST: f64 = 0.3;
+
+/// How often blocks ran in windows, of which each counts half as much as the next.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    windows: f64,
+    /// The sum of each block's counts, and that of their squares.
+    sums: HashMap<u32, (f64, f64)>,
+}
+
+impl History {
+    fn add(&mut self, entered: &[(u64, u32)]) {
+        self.windows = self.windows / 2.0 + 1.0;
+        self.sums
+            .values_mut()
+            .for_each(|(sum, squares)| (*sum, *squares) = (*sum / 2.0, *squares / 2.0));
+        for (times, number) in entered {
+            let (sum, squares) = self.sums.entry(*number).or_default();
+            (*sum, *squares) = (*sum + *times as f64, *squares + (*times as f64).powi(2));
+        }
+        self.sums.retain(|_, (sum, _)| *sum >= 1.0);
+    }
+
+    /// The square of the relative error of a block's count in one window: how it varies from one to the next, and chance in its mean.
+    fn error(&self, number: u32) -> f64 {
+        let of = |(sum, squares): &(f64, f64)| {
+            let variance = self.windows * squares / sum.powi(2) - 1.0;
+            variance.max(0.0) + self.windows / sum
+        };
+        self.sums.get(&number).map_or(f64::INFINITY, of)
+    }
+}
 
 /// What was counted.
 #[derive(Debug, Default)]
@@ -91,12 +126,12 @@ impl Cache {
     }
 
     /// The counts since the last call, when from now on only blocks count that ran seldom in the windows before; `None` where that
-    /// would change little. The thread is stopped. Of those, also the one that now ran most often, but at most `most` times: its
-    /// native executions may be counted.
+    /// would change little. The thread is stopped. Of those, also the one whose native executions tell most, if it ran at most
+    /// `most` times.
     pub fn thin_out(&mut self, most: u64) -> Option<(Counts, Option<Seldom>)> {
         let entered = self.entered();
         let frequent = self.frequent();
-        self.remember(&entered);
+        self.history.add(&entered);
         let sum = |of: &dyn Fn(u32) -> bool| -> u64 {
             entered.iter().filter(|(_, number)| of(*number)).map(|(times, _)| times).sum()
         };
@@ -104,7 +139,7 @@ impl Cache {
         if stays as f64 > MOST * all as f64 {
             return None;
         }
-        let seldom = self.most_frequent(&entered, &frequent, most);
+        let seldom = self.steadiest(&entered, &frequent, most);
         let counts = self.take_counts();
         frequent.iter().for_each(|number| self.set_counting(*number, false));
         self.uncounted = frequent;
@@ -113,13 +148,14 @@ impl Cache {
 
     /// Blocks that took most of the counts of earlier windows.
     fn frequent(&self) -> HashSet<u32> {
+        let sums = self.history.sums.iter();
         let mut counted: Vec<(u64, u32)> =
-            self.history.iter().map(|(number, times)| (*times, *number)).collect();
+            sums.map(|(number, (sum, _))| (*sum as u64, *number)).collect();
         counted.sort_unstable_by(|one, other| other.cmp(one));
         let all: u64 = counted.iter().map(|(times, _)| times).sum();
         let (mut stays, mut frequent) = (all, HashSet::new());
         for (times, number) in counted {
-            // Those that run least often tell most about native code (`most_frequent`): none of them goes where a larger one stays.
+            // Those that run least often tell most about native code (`steadiest`): none of them goes where a larger one stays.
             let less = stays - times;
             if stays <= all / STAYS || less < FEWEST {
                 break;
@@ -130,18 +166,10 @@ impl Cache {
         frequent
     }
 
-    /// Adds a window to the history; each one counts half as much as the next.
-    fn remember(&mut self, entered: &[(u64, u32)]) {
-        self.history.values_mut().for_each(|times| *times /= 2);
-        for (times, number) in entered {
-            *self.history.entry(*number).or_default() += times;
-        }
-        self.history.retain(|_, times| *times > 0);
-    }
-
-    /// Of the jumps that ran at most `most` times, the one that ran most often. Blocks that overlap end with the same one: none of
+    /// Of the jumps that ran at most `most` times, the one whose native rate is known best by its count: chance in that, how the
+    /// block's counts vary from window to window, and what counting takes. Blocks that overlap end with the same one: none of
     /// these is `frequent`.
-    fn most_frequent(
+    fn steadiest(
         &self,
         entered: &[(u64, u32)],
         frequent: &HashSet<u32>,
@@ -154,8 +182,15 @@ impl Cache {
             let (ran, _) = jumps.entry(jump).or_insert((0, *number));
             *ran = ran.saturating_add(times);
         }
+        let error = |(_, (ran, number)): &(RemoteAddr, (u64, u32))| {
+            let ran = *ran as f64;
+            // At most half of the time: `native_count`'s APART.
+            let unknown = UNKNOWN_COST * 0.5 * ran / most as f64;
+            self.history.error(*number) + unknown.powi(2)
+        };
         let seldom = jumps.into_iter().filter(|(_, (ran, _))| *ran <= most);
-        let (jump, (_, number)) = seldom.max_by_key(|(_, (ran, _))| *ran)?;
+        let (jump, (_, number)) =
+            seldom.min_by(|one, other| error(one).total_cmp(&error(other)))?;
         let start = self.blocks[number as usize].start;
         let offset = u32::try_from(jump.0.checked_sub(start.0)?).ok()?;
         let block = self.layouts.read().ok()?.get(number as usize)?.0;
@@ -219,4 +254,27 @@ impl Cache {
 /// Where a block's counter is. Blocks beyond the last counter are not translated.
 fn slot(number: u32) -> Option<Displacement> {
     COUNTERS.checked_add(Displacement::try_from(number).ok()?.checked_mul(8)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::History;
+
+    #[test]
+    fn a_block_that_runs_evenly_is_a_better_clock() {
+        let mut history = History::default();
+        for window in 0..8 {
+            let in_turns = if window % 2 == 0 { 400 } else { 0 };
+            let counts = [(100, 0), (in_turns, 1), (4, 2)];
+            history.add(&counts.into_iter().filter(|(times, _)| *times > 0).collect::<Vec<_>>());
+        }
+        let [even, in_turns, rare] = [0, 1, 2].map(|number| history.error(number));
+        // One execution in a hundred by chance; one in four.
+        assert!((even - 0.01).abs() < 1e-3 && (rare - 0.25).abs() < 1e-3, "{even} {rare}");
+        assert!(in_turns > 0.3, "{in_turns}");
+        assert_eq!(history.error(3), f64::INFINITY);
+        // What ran in one window only.
+        history.add(&[(100, 4)]);
+        assert!(history.error(4) > 0.9, "{}", history.error(4));
+    }
 }
