@@ -148,31 +148,6 @@ pub fn ratio_of_sums(clusters: &[(f64, f64)]) -> Option<(f64, Option<(f64, f64)>
     Some((ratio, half.map(|half| ((ratio - half).max(0.0), ratio + half))))
 }
 
-/// Sorted values without this part of them, below a half, at either end.
-#[must_use]
-pub fn middle<T>(sorted: &[T], part: f64) -> &[T] {
-    let cut = (part * sorted.len() as f64) as usize;
-    sorted.get(cut..sorted.len().saturating_sub(cut)).unwrap_or_default()
-}
-
-/// The mean of the values in the [`middle`], and half of its interval (R. Wilcox, Introduction to Robust Estimation and Hypothesis
-/// Testing, 3rd ed. 2012, 4.3). `None` below two values there.
-#[must_use]
-pub fn trimmed_mean_and_half(values: &[f64], part: f64) -> Option<(f64, f64)> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let middle = middle(&sorted, part);
-    let (least, most) = (*middle.first()?, *middle.last()?);
-    let mean = middle.iter().sum::<f64>() / middle.len() as f64;
-    // The variance of the values where those that were cut are like the nearest that were not.
-    let like = |one: &f64| one.clamp(least, most);
-    let winsorised = sorted.iter().map(like).sum::<f64>() / sorted.len() as f64;
-    let squares: f64 = sorted.iter().map(|one| (like(one) - winsorised).powi(2)).sum();
-    let count = middle.len() as f64;
-    let half = quantile_95(count - 1.0) * (squares / (count * (count - 1.0))).sqrt();
-    (middle.len() > 1).then_some((mean, half))
-}
-
 /// The mean of values, and half of its interval (Student); with `further` values besides, of that in which one of them lies.
 /// `None` below two values.
 #[must_use]
@@ -364,18 +339,5 @@ mod tests {
         assert_eq!(effective_count(40.0, 160.0), 10.0);
         assert!(effective_count(1.0 + 9.0, 1.0 + 81.0) < 2.0);
         assert_eq!(effective_count(0.0, 0.0), 0.0);
-    }
-
-    #[test]
-    fn a_trimmed_mean_does_not_follow_outliers() {
-        let (mean, half) = trimmed_mean_and_half(&[1.0, 2.0, 3.0, 4.0, 1e9], 0.2).unwrap();
-        assert_eq!(mean, 3.0);
-        // Like 2, 2, 3, 4, 4: their squares are 4, three values are in the middle.
-        let expected = quantile_95(2.0) * (4.0f64 / 6.0).sqrt();
-        assert!((half - expected).abs() < 1e-12, "{half}");
-        assert_eq!(trimmed_mean_and_half(&[1.0], 0.2), None);
-        assert_eq!(trimmed_mean_and_half(&[], 0.2), None);
-        let (mean, half) = trimmed_mean_and_half(&[1.0, 2.0], 0.2).unwrap();
-        assert_eq!((mean, Some(half)), (1.5, mean_and_half(&[1.0, 2.0], 0.0).map(|one| one.1)));
     }
 }

@@ -12,6 +12,7 @@
 //! * `draws`: the random part of each replicate: of sampled units by the sampling plan, of unsampled parameters
 //!   between their [`Bounds`].
 //! * `parameters`: numbers that were chosen, not sampled, each with its source and its effect on the scores.
+//! * `groups`: means of groups that are more or less alike.
 //! * `multiplexed`: counts of counters that took turns.
 //! * `run_length`: how long runs are of which samples met the middle.
 //! * `interval`, `student`: closed forms for plain counts, shares and medians, where no replicates are needed.
@@ -26,6 +27,7 @@
 mod bounds;
 mod draws;
 mod estimate;
+mod groups;
 pub mod interval;
 mod multiplexed;
 mod normal;
@@ -36,5 +38,6 @@ pub mod student;
 pub use bounds::Bounds;
 pub use draws::Draws;
 pub use estimate::{Estimate, REPLICATES, poisson_replicates};
+pub use groups::{GroupMean, groups};
 pub use multiplexed::scaled_estimate;
 pub use run_length::{RunLength, run_length};

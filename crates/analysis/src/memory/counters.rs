@@ -18,32 +18,28 @@
 //! Each execution that is counted natively costs an exception, and disturbs caches: [`DISTURBED`] times what it costs in registers
 //! is taken off.
 //! Between two windows the program may go on to something else. Then their rates differ by any factor, to either side: so each figure
-//! is a ratio of sums over the pairs of windows in the middle, with the error of the trimmed mean of logarithms
-//! ([`trimmed_mean_and_half`]). A region with few pairs has the mean over the
-//! regions, and their scatter.
+//! is a mean of logarithms in which far ones count less, and where there are few pairs they borrow from the others
+//! ([`estimate::groups`]).
 //!
 //! Assumption: the program does on average the same in all of them; they come within some milliseconds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use base::BlockId;
-use estimate::Bounds;
-use estimate::interval::{mean_and_half, middle, trimmed_mean_and_half};
+use base::{BlockId, Nanos};
 use estimate::parameters::DISTURBED;
+use estimate::{Bounds, GroupMean, groups};
 
 use super::code_regions::CodeRegion;
 
 /// Fewer counts do not show how much work windows did.
 const FEWEST_COUNTS: f64 = 10.0;
-/// A region with fewer pairs of windows has the mean over all regions; with fewer regions there is none.
-const FEWEST: usize = 3;
+/// At most so many windows form a group.
+const AT_A_TIME: usize = 3;
 /// A native share outside of these is no comparison of the same code.
 const LEAST: f64 = 0.1;
 const MOST: f64 = 2.0;
 /// Added to each count, so that none has a logarithm, too.
 const NONE: f64 = 0.5;
-/// The part of the pairs that is left out at either end.
-const TRIMMED: f64 = 0.2;
 /// Native share of a window's time, 0 to 1; slightly more than 1 where counters happen to make code faster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct NativeShare {
@@ -52,20 +48,17 @@ pub(super) struct NativeShare {
     pub(super) high: f64,
     /// What copies of blocks do besides counting is in it.
     pub(super) is_whole: bool,
-}
-
-/// Native shares by region of the code.
-#[derive(Debug, Default)]
-pub(super) struct NativeShares {
-    of: BTreeMap<CodeRegion, NativeShare>,
-    all: Option<NativeShare>,
+    /// Windows of one group have the same.
+    pub(super) group: usize,
+    /// The part of the distances of the ends, as logarithms, that is another in each group; the root of 1 less its square is the same in all.
+    pub(super) own: f64,
 }
 
 /// How often blocks ran in a window, and its seconds. In a sparse one, blocks that did not count have 0.
 pub(super) type Window = (HashMap<BlockId, u64>, f64);
 
 /// A full window and what came behind it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Windows {
     pub(super) full: Window,
     pub(super) sparse: Option<Window>,
@@ -96,106 +89,78 @@ impl Natively {
 /// Two counts, each with its seconds.
 type Counted = [(f64, f64); 2];
 
-/// What the windows of a region say.
-fn native_share(windows: &[Windows]) -> Option<NativeShare> {
-    let sparse = by_sparse(windows)?;
-    let native = by_native(windows);
-    let of_sparse = native.unwrap_or(Bounds::exactly(1.0));
-    let share = |sparse: f64, native: f64| (sparse * native).clamp(LEAST, MOST);
-    Some(NativeShare {
-        best: share(sparse.best, of_sparse.best),
-        low: share(sparse.low, of_sparse.low),
-        high: share(sparse.high, of_sparse.high),
-        is_whole: native.is_some(),
-    })
+/// The logarithm of the share of a full window's time without what counters took.
+fn by_sparse(Windows { full: (full, own), sparse, .. }: &Windows) -> Option<f64> {
+    let (sparse, its) = sparse.as_ref()?;
+    let count = |counts: bool| -> f64 {
+        let those = full.iter().filter(|(block, _)| (sparse.get(block) != Some(&0)) == counts);
+        those.map(|(_, times)| *times as f64).sum()
+    };
+    let (seldom, others) = (count(true), count(false));
+    let again = sparse.values().map(|times| *times as f64).sum();
+    let ratio = logarithm([(seldom, *own), (again, *its)])?.exp();
+    let left = seldom / (seldom + others);
+    // Of a ratio that says that counters took all of it, none of the time would be left.
+    (others > 0.0).then(|| (ratio - (1.0 - ratio) * left / (1.0 - left)).max(LEAST / 10.0).ln())
 }
 
-/// Share of full windows' time without what counters took.
-fn by_sparse(windows: &[Windows]) -> Option<Bounds> {
-    let mut sums = (0.0, 0.0);
-    let pair = |Windows { full: (full, own), sparse, .. }: &Windows| {
-        let (sparse, its) = sparse.as_ref()?;
-        let count = |counts: bool| -> f64 {
-            let those = full.iter().filter(|(block, _)| (sparse.get(block) != Some(&0)) == counts);
-            those.map(|(_, times)| *times as f64).sum()
+/// The logarithm of the native share of a sparse window's time.
+fn by_native(Windows { sparse, native, .. }: &Windows) -> Option<f64> {
+    let ((sparse, its), native) = sparse.as_ref().zip(native.as_ref())?;
+    let ran: u64 = native.blocks.iter().filter_map(|block| sparse.get(block)).sum();
+    logarithm([(ran as f64, *its), (native.executions, native.seconds.best)])
+}
+
+/// The logarithm of the rate of the first over that of the second count. `None` where they are too few to tell.
+fn logarithm(pair: Counted) -> Option<f64> {
+    let rate = |(count, seconds): (f64, f64)| ((count + NONE) / seconds).ln();
+    let tells = pair[0].0 + pair[1].0 >= FEWEST_COUNTS && pair.iter().all(|(_, own)| *own > 0.0);
+    tells.then(|| rate(pair[0]) - rate(pair[1]))
+}
+
+/// Native shares of full windows, each with its region and when it was, in their order. Windows of a region that follow each other form
+/// groups: what copies take depends on what the program does, and an interpreter does all of it in one function.
+pub(super) fn native_shares(windows: &[(CodeRegion, Nanos, Windows)]) -> Vec<Option<NativeShare>> {
+    let mut order: Vec<usize> = (0..windows.len()).collect();
+    order.sort_by_key(|at| (windows[*at].0, windows[*at].1));
+    let in_region = order.chunk_by(|one, next| windows[*one].0 == windows[*next].0);
+    let group = |all: &'_ [usize]| all.len().div_ceil(all.len().div_ceil(AT_A_TIME));
+    let grouped: Vec<&[usize]> = in_region.flat_map(|all| all.chunks(group(all))).collect();
+    let of = |log: fn(&Windows) -> Option<f64>| -> Vec<Vec<f64>> {
+        let logs = |group: &&[usize]| group.iter().filter_map(|at| log(&windows[*at].2)).collect();
+        grouped.iter().map(logs).collect()
+    };
+    let mut shares = vec![None; windows.len()];
+    let Some(sparse) = groups(&of(by_sparse)) else { return shares };
+    let logs = of(by_native);
+    // Of a group in which no block runs seldom they tell nothing: copies of tight loops are slower than others.
+    let native = groups(&logs).map(|each| each.into_iter().zip(&logs));
+    let native = native.map(|each| each.map(|(one, logs)| (!logs.is_empty()).then_some(one)));
+    let native: Option<Vec<_>> = native.map(Iterator::collect);
+    // What an exception costs is as little known in all of them.
+    let counted = windows.iter().filter_map(|(_, _, one)| one.native.as_ref());
+    let cost = counted.map(|one| one.seconds).reduce(Bounds::plus).filter(|all| all.low > 0.0);
+    for (group, (members, sparse)) in grouped.iter().zip(sparse).enumerate() {
+        let none = GroupMean { mean: 0.0, own: 0.0, common: 0.0 };
+        let copies = native.as_ref().and_then(|each| each[group]);
+        let cost = cost.filter(|_| copies.is_some());
+        let cost = cost.map_or(Bounds::exactly(1.0), |cost| cost.times(1.0 / cost.best));
+        let (is_whole, copies) = (copies.is_some(), copies.unwrap_or(none));
+        let mean = sparse.mean + copies.mean;
+        let (own, common) = (sparse.own.hypot(copies.own), sparse.common.hypot(copies.common));
+        let half = own.hypot(common);
+        let of = |log: f64, cost: f64| (log.exp() * cost).clamp(LEAST, MOST);
+        let share = NativeShare {
+            best: of(mean, 1.0),
+            low: of(mean - half, cost.low),
+            high: of(mean + half, cost.high),
+            is_whole,
+            group,
+            own: own / half.max(f64::MIN_POSITIVE),
         };
-        let (seldom, others) = (count(true), count(false));
-        sums = (sums.0 + seldom, sums.1 + seldom + others);
-        let again = sparse.values().map(|times| *times as f64).sum();
-        Some([(seldom, *own), (again, *its)])
-    };
-    let pairs: Vec<_> = windows.iter().filter_map(pair).collect();
-    let (seldom, all) = sums;
-    let left = seldom / all;
-    let share = |ratio: f64| (ratio - (1.0 - ratio) * left / (1.0 - left)).clamp(LEAST, MOST);
-    (seldom < all).then(|| Some(ratio_of_rates(&pairs)?.each(share)))?
-}
-
-/// Native share of sparse windows' time.
-fn by_native(windows: &[Windows]) -> Option<Bounds> {
-    let mut sum = Bounds::exactly(0.0);
-    let pair = |Windows { sparse, native, .. }: &Windows| {
-        let ((sparse, its), native) = sparse.as_ref().zip(native.as_ref())?;
-        let ran: u64 = native.blocks.iter().filter_map(|block| sparse.get(block)).sum();
-        sum = sum.plus(native.seconds);
-        Some([(ran as f64, *its), (native.executions, native.seconds.best)])
-    };
-    let pairs: Vec<_> = windows.iter().filter_map(pair).collect();
-    let Bounds { best, low, high } = ratio_of_rates(&pairs)?;
-    let share = |ratio: f64, seconds: f64| (ratio * seconds / sum.best).clamp(LEAST, MOST);
-    Some(Bounds {
-        best: share(best, sum.best),
-        low: share(low, sum.low),
-        high: share(high, sum.high),
-    })
-}
-
-/// Rate of the first over that of the second of each pair of a count and its seconds.
-fn ratio_of_rates(pairs: &[Counted]) -> Option<Bounds> {
-    let rate = |(count, seconds): (f64, f64)| (count + NONE) / seconds;
-    let logarithm = |pair: &Counted| (rate(pair[0]) / rate(pair[1])).ln();
-    let tells = |pair: &&Counted| {
-        pair.iter().any(|(count, _)| *count > 0.0) && pair.iter().all(|(_, seconds)| *seconds > 0.0)
-    };
-    let mut pairs: Vec<Counted> = pairs.iter().filter(tells).copied().collect();
-    pairs.sort_unstable_by(|one, other| logarithm(one).total_cmp(&logarithm(other)));
-    let logarithms: Vec<f64> = pairs.iter().map(logarithm).collect();
-    let middle = middle(&pairs, TRIMMED);
-    let sum = |of: fn(&Counted) -> f64| middle.iter().map(of).sum::<f64>();
-    let counts = [sum(|pair| pair[0].0), sum(|pair| pair[1].0)];
-    if pairs.len() < FEWEST || counts.iter().any(|count| *count < FEWEST_COUNTS) {
-        return None;
+        members.iter().for_each(|window| shares[*window] = Some(share));
     }
-    let (_, half) = trimmed_mean_and_half(&logarithms, TRIMMED)?;
-    let best = counts[0] / sum(|pair| pair[0].1) / (counts[1] / sum(|pair| pair[1].1));
-    Some(Bounds { best, low: best * (-half).exp(), high: best * half.exp() })
-}
-
-impl NativeShares {
-    /// From pairs of windows, each with its region.
-    pub(super) fn new(pairs: impl Iterator<Item = (CodeRegion, Windows)>) -> NativeShares {
-        let mut by_region = BTreeMap::<CodeRegion, Vec<Windows>>::new();
-        for (region, windows) in pairs {
-            by_region.entry(region).or_default().push(windows);
-        }
-        let share = |(of, windows): (CodeRegion, Vec<Windows>)| Some((of, native_share(&windows)?));
-        let of: BTreeMap<CodeRegion, NativeShare> =
-            by_region.into_iter().filter_map(share).collect();
-        let all = |is_whole: bool| {
-            let alike = of.values().filter(|share| share.is_whole == is_whole);
-            let logs: Vec<f64> = alike.map(|share| share.best.ln()).collect();
-            let (mean, half) = mean_and_half(&logs, 1.0).filter(|_| logs.len() >= FEWEST)?;
-            let [best, low, high] =
-                [mean, mean - half, mean + half].map(|log| log.exp().clamp(LEAST, MOST));
-            Some(NativeShare { best, low, high, is_whole })
-        };
-        let all = all(true).or_else(|| all(false));
-        NativeShares { of, all }
-    }
-
-    pub(super) fn of(&self, region: CodeRegion) -> Option<NativeShare> {
-        self.of.get(&region).copied().or(self.all)
-    }
+    shares
 }
 
 #[cfg(test)]
@@ -220,11 +185,23 @@ mod tests {
         }
     }
 
+    /// What windows of these regions say.
+    fn of_regions(windows: impl Iterator<Item = (u32, Windows)>) -> Vec<Option<NativeShare>> {
+        let windows: Vec<_> =
+            windows.map(|(region, one)| (CodeRegion::Loop(region), Nanos(0), one)).collect();
+        native_shares(&windows)
+    }
+
+    /// What windows that form a group say.
+    fn native_share(windows: &[Windows]) -> Option<NativeShare> {
+        of_regions(windows.iter().map(|one| (1, one.clone())))[0]
+    }
+
     #[test]
     fn seldom_blocks_tell_what_the_others_counters_took() {
         let share = native_share(&vec![windows(); 3]).unwrap();
-        assert!((share.best - 100.0 / 150.0).abs() < 1e-9, "{share:?}");
-        assert!(share.high - share.low < 1e-9 && !share.is_whole, "{share:?}");
+        assert!((share.best - 100.0 / 150.0).abs() < 1e-3, "{share:?}");
+        assert!(share.high - share.low < 1e-5 && !share.is_whole, "{share:?}");
         assert_eq!(native_share(&vec![windows(); 2]), None);
         let full = windows().full;
         let nothing_left_out = Windows { sparse: Some(full.clone()), full, native: None };
@@ -255,22 +232,35 @@ mod tests {
     }
 
     #[test]
-    fn regions_with_few_pairs_take_the_mean_of_regions_and_its_scatter() {
-        let of = CodeRegion::Loop;
+    fn windows_without_others_behind_them_borrow_from_other_groups() {
         let slower = |by: f64| {
             let Windows { full: (full, whole), sparse, native } = windows();
             vec![Windows { full: (full, by * whole), sparse, native }; 3]
         };
+        let alone = Windows { sparse: None, ..windows() };
         let all = [(1, 1.0), (2, 1.2), (3, 0.9)].map(|(at, by)| (at, slower(by)));
-        let pairs = all.iter().flat_map(|(at, all)| all.iter().map(|one| (of(*at), one.clone())));
-        let shares = NativeShares::new(pairs.clone());
-        let [one, two] = [1, 2].map(|at| shares.of(of(at)).unwrap());
-        assert!(two.best < one.best && one.high - one.low < 1e-9, "{one:?} {two:?}");
-        let other = shares.of(of(4)).unwrap();
+        let pairs = all.iter().flat_map(|(at, all)| all.iter().map(|one| (*at, one.clone())));
+        let shares = of_regions(pairs.clone().chain([(4, alone.clone())]));
+        let [one, two, other] = [0, 3, 9].map(|at| shares[at].unwrap());
+        assert!(two.best < one.best && one.high - one.low < 1e-5, "{one:?} {two:?}");
         assert!(other.low < two.best && other.high > one.best, "{other:?}");
-        // Pairs of one region are alike: they say nothing of others.
-        let one = NativeShares::new(pairs.take(3));
-        assert!(one.of(of(1)).is_some() && one.of(of(2)).is_none());
-        assert_eq!(NativeShares::new(std::iter::empty()).of(of(1)), None);
+        // One group says little of others.
+        let shares = of_regions(pairs.take(3).chain([(4, alone)]));
+        let few = shares[3].unwrap();
+        assert!(few.low < other.low && few.high > other.high, "{few:?} {other:?}");
+        assert!(of_regions(std::iter::empty()).is_empty());
+    }
+
+    #[test]
+    fn windows_of_a_region_form_groups_by_time() {
+        let at = |at: u64, by: f64| {
+            let Windows { full: (full, whole), sparse, native } = windows();
+            (CodeRegion::Loop(1), Nanos(at), Windows { full: (full, by * whole), sparse, native })
+        };
+        let windows: Vec<_> = (0..14).map(|n| at(100 - n, if n < 7 { 1.0 } else { 2.0 })).collect();
+        let shares: Vec<f64> =
+            native_shares(&windows).iter().map(|share| share.unwrap().best).collect();
+        // Three groups: of the last five, of the next five, of which two are slower, and of the rest.
+        assert!(shares[0] > 1.2 * shares[6] && shares[6] > 1.2 * shares[13], "{shares:?}");
     }
 }

@@ -46,7 +46,7 @@ use super::allocation_clock::{AllocationClock, Standing};
 use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::core_time::quickest;
-use super::counters::NativeShares;
+use super::counters::native_shares;
 use super::represented::represented;
 use super::windows::{Pair, pairs};
 use super::work::BurstWork;
@@ -259,19 +259,19 @@ impl Speeds {
         pairs.retain(|(_, pair)| {
             pair.is_long() || long.get(&pair.place).is_none_or(|count| *count < FEWEST)
         });
-        let windows = |(_, pair): &mut (_, Pair)| Some((pair.place, pair.windows.take()?));
-        let shares = NativeShares::new(pairs.iter_mut().filter_map(windows));
+        let windows = |(_, pair): &(_, Pair)| (pair.place, pair.time, pair.windows.clone());
+        let shares = native_shares(&pairs.iter().map(windows).collect::<Vec<_>>());
+        pairs.iter_mut().zip(shares).for_each(|((_, pair), share)| pair.share = share);
         let clock = AllocationClock::new(profile, code, places);
         let standing = clock.and_then(|clock| {
             let counted = |(_, pair): &(_, Pair)| {
                 let allocations = clock.count(pair.pid, &pair.executions)?;
-                Some((allocations, pair.between(shares.of(pair.place), pair.counted.1)))
+                Some((allocations, pair.between(pair.counted.1)))
             };
             clock.standing(&pairs.iter().filter_map(counted).collect::<Vec<_>>())
         });
         let native = |pair: &Pair, passed: f64| {
-            let native = pair.between(shares.of(pair.place), passed);
-            standing.unwrap_or(Standing::ANYWHERE).of(&native)
+            standing.unwrap_or(Standing::ANYWHERE).of(&pair.between(passed))
         };
         let moments: Vec<Nanos> = pairs.iter().map(|(_, pair)| pair.time).collect();
         let each = each(&pairs, &represented(profile, &moments), &native, places);
@@ -448,14 +448,20 @@ fn each(
     let relative =
         |place: &CodeRegion| places.sampled(*place).map_or(mean, |share| share / counts[place]);
     let mut parts: BTreeMap<CodeRegion, Vec<(f64, Bounds)>> = BTreeMap::new();
+    // Seconds by which those of a group of windows are off, apart from others.
+    let mut own: BTreeMap<(CodeRegion, usize), f64> = BTreeMap::new();
     for ((_, pair), weight) in pairs.iter().zip(weights) {
-        let native = native(pair, pair.counted.1).times(*weight);
+        let (native, off) = pair.common_part(native(pair, pair.counted.1));
+        let native = native.times(*weight);
         let long = |(place, count): (&CodeRegion, &f64)| count * relative(place);
         let known: f64 = pair.by_place.values().sum();
         // Instructions of no region, or of one of several, take the mean time.
         let all = pair.by_place.iter().map(long).sum::<f64>() * pair.counted.0 / known;
         for one in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
             let seconds = native.times(long(one) / all);
+            if let Some(share) = pair.share {
+                *own.entry((*one.0, share.group)).or_default() += seconds.best * off;
+            }
             parts.entry(*one.0).or_default().push((weight * one.1, seconds));
         }
     }
@@ -466,6 +472,8 @@ fn each(
         let residual = |(own, native): &(f64, Bounds)| native.best / seconds.best - own / count;
         let squares: f64 = parts.iter().map(|part| residual(part).powi(2)).sum();
         let scatter = quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt();
+        let of_groups = own.range((place, 0)..=(place, usize::MAX)).map(|(_, off)| off.powi(2));
+        let scatter = scatter.hypot(of_groups.sum::<f64>().sqrt() / seconds.best);
         // A single window tells nothing of its scatter.
         let is_known = parts.len() > 1 && seconds.low > 0.0;
         is_known.then_some((

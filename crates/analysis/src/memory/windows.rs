@@ -23,6 +23,9 @@ const USUAL_PER_COUNT: f64 = 0.4e-9;
 /// its upper bound.
 const USUAL_SHARE: f64 = 0.35;
 const MOST_SHARE: f64 = 0.7;
+/// At least this share of warm code's time is native. Code that calls and returns all the time took four times as long in copies (a loop of
+/// Python without cache misses, four instructions per cycle: 0.87 s natively).
+const LEAST_NATIVE: f64 = 0.15;
 /// Seconds that a counter takes at most: a load, a decrement and a store that waits for the load, 6 cycles at 4 GHz.
 const MOST_PER_COUNT: f64 = 1.5e-9;
 /// The first execution of a block waits for at most this many times the usual.
@@ -59,7 +62,9 @@ pub(super) struct Pair {
     /// How often its blocks ran.
     pub(super) executions: HashMap<BlockId, u64>,
     /// It, and what came behind it.
-    pub(super) windows: Option<Windows>,
+    pub(super) windows: Windows,
+    /// What of its time is native.
+    pub(super) share: Option<NativeShare>,
     /// Its instructions by region.
     pub(super) by_place: BTreeMap<CodeRegion, f64>,
 }
@@ -254,7 +259,8 @@ pub(super) fn pairs<'w>(
                 cold,
                 pid: window.pid,
                 executions: counted,
-                windows: Some(windows),
+                windows,
+                share: None,
                 by_place,
             };
             pairs.push((work, pair));
@@ -282,9 +288,8 @@ impl Pair {
     }
 
     /// Native seconds of what the window did: at most `passed`, or where a measured share says so, [`SLOWER_NATIVELY`] times that.
-    pub(super) fn between(&self, share: Option<NativeShare>, passed: f64) -> Bounds {
-        let native =
-            |seconds: f64, ways_on: f64| (seconds - ways_on).max((1.0 - MOST_SHARE) * seconds);
+    pub(super) fn between(&self, passed: f64) -> Bounds {
+        let native = |seconds: f64, ways_on: f64| (seconds - ways_on).max(LEAST_NATIVE * seconds);
         let (cold, seconds, ways_on) = (self.cold, self.counted.1, self.ways_on);
         let guessed = Bounds {
             best: self.without_counters(USUAL_PER_COUNT, USUAL_SHARE, cold.best),
@@ -296,7 +301,7 @@ impl Pair {
             let low = native(time.low, ways_on.high).max(self.least).min(high);
             Bounds { best: native(time.best, ways_on.best).clamp(low, high), low, high }
         };
-        let Some(share) = share else { return without_ways(guessed) };
+        let Some(share) = self.share else { return without_ways(guessed) };
         let (best, low) = (seconds * share.best, (seconds * share.low).max(self.least));
         let high = (passed * share.high).max(low);
         let measured = Bounds { best: best.clamp(low, high), low, high };
@@ -305,6 +310,16 @@ impl Pair {
         }
         let guessed = without_ways(guessed);
         Bounds { high: SLOWER_NATIVELY.value * guessed.high, ..guessed }.with_measured(measured)
+    }
+
+    /// Native seconds, as far as what is not known of them is the same in all windows, and how far they are off besides in windows of the
+    /// same group, as a logarithm.
+    pub(super) fn common_part(&self, native: Bounds) -> (Bounds, f64) {
+        let Some(share) = self.share.filter(|_| native.low > 0.0) else { return (native, 0.0) };
+        let common = (1.0 - share.own.powi(2)).max(0.0).sqrt();
+        let part = |end: f64| native.best * (end / native.best).powf(common);
+        let off = (native.high / native.low).ln() / 2.0 * share.own;
+        (Bounds { low: part(native.low), high: part(native.high), ..native }, off)
     }
 
     /// Ratio of the burst's time to that of its own window; the scatter of bursts tells how likely it is for others.
@@ -336,10 +351,11 @@ mod tests {
             cold: Bounds::exactly(0.0),
             pid: Pid(1),
             executions: HashMap::new(),
-            windows: None,
+            windows: Windows::default(),
+            share: None,
             by_place: BTreeMap::new(),
         };
-        let of = |least: f64| pair(least).between(None, 250e-9);
+        let of = |least: f64| pair(least).between(250e-9);
         let free = of(0.0);
         assert!(free.low < 30e-9 && free.low < free.best && free.best < free.high, "{free:?}");
         assert_eq!(of(100e-9), Bounds { low: 100e-9, ..free });
