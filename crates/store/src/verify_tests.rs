@@ -176,7 +176,7 @@ fn sound() -> Recording {
             block: BlockId(5),
             executions: 2,
             time: Nanos(8),
-            offset: Some(3),
+            offset: Some(0),
         }],
         native_advances: vec![NativeAdvance {
             burst: BurstId(0),
@@ -573,6 +573,7 @@ const BREAKS: &[Break] = &[
     ("bursts-proper", |r| r.bursts[0].in_calls = Some(Nanos(11))),
     ("native-counts-known", |r| r.native_counts[0].burst = BurstId(0)),
     ("native-counts-known", |r| r.native_counts[0].block = BlockId(4)),
+    ("native-counts-known", |r| r.native_counts[0].offset = Some(1)),
     ("advances-known", |r| r.native_advances[0].burst = BurstId(1)),
     ("records-counted", |r| r.bursts[0].records = 4),
     ("records-counted", |r| r.bursts[0].records_lost = true),

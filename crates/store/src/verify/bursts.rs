@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use base::{BlockId, BurstId};
-use facts::{Burst, BurstFlavour, NoMissOutcome, RunState, decode_records};
+use facts::{Block, Burst, BurstFlavour, NoMissOutcome, RunState, decode_records};
 use x86::translate::RecordLayout;
 
 use super::{Report, Subject};
@@ -150,15 +150,21 @@ pub(super) fn advances_known(subject: &Subject<'_>, report: &mut Report) {
 pub(super) fn native_counts_known(subject: &Subject<'_>, report: &mut Report) {
     let recording = subject.recording;
     let counted = recording.blocks.iter().filter(|block| block.flavour == BurstFlavour::Count);
-    let counted: HashMap<BlockId, _> = counted.map(|block| (block.id, block.pid)).collect();
+    let bytes = |block: &Block| block.pieces.first().map_or(0, |piece| piece.bytes.len());
+    let counted: HashMap<BlockId, _> =
+        counted.map(|block| (block.id, (block.pid, bytes(block)))).collect();
     let sparse = recording.bursts.iter().filter(|burst| burst.flavour == BurstFlavour::Sparse);
     let sparse: HashMap<BurstId, _> = sparse.map(|burst| (burst.id, burst.pid)).collect();
     for count in &recording.native_counts {
         let (burst, block) = (sparse.get(&count.burst), counted.get(&count.block));
         // An interrupted result may end before the burst.
-        let is_known = burst.is_some() && burst == block;
+        let is_known = burst.is_some() && burst == block.map(|(pid, _)| pid);
         if recording.run.state == RunState::Complete && !is_known {
             report.add(|| format!("block {} natively after burst {}", count.block, count.burst));
+        }
+        let offset = count.offset.unwrap_or(0) as usize;
+        if block.is_some_and(|(_, bytes)| offset >= *bytes) {
+            report.add(|| format!("byte {offset} of block {}, which is shorter", count.block));
         }
     }
 }
