@@ -300,7 +300,9 @@ impl Space {
     #[must_use]
     pub fn lies_in(&self, start: RemoteAddr, bytes: u64) -> bool {
         let end = start.0.saturating_add(bytes);
-        let regions = self.regions.iter().map(|region| (region.at, CODE_BYTES));
+        // The first one's mapping is as long as all of them.
+        let lengths = std::iter::once(CODE_BYTES).chain(std::iter::repeat(REGION_BYTES));
+        let regions = self.regions.iter().map(|region| region.at).zip(lengths);
         let area = self.area.map(|at| (at, self.area_bytes));
         regions.chain(area).any(|(at, length)| at.0 < end && start.0 < at.0 + length as u64)
     }
