@@ -50,6 +50,10 @@ fn of(
     // include/uapi/asm-generic/mman-common.h, include/uapi/linux/mman.h
     const PROT_EXEC: u64 = 4;
     const MAP_FIXED: u64 = 0x10;
+    // It replaces what lies at an address of the caller's.
+    const MREMAP_FIXED: u64 = 2;
+    const MREMAP: u64 = 25;
+    const MPROTECT: u64 = 10;
     match rax {
         // poll nanosleep wait4 futex clock_nanosleep waitid ppoll
         7 | 35 | 61 | 202 | 230 | 247 | 271 => Some(Call::Waits),
@@ -59,8 +63,13 @@ fn of(
         1 | 18 | 20 => is_on_disk(rdi).then_some(Call::Brief),
         MMAP if rdx & PROT_EXEC != 0 => None,
         MMAP if r10 & MAP_FIXED == 0 => Some(Call::Brief),
+        MREMAP if r10 & MREMAP_FIXED != 0 => None,
+        MPROTECT if rdx & PROT_EXEC != 0 => None,
         // munmap madvise
-        MMAP | 11 | 28 => (!replaces(rdi, rsi)).then_some(Call::Brief),
+        MMAP | MREMAP | MPROTECT | 11 | 28 => (!replaces(rdi, rsi)).then_some(Call::Brief),
+        // rt_sigprocmask that asks for nothing (SIG_SETMASK, 2, is the last that it knows): so our heap library and others find out
+        // whether memory can be read.
+        14 if rdi as u32 > 2 && rsi != 0 => Some(Call::Brief),
         // lseek brk sched_yield getpid gettimeofday getrusage gettid time clock_gettime getcpu getrandom
         8 | 12 | 24 | 39 | 96 | 98 | 186 | 201 | 228 | 309 | 318 => Some(Call::Brief),
         _ => None,
@@ -216,13 +225,21 @@ mod tests {
         assert_eq!(brief(9, 7, 0x22), None, "mmap of code");
         assert_eq!((brief(11, 0, 0), in_code(11, 0, 0)), (Some(Call::Brief), None), "munmap");
         assert_eq!((brief(28, 4, 0), in_code(28, 4, 0)), (Some(Call::Brief), None), "madvise");
+        // Arrays that grow, and heaps of threads.
+        assert_eq!((brief(25, 8192, 1), in_code(25, 8192, 1)), (Some(Call::Brief), None), "mremap");
+        assert_eq!(brief(25, 8192, 3), None, "mremap to an address");
+        assert_eq!((brief(10, 3, 0), in_code(10, 3, 0)), (Some(Call::Brief), None), "mprotect");
+        assert_eq!(brief(10, 5, 0), None, "mprotect makes code");
+        let masks = |how, set| of([14, how, set, 0, 8], |_, _| false, |_| false);
+        assert_eq!(masks(u64::MAX, 4096), Some(Call::Brief), "is this memory?");
+        assert_eq!([masks(2, 4096), masks(u64::MAX, 0)], [None; 2], "rt_sigprocmask");
         let on_disk = |rax| call(rax, 4096, 0, false, true);
         let moves = [0, 1, 17, 18, 20];
         assert!(moves.iter().all(|rax| on_disk(*rax) == Some(Call::Brief)), "read and write");
         assert!(moves.iter().all(|rax| brief(*rax, 4096, 0).is_none()), "of a pipe");
         assert_eq!((in_code(0, 4096, 0), in_code(1, 4096, 0)), (None, Some(Call::Brief)));
-        // readv mprotect rt_sigreturn mremap clone vfork execve exit arch_prctl epoll_wait clone3, and futex of x32
-        let ending = [19, 10, 15, 25, 56, 58, 59, 60, 158, 232, 435, 0x4000_0000 + 202, u64::MAX];
+        // readv rt_sigreturn clone vfork execve exit arch_prctl epoll_wait clone3, and futex of x32
+        let ending = [19, 15, 56, 58, 59, 60, 158, 232, 435, 0x4000_0000 + 202, u64::MAX];
         assert!(ending.iter().all(|rax| brief(*rax, 0, 0).is_none()));
     }
 }
