@@ -124,7 +124,7 @@ pub(super) fn native_shares(windows: &[(CodeRegion, Nanos, Windows)]) -> Vec<Opt
     let mut order: Vec<usize> = (0..windows.len()).collect();
     order.sort_by_key(|at| (windows[*at].0, windows[*at].1));
     let in_region = order.chunk_by(|one, next| windows[*one].0 == windows[*next].0);
-    let group = |all: &'_ [usize]| all.len().div_ceil(all.len().div_ceil(AT_A_TIME));
+    let group = |all: &[usize]| all.len().div_ceil(all.len().div_ceil(AT_A_TIME));
     let grouped: Vec<&[usize]> = in_region.flat_map(|all| all.chunks(group(all))).collect();
     let of = |log: fn(&Windows) -> Option<f64>| -> Vec<Vec<f64>> {
         let logs = |group: &&[usize]| group.iter().filter_map(|at| log(&windows[*at].2)).collect();
@@ -132,17 +132,16 @@ pub(super) fn native_shares(windows: &[(CodeRegion, Nanos, Windows)]) -> Vec<Opt
     };
     let mut shares = vec![None; windows.len()];
     let Some(sparse) = groups(&of(by_sparse)) else { return shares };
-    let logs = of(by_native);
-    // Of a group in which no block runs seldom they tell nothing: copies of tight loops are slower than others.
-    let native = groups(&logs).map(|each| each.into_iter().zip(&logs));
-    let native = native.map(|each| each.map(|(one, logs)| (!logs.is_empty()).then_some(one)));
-    let native: Option<Vec<_>> = native.map(Iterator::collect);
+    let natively = of(by_native);
+    let native = groups(&natively);
     // What an exception costs is as little known in all of them.
     let counted = windows.iter().filter_map(|(_, _, one)| one.native.as_ref());
     let cost = counted.map(|one| one.seconds).reduce(Bounds::plus).filter(|all| all.low > 0.0);
     for (group, (members, sparse)) in grouped.iter().zip(sparse).enumerate() {
         let none = GroupMean { mean: 0.0, own: 0.0, common: 0.0 };
-        let copies = native.as_ref().and_then(|each| each[group]);
+        // Of a group in which no block runs seldom others tell nothing: copies of tight loops are slower.
+        let copies = native.as_ref().filter(|_| !natively[group].is_empty());
+        let copies = copies.map(|each| each[group]);
         let cost = cost.filter(|_| copies.is_some());
         let cost = cost.map_or(Bounds::exactly(1.0), |cost| cost.times(1.0 / cost.best));
         let (is_whole, copies) = (copies.is_some(), copies.unwrap_or(none));
