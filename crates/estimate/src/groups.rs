@@ -25,7 +25,7 @@ const LEAST: f64 = 1e-6;
 
 /// The mean of a group, and halves of 95 % intervals: of what is not known of this group alone, and of what is not known of any. Both
 /// together are the root of the sum of their squares.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct GroupMean {
     /// The best value.
     pub mean: f64,

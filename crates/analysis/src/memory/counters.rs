@@ -27,7 +27,7 @@ use std::collections::HashMap;
 
 use base::{BlockId, Nanos};
 use estimate::parameters::DISTURBED;
-use estimate::{Bounds, GroupMean, groups};
+use estimate::{Bounds, groups};
 
 use super::code_regions::CodeRegion;
 
@@ -120,14 +120,14 @@ fn logarithm(pair: Counted) -> Option<f64> {
 
 /// Native shares of full windows, each with its region and when it was, in their order. Windows of a region that follow each other form
 /// groups: what copies take depends on what the program does, and an interpreter does all of it in one function.
-pub(super) fn native_shares(windows: &[(CodeRegion, Nanos, Windows)]) -> Vec<Option<NativeShare>> {
+pub(super) fn native_shares(windows: &[(CodeRegion, Nanos, &Windows)]) -> Vec<Option<NativeShare>> {
     let mut order: Vec<usize> = (0..windows.len()).collect();
     order.sort_by_key(|at| (windows[*at].0, windows[*at].1));
     let in_region = order.chunk_by(|one, next| windows[*one].0 == windows[*next].0);
     let group = |all: &[usize]| all.len().div_ceil(all.len().div_ceil(AT_A_TIME));
     let grouped: Vec<&[usize]> = in_region.flat_map(|all| all.chunks(group(all))).collect();
     let of = |log: fn(&Windows) -> Option<f64>| -> Vec<Vec<f64>> {
-        let logs = |group: &&[usize]| group.iter().filter_map(|at| log(&windows[*at].2)).collect();
+        let logs = |group: &&[usize]| group.iter().filter_map(|at| log(windows[*at].2)).collect();
         grouped.iter().map(logs).collect()
     };
     let mut shares = vec![None; windows.len()];
@@ -138,13 +138,12 @@ pub(super) fn native_shares(windows: &[(CodeRegion, Nanos, Windows)]) -> Vec<Opt
     let counted = windows.iter().filter_map(|(_, _, one)| one.native.as_ref());
     let cost = counted.map(|one| one.seconds).reduce(Bounds::plus).filter(|all| all.low > 0.0);
     for (group, (members, sparse)) in grouped.iter().zip(sparse).enumerate() {
-        let none = GroupMean { mean: 0.0, own: 0.0, common: 0.0 };
         // Of a group in which no block runs seldom others tell nothing: copies of tight loops are slower.
         let copies = native.as_ref().filter(|_| !natively[group].is_empty());
         let copies = copies.map(|each| each[group]);
         let cost = cost.filter(|_| copies.is_some());
         let cost = cost.map_or(Bounds::exactly(1.0), |cost| cost.times(1.0 / cost.best));
-        let (is_whole, copies) = (copies.is_some(), copies.unwrap_or(none));
+        let (is_whole, copies) = (copies.is_some(), copies.unwrap_or_default());
         let mean = sparse.mean + copies.mean;
         let (own, common) = (sparse.own.hypot(copies.own), sparse.common.hypot(copies.common));
         let half = own.hypot(common);
@@ -186,9 +185,9 @@ mod tests {
 
     /// What windows of these regions say.
     fn of_regions(windows: impl Iterator<Item = (u32, Windows)>) -> Vec<Option<NativeShare>> {
-        let windows: Vec<_> =
-            windows.map(|(region, one)| (CodeRegion::Loop(region), Nanos(0), one)).collect();
-        native_shares(&windows)
+        let windows: Vec<_> = windows.collect();
+        let of = windows.iter().map(|(region, one)| (CodeRegion::Loop(*region), Nanos(0), one));
+        native_shares(&of.collect::<Vec<_>>())
     }
 
     /// What windows that form a group say.
@@ -257,9 +256,9 @@ mod tests {
             (CodeRegion::Loop(1), Nanos(at), Windows { full: (full, by * whole), sparse, native })
         };
         let windows: Vec<_> = (0..14).map(|n| at(100 - n, if n < 7 { 1.0 } else { 2.0 })).collect();
-        let shares: Vec<f64> =
-            native_shares(&windows).iter().map(|share| share.unwrap().best).collect();
-        // Three groups: of the last five, of the next five, of which two are slower, and of the rest.
+        let of: Vec<_> = windows.iter().map(|(region, time, one)| (*region, *time, one)).collect();
+        let shares: Vec<f64> = native_shares(&of).iter().map(|share| share.unwrap().best).collect();
+        // Groups of three, from the last window on; the middle one has one slow window.
         assert!(shares[0] > 1.2 * shares[6] && shares[6] > 1.2 * shares[13], "{shares:?}");
     }
 }

@@ -259,13 +259,13 @@ impl Speeds {
         pairs.retain(|(_, pair)| {
             pair.is_long() || long.get(&pair.place).is_none_or(|count| *count < FEWEST)
         });
-        let windows = |(_, pair): &(_, Pair)| (pair.place, pair.time, pair.windows.clone());
-        let shares = native_shares(&pairs.iter().map(windows).collect::<Vec<_>>());
+        let windows = pairs.iter().map(|(_, pair)| (pair.place, pair.time, &pair.windows));
+        let shares = native_shares(&windows.collect::<Vec<_>>());
         pairs.iter_mut().zip(shares).for_each(|((_, pair), share)| pair.share = share);
         let clock = AllocationClock::new(profile, code, places);
         let standing = clock.and_then(|clock| {
             let counted = |(_, pair): &(_, Pair)| {
-                let allocations = clock.count(pair.pid, &pair.executions)?;
+                let allocations = clock.count(pair.pid, &pair.windows.full.0)?;
                 Some((allocations, pair.between(pair.counted.1)))
             };
             clock.standing(&pairs.iter().filter_map(counted).collect::<Vec<_>>())

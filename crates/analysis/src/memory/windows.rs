@@ -59,8 +59,6 @@ pub(super) struct Pair {
     /// Seconds that it waited for code that was not in a cache.
     pub(super) cold: Bounds,
     pub(super) pid: Pid,
-    /// How often its blocks ran.
-    pub(super) executions: HashMap<BlockId, u64>,
     /// It, and what came behind it.
     pub(super) windows: Windows,
     /// What of its time is native.
@@ -242,7 +240,7 @@ pub(super) fn pairs<'w>(
         let behind = behind.filter(|one| tells_counters(one));
         let sparse = behind.map(|one| (counts(one.id), running(one).seconds()));
         let native = behind.and_then(|one| native.get(&one.id)).cloned();
-        let windows = Windows { full: (counted.clone(), seconds), sparse, native };
+        let windows = Windows { full: (counted, seconds), sparse, native };
         let most = by_place.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
         let place = most.map(|(place, _)| *place).or_else(|| work.map(|work| work.place));
         if let Some(place) = place.filter(|_| instructions > 0.0) {
@@ -258,7 +256,6 @@ pub(super) fn pairs<'w>(
                 least: (instructions - blocks).max(0.0) * quickest,
                 cold,
                 pid: window.pid,
-                executions: counted,
                 windows,
                 share: None,
                 by_place,
@@ -350,7 +347,6 @@ mod tests {
             least,
             cold: Bounds::exactly(0.0),
             pid: Pid(1),
-            executions: HashMap::new(),
             windows: Windows::default(),
             share: None,
             by_place: BTreeMap::new(),
