@@ -32,6 +32,7 @@ pub mod interval;
 mod multiplexed;
 mod normal;
 pub mod parameters;
+pub mod ratios;
 mod run_length;
 pub mod student;
 

@@ -31,6 +31,26 @@ pub const COMMON: Parameter = Parameter {
     sensitivity: "0.2: 88 %, 41 %; 0.8: 87 %, 42 %",
 };
 
+/// How much what is known of the scatter of others counts where few observations tell one's own.
+pub const ONE_VARIANCE: Parameter = Parameter {
+    name: "one variance",
+    value: 3.0,
+    meaning: "windows as which the scatter of windows in all regions counts in that of each",
+    source: "the fewest whose tails still have an end at 95 % that says something; no measurement",
+    sensitivity: "1, 10: the same 98 % of 82 bytes and counts of 24 drawn programs (seed 2876639476), half-width 12.7 %",
+};
+
+/// How far apart regions are in what an instruction takes.
+pub const PACES_APART: Parameter = Parameter {
+    name: "paces apart",
+    value: 1.0,
+    meaning: "standard deviation, as a logarithm, of the native time of an instruction in different regions, before any is known; counts as much as \
+              three regions",
+    source: "median of the regions of 17 public programs: 1.1, 0.3 to 3.9 (AMD Zen 4)",
+    sensitivity: "0.5, 2: the same 98 % of 82 bytes and counts of 24 drawn programs (seed 2876639476), half-width 12.7 %; loads of one of them, 1.4 G, \
+                  0.91 to 4.38 G at 0.3 and 0.90 to 4.91 G at 3",
+};
+
 /// How far apart groups are of whose values only a few are known.
 pub const GROUPS_APART: Parameter = Parameter {
     name: "groups apart",
@@ -247,7 +267,7 @@ pub const SWITCHES: Parameter = Parameter {
 };
 
 /// All of them.
-pub const ALL: [Parameter; 23] = [
+pub const ALL: [Parameter; 25] = [
     COMMON,
     ENDS,
     UNLIKE,
@@ -257,6 +277,8 @@ pub const ALL: [Parameter; 23] = [
     REPLAY_OFF,
     SPEED_OFF,
     GROUPS_APART,
+    ONE_VARIANCE,
+    PACES_APART,
     DISTURBED,
     JUMPS_ON,
     LOOKS_UP,

@@ -49,7 +49,10 @@ pub(super) struct Chances {
 }
 
 impl Chances {
-    pub(super) fn new(looks: impl Iterator<Item = (CodeRegion, Speed)>) -> Chances {
+    pub(super) fn new(
+        looks: impl Iterator<Item = (CodeRegion, Speed)>,
+        off: &[Vec<f64>],
+    ) -> Chances {
         let (mut draws, mut speeds) = (Draws::new(0), Draws::new(1));
         let paces = speeds.anywhere();
         let mut chances = Chances::default();
@@ -61,8 +64,11 @@ impl Chances {
             if number == next {
                 chances.unknown.push(draws.unknown());
             }
-            let time = paces.iter().map(|place| speed.time_at(*place));
-            chances.time.push(if speed.low < speed.high { time.collect() } else { Vec::new() });
+            let off = speed.off.and_then(|number| off.get(number));
+            let longer = |at: usize| off.map_or(1.0, |off| off[at].exp());
+            let time = paces.iter().enumerate();
+            let time = time.map(|(at, place)| speed.time_at(*place) * longer(at));
+            chances.time.push(if speed.is_known() { Vec::new() } else { time.collect() });
             chances.place.push(number);
         }
         chances
@@ -355,6 +361,7 @@ mod tests {
     fn expansion(observations: usize, places: u32, seconds: f64) -> Expansion {
         let chances = Chances::new(
             (0..observations).map(|at| (CodeRegion::Loop(at as u32 % places), Speed::KNOWN)),
+            &[],
         );
         let mut expansion = Expansion::new(Arc::new(chances), observations);
         let all: Vec<usize> = (0..observations).collect();

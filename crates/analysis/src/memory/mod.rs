@@ -31,6 +31,7 @@ mod levels;
 mod main_object;
 mod model;
 mod native;
+mod native_pace;
 mod parts;
 mod pass;
 mod predictors;
@@ -61,13 +62,13 @@ use estimate::Bounds;
 use facts::{Evidence, Metric};
 
 use self::code_regions::{CodeRegion, CodeRegions};
-use self::core_time::Paces;
 use self::expansion::Expansion;
 use self::latency::TimedLoads;
 use self::levels::Sizes;
 use self::model::Model;
 use self::native::{Speeds, Work, is_cold, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
+use self::core_time::Paces;
 use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
 use self::windows::Slowest;
@@ -244,7 +245,8 @@ impl Replayed {
         passed.note_sampled(&stalls, code, &places);
         let mut notes = sizes.notes.clone();
         let all = works(profile, &passed.bursts);
-        let speeds = Speeds::new(profile, (code, &places), &all);
+        let regions = passed.bursts.iter().map(|work| work.place);
+        let speeds = Speeds::new(profile, (code, &places), &all, regions);
         let bursts = &profile.recording.bursts;
         let mut tracing = BTreeSet::new();
         let tells = |work: &Work| !work.is_untimed || speeds.is_counted(work);
@@ -275,7 +277,8 @@ impl Replayed {
             seconds: part.seconds,
             speed: part.speed,
         });
-        let strata = Strata::new(profile, Arc::new(places), observations.collect());
+        let observations = observations.collect();
+        let strata = Strata::new(profile, Arc::new(places), observations, &speeds.into_off());
         let missing = missing.or_else(|| too_few(profile, &strata));
         if strata.unseen() > FEW_UNSEEN && missing.is_none() {
             notes.push(format!(

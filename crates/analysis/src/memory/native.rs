@@ -36,7 +36,7 @@
 //! Assumptions: instructions of one region take the same time in both. What windows miss of their cost, they miss in all regions: one
 //! draw in all of a replicate (`expansion`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use base::{BurstId, Nanos, Tid};
 use estimate::Bounds;
@@ -47,6 +47,7 @@ use super::bound::TOO_MUCH;
 use super::code_regions::{CodeRegion, CodeRegions};
 use super::core_time::quickest;
 use super::counters::native_shares;
+use super::native_pace::NativePaces;
 use super::represented::represented;
 use super::windows::{Pair, pairs};
 use super::work::BurstWork;
@@ -54,7 +55,6 @@ use crate::profile::Profile;
 use crate::traced::TracedCode;
 use estimate::interval::mean_and_half;
 use estimate::parameters::SPEED_OFF;
-use estimate::student::quantile_95;
 
 /// Seconds: a burst that left our code at once says little.
 const SHORTEST: f64 = 1e-6;
@@ -130,11 +130,18 @@ pub(crate) struct Speed {
     pub(crate) best: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
+    /// By which logarithms its time is off besides ([`Speeds::into_off`]).
+    pub(crate) off: Option<usize>,
 }
 
 impl Speed {
     /// As fast as in the burst, exactly.
-    pub(crate) const KNOWN: Speed = Speed { best: 1.0, low: 1.0, high: 1.0 };
+    pub(crate) const KNOWN: Speed = Speed { best: 1.0, low: 1.0, high: 1.0, off: None };
+
+    /// Whether it is known exactly.
+    pub(crate) fn is_known(self) -> bool {
+        self.low >= self.high && self.off.is_none()
+    }
 
     /// Native seconds over their best value, where the speed stands at `place` between its ends, -1 to 1.
     pub(crate) fn time_at(&self, place: f64) -> f64 {
@@ -151,7 +158,7 @@ impl Speed {
             return self;
         }
         let best = self.best.min(usual);
-        Speed { best, low: self.low.min(best), high: self.high.min(most).max(best) }
+        Speed { best, low: self.low.min(best), high: self.high.min(most).max(best), ..self }
     }
 }
 
@@ -227,12 +234,8 @@ pub(crate) fn native_parts(
 pub(crate) struct Speeds {
     /// For bursts with a window right after them.
     own: HashMap<BurstId, Speed>,
-    /// Native seconds of an instruction in regions, by all windows.
-    each: HashMap<CodeRegion, (f64, Speed)>,
-    /// The same in regions of which two windows tell, whose scatter is hardly known.
-    few: HashMap<CodeRegion, (f64, Speed)>,
-    /// The same in one more region, by those of all others.
-    anywhere: Option<(f64, Speed)>,
+    /// Native seconds of an instruction, by all windows.
+    paces: NativePaces,
     /// Slow-downs that windows show for the bursts of all regions: those that show how fast code is, and the others.
     usual: [Option<Speed>; 2],
     /// Seconds that entering and leaving a burst take at most.
@@ -247,6 +250,7 @@ impl Speeds {
         profile: &Profile<'_>,
         (code, places): (&TracedCode, &CodeRegions),
         works: &[Work],
+        regions: impl Iterator<Item = CodeRegion>,
     ) -> Speeds {
         let recording = profile.recording;
         let mut pairs = pairs(recording, (code, places), works);
@@ -274,11 +278,12 @@ impl Speeds {
             standing.unwrap_or(Standing::ANYWHERE).of(&pair.between(passed))
         };
         let moments: Vec<Nanos> = pairs.iter().map(|(_, pair)| pair.time).collect();
-        let each = each(&pairs, &represented(profile, &moments), &native, places);
-        let paces = |each: &BTreeMap<CodeRegion, Each>, tells: fn(usize) -> bool| {
-            let those = each.iter().filter(|(_, each)| tells(each.windows));
-            those.map(|(place, each)| (*place, each.pace())).collect()
-        };
+        let weights = represented(profile, &moments);
+        let windows = pairs.iter().zip(&weights);
+        let windows =
+            windows.map(|((_, pair), weight)| (pair, *weight, native(pair, pair.counted.1)));
+        let windows: Vec<_> = windows.collect();
+        let paces = NativePaces::new(&windows, places, regions, quickest(recording));
         let (mut own, mut all) = (HashMap::new(), [Vec::new(), Vec::new()]);
         for (work, pair) in pairs {
             let slowed = work.filter(|work| is_slowed(work));
@@ -289,9 +294,7 @@ impl Speeds {
         }
         Speeds {
             own,
-            anywhere: anywhere(each.values(), quickest(recording)),
-            each: paces(&each, |windows| windows >= FEWEST),
-            few: paces(&each, |windows| windows < FEWEST),
+            paces,
             usual: all.map(|logarithms| usual_speed(&logarithms)),
             quickest: quickest(recording),
             most_per_burst: toll(recording).unwrap_or(MOST_PER_BURST),
@@ -300,26 +303,32 @@ impl Speeds {
 
     /// How much faster than in this burst.
     pub(crate) fn of(&self, work: &Work) -> Speed {
-        let Speed { best, low, high } = self.by_windows(work).unwrap_or_else(|| self.by_time(work));
+        let Speed { best, low, high, off: by } =
+            self.by_windows(work).unwrap_or_else(|| self.by_time(work));
         let off = 1.0 + SPEED_OFF.value;
-        Speed { best, low: low.min(best / off), high: high.max(best * off) }.with_misses(work)
+        Speed { best, low: low.min(best / off), high: high.max(best * off), off: by }
+            .with_misses(work)
     }
 
     /// Whether windows tell how long a burst took natively, whatever it took.
     pub(super) fn is_counted(&self, work: &Work) -> bool {
-        self.anywhere.is_some()
-            || self.each.contains_key(&work.place)
-            || self.few.contains_key(&work.place)
-            || self.by_windows(work).is_some()
+        self.paces.tells_all() || self.paces.tells(work.place, 1) || self.by_windows(work).is_some()
     }
 
     /// Native seconds of an instruction of a burst in a region, where windows tell it. A burst whose own time tells nothing, and
     /// which no window followed, is as fast as windows are anywhere.
     fn each(&self, work: &BurstWork, whole: &Work) -> Option<(f64, Speed)> {
         let is_lost = whole.is_untimed && self.by_windows(whole).is_none();
-        let few = || self.few.get(&work.place).or(self.anywhere.as_ref());
-        let known = self.each.get(&work.place).or_else(|| is_lost.then(few)?);
-        known.copied()
+        let few = || self.paces.of(work.place).or_else(|| self.paces.anywhere(work.place));
+        match self.paces.tells(work.place, FEWEST) {
+            true => self.paces.of(work.place),
+            false => is_lost.then(few)?,
+        }
+    }
+
+    /// Logarithms of native times over their best value, by [`Speed::off`].
+    pub(crate) fn into_off(self) -> Vec<Vec<f64>> {
+        self.paces.into_off()
     }
 
     fn by_windows(&self, work: &Work) -> Option<Speed> {
@@ -341,9 +350,14 @@ impl Speeds {
             (false, false) => (1.0, self.slowest(work)),
         };
         let usual = self.usual[usize::from(work.is_untimed)];
-        let usual = usual.unwrap_or(Speed { best, low: 1.0, high: most });
+        let usual = usual.unwrap_or(Speed { best, low: 1.0, high: most, off: None });
         let best = usual.best.clamp(1.0, most);
-        Speed { best, low: usual.low.clamp(1.0, best), high: usual.high.clamp(best, most) }
+        Speed {
+            best,
+            low: usual.low.clamp(1.0, best),
+            high: usual.high.clamp(best, most),
+            off: None,
+        }
     }
 
     /// Upper bound of the slow-down of a burst with few records.
@@ -370,7 +384,7 @@ fn usual_speed(logarithms: &[f64]) -> Option<Speed> {
         return None;
     }
     let (mean, half) = mean_and_half(logarithms, 1.0)?;
-    Some(Speed { best: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
+    Some(Speed { best: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp(), off: None })
 }
 
 /// Whether a burst took longer by its records, and not only its window by counters. New code makes bursts long by stops.
@@ -427,112 +441,6 @@ pub(crate) fn toll(recording: &Recording) -> Option<f64> {
     toll.map(|toll| Nanos(toll).seconds())
 }
 
-/// Native seconds of an instruction in each region, and how they are uncertain, by all windows in which the region ran. A window of
-/// several regions is divided in proportion to its instructions in each, times their relative time: the share of the program's
-/// time that samples find in the region, over its instructions in all windows; where no sample fell, the mean.
-/// Each window counts as much as its moment represents.
-fn each(
-    pairs: &[(Option<&Work>, Pair)],
-    weights: &[f64],
-    native: &impl Fn(&Pair, f64) -> Bounds,
-    places: &CodeRegions,
-) -> BTreeMap<CodeRegion, Each> {
-    let mut counts: BTreeMap<CodeRegion, f64> = BTreeMap::new();
-    let counted = pairs.iter().zip(weights).flat_map(|((_, pair), weight)| {
-        pair.by_place.iter().map(move |(place, count)| (*place, weight * count))
-    });
-    counted.for_each(|(place, count)| *counts.entry(place).or_default() += count);
-    let sampled: f64 = counts.keys().filter_map(|place| places.sampled(*place)).sum();
-    let mean = if sampled > 0.0 { sampled / counts.values().sum::<f64>() } else { 1.0 };
-    // Half a sample over three instructions would be microseconds each: without a sample, a region is like the others.
-    let relative =
-        |place: &CodeRegion| places.sampled(*place).map_or(mean, |share| share / counts[place]);
-    let mut parts: BTreeMap<CodeRegion, Vec<(f64, Bounds)>> = BTreeMap::new();
-    // Seconds by which those of a group of windows are off, apart from others.
-    let mut own: BTreeMap<(CodeRegion, usize), f64> = BTreeMap::new();
-    for ((_, pair), weight) in pairs.iter().zip(weights) {
-        let (native, off) = pair.common_part(native(pair, pair.counted.1));
-        let native = native.times(*weight);
-        let long = |(place, count): (&CodeRegion, &f64)| count * relative(place);
-        let known: f64 = pair.by_place.values().sum();
-        // Instructions of no region, or of one of several, take the mean time.
-        let all = pair.by_place.iter().map(long).sum::<f64>() * pair.counted.0 / known;
-        for one in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
-            let seconds = native.times(long(one) / all);
-            if let Some(share) = pair.share {
-                *own.entry((*one.0, share.group)).or_default() += seconds.best * off;
-            }
-            parts.entry(*one.0).or_default().push((weight * one.1, seconds));
-        }
-    }
-    let of = |(place, parts): (CodeRegion, Vec<(f64, Bounds)>)| {
-        let (count, n) = (counts[&place], parts.len() as f64);
-        let seconds = parts.iter().map(|(_, seconds)| *seconds).reduce(Bounds::plus)?;
-        // The variance is that of a ratio, linearised (Cochran 1977, 6.4).
-        let residual = |(own, native): &(f64, Bounds)| native.best / seconds.best - own / count;
-        let squares: f64 = parts.iter().map(|part| residual(part).powi(2)).sum();
-        let scatter = quantile_95(n - 1.0) * (squares * n / (n - 1.0)).sqrt();
-        let of_groups = own.range((place, 0)..=(place, usize::MAX)).map(|(_, off)| off.powi(2));
-        let scatter = scatter.hypot(of_groups.sum::<f64>().sqrt() / seconds.best);
-        // A single window tells nothing of its scatter.
-        let is_known = parts.len() > 1 && seconds.low > 0.0;
-        is_known.then_some((
-            place,
-            Each { windows: parts.len(), count, seconds, scatter: scatter.exp() },
-        ))
-    };
-    parts.into_iter().filter_map(of).collect()
-}
-
-/// What windows say of a region.
-#[derive(Clone, Copy, Debug)]
-struct Each {
-    windows: usize,
-    /// Instructions in all of them.
-    count: f64,
-    /// Native time of these.
-    seconds: Bounds,
-    /// Factor by which that is off besides, for the scatter of windows.
-    scatter: f64,
-}
-
-impl Each {
-    /// Native seconds of an instruction.
-    fn pace(self) -> (f64, Speed) {
-        let Each { count, seconds, scatter, .. } = self;
-        let scatter = scatter.clamp(1.0 + SPEED_OFF.value, MOST);
-        let low = seconds.best / seconds.high / scatter;
-        let high = seconds.best / seconds.low * scatter;
-        (seconds.best / count, Speed { best: 1.0, low, high })
-    }
-}
-
-/// Native seconds of an instruction in one more region: the time of all regions over their instructions, and the scatter of regions,
-/// each in proportion to its time; no instruction takes less than `quickest`. `None` where one region has nearly all of that.
-fn anywhere<'e>(
-    regions: impl Iterator<Item = &'e Each> + Clone,
-    quickest: f64,
-) -> Option<(f64, Speed)> {
-    let weight = |each: &Each| each.seconds.best;
-    let mean_of = |of: &dyn Fn(&Each) -> f64| -> f64 {
-        let all: f64 = regions.clone().map(weight).sum();
-        regions.clone().map(|each| weight(each) * of(each)).sum::<f64>() / all
-    };
-    let seconds = regions.clone().map(|each| each.seconds).reduce(Bounds::plus)?;
-    // Regions of equal weight that would tell as much (Kish, Survey Sampling, 1965, 11.2).
-    let squares: f64 = regions.clone().map(|each| weight(each).powi(2)).sum();
-    let count = seconds.best.powi(2) / squares;
-    let logarithm = |each: &Each| (each.seconds.best / each.count).ln();
-    let mean = mean_of(&logarithm);
-    let variance = mean_of(&|each| (logarithm(each) - mean).powi(2)) * count / (count - 1.0);
-    let half = quantile_95(count - 1.0) * (variance * (1.0 + 1.0 / count)).sqrt();
-    let best = seconds.best / regions.map(|each| each.count).sum::<f64>();
-    let low = ((mean - half).exp() * seconds.low / seconds.best).max(quickest).min(best);
-    let high = (mean + half).exp().max(best) * seconds.high / seconds.best;
-    let is_known = count >= 2.0 && low > 0.0;
-    is_known.then_some((best, Speed { best: 1.0, low: best / high, high: best / low }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::windows::tells_counters;
@@ -561,27 +469,5 @@ mod tests {
         assert!(tells_rates(&calls, toll));
         // A window of two stops: a host stole the thread's time.
         assert!(tells_rates(&of(0, 2), toll));
-    }
-
-    /// Regions of 1 ns and 4 ns per instruction, of 1 s each: one more is between, or beyond. Bounds of all are a third of it.
-    #[test]
-    fn a_region_without_windows_is_like_the_others() {
-        let each = |nanos: f64, seconds: f64| Each {
-            windows: 3,
-            count: seconds / nanos * 1e9,
-            seconds: Bounds { best: seconds, low: seconds * 2.0 / 3.0, high: seconds * 4.0 / 3.0 },
-            scatter: 1.1,
-        };
-        let (best, speed) = anywhere([each(1.0, 1.0), each(4.0, 1.0)].iter(), 0.0).unwrap();
-        assert!((best / 1.6e-9 - 1.0).abs() < 1e-9, "{best}");
-        assert!(best / speed.low > 4e-9 * 4.0 / 3.0 && best / speed.high < 2e-9 / 3.0, "{speed:?}");
-        let alike = vec![each(2.0, 1.0); 10];
-        let (best, speed) = anywhere(alike.iter(), 0.0).unwrap();
-        assert!((best / 2e-9 - 1.0).abs() < 1e-9 && (speed.high - 1.5).abs() < 1e-9, "{speed:?}");
-        assert_eq!(anywhere([each(1.0, 100.0), each(4.0, 1.0)].iter(), 0.0), None);
-        assert_eq!(anywhere([].iter(), 0.0), None);
-        // Nothing is quicker than the core.
-        let bounded = anywhere([each(1.0, 1.0), each(4.0, 1.0)].iter(), 0.5e-9).unwrap();
-        assert!((bounded.0 / bounded.1.high - 0.5e-9).abs() < 1e-15, "{bounded:?}");
     }
 }

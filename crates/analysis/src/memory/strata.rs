@@ -114,11 +114,13 @@ impl Strata {
         profile: &Profile<'_>,
         places: Arc<CodeRegions>,
         observations: Vec<Observation>,
+        off: &[Vec<f64>],
     ) -> Strata {
         let cells = profile.stack_cells().iter().filter(|cell| !cell.kernel);
         let in_order = (0..observations.len()).collect();
         let time = cells.map(|cell| (cell.stack, &cell.weight));
-        let chances = Arc::new(Chances::new(observations.iter().map(|one| (one.place, one.speed))));
+        let speeds = observations.iter().map(|one| (one.place, one.speed));
+        let chances = Arc::new(Chances::new(speeds, off));
         let weights = weights(profile, &observations).into();
         let mut strata = Strata::sorted(
             profile,

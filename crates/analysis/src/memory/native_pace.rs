@@ -1,0 +1,231 @@
+//! What an instruction takes natively in each region of the code, by all windows.
+//!
+//! What for: native seconds of an instruction, with what is off in all regions alike (the cost of counting, of which windows miss the same
+//! everywhere) and what is off by chance: windows scatter, and few windows say little ([`estimate::ratios`]). A
+//! window of several regions is divided in proportion to its instructions in each, times their relative time: the share of the
+//! program's time that samples find in the region, over its instructions in all windows; where no sample fell, the mean. Each
+//! window counts as much as its moment represents. What not: native time of a single window (`windows`); of bursts (`native`).
+//!
+//! A region without windows is like one more of those that have some: its pace is drawn around the mean of all, by the scatter of
+//! regions, each in proportion to its time, and what is known of that before ([`PACES_APART`]). No instruction takes less than
+//! [`quickest`](super::core_time::quickest).
+//!
+//! Assumption: regions without windows are off independently of each other.
+
+use std::collections::BTreeMap;
+
+use estimate::interval::Z_95;
+use estimate::parameters::{PACES_APART, SPEED_OFF};
+use estimate::ratios::{Term, off};
+use estimate::{Bounds, Draws};
+
+use super::code_regions::{CodeRegion, CodeRegions};
+use super::native::Speed;
+use super::windows::Pair;
+
+/// So many regions' worth is known of their scatter before.
+const BEFORE: f64 = 3.0;
+/// Random numbers of windows, of groups of these, and of regions without any.
+const SEED: u64 = 0x0070_6163_6500;
+
+/// Native seconds of an instruction, by region.
+#[derive(Debug, Default)]
+pub(super) struct NativePaces {
+    each: BTreeMap<CodeRegion, Each>,
+    anywhere: Option<(f64, Bounds)>,
+    /// Of each region that is off by chance, the number of its logarithms in `off`.
+    number: BTreeMap<CodeRegion, usize>,
+    off: Vec<Vec<f64>>,
+}
+
+/// What windows say of a region.
+#[derive(Clone, Debug)]
+struct Each {
+    windows: usize,
+    /// Instructions in all of them.
+    count: f64,
+    /// Native time of these, as far as it is off in all regions alike.
+    seconds: Bounds,
+    /// By which part it is off besides, in each replicate.
+    off: Vec<f64>,
+}
+
+impl NativePaces {
+    /// From windows with their weights and native times; of `regions` not all have windows.
+    pub(super) fn new(
+        windows: &[(&Pair, f64, Bounds)],
+        places: &CodeRegions,
+        regions: impl Iterator<Item = CodeRegion>,
+        quickest: f64,
+    ) -> NativePaces {
+        let each = each(windows, places);
+        let anywhere = anywhere(each.values());
+        let mut paces = NativePaces { each, ..NativePaces::default() };
+        for (place, each) in &mut paces.each {
+            paces.number.insert(*place, paces.off.len());
+            paces.off.push(std::mem::take(&mut each.off));
+        }
+        let Some(Anywhere { pace, deviation, freedom }) = anywhere else { return paces };
+        let mut draws = Draws::new(SEED | 2);
+        for place in regions {
+            if paces.number.contains_key(&place) {
+                continue;
+            }
+            paces.number.insert(place, paces.off.len());
+            let least = (quickest / pace.best).max(f64::MIN_POSITIVE).ln();
+            let numbers = draws.normal().into_iter().zip(draws.tails(freedom));
+            paces.off.push(numbers.map(|(z, tail)| (z * tail * deviation).max(least)).collect());
+        }
+        paces.anywhere = Some((pace.best, pace.times(1.0 / pace.best)));
+        paces
+    }
+
+    /// Whether windows tell a region, at least so many.
+    pub(super) fn tells(&self, place: CodeRegion, windows: usize) -> bool {
+        self.each.get(&place).is_some_and(|each| each.windows >= windows)
+    }
+
+    /// Whether they tell what any region takes.
+    pub(super) fn tells_all(&self) -> bool {
+        self.anywhere.is_some()
+    }
+
+    /// Of a region with windows.
+    pub(super) fn of(&self, place: CodeRegion) -> Option<(f64, Speed)> {
+        let each = self.each.get(&place)?;
+        let seconds = each.seconds;
+        Some((seconds.best / each.count, self.speed(place, seconds.times(1.0 / seconds.best))))
+    }
+
+    /// Of one without.
+    pub(super) fn anywhere(&self, place: CodeRegion) -> Option<(f64, Speed)> {
+        let (pace, off) = self.anywhere?;
+        Some((pace, self.speed(place, off)))
+    }
+
+    fn speed(&self, place: CodeRegion, time: Bounds) -> Speed {
+        let least = 1.0 + SPEED_OFF.value;
+        let (low, high) = (1.0 / time.high / least, least / time.low);
+        Speed { best: 1.0, low, high, off: self.number.get(&place).copied() }
+    }
+
+    /// Logarithms of native times over their best value, by [`Speed::off`].
+    pub(super) fn into_off(self) -> Vec<Vec<f64>> {
+        self.off
+    }
+}
+
+fn each(windows: &[(&Pair, f64, Bounds)], places: &CodeRegions) -> BTreeMap<CodeRegion, Each> {
+    let mut counts: BTreeMap<CodeRegion, f64> = BTreeMap::new();
+    for (pair, weight, _) in windows {
+        for (place, count) in &pair.by_place {
+            *counts.entry(*place).or_default() += weight * count;
+        }
+    }
+    let sampled: f64 = counts.keys().filter_map(|place| places.sampled(*place)).sum();
+    let mean = if sampled > 0.0 { sampled / counts.values().sum::<f64>() } else { 1.0 };
+    // Half a sample over three instructions would be microseconds each: without a sample, a region is like the others.
+    let relative =
+        |place: &CodeRegion| places.sampled(*place).map_or(mean, |share| share / counts[place]);
+    let mut in_order: Vec<&(&Pair, f64, Bounds)> = windows.iter().collect();
+    in_order.sort_by_key(|(pair, ..)| pair.time);
+    let mut terms: BTreeMap<CodeRegion, Vec<Term>> = BTreeMap::new();
+    let mut seconds: BTreeMap<CodeRegion, Bounds> = BTreeMap::new();
+    // Seconds by which those of a group of windows are off, apart from others.
+    let mut own: BTreeMap<(CodeRegion, usize), f64> = BTreeMap::new();
+    for (observation, (pair, weight, native)) in in_order.into_iter().enumerate() {
+        let (native, off) = pair.common_part(*native);
+        let native = native.times(*weight);
+        let long = |(place, count): (&CodeRegion, &f64)| count * relative(place);
+        let known: f64 = pair.by_place.values().sum();
+        // Instructions of no region, or of one of several, take the mean time.
+        let all = pair.by_place.iter().map(long).sum::<f64>() * pair.counted.0 / known;
+        for one in pair.by_place.iter().filter(|(_, count)| **count > 0.0) {
+            let part = native.times(long(one) / all);
+            if let Some(share) = pair.share {
+                *own.entry((*one.0, share.group)).or_default() += part.best * off;
+            }
+            let term = Term { observation, upper: part.best, lower: weight * one.1 };
+            terms.entry(*one.0).or_default().push(term);
+            let sum = seconds.entry(*one.0).or_default();
+            *sum = sum.plus(part);
+        }
+    }
+    let mut groups = Draws::new(SEED | 1);
+    let mut of_group: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (_, group) in own.keys() {
+        of_group.entry(*group).or_insert_with(|| groups.normal());
+    }
+    let regions: Vec<CodeRegion> = terms.keys().copied().collect();
+    let terms: Vec<Vec<Term>> = terms.into_values().collect();
+    let off = off(&terms, SEED);
+    let of = |((place, terms), off): ((CodeRegion, &Vec<Term>), Option<Vec<f64>>)| {
+        let (count, seconds, mut off) = (counts[&place], seconds[&place], off?);
+        for ((_, group), half) in own.range((place, 0)..=(place, usize::MAX)) {
+            let deviation = half / seconds.best / Z_95;
+            off.iter_mut().zip(&of_group[group]).for_each(|(sum, z)| *sum += z * deviation);
+        }
+        let is_known = seconds.low > 0.0;
+        is_known.then_some((place, Each { windows: terms.len(), count, seconds, off }))
+    };
+    regions.into_iter().zip(&terms).zip(off).filter_map(of).collect()
+}
+
+/// Native seconds of an instruction in one more region.
+struct Anywhere {
+    /// The time of all regions over their instructions, as far as it is off in all alike.
+    pace: Bounds,
+    /// Of its logarithm.
+    deviation: f64,
+    freedom: f64,
+}
+
+fn anywhere<'e>(regions: impl Iterator<Item = &'e Each> + Clone) -> Option<Anywhere> {
+    let weight = |each: &Each| each.seconds.best;
+    let mean_of = |of: &dyn Fn(&Each) -> f64| -> f64 {
+        let all: f64 = regions.clone().map(weight).sum();
+        regions.clone().map(|each| weight(each) * of(each)).sum::<f64>() / all
+    };
+    let seconds = regions.clone().map(|each| each.seconds).reduce(Bounds::plus)?;
+    // Regions of equal weight that would tell as much (Kish, Survey Sampling, 1965, 11.2).
+    let squares: f64 = regions.clone().map(|each| weight(each).powi(2)).sum();
+    let count = seconds.best.powi(2) / squares;
+    let logarithm = |each: &Each| (each.seconds.best / each.count).ln();
+    let mean = mean_of(&logarithm);
+    let squares = mean_of(&|each| (logarithm(each) - mean).powi(2)) * count;
+    let freedom = BEFORE + count - 1.0;
+    let variance = (BEFORE * PACES_APART.value.powi(2) + squares) / freedom;
+    let pace = seconds.times(1.0 / regions.map(|each| each.count).sum::<f64>());
+    Some(Anywhere { pace, deviation: (variance * (1.0 + 1.0 / count)).sqrt(), freedom })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn each(nanos: f64, seconds: f64) -> Each {
+        Each {
+            windows: 3,
+            count: seconds / nanos * 1e9,
+            seconds: Bounds { best: seconds, low: seconds * 2.0 / 3.0, high: seconds * 4.0 / 3.0 },
+            off: Vec::new(),
+        }
+    }
+
+    /// Regions of 1 ns and 4 ns per instruction, of 1 s each: one more is between, or beyond.
+    #[test]
+    fn a_region_without_windows_is_like_the_others() {
+        let two = [each(1.0, 1.0), each(4.0, 1.0)];
+        let Anywhere { pace, deviation, freedom } = anywhere(two.iter()).unwrap();
+        assert!((pace.best / 1.6e-9 - 1.0).abs() < 1e-9, "{pace:?}");
+        assert!((pace.high / pace.best - 4.0 / 3.0).abs() < 1e-9, "{pace:?}");
+        assert!(deviation > 1.0 && (freedom - 4.0).abs() < 1e-9, "{deviation} {freedom}");
+        let alike = vec![each(2.0, 1.0); 100];
+        let Anywhere { pace, deviation, .. } = anywhere(alike.iter()).unwrap();
+        assert!((pace.best / 2e-9 - 1.0).abs() < 1e-9 && deviation < 0.2, "{deviation}");
+        // One region alone: what is known before.
+        let one = anywhere([each(1.0, 100.0)].iter()).unwrap();
+        assert!((one.deviation - 2.0f64.sqrt()).abs() < 1e-9, "{}", one.deviation);
+        assert!(anywhere([].iter()).is_none());
+    }
+}
