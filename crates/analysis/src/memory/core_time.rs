@@ -18,19 +18,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::{BlockId, BurstId};
-use estimate::interval::{mean_and_half, median};
+use base::BlockId;
 use estimate::parameters::LATER_SPEED;
 use estimate::{Bounds, Draws, Estimate, REPLICATES};
-use facts::{Burst, Evidence, IterationTime, Metric, NoMissOutcome, NoMissTime, Recording};
+use facts::{Evidence, IterationTime, Metric, NoMissOutcome, Recording};
 
 use super::Memory;
 use super::predictors::Predictors;
 use super::quantity::Quantity;
 use super::work::{BurstWork, SiteWork};
-use crate::profile::Profile;
-use crate::stack::FunctionId;
-use crate::traced::{Execution, SiteIndex, Tool, TracedBlock, TracedCode, stream};
+use crate::traced::SiteIndex;
 
 /// Seconds that an instruction takes in code that was not timed: two per cycle at 3 GHz.
 const USUAL: f64 = 0.17e-9;
@@ -45,10 +42,6 @@ const MISPREDICTED: Bounds = Bounds { best: 4.5e-9, low: 2e-9, high: 8e-9 };
 /// Relative error of the cost in a program against that of the measured loop: code that is not decoded yet takes some cycles
 /// more, and other work that continues meanwhile some less.
 const MISPREDICTED_OFF: f64 = 0.25;
-/// Fewer paths say nothing about others.
-const FEWEST_PATHS: usize = 3;
-/// Share of a function's paths that must have been timed: those refused may be other code.
-const TIMED_PART: f64 = 0.5;
 /// Factor by which a load takes longer, at most, when many are in flight.
 pub(super) const LOADED: f64 = 2.0;
 /// Nanoseconds of a page walk at most, four loads of which two come from memory.
@@ -110,132 +103,9 @@ pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Bounds> {
     measured.collect()
 }
 
-/// Seconds per instruction outside of loops with a no-miss time, by the function in which bursts began; and of all.
-#[derive(Debug, Default)]
-pub(super) struct Paces {
-    by_function: HashMap<FunctionId, Bounds>,
-    all: Option<Bounds>,
-}
-
-impl Paces {
-    pub(super) fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> Paces {
-        let recording = profile.recording;
-        let began = PathOrigins::read(profile, code, works);
-        let mut paths: BTreeMap<FunctionId, Vec<Option<Bounds>>> = BTreeMap::new();
-        for one in &recording.no_miss_times {
-            let Some((function, pace)) = began.pace(one) else { continue };
-            paths.entry(function).or_default().push(pace);
-        }
-        let all: Vec<Option<Bounds>> = paths.values().flatten().copied().collect();
-        // Another function is a further path, of many.
-        let all = together(&all, 1.0);
-        let mean = |(function, paths): (_, Vec<_>)| Some((function, together(&paths, 0.0)?));
-        Paces { by_function: paths.into_iter().filter_map(mean).collect(), all }
-    }
-
-    fn of(&self, burst: &BurstWork) -> Option<Bounds> {
-        self.by_function.get(&burst.function).copied().or(self.all)
-    }
-}
-
-/// The mean of paths, each of which is there by the instructions that ran (`collect::no_miss`). Bounds: Student's interval of the
-/// mean, for `further` paths besides, by as much again as repetitions of one path differ, on the median (that of a single path tells more
-/// about the machine's other work). Those that could not be timed may all be as quick as the quickest, or as slow as the slowest.
-/// `None` where too few could.
-fn together(paths: &[Option<Bounds>], further: f64) -> Option<Bounds> {
-    let timed: Vec<Bounds> = paths.iter().copied().flatten().collect();
-    let part = timed.len() as f64 / paths.len().max(1) as f64;
-    if timed.len() < FEWEST_PATHS || part < TIMED_PART {
-        return None;
-    }
-    let ratio = |of: fn(&Bounds) -> f64| {
-        let mut ratios: Vec<f64> = timed.iter().map(of).collect();
-        ratios.sort_by(f64::total_cmp);
-        median(&ratios).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
-    };
-    let best: Vec<f64> = timed.iter().map(|path| path.best).collect();
-    let (mean, half) = mean_and_half(&best, further)?;
-    let ends = |(low, high): (f64, f64), one: &f64| (low.min(*one), high.max(*one));
-    let (quickest, slowest) = best.iter().fold((f64::INFINITY, 0.0f64), ends);
-    let with_others = |bound: f64, others: f64| bound * part + others * (1.0 - part);
-    let low =
-        with_others((mean - half).max(quickest), quickest) * ratio(|path| path.low / path.best);
-    let high =
-        with_others((mean + half).min(slowest), slowest) * ratio(|path| path.high / path.best);
-    Some(Bounds { best: mean, low, high })
-}
-
-/// In which function the bursts of paths began.
-struct PathOrigins {
-    by_burst: HashMap<BurstId, FunctionId>,
-}
-
-impl PathOrigins {
-    fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> PathOrigins {
-        let recording = profile.recording;
-        let paths = recording.no_miss_times.iter().filter_map(|one| one.path);
-        let bursts: std::collections::HashSet<BurstId> = paths.map(|path| path.burst).collect();
-        // Those that the pass left out are looked at here.
-        let id = |work: &BurstWork| Some((recording.bursts.get(work.burst)?.id, work.function));
-        // Where a burst came first, it began.
-        let mut by_burst: HashMap<BurstId, FunctionId> =
-            works.iter().rev().filter_map(id).collect();
-        let unknown =
-            |burst: &&Burst| bursts.contains(&burst.id) && !by_burst.contains_key(&burst.id);
-        let bursts: Vec<&Burst> = recording.bursts.iter().filter(unknown).collect();
-        let first = || First { profile, code, function: None };
-        stream(recording, code, &bursts, first, |burst, function| {
-            by_burst.extend(function.map(|function| (burst.id, function)));
-        });
-        PathOrigins { by_burst }
-    }
-
-    /// What an instruction of the path took, and in which function its burst began.
-    fn pace(&self, one: &NoMissTime) -> Option<(FunctionId, Option<Bounds>)> {
-        let path = one.path.filter(|path| path.instructions > 0)?;
-        let each = |time: f64| time / path.instructions as f64;
-        let pace = match &one.outcome {
-            NoMissOutcome::Measured(time) => Some(seconds(time).each(each)),
-            NoMissOutcome::Refused(_) => None,
-        };
-        Some((*self.by_burst.get(&path.burst)?, pace))
-    }
-}
-
-/// The function of the first block of a burst.
-struct First<'a> {
-    profile: &'a Profile<'a>,
-    code: &'a TracedCode,
-    function: Option<FunctionId>,
-}
-
-impl Tool for First<'_> {
-    type OfBurst = Option<FunctionId>;
-
-    fn begin(&mut self, _: &Burst, _: usize) {
-        self.function = None;
-    }
-
-    fn execute(&mut self, block: &TracedBlock, _: &Execution<'_>) {
-        if self.function.is_none() {
-            self.function = super::pass::began_in(self.profile, self.code, block);
-        }
-    }
-
-    fn end(&mut self, _: &Burst) -> Option<FunctionId> {
-        self.function
-    }
-}
-
-/// Seconds that mispredicted branches cost in a burst.
-fn mispredicted(burst: &BurstWork, predictors: &Predictors, miss: Bounds) -> Bounds {
-    let predictor = predictors.of(burst.function);
-    let missed = |of: f64| (burst.mispredicted * of).min(burst.most_mispredicted);
-    Bounds {
-        best: missed(predictor.best) * miss.best,
-        low: missed(predictor.low) * miss.low,
-        high: missed(predictor.high) * miss.high,
-    }
+/// Seconds that mispredicted branches cost in a burst: `cost` seconds each, `factor` times as many as the model foresees.
+fn mispredicted(burst: &BurstWork, factor: f64, cost: f64) -> f64 {
+    (burst.mispredicted * factor).min(burst.most_mispredicted) * cost
 }
 
 /// Times of each burst, seconds.
@@ -248,33 +118,42 @@ pub(super) struct CoreTimes {
 
 impl Memory<'_> {
     pub(super) fn core_times(&self) -> CoreTimes {
-        let mut draws = Draws::new(SEED);
-        let drawn: [_; 4] = std::array::from_fn(|_| draws.measured());
+        // They are measured apart, and none is off because another is.
+        let drawn: [_; 5] = std::array::from_fn(|at| Draws::new(SEED | at as u64).measured());
         // Where nothing was timed, only the ends are known.
-        let open = draws.anywhere();
+        let open = Draws::new(SEED).anywhere();
         let (own, covered, all) = self.no_miss_sums();
         let usual = if covered > 0.5 * all { own / covered } else { USUAL };
         let cycle = cycle(self.profile.recording);
         let (latency, timed) = (self.latencies(), self.timed.mean_waits());
         let miss = branch_miss(self.profile.recording);
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
-        let (drawn, open) = (&drawn, &open);
+        let (drawn, open, predictors) = (&drawn, &open, &predictors);
         self.each_core_time(|burst| {
             let other = (burst.instructions - burst.no_miss_instructions).max(0.0);
             let slowest = burst.slowest_cycles * cycle;
             let unknown = Bounds { best: usual, low: QUICKEST, high: f64::INFINITY };
             let known = self.paces.of(burst);
-            let others = if known.is_some() { &drawn[1] } else { open };
-            let pace = known.unwrap_or(unknown);
-            let most = if other > 0.0 { (other * pace.high).min(slowest) } else { 0.0 };
-            let other = Bounds { best: other * pace.best, low: other * pace.low, high: most };
+            let predictor = predictors.of(burst.function);
             let waits = self.waits_at_most(burst, &latency, &timed);
-            let parts = [burst.no_miss_time, other, mispredicted(burst, &predictors, miss)];
             move |time: f64, at: Option<usize>| {
-                let places = [&drawn[0], others, &drawn[2]];
                 let place = |of: &[f64]| at.map_or(0.0, |at| of[at]);
-                let sum: f64 = parts.iter().zip(places).map(|(part, of)| part.at(place(of))).sum();
-                let sum = sum * (1.0 + LATER_SPEED.value * place(&drawn[3]));
+                let [loops, paths, branches, cost, later] = drawn.each_ref().map(|of| place(of));
+                let others = match known {
+                    Some(pace) => (other * pace.at(paths, at)).min(slowest),
+                    None => {
+                        let most = if other > 0.0 { slowest } else { 0.0 };
+                        let ends = Bounds {
+                            best: other * unknown.best,
+                            low: other * unknown.low,
+                            high: most,
+                        };
+                        ends.at(place(open))
+                    }
+                };
+                let missed = mispredicted(burst, predictor.at(branches, at), miss.at(cost));
+                let sum = burst.no_miss_time.at(loops) + others + missed;
+                let sum = sum * (1.0 + LATER_SPEED.value * later);
                 // No less than the time that waits cannot explain, whatever the parts say.
                 sum.max(time - waits).clamp(0.0, time)
             }
@@ -295,7 +174,7 @@ impl Memory<'_> {
     }
 
     /// Of each burst by its time, and the number of the replicate; `None`: the best value.
-    fn each_core_time<C>(&self, of: impl Fn(&BurstWork) -> C) -> CoreTimes
+    fn each_core_time<'b, C>(&'b self, of: impl Fn(&'b BurstWork) -> C) -> CoreTimes
     where
         C: Fn(f64, Option<usize>) -> f64,
     {
@@ -319,11 +198,18 @@ impl Memory<'_> {
         }
         let miss = branch_miss(self.profile.recording);
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
-        let mut sum = Quantity::none(self.passed.bursts.len());
-        for (number, burst) in self.passed.bursts.iter().enumerate() {
-            sum.add(number, mispredicted(burst, &predictors, miss));
-        }
-        self.expansion().metric(&sum, (1.0, "s"), Evidence::Estimated)
+        let drawn: [_; 2] = std::array::from_fn(|at| Draws::new(SEED | (2 + at) as u64).measured());
+        let each = self.passed.bursts.iter().map(|burst| {
+            let predictor = predictors.of(burst.function);
+            let at = |at: usize| {
+                let [branches, cost] = [0, 1].map(|of: usize| drawn[of][at]);
+                mispredicted(burst, predictor.at(branches, Some(at)), miss.at(cost))
+            };
+            let best = mispredicted(burst, predictor.at(0.0, None), miss.best);
+            Estimate::new(best, (0..REPLICATES).map(at).collect())
+        });
+        let each: Vec<Estimate> = each.collect();
+        self.expansion().shown(self.expansion().drawn(&each), "s", Evidence::Estimated)
     }
 
     /// Seconds that the accesses of a burst wait at most: by the model, or as long as loads there took that were timed.
@@ -365,32 +251,5 @@ impl Memory<'_> {
             (timed + known, all + burst.instructions)
         });
         if all > 0.0 { timed / all * 100.0 } else { 0.0 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_stand_for_what_was_not_timed() {
-        let path = |time: f64| Some(Bounds::exactly(time));
-        assert_eq!(together(&[path(1.0), path(3.0)], 0.0), None, "too few");
-        let Bounds { best: mean, low, high } =
-            together(&[path(2.0), path(2.0), path(2.0)], 0.0).unwrap();
-        assert_eq!((mean, low, high), (2.0, 2.0, 2.0));
-        // sd 1, of 9: 2.306 / 3 on both sides; for a further one 2.306 times the root of 1 + 1/9, but no path was so quick.
-        let nine: Vec<_> = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 2.0, 1.0, 3.0].map(path).to_vec();
-        let sd = (6.0f64 / 8.0).sqrt();
-        let Bounds { best: mean, low, high } = together(&nine, 0.0).unwrap();
-        assert!((mean - 2.0).abs() < 1e-9 && (high - 2.0 - 2.306 * sd / 3.0).abs() < 1e-3);
-        assert!((low - 2.0 + 2.306 * sd / 3.0).abs() < 1e-3);
-        let Bounds { low, high, .. } = together(&nine, 1.0).unwrap();
-        assert_eq!((low, high), (1.0, 3.0));
-        // A third could not be timed.
-        let some = [path(1.0), path(1.0), path(4.0), path(4.0), None, None];
-        let Bounds { best: mean, low, high } = together(&some, 0.0).unwrap();
-        assert!((mean - 2.5).abs() < 1e-9 && (low - 1.0).abs() < 1e-9 && (high - 4.0).abs() < 1e-9);
-        assert_eq!(together(&[path(1.0), path(1.0), path(1.0), None, None, None, None], 0.0), None);
     }
 }

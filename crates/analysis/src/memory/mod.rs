@@ -34,6 +34,7 @@ mod native;
 mod native_pace;
 mod parts;
 mod pass;
+mod path_paces;
 mod predictors;
 mod quantity;
 mod represented;
@@ -68,7 +69,7 @@ use self::levels::Sizes;
 use self::model::Model;
 use self::native::{Speeds, Work, is_cold, native_parts, running, tells_rates, toll};
 use self::pass::{Passed, pass};
-use self::core_time::Paces;
+use self::path_paces::PathPaces;
 use self::quantity::Quantity;
 use self::strata::{FEW_UNSEEN, FEWEST_IN_ALL, Observation, Strata};
 use self::windows::Slowest;
@@ -158,7 +159,7 @@ pub struct Replayed {
     /// What clock samples waited for.
     stalls: Stalls,
     /// Time of instructions outside loops that have a no-miss time.
-    paces: Paces,
+    paces: PathPaces,
     /// Bandwidth by the usual bands: the summary and its findings both want it, and it takes a look at every sample.
     bandwidth: OnceLock<Bandwidth>,
     /// Memory's share of the whole program: likewise, and it draws the core time of every burst.
@@ -310,7 +311,7 @@ impl Replayed {
         }
         let model = Model::new(&passed, sizes.levels());
         let (works, parts) = (works_by_site(&passed.bursts), works_by_part(&passed.bursts));
-        let paces = Paces::read(profile, code, &passed.bursts);
+        let paces = PathPaces::read(profile, code, &passed.bursts);
         let mut replayed = Replayed {
             passed,
             model,

@@ -9,9 +9,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use estimate::Bounds;
 use estimate::interval::ratio_and_half;
 use estimate::parameters::{PREDICTORS_DIFFER, REPLAY_OFF};
+use estimate::ratios::{Term, off};
+use estimate::student::quantile_95;
+use estimate::{Bounds, Draws};
 use facts::Recording;
 
 use super::pass::Passed;
@@ -22,13 +24,30 @@ const FEWEST: usize = 3;
 /// With fewer branches that ours misses, any factor may be chance.
 const FEWEST_MISSED: f64 = 100.0;
 
-/// Cost of a burst's branches by replay, and by our model, seconds.
-type Pair = (f64, f64);
+/// Random numbers of bursts, and of functions without replays.
+const SEED: u64 = 0x6272_616e_6368;
 
-/// Factors on the branches that our model mispredicts.
+/// Factor on the branches that our model mispredicts.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Predictor {
+    /// With what is off in all functions alike.
+    factor: Bounds,
+    /// By which part it is off in each replicate besides.
+    off: Vec<f64>,
+}
+
+impl Predictor {
+    /// In a replicate, where what is off in all alike stands at this place between its ends; `None`: the best value.
+    pub(super) fn at(&self, place: f64, replicate: Option<usize>) -> f64 {
+        let off = replicate.and_then(|at| self.off.get(at)).copied().unwrap_or(0.0);
+        self.factor.at(place) * (1.0 + off).max(0.0)
+    }
+}
+
+/// Of all functions in which bursts began.
 pub(super) struct Predictors {
-    by_function: HashMap<FunctionId, Bounds>,
-    all: Bounds,
+    by_function: HashMap<FunctionId, Predictor>,
+    unknown: Predictor,
 }
 
 impl Predictors {
@@ -37,74 +56,103 @@ impl Predictors {
         let replays = recording.run.branch_replays.iter();
         let replays: HashMap<u32, f64> =
             replays.map(|one| (one.burst, one.lost_ps as f64 * 1e-12)).collect();
-        let mut pairs: BTreeMap<FunctionId, Vec<Pair>> = BTreeMap::new();
+        let mut pairs: BTreeMap<FunctionId, Vec<Term>> = BTreeMap::new();
         let mut last = None;
-        for work in &passed.bursts {
+        for (observation, work) in passed.bursts.iter().enumerate() {
             // A burst is of the function in which it began.
             if last.replace(work.burst) == Some(work.burst) {
                 continue;
             }
+            let of_function = pairs.entry(work.function).or_default();
             let replayed =
                 recording.bursts.get(work.burst).and_then(|burst| replays.get(&burst.id.0));
-            let both = replayed.zip(passed.foreseen.get(&work.burst));
-            if let Some((replayed, missed)) = both {
-                pairs.entry(work.function).or_default().push((*replayed, missed * cost));
+            if let Some((replayed, missed)) = replayed.zip(passed.foreseen.get(&work.burst)) {
+                of_function.push(Term { observation, upper: *replayed, lower: missed * cost });
             }
         }
-        let all: Vec<Pair> = pairs.values().flatten().copied().collect();
-        let differ = PREDICTORS_DIFFER.value;
-        let unknown = Bounds { best: 1.0, low: 1.0 - differ, high: 1.0 + differ };
-        let of = |(function, pairs): (_, Vec<Pair>)| Some((function, factor(&pairs, cost, 0.0)?));
-        Predictors {
-            by_function: pairs.into_iter().filter_map(of).collect(),
-            // Another function is a further burst.
-            all: factor(&all, cost, 1.0).unwrap_or(unknown),
-        }
+        Predictors::of_terms(&pairs, cost)
     }
 
-    pub(super) fn of(&self, function: FunctionId) -> Bounds {
-        self.by_function.get(&function).copied().unwrap_or(self.all)
+    fn of_terms(pairs: &BTreeMap<FunctionId, Vec<Term>>, cost: f64) -> Predictors {
+        let terms: Vec<Vec<Term>> = pairs.values().cloned().collect();
+        let of = |((function, terms), off): ((&FunctionId, &Vec<Term>), Option<Vec<f64>>)| {
+            Some((*function, Predictor { factor: factor(terms, cost)?, off: off? }))
+        };
+        let mut by_function: HashMap<FunctionId, Predictor> =
+            pairs.iter().zip(off(&terms, SEED)).filter_map(of).collect();
+        let all: Vec<Term> = terms.into_iter().flatten().collect();
+        let both: Vec<(f64, f64)> = all.iter().map(|term| (term.upper, term.lower)).collect();
+        // Another function is a further burst.
+        let further = factor(&all, cost).zip(ratio_and_half(&both, 1.0));
+        if let Some((factor, (ratio, Some(half)))) = further {
+            let freedom = both.len() as f64 - 1.0;
+            let deviation = half / quantile_95(freedom) / ratio;
+            let mut draws = Draws::new(SEED | 1 << 63);
+            for function in pairs.keys() {
+                by_function.entry(*function).or_insert_with(|| {
+                    let numbers = draws.normal().into_iter().zip(draws.tails(freedom));
+                    let off = numbers.map(|(z, tail)| deviation * z * tail).collect();
+                    Predictor { factor, off }
+                });
+            }
+        }
+        let differ = PREDICTORS_DIFFER.value;
+        let factor = Bounds { best: 1.0, low: 1.0 - differ, high: 1.0 + differ };
+        Predictors { by_function, unknown: Predictor { factor, off: Vec::new() } }
+    }
+
+    pub(super) fn of(&self, function: FunctionId) -> &Predictor {
+        self.by_function.get(&function).unwrap_or(&self.unknown)
     }
 }
 
-/// The sum of the measured over that of the modelled costs, for `further` more bursts; `None` with too few data.
-fn factor(pairs: &[Pair], cost: f64, further: f64) -> Option<Bounds> {
-    let modelled: f64 = pairs.iter().map(|pair| pair.1).sum();
-    if pairs.len() < FEWEST || modelled < FEWEST_MISSED * cost {
+/// The sum of the measured over that of the modelled costs, with what is off in all; `None` with too few data.
+fn factor(terms: &[Term], cost: f64) -> Option<Bounds> {
+    let [measured, modelled]: [f64; 2] = [|term: &Term| term.upper, |term: &Term| term.lower]
+        .map(|of: fn(&Term) -> f64| terms.iter().map(of).sum());
+    if terms.len() < FEWEST || modelled < FEWEST_MISSED * cost || measured <= 0.0 {
         return None;
     }
-    let (ratio, half) = ratio_and_half(pairs, further)?;
-    let half = half?;
-    let off = REPLAY_OFF.value;
-    Some(Bounds {
-        best: ratio,
-        low: (ratio - half).max(0.0) * (1.0 - off),
-        high: (ratio + half) * (1.0 + off),
-    })
+    let (ratio, off) = (measured / modelled, REPLAY_OFF.value);
+    Some(Bounds { best: ratio, low: ratio * (1.0 - off), high: ratio * (1.0 + off) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const COST: f64 = 4e-9;
+
+    /// Replays of bursts in which the model foresees 100 mispredicted branches, as many times so many.
+    fn replays(first: usize, ratios: &[f64]) -> Vec<Term> {
+        let of = |(at, ratio): (usize, &f64)| Term {
+            observation: first + at,
+            upper: ratio * 100.0 * COST,
+            lower: 100.0 * COST,
+        };
+        ratios.iter().enumerate().map(of).collect()
+    }
+
     #[test]
     fn replays_correct_the_model() {
-        let cost = 4e-9;
-        let alike = [(150.0 * cost, 100.0 * cost); 4];
-        let off = REPLAY_OFF.value;
-        let near = |a: Bounds, b: Bounds| {
-            [(a.best, b.best), (a.low, b.low), (a.high, b.high)]
-                .iter()
-                .all(|(a, b)| (a - b).abs() < 1e-9)
+        let [known, few, without] = [1, 2, 3].map(FunctionId::new);
+        let pairs = BTreeMap::from([
+            (known, replays(0, &[1.0, 2.0, 1.0, 2.0, 1.5, 1.5, 1.0, 2.0])),
+            (few, replays(8, &[1.5, 1.5])),
+            (without, Vec::new()),
+        ]);
+        let found = Predictors::of_terms(&pairs, COST);
+        let at = |function| found.of(function).at(0.0, None);
+        assert!([known, few, without].map(at).iter().all(|one| (one - 1.5).abs() < 1e-9));
+        assert!((found.of(known).at(1.0, None) / 1.5 - 1.0 - REPLAY_OFF.value).abs() < 1e-9);
+        let spread = |function| {
+            let each = (0..estimate::REPLICATES).map(|at| found.of(function).at(0.0, Some(at)));
+            (each.map(|one| (one - 1.5).powi(2)).sum::<f64>() / 256.0).sqrt()
         };
-        let expected = Bounds { best: 1.5, low: 1.5 * (1.0 - off), high: 1.5 * (1.0 + off) };
-        assert!(near(factor(&alike, cost, 0.0).unwrap(), expected));
-        assert!(near(factor(&alike, cost, 1.0).unwrap(), expected));
-        let mixed = [1.0, 2.0, 1.0, 2.0].map(|one| (one * 100.0 * cost, 100.0 * cost));
-        let Bounds { best, low, high } = factor(&mixed, cost, 0.0).unwrap();
-        assert!((best - 1.5).abs() < 1e-9 && low < 0.7 && high > 2.4, "{low} {high}");
-        assert!(factor(&mixed, cost, 1.0).unwrap().high > high);
-        assert_eq!(factor(&alike[..2], cost, 0.0), None);
-        assert_eq!(factor(&[(cost, 9.0 * cost); 5], cost, 0.0), None, "too few are missed");
+        assert!(spread(known) > 0.05 && spread(without) > 1.5 * spread(known));
+        // Without enough replays the machine's predictor is only known to be one.
+        let few = BTreeMap::from([(known, replays(0, &[1.5, 1.5]))]);
+        let found = Predictors::of_terms(&few, COST);
+        assert_eq!(found.of(known).at(1.0, None), 1.0 + PREDICTORS_DIFFER.value);
     }
 }
