@@ -80,7 +80,13 @@ fn known(code: &[u8], native: Option<f64>, no_miss: Option<u64>) -> (Recording, 
         });
         let time = IterationTime { repetitions: 160, median: picos, low: picos, high: picos };
         let outcome = NoMissOutcome::Measured(time);
-        recording.no_miss_times.push(NoMissTime { block: id, path: None, iterations: 8, outcome });
+        recording.no_miss_times.push(NoMissTime {
+            block: id,
+            path: None,
+            iterations: 8,
+            outcome,
+            resolution: None,
+        });
     }
     let none = |unit| Metric::unavailable(unit, "not asked");
     let row = LoopPace {

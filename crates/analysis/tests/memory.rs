@@ -168,7 +168,13 @@ fn the_no_miss_time_gives_the_memory_bound_share() {
     let mut recording = finished(test);
     let time = |picos| IterationTime { repetitions: 100, median: picos, low: picos, high: picos };
     let outcome = NoMissOutcome::Measured(time(Picos(750)));
-    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
+    recording.no_miss_times.push(NoMissTime {
+        block,
+        path: None,
+        iterations: 8,
+        outcome,
+        resolution: None,
+    });
     with(&recording, |memory| {
         let found = memory.bound();
         let bound = found.as_ref().expect("a share");
@@ -208,7 +214,13 @@ fn waits_in_mpi_are_no_time_of_memory() {
     let time =
         IterationTime { repetitions: 100, median: Picos(750), low: Picos(750), high: Picos(750) };
     let outcome = NoMissOutcome::Measured(time);
-    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
+    recording.no_miss_times.push(NoMissTime {
+        block,
+        path: None,
+        iterations: 8,
+        outcome,
+        resolution: None,
+    });
     with(&recording, |memory| {
         let bound = memory.bound().expect("a share");
         within(&bound.memory, 75.0, 1.0);
@@ -226,7 +238,13 @@ fn judged(stored: f64, read: Option<f64>) -> (Metric, Metric, Verdict) {
     let time =
         IterationTime { repetitions: 100, median: Picos(750), low: Picos(750), high: Picos(750) };
     let outcome = NoMissOutcome::Measured(time);
-    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
+    recording.no_miss_times.push(NoMissTime {
+        block,
+        path: None,
+        iterations: 8,
+        outcome,
+        resolution: None,
+    });
     let calibration = recording.run.calibration.as_mut().expect("one");
     for point in &mut calibration.bandwidth {
         point.bus = point.bus.times(stored, "GB/s");
@@ -300,7 +318,13 @@ fn summing(bytes: u64, core: Picos) -> Recording {
     let mut recording = finished(test);
     let time = IterationTime { repetitions: 100, median: core, low: core, high: core };
     let outcome = NoMissOutcome::Measured(time);
-    recording.no_miss_times.push(NoMissTime { block, path: None, iterations: 8, outcome });
+    recording.no_miss_times.push(NoMissTime {
+        block,
+        path: None,
+        iterations: 8,
+        outcome,
+        resolution: None,
+    });
     let calibration = recording.run.calibration.as_mut().expect("one");
     let rate = |level, value| LevelBandwidth {
         level,

@@ -118,6 +118,15 @@ pub const REPLAY_OFF: Parameter = Parameter {
     sensitivity: "0: memory's share of gapbs cc is 30 to 60 %, of tc 31 to 74 %; 0.5: 27 to 68 % and 24 to 81 %",
 };
 
+/// What a mispredicted branch waits for, where that was not measured.
+pub const UNRESOLVED: Parameter = Parameter {
+    name: "branch resolution",
+    value: 1.0,
+    meaning: "part by which a mispredicted branch costs more, at most, than one that waits for nothing, where what it waits for was not measured",
+    source: "merges of sorted integers and of doubles: 0.3 and 0.9 (AMD Zen 4)",
+    sensitivity: "memory's share of gapbs bfs, 22 to 65 %, is 37 to 65 with 0 and 19 to 65 with 2; of pr 18 to 57, 25 to 58 and 13 to 57 %",
+};
+
 /// Least relative error of a burst's speed.
 pub const SPEED_OFF: Parameter = Parameter {
     name: "burst speed off",
@@ -267,7 +276,7 @@ pub const SWITCHES: Parameter = Parameter {
 };
 
 /// All of them.
-pub const ALL: [Parameter; 25] = [
+pub const ALL: [Parameter; 26] = [
     COMMON,
     ENDS,
     UNLIKE,
@@ -275,6 +284,7 @@ pub const ALL: [Parameter; 25] = [
     SINGLE,
     PREDICTORS_DIFFER,
     REPLAY_OFF,
+    UNRESOLVED,
     SPEED_OFF,
     GROUPS_APART,
     ONE_VARIANCE,

@@ -15,11 +15,13 @@
 //! models and empirical Bayes methods for assessing differential expression in microarray experiments", Stat. Appl. Genet.
 //! Mol. Biol. 3 (2004) 3: moderated t).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::draws::Draws;
 use crate::estimate::REPLICATES;
+use crate::interval::ratio_and_half;
 use crate::parameters::ONE_VARIANCE;
+use crate::student::quantile_95;
 
 /// With fewer observations, their order in time tells the scatter worse than their variance does.
 pub const FEWEST_IN_ORDER: usize = 6;
@@ -76,6 +78,58 @@ pub fn off(ratios: &[Vec<Term>], seed: u64) -> Vec<Option<Vec<f64>>> {
         (freedom >= 1.0).then(|| lots.off(terms, one, (usual, further / freedom), freedom))
     };
     ratios.iter().zip(&own).map(off).collect()
+}
+
+/// A ratio.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ratio {
+    /// The best value.
+    pub best: f64,
+    /// By which part it is off in each replicate.
+    pub off: Vec<f64>,
+}
+
+impl Ratio {
+    /// In a replicate; `None`: the best value. No less than nothing.
+    #[must_use]
+    pub fn at(&self, replicate: Option<usize>) -> f64 {
+        let off = replicate.and_then(|at| self.off.get(at)).copied().unwrap_or(0.0);
+        self.best * (1.0 + off).max(0.0)
+    }
+}
+
+/// The ratio of each group. One whose terms are not enough by themselves is a further observation of all groups together;
+/// where these are not enough either, it has none. `is_enough` has the group, or `None` for all.
+#[must_use]
+pub fn by_group<K: Ord + Copy>(
+    groups: &BTreeMap<K, Vec<Term>>,
+    is_enough: impl Fn(Option<K>, &[Term]) -> bool,
+    seed: u64,
+) -> BTreeMap<K, Ratio> {
+    let best = |terms: &[Term]| {
+        let sum = |of: fn(&Term) -> f64| terms.iter().map(of).sum::<f64>();
+        sum(|term| term.upper) / sum(|term| term.lower)
+    };
+    let terms: Vec<Vec<Term>> = groups.values().cloned().collect();
+    let own = groups.iter().zip(off(&terms, seed)).filter_map(|((group, terms), off)| {
+        let off = off.filter(|_| is_enough(Some(*group), terms))?;
+        Some((*group, Ratio { best: best(terms), off }))
+    });
+    let mut found: BTreeMap<K, Ratio> = own.collect();
+    let all: Vec<Term> = terms.into_iter().flatten().collect();
+    let pairs: Vec<(f64, f64)> = all.iter().map(|term| (term.upper, term.lower)).collect();
+    let further = ratio_and_half(&pairs, 1.0).filter(|_| is_enough(None, &all));
+    let Some((best, Some(half))) = further else { return found };
+    let freedom = pairs.len() as f64 - 1.0;
+    let deviation = half / quantile_95(freedom) / best.max(f64::MIN_POSITIVE);
+    let mut draws = Draws::new(seed | 1 << 63);
+    for group in groups.keys() {
+        found.entry(*group).or_insert_with(|| {
+            let numbers = draws.normal().into_iter().zip(draws.tails(freedom));
+            Ratio { best, off: numbers.map(|(z, tail)| deviation * z * tail).collect() }
+        });
+    }
+    found
 }
 
 impl Own {
@@ -198,6 +252,18 @@ mod tests {
         let product: f64 = one.iter().zip(two).map(|(a, b)| a * b).sum::<f64>() / 256.0;
         let correlation = product / deviation(one) / deviation(two);
         assert!(correlation.abs() < 0.5, "{correlation}");
+    }
+
+    #[test]
+    fn a_group_of_few_is_one_more_of_all() {
+        let groups = BTreeMap::from([(1, uneven(0..20)), (2, uneven(20..21)), (3, Vec::new())]);
+        let found = by_group(&groups, |_, terms| terms.len() > 2, 1);
+        let spread = |group: i32| deviation(&found[&group].off);
+        assert!((found[&1].at(None) - 1.0).abs() < 1e-9 && spread(1) < 0.05, "{}", spread(1));
+        assert!([2, 3].iter().all(|group| (0.08..0.15).contains(&spread(*group))));
+        assert_ne!(found[&2].off, found[&3].off);
+        assert!(found[&2].at(Some(7)) >= 0.0);
+        assert!(by_group(&groups, |_, terms| terms.len() > 90, 1).is_empty());
     }
 
     #[test]

@@ -212,6 +212,8 @@ pub struct NoMissTime {
     pub iterations: u64,
     /// The outcome.
     pub outcome: NoMissOutcome,
+    /// What its branches wait for, where that was measured.
+    pub resolution: Option<BranchResolution>,
 }
 
 /// A stretch of the code that a burst ran outside the loops that were timed, drawn at random: each of their
@@ -222,6 +224,18 @@ pub struct CodePath {
     pub burst: BurstId,
     /// Number of instructions, 1 or more.
     pub instructions: u64,
+}
+
+/// What branches at the ends of blocks wait for: how much longer an iteration or pass takes when each block begins after all instructions
+/// before it are done, less what that order costs where there is nothing to wait for. After a mispredicted branch it is so.
+/// (S. Eyerman et al., "Characterizing the branch misprediction penalty", ISPASS 2006: its cost is the refill of the front end and
+/// the branch resolution time.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BranchResolution {
+    /// Blocks of an iteration or a pass, 1 or more.
+    pub blocks: u32,
+    /// The time for all of them.
+    pub time: Picos,
 }
 
 /// The outcome of measuring a no-miss time.

@@ -33,8 +33,8 @@ pub use allocation::{
 };
 pub use branches::BranchLoop;
 pub use burst::{
-    Block, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime,
-    NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, Records,
+    Block, BranchResolution, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece,
+    IterationTime, NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, Records,
 };
 pub use counting::{CountedEvent, EventCount, EventSample};
 pub use kernel::{KernelCause, KernelEntry};

@@ -217,7 +217,7 @@ pub const INVARIANTS: &[Invariant] = &[
     ),
     invariant(
         "no-miss-times-proper",
-        "a no-miss time names a traced block, once, and its figures are in order; one with kept registers names a loop that has the other",
+        "a no-miss time names a traced block, once, and its figures are in order; one whose branches were measured has blocks; one with kept registers names a loop that has the other",
         bursts::no_miss_times_proper,
     ),
     invariant(

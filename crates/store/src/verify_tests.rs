@@ -6,15 +6,15 @@ use base::{
 };
 use facts::host::{MemoryReading, PageReading, ReadingMoment, ReadingPoint};
 use facts::{
-    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
-    BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece, Concurrency, CountedEvent, Counter,
-    CounterKind, DataSource, EventCount, EventSample, ExitKind, Fault, FaultKind, Frame, HeapFree,
-    HeapLifetime, HeapStack, HeapTotal, IterationTime, KernelCause, KernelEntry, Lost, LostSource,
-    Mapping, Mark, MarkKind, MarkedLength, MarkedPass, MarkedRegion, MemorySample, Module,
-    ModuleKind, NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, OneRun, Page,
-    Privilege, Record, RecordEncoder, Records, Region, RegionEnd, RegionKind, Release, Run,
-    RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode, ThreadEvent, ThreadEventKind,
-    ThreadTime, Translation, Wait, WaitKind, Wake, Waker,
+    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop,
+    BranchResolution, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePath, CodePiece,
+    Concurrency, CountedEvent, Counter, CounterKind, DataSource, EventCount, EventSample, ExitKind,
+    Fault, FaultKind, Frame, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
+    KernelCause, KernelEntry, Lost, LostSource, Mapping, Mark, MarkKind, MarkedLength, MarkedPass,
+    MarkedRegion, MemorySample, Module, ModuleKind, NativeAdvance, NativeCount, NoMissOutcome,
+    NoMissTime, NoReloadTime, OneRun, Page, Privilege, Record, RecordEncoder, Records, Region,
+    RegionEnd, RegionKind, Release, Run, RunState, SCHEMA_VERSION, Sample, SizeClass, StackNode,
+    ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind, Wake, Waker,
 };
 
 use super::registers::sound::{code, piece};
@@ -437,7 +437,7 @@ fn class(largest: u64, allocations: u64) -> SizeClass {
 fn no_miss(block: u32, median: u64) -> NoMissTime {
     let [low, median, high] = [2, median, 5].map(Picos);
     let outcome = NoMissOutcome::Measured(IterationTime { repetitions: 9, median, low, high });
-    NoMissTime { block: BlockId(block), path: None, iterations: 64, outcome }
+    NoMissTime { block: BlockId(block), path: None, iterations: 64, outcome, resolution: None }
 }
 
 /// `median` is proper up to 3.
@@ -581,6 +581,10 @@ const BREAKS: &[Break] = &[
     ("no-miss-times-proper", |r| r.no_miss_times.push(no_miss(0, 4))),
     ("no-miss-times-proper", |r| r.no_miss_times[0].block = BlockId(9)),
     ("no-miss-times-proper", |r| r.no_miss_times[0].iterations = 0),
+    ("no-miss-times-proper", |r| {
+        let none = BranchResolution { blocks: 0, time: Picos(0) };
+        r.no_miss_times[0].resolution = Some(none);
+    }),
     ("no-miss-times-proper", |r| r.no_miss_times[0] = no_miss(0, 6)),
     ("no-miss-times-proper", |r| r.no_reload_times.push(no_reload_time(0, 1))),
     ("no-miss-times-proper", |r| r.no_reload_times[0] = no_reload_time(4, 1)),

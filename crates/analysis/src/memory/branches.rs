@@ -121,30 +121,38 @@ impl Branches {
         (self.predictor.burst, self.predictor.path) = (burst, 0);
     }
 
-    /// Best value of the mispredicted branches on the way there.
-    pub(super) fn pass(&mut self, block: &TracedBlock, execution: &Execution<'_>) -> u32 {
+    /// Best value of the mispredicted branches: with their block that of the way there, and those of its own iterations.
+    pub(super) fn pass(
+        &mut self,
+        block: &TracedBlock,
+        execution: &Execution<'_>,
+    ) -> [(BlockId, u32); 2] {
         let returns = block.returns && execution.way() == 0;
-        self.step(execution.block(), execution.way(), returns, execution.iterations())
+        let block = execution.block();
+        let before = self.last.map_or(block, |(before, ..)| before);
+        let [there, own] = self.step(block, execution.way(), returns, execution.iterations());
+        [(before, there), (block, own)]
     }
 
-    fn step(&mut self, block: BlockId, way: u32, returns: bool, iterations: u64) -> u32 {
-        let mut missed = 0;
+    fn step(&mut self, block: BlockId, way: u32, returns: bool, iterations: u64) -> [u32; 2] {
+        let mut there = 0;
+        let mut own = 0;
         if let Some((last, way, returns)) = self.last.take() {
             self.count((last, way, block), 1);
             // Where a return leads is predicted; that the block came to it, and not to an exit before, is to be.
             let next = if returns { last } else { block };
-            missed += u32::from(!self.predictor.predicts((last, way, next)));
+            there = u32::from(!self.predictor.predicts((last, way, next)));
         }
         if iterations > 1 {
             let as_before = self.runs.insert(block, iterations) == Some(iterations);
             if as_before && iterations <= SHORT {
-                return missed;
+                return [there, own];
             }
             self.count((block, 0, block), iterations - 1);
-            missed += 1;
+            own = 1;
         }
         self.last = Some((block, way, returns));
-        missed
+        [there, own]
     }
 
     fn count(&mut self, step: Step, times: u64) {
@@ -201,6 +209,12 @@ fn mispredicted((ends, returns): (&[usize], bool), ways: &HashMap<u32, Vec<u64>>
 mod tests {
     use super::*;
 
+    impl Branches {
+        fn missed(&mut self, block: BlockId, way: u32, returns: bool, iterations: u64) -> u32 {
+            self.step(block, way, returns, iterations).iter().sum()
+        }
+    }
+
     #[test]
     fn a_branch_that_always_goes_the_same_way_is_predicted() {
         let same = HashMap::from([(0, vec![1000])]);
@@ -213,8 +227,8 @@ mod tests {
     fn counted(runs: &[u64]) -> u64 {
         let mut branches = Branches::default();
         for iterations in runs {
-            branches.step(BlockId(0), 0, false, *iterations);
-            branches.step(BlockId(1), 0, false, 1);
+            branches.missed(BlockId(0), 0, false, *iterations);
+            branches.missed(BlockId(1), 0, false, 1);
         }
         let (_, last) = branches.again.unwrap();
         last + branches.steps.values().sum::<u64>()
@@ -234,8 +248,8 @@ mod tests {
         let mut branches = Branches::default();
         let mut missed = 0;
         for number in 0..4000 {
-            let there = branches.step(BlockId(0), 0, false, 1);
-            let back = branches.step(BlockId(next(number)), 0, false, 1);
+            let there = branches.missed(BlockId(0), 0, false, 1);
+            let back = branches.missed(BlockId(next(number)), 0, false, 1);
             missed += if number < 3000 { 0 } else { there + back };
         }
         missed
@@ -260,7 +274,7 @@ mod tests {
             branches.begin(BurstId(burst));
             let next = |number: u64| BlockId(1 + (mixed(number / 3) % 3) as u32);
             let there = |number| {
-                [branches.step(BlockId(0), 0, false, 1), branches.step(next(number), 0, false, 1)]
+                [branches.missed(BlockId(0), 0, false, 1), branches.missed(next(number), 0, false, 1)]
             };
             let sum: u32 = (0..500).flat_map(there).sum();
             branches.last = None;
@@ -282,10 +296,10 @@ mod tests {
         for number in 0..2000u64 {
             let chance = mixed(number).is_multiple_of(2);
             let callers = BlockId(1 + (number % 7) as u32);
-            missed += branches.step(callers, 0, false, 1);
-            missed += branches.step(BlockId(0), u32::from(!chance), chance, 1);
+            missed += branches.missed(callers, 0, false, 1);
+            missed += branches.missed(BlockId(0), u32::from(!chance), chance, 1);
             if !chance {
-                missed += branches.step(BlockId(9), 0, true, 1);
+                missed += branches.missed(BlockId(9), 0, true, 1);
             }
         }
         assert!((900..1200).contains(&missed), "{missed}");

@@ -19,7 +19,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use base::BlockId;
-use estimate::parameters::LATER_SPEED;
+use estimate::parameters::{LATER_SPEED, UNRESOLVED};
+use estimate::ratios::Ratio;
 use estimate::{Bounds, Draws, Estimate, REPLICATES};
 use facts::{Evidence, IterationTime, Metric, NoMissOutcome, Recording};
 
@@ -103,6 +104,36 @@ pub(super) fn loops(recording: &Recording) -> HashMap<BlockId, Bounds> {
     measured.collect()
 }
 
+/// What branches at the ends of loops wait for, seconds.
+pub(super) fn resolutions(recording: &Recording) -> HashMap<BlockId, f64> {
+    let loops = recording.no_miss_times.iter().filter(|one| one.path.is_none());
+    let measured = loops.filter_map(|one| Some((one.block, one.resolution?)));
+    measured
+        .map(|(block, one)| (block, one.time.0 as f64 * 1e-12 / f64::from(one.blocks)))
+        .collect()
+}
+
+/// Seconds that a mispredicted branch costs in a burst: those of the measured loop, in which it waits for nothing, and those that it
+/// waits: at the ends of loops, or elsewhere in its function. Where these were not measured, up to [`UNRESOLVED`] times the former.
+fn branch_cost(
+    burst: &BurstWork,
+    (loops, elsewhere): (Bounds, Option<&Ratio>),
+    place: f64,
+    at: Option<usize>,
+) -> f64 {
+    let all = burst.mispredicted.max(f64::MIN_POSITIVE);
+    let (known, open) = (burst.resolved / all, burst.unresolved / all);
+    let more = |most: f64| {
+        let best = loops.best + known;
+        let of = |end: f64| best * end / loops.best;
+        Bounds { best, low: of(loops.low), high: of(loops.high) + most }.at(place)
+    };
+    match elsewhere {
+        Some(waits) => more(0.0) + open * waits.at(at) * loops.at(place) / loops.best,
+        None => more(open * UNRESOLVED.value * loops.best),
+    }
+}
+
 /// Seconds that mispredicted branches cost in a burst: `cost` seconds each, `factor` times as many as the model foresees.
 fn mispredicted(burst: &BurstWork, factor: f64, cost: f64) -> f64 {
     (burst.mispredicted * factor).min(burst.most_mispredicted) * cost
@@ -135,6 +166,7 @@ impl Memory<'_> {
             let unknown = Bounds { best: usual, low: QUICKEST, high: f64::INFINITY };
             let known = self.paces.of(burst);
             let predictor = predictors.of(burst.function);
+            let resolution = self.paces.resolution(burst);
             let waits = self.waits_at_most(burst, &latency, &timed);
             move |time: f64, at: Option<usize>| {
                 let place = |of: &[f64]| at.map_or(0.0, |at| of[at]);
@@ -151,7 +183,8 @@ impl Memory<'_> {
                         ends.at(place(open))
                     }
                 };
-                let missed = mispredicted(burst, predictor.at(branches, at), miss.at(cost));
+                let cost = branch_cost(burst, (miss, resolution), cost, at);
+                let missed = mispredicted(burst, predictor.at(branches, at), cost);
                 let sum = burst.no_miss_time.at(loops) + others + missed;
                 let sum = sum * (1.0 + LATER_SPEED.value * later);
                 // No less than the time that waits cannot explain, whatever the parts say.
@@ -200,12 +233,15 @@ impl Memory<'_> {
         let predictors = Predictors::read(self.profile.recording, &self.passed, miss.best);
         let drawn: [_; 2] = std::array::from_fn(|at| Draws::new(SEED | (2 + at) as u64).measured());
         let each = self.passed.bursts.iter().map(|burst| {
-            let predictor = predictors.of(burst.function);
+            let (predictor, resolution) =
+                (predictors.of(burst.function), self.paces.resolution(burst));
             let at = |at: usize| {
                 let [branches, cost] = [0, 1].map(|of: usize| drawn[of][at]);
-                mispredicted(burst, predictor.at(branches, Some(at)), miss.at(cost))
+                let cost = branch_cost(burst, (miss, resolution), cost, Some(at));
+                mispredicted(burst, predictor.at(branches, Some(at)), cost)
             };
-            let best = mispredicted(burst, predictor.at(0.0, None), miss.best);
+            let cost = branch_cost(burst, (miss, resolution), 0.0, None);
+            let best = mispredicted(burst, predictor.at(0.0, None), cost);
             Estimate::new(best, (0..REPLICATES).map(at).collect())
         });
         let each: Vec<Estimate> = each.collect();

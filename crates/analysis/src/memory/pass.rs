@@ -17,7 +17,7 @@ use facts::host::is_model;
 
 use super::branches::Branches;
 use super::code_regions::{CodeRegion, CodeRegions};
-use super::core_time::loops;
+use super::core_time::{loops, resolutions};
 use super::footprint::Footprint;
 use super::simulated::Simulated;
 use super::times::{BINS, Times};
@@ -147,6 +147,8 @@ struct Walker<'a> {
     write_back: Kind,
     simulated: Simulated<'a>,
     no_miss_times: HashMap<BlockId, Bounds>,
+    /// Seconds that branches at the ends of loops wait.
+    resolutions: HashMap<BlockId, f64>,
     branches: Branches,
     /// Records of bursts that were replayed; of this one, and how many of its records passed.
     replayed: HashMap<u32, u64>,
@@ -205,7 +207,14 @@ impl Tool for Walker<'_> {
         let instructions = whole * length + execution.executed() as f64;
         work.instructions += instructions;
         work.records += 1.0;
-        let missed = f64::from(self.branches.pass(block, execution));
+        let missed = self.branches.pass(block, execution);
+        for (block, missed) in missed {
+            match self.resolutions.get(&block) {
+                Some(seconds) => work.resolved += f64::from(missed) * seconds,
+                None => work.unresolved += f64::from(missed),
+            }
+        }
+        let missed = missed.iter().map(|(_, missed)| f64::from(*missed)).sum::<f64>();
         work.mispredicted += missed;
         if self.of_burst.is_some_and(|records| self.records <= records) {
             *self.passed.foreseen.entry(self.number).or_default() += missed;
@@ -296,6 +305,7 @@ impl<'a> Walker<'a> {
             write_back: write_back(profile),
             simulated,
             no_miss_times: loops(profile.recording),
+            resolutions: resolutions(profile.recording),
             branches: Branches::default(),
             replayed: profile
                 .recording

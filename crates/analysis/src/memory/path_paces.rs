@@ -11,13 +11,12 @@
 //! Assumption: what repetitions of one path leave open, on the median, is off in all paths alike: that of a single path tells more
 //! about the machine's other work.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base::BurstId;
-use estimate::interval::{mean_and_half, median};
-use estimate::ratios::{Term, off};
-use estimate::student::quantile_95;
-use estimate::{Bounds, Draws};
+use estimate::Bounds;
+use estimate::interval::median;
+use estimate::ratios::{Ratio, Term, by_group};
 use facts::{Burst, NoMissOutcome, NoMissTime};
 
 use super::core_time::seconds;
@@ -28,18 +27,16 @@ use crate::traced::{Execution, Tool, TracedBlock, TracedCode, stream};
 
 /// Fewer paths say nothing about others.
 const FEWEST_PATHS: usize = 3;
-/// Share of a function's paths that must have been timed: those refused may be other code.
-const TIMED_PART: f64 = 0.5;
 /// Random numbers of paths, and of functions without any.
 const SEED: u64 = 0x0070_6174_6873;
 
 /// Seconds of an instruction.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct PathPace {
-    /// The mean of paths, with what is off in all functions alike.
-    mean: Bounds,
-    /// By which part it is off in each replicate besides.
-    off: Vec<f64>,
+    /// The mean of paths.
+    mean: Ratio,
+    /// What is off in all functions alike, over the mean.
+    common: Bounds,
     /// The quickest path and the slowest.
     ends: (f64, f64),
 }
@@ -47,42 +44,51 @@ pub(super) struct PathPace {
 impl PathPace {
     /// In a replicate, where what is off in all alike stands at this place between its ends; `None`: the best value.
     pub(super) fn at(&self, place: f64, replicate: Option<usize>) -> f64 {
-        let off = replicate.map_or(0.0, |at| self.off[at]);
         let (quickest, slowest) = self.ends;
-        let own = (self.mean.best * (1.0 + off)).clamp(quickest, slowest);
-        own * self.mean.at(place) / self.mean.best
+        self.mean.at(replicate).clamp(quickest, slowest) * self.common.at(place)
     }
 }
 
-/// Paces of functions in which bursts began.
+/// Of functions in which bursts began.
 #[derive(Debug, Default)]
 pub(super) struct PathPaces {
-    by_function: HashMap<FunctionId, PathPace>,
+    paces: HashMap<FunctionId, PathPace>,
+    /// Seconds by which a mispredicted branch costs more than one that waits for nothing.
+    resolutions: BTreeMap<FunctionId, Ratio>,
 }
 
 impl PathPaces {
     pub(super) fn read(profile: &Profile<'_>, code: &TracedCode, works: &[BurstWork]) -> PathPaces {
         let recording = profile.recording;
         let began = PathOrigins::read(profile, code, works);
-        let mut paths: BTreeMap<FunctionId, Vec<Option<Bounds>>> = BTreeMap::new();
-        for one in &recording.no_miss_times {
+        let of_works = || works.iter().map(|work| work.function);
+        let mut paths: BTreeMap<FunctionId, Vec<Option<Bounds>>> =
+            of_works().map(|function| (function, Vec::new())).collect();
+        let mut waits: BTreeMap<FunctionId, Vec<Term>> =
+            of_works().map(|function| (function, Vec::new())).collect();
+        for (observation, one) in recording.no_miss_times.iter().enumerate() {
             let Some((function, pace)) = began.pace(one) else { continue };
             paths.entry(function).or_default().push(pace);
+            let Some(resolution) = one.resolution else { continue };
+            let (upper, lower) = (resolution.time.0 as f64 * 1e-12, f64::from(resolution.blocks));
+            waits.entry(function).or_default().push(Term { observation, upper, lower });
         }
-        let functions: BTreeSet<FunctionId> = works.iter().map(|work| work.function).collect();
-        PathPaces { by_function: paces(&paths, functions.into_iter()) }
+        let is_enough = |_, terms: &[Term]| terms.len() >= FEWEST_PATHS;
+        PathPaces { paces: paces(&paths), resolutions: by_group(&waits, is_enough, SEED | 1) }
     }
 
     pub(super) fn of(&self, burst: &BurstWork) -> Option<&PathPace> {
-        self.by_function.get(&burst.function)
+        self.paces.get(&burst.function)
+    }
+
+    /// What branches of a burst wait for, where that was measured.
+    pub(super) fn resolution(&self, burst: &BurstWork) -> Option<&Ratio> {
+        self.resolutions.get(&burst.function)
     }
 }
 
-/// Of functions with these paths, and of others.
-fn paces(
-    paths: &BTreeMap<FunctionId, Vec<Option<Bounds>>>,
-    functions: impl Iterator<Item = FunctionId>,
-) -> HashMap<FunctionId, PathPace> {
+/// Of functions with these paths.
+fn paces(paths: &BTreeMap<FunctionId, Vec<Option<Bounds>>>) -> HashMap<FunctionId, PathPace> {
     let mut number = 0..;
     let mut terms = |paths: &Vec<Option<Bounds>>| {
         let timed = paths.iter().flatten().zip(&mut number);
@@ -93,35 +99,26 @@ fn paces(
         };
         timed.map(term).collect::<Vec<Term>>()
     };
-    let terms: Vec<Vec<Term>> = paths.values().map(&mut terms).collect();
-    let of = |((function, paths), off): ((&FunctionId, &Vec<_>), Option<Vec<f64>>)| {
-        let (mean, ends) = together(paths)?;
-        Some((*function, PathPace { mean, off: off?, ends }))
+    let terms = paths.iter().map(|(function, paths)| (*function, terms(paths))).collect();
+    let of_all = together(&paths.values().flatten().copied().collect::<Vec<_>>());
+    let own: HashMap<FunctionId, (Bounds, (f64, f64))> =
+        paths.iter().filter_map(|(function, paths)| Some((*function, together(paths)?))).collect();
+    let is_enough = |function: Option<FunctionId>, _: &[Term]| match function {
+        Some(function) => own.contains_key(&function),
+        None => of_all.is_some(),
     };
-    let mut found: HashMap<FunctionId, PathPace> =
-        paths.iter().zip(off(&terms, SEED)).filter_map(of).collect();
-    let all: Vec<Option<Bounds>> = paths.values().flatten().copied().collect();
-    let best: Vec<f64> = all.iter().flatten().map(|path| path.best).collect();
-    let Some(((mean, ends), (_, half))) = together(&all).zip(mean_and_half(&best, 1.0)) else {
-        return found;
+    let of = |(function, mean)| {
+        let (common, ends) = own.get(&function).copied().or(of_all)?;
+        Some((function, PathPace { mean, common, ends }))
     };
-    let freedom = best.len() as f64 - 1.0;
-    let deviation = half / quantile_95(freedom) / mean.best;
-    let mut draws = Draws::new(SEED | 1 << 63);
-    for function in functions {
-        found.entry(function).or_insert_with(|| {
-            let numbers = draws.normal().into_iter().zip(draws.tails(freedom));
-            PathPace { mean, off: numbers.map(|(z, tail)| deviation * z * tail).collect(), ends }
-        });
-    }
-    found
+    by_group(&terms, is_enough, SEED).into_iter().filter_map(of).collect()
 }
 
-/// The mean of paths with what is off in all alike, and the quickest and the slowest. `None` where too few could be timed.
+/// What is off in all paths alike, over their mean, and the quickest and the slowest. `None` where too few could be timed.
 fn together(paths: &[Option<Bounds>]) -> Option<(Bounds, (f64, f64))> {
     let timed: Vec<Bounds> = paths.iter().copied().flatten().collect();
     let part = timed.len() as f64 / paths.len().max(1) as f64;
-    if timed.len() < FEWEST_PATHS || part < TIMED_PART {
+    if timed.len() < FEWEST_PATHS {
         return None;
     }
     let ratio = |of: fn(&Bounds) -> f64| {
@@ -130,12 +127,16 @@ fn together(paths: &[Option<Bounds>]) -> Option<(Bounds, (f64, f64))> {
         median(&ratios).filter(|ratio| ratio.is_finite()).unwrap_or(1.0)
     };
     let mean = timed.iter().map(|path| path.best).sum::<f64>() / timed.len() as f64;
+    if mean <= 0.0 {
+        return None;
+    }
     let ends = |(low, high): (f64, f64), one: &Bounds| (low.min(one.best), high.max(one.best));
     let (quickest, slowest) = timed.iter().fold((f64::INFINITY, 0.0f64), ends);
     let with_others = |others: f64| mean * part + others * (1.0 - part);
     let low = with_others(quickest) * ratio(|path| path.low / path.best);
     let high = with_others(slowest) * ratio(|path| path.high / path.best);
-    Some((Bounds { best: mean, low, high }, (quickest, slowest)))
+    let common = Bounds { best: 1.0, low: low / mean, high: high / mean };
+    Some((common, (quickest, slowest)))
 }
 
 /// In which function the bursts of paths began.
@@ -209,27 +210,26 @@ mod tests {
     }
 
     fn of(paths: &[Option<Bounds>]) -> Option<(f64, f64, f64)> {
-        together(paths).map(|(mean, _)| (mean.best, mean.low, mean.high))
+        together(paths).map(|(common, _)| (common.best, common.low, common.high))
     }
 
     #[test]
     fn paths_stand_for_what_was_not_timed() {
         assert_eq!(of(&[path(1.0), path(3.0)]), None, "too few");
-        assert_eq!(of(&[path(2.0), path(2.0), path(2.0)]), Some((2.0, 2.0, 2.0)));
+        assert_eq!(of(&[path(2.0), path(2.0), path(2.0)]), Some((1.0, 1.0, 1.0)));
         // A third could not be timed.
         let some = [path(1.0), path(1.0), path(4.0), path(4.0), None, None];
-        let (mean, low, high) = of(&some).unwrap();
+        let (_, low, high) = of(&some).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
-        assert!(near(mean, 2.5) && near(low, 2.0) && near(high, 3.0), "{low} {high}");
-        assert_eq!(of(&[path(1.0), path(1.0), path(1.0), None, None, None, None]), None);
+        assert!(near(2.5 * low, 2.0) && near(2.5 * high, 3.0), "{low} {high}");
     }
 
     #[test]
     fn functions_are_off_by_themselves_and_no_further_than_their_paths() {
         let [one, other, without] = [1, 2, 3].map(FunctionId::new);
         let nine: Vec<_> = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 2.0, 1.0, 3.0].map(path).to_vec();
-        let paths = BTreeMap::from([(one, nine.clone()), (other, nine)]);
-        let found = paces(&paths, [one, without].into_iter());
+        let paths = BTreeMap::from([(one, nine.clone()), (other, nine), (without, Vec::new())]);
+        let found = paces(&paths);
         let drawn = |function: FunctionId| -> Vec<f64> {
             (0..estimate::REPLICATES).map(|at| found[&function].at(0.0, Some(at))).collect()
         };

@@ -9,11 +9,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use estimate::interval::ratio_and_half;
 use estimate::parameters::{PREDICTORS_DIFFER, REPLAY_OFF};
-use estimate::ratios::{Term, off};
-use estimate::student::quantile_95;
-use estimate::{Bounds, Draws};
+use estimate::ratios::{Ratio, Term, by_group};
 use facts::Recording;
 
 use super::pass::Passed;
@@ -30,23 +27,21 @@ const SEED: u64 = 0x6272_616e_6368;
 /// Factor on the branches that our model mispredicts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Predictor {
-    /// With what is off in all functions alike.
-    factor: Bounds,
-    /// By which part it is off in each replicate besides.
-    off: Vec<f64>,
+    own: Ratio,
+    /// What is off in all functions alike.
+    common: f64,
 }
 
 impl Predictor {
     /// In a replicate, where what is off in all alike stands at this place between its ends; `None`: the best value.
     pub(super) fn at(&self, place: f64, replicate: Option<usize>) -> f64 {
-        let off = replicate.and_then(|at| self.off.get(at)).copied().unwrap_or(0.0);
-        self.factor.at(place) * (1.0 + off).max(0.0)
+        self.own.at(replicate) * (1.0 + self.common * place)
     }
 }
 
 /// Of all functions in which bursts began.
 pub(super) struct Predictors {
-    by_function: HashMap<FunctionId, Predictor>,
+    by_function: BTreeMap<FunctionId, Predictor>,
     unknown: Predictor,
 }
 
@@ -74,47 +69,23 @@ impl Predictors {
     }
 
     fn of_terms(pairs: &BTreeMap<FunctionId, Vec<Term>>, cost: f64) -> Predictors {
-        let terms: Vec<Vec<Term>> = pairs.values().cloned().collect();
-        let of = |((function, terms), off): ((&FunctionId, &Vec<Term>), Option<Vec<f64>>)| {
-            Some((*function, Predictor { factor: factor(terms, cost)?, off: off? }))
+        let is_enough = |_, terms: &[Term]| {
+            let sum = |of: fn(&Term) -> f64| terms.iter().map(of).sum::<f64>();
+            let [measured, modelled] = [sum(|term| term.upper), sum(|term| term.lower)];
+            terms.len() >= FEWEST && modelled >= FEWEST_MISSED * cost && measured > 0.0
         };
-        let mut by_function: HashMap<FunctionId, Predictor> =
-            pairs.iter().zip(off(&terms, SEED)).filter_map(of).collect();
-        let all: Vec<Term> = terms.into_iter().flatten().collect();
-        let both: Vec<(f64, f64)> = all.iter().map(|term| (term.upper, term.lower)).collect();
-        // Another function is a further burst.
-        let further = factor(&all, cost).zip(ratio_and_half(&both, 1.0));
-        if let Some((factor, (ratio, Some(half)))) = further {
-            let freedom = both.len() as f64 - 1.0;
-            let deviation = half / quantile_95(freedom) / ratio;
-            let mut draws = Draws::new(SEED | 1 << 63);
-            for function in pairs.keys() {
-                by_function.entry(*function).or_insert_with(|| {
-                    let numbers = draws.normal().into_iter().zip(draws.tails(freedom));
-                    let off = numbers.map(|(z, tail)| deviation * z * tail).collect();
-                    Predictor { factor, off }
-                });
-            }
+        let found = by_group(pairs, is_enough, SEED).into_iter();
+        let of = |(function, own)| (function, Predictor { own, common: REPLAY_OFF.value });
+        let unknown = Ratio { best: 1.0, off: Vec::new() };
+        Predictors {
+            by_function: found.map(of).collect(),
+            unknown: Predictor { own: unknown, common: PREDICTORS_DIFFER.value },
         }
-        let differ = PREDICTORS_DIFFER.value;
-        let factor = Bounds { best: 1.0, low: 1.0 - differ, high: 1.0 + differ };
-        Predictors { by_function, unknown: Predictor { factor, off: Vec::new() } }
     }
 
     pub(super) fn of(&self, function: FunctionId) -> &Predictor {
         self.by_function.get(&function).unwrap_or(&self.unknown)
     }
-}
-
-/// The sum of the measured over that of the modelled costs, with what is off in all; `None` with too few data.
-fn factor(terms: &[Term], cost: f64) -> Option<Bounds> {
-    let [measured, modelled]: [f64; 2] = [|term: &Term| term.upper, |term: &Term| term.lower]
-        .map(|of: fn(&Term) -> f64| terms.iter().map(of).sum());
-    if terms.len() < FEWEST || modelled < FEWEST_MISSED * cost || measured <= 0.0 {
-        return None;
-    }
-    let (ratio, off) = (measured / modelled, REPLAY_OFF.value);
-    Some(Bounds { best: ratio, low: ratio * (1.0 - off), high: ratio * (1.0 + off) })
 }
 
 #[cfg(test)]

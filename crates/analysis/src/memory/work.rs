@@ -74,6 +74,9 @@ pub(crate) struct BurstWork {
     /// Branches that were mispredicted, likely and at most.
     pub(crate) mispredicted: f64,
     pub(crate) most_mispredicted: f64,
+    /// Seconds that the likely ones waited at the ends of loops of which that was measured; and how many are elsewhere.
+    pub(crate) resolved: f64,
+    pub(crate) unresolved: f64,
     /// Loads whose address stands at the end of a chain of loads.
     pub(crate) chased: f64,
     /// Of the pages that its burst came to, the part that the kernel had just zeroed, 0 to 1.
@@ -97,6 +100,8 @@ impl BurstWork {
             slowest_cycles: 0.0,
             mispredicted: 0.0,
             most_mispredicted: 0.0,
+            resolved: 0.0,
+            unresolved: 0.0,
             chased: 0.0,
             zeroed: Bounds::default(),
             sites: Vec::new(),

@@ -20,8 +20,8 @@ use std::ops::RangeInclusive;
 
 use base::{BlockId, BurstId, Nanos};
 use facts::{
-    Block, BranchReplay, BurstFlavour, Fact, IterationTime, NoMissOutcome, NoMissTime,
-    NoReloadTime, Record, Records, decode_records,
+    Block, BranchReplay, BranchResolution, BurstFlavour, Fact, IterationTime, NoMissOutcome,
+    NoMissTime, NoReloadTime, Record, Records, decode_records,
 };
 use sys::no_miss::NoMissError;
 use tracee::random::Random;
@@ -320,15 +320,19 @@ impl<'a> Loop<'a> {
             refused @ NoMissOutcome::Refused(_) => refused,
         };
         let iterations = iterations as u64;
-        Ok(Some((NoMissTime { block, path: None, iterations, outcome }, kept)))
+        let resolution = timed.resolution.map(|time| BranchResolution { blocks: 1, time });
+        Ok(Some((NoMissTime { block, path: None, iterations, outcome, resolution }, kept)))
+    }
+
+    /// Whether most of its runs end before a path does.
+    fn ends_soon(&self) -> bool {
+        2 * self.short > self.work
     }
 
     /// Most of its runs end before a path does, and a chain takes much of the time: then it is part of paths.
     fn overlaps(&self, no_miss: &NoMissTime, processor: Processor) -> bool {
         let NoMissOutcome::Measured(time) = &no_miss.outcome else { return false };
-        let Some(cycle) = processor.cycle.filter(|_| 2 * self.short > self.work) else {
-            return false;
-        };
+        let Some(cycle) = processor.cycle.filter(|_| self.ends_soon()) else { return false };
         let demand = x86::demand(&self.code.block, &usual_cycles, LOAD_CYCLES);
         demand.is_some_and(|demand| {
             demand.chain.0 * cycle.median.0 as f64 > CHAIN_PART * time.median.0 as f64
@@ -347,7 +351,8 @@ impl<'a> Loop<'a> {
         let start = |unknown| self.code.start(values, unknown);
         let carried = x86::carried(&self.code.block);
         let (carried, turns) = (Some(&carried), timing::TURNS);
-        Stretch { path, seen, kept, carried, turns, patient, processor }.time(start, copies)
+        Stretch { path, seen, kept, carried, fenced: self.ends_soon(), turns, patient, processor }
+            .time(start, copies)
     }
 }
 

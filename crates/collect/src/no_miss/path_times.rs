@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::{BlockId, Nanos};
-use facts::{Block, CodePath, NoMissOutcome, NoMissTime};
+use facts::{Block, BranchResolution, CodePath, NoMissOutcome, NoMissTime};
 use sys::no_miss::{NoMissError, StartState};
 use x86::GprSet;
 
@@ -21,6 +21,8 @@ use super::{INSTRUCTIONS, MOST_ITERATIONS, part_of};
 /// time to others.
 const USUAL_PATH: Nanos = Nanos(4_000_000);
 const LONGEST_PATH: Nanos = Nanos(30_000_000);
+/// Of one path in so many it is measured what its branches wait for: that takes twice as long again.
+const PER_RESOLUTION: usize = 4;
 /// Where other programs have the CPUs, paths may take so many times the time, until as many are timed as usually are.
 const BUSY: u64 = 4;
 /// Most cores that time at once.
@@ -100,13 +102,18 @@ impl Queue<'_> {
             shown();
             let is_early = (number as u64) < self.enough;
             let processor = if is_early { self.latest } else { self.processor };
-            timed.push((number, self.time(path, processor)?));
+            let fenced = number.is_multiple_of(PER_RESOLUTION);
+            timed.push((number, self.time((path, fenced), processor)?));
         }
     }
 
     /// Paths after the end of the time are left out, even if their time is known: otherwise frequent code would count
     /// too often.
-    fn time(&self, path: &Path, processor: Processor) -> Result<Option<NoMissTime>, NoMissError> {
+    fn time(
+        &self,
+        (path, fenced): (&Path, bool),
+        processor: Processor,
+    ) -> Result<Option<NoMissTime>, NoMissError> {
         if processor.is_late() {
             return Ok(None);
         }
@@ -118,7 +125,7 @@ impl Queue<'_> {
         let until = processor.until.min(sys::process::monotonic() + LONGEST_PATH);
         let patient = part_of(self.processor.until, self.shares);
         let no_miss =
-            path.no_miss((self.blocks, self.sampled), (processor.until(until), patient))?;
+            path.no_miss((self.blocks, self.sampled), (processor.until(until), patient), fenced)?;
         let Some(no_miss) = no_miss.or_else(|| path.refused().filter(|_| !processor.is_late()))
         else {
             return Ok(None);
@@ -146,7 +153,7 @@ impl Path {
         let path = Some(CodePath { burst: self.burst, instructions });
         let why = "no registers were found in time with which it runs";
         let (block, outcome) = (self.steps.first()?.block, NoMissOutcome::Refused(why.to_owned()));
-        Some(NoMissTime { block, path, iterations: 1, outcome })
+        Some(NoMissTime { block, path, iterations: 1, outcome, resolution: None })
     }
 
     /// The registers at its start. Those that only later blocks use are in the records of these, as long as nothing
@@ -176,6 +183,7 @@ impl Path {
         &self,
         (blocks, sampled): (&HashMap<BlockId, &Block>, &SampledStates),
         (processor, patient): (Processor, Nanos),
+        fenced: bool,
     ) -> Result<Option<NoMissTime>, NoMissError> {
         let codes = self.codes(blocks, sampled);
         let first = self.steps.first().and_then(|first| Some((first.block, codes.as_ref()?)));
@@ -191,16 +199,20 @@ impl Path {
             let seen = seen.cycle().take(2 * most * steps.len()).collect();
             let turns = timing::TURNS_OF_PATH;
             let (kept, carried) = (None, None);
-            let stretch = Stretch { path, seen, kept, carried, turns, patient, processor };
+            let stretch = Stretch { path, seen, kept, carried, fenced, turns, patient, processor };
             let Some(timed) = stretch.time(start, &(1..=most))? else { return Ok(None) };
             // The first half touches fewer pages.
             if timed.many_pages && steps.len() > 1 {
                 steps = &steps[..steps.len() / 2];
                 continue;
             }
-            let path = CodePath { burst: self.burst, instructions: instructions as u64 };
+            let resolution = timed.resolution.map(|time| BranchResolution {
+                blocks: u32::try_from(steps.len()).unwrap_or(u32::MAX),
+                time,
+            });
+            let path = Some(CodePath { burst: self.burst, instructions: instructions as u64 });
             let (iterations, outcome) = (timed.copies as u64, timed.outcome);
-            return Ok(Some(NoMissTime { block, path: Some(path), iterations, outcome }));
+            return Ok(Some(NoMissTime { block, path, iterations, outcome, resolution }));
         }
     }
 }

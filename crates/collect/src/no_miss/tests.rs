@@ -297,15 +297,44 @@ fn a_path_through_blocks_is_timed() {
     };
     for path in &paths {
         let no_miss = path
-            .no_miss((&by_id, &SampledStates::default()), (processor, Nanos(0)))
+            .no_miss((&by_id, &SampledStates::default()), (processor, Nanos(0)), true)
             .expect("there is such a process");
         let no_miss = no_miss.expect("its code can be read");
         let path = no_miss.path.expect("a path");
+        assert!(no_miss.resolution.is_some_and(|one| one.blocks > 1), "{no_miss:?}");
         assert!(path.instructions < 600 && least(&no_miss) > 0, "{no_miss:?}");
     }
     assert!(!paths.is_empty());
     let at_once = [1, 2].map(|most| processor.at_once(most).expect("there is such a process"));
     assert!(at_once[0] == 1 && at_once[1] <= 2, "{at_once:?}");
+}
+
+/// A hundred multiplications in a chain that begins anew in each block, or none of which waits for another.
+#[test]
+fn branches_wait_for_chains() {
+    let processor = match Processor::measure(TICK) {
+        Ok(processor) => processor,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let resolution = |first: &[u8], other: &[u8]| {
+        let body = [first, &other.repeat(60)].concat();
+        let block = looping(0, &body, "words 1; ways 61 61");
+        let mut code = HotCode::default();
+        code.note(&records(&[(0, 1, &[][..]), (1, 1, &[][..])].repeat(200)));
+        let back = looping(1, &[0x90], "words 1; ways 1 1");
+        let by_id = HashMap::from([(block.id, &block), (back.id, &back)]);
+        let paths = paths::draw(&code.pieces, &by_id, &HashSet::new(), 1, &mut code.random);
+        let no_miss = paths[0]
+            .no_miss((&by_id, &SampledStates::default()), (processor, Nanos(0)), true)
+            .expect("there is such a process");
+        let one = no_miss.and_then(|one| one.resolution).expect("it was fenced");
+        one.time.0 / u64::from(one.blocks)
+    };
+    let begin = [0x48, 0x6b, 0xc3, 3]; // imul rax, rbx, 3
+    let chain = resolution(&begin, &[0x48, 0x0f, 0xaf, 0xc0]); // imul rax, rax
+    let free = resolution(&begin, &begin);
+    // Some 120 cycles, and 3.
+    assert!(chain > 3 * free, "{chain} {free}");
 }
 
 /// Ten times 16 multiplications in a chain, then other code; in long runs the chain does not end.

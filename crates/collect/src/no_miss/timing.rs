@@ -25,6 +25,8 @@ const PAGE_BYTES: usize = 4096;
 const LINES_IN_PAGE: usize = PAGE_BYTES / LINE_BYTES as usize;
 /// Of a jump.
 const JUMP_BYTES: usize = 5;
+/// LFENCE: the next instruction begins when all before it are done (SDM vol. 2; on AMD as Linux sets it up, MSR C001_1029 bit 1).
+const FENCE: [u8; 3] = [0x0f, 0xae, 0xe8];
 /// Values for registers that no record holds. Such a register can be a pointer; the distance from one iteration to
 /// the next; or a factor or state that only 0 keeps constant.
 const UNKNOWN: [u64; 3] = [EVERY_WORD, 8, 0];
@@ -63,6 +65,8 @@ pub(super) struct Stretch<'a> {
     /// with the same content there and wherever the path overwrites what it loads: a loop whose position is in memory
     /// would otherwise advance ever further, over more pages than there are.
     pub(super) carried: Option<&'a Carried>,
+    /// Also timed with fences between its parts.
+    pub(super) fenced: bool,
     pub(super) turns: usize,
     /// Until then it gets more turns, if these are too few.
     pub(super) patient: Nanos,
@@ -81,6 +85,15 @@ pub(super) struct Processor {
     aliases_miss: bool,
     /// No timing begins after this moment, and one in progress ends with fewer repetitions.
     pub(super) until: Nanos,
+}
+
+/// What stands between the instructions of copies.
+#[derive(Clone, Copy)]
+struct Added {
+    /// How often each addition to registers.
+    shifts: usize,
+    /// Fences in front of each part.
+    fences: usize,
 }
 
 /// Why there is no no-miss time.
@@ -111,8 +124,17 @@ pub(super) struct Timed {
     pub(super) outcome: NoMissOutcome,
     /// The time with registers in place of memory, if that was asked for and can be timed.
     pub(super) kept: Option<IterationTime>,
+    /// How much longer a copy takes when each part begins after all instructions before it are done, if that was asked for.
+    pub(super) resolution: Option<Picos>,
     /// Refused because it touches too many pages.
     pub(super) many_pages: bool,
+}
+
+/// The times of copies.
+struct OfCopies {
+    plain: IterationTime,
+    kept: Option<IterationTime>,
+    resolution: Option<Picos>,
 }
 
 impl Stretch<'_> {
@@ -138,10 +160,10 @@ impl Stretch<'_> {
                     return Ok(None);
                 }
                 match self.time_copies(number, &state, seen) {
-                    Ok((time, kept)) => {
-                        let outcome = NoMissOutcome::Measured(time);
-                        let many_pages = false;
-                        return Ok(Some(Timed { copies: number, outcome, kept, many_pages }));
+                    Ok(OfCopies { plain, kept, resolution }) => {
+                        let outcome = NoMissOutcome::Measured(plain);
+                        let (copies, many_pages) = (number, false);
+                        return Ok(Some(Timed { copies, outcome, kept, resolution, many_pages }));
                     }
                     // Fewer copies touch fewer pages.
                     Err(why) if why.many_pages() && number > *copies.start() => {
@@ -160,7 +182,7 @@ impl Stretch<'_> {
         let (copies, why) = last.unwrap_or((*copies.start(), TimingFailure::NoPlace));
         let many_pages = why.many_pages();
         let outcome = NoMissOutcome::Refused(why.to_string());
-        Ok(Some(Timed { copies, outcome, kept: None, many_pages }))
+        Ok(Some(Timed { copies, outcome, kept: None, resolution: None, many_pages }))
     }
 
     fn time_copies(
@@ -168,24 +190,53 @@ impl Stretch<'_> {
         copies: usize,
         state: &StartState,
         seen: &[Vec<RecordedRegister>],
-    ) -> Result<(IterationTime, Option<IterationTime>), TimingFailure> {
+    ) -> Result<OfCopies, TimingFailure> {
         let contents = self.contents(copies, state, seen);
         let shifts = self.shifts(copies, (state, &contents), seen)?;
         let of = (state, &contents, &shifts);
-        let mut plain = self.ready(None, copies, of, 1)?;
+        let once = Added { shifts: 1, fences: 0 };
+        let mut plain = self.ready(None, copies, of, once)?;
+        let resolution = match self.resolution(&mut plain, copies, of) {
+            Err(error @ TimingFailure::Run(NoMissError::System(_))) => return Err(error),
+            other => other.ok().flatten(),
+        };
+        let turns = (self.turns, self.patient);
         if !shifts.is_empty() {
-            let mut twice = self.ready(None, copies, of, 2)?;
-            let turns = (self.turns, self.patient);
-            return Ok((between(&mut plain, &mut twice, turns, self.processor)?, None));
+            let mut twice = self.ready(None, copies, of, Added { shifts: 2, ..once })?;
+            let plain = between(&mut plain, &mut twice, turns, self.processor)?;
+            return Ok(OfCopies { plain, kept: None, resolution });
         }
-        let kept = self.kept.map(|kept| self.ready(Some(kept), copies, of, 1));
-        match kept.transpose() {
-            Ok(mut kept) => {
-                timed(&mut plain, kept.as_mut(), (self.turns, self.patient), self.processor)
+        let kept = self.kept.map(|kept| self.ready(Some(kept), copies, of, once));
+        let mut kept = match kept.transpose() {
+            Err(error @ TimingFailure::Run(NoMissError::System(_))) => return Err(error),
+            other => other.ok().flatten(),
+        };
+        let (plain, kept) = timed(&mut plain, kept.as_mut(), turns, self.processor)?;
+        Ok(OfCopies { plain, kept, resolution })
+    }
+
+    /// How much longer a copy takes with a fence in front of each part, less what a second fence costs there: that has nothing to
+    /// wait for. Additions to registers are in all of them.
+    fn resolution(
+        &self,
+        plain: &mut Ready,
+        copies: usize,
+        of: (&StartState, &FirstContents, &Shifts),
+    ) -> Result<Option<Picos>, TimingFailure> {
+        if !self.fenced {
+            return Ok(None);
+        }
+        let fenced = |fences| self.ready(None, copies, of, Added { shifts: 1, fences });
+        let (mut one, mut two) = (fenced(1)?, fenced(2)?);
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..TURNS_OF_PATH {
+            for (times, ready) in times.iter_mut().zip([&mut *plain, &mut one, &mut two]) {
+                times.push(ready.turn()?);
+                ready.check()?;
             }
-            Err(error @ TimingFailure::Run(NoMissError::System(_))) => Err(error),
-            Err(_) => timed(&mut plain, None, (self.turns, self.patient), self.processor),
         }
+        let [plain, one, two] = times.map(|turns| Turn::together(&turns));
+        Ok(Some(Picos((one - plain - (two - one)).max(0.0).round() as u64)))
     }
 
     /// What brings registers to their recorded values where these copies do not do so by themselves: in one run each recorded register is
@@ -261,13 +312,13 @@ impl Stretch<'_> {
         Ok((process, arena))
     }
 
-    /// The copies, loaded in a process of their own; additions to registers once, or twice as many.
+    /// The copies, loaded in a process of their own.
     fn ready(
         &self,
         kept: Option<&Kept>,
         copies: usize,
         (state, contents, shifts): (&StartState, &FirstContents, &Shifts),
-        times: usize,
+        added: Added,
     ) -> Result<Ready, TimingFailure> {
         // Addresses are those of the plain loop: with kept registers, other registers may hold them.
         let plain = registers(state);
@@ -280,11 +331,13 @@ impl Stretch<'_> {
                 (Some(kept), Some(first)) => kept.unroll(first, at, copies),
                 _ => unroll(&self.path, at, copies, |place, _| {
                     let shifts = shifts.get(&place).into_iter().flatten();
-                    let bytes = |one: &Shift| match times {
+                    let bytes = |one: &Shift| match added.shifts {
                         1 => one.once.clone(),
                         _ => one.twice.clone(),
                     };
-                    shifts.flat_map(bytes).collect()
+                    let (_, instruction) = place;
+                    let fences = if instruction == 0 { added.fences } else { 0 };
+                    FENCE.repeat(fences).into_iter().chain(shifts.flat_map(bytes)).collect()
                 }),
             };
             Ok(code.map_err(TimingFailure::Code)?.bytes)

@@ -10,8 +10,8 @@ use base::{
     BlockId, BurstId, CodeAddress, FileOffset, ModuleId, Nanos, Picos, Pid, RemoteAddr, Tid,
 };
 use facts::{
-    Block, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime, NoMissOutcome,
-    NoMissTime,
+    Block, BranchResolution, BurstFlavour, BurstRefused, CodePath, CodePiece, IterationTime,
+    NoMissOutcome, NoMissTime,
 };
 
 use super::{PID, TID, TIME, text, word};
@@ -204,6 +204,8 @@ impl Row for NoMissTime {
         Column::nullable("refused", ColumnKind::Text),
         Column::nullable("path_burst", ColumnKind::U32),
         Column::nullable("path_instructions", ColumnKind::U64),
+        Column::nullable("resolution_blocks", ColumnKind::U32),
+        Column::nullable("resolution_ps", ColumnKind::U64),
     ];
 
     fn put<S: RowSink>(&self, row: &mut S) {
@@ -220,6 +222,8 @@ impl Row for NoMissTime {
         row.optional_text(refused);
         row.optional_u32(self.path.map(|path| path.burst.0));
         row.optional_u64(self.path.map(|path| path.instructions));
+        row.optional_u32(self.resolution.map(|resolution| resolution.blocks));
+        row.optional_u64(self.resolution.map(|resolution| resolution.time.0));
     }
 
     fn take<S: RowSource>(row: &mut S) -> Result<NoMissTime, RowError> {
@@ -235,11 +239,17 @@ impl Row for NoMissTime {
             (None, None, None, None, Some(why)) => NoMissOutcome::Refused(why),
             _ => return Err(row.out_of_range()),
         };
-        let path = match (row.optional_u32()?.map(BurstId), row.optional_u64()?) {
+        let (burst, instructions) = (row.optional_u32()?.map(BurstId), row.optional_u64()?);
+        let resolution = match (row.optional_u32()?, row.optional_u64()?.map(Picos)) {
+            (Some(blocks), Some(time)) => Some(BranchResolution { blocks, time }),
+            (None, None) => None,
+            _ => return Err(row.out_of_range()),
+        };
+        let path = match (burst, instructions) {
             (Some(burst), Some(instructions)) => Some(CodePath { burst, instructions }),
             (None, None) => None,
             _ => return Err(row.out_of_range()),
         };
-        Ok(NoMissTime { block, path, iterations, outcome })
+        Ok(NoMissTime { block, path, iterations, outcome, resolution })
     }
 }

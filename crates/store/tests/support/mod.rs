@@ -9,16 +9,16 @@ use base::{
 };
 use facts::host::{Cache, CacheKind, Calibration};
 use facts::{
-    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop, Burst,
-    BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency, CountedEvent, Counter,
-    CounterKind, DataSource, EventCount, EventSample, ExitKind, Fact, Fault, FaultKind, Frame,
-    Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal, IterationTime,
-    KernelCause, KernelEntry, Lost, LostSource, Mapping, Mark, MarkKind, MarkedLength, MarkedPass,
-    MarkedRegion, MemorySample, Metric, Module, ModuleKind, NativeAdvance, NativeCount,
-    NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record, RecordEncoder, Recording,
-    Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run, Sample, SizeClass, Snoop,
-    StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime, Translation, Wait, WaitKind,
-    WaitObject, Wake, Waker,
+    AccessKind, AccessType, Allocation, AllocationCall, Assignment, Block, BranchLoop,
+    BranchResolution, Burst, BurstEnd, BurstFlavour, BurstRefused, CodePiece, Concurrency,
+    CountedEvent, Counter, CounterKind, DataSource, EventCount, EventSample, ExitKind, Fact, Fault,
+    FaultKind, Frame, Gauge, GaugeKind, Global, HeapFree, HeapLifetime, HeapStack, HeapTotal,
+    IterationTime, KernelCause, KernelEntry, Lost, LostSource, Mapping, Mark, MarkKind,
+    MarkedLength, MarkedPass, MarkedRegion, MemorySample, Metric, Module, ModuleKind,
+    NativeAdvance, NativeCount, NoMissOutcome, NoMissTime, NoReloadTime, Page, Privilege, Record,
+    RecordEncoder, Recording, Records, Region, RegionEnd, RegionKind, Release, ResourceUse, Run,
+    Sample, SizeClass, Snoop, StackNode, Target, ThreadEvent, ThreadEventKind, ThreadTime,
+    Translation, Wait, WaitKind, WaitObject, Wake, Waker,
 };
 
 /// What a made-up recording holds.
@@ -267,7 +267,9 @@ fn bursts(shape: Shape) -> Vec<Fact> {
         (2, NoMissOutcome::Refused("bypasses the caches on purpose".to_owned())),
     ] {
         let block = BlockId(block);
-        facts.push(Fact::NoMissTime(NoMissTime { block, path: None, iterations: 64, outcome }));
+        let resolution = Some(BranchResolution { blocks: 1, time: Picos(7) });
+        let (path, iterations) = (None, 64);
+        facts.push(Fact::NoMissTime(NoMissTime { block, path, iterations, outcome, resolution }));
     }
     let [median, low, high] = [450, 440, 470].map(Picos);
     let kept = NoReloadTime { block: BlockId(0), repetitions: 128, median, low, high };
