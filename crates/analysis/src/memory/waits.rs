@@ -5,9 +5,10 @@
 //! What not: loops timed without their memory (`core_time`), the other estimate.
 //!
 //! ```text
-//! sum over sites (W - N x quick) / T  <=  memory's share  <=  1 - (samples where nothing can be waited for) / T
+//! (sum over sites (W - N x quick) - B) / T  <=  memory's share  <=  1 - (samples where nothing can be waited for) / T
 //! ```
-//! W: time of samples after the accesses of a site; N: executions of these, from bursts; T: CPU time of the program's code.
+//! W: time of samples after the accesses of a site; N: executions of these, from bursts; B: cost of mispredicted branches,
+//! at most: what comes behind one waits for it, and may be a load; T: CPU time of the program's code.
 //! Where no burst has N, no part of W is certain to be memory's. All of it without the samples of threads that spin.
 //!
 //! Assumption: a load that hits takes no more samples than [`QUICK`] times its latency, whatever else the core does; [`LOCKED`]
@@ -68,6 +69,9 @@ impl Memory<'_> {
             let least = weight.amount() as f64 * (1.0 - Z_95 / weight.effective_records().sqrt());
             surely += (least - quick).max(0.0);
         }
+        // Behind a mispredicted branch the first load waits for the refill of the front end, too.
+        let missed = self.mispredicted();
+        surely = (surely - missed.high.or(missed.value).unwrap_or(0.0) * 1e9).max(0.0);
         let may = totals.waiting.amount().saturating_add(totals.among.amount()) as f64;
         // Of samples without registers, or in code that is not known, anything may be.
         let own = self.profile.whole_of_program() * (1.0 - self.spinning());
